@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "models/reading/document.hpp"
+#include "models/reading/short_form.hpp"
 
 namespace trainyard {
 namespace {
@@ -59,7 +60,29 @@ Node& step_into(Node& node, std::string_view key, const Place& place) {
   return node.fields.emplace_back(std::string(key), std::move(fresh)).second;
 }
 
+bool same_place(const Place& a, const Place& b) {
+  return a.line == b.line && a.column == b.column && (a.file == b.file || (a.file && b.file && *a.file == *b.file));
+}
+
 }  // namespace
+
+const Node* overridden_scalar(const Node& map) {
+  const Node* base = map.kind == Node::Kind::map ? map.find("base") : nullptr;
+  // One that stands in a file has a key of its own; this one has still that of the map.
+  return base && base->kind == Node::Kind::scalar && same_place(base->key_place, map.key_place) ? base : nullptr;
+}
+
+Node long_form(const Node* node, const char* key, const Place& place) {
+  if (!node) return Node::empty_map(place);
+  const Node* scalar = node->kind == Node::Kind::scalar ? node : overridden_scalar(*node);
+  if (!scalar) return *node;
+  Node map = Node::empty_map(node->place);
+  map.key_place = node->key_place;
+  if (key && !node->find(key)) map.fields.emplace_back(key, *scalar);
+  for (const auto& field : node->fields)
+    if (field.first != "base") map.fields.push_back(field);
+  return map;
+}
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names) {
   if (word.empty() || word.size() > 64) return std::nullopt;

@@ -7,6 +7,7 @@
 
 #include "models/reading/asked_fields.hpp"
 #include "models/reading/document.hpp"
+#include "models/reading/short_form.hpp"
 
 namespace trainyard {
 namespace {
@@ -61,6 +62,7 @@ auto positive(const Node& node, const std::string& path, Parse parse, bool zero_
 const Node& value_of_figure(const Node& figure, const Node& value, const std::string& path) {
   static const std::vector<std::string> known{"value", "source", "unverified"};
   for (const auto& [key, node] : figure.fields) {
+    if (&node == &value) continue;
     if (std::find(known.begin(), known.end(), key) == known.end())
       fail(node.key_place, fmt::format("{}: unknown key \"{}\" of a figure{}", path, key, hint(key, known)));
     if (key == "source" && node.kind != Node::Kind::scalar) fail(node.place, path + ": expected a source");
@@ -189,6 +191,7 @@ void Fields::require_all(const std::vector<std::string>& paths) const {
 const Node* Fields::scalar(std::string_view key, const char* expected, bool required) {
   const Node* node = required ? &required_child(key) : child(key);
   const Node* value = node && node->kind == Node::Kind::map ? node->find("value") : nullptr;
+  if (node && !value) value = overridden_scalar(*node);
   tell(what_, key, expected, required, value ? value : node);
   if (!node || (node->kind == Node::Kind::null && !required)) return nullptr;
   if (value) node = &value_of_figure(*node, *value, path_of(what_, key));

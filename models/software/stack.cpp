@@ -119,6 +119,29 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
          fields.what() + ": dummy_weight_gradients: only with fused_gradient_accumulation");
 }
 
+/// A size, or `{elements, elements_a_replica}`: Megatron-Core's rule, of gradients in the stack's precision.
+void read_bucket(SoftwareStack& stack, Fields& fields) {
+  const Node& node = fields.required_child("bucket");
+  if (node.kind != Node::Kind::map || node.find("value")) {
+    stack.bucket = fields.bytes("bucket");
+    stack.first_bucket = fields.bytes("first_bucket", stack.bucket);
+    return;
+  }
+  constexpr double most = 1e15;
+  const std::string what = fields.what() + ": bucket";
+  Fields rule(node, what);
+  SoftwareStack::BucketRule& sizes = stack.bucket_rule.emplace();
+  sizes.elements = rule.number("elements", 1, most);
+  sizes.elements_a_replica = rule.number("elements_a_replica", 0, most);
+  rule.finish();
+  const auto refuse = [&](const char* why) { fail(node.place, what + ": a number of elements " + why); };
+  if (!stack.gradient_precision)
+    refuse("is of gradients in a precision that the stack says; expected gradient_precision");
+  if (fields.has("first_bucket")) refuse("is of all buckets; expected no first_bucket, or a size as in bucket: 25 MiB");
+  if (stack.bucket_buffers > 0) refuse("is not modelled with bucket_buffers; expected a size as in bucket: 25 MiB");
+  stack.bucket = stack.first_bucket = stack.default_bucket(1);
+}
+
 /// Of the stack's NCCL: `nccl_version`, and `nccl_pxn: false` as NCCL_PXN_DISABLE=1.
 void read_nccl(SoftwareStack& stack, Fields& fields) {
   for (const char* key : {"nccl_version", "nccl_pxn"})
@@ -145,6 +168,12 @@ void read_convolutions(SoftwareStack& stack, const Node& node, const std::string
 
 }  // namespace
 
+Bytes SoftwareStack::default_bucket(double replicas) const {
+  if (!bucket_rule) return bucket;
+  return element_size(*gradient_precision) *
+         std::max(bucket_rule->elements, bucket_rule->elements_a_replica * replicas);
+}
+
 SoftwareStack read_stack(const Node& entry) {
   const Node* name = entry.find("name");
   const std::string what = "stack " + (name ? name->scalar : "custom-stack");
@@ -161,8 +190,6 @@ SoftwareStack read_stack(const Node& entry) {
   stack.cycle_time = overhead(fields, "cycle_time");
   stack.step_overhead = overhead(fields, "step_overhead");
   stack.whole_tensors = fields.boolean("whole_tensors", stack.whole_tensors);
-  stack.bucket = fields.bytes("bucket");
-  stack.first_bucket = fields.bytes("first_bucket", stack.bucket);
   stack.overlap = fields.boolean("overlap", stack.overlap);
   stack.gradient_bucket_copy = fields.boolean("gradient_bucket_copy", stack.gradient_bucket_copy);
   stack.bucket_buffers = fields.integer_within<int>("bucket_buffers", 0, 1 << 20, 0);
@@ -172,6 +199,7 @@ SoftwareStack read_stack(const Node& entry) {
   if (const Node* parallel = fields.child("parallel")) read_parallel(stack.parallel, *parallel, what + ": parallel");
   read_fusions(fields, stack);
   read_memory(fields, stack);
+  read_bucket(stack, fields);
   if (const Node* host = fields.child("host")) read_host(stack.host, *host, what + ": host");
   if (const Node* slow = fields.child("slowdowns")) read_slowdowns(stack.slowdowns, *slow, what + ": slowdowns");
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);

@@ -36,8 +36,16 @@ struct SoftwareStack : Fusions {
   Seconds step_overhead;      ///< host work of a step that hides behind nothing (loader, zero_grad, logging)
   bool whole_tensors = true;  ///< gradient buckets hold whole tensors and close once over their size (PyTorch DDP)
   Bytes first_bucket;         ///< default of the plan
-  Bytes bucket;               ///< default of the plan
-  bool overlap = true;        ///< buckets leave while the backward pass goes on
+  Bytes bucket;               ///< default of the plan; of a rule, the least that it gives
+  /// The default grows with the replicas that sum gradients, so that a ring's messages stay large (Megatron-Core); null:
+  /// it is `bucket`.
+  struct BucketRule {
+    double elements = 0;            ///< that a bucket has at least
+    double elements_a_replica = 0;  ///< it has so many times the replicas where that is more
+    bool operator==(const BucketRule&) const = default;
+  };
+  std::optional<BucketRule> bucket_rule;
+  bool overlap = true;               ///< buckets leave while the backward pass goes on
   bool gradient_bucket_copy = true;  ///< buckets are buffers of their own beside the gradients
   int bucket_buffers = 0;            ///< so many of them are there at one time; 0: all
   bool host_buckets = false;         ///< those lie in host memory, and the CPU copies
@@ -101,6 +109,8 @@ struct SoftwareStack : Fusions {
   };
   std::vector<Judged> judged;
   Sources sources;
+
+  Bytes default_bucket(double replicas) const;  ///< where gradients are summed over so many
 };
 
 SoftwareStack read_stack(const Node& entry);

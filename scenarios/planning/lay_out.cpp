@@ -72,9 +72,9 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
   if (std::none_of(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }))
     fail(s.plan.pairs_place,
-         fmt::format("plan.expert_parallel.overlap: {} has no forward and backward pass side by side; "
-                     "expected 1f1b, interleaved-1f1b or dualpipe-v",
-                     plan.schedule->name));
+         fmt::format("plan.expert_parallel.overlap: {} of {} micro-batches has no forward and backward pass side by "
+                     "side; expected more micro-batches, or overlap: false",
+                     plan.schedule->name, plan.micro_batches));
 }
 
 /// What each stage holds, and its optimizer's work.

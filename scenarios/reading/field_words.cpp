@@ -114,7 +114,8 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.data_parallel.all_reduce.fidelity", "as plan.collectives, for this one"},
     {"plan.data_parallel.all_reduce.torus", "shape of the torus that a torus algorithm goes by"},
     {"plan.data_parallel.backup_workers", "workers that a step does not wait for"},
-    {"plan.data_parallel.bucket", "gradients that are exchanged together"},
+    {"plan.data_parallel.bucket",
+     "gradients that are exchanged together (default: the stack's; Megatron's grow with the replicas)"},
     {"plan.data_parallel.bucket_boundaries", "buckets end at tensors, or at bytes"},
     {"plan.data_parallel.compression.density", "share of the numbers that is sent"},
     {"plan.data_parallel.compression.error_feedback", "what was not sent is added to the next gradient"},
@@ -161,11 +162,13 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.expert_parallel.dispatcher", "what sends rows to their experts: all-to-all of the library, or deepep"},
     {"plan.expert_parallel.fp8_dispatch", "the dispatcher sends rows in fp8, what comes back in 16 bits"},
     {"plan.expert_parallel.imbalance", "tokens of the busiest rank over the mean"},
-    {"plan.expert_parallel.overlap", "a forward and a backward pass alternate layer by layer, so that exchanges hide"},
+    {"plan.expert_parallel.overlap",
+     "a forward and a backward pass alternate layer by layer, so that exchanges hide; with a pipeline of virtual "
+     "stages, or without one"},
     {"plan.expert_parallel.size", "ranks that split the experts"},
     {"plan.expert_parallel.tensor",
-     "ranks that split each expert, over all ranks of a stage; unsaid: those of tensor_parallel, which each send all "
-     "of their common tokens"},
+     "ranks that split each expert, over all ranks of a stage; unsaid: as many as tensor_parallel, or as a stage has "
+     "ranks for (with sequence_parallel: false its ranks each send all of their common tokens)"},
     {"plan.flash_attention", "attention without the matrix of scores in memory"},
     {"plan.fp8_scaling",
      "scales of fp8: a tensor's by the maxima of earlier steps (delayed) or its own (current), a row's, a block's; "
@@ -202,7 +205,8 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.seq_length", "tokens of a sample"},
     {"plan.unpadded.mean_length", "mean of the lengths of sequences that are packed, or run without padding"},
     {"plan.unpadded.attended_length", "mean length of the sequence that a token is in (default: mean_length)"},
-    {"plan.sequence_parallel", "what tensor ranks do not split is split over the sequence"},
+    {"plan.sequence_parallel",
+     "what tensor ranks do not split is split over the sequence (default: the stack's, and true with expert_parallel)"},
     {"plan.step_time", "of a step that is not simulated"},
     {"plan.step_time.devices",
      "ranks whose step that is (default: those of the plan); another number in the plan is refused"},

@@ -45,6 +45,18 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
          "parameters are gathered, with gradient_sync: last gradients exchanged once a step)");
 }
 
+/// Unsaid, experts are split as the tensor axis splits other layers (Megatron-Core's expert_tensor_parallel_size), or where
+/// these ranks are not enough for that, or a dispatcher takes whole experts alone, over as many as there may be. Tensor
+/// ranks with the same tokens cannot each send their own.
+void split_experts_by_default(PlanChoice& choice) {
+  Mesh& mesh = choice.mesh;
+  if (mesh.expert_tensor > 0 || mesh.expert == 1 || mesh.tensor == 1 || !choice.sharding.sequence) return;
+  const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data;
+  int split = choice.sharding.one_row_a_rank ? 1 : mesh.tensor;
+  while (split > 1 && (mesh.tensor % split != 0 || stage % (std::int64_t{1} * mesh.expert * split) != 0)) --split;
+  mesh.expert_tensor = choice.sharding.expert_tensor = split;
+}
+
 /// Data ranks: said, or all that the GPUs are enough for.
 void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
   Mesh& mesh = choice.mesh;
@@ -73,6 +85,7 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
                gpus, nodes));
   }
   mesh.data = static_cast<int>(data);
+  split_experts_by_default(choice);
   const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data,
                      folded = std::int64_t{1} * mesh.expert * mesh.expert_tensor;
   if (folded > 0 && stage % folded != 0)
@@ -132,8 +145,9 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
   const bool given = fields.has("bucket");
   choice.bucket_place = given ? fields.place_of("bucket") : choice.place;
   choice.overlap_gradients = fields.boolean("overlap", stack.overlap || choice.offload.used());
-  buckets.rest = fields.bytes("bucket", stack.bucket);
-  buckets.first = fields.bytes("first_bucket", given ? std::min(buckets.rest, stack.first_bucket) : stack.first_bucket);
+  const Bytes rest = stack.default_bucket(choice.replicas()), first = stack.bucket_rule ? rest : stack.first_bucket;
+  buckets.rest = fields.bytes("bucket", rest);
+  buckets.first = fields.bytes("first_bucket", given ? std::min(buckets.rest, first) : first);
   buckets.whole_tensors =
       fields.choice("bucket_boundaries", {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/reading/short_form.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -52,8 +54,10 @@ void read_rates(FailureChoice& choice, const Node& node, const FailingMachine& m
     parts.name = kind;
     parts.takes_node = takes_node(kind);
     parts.survived = kind == "server" && machine.survives_server;
-    if (part.kind == Node::Kind::map && !part.find("value")) {
-      Fields counted(part, "faults.failures.mtbf." + kind);
+    const bool figure = part.find("value") || part.find("source") || part.find("unverified");
+    if (part.kind == Node::Kind::map && !figure) {
+      const Node map = long_form(&part, "mtbf", part.place);
+      Fields counted(map, "faults.failures.mtbf." + kind);
       parts.mtbf = positive_time(counted, "mtbf");
       parts.count = counted.has("count") ? counted.number("count", 1, 1e9) : count_of_kind(kind, machine);
       counted.finish();

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "models/reading/short_form.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 
 namespace trainyard {
@@ -18,7 +19,8 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
     offload.optimizer = device_of(data_parallel.choice("offload", devices));
     return;
   }
-  Fields fields(*node, "plan.data_parallel.offload");
+  const Node map = long_form(node, "optimizer", node->place);
+  Fields fields(map, "plan.data_parallel.offload");
   offload.optimizer = device_of(fields.choice("optimizer", devices, "none"));
   offload.parameters = device_of(fields.choice("parameters", devices, "none"));
   fields.finish();

@@ -4,23 +4,12 @@
 #include <numeric>
 
 #include "models/reading/nearest.hpp"
+#include "models/reading/short_form.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/rank_count.hpp"
 
 namespace trainyard {
 namespace {
-
-/// A number, or a map with `size` and more.
-Node sized(const Node* node, const Place& place) {
-  Node map;
-  map.kind = Node::Kind::map;
-  map.place = map.key_place = place;
-  if (!node) return map;
-  if (node->kind != Node::Kind::scalar) return *node;
-  map.place = node->place;
-  map.fields.emplace_back("size", *node);
-  return map;
-}
 
 /// true, false, user-buffers (with the part that the stack states), or a map that states the part itself.
 void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& stack) {
@@ -30,7 +19,8 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
     sharding.user_buffers = sharding.sequence ? stack.parallel.user_buffers : 0;
     return;
   }
-  const Node& node = *plan.child("tensor_parallel_overlap");
+  const Node* given = plan.child("tensor_parallel_overlap");
+  const Node node = given->kind == Node::Kind::map ? long_form(given, nullptr, given->place) : *given;
   const bool named = node.kind == Node::Kind::scalar && same_name(node.scalar, "user-buffers");
   if (!named && node.kind != Node::Kind::map) {
     if (node.kind != Node::Kind::scalar || (node.scalar != "true" && node.scalar != "false"))
@@ -57,7 +47,7 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
 }
 
 void read_context(PlanChoice& choice, Fields& plan) {
-  const Node node = sized(plan.child("context_parallel"), choice.place);
+  const Node node = long_form(plan.child("context_parallel"), "size", choice.place);
   Fields fields(node, "plan.context_parallel");
   choice.mesh.context = choice.sharding.context = read_rank_count(fields, "size");
   if (fields.choice("exchange", {"ring", "all-to-all"}, "ring") == "all-to-all")
@@ -81,7 +71,7 @@ void read_dispatcher(PlanChoice& choice, Fields& fields) {
 }
 
 void read_expert(PlanChoice& choice, Fields& plan) {
-  const Node node = sized(plan.child("expert_parallel"), choice.place);
+  const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
   choice.mesh.expert = choice.sharding.expert = read_rank_count(fields, "size");
   if (fields.has("tensor")) {
@@ -253,7 +243,8 @@ void read_linear_split(Sharding& sharding, Fields& plan) {
 void read_recompute(PlanChoice& choice, Fields& plan) {
   const Node* node = plan.has("recompute") ? plan.child("recompute") : nullptr;
   if (node && node->kind == Node::Kind::map) {
-    Fields fields(*node, "plan.recompute");
+    const Node map = long_form(node, nullptr, node->place);
+    Fields fields(map, "plan.recompute");
     choice.recomputed_blocks = fields.integer<int>("full", 1);
     choice.recomputed_place = fields.place_of("full");
     choice.sharding.recompute = Recompute::full;
@@ -266,10 +257,19 @@ void read_recompute(PlanChoice& choice, Fields& plan) {
   choice.sharding.recompute = static_cast<Recompute>(std::find(words.begin(), words.end(), word) - words.begin());
 }
 
+/// Are experts spread over ranks? Their tokens are then split over the tensor axis too, where nobody says otherwise:
+/// Megatron-Core trains mixtures of experts with tensor parallelism that way alone.
+bool spreads_experts(const PlanChoice& choice, Fields& plan) {
+  const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
+  Fields fields(node, "plan.expert_parallel");
+  return read_rank_count(fields, "size") > 1;
+}
+
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
   choice.mesh.tensor = sharding.tensor = read_rank_count(plan, "tensor_parallel");
-  sharding.sequence = plan.boolean("sequence_parallel", stack.parallel.sequence && sharding.tensor > 1);
+  const bool splits_tokens = stack.parallel.sequence || spreads_experts(choice, plan);
+  sharding.sequence = plan.boolean("sequence_parallel", splits_tokens && sharding.tensor > 1);
   if (sharding.sequence && sharding.tensor == 1)
     fail(plan.place_of("sequence_parallel"),
          "plan.sequence_parallel: it is over the ranks of plan.tensor_parallel, which is 1");
@@ -287,7 +287,17 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
 /// anything. Parameters that are gathered layer by layer come in the order of whole passes.
 void choose_pairs(PlanChoice& choice) {
   const bool gathers = choice.zero == ZeroStage::parameters;
+  const auto pairs = [&choice] {
+    return pipeline_schedules().find(choice.schedule, choice.schedule_place).pairs_passes;
+  };
   if (choice.pairs_place.file) {
+    // Megatron-LM's comm_overlap.py: with a pipeline, overlap_moe_expert_parallel_comm takes virtual stages.
+    if (choice.pairs_passes && choice.mesh.pipeline > 1 && choice.schedule != "interleaved-1f1b" && !pairs())
+      fail(choice.pairs_place,
+           fmt::format("plan.expert_parallel.overlap: a stage of {} has one model chunk, and a forward and a backward "
+                       "pass side by side wait for messages of both neighbours; expected plan.pipeline.schedule: "
+                       "interleaved-1f1b (chunks: 2 or more) or dualpipe-v, or overlap: false",
+                       choice.schedule));
     if (choice.pairs_passes && gathers)
       fail(choice.pairs_place, "plan.expert_parallel.overlap: not with ZeRO stage 3, which gathers a pass' parameters");
     return;
@@ -295,7 +305,7 @@ void choose_pairs(PlanChoice& choice) {
   const Mesh& mesh = choice.mesh;
   choice.pairs_passes = mesh.pipeline > 1 &&
                         (mesh.expert > 1 || mesh.expert_tensor > 1 || mesh.tensor > 1 || mesh.context > 1) &&
-                        !gathers && pipeline_schedules().find(choice.schedule, choice.schedule_place).pairs_passes;
+                        !gathers && pairs();
 }
 
 }  // namespace
@@ -305,7 +315,8 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
   PlanChoice choice;
   choice.place = section.place;
   read_axes(choice, plan, stack);
-  const Node data_parallel = sized(plan.child("data_parallel"), section.place);  // `data_parallel: 16` is its size
+  const Node data_parallel =
+      long_form(plan.child("data_parallel"), "size", section.place);  // `data_parallel: 16` is its size
   Fields fields(data_parallel, "plan.data_parallel");
   read_data_parallel(choice, plan, fields, cluster, stack, library);
   fields.finish();

@@ -120,6 +120,10 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
          "plan.precision: products in fp8 are of transformers; expected fp32, tf32, fp16 or bf16");
   s.model.options.fp8 = s.fp8;
   s.model.options.fp8_any_layout = s.fp8 && multiplies_any_layout(s.cluster);
+  if (s.fp8 && s.software.fp8_attention && !s.model.options.flash_attention)
+    fail(model.place,
+         "software.fp8_attention: of the fused kernel of attention alone, and this plan writes its scores; expected "
+         "plan.flash_attention: true, or software.fp8_attention: false");
   s.network = of ? without_layers(of->network) : network_of(s.model, s.micro_batch_size, s.precision);
   if (of) s.network.samples = s.micro_batch_size;
   if (s.plan.sharding.splits_linear_layers() && !s.model.entry.mlp())

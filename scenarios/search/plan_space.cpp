@@ -143,12 +143,16 @@ std::vector<PlanPoint> PlanSpace::groups() const {
     for (const std::int64_t expert : experts(p)) {
       p.expert = static_cast<int>(expert);
       if (p.expert < 1 || expert_ranks(p) % p.expert != 0) continue;
+      // Unsaid, a dispatcher takes whole experts, which are looked at beside.
+      const bool same_as_whole = of_.plan.sharding.one_row_a_rank && p.expert > 1 && p.expert_tensor == 0 &&
+                                 !given("plan.expert_parallel.tensor");
       for (const std::int64_t micro : micro_batches(p)) {
         if (micro < 1 || of_.global_batch_size % (micro * data(p)) != 0) continue;
         for (const std::string& sequence : sequences) {
           const bool on = sequence == "true";
           // Tensor ranks that have the same tokens send them with the tensor axis' experts alone.
-          if (on ? p.tensor > 1 : p.tensor == 1 || p.expert_tensor == 0) add(micro, on);
+          if (on ? p.tensor == 1 || same_as_whole : p.tensor > 1 && p.expert_tensor > 0) continue;
+          add(micro, on);
         }
       }
     }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 
+#include "models/reading/short_form.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -39,11 +41,7 @@ Registry<CompressorKind>& compressors() {
 }
 
 std::shared_ptr<const Compressor> read_compressor(const Node& node) {
-  Node map = node;
-  if (node.kind == Node::Kind::scalar) {
-    map = Node::empty_map(node.place);
-    map.fields.emplace_back("name", node);
-  }
+  const Node map = long_form(&node, "name", node.place);
   Fields fields(map, kWhat);
   const std::string name = fields.text("name");
   const CompressorKind& kind = compressors().find(name, fields.place_of("name"));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -96,6 +97,73 @@ TEST_CASE("every software stack of the catalog has sourced figures", "[catalog]"
   const SoftwareStack ddp = read_stack(catalog.resolve("stack", reference("pytorch_ddp")));
   CHECK(ddp.bucket == Bytes{25 * 1048576.0});
   CHECK(ddp.first_bucket == Bytes{1048576.0});
+}
+
+namespace {
+
+/// Numbers of `text` within its formulas, as in "max(40000000, 1000000 * data parallel ranks)".
+std::vector<double> numbers_in_formulas(const std::string& text) {
+  std::vector<double> numbers;
+  for (std::size_t at = text.find("max("); at != std::string::npos; at = text.find("max(", at + 1)) {
+    const std::string formula = text.substr(at, text.find(')', at) - at);
+    for (std::size_t i = 0; i < formula.size();) {
+      std::size_t end = i;
+      while (end < formula.size() && std::isdigit(static_cast<unsigned char>(formula[end]))) ++end;
+      if (end > i) numbers.push_back(std::stod(formula.substr(i, end - i)));
+      i = end + 1;
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("a constant of a stack whose source is a formula is one of its numbers, and the stack follows it",
+          "[catalog]") {
+  const Catalog catalog(kRoot);
+  int rules = 0;
+  for (const std::string& name : catalog.names("stack")) {
+    CAPTURE(name);
+    const SoftwareStack stack = read_stack(catalog.resolve("stack", reference(name)));
+    std::vector<double> of_rule;
+    for (const FigureSource& figure : stack.sources) {
+      CAPTURE(figure.figure, figure.value);
+      const std::vector<double> numbers = numbers_in_formulas(figure.source);
+      if (numbers.empty() || !std::isdigit(static_cast<unsigned char>(figure.value.front()))) continue;
+      CHECK(figure.value.find_first_not_of("0123456789") == std::string::npos);  // no size that is frozen
+      CHECK(std::find(numbers.begin(), numbers.end(), std::stod(figure.value)) != numbers.end());
+      of_rule = numbers;
+    }
+    if (of_rule.empty()) continue;
+    ++rules;
+    REQUIRE(of_rule.size() == 2);
+    REQUIRE(stack.gradient_precision);
+    for (const double replicas : {1.0, 40.0, 41.0, 1536.0})
+      CHECK(stack.default_bucket(replicas) ==
+            element_size(*stack.gradient_precision) * std::max(of_rule[0], of_rule[1] * replicas));
+    CHECK(stack.bucket == stack.default_bucket(1));
+  }
+  CHECK(rules == 5);  // Megatron's releases, NeMo, and what lies on them
+}
+
+TEST_CASE("one library slows down the kernels beside it alike, whoever calls it", "[catalog]") {
+  const Catalog catalog(kRoot);
+  const double fsdp = read_stack(catalog.resolve("stack", reference("pytorch-fsdp"))).slowdowns.overlapped;
+  CHECK(fsdp > 1);
+  int checked = 0;
+  for (const std::string& name : catalog.names("stack")) {
+    CAPTURE(name);
+    bool on_fsdp = false;
+    for (std::string base = name; !base.empty();) {
+      const Node* next = catalog.entry("stack", base, {}).find("base");
+      base = next ? next->scalar : "";
+      on_fsdp |= base == "pytorch-fsdp";
+    }
+    if (!on_fsdp) continue;
+    ++checked;
+    CHECK(read_stack(catalog.resolve("stack", reference(name))).slowdowns.overlapped == fsdp);
+  }
+  CHECK(checked == 4);
 }
 
 TEST_CASE("datasheet figures are carried over exactly", "[catalog]") {

@@ -234,6 +234,26 @@ TEST_CASE("context ranks pass keys and values round, or trade heads for tokens",
   CHECK(find(heads.backward_exchanges, "attention.tokens.backward")->bytes.value == 2 * kSamples * kSeq / 4 * 512);
 }
 
+TEST_CASE("a ring that is recomputed passes keys and values round once more", "[sharding]") {
+  const Layer none = sharded(kLlama, {.context = 4}).layers[1],
+              again = sharded(kLlama, {.context = 4, .recompute = Recompute::selective}).layers[1];
+  CHECK(names(again.forward_exchanges) == names(none.forward_exchanges));
+  std::vector<std::string> expected = names(none.forward_exchanges);
+  for (const std::string& name : names(none.backward_exchanges)) expected.push_back(name);
+  CHECK(names(again.backward_exchanges) == expected);
+  CHECK(in_order(again.backward_exchanges, again.backward.size()));
+  double attention = 0;
+  for (int i = 0; i < 4; ++i) attention += work_of(none.forward, "attention " + std::to_string(i)).flops.value;
+  CHECK(again.backward_flops().value - none.backward_flops().value == attention);
+  const int first = index_of(again.backward, "attention 0");
+  CHECK(find(again.backward_exchanges, "attention.keys.1")->after == first + 1);
+  CHECK(find(again.backward_exchanges, "attention.keys.1")->needed_by == first + 2);
+  CHECK(index_of(again.backward, "attention.merge") < index_of(again.backward, "attention.backward 0"));
+  CHECK(again.activations() < none.activations());
+  CHECK((again.activations() + again.backward_transient).value <=
+        (none.activations() + none.backward_transient).value * (1 + 1e-12));
+}
+
 TEST_CASE("experts are spread, and rows sent to them", "[sharding]") {
   const Layer one = sharded(kExperts, {}).layers[1], spread = sharded(kExperts, {.expert = 4}).layers[1];
   CHECK(names(spread.forward_exchanges) == std::vector<std::string>{"experts.dispatch", "experts.return"});
@@ -287,7 +307,8 @@ TEST_CASE("shardings that do not divide a network are refused with the rule", "[
   CHECK_THROWS_WITH(sharded(kExperts, {.expert = 2, .expert_imbalance = 0.5}), Contains("at least 1"));
   CHECK_THROWS_WITH(sharded(kLlama, {.tensor = 4, .context = 4, .context_exchange = ContextExchange::all_to_all}),
                     Contains("multiple of the ranks"));
-  CHECK_THROWS_AS(sharded(kLlama, {.context = 2, .recompute = Recompute::selective}), UserError);
+  CHECK_THROWS_WITH(sharded(kLlama, {.context = 2, .recompute = Recompute::operators}),
+                    Contains("expected none, selective or full"));
   TransformerOptions two;
   two.sharding.tensor = 2;
   CHECK_THROWS_WITH(transformer_network(catalog_config("t5-base"), 1, 128, Precision::bf16, two),

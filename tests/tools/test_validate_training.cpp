@@ -85,10 +85,10 @@ TEST_CASE("measured training steps and their memory are predicted within the lim
           "[validate-training]") {
   // But for the 720 runs of one node, which the next case has: they take half of the time.
   std::string words;
-  for (const char* family :
-       {"dgxc-h100-gpt3-175b", "dgxc-h100-llama3.1-70b", "dgxc-h100-llama3.1-8b", "fms-fsdp", "korthikanti-small",
-        "mbridge-b200-dense", "mbridge-gb200-dense", "megatron-2020-tp", "mpt-a100_80gb", "mpt-h100_80gb",
-        "simumax-b200-deepseekv2", "simumax-b200-dense", "titan-8B", "vtrain-multi-18.4B", "vtrain-multi-39.1B"})
+  for (const char* family : {"dgxc-h100-gpt3-175b", "dgxc-h100-llama3.1-70b", "dgxc-h100-llama3.1-8b", "fms-fsdp",
+                             "korthikanti-small", "mbridge-b200-dense", "mbridge-gb200-dense", "megatron-2020-tp",
+                             "mpt-a100_80gb", "mpt-h100_80gb", "simumax-b200-deepseekv2", "simumax-b200-dense",
+                             "titan-8B", "titan-a100", "vtrain-multi-18.4B", "vtrain-multi-39.1B"})
     words += std::string(" --family ") + family;
   const auto sets = sets_of(words);
   CHECK(sets.at("step time of mpt-a100_80gb").at("n") == 61);

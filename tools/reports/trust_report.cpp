@@ -142,6 +142,9 @@ std::string trust_lines(const Scenario& s) {
     text +=
         fmt::format("{}{:.3g} % of tensor-parallel exchange hidden by user buffers: stated by the {}, not simulated\n",
                     report_label(""), hidden * 100, hidden == s.software.parallel.user_buffers ? "stack" : "plan");
+  if (s.fp8 && s.software.fp8_attention)
+    text += fmt::format("{}attention keeps its tensors in fp8 and takes as long as in 16 bits: no rate was measured\n",
+                        report_label(""));
   text += fmt::format("{}{} figures, {} of them unverified (--sources lists them)\n", report_label(""), sources.size(),
                       unverified);
   return text;

@@ -41,14 +41,14 @@ void begin_backward_with(Operator& op, std::vector<BackwardKernel> kernels) {
 }
 
 /// Operators [first, last) are the core of attention: what they keep for themselves is gone after the forward pass, and
-/// made again before the last one's backward kernels.
+/// made again before the last one's backward kernels, with what ranks exchange for it (the blocks of a ring).
 void recompute_group(std::vector<Operator>& operators, std::size_t first, std::size_t last) {
   std::vector<BackwardKernel> backward;
+  std::vector<Exchange> exchanges;
   Bytes made, peak, before;
   for (std::size_t i = first; i < last; ++i) {
     Operator& op = operators[i];
-    if (!op.forward_exchanges.empty())
-      throw InternalError("operators that exchange something are not recomputed selectively");
+    append(exchanges, op.forward_exchanges, backward.size());
     for (const KernelCall& kernel : op.forward) backward.push_back({kernel, {}});
     const Bytes core = core_bytes(op.kept);
     made += core;
@@ -60,6 +60,7 @@ void recompute_group(std::vector<Operator>& operators, std::size_t first, std::s
   }
   Operator& end = operators[last - 1];
   begin_backward_with(end, std::move(backward));
+  end.backward_exchanges.insert(end.backward_exchanges.begin(), exchanges.begin(), exchanges.end());
   end.backward_live = std::max(end.backward_live, peak);
 }
 

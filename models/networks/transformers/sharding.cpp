@@ -54,15 +54,16 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
            {std::pair{c.num_attention_heads, "attention heads"}, std::pair{c.num_key_value_heads, "key-value heads"}})
         if (heads / s.tensor % s.context != 0)
           refuse(c, "context",
-                 ranks + "all_to_all gives each rank a part of the " + text_of(heads / s.tensor) + " " + what +
+                 ranks + "all-to-all gives each rank a part of the " + text_of(heads / s.tensor) + " " + what +
                      " that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
                      nearest_divisors(heads / s.tensor, s.context) + " ranks");
     } else if (!options.flash_attention) {
-      refuse(c, "context", ranks + "ring attention is flash attention; expected flash_attention, or all_to_all");
+      refuse(c, "context", ranks + "ring attention is flash attention; expected flash_attention, or all-to-all");
     } else if (c.sliding_window > 0) {
-      refuse(c, "context", ranks + "ring attention with a sliding window is not modelled; expected all_to_all");
-    } else if (s.recompute == Recompute::selective || s.recompute == Recompute::operators) {
-      refuse(c, "context", ranks + "selective recomputation of ring attention is not modelled; expected none or full");
+      refuse(c, "context", ranks + "ring attention with a sliding window is not modelled; expected all-to-all");
+    } else if (s.recompute == Recompute::operators) {
+      refuse(c, "context",
+             ranks + "recomputation by operator of ring attention is not modelled; expected none, selective or full");
     }
   }
   if (!(s.user_buffers >= 0 && s.user_buffers <= 1)) fail(c.place, "user_buffers: a part from 0 to 1 expected");

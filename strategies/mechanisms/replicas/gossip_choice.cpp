@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/reading/short_form.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -42,13 +44,7 @@ Gossip read_topology(Fields& fields, int ranks) {
 }  // namespace
 
 Gossip read_gossip(const Node& node, int ranks) {
-  Node map = node;
-  if (node.kind == Node::Kind::scalar) {
-    map = Node{};
-    map.kind = Node::Kind::map;
-    map.place = map.key_place = node.place;
-    map.fields.emplace_back("topology", node);
-  }
+  const Node map = long_form(&node, node.find("edges") ? nullptr : "topology", node.place);
   Fields fields(map, "plan.data_parallel.gossip");
   const Node* edges = fields.child("edges");
   if (edges && fields.has("topology")) fail(edges->place, "plan.data_parallel.gossip: either a topology or edges");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "models/reading/short_form.hpp"
 namespace trainyard {
 namespace {
 
@@ -50,7 +51,8 @@ void read_split(ServerChoice& choice, Fields& servers) {
     choice.split = named(named_splits(), servers.choice("split", names_of(named_splits()), "none")).split;
     return;
   }
-  Fields fields(*node, what);
+  const Node map = long_form(node, nullptr, node->place);
+  Fields fields(map, what);
   const bool bound = fields.has("bigarray_bound");
   if (bound == fields.has("partition_bytes"))
     fail(node->place, what +
@@ -70,7 +72,8 @@ void read_replicas(ServerChoice& choice, Fields& servers) {
     choice.replication.copies = servers.integer_within<int>("replicas", 1, kMostCopies, 1);
     return;
   }
-  Fields fields(*node, "plan.data_parallel.servers.replicas");
+  const Node map = long_form(node, "count", node->place);
+  Fields fields(map, "plan.data_parallel.servers.replicas");
   choice.replication.copies = fields.integer_within<int>("count", 1, kMostCopies);
   if (fields.choice("forward", {"chain", "parallel"}, "chain") == "parallel")
     choice.replication.forward = Replication::Forward::parallel;
@@ -91,8 +94,8 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
   if (!node) return;
   const std::vector<std::string> on{"none", "gpu", "cpu"};
   const bool map = node->kind == Node::Kind::map;
-  static const Node nothing;
-  Fields fields(map ? *node : nothing, "plan.data_parallel.local_aggregation");
+  const Node long_node = map ? long_form(node, "on", node->place) : Node{};
+  Fields fields(long_node, "plan.data_parallel.local_aggregation");
   const std::string where = map ? fields.choice("on", on) : data_parallel.choice("local_aggregation", on, "none");
   choice.local = static_cast<ServerChoice::Local>(std::find(on.begin(), on.end(), where) - on.begin());
   choice.reduce = &read_local_collective(map ? &fields : nullptr, "reduce", Operation::reduce);
@@ -108,8 +111,17 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
                key, where));
 }
 
+bool is_label(const std::string& text) { return text.find_first_not_of("0123456789-+. ") != std::string::npos; }
+
+/// With what an override kept of the short form under its key.
+Node servers_map(const Node& node) {
+  const Node* scalar = overridden_scalar(node);
+  return long_form(&node, scalar && is_label(scalar->scalar) ? "label" : "count", node.place);
+}
+
 void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster) {
-  Fields fields(node, "plan.data_parallel.servers");
+  const Node map = servers_map(node);
+  Fields fields(map, "plan.data_parallel.servers");
   if (fields.has("label")) take_label(choice, fields.text("label"), fields.place_of("label"));
   choice.count = fields.integer_within<int>("count", 1, kMostServers, choice.count);
   choice.dedicated = fields.choice("place", {"colocated", "dedicated"}, "colocated") == "dedicated";
@@ -199,7 +211,7 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
     choice.place = servers->place;
     if (servers->kind == Node::Kind::map)
       read_map(choice, *servers, cluster);
-    else if (servers->scalar.find_first_not_of("0123456789-+. ") != std::string::npos)
+    else if (is_label(servers->scalar))
       take_label(choice, servers->scalar, servers->place);
     else
       choice.count = fields.integer_within<int>("servers", 1, kMostServers);
@@ -224,7 +236,8 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
 
 void check_servers(const ServerChoice& choice, Fields& fields, int workers, const ClusterSpec& cluster) {
   const Node* servers = fields.child("servers");
-  const Node* label = servers && servers->kind == Node::Kind::map ? servers->find("label") : servers;
+  const Node map = servers && servers->kind == Node::Kind::map ? servers_map(*servers) : Node{};
+  const Node* label = servers && servers->kind == Node::Kind::map ? map.find("label") : servers;
   if (label && label->scalar.find('W') != std::string::npos && choice.workers != workers)
     fail(choice.place, fmt::format("plan.data_parallel.servers: the label says {} workers, but the plan has {} ranks",
                                    choice.workers, workers));

@@ -68,7 +68,7 @@ std::vector<std::string> dropped_after_forward(const Graph& g, const RankPlace& 
     const std::string keys = "attention.keys." + std::to_string(i);
     if (g.listed(keys + ".backward")) names.push_back(keys);
   }
-  if (p.sharding.recompute == Recompute::selective && !p.ring()) names.push_back("attended");
+  if (p.sharding.recompute == Recompute::selective) names.push_back("attended");
   return names;
 }
 

@@ -1,0 +1,226 @@
+// What a plan does where it says nothing, and the short forms of its keys under an override.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/planning/plan.hpp"
+#include "scenarios/reading/scenario_fields.hpp"
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Scenario scenario(const std::string& plan, const Overrides& overrides = {}, const std::string& model = "gpt3-1.3b",
+                  const std::string& software = "megatron-core", int nodes = 2, const std::string& more = "") {
+  return read_scenario_text(
+      fmt::format("cluster: {{nodes: {}, node: dgx-h100, fabric: rail-optimized}}\nmodel: {}\nsoftware: {}\nplan: "
+                  "{{micro_batch_size: 1, precision: bf16, {}}}\n{}",
+                  nodes, model, software, plan, more),
+      "defaults.yaml", overrides);
+}
+
+Scenario mixtral(const std::string& plan, const std::string& software = "megatron-core") {
+  return scenario("seq_length: 2048, " + plan, {}, "{base: mixtral-8x7b, num_hidden_layers: 4}", software);
+}
+
+}  // namespace
+
+TEST_CASE("Megatron's gradient buckets grow with the replicas that sum them", "[plan-defaults]") {
+  const auto bucket = [](const std::string& software, int nodes, const std::string& data = "") {
+    return scenario("data_parallel: {zero_stage: 1" + data + "}", {}, "gpt3-1.3b", software, nodes).plan.buckets;
+  };
+  for (const auto& [software, element] :
+       {std::pair{"nemo", 2.0}, {"megatron-core", 4.0}, {"megatron-2022", 4.0}, {"megatron-deepspeed", 2.0}}) {
+    CAPTURE(software);
+    for (const auto& [nodes, elements] : {std::pair{1, 40e6}, {5, 40e6}, {6, 48e6}, {192, 1536e6}}) {
+      CAPTURE(nodes);
+      CHECK(bucket(software, nodes).rest == Bytes{elements * element});
+      CHECK(bucket(software, nodes).first == bucket(software, nodes).rest);
+    }
+  }
+  CHECK(bucket("nemo", 192, ", bucket: 25 MiB").rest == Bytes{25 * 1048576.0});
+  CHECK(bucket("nemo", 192, ", bucket: 25 MiB").first == Bytes{25 * 1048576.0});
+  CHECK(bucket("pytorch-ddp", 192).rest == Bytes{25 * 1048576.0});
+  // Replicas of a mesh: data x context, not tensor or pipeline.
+  const Scenario split = scenario("tensor_parallel: 2, pipeline_parallel: 2, context_parallel: 2, seq_length: 2048", {},
+                                  "gpt3-1.3b", "nemo", 32);
+  CHECK(split.plan.replicas() == 64);
+  CHECK(split.plan.buckets.rest == Bytes{64e6 * 2});
+  const std::string rule = "{base: nemo, bucket: {elements: 1000, elements_a_replica: 10}";
+  CHECK(bucket(rule + "}", 32).rest == Bytes{2560 * 2.0});
+  CHECK_THROWS_WITH(bucket(rule + ", first_bucket: 1 MiB}", 1), Contains("expected no first_bucket"));
+  CHECK_THROWS_WITH(bucket("{base: pytorch-ddp, bucket: {elements: 1000, elements_a_replica: 10}}", 1),
+                    Contains("expected gradient_precision"));
+}
+
+TEST_CASE("experts are split as Megatron-Core splits them where a plan says nothing", "[plan-defaults]") {
+  const auto check = [](const std::string& plan, const std::string& experts, int split, bool sequence) {
+    CAPTURE(plan, experts);
+    const Scenario unsaid = mixtral(plan + ", expert_parallel: {" + experts + "}");
+    CHECK(unsaid.plan.mesh.expert_tensor == split);
+    CHECK(unsaid.plan.sharding.expert_tensor == split);
+    CHECK(unsaid.plan.sharding.sequence == sequence);
+    if (split == 0) return;
+    const Scenario said =
+        mixtral(plan + fmt::format(", sequence_parallel: true, expert_parallel: {{{}, tensor: {}}}", experts, split));
+    CHECK(said.plan.mesh.in_words() == unsaid.plan.mesh.in_words());
+    const Network a = *::trainyard::plan(said).training.network, b = *::trainyard::plan(unsaid).training.network;
+    REQUIRE(a.layers.size() == b.layers.size());
+    for (std::size_t i = 0; i < a.layers.size(); ++i) {
+      REQUIRE(a.layers[i].forward_exchanges.size() == b.layers[i].forward_exchanges.size());
+      for (std::size_t e = 0; e < a.layers[i].forward_exchanges.size(); ++e)
+        CHECK(a.layers[i].forward_exchanges[e].bytes == b.layers[i].forward_exchanges[e].bytes);
+    }
+  };
+  check("tensor_parallel: 4", "size: 4", 4, true);
+  check("tensor_parallel: 4", "size: 8", 2, true);  // 16 ranks are enough for two parts
+  check("tensor_parallel: 2", "size: 8", 2, true);
+  check("tensor_parallel: 4", "size: 4, dispatcher: deepep", 1, true);
+  check("tensor_parallel: 4", "size: 1", 0, false);  // nobody sends anything
+  check("tensor_parallel: 1", "size: 8", 0, false);
+  check("tensor_parallel: 2, sequence_parallel: false", "size: 8", 0, false);
+  // A plan of DeepSeek-V3 on 128 nodes: 64 ranks of a stage hold the experts.
+  const auto deepseek = [](const std::string& experts) {
+    return scenario("tensor_parallel: 2, pipeline_parallel: 16, seq_length: 4096, expert_parallel: " + experts, {},
+                    "deepseek-v3", "megatron-core", 128);
+  };
+  CHECK(deepseek("{size: 64}").plan.mesh.expert_tensor == 1);
+  CHECK(deepseek("64").plan.mesh.in_words() == deepseek("{size: 64, tensor: 1}").plan.mesh.in_words());
+  CHECK(deepseek("{size: 32}").plan.mesh.expert_tensor == 2);
+}
+
+TEST_CASE("expert overlap on a pipeline without virtual stages is refused, as Megatron does", "[plan-defaults]") {
+  const auto read = [](const std::string& pipeline, const std::string& overlap = "true") {
+    return mixtral("global_batch_size: 64, expert_parallel: {size: 4, overlap: " + overlap + "}" + pipeline).plan;
+  };
+  for (const char* schedule : {"1f1b", "gpipe", "zb-h1", "naive"}) {
+    CAPTURE(schedule);
+    const std::string pipeline = fmt::format(", pipeline_parallel: 2, pipeline: {{schedule: {}}}", schedule);
+    CHECK_THROWS_WITH(read(pipeline), Contains("defaults.yaml:4") && Contains("plan.expert_parallel.overlap") &&
+                                          Contains(std::string("a stage of ") + schedule) &&
+                                          Contains("interleaved-1f1b"));
+    CHECK_FALSE(read(pipeline, "false").pairs_passes);
+  }
+  CHECK_THROWS_WITH(read(", pipeline_parallel: 2"), Contains("a stage of 1f1b"));
+  CHECK(read(", pipeline_parallel: 2, pipeline: {chunks: 2}").pairs_passes);
+  CHECK(read(", pipeline_parallel: 2, pipeline: {schedule: dualpipe-v}").pairs_passes);
+  CHECK(read("").pairs_passes);
+}
+
+namespace {
+
+/// A plan with a short form, an override below it, and the same in long form.
+struct ShortForm {
+  std::string path, before, override_path, value, after, more = "";
+};
+
+const std::vector<ShortForm> kShortForms{
+    {"plan.context_parallel", "context_parallel: 4", "plan.context_parallel.exchange", "all-to-all",
+     "context_parallel: {size: 4, exchange: all-to-all}"},
+    {"plan.context_parallel", "context_parallel: 4", "plan.context_parallel.size", "2", "context_parallel: {size: 2}"},
+    {"plan.expert_parallel", "expert_parallel: 1", "plan.expert_parallel.imbalance", "1",
+     "expert_parallel: {size: 1, imbalance: 1}"},
+    {"plan.data_parallel", "data_parallel: 8", "plan.data_parallel.zero_stage", "1",
+     "data_parallel: {size: 8, zero_stage: 1}"},
+    {"plan.data_parallel", "strategy: megatron, data_parallel: 8", "plan.data_parallel.overlap", "false",
+     "strategy: megatron, data_parallel: {size: 8, overlap: false}"},
+    {"plan.data_parallel.all_reduce", "data_parallel: {all_reduce: ring}", "plan.data_parallel.all_reduce.channels",
+     "2", "data_parallel: {all_reduce: {algorithm: ring, channels: 2}}"},
+    {"plan.data_parallel.compression", "collectives: messages, data_parallel: {compression: top-k}",
+     "plan.data_parallel.compression.density", "0.01",
+     "collectives: messages, data_parallel: {compression: {name: top-k, density: 0.01}}"},
+    {"plan.data_parallel.offload", "data_parallel: {zero_stage: 3, offload: cpu}",
+     "plan.data_parallel.offload.parameters", "cpu",
+     "data_parallel: {zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}}"},
+    {"plan.data_parallel.gossip", "data_parallel: {mechanism: gossip, gossip: pairs}", "plan.data_parallel.gossip.seed",
+     "3", "data_parallel: {mechanism: gossip, gossip: {topology: pairs, seed: 3}}"},
+    {"plan.data_parallel.servers", "data_parallel: {mechanism: parameter-server, servers: 2}",
+     "plan.data_parallel.servers.keys", "layers",
+     "data_parallel: {mechanism: parameter-server, servers: {count: 2, keys: layers}}"},
+    {"plan.data_parallel.servers", "data_parallel: {mechanism: parameter-server, servers: 16W2PS}",
+     "plan.data_parallel.servers.keys", "layers",
+     "data_parallel: {mechanism: parameter-server, servers: {label: 16W2PS, keys: layers}}"},
+    {"plan.data_parallel.servers.replicas",
+     "data_parallel: {mechanism: parameter-server, servers: {count: 2, replicas: 2}}",
+     "plan.data_parallel.servers.replicas.forward", "parallel",
+     "data_parallel: {mechanism: parameter-server, servers: {count: 2, replicas: {count: 2, forward: parallel}}}"},
+    {"plan.data_parallel.servers.split",
+     "data_parallel: {mechanism: parameter-server, servers: {count: 2, split: mxnet}}",
+     "plan.data_parallel.servers.split.partition_bytes", "1 MB",
+     "data_parallel: {mechanism: parameter-server, servers: {count: 2, split: {partition_bytes: 1 MB}}}"},
+    {"plan.data_parallel.local_aggregation",
+     "data_parallel: {mechanism: parameter-server, servers: {count: 2}, local_aggregation: gpu}",
+     "plan.data_parallel.local_aggregation.reduce", "chain",
+     "data_parallel: {mechanism: parameter-server, servers: {count: 2}, local_aggregation: {on: gpu, reduce: chain}}"},
+    {"plan.recompute", "recompute: full", "plan.recompute.full", "2", "recompute: {full: 2}"},
+    {"plan.recompute", "recompute: selective", "plan.recompute.full", "2", "recompute: {full: 2}"},
+    {"plan.tensor_parallel_overlap", "tensor_parallel: 2, sequence_parallel: true, tensor_parallel_overlap: true",
+     "plan.tensor_parallel_overlap.user_buffers.overlapped", "0.4",
+     "tensor_parallel: 2, sequence_parallel: true, tensor_parallel_overlap: {user_buffers: {overlapped: 0.4}}"},
+    {"plan.step_time", "step_time: 6.2 s", "plan.step_time.source", "me", "step_time: {value: 6.2 s, source: me}"},
+    {"faults.failures.mtbf.gpu", "training: {steps: 100}", "faults.failures.mtbf.gpu.count", "4",
+     "training: {steps: 100}", "faults: {failures: {mtbf: {gpu: MTBF}, runs: 1}}"}};
+
+/// What a reader made of a plan, as far as the short forms reach.
+std::string digest(const Scenario& s) {
+  const PlanChoice& p = s.plan;
+  std::string failing;
+  for (const FailingParts& part : s.failures.parts)
+    failing += fmt::format("{} {} of {}; ", part.name, part.mtbf.value, part.count);
+  return fmt::format(
+      "{}; exchange {}; imbalance {}; zero {}; overlap {}; channels {}; compression {}; offload {} {}; "
+      "{} servers of {}, {}; recompute {} {}; user buffers {}; step {} {}; {}",
+      p.mesh.in_words(), static_cast<int>(p.sharding.context_exchange), p.sharding.expert_imbalance,
+      static_cast<int>(p.zero), p.overlap_gradients, p.all_reduce.settings.channels,
+      p.compression ? p.compression->summary() : "none", static_cast<int>(p.offload.optimizer),
+      static_cast<int>(p.offload.parameters), p.mechanism->servers(), p.mechanism->workers(), p.mechanism_name,
+      name_of(p.sharding.recompute), p.recomputed_blocks, p.sharding.user_buffers, s.prescribed_step.time.value,
+      s.prescribed_step.source, failing);
+}
+
+/// Paths of the scalars of a document.
+void scalars_of(const Node& node, const std::string& path, std::set<std::string>& all) {
+  if (node.kind == Node::Kind::scalar) all.insert(path);
+  for (const auto& [key, field] : node.fields) scalars_of(field, path.empty() ? key : path + "." + key, all);
+}
+
+}  // namespace
+
+TEST_CASE("an override below the short form of a key expands it", "[plan-defaults][overrides]") {
+  for (const ShortForm& form : kShortForms) {
+    CAPTURE(form.before, form.override_path);
+    const auto read = [&form](const std::string& plan, const std::string& mtbf, const Overrides& overrides) {
+      std::string more = form.more;
+      if (const std::size_t at = more.find("MTBF"); at != std::string::npos) more.replace(at, 4, mtbf);
+      return digest(scenario("seq_length: 2048, " + plan, overrides, "gpt3-1.3b", "megatron-core", 2, more));
+    };
+    const Overrides below{{form.override_path, form.value}};
+    CHECK(read(form.before, "50000 h", below) == read(form.after, "{mtbf: 50000 h, count: 4}", {}));
+    // Said on the command line too, and not as `base` in a file.
+    CHECK_THROWS(read(form.before, "50000 h", {{form.path + ".base", "1"}, {form.path + ".bass", "1"}}));
+  }
+  CHECK_THROWS_WITH(scenario("seq_length: 2048, context_parallel: {base: 4}"), Contains("unknown key \"base\""));
+}
+
+TEST_CASE("every key that shipped scenarios give in a short form expands under an override",
+          "[plan-defaults][overrides]") {
+  std::set<std::string> scalars, covered;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
+    if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
+      scalars_of(read_document(entry.path()), "", scalars);
+  for (const ShortForm& form : kShortForms) covered.insert(form.path);
+  // Names of catalog entries (below them an override changes the entry), and all-reduce's among them.
+  for (const char* name : {"model", "software", "cluster.node", "cluster.fabric", "cluster.gpu", "cluster.hca",
+                           "cluster.cpu", "input.storage", "faults.checkpoint.storage", "site", "prices"})
+    covered.insert(name);
+  for (const ScenarioField& field : known_scenario_fields())
+    for (std::size_t dot = field.path.find('.'); dot != std::string::npos; dot = field.path.find('.', dot + 1)) {
+      const std::string map = field.path.substr(0, dot);
+      CAPTURE(map, field.path);
+      CHECK((!scalars.contains(map) || covered.contains(map)));
+    }
+}
