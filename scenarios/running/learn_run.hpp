@@ -11,6 +11,9 @@ struct LearnOptions {
   bool noise = true;     ///< the gradient noise scale is measured at every look
   bool progress = false;
   bool saves = false;  ///< the checkpoint that the scenario asks for
+  /// `learn` gives what was known at the last look where it is interrupted, and has `ended` "interrupted".
+  bool partial = false;
+  std::function<void(const LearnResult&)> look = {};  ///< called at each look, in the process that learns
 };
 
 /// The training of `learn` on the programs of the scenario's plan, in this process: one simulation a process. Throws

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kGroupsAtOnce = 16, kPlansAtOnce = 8;
 // Of a limit of work, what groups may take to be ranked; and of wall time, how many are between two looks at the clock.
 constexpr double kWorkOfRanking = 0.5;
-constexpr std::size_t kGroupsOfChunk = 1000;
+constexpr std::size_t kGroupsOfChunk = 200;
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 
 /// A plan that may be the best; ties go to the one that was listed first.

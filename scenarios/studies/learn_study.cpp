@@ -87,6 +87,11 @@ class LearnJobs {
       if (!known && question_.shard.has(job)) open.push_back(job);
     }
     const std::size_t all = done + open.size();
+    if (alone() && !open.empty()) {  // this process learns: what is known when it is interrupted is not lost
+      texts_[open[0]] = train(open[0]);
+      if (!interrupted()) journal_.add(keys[open[0]], texts_[open[0]]);
+      return std::move(texts_);
+    }
     in_children(
         open.size(), processors(), [&](std::size_t k) { return train(open[k]); },
         [&](std::size_t k, const std::string& text) {
@@ -113,7 +118,7 @@ class LearnJobs {
   std::string train(std::size_t job) const {
     try {
       LearnOptions options;
-      options.progress = options.saves = alone();
+      options.progress = options.saves = options.partial = alone();
       return to_text(learn(scenario(job), options));
     } catch (const UserError& e) {  // found only in the run
       if (alone()) throw;
@@ -148,6 +153,11 @@ std::size_t LearnVariant::diverged() const {
       std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.diverged_at >= 0; }));
 }
 
+std::string LearnStudy::unfinished() const {
+  return trainings == 1 ? "interrupted in the training"
+                        : fmt::format("interrupted: {} of {} trainings are done", trainings - open, trainings);
+}
+
 LearnStudy run_learn_study(const LearnQuestion& q) {
   LearnStudy study;
   study.seeds = q.seeds;
@@ -174,11 +184,20 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   const std::vector<std::string> texts = LearnJobs(q, study.variants, jobs).run();
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     LearnVariant& v = study.variants[jobs[job].variant];
-    if (texts[job].empty()) continue;  // of another shard
+    if (texts[job].empty()) {  // of another shard, or interrupted
+      if (interrupted()) ++study.open;
+      continue;
+    }
     if (texts[job].starts_with('!'))
       v.error = texts[job].substr(1);
     else
       v.runs.push_back(learn_result_from_text(texts[job]));
+  }
+  study.trainings = jobs.size();
+  if (interrupted()) {
+    study.interrupted = true;
+    std::erase_if(study.variants, [](const LearnVariant& v) { return v.error.empty() && v.runs.empty(); });
+    return study;
   }
   const auto impossible = [](const LearnVariant& v) { return !v.error.empty(); };
   if (q.shard.whole() && std::all_of(study.variants.begin(), study.variants.end(), impossible))
@@ -215,7 +234,10 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
     j["runs"] = runs;
     variants.push_back(j);
   }
-  return {{"scenario", q.scenario.stem().string()}, {"seeds", study.seeds}, {"variants", variants}};
+  Json all{{"scenario", q.scenario.stem().string()}, {"seeds", study.seeds}};
+  if (study.interrupted) all["unfinished"] = study.unfinished();
+  all["variants"] = variants;
+  return all;
 }
 
 namespace {
@@ -225,6 +247,7 @@ std::vector<FieldRow> learn_rows() {
   std::vector<FieldRow> rows{
       {"scenario", "text", "its name", ""},
       {"seeds", "number", "trainings of each variant", ""},
+      {"unfinished", "text", "how far it came", "where a signal ended it"},
       {"variants", "list", "one a combination of --compare's values", ""},
       {"variants[].name", "text", "what it has of its own", ""},
       {"variants[].error", "text", "why it is impossible, instead of all else", "of impossible variants"},
@@ -248,7 +271,7 @@ std::vector<FieldRow> learn_rows() {
                                                         {"worst_staleness", "the most of them"}};
   for (const auto& [key, words] : of_run)
     rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
-  rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping or diverged", ""});
+  rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping, diverged or interrupted", ""});
   rows.push_back({"variants[].runs[].diverged_at_step", "number", "the step", "if it did"});
   rows.push_back({"variants[].runs[].reached", "object", "the look at which the target was reached", "if it was"});
   rows.push_back({"variants[].runs[].points", "list",

@@ -35,6 +35,9 @@ struct LearnStudy {
   std::vector<LearnVariant> variants;
   bool has_target = false;
   int seeds = 1;
+  std::size_t trainings = 0, open = 0;  ///< in all, and those that are not done
+  bool interrupted = false;             ///< a signal came: variants without a training are not there
+  std::string unfinished() const;       ///< how far it came then, in words
 };
 
 struct LearnQuestion {

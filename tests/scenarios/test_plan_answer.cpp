@@ -1,7 +1,11 @@
 // What `trainyard plan` answers: a scenario that runs as it says, the same bytes when it is resumed, and what is wrong.
 #include <fmt/format.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "models/reading/document_text.hpp"
@@ -9,7 +13,9 @@
 #include "scenarios/answer/json_fields.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/search/legal_batches.hpp"
 #include "scenarios/search/plan_answer.hpp"
+#include "sim/process/child.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -147,4 +153,65 @@ TEST_CASE("documents as text read back the same", "[search]") {
   CHECK(files > 20);
   CHECK(yaml_text(parse_document("a: \"1: 2\"\nb: {c: [\"x,y\", ~], d: -1}\n", "t.yaml")) ==
         "a: \"1: 2\"\nb:\n  c: [\"x,y\", ~]\n  d: -1\n");
+}
+
+TEST_CASE("a limit of work ends a search with what it found, and is told", "[search]") {
+  PlanAnswerOptions options = few();
+  const PlanAnswer whole = answer_plan(question_of(kSmall), options);
+  CHECK(whole.ended == SearchEnd::proved);
+  options.search.work = 1;
+  const PlanAnswer limited = answer_plan(question_of(kSmall), options);
+  REQUIRE(limited.search.best());
+  CHECK(limited.ended == SearchEnd::work);
+  CHECK_FALSE(limited.search.proved);
+  CHECK(limited.search.work < whole.search.work);
+  CHECK(limited.search.best()->outcome.step_time >= whole.search.best()->outcome.step_time);
+  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(limited));
+  options.search.work = 1e12;
+  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(whole));
+}
+
+TEST_CASE("the end of the wall time, and a signal, leave what was found and say so", "[search]") {
+  PlanAnswerOptions options = few();
+  options.seconds = 1e7;
+  options.search.progress = [](const std::string& text) {  // as if the time were over
+    if (text.find(" judged,") != std::string::npos) std::raise(SIGALRM);
+  };
+  const PlanAnswer timed = answer_plan(question_of(kSmall), options);
+  CHECK(timed.ended == SearchEnd::time);
+  CHECK_FALSE(timed.search.proved);
+  REQUIRE(timed.search.best());  // its own, which comes first
+  CHECK_THAT(json_of_answer(timed), Catch::Contains("\"ended\":\"time\""));
+  CHECK_FALSE(interrupted());
+  const pid_t child = ::fork();  // a signal is never taken back
+  if (child == 0) {
+    watch_interrupts();
+    options.seconds = 0;
+    options.search.progress = [](const std::string& text) {
+      if (text.find(" judged,") != std::string::npos) std::raise(SIGTERM);
+    };
+    const PlanAnswer stopped = answer_plan(question_of(kSmall), options);
+    ::_exit(stopped.ended == SearchEnd::interrupt && stopped.search.best() && !stopped.search.proved ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("a batch that divides among no replicas is the cause, and batches near it are told", "[search]") {
+  const std::string three =
+      "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: resnet50\nsoftware: "
+      "pytorch-ddp\nplan: {global_batch_size: 64, precision: fp16}\n";
+  PlanAnswerOptions options;
+  options.space.vary = {{"plan.pipeline_parallel", {"1"}}};
+  CHECK_THROWS_WITH(answer_plan(question_of(three), options),
+                    Catch::Contains("a multiple of 24 replicas, of which the batch of 64 is none") &&
+                        Catch::Contains("nearest batches: 48 (-25.0 %), 72 (+12.5 %)"));
+  const LegalSplits splits{1536, {3, 12, 48, 384}, ""};
+  CHECK(splits.dividing(2048) == 0);
+  CHECK(splits.dividing(1536) == 4);
+  CHECK(splits.best_batch(2048, 1900, 2200) == 1920);
+  CHECK(splits.best_batch(2048, 2048, 2048) == 0);
+  CHECK_THAT(splits.why_none(2048), Catch::Contains("a multiple of 3 replicas") && Catch::Contains("2046 (-0.1 %)") &&
+                                        Catch::Contains("1920 (-6.2 %) divides among 4 of the 4"));
 }

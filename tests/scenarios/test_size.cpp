@@ -1,4 +1,6 @@
 // Which clusters train a model in time: `trainyard size`.
+#include <sched.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -174,4 +176,58 @@ TEST_CASE("checkpoints of TPUs go to a store by the hosts' adapters", "[size]") 
   CHECK(write == Approx(load * 5).epsilon(1e-4));
   CHECK(write > 0.1);
   CHECK(answer.rows.front().goodput < 1);
+}
+
+TEST_CASE("an answer of size does not depend on the processors, and another run gives the same bytes", "[size]") {
+  SizeOptions options = small_options(0.02);
+  options.gpus = 16;
+  options.work = 2e5;
+  const auto json_of = [&options] {
+    nlohmann::ordered_json j = nlohmann::ordered_json::object();
+    size_fields().write(size_clusters(small_training(), "small", options), j);
+    return j.dump();
+  };
+  const std::string first = json_of();
+  cpu_set_t all, one;
+  REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  const std::string alone = json_of();
+  REQUIRE(::sched_setaffinity(0, sizeof all, &all) == 0);
+  CHECK(alone == first);
+  CHECK(first.find("search_s") == std::string::npos);
+}
+
+TEST_CASE("size looks between powers of two", "[size]") {
+  const auto days_on = [](int nodes) {
+    SizeOptions options = small_options(30);
+    options.gpus = 8 * nodes;
+    const SizeAnswer answer = size_clusters(small_training(), "small", options);
+    REQUIRE(answer.rows.size() == 1);
+    REQUIRE(answer.rows.front().good());
+    return answer.rows.front().days();
+  };
+  const double three = days_on(3), two = days_on(2);
+  REQUIRE(three * 1.02 < two);
+  SizeOptions options = small_options(three * 1.01);
+  const SizeAnswer answer = size_clusters(small_training(), "small", options);
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->nodes == 3);
+}
+
+TEST_CASE("the batch may differ within a tolerance, and the tokens stay", "[size]") {
+  SizeOptions options = small_options(30);
+  options.gpus = 24;
+  const SizeRow own = size_clusters(small_training(), "small", options).rows.at(0);
+  CHECK(own.batch == 64);
+  options.batch_tolerance = 0.3;
+  const SizeRow near = size_clusters(small_training(), "small", options).rows.at(0);
+  REQUIRE(near.good());
+  CHECK(near.batch % 24 == 0);
+  CHECK(near.batch >= 45);
+  CHECK(near.batch <= 83);
+  CHECK(near.tokens == Approx(1e9).epsilon(1e-3));
+  CHECK(near.document.find("plan")->find("global_batch_size")->scalar == std::to_string(near.batch));
 }

@@ -77,12 +77,16 @@ std::string ended_words(const LearnResult& r) {
     return fmt::format("diverged at step {:.0f}: the loss is no number any more\n", r.diverged_at);
   if (r.ended == "early stopping")
     return fmt::format("stopped at step {:.0f}: the loss was best at step {:.0f}\n", r.last().steps, r.best().steps);
+  if (r.ended == "interrupted") return fmt::format("interrupted after step {:.0f}\n", r.last().steps);
   return "";
 }
 
 std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
   if (!s.learn.has_target() && !s.learn.task.formula.given()) return "";
   const std::string target = s.learn.has_target() ? target_words(s.learn) : "the formula's";
+  if (v.reached() == 0 && v.runs.front().ended == "interrupted")
+    return fmt::format("target     {}: not within {:.0f} steps, before the interruption\n", target,
+                       v.runs.front().last().steps);
   if (v.reached() == 0) return fmt::format("target     {}: not within {} steps\n", target, s.learn.steps);
   const std::string of = v.reached() < static_cast<std::size_t>(seeds)
                              ? fmt::format(" ({} of {} seeds reached it)", v.reached(), seeds)

@@ -65,11 +65,13 @@ void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) con
   if (baseline != 0 || !svg.empty()) add_scaling_to(sweep, points);
   if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, rows));
   if ((json + html).empty()) return;
-  const nlohmann::ordered_json table = sweep_json(sweep, points, rows);
+  nlohmann::ordered_json table = sweep_json(sweep, points, rows);
+  if (!unfinished.empty()) table["unfinished"] = unfinished;
   if (!json.empty()) write_atomically(json, json_text(table, 2) + "\n");
   if (!html.empty())
-    write_atomically(html, chart_page("Sweep of " + sweep.scenario.filename().string(), {{"answer", table}},
-                                      {page_script::sweep()}));
+    write_atomically(html, chart_page("Sweep of " + sweep.scenario.filename().string() +
+                                          (unfinished.empty() ? "" : " (unfinished: " + unfinished + ")"),
+                                      {{"answer", table}}, {page_script::sweep()}));
 }
 
 void SweepOutputs::require_streamed(const Sweep& sweep, const std::string& points) const {

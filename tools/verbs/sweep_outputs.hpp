@@ -11,6 +11,7 @@ namespace trainyard {
 struct SweepOutputs {
   std::string csv, json, html, svg, sort;
   int top = 0, baseline = 0;
+  std::string unfinished;  ///< of a sweep that was interrupted: how far it came, for JSON and page
 
   void declare(Arguments&, const std::string& csv_words);
   bool any() const { return !(csv + json + html + svg).empty(); }

@@ -6,6 +6,7 @@
 #include "scenarios/studies/learn_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
+#include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/learn_report.hpp"
@@ -52,6 +53,11 @@ const LearnVariant& shown(const LearnStudy& study) {
                        [](const LearnVariant& v) { return v.error.empty(); });
 }
 
+bool none_is_done(const LearnStudy& study) {
+  return std::none_of(study.variants.begin(), study.variants.end(),
+                      [](const LearnVariant& v) { return v.error.empty(); });
+}
+
 bool all_reach(const LearnStudy& study) {
   return std::all_of(study.variants.begin(), study.variants.end(),
                      [](const LearnVariant& v) { return v.error.empty() && v.reached() == v.runs.size(); });
@@ -78,6 +84,7 @@ int learn_verb(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   LearnQuestion question = question_of(flags);
   if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(arguments, trainings_of(question));
+  watch_interrupts();
   LearnStudy study;
   {
     ProgressLine line;
@@ -86,6 +93,10 @@ int learn_verb(const std::vector<std::string>& words) {
         line.show(fmt::format("{} of {} trainings", done, of));
       };
     study = run_learn_study(question);
+  }
+  if (study.interrupted && (!flags.shares.shard.empty() || none_is_done(study))) {
+    complain(study.unfinished());
+    return flags.shares.interrupted_search();
   }
   if (!flags.shares.shard.empty()) {
     flags.shares.finish(arguments);
@@ -96,9 +107,11 @@ int learn_verb(const std::vector<std::string>& words) {
   if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
     throw UserError("--require target: the scenario's `learn` has no target");
   if (flags.json != "-" && flags.svg != "-" && flags.html != "-")
-    fmt::print("{}", in_words_of(device_noun(scenario.cluster), question.axes.empty()
-                                                                    ? learn_report(scenario, first, study.seeds)
-                                                                    : learn_comparison(scenario, study)));
+    fmt::print("{}{}", study.interrupted ? "unfinished: " + study.unfinished() + "
+" : "",
+               in_words_of(device_noun(scenario.cluster), question.axes.empty()
+                                                              ? learn_report(scenario, first, study.seeds)
+                                                              : learn_comparison(scenario, study)));
   if (!flags.svg.empty()) write_atomically(flags.svg, learn_svg(scenario.name, study));
   if (!(flags.json + flags.html).empty()) {
     const nlohmann::ordered_json answer = learn_study_json(question, study);
@@ -106,6 +119,10 @@ int learn_verb(const std::vector<std::string>& words) {
     if (!flags.html.empty())
       write_atomically(flags.html,
                        chart_page("Learning: " + scenario.name, {{"answer", answer}}, {page_script::learn()}));
+  }
+  if (study.interrupted) {
+    complain("the answer is unfinished: " + study.unfinished());
+    return flags.shares.interrupted_search();
   }
   return !flags.required.empty() && !all_reach(study) ? kFailsLimit : kGood;
 }

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -35,11 +34,26 @@ class SweepProgress {
   std::size_t simulated_ = 0;
 };
 
-int interrupted_sweep(const std::vector<SweepPoint>& points, const std::string& journal) {
-  const auto done = std::count_if(points.begin(), points.end(), [](const SweepPoint& p) { return p.done; });
-  complain(fmt::format("interrupted: {} of {} points are done; {}", done, points.size(),
-                       journal.empty() ? "none is kept (with --csv FILE a sweep can be resumed)"
-                                       : fmt::format("run the same command again to resume ({} keeps them)", journal)));
+/// The points that are done go where the answer was to go, marked as unfinished, unless a file keeps them to resume from.
+int interrupted_sweep(const Sweep& sweep, const std::vector<SweepPoint>& points, SweepOutputs outputs,
+                      const std::string& journal) {
+  Sweep part = sweep;
+  part.kept.emplace();
+  std::vector<SweepPoint> done;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (points[i].done) {
+      part.kept->push_back(sweep.kept ? (*sweep.kept)[i] : i);
+      done.push_back(points[i]);
+    }
+  const std::string far = fmt::format("{} of {} points are done", done.size(), points.size());
+  if (!journal.empty()) {
+    complain(fmt::format("interrupted: {}; run the same command again to resume ({} keeps them)", far, journal));
+    return kInterrupted;
+  }
+  outputs.unfinished = far;
+  if (!done.empty()) outputs.write(part, done);
+  complain(fmt::format("interrupted: {}{} (with --csv FILE a sweep can be resumed)", far,
+                       done.empty() ? "" : "; the answer has these alone"));
   return kInterrupted;
 }
 
@@ -118,7 +132,8 @@ int sweep_in_memory(const Sweep& sweep, const SweepFlags& flags, const SweepOpti
     points = run_sweep(sweep, shown_by(progress, options));
   }
   for (std::size_t i = 0; i < points.size(); ++i)
-    if (options.shard.has(i) && !points[i].done) return interrupted_sweep(points, options.journal);
+    if (options.shard.has(i) && !points[i].done)
+      return interrupted_sweep(sweep, points, flags.outputs, options.journal);
   try {
     const std::string& file = flags.shares.points;
     if (!file.empty()) write_atomically(file, sweep_lines(sweep, points, options.shard));

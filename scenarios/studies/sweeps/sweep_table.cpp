@@ -188,9 +188,11 @@ namespace {
 
 /// The answer's fields under the columns' names.
 std::vector<FieldRow> sweep_rows() {
-  std::vector<FieldRow> rows{{"scenario", "text", "the scenario's file", ""},
-                             {"points", "list", "the points of the sweep, the last list of values varying fastest", ""},
-                             {"points[].set", "{key: text}", "the point's values, by field of the scenario", ""}};
+  std::vector<FieldRow> rows{
+      {"scenario", "text", "the scenario's file", ""},
+      {"unfinished", "text", "how far it came: other points are missing", "where a signal ended it"},
+      {"points", "list", "the points of the sweep, the last list of values varying fastest", ""},
+      {"points[].set", "{key: text}", "the point's values, by field of the scenario", ""}};
   const std::vector<FieldRow> answer = result_fields().rows();
   for (const SweepColumn& column : sweep_columns()) {
     const auto field =
