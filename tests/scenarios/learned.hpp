@@ -21,7 +21,8 @@ struct Learned {
         "{{count: "
         "1, rate: {}, latency: 5 us}}}}, fabric: nonblocking}}\n"
         "model: {{mlp: {{widths: [256, 512, 512, 10], loss: softmax_cross_entropy}}}}\n"
-        "plan: {{micro_batch_size: {}, precision: fp32, optimizer: {}, data_parallel: {{size: {}, {}}}{}}}\n"
+        "plan: {{idle_devices: allowed, micro_batch_size: {}, precision: fp32, optimizer: {}, data_parallel: {{size: "
+        "{}, {}}}{}}}\n"
         "{}learn: {{{}}}\n",
         ranks + 2, rate, samples, optimizer, ranks, data_parallel, plan, faults, learn);
   }

@@ -15,7 +15,8 @@ std::string text_of(const std::string& data_parallel, const std::string& rate = 
       "cluster: {{nodes: 4, node: {{base: t4-server, gpu: {{count: 1}}}}, hca: {{rate: {}}}, fabric: nonblocking}}\n"
       "model: {{mlp: {{widths: [512, 1024, 1024, 10]}}}}\n"
       "software: {}\n"
-      "plan: {{micro_batch_size: 64, precision: fp32, optimizer: sgd{}, data_parallel: {{{}}}}}\n",
+      "plan: {{idle_devices: allowed, micro_batch_size: 64, precision: fp32, optimizer: sgd{}, data_parallel: "
+      "{{{}}}}}\n",
       rate, software, plan, data_parallel);
 }
 

@@ -87,10 +87,11 @@ TEST_CASE("no whole number is taken for another", "[scenario][integers]") {
 TEST_CASE("what is larger than memory is not built, and the refusal says how large", "[scenario][integers]") {
   const auto error = [](const std::string& cluster) -> std::string {
     try {
-      build_cluster(read_scenario_text("cluster: " + cluster +
-                                           "\nmodel: gpt2\nplan: {global_batch_size: 8, micro_batch_size: 1, "
-                                           "data_parallel: {size: 8}}\n",
-                                       "s.yaml")
+      build_cluster(read_scenario_text(
+                        "cluster: " + cluster +
+                            "\nmodel: gpt2\nplan: {idle_devices: allowed, global_batch_size: 8, micro_batch_size: 1, "
+                            "data_parallel: {size: 8}}\n",
+                        "s.yaml")
                         .cluster);
     } catch (const UserError& e) {
       return e.what();

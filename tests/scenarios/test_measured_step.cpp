@@ -70,7 +70,7 @@ TEST_CASE("measured steps of one network say nothing of another", "[scenario][me
   CHECK_THROWS_WITH(scenario_of({{"model", "gpt2"}, {"plan.seq_length", "64"}}),
                     Catch::Contains("steps of mnist-cnn, but the model is gpt2"));
   CHECK_NOTHROW(scenario_of({{"plan.measured_step.network", "mnist_cnn"}}));
-  const Overrides gpt2{{"plan.seq_length", "64"}, {"plan.measured_step.network", "gpt2"}};
+  const Overrides gpt2{{"plan.seq_length", "8"}, {"plan.measured_step.network", "gpt2"}};
   const auto of_gpt2 = [&gpt2](const std::string& model) {
     Overrides overrides = gpt2;
     overrides.emplace_back("model", model);
@@ -139,7 +139,7 @@ TEST_CASE("a time of another precision or of other devices is refused", "[scenar
   CHECK_THROWS_WITH(scenario_of({{"plan.measured_step.precision", "fp32"}, {"plan.precision", "fp16"}}),
                     Catch::Contains("plan.measured_step.precision: a time in fp32, but plan.precision is fp16"));
   CHECK_THROWS_WITH(scenario_of({{"plan.measured_step.table", "{8: 1 us}"}}),
-                    Catch::Contains("plan.measured_step: 1 us for 8 samples on 1 device is ") &&
+                    Catch::Contains("plan.measured_step: 1.00 us for 8 samples on 1 device is ") &&
                         Catch::Contains("% of the fp32 peak; expected "));
   CHECK_THROWS_WITH(read_scenario(shipped_file("scenarios/horovod-mnist-2xt4.yaml"), {{"plan.precision", "fp16"}}),
                     Catch::Contains("a time in fp32, but plan.precision is fp16"));
@@ -159,7 +159,7 @@ TEST_CASE("a time of another precision or of other devices is refused", "[scenar
   CHECK_THROWS_WITH(training("{value: 1 s, device: 8}"), Catch::Contains("did you mean \"devices\""));
   // Whether or not it says so, no step is faster than its devices' peak.
   const double mfu = simulate_training(training("20 ms")).mfu;
-  CHECK(mfu > 0.5);
+  CHECK(mfu > 0.4);
   CHECK(mfu < 1);
   for (const Overrides& other : {Overrides{{"plan.precision", "fp32"}}, Overrides{{"cluster.nodes", "1"}}}) {
     CAPTURE(other.front().first);

@@ -50,7 +50,7 @@ TEST_CASE("a scenario takes what is not said from the catalog, and names its def
   CHECK(s.network.tokens_per_sample == 64);
   CHECK(s.network.layers.size() == 4);  // embedding, two blocks, head
   CHECK(small({{"software", "pytorch-ddp"}}).software_given);
-  CHECK(small({{"plan.data_parallel", "4"}}).ranks() == 4);
+  CHECK(small({{"plan.data_parallel", "4"}, {"plan.idle_devices", "allowed"}}).ranks() == 4);
 }
 
 TEST_CASE("overrides reach any depth, the last one wins", "[scenario]") {

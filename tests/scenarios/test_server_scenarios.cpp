@@ -17,7 +17,8 @@ std::string text_of(const std::string& data_parallel, const std::string& more = 
       "cluster: {{nodes: {}, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, latency: 1 "
       "us}}}}, fabric: nonblocking}}\n"
       "model: {{mlp: {{widths: [512, 1024, 1024, 10]}}}}\n"
-      "plan: {{micro_batch_size: 64, precision: fp32, optimizer: sgd, data_parallel: {{mechanism: "
+      "plan: {{idle_devices: allowed, micro_batch_size: 64, precision: fp32, optimizer: sgd, data_parallel: "
+      "{{mechanism: "
       "parameter-server{}}}}}\n"
       "{}",
       nodes, data_parallel.empty() ? "" : ", " + data_parallel, more);
@@ -45,7 +46,8 @@ json train_placed(const std::string& data_parallel, int workers) {
             "cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, "
             "latency: 1 us}}}}, fabric: nonblocking}}\n"
             "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
-            "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, data_parallel: {{mechanism: "
+            "plan: {{idle_devices: allowed, micro_batch_size: {}, precision: fp32, optimizer: sgd, data_parallel: "
+            "{{mechanism: "
             "parameter-server, {}}}}}\n",
             batch / workers, data_parallel),
         "servers.yaml");

@@ -19,10 +19,10 @@ Scenario ideal(const std::string& overlap, const Overrides& more = {}) {
       "cluster:\n  node:\n    base: dgx-a100\n    nvlink: {latency: 0 us}\n    gpu:\n      nvlink: 300 GB/s\n"
       "      interference: {compute_while_communicating: 1, communication_while_computing: 1}\n"
       "model: {base: gpt2, n_layer: 2}\nsoftware: plain\n"
-      "plan:\n  global_batch_size: 8\n  micro_batch_size: 8\n  data_parallel: 1\n  idle_devices: allowed\n  "
+      "plan:\n  global_batch_size: 8\n  micro_batch_size: 8\n  data_parallel: 1\n  "
       "tensor_parallel: 2\n"
       "  sequence_parallel: true\n  collectives: messages\n  tensor_parallel_overlap: " +
-      overlap + "\n";
+      overlap + "\n  idle_devices: allowed\n";
   return read_scenario_text(text, "ideal.yaml", more);
 }
 

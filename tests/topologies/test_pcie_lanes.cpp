@@ -183,7 +183,7 @@ TEST_CASE("an adapter faster than its slot is capped at it, and said", "[lanes][
   CHECK_THAT(describe(fast), Catch::Contains("8 × 800 Gbit/s HCA capped by its slot at 504 Gbit/s"));
   // Eight lanes have half of it.
   const std::string half =
-      "{base: pcie-2, cpu: {base: xeon-e5-2698-v4, lanes: 40}, pcie: {device_lanes: 8}, "
+      "{base: pcie-2, pcie: {device_lanes: 8, lanes_per_socket: 24}, "
       "hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}";
   const ClusterSpec narrow = cluster_of(half);
   CHECK(adapter_rate(narrow.node) == std::min(narrow.node.hca_rate, narrow.node.pcie_rate * 0.5));
