@@ -176,10 +176,10 @@ TEST_CASE("a profile of another GPU is refused, one of another model is said", "
   constexpr double gib = 1 << 30;
   const std::string small = "[[64, 128], [128, 256]]";
   for (const auto& [device, memory, why] : std::vector<std::tuple<std::string, double, std::string>>{
-           {"NVIDIA H100 80GB HBM3", 79.1, "not a a100-sxm4-80gb"},
-           {"NVIDIA A100-PCIE-80GB", 79.1, "not a a100-sxm4-80gb"},
+           {"NVIDIA H100 80GB HBM3", 79.1, "another GPU than a100-sxm4-80gb"},
+           {"NVIDIA A100-PCIE-80GB", 79.1, "another GPU than a100-sxm4-80gb"},
            {"NVIDIA A100-SXM4-40GB", 39.4, "of 39.4 GiB"},
-           {"AMD Instinct MI300X", 192, "not a a100-sxm4-80gb"}}) {
+           {"AMD Instinct MI300X", 192, "another GPU than a100-sxm4-80gb"}}) {
     shell.write("step.json", recorded_on(device, memory * gib, small));
     const TopoAnswer refused = shell.trainyard(on);
     INFO(refused.err);
@@ -214,7 +214,7 @@ TEST_CASE("a profile of another GPU is refused, one of another model is said", "
                                : std::string(name) == "rtx-6000-ada"   ? "NVIDIA RTX 6000 Ada Generation"
                                                                        : "Tesla T4";
     CHECK(other_gpu(gpu, device, 0) == "");
-    CHECK(other_gpu(gpu, "NVIDIA B200", 0) == fmt::format("not a {}", name));
+    CHECK(other_gpu(gpu, "NVIDIA B200", 0) == fmt::format("another GPU than {}", name));
   }
 }
 
