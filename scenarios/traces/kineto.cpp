@@ -186,7 +186,7 @@ struct FamilyWord {
 /// Convolutions: cuDNN (volta_scudnn_128x64_…, sm80_xmma_fprop_implicit_gemm_…), MIOpen (miopenSp3AsmConv…, igemm_fwd_…)
 /// and composable kernels; cuDNN changes layouts on the way. multi_tensor_apply is what torch.optim's foreach and fused
 /// optimizers run.
-constexpr std::array<FamilyWord, 59> kFamilyWords{{{"flash", "attention"},
+constexpr std::array<FamilyWord, 60> kFamilyWords{{{"flash", "attention"},
                                                    {"fmha", "attention"},
                                                    {"sdpa", "attention"},
                                                    {"attention", "attention"},
@@ -225,6 +225,7 @@ constexpr std::array<FamilyWord, 59> kFamilyWords{{{"flash", "attention"},
                                                    {"conv_depthwise", "convolution"},
                                                    {"asmconv", "convolution"},
                                                    {"winograd", "convolution"},
+                                                   {"fft2d", "convolution"},
                                                    {"implicit_gemm", "convolution"},
                                                    {"igemm_", "convolution"},
                                                    {"im2col", "convolution"},

@@ -220,13 +220,13 @@ std::string other_gpu(const Gpu& gpu, const std::string& name, double memory) {
                          std::isalpha(static_cast<unsigned char>(word.back())) != 0;  // "80gb", "500w"
     if (word.empty() || of_size || word == "die") continue;
     if (!is_board(word)) {
-      if (!has(word)) return fmt::format("not a {}", gpu.name);
+      if (!has(word)) return fmt::format("another GPU than {}", gpu.name);
       continue;
     }
     boards = boards || std::any_of(device.begin(), device.end(), [&word](const std::string& other) {
                return is_board(other) && other.substr(0, 3) == word.substr(0, 3);
              });
-    if (said && !boards) return fmt::format("not a {}", gpu.name);
+    if (said && !boards) return fmt::format("another GPU than {}", gpu.name);
   }
   constexpr double apart = 0.15;  // drivers keep up to a twelfth of the memory
   const double capacity = gpu.memory_capacity.value;

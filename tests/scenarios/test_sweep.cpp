@@ -291,3 +291,14 @@ TEST_CASE("points scale from a baseline, and the knee is where more GPUs help no
   test::well_formed(svg);
   CHECK_THAT(svg, Contains("x &amp; y") && Contains(">60 %<") && Contains(">16<"));
 }
+
+TEST_CASE("no cell of a table is a formula to a spreadsheet", "[sweep]") {
+  const Sweep sweep{"x.yaml",
+                    {{"model", {"=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "\t=1", "-1.5e3", "+7", "a=b", "-"}}}};
+  std::vector<SweepPoint> points(sweep.points(), SweepPoint{true, "", R"({"mfu": -0.5})"});
+  points[1] = {true, "=1: not a number", ""};
+  CHECK(
+      sweep_csv(sweep, points) ==
+      "model,mfu,error\n'=1+1,-0.5,\n'+cmd|' /C calc'!A0,,'=1: not a number\n'-2+3,-0.5,\n'@SUM(1),-0.5,\n'\t=1,-0.5,\n"
+      "-1.5e3,-0.5,\n+7,-0.5,\na=b,-0.5,\n'-,-0.5,\n");
+}

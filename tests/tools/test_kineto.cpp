@@ -2,7 +2,13 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "models/hardware/gpu.hpp"
 #include "scenarios/traces/kineto.hpp"
+#include "scenarios/traces/kineto_comparison.hpp"
 #include "sim/error.hpp"
 #include "tests/tools/trace_shell.hpp"
 
@@ -111,6 +117,105 @@ TEST_CASE("compare --kineto puts a profile beside the simulated step", "[kineto]
   CHECK(text.out.find("matrix products") != std::string::npos);
   CHECK(text.out.find("step 20 ms measured") == std::string::npos);  // the span of the kernels: 18.1 ms
   CHECK(text.out.find("step 18.1 ms measured") != std::string::npos);
+}
+
+TEST_CASE("kernels of cuDNN, MIOpen, rocBLAS and others are of their families", "[kineto]") {
+  const std::pair<const char*, const char*> names[] = {
+      {"Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_SN_1LDSB0", "matrix products"},
+      {"Custom_Cijk_Alik_Bljk_BBS_BH_Bias_AS_SAV_UserArgs_MT256x256x64_MI16x16x1", "matrix products"},
+      {"nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NTT", "matrix products"},
+      {"volta_sgemm_128x64_nt", "matrix products"},
+      {"triton_tem_fused_addmm_3", "matrix products"},
+      {"void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>", "matrix products"},
+      {"volta_scudnn_128x64_relu_interior_nn_v1", "convolution"},
+      {"maxwell_scudnn_winograd_128x128_ldg1_ldg4_tile148n_nt", "convolution"},
+      {"turing_fp16_s1688cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc_tn_v1", "convolution"},
+      {"sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16", "convolution"},
+      {"sm80_xmma_wgrad_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc", "convolution"},
+      {"void cutlass__5x_cudnn::Kernel<cutlass_tensorop_f16_s16816fprop_optimized_f16_128x128_32x3>", "convolution"},
+      {"void cudnn::detail::implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1>", "convolution"},
+      {"void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>", "convolution"},
+      {"void fft2d_r2c_32x32<float, false, 1u, false>", "convolution"},
+      {"im2col4d_kernel", "convolution"},
+      {"miopenSp3AsmConv_v30_3_1_gfx9_fp32_f3x2_stride1", "convolution"},
+      {"igemm_fwd_gtcx2_nhwc_fp16_bx0_ex1_bt256x128x32", "convolution"},
+      {"void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true>", "copies"},
+      {"__amd_rocclr_copyBuffer", "copies"},
+      {"void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>", "normalization"},
+      {"MIOpenBatchNormFwdTrainSpatialNorm", "normalization"},
+      {"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x128x64_4x1x1_kernel0_0", "attention"},
+      {"void ck_tile::kentry<256, 2, ck_tile::FmhaFwdKernel<>>", "attention"},
+      {"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>", "elementwise"},
+      {"void at::native::unrolled_elementwise_kernel<at::native::convert_float8>", "elementwise"},
+      {"void cudnn::ops::pooling_fw_4d_kernel<float, float>", "elementwise"}};
+  for (const auto& [name, family] : names) {
+    INFO(name);
+    CHECK(family_of_kernel(name, "") == family);
+  }
+}
+
+namespace {
+
+/// A step of one product of the shapes m x k and k x n, on a device of that name and memory.
+std::string recorded_on(const std::string& device, double memory, const std::string& shapes) {
+  const std::string product =
+      R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1000, "dur": 5, "args": {"External id": 3, )"
+      R"("Input Dims": )" +
+      shapes + R"(, "Input type": ["float", "float"]}})";
+  return fmt::format(
+      R"({{"schemaVersion": 1, "deviceProperties": [{{"id": 1, "name": "other", "totalGlobalMem": 7}}, {{"id": 0, "name": "{}", )"
+      R"("totalGlobalMem": {:.0f}, "maxThreads": [1, 2]}}], "record_shapes": 1, "traceEvents": [{}, {}]}})",
+      device, memory, product, profile());
+}
+
+}  // namespace
+
+TEST_CASE("a profile of another GPU is refused, one of another model is said", "[kineto]") {
+  const TraceFolder shell;
+  const std::string on = "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto step.json";  // 80 GB
+  constexpr double gib = 1 << 30;
+  const std::string small = "[[64, 128], [128, 256]]";
+  for (const auto& [device, memory, why] : std::vector<std::tuple<std::string, double, std::string>>{
+           {"NVIDIA H100 80GB HBM3", 79.1, "another GPU than a100-sxm4-80gb"},
+           {"NVIDIA A100-PCIE-80GB", 79.1, "another GPU than a100-sxm4-80gb"},
+           {"NVIDIA A100-SXM4-40GB", 39.4, "of 39.4 GiB"},
+           {"AMD Instinct MI300X", 192, "another GPU than a100-sxm4-80gb"}}) {
+    shell.write("step.json", recorded_on(device, memory * gib, small));
+    const TopoAnswer refused = shell.trainyard(on);
+    INFO(refused.err);
+    CHECK(refused.exit == 2);
+    CHECK(refused.err.find("step.json: recorded on \"" + device + "\", " + why) == 0);
+    CHECK(refused.err.find("--any-gpu compares them all the same\n") != std::string::npos);
+    const json j = shell.answer(on + " --any-gpu");
+    CHECK(j["gpu"] == device);
+    CHECK(j["doubts"].get<std::string>().find("the trace was recorded on \"" + device) == 0);
+  }
+  shell.write("step.json", recorded_on("NVIDIA A100-SXM4-80GB", 79.2 * gib, small));
+  const json j = shell.answer(on);
+  CHECK(j["measured_product_flops"] == 2.0 * 64 * 128 * 256 / 2);  // of two steps
+  CHECK(j["doubts"].get<std::string>().find("its products are ") == 0);
+  CHECK(shell.trainyard(on).out.find("another model, batch, parallelism") != std::string::npos);
+  // Of the scenario's own size nothing is said.
+  const double flops = j["predicted_product_flops"];
+  shell.write("step.json", recorded_on("NVIDIA A100-SXM4-80GB", 79.2 * gib,
+                                       fmt::format("[[1000, 1000], [1000, {:.0f}]]", flops * 2 / 2e6)));
+  const json same = shell.answer(on);
+  CHECK(same["measured_product_flops"].get<double>() == Approx(flops).epsilon(1e-3));
+  CHECK_FALSE(same.contains("doubts"));
+  // Where the trace cannot tell, that is said.
+  shell.write("step.json", R"({"traceEvents": [)" + profile() + "]}");
+  CHECK(shell.answer(on)["doubts"].get<std::string>().find("the trace does not say which GPU it was recorded on") == 0);
+  for (const char* name : {"h100-sxm5-80gb", "a100-pcie-80gb", "mi300x", "rtx-6000-ada", "t4"}) {
+    Gpu gpu;
+    gpu.name = name;
+    const std::string device = std::string(name) == "h100-sxm5-80gb"   ? "NVIDIA H100 80GB HBM3"
+                               : std::string(name) == "a100-pcie-80gb" ? "NVIDIA A100 80GB PCIe"
+                               : std::string(name) == "mi300x"         ? "AMD Instinct MI300X OAM"
+                               : std::string(name) == "rtx-6000-ada"   ? "NVIDIA RTX 6000 Ada Generation"
+                                                                       : "Tesla T4";
+    CHECK(other_gpu(gpu, device, 0) == "");
+    CHECK(other_gpu(gpu, "NVIDIA B200", 0) == fmt::format("another GPU than {}", name));
+  }
 }
 
 TEST_CASE("bad profiles are refused with file and byte", "[kineto]") {

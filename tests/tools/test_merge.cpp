@@ -224,7 +224,7 @@ TEST_CASE("a job array runs the shards, and merge gives the table of one process
       folder.trainyard("sweep small.yaml" + kStudy + " --tasks 2 --slurm 'my \"jobs\" $(date) 50% '\\''x'\\'''");
   INFO(oddly.err);
   REQUIRE(oddly.exit == 0);
-  CHECK_THAT(folder.text(odd + "/sweep.sbatch"), Contains("/my \\\"jobs\\\" $(date) 50%% 'x'/task-%a.log\"\n"));
+  CHECK_THAT(folder.text(odd + "/sweep.sbatch"), Contains("/my \\\"jobs\\\" $(date) 50%% 'x'\"/task-%a.log\n"));
   folder.write("merge.sh", oddly.out.substr(oddly.out.find("then: ") + 6));
   folder.write("tasks.sh", "for i in 1 2; do SLURM_ARRAY_TASK_ID=$i bash \"$1\"/my*/sweep.sbatch || exit; done\n");
   CHECK(std::system(("cd / && { bash " + own + "/tasks.sh " + own + " && bash " + own + "/merge.sh; } >/dev/null 2>" +

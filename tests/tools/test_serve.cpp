@@ -110,7 +110,8 @@ TEST_CASE("the page is for who has its address, and a header that comes twice is
   const PageFolder folder;
   ServedProcess served(folder);
   CHECK_THAT(served.page(), Contains(" 200 ") && Contains("\"token\":\"" + served.token + "\""));
-  for (const std::string path : {"/", "/?token=", "/?token=" + served.token.substr(1), "/?tokens=" + served.token})
+  for (const std::string& path :
+       {std::string("/"), std::string("/?token="), "/?token=" + served.token.substr(1), "/?tokens=" + served.token})
     CHECK_THAT(served.get(path), Contains(" 403 ") && Contains("the address that `trainyard serve` has printed") &&
                                      !Contains(served.token));
   CHECK_THAT(served.get("/", served.with_token()), Contains(" 403 "));
