@@ -221,7 +221,7 @@ TEST_CASE("a ring over many nodes pays for each of its steps inside the nodes, w
     for (const NcclOperation operation :
          {NcclOperation::all_reduce, NcclOperation::all_gather, NcclOperation::reduce_scatter}) {
       INFO(gpu << ", " << name_of(operation));
-      NcclCall call{operation, Bytes{2048 * kMiB}, 512, 64, BytesPerSecond{400e9}};
+      NcclCall call{operation, Bytes{64 * 1024 * kMiB}, 512, 64, BytesPerSecond{400e9}};
       call.rings_only = true;
       const NcclCost small = nccl_cost(model, call);
       call.gpus *= 2;
