@@ -41,6 +41,7 @@ bool take_share(Catch::Session& session) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::setenv("TRAINYARD_PROGRESS", "never", 0);  // what a command prints must not depend on how busy the machine is
   Catch::Session session;
   if (const int error = session.applyCommandLine(argc, argv); error != 0) return error;
   return take_share(session) ? session.run() : 0;

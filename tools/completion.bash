@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Completion of trainyard: verbs and flags are those of its own help.
+# Completion of trainyard: verbs and flags are those of its own help. Where no file fits, the
+# scenarios that come with it do.
 _trainyard() {
   local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} choices=
   if ((COMP_CWORD == 1)); then
@@ -7,9 +8,13 @@ _trainyard() {
   elif [[ $word == -* ]]; then
     choices=$("${COMP_WORDS[0]}" "$verb" --help 2>/dev/null | grep -o -e '^  -[-a-z,]*' | tr ',' '\n')
   elif [[ $verb == help ]]; then
-    choices="$("${COMP_WORDS[0]}" help 2>/dev/null | sed -n '5,/^$/s/^  \([a-z]*\) .*/\1/p') json scenario"
+    choices="$("${COMP_WORDS[0]}" help 2>/dev/null | sed -n '5,/^$/s/^  \([a-z]*\) .*/\1/p') json limits scenario"
   fi
   mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
   ((${#COMPREPLY[@]})) || mapfile -t COMPREPLY < <(compgen -f -- "$word")
+  if ((${#COMPREPLY[@]} == 0)); then
+    choices=$("${COMP_WORDS[0]}" list scenarios 2>/dev/null | sed -n 's|^  scenarios/\(.*\)\.yaml .*|\1|p')
+    mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
+  fi
 }
 complete -o filenames -F _trainyard trainyard

@@ -21,6 +21,7 @@ void AskedFields::add(AskedField field) {
     all_.push_back(std::move(field));
   else if (!field.type.empty()) {
     if (field.choices.empty()) field.choices = std::move(at->choices);
+    if (!at->type.empty()) field.required &= at->required;
     *at = std::move(field);
   }
 }

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
 
+#include "models/reading/shipped_files.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -219,23 +219,10 @@ Node parse(std::string_view text, std::shared_ptr<const std::string> file, bool 
   return builder.take();
 }
 
-std::map<std::filesystem::path, std::string>& stand_ins() {
-  static std::map<std::filesystem::path, std::string> texts;
-  return texts;
-}
-
 [[noreturn]] void no_such_file(const std::filesystem::path& path) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  for (std::filesystem::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored))
-    names.push_back(it->path().filename().string());
-  std::sort(names.begin(), names.end());
-  const auto near = nearest(path.filename().string(), names);
-  const bool bare = !path.has_parent_path();
-  throw UserError(
-      fmt::format("{}: no such file{}", path.string(),
-                  near ? fmt::format("; did you mean \"{}\"?", bare ? *near : (folder / *near).string()) : ""));
+  const auto near = nearest_beside(path);
+  throw UserError(fmt::format("{}: no such file{}", path.string(),
+                              near ? fmt::format("; did you mean \"{}\"?", near->string()) : ""));
 }
 
 }  // namespace

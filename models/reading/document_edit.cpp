@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "models/reading/document.hpp"
+#include "models/reading/not_modelled.hpp"
 #include "models/reading/short_form.hpp"
 
 namespace trainyard {
@@ -101,6 +102,8 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 }
 
 std::string hint(std::string_view word, const std::vector<std::string>& names) {
+  if (const auto modelled = nearest_modelled(word, names))
+    return fmt::format("; not modelled yet; nearest: \"{}\" (trainyard help limits)", *modelled);
   if (const auto near = nearest(word, names)) return fmt::format("; did you mean \"{}\"?", *near);
   return names.empty() ? std::string{} : fmt::format("; known: {}", fmt::join(names, ", "));
 }

@@ -27,6 +27,18 @@ std::string scalar_text(const Node& node) {
   return text + "\"";
 }
 
+void flatten(const Node& node, const std::string& path, std::map<std::string, std::string>& fields) {
+  if (node.kind != Node::Kind::map) {
+    std::string text = yaml_text(node);
+    text.pop_back();  // the line's end
+    fields[path] = text;
+    return;
+  }
+  for (const auto& [key, value] : node.fields) flatten(value, path.empty() ? key : path + "." + key, fields);
+}
+
+}  // namespace
+
 std::string flow_text(const Node& node) {
   std::string text;
   const auto join = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
@@ -44,18 +56,6 @@ std::string flow_text(const Node& node) {
   }
   throw InternalError("an unknown kind of node");
 }
-
-void flatten(const Node& node, const std::string& path, std::map<std::string, std::string>& fields) {
-  if (node.kind != Node::Kind::map) {
-    std::string text = yaml_text(node);
-    text.pop_back();  // the line's end
-    fields[path] = text;
-    return;
-  }
-  for (const auto& [key, value] : node.fields) flatten(value, path.empty() ? key : path + "." + key, fields);
-}
-
-}  // namespace
 
 std::string yaml_text(const Node& node) {
   if (node.kind != Node::Kind::map) return flow_text(node) + "\n";

@@ -189,10 +189,11 @@ void Fields::require_all(const std::vector<std::string>& paths) const {
 }
 
 const Node* Fields::scalar(std::string_view key, const char* expected, bool required) {
+  const bool looked_for = knows(key);  // a reader that first looks whether it is there does without
   const Node* node = required ? &required_child(key) : child(key);
   const Node* value = node && node->kind == Node::Kind::map ? node->find("value") : nullptr;
   if (node && !value) value = overridden_scalar(*node);
-  tell(what_, key, expected, required, value ? value : node);
+  tell(what_, key, expected, required && !looked_for, value ? value : node);
   if (!node || (node->kind == Node::Kind::null && !required)) return nullptr;
   if (value) node = &value_of_figure(*node, *value, path_of(what_, key));
   if (node->kind != Node::Kind::scalar)

@@ -1,8 +1,13 @@
 #include "models/reading/shipped_files.hpp"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "models/reading/document.hpp"
 
 namespace trainyard {
 namespace {
@@ -19,6 +24,20 @@ fs::path shipped_root() {
   const fs::path prefix = folder / (program.extension() == kModule ? "../../../.." : "..");
   fs::path installed = (prefix / "share/trainyard").lexically_normal();
   return fs::is_directory(installed / "models/catalog", ignored) ? installed : fs::path(TRAINYARD_SOURCE_DIR);
+}
+
+/// All YAML files below scenarios/, those of fewer folders first.
+std::vector<fs::path> example_files() {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (fs::recursive_directory_iterator it(shipped_file("scenarios"), ignored), end; !ignored && it != end;
+       it.increment(ignored))
+    if (it->path().extension() == ".yaml" || it->path().extension() == ".yml") files.push_back(it->path());
+  const auto depth = [](const fs::path& file) { return std::distance(file.begin(), file.end()); };
+  std::sort(files.begin(), files.end(), [&](const fs::path& a, const fs::path& b) {
+    return std::pair(depth(a), a.native()) < std::pair(depth(b), b.native());
+  });
+  return files;
 }
 
 }  // namespace
@@ -44,6 +63,53 @@ std::vector<fs::path> shipped_yaml_files(std::string_view folder) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
+}
+
+std::map<fs::path, std::string>& stand_ins() {
+  static std::map<fs::path, std::string> texts;
+  return texts;
+}
+
+std::optional<fs::path> shipped_scenario(const fs::path& asked) {
+  const fs::path path = asked.lexically_normal();
+  if (path.empty() || path.is_absolute() || *path.begin() == "..") return std::nullopt;
+  const fs::path folder = shipped_file("scenarios");
+  const fs::path below = *path.begin() == "scenarios" ? path.lexically_relative("scenarios") : path;
+  std::error_code ignored;
+  for (const char* extension : {"", ".yaml"})
+    if (fs::path file = folder / (below.string() + extension); fs::is_regular_file(file, ignored)) return file;
+  if (path.has_parent_path()) return std::nullopt;
+  for (const fs::path& file : example_files())
+    if (same_name(file.filename().string(), path.string()) || same_name(file.stem().string(), path.string()))
+      return file;
+  return std::nullopt;
+}
+
+fs::path scenario_file(const fs::path& asked) {
+  std::error_code ignored;
+  if (asked.empty() || stand_ins().contains(asked)) return asked;
+  if (fs::exists(asked, ignored) && !fs::is_directory(asked, ignored)) return asked;
+  if (const std::optional<fs::path> shipped = shipped_scenario(asked)) return *shipped;
+  const bool elsewhere = asked.has_parent_path() && *asked.begin() != "scenarios";
+  if (elsewhere || fs::exists(asked, ignored) || nearest_beside(asked)) return asked;  // reading it says what is wrong
+  std::vector<std::string> names;
+  for (const fs::path& file : example_files()) names.push_back(file.stem().string());
+  const auto near = nearest(asked.stem().string(), names);
+  throw UserError(
+      fmt::format("{}: no such file, and no scenario of that name comes with the program; {}", asked.string(),
+                  near ? fmt::format("did you mean \"{}\"?", *near) : "`trainyard list scenarios` names those"));
+}
+
+std::optional<fs::path> nearest_beside(const fs::path& path) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  for (fs::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored))
+    names.push_back(it->path().filename().string());
+  std::sort(names.begin(), names.end());
+  const auto near = nearest(path.filename().string(), names);
+  if (!near) return std::nullopt;
+  return path.has_parent_path() ? folder / *near : fs::path(*near);
 }
 
 }  // namespace trainyard

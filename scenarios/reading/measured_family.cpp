@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "models/reading/shipped_files.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -88,14 +90,15 @@ std::size_t MeasuredFamily::row(std::string_view id) const {
 
 bool is_measured_family(const Node& document) { return document.find("family") && document.find("rows"); }
 
-Node read_scenario_document(const fs::path& path) {
-  const std::string text = path.string();
+Node read_scenario_document(const fs::path& asked) {
+  const std::string text = asked.string();
   const std::size_t at = text.rfind('@');
   std::error_code error;
-  if (at != std::string::npos && !fs::exists(path, error)) {
-    const MeasuredFamily family(text.substr(0, at));
+  if (at != std::string::npos && !fs::exists(asked, error)) {
+    const MeasuredFamily family(scenario_file(text.substr(0, at)));
     return family.scenario(family.row(std::string_view(text).substr(at + 1)));
   }
+  const fs::path path = scenario_file(asked);
   Node document = read_document(path);
   if (is_measured_family(document)) {
     const MeasuredFamily family(path);

@@ -1,5 +1,6 @@
 #include "scenarios/running/pipeline_run.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -88,6 +89,15 @@ TrainingPlan even_pipeline(const PipelineSchedule& schedule, const PipelineShape
                        std::vector<double>(stages - 1, transfer));
 }
 
+double PipelineRun::step_end(int step, int steps) const {
+  double latest = 0;
+  for (const std::vector<PipelineTaskRun>& tasks : stages) {
+    const std::size_t of_step = tasks.size() / static_cast<std::size_t>(steps);
+    latest = std::max(latest, tasks.at(of_step * static_cast<std::size_t>(step + 1) - 1).end);
+  }
+  return latest;
+}
+
 double PipelineRun::busy(std::size_t stage) const {
   double sum = 0;
   for (const PipelineTaskRun& run : stages.at(stage)) sum += run.end - run.begin;
@@ -108,11 +118,12 @@ PipelineRun run_pipeline(const TrainingPlan& plan) {
     const json& kernels = result["kernels"][stage];
     std::vector<PipelineTaskRun>& tasks = run.stages.emplace_back();
     std::size_t next = 0;
-    for (const PipelineTask& task : plan.stages[stage].tasks) {
-      const std::size_t last = next + kernels_of(task.pass) - 1;
-      tasks.push_back({task, kernels[next][0], kernels[last][1]});
-      next = last + 1;
-    }
+    for (int step = 0; step < plan.steps; ++step)
+      for (const PipelineTask& task : plan.stages[stage].tasks) {
+        const std::size_t last = next + kernels_of(task.pass) - 1;
+        tasks.push_back({task, kernels[next][0], kernels[last][1]});
+        next = last + 1;
+      }
     run.in_flight.push_back(static_cast<int>(std::lround(result["in_flight"][stage].get<double>())));
   }
   return run;

@@ -26,18 +26,21 @@ struct PipelineTaskRun {
 };
 struct PipelineRun {
   double end = 0;                                    // s
-  std::vector<std::vector<PipelineTaskRun>> stages;  ///< in order
+  std::vector<std::vector<PipelineTaskRun>> stages;  ///< in order, those of later steps behind those of earlier ones
   /// Of each stage, chunks × micro-batches whose activations it keeps at most: from the start of the forward pass to the
   /// end of the backward pass (of its part for the weights, where it is split).
   std::vector<int> in_flight;
 
+  /// When the last stage has done its work of a step, of `steps` in the run, s.
+  double step_end(int step, int steps) const;
   double busy(std::size_t stage) const;  ///< s
   double busy() const;                   ///< s, of all stages
   /// Part of the stages' time in which they work; the rest is the bubble.
   double utilisation() const { return busy() / (end * static_cast<double>(stages.size())); }
 };
 
-/// Runs the training program of such a plan on an IdealMachine, in a child. Throws Deadlock where the orders of the
+/// Runs the training program of such a plan on an IdealMachine, in a child: its steps one after the other, each stage on
+/// the next one as soon as it has done its own work. Throws Deadlock where the orders of the
 /// stages wait for each other.
 PipelineRun run_pipeline(const TrainingPlan&);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "models/reading/document_text.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/studies/sweeps/sweep.hpp"
 
 namespace trainyard {
@@ -9,12 +10,7 @@ namespace {
 
 /// A value as an override has it: in one line.
 std::string override_text(const Node& node) {
-  if (node.kind == Node::Kind::scalar && !node.quoted) return node.scalar;
-  Node wrapped;
-  wrapped.kind = Node::Kind::list;
-  wrapped.items.push_back(node);
-  const std::string text = yaml_text(wrapped);  // "[…]" and a line end
-  return text.substr(1, text.size() - 3);
+  return node.kind == Node::Kind::scalar && !node.quoted ? node.scalar : flow_text(node);
 }
 
 std::string range_text(const char* name, const Node& numbers) {
@@ -59,13 +55,18 @@ void add_axes(Sweep& sweep, const Node& map, bool together) {
 
 }  // namespace
 
-std::optional<Sweep> read_study(const std::filesystem::path& path) {
-  if (path.string().find('@') != std::string::npos) return std::nullopt;
+std::optional<Sweep> read_study(const std::filesystem::path& asked) {
+  if (asked.string().find('@') != std::string::npos) return std::nullopt;
+  const std::filesystem::path path = scenario_file(asked);
   const Node document = read_document(path);
   const Node* scenario = document.find("scenario");
   if (!scenario || scenario->kind != Node::Kind::scalar || document.find("cluster")) return std::nullopt;
   Fields fields(document, "a study");
-  Sweep sweep{path.parent_path() / fields.text("scenario"), {}};
+  const std::string name = fields.text("scenario");
+  const std::filesystem::path beside = path.parent_path() / name;
+  std::error_code ignored;
+  Sweep sweep{
+      !std::filesystem::exists(beside, ignored) && shipped_scenario(name) ? std::filesystem::path(name) : beside, {}};
   fields.text("name", "");
   if (const Node* set = fields.child("set")) add_axes(sweep, *set, false);
   if (const std::vector<Node>* groups = fields.list("together"))

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "sim/observers/progress_pace.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/terminal.hpp"
 
 namespace trainyard {
 namespace {
 using std::chrono::steady_clock;
+ProgressPace g_pace{steady_clock::now()};  // of the process: several jobs of one command share it
+
 void put(const std::string& text) {
   if (::write(progress_descriptor(), text.data(), text.size()) < 0) return;  // a closed terminal is no error
 }
@@ -24,8 +27,13 @@ ProgressLine::~ProgressLine() {
 
 void ProgressLine::show(const std::string& text) {
   if (progress_listener()) progress_listener()(text);
-  if (!terminal_) return;
   const auto now = steady_clock::now();
+  if (!terminal_) {
+    if (!is_quiet() && !progress_listener() && wanted_progress() != ProgressLines::never &&
+        g_pace.due(now, wanted_progress() == ProgressLines::always))
+      put("trainyard: " + text + "\n");
+    return;
+  }
   if (now - start_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
   shown_ = true;

@@ -4,23 +4,40 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace trainyard {
 namespace {
 
 bool g_quiet = false;
+std::optional<ProgressLines> g_progress_lines;
 std::function<void(const std::string&)> g_progress_listener;
 
 }  // namespace
 
 bool colours_on_stdout() {
   const char* none = std::getenv("NO_COLOR");
-  return !(none && *none) && ::isatty(STDOUT_FILENO) == 1;
+  return !(none && *none) && stdout_is_terminal();
 }
+
+bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
 
 void be_quiet() { g_quiet = true; }
 bool is_quiet() { return g_quiet; }
+
+void want_progress(ProgressLines lines) { g_progress_lines = lines; }
+ProgressLines wanted_progress() {
+  if (!g_progress_lines) {
+    const char* given = std::getenv("TRAINYARD_PROGRESS");
+    const std::string_view word = given ? given : "";
+    g_progress_lines = word == "always"  ? ProgressLines::always
+                       : word == "never" ? ProgressLines::never
+                                         : ProgressLines::after_a_minute;
+  }
+  return *g_progress_lines;
+}
 
 void tell_progress_to(std::function<void(const std::string&)> listener) { g_progress_listener = std::move(listener); }
 const std::function<void(const std::string&)>& progress_listener() { return g_progress_listener; }

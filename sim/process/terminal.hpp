@@ -6,10 +6,16 @@ namespace trainyard {
 
 /// Whether what goes to stdout may be coloured: a terminal, and no NO_COLOR in the environment (no-color.org).
 bool colours_on_stdout();
+bool stdout_is_terminal();
 
 /// From then on there are no progress lines.
 void be_quiet();
 bool is_quiet();
+/// Lines of progress on a stderr that is no terminal: every ten seconds always, after a minute (the default), or never.
+/// TRAINYARD_PROGRESS in the environment says "always" or "never".
+enum class ProgressLines { after_a_minute, always, never };
+void want_progress(ProgressLines);
+ProgressLines wanted_progress();
 /// From then on progress is told to this, line by line as it comes, in children too.
 void tell_progress_to(std::function<void(const std::string&)>);
 const std::function<void(const std::string&)>& progress_listener();  ///< empty: the terminal's line

@@ -114,6 +114,14 @@ TEST_CASE("an installed program finds what it ships, and has a man page and comp
   REQUIRE(shell(folder, "cmake --install '" + build + "' --prefix \"$PWD/usr\"") == 0);
   fs::rename(folder.path() / "usr", folder.path() / "moved");
   CHECK(shell(folder, "moved/bin/trainyard run moved/share/trainyard/scenarios/gpt2-one-a100.yaml --no-what-if") == 0);
+  // By name, in an empty folder: with the names of its help and of the repository.
+  fs::create_directory(folder.path() / "empty");
+  for (const char* words :
+       {"run gpt2-xl-ddp-dgx-a100 --no-what-if", "run gpt2-one-a100 --no-what-if --prices scenarios/prices-example.yml",
+        "run scenarios/gpt2-one-a100.yaml --no-what-if", "show scenarios/published/deepseek-v3-2048.yaml --mesh",
+        "sweep gpt2-one-a100 --set plan.micro_batch_size=1"})
+    CHECK(shell(folder, std::string("cd empty && ../moved/bin/trainyard ") + words) == 0);
+  CHECK(fs::exists(folder.path() / "moved/share/trainyard/scenarios/notebook.ipynb"));
   CHECK(shell(folder, "moved/bin/trainyard show node dgx-a100") == 0);
   CHECK_THAT(folder.text(".out"), Contains("moved/share/trainyard") || !Contains(TRAINYARD_SOURCE_DIR));
   CHECK_THAT(folder.text("moved/share/man/man1/trainyard.1"),
@@ -121,6 +129,7 @@ TEST_CASE("an installed program finds what it ships, and has a man page and comp
   CHECK(shell(folder,
               "bash -c 'source moved/share/bash-completion/completions/trainyard; PATH=$PWD/moved/bin:$PATH; "
               "COMP_WORDS=(trainyard sw); COMP_CWORD=1; _trainyard; echo ${COMPREPLY[@]}; "
-              "COMP_WORDS=(trainyard sweep --sh); COMP_CWORD=2; _trainyard; echo ${COMPREPLY[@]}'") == 0);
-  CHECK(folder.text(".out") == "sweep\n--shard\n");
+              "COMP_WORDS=(trainyard sweep --sh); COMP_CWORD=2; _trainyard; echo ${COMPREPLY[@]}; "
+              "COMP_WORDS=(trainyard run gpt2-one); COMP_CWORD=2; _trainyard; echo ${COMPREPLY[@]}'") == 0);
+  CHECK(folder.text(".out") == "sweep\n--shard\ngpt2-one-a100\n");
 }

@@ -1,8 +1,13 @@
 // `trainyard help`, and its reference of the JSON.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/reading/measured_family.hpp"
+#include "scenarios/reading/scenario.hpp"
+#include "scenarios/reading/scenario_fields.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace fs = std::filesystem;
@@ -56,4 +61,55 @@ TEST_CASE("every folder of the catalog is a kind that list and help scenario nam
     const std::string singular = kind.substr(0, kind.size() - (kind == "switches" ? 2 : 1));
     CHECK(shell.trainyard("show " + singular + " " + one).exit == 0);
   }
+}
+
+namespace {
+
+/// Takes the key at the end of a path away; false: it is not there, or its map is given by a name.
+bool removed(trainyard::Node& map, const std::string& path) {
+  const std::size_t dot = path.find('.');
+  if (dot == std::string::npos)
+    return std::erase_if(map.fields, [&](const auto& field) { return field.first == path; }) > 0;
+  trainyard::Node* below = map.find(path.substr(0, dot));
+  return below && below->kind == trainyard::Node::Kind::map && removed(*below, path.substr(dot + 1));
+}
+
+}  // namespace
+
+TEST_CASE("help scenario calls those keys required that a reader misses, and no others", "[help]") {
+  using namespace trainyard;
+  std::vector<std::pair<std::string, Node>> scenarios;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios"))) {
+    if (entry.path().extension() != ".yaml" || entry.path().parent_path().filename() == "tables") continue;
+    Node document = read_document(entry.path());
+    if (!is_measured_family(document) && document.find("cluster"))
+      scenarios.emplace_back(entry.path().stem().string(), std::move(document));
+  }
+  int tried = 0;
+  for (const ScenarioField& field : known_scenario_fields()) {
+    if (!field_words().contains(field.path)) continue;
+    CAPTURE(field.path);
+    CHECK((!field.required || field.fallback.empty()));
+    int here = 0;
+    const std::string key = field.path.substr(field.path.rfind('.') + 1);
+    for (const auto& [name, whole] : scenarios) {
+      Node document = whole;
+      if (here >= 2 || !removed(document, field.path)) continue;
+      ++here;
+      std::string error;
+      try {
+        read_scenario(document, name);
+      } catch (const UserError& e) {
+        error = e.what();
+      }
+      CAPTURE(name, error);
+      const bool missed = error.find("missing key \"" + key + "\"") != std::string::npos;
+      if (field.required)
+        CHECK_FALSE(error.empty());
+      else
+        CHECK_FALSE(missed);
+    }
+    tried += here > 0 ? 1 : 0;
+  }
+  CHECK(tried > 100);
 }

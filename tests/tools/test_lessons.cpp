@@ -1,7 +1,10 @@
 // `trainyard lesson`, `task` and `glossary`: every lesson runs and is right, every task is solved by its solution alone.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "models/reading/shipped_files.hpp"
@@ -146,6 +149,18 @@ TEST_CASE("a task refuses changes of what has to stay, and reveals hints one by 
         "trainyard task: there is no task rng-for-master; did you mean \"ring-for-master\"?\n");
   CHECK(shell.trainyard("lesson 999").exit == 2);
   CHECK_THAT(shell.trainyard("task").out, Contains("ring-for-master"));
+}
+
+TEST_CASE("memory in lessons and tasks is in GiB, as in their answers", "[lessons]") {
+  const std::regex decimal("[^a-zA-Z][GT]B[^a-zA-Z/]");
+  for (const char* folder : {"scenarios/lessons", "scenarios/tasks"})
+    for (const NumberedFile& file : numbered_files(folder)) {
+      std::ifstream in(file.file);
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      CAPTURE(file.name);
+      // What is said to the reader stands above the scenario.
+      CHECK_FALSE(std::regex_search(text.substr(0, text.find("\ncluster:")), decimal));
+    }
 }
 
 TEST_CASE("the glossary has its words' formulas, places and lessons, and names the nearest", "[lessons][cli]") {

@@ -79,6 +79,15 @@ TEST_CASE("the reference of the keys of a scenario is what help prints", "[readm
   CHECK(text.substr(from + begin.size(), to - from - begin.size()) == answer.out);
 }
 
+TEST_CASE("the README's limits are those of help", "[readme][help]") {
+  const std::string text = readme(), begin = "<!-- trainyard help limits --markdown -->\n", end = "<!-- end -->\n";
+  const std::size_t from = text.find(begin), to = text.find(end, from);
+  REQUIRE(from != std::string::npos);
+  REQUIRE(to != std::string::npos);
+  const std::string out = trainyard::test::TopoFolder().trainyard("help limits --markdown").out;
+  CHECK(text.substr(from + begin.size(), to - from - begin.size()) == out.substr(out.find('|')));
+}
+
 TEST_CASE("the README counts the seed cases that there are", "[readme]") {
   std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "tests/seeds/cases.yaml");
   const std::vector<std::string> there = trainyard::seed_experiments().names();

@@ -1,6 +1,9 @@
 // The rows of a pipeline's stages in the one-screen answer.
 #include <catch2/catch.hpp>
+#include <regex>
+#include <sstream>
 
+#include "tests/tools/topo_shell.hpp"
 #include "tools/reports/stage_table.hpp"
 
 using namespace trainyard;
@@ -18,10 +21,33 @@ TEST_CASE("the table of stages joins rows that are alike, and shows memory where
     stage.memory.peak = 3.0 * (1U << 30);
   }
   CHECK(stage_table(r) ==
-        "by stage    stage  layers   compute   exposed    bubble  optimizer   other    peak   (ms of its last rank to "
+        "by stage    stage     layers   compute   exposed    bubble  optimizer   other    peak   (ms of its last rank to "
         "finish, GiB)\n"
-        "              0-2       4       150      30.0      20.0       0.00    0.00     3.0\n");
+        "              0-2          4       150      30.0      20.0       0.00    0.00     3.0\n");
   r.stages[1].memory.activations = 1.0 * (1U << 30);
   r.fits = false;
   CHECK_THAT(stage_table(r), Contains("activations") && Contains("\n                1     3.0"));
+}
+
+TEST_CASE("the layers of the table of stages sum to those of the model", "[stages][cli]") {
+  const test::TopoFolder shell;
+  const std::pair<const char*, int> models[] = {
+      {"gpt3-175b-1024xa100", 96}, {"published/deepseek-v3-2048", 61}, {"llama3-70b-tp8-pp4", 80}};
+  for (const auto& [scenario, layers] : models) {
+    CAPTURE(scenario);
+    std::istringstream lines(shell.trainyard(std::string("run --no-what-if ") + scenario).out);
+    const std::regex row("^(?:by stage)? +([0-9]+)(?:-([0-9]+))? +([0-9]+)((?: \\+ [EH])*) +[0-9.]+ .*");
+    int sum = 0, embeddings = 0, heads = 0;
+    for (std::string line; std::getline(lines, line);) {
+      std::smatch found;
+      if (!std::regex_match(line, found, row)) continue;
+      const int first = std::stoi(found[1]), last = found[2].matched ? std::stoi(found[2]) : first;
+      sum += (last - first + 1) * std::stoi(found[3]);
+      embeddings += found[4].str().find('E') != std::string::npos ? 1 : 0;
+      heads += found[4].str().find('H') != std::string::npos ? 1 : 0;
+    }
+    CHECK(sum == layers);
+    CHECK(embeddings == 1);
+    CHECK(heads == 1);
+  }
 }

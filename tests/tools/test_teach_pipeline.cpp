@@ -29,7 +29,7 @@ TEST_CASE("simulated pipelines have the bubbles and activations of their closed 
       CAPTURE(p, m);
       for (const char* name : {"gpipe", "1f1b"}) {
         const PipelineLesson done = lesson(name, {p, m, 1});
-        CHECK(done.run.end == near(3.0 * (m + p - 1)));
+        CHECK(done.end == near(3.0 * (m + p - 1)));
         CHECK(done.bubble_share() == near((p - 1.0) / (m + p - 1)));
         CHECK(done.bubble_over_ideal() == near((p - 1.0) / m));
         CHECK(done.speed_up() == near(static_cast<double>(m) * p / (m + p - 1)));
@@ -43,7 +43,7 @@ TEST_CASE("simulated pipelines have the bubbles and activations of their closed 
     for (int k = 0; k < 4; ++k) CHECK(done.run.in_flight[static_cast<std::size_t>(k)] == 2 * (3 - k) + (v - 1) * 4 + 1);
   }
   const PipelineLesson h1 = lesson("zb-h1", {4, 12, 1}), zb_2p = lesson("zb-2p", {4, 12, 1});
-  CHECK(h1.run.end == near(36 + 3));
+  CHECK(h1.end == near(36 + 3));
   CHECK(h1.run.in_flight == std::vector<int>(4, 4));
   CHECK(zb_2p.run.in_flight == std::vector<int>(4, 7));
   for (std::size_t k = 0; k < 4; ++k)
@@ -51,11 +51,49 @@ TEST_CASE("simulated pipelines have the bubbles and activations of their closed 
   CHECK(lesson("dualpipe-v", {4, 8, 2}).run.in_flight == std::vector<int>(4, 9));
 }
 
+TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble between them", "[teach][pipeline]") {
+  const std::pair<const char*, PipelineShape> cases[] = {
+      {"naive", {4, 2, 1}},  {"gpipe", {4, 8, 1}},  {"1f1b", {4, 8, 1}},   {"interleaved-1f1b", {4, 8, 2}},
+      {"zb-h1", {4, 12, 1}}, {"zb-2p", {4, 12, 1}}, {"zb-2p", {8, 16, 1}}, {"dualpipe-v", {4, 8, 2}}};
+  for (const auto& [name, shape] : cases) {
+    CAPTURE(name, shape.stages);
+    const PipelineLesson done = lesson(name, shape);
+    CHECK(done.period <= done.end * (1 + 1e-9));
+    CHECK(done.period >= done.ideal() * (1 - 1e-9));
+    // It has settled: later steps take as long.
+    TrainingPlan plan = even_pipeline(schedule(name, shape), shape, {}, 0);
+    plan.steps = 8;
+    const PipelineRun many = run_pipeline(plan);
+    CHECK(many.step_end(7, 8) - many.step_end(6, 8) == near(done.period));
+    CHECK(many.in_flight == done.run.in_flight);
+    const bool overlaps = std::string(name) == "zb-2p";
+    CHECK(done.steps_overlap() == overlaps);
+    CHECK(done.steps == (overlaps ? 3 : 1));
+    if (overlaps) {
+      CHECK(done.period == near(done.ideal()));
+      CHECK(done.bubble_share() == near(1 - done.ideal() / (done.ideal() + shape.stages - 1)));
+    }
+  }
+  const Teacher shell;
+  CHECK_THAT(shell.teach("pipeline --schedule zb-2p --micro-batches 12").out,
+             Contains("zb-2p: 4 stages, 12 micro-batches, 3 steps in a row\n") && Contains("bubble: 7.692 %") &&
+                 Contains("In a row a step takes 36: bubble 0.00 % of the stages' time\n"));
+  CHECK_THAT(shell.teach("pipeline --schedule zb-h1 --micro-batches 12").out,
+             Contains("bubble: 7.692 %") && Contains("steps in a row take 39 each, as one alone\n"));
+  CHECK_THAT(shell.teach("pipeline --steps 2 --svg p.svg").out, Contains("2 steps in a row\n"));
+  const json data = json::parse(shell.teach("pipeline --schedule zb-2p --json -").out);
+  CHECK(data["steps"] == 3);
+  CHECK(data["in_a_row"]["time"] == 24);
+  CHECK(data["stage"][0]["tasks"].size() == 3 * 3 * 8);
+  CHECK(data["stage"][0]["tasks"].back()["step"] == 2);
+  shell.check_refused("pipeline --steps 9", "--steps 9: 1 to 8 can be shown");
+}
+
 TEST_CASE("a pipeline's messages cost what they take", "[teach][pipeline]") {
   // There and back over three cuts, once: the steady state hides the others behind work of equal length.
-  CHECK(lesson("gpipe", {4, 8, 1}, 0.5).run.end == near(33 + 2 * 3 * 0.5));
-  CHECK(lesson("naive", {4, 2, 1}, 0.5).run.end == near(2 * (12 + 2 * 3 * 0.5)));
-  CHECK(lesson("1f1b", {4, 8, 1}, 0.5).run.end > 33 + 2 * 3 * 0.5);  // it waits for a round trip each micro-batch
+  CHECK(lesson("gpipe", {4, 8, 1}, 0.5).end == near(33 + 2 * 3 * 0.5));
+  CHECK(lesson("naive", {4, 2, 1}, 0.5).end == near(2 * (12 + 2 * 3 * 0.5)));
+  CHECK(lesson("1f1b", {4, 8, 1}, 0.5).end > 33 + 2 * 3 * 0.5);  // it waits for a round trip each micro-batch
 }
 
 TEST_CASE("a pipeline's messages leave as the plan of any training says", "[teach][pipeline]") {
@@ -155,7 +193,8 @@ TEST_CASE("teach zero shows the bars of the ZeRO paper", "[teach][zero]") {
   const Teacher shell;
   const TopoAnswer answer = shell.teach("zero --stage 3 --svg z.svg --json z.json");
   CHECK(answer.exit == 0);
-  CHECK_THAT(answer.out, Contains("> ZeRO stage 3") && Contains(" 31.41 GB\n") && Contains("parameters 1/64 (") &&
+  CHECK_THAT(answer.out, Contains("> ZeRO stage 3") && Contains(" 29.2 GiB\n") && Contains("parameters 1/64 (") &&
+                             Contains("as the ZeRO paper counts: 120 GB, 31.41 GB, 16.64 GB, 1.875 GB\n") &&
                              Contains("64 times less than data parallel"));
   const json data = json::parse(shell.text("z.json"));
   const double figures[] = {120e9, 31.40625e9, 16.640625e9, 1.875e9};
@@ -166,7 +205,7 @@ TEST_CASE("teach zero shows the bars of the ZeRO paper", "[teach][zero]") {
   CHECK(data["stages"][3]["all_ranks_bytes"].get<double>() == near(120e9));
   CHECK_THAT(shell.text("z.svg"), Contains("ZeRO stage 3") && Contains("</svg>"));
   CHECK_THAT(shell.teach("zero --precision fp32 --optimizer sgd --ranks 4").out,
-             Contains("4 ranks") && Contains("gradients 1/4 (7.5 GB), optimizer none (0 B)\n"));
+             Contains("4 ranks") && Contains("gradients 1/4 (6.98 GiB), optimizer none (0 B)\n"));
   CHECK(widest(answer.out) <= 100);
   shell.check_refused("zero --stage 4",
                       "--stage 4: 0 (data parallel), 1 (optimizer), 2 (and gradients) or 3 (and parameters) expected");

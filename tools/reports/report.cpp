@@ -135,7 +135,7 @@ std::string changes(const Result& r) {
   return text;
 }
 
-std::string memory(const Result& r) {
+std::string memory(const Result& r, const TrainingPlan& plan) {
   std::string text =
       fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
                   report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity), gib(r.memory.parameters),
@@ -143,7 +143,7 @@ std::string memory(const Result& r) {
   if (r.memory.peak > r.memory.capacity)
     text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", report_label(""),
                         gib(r.memory.peak - r.memory.capacity), r.memory.rank);
-  text += "\n" + host_memory(r) + stage_table(r);
+  text += "\n" + host_memory(r) + stage_table(r, &plan);
   if (r.capacity) text += capacity_line(*r.capacity);
   text += changes(r);
   return text;
@@ -373,7 +373,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   text += mechanism(s, r);
   text += compression(r);
   text += input(s, r);
-  text += memory(r);
+  text += memory(r, plan.training);
   text += cost_lines(r);
   text += actors(r);
   text += folding_line(r);

@@ -9,26 +9,44 @@
 namespace trainyard {
 namespace {
 
-using Row = std::function<std::string(const Result::Stage&)>;
+constexpr int kLayersWidth = 11;
+
+using Row = std::function<std::string(std::size_t)>;
 
 /// "by stage     0-2 ..."
 std::string table(const Result& r, const char* label, const std::string& columns, const Row& row) {
   std::string text = fmt::format("{}{:>6}{}\n", report_label(label), "stage", columns);
   for (std::size_t first = 0, next = 0; first < r.stages.size(); first = next) {
-    const std::string cells = row(r.stages[first]);
-    for (next = first + 1; next < r.stages.size() && row(r.stages[next]) == cells;) ++next;
+    const std::string cells = row(first);
+    for (next = first + 1; next < r.stages.size() && row(next) == cells;) ++next;
     const std::string stages = next == first + 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, next - 1);
     text += fmt::format("{}{:>6}{}\n", report_label(""), stages, cells);
   }
   return text;
 }
 
-std::string times(const Result& r, const Result::Stage& stage) {
+/// "12", "12 + E" with the embedding, "2 + E + H" with the head too.
+std::string layers_of(const Result::Stage& stage, const TrainingPlan* plan, std::size_t number) {
+  int ends = 0;
+  std::string marks;
+  if (plan && plan->network)
+    for (const std::vector<int>& chunk : plan->stages.at(number).chunks)
+      for (const int layer : chunk) {
+        const std::string& name = plan->network->layers.at(static_cast<std::size_t>(layer)).name;
+        const bool embedding = name.ends_with("embedding");
+        if (!embedding && name != "head") continue;
+        ++ends;
+        marks += embedding ? " + E" : " + H";
+      }
+  return fmt::format("{}{}", stage.layers - ends, marks);
+}
+
+std::string times(const Result& r, const Result::Stage& stage, const std::string& layers) {
   const Result::Breakdown& b = stage.breakdown;
   double exposed = 0;
   for (const auto& [group, seconds] : b.exposed_communication) exposed += seconds;
   const auto part = [&r](double seconds) { return part_of(r, seconds); };
-  return fmt::format("{:>8}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}", stage.layers, part(b.compute), part(exposed),
+  return fmt::format("{:>{}}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}", layers, kLayersWidth, part(b.compute), part(exposed),
                      part(b.bubble), part(b.optimizer), part(b.compression + b.input + b.framework + b.other),
                      gib(stage.memory.peak));
 }
@@ -41,18 +59,23 @@ std::string parts_of_memory(const Result::Stage& stage) {
 
 }  // namespace
 
-std::string stage_table(const Result& r) {
+std::string stage_table(const Result& r, const TrainingPlan* plan) {
   if (r.stages.empty()) return "";
+  const auto layers = [&r, plan](std::size_t stage) { return layers_of(r.stages[stage], plan, stage); };
+  bool ends = false;
+  for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
+    ends = ends || layers(stage).find('+') != std::string::npos;
   std::string text =
       table(r, "by stage",
-            fmt::format("{:>8}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}   ({} of its last rank to finish, GiB)", "layers",
-                        "compute", "exposed", "bubble", "optimizer", "other", "peak", in_seconds(r) ? "s" : "ms"),
-            [&r](const Result::Stage& stage) { return times(r, stage); });
+            fmt::format("{:>{}}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}   ({} of its last rank to finish, GiB{})", "layers",
+                        kLayersWidth, "compute", "exposed", "bubble", "optimizer", "other", "peak",
+                        in_seconds(r) ? "s" : "ms", ends ? "; E: embedding, H: head" : ""),
+            [&](std::size_t stage) { return times(r, r.stages[stage], layers(stage)); });
   if (!r.fits)
     text += table(r, "",
                   fmt::format("{:>8}{:>12}{:>11}{:>11}{:>13}{:>9}   (GiB of its fullest rank)", "peak", "parameters",
                               "gradients", "optimizer", "activations", "buffers"),
-                  parts_of_memory);
+                  [&r](std::size_t stage) { return parts_of_memory(r.stages[stage]); });
   return text;
 }
 

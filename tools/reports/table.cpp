@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/reports/table_style.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -38,6 +40,7 @@ std::string markdown(const TextTable& table) {
 }  // namespace
 
 void write_tables_as_markdown() { g_markdown = true; }
+bool tables_are_markdown() { return g_markdown; }
 
 std::string TextTable::text(const std::string& indent) const {
   if (g_markdown) return markdown(*this);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "models/reading/document.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "sim/units.hpp"
@@ -43,8 +44,8 @@ std::string miscounted(const std::string& text) {
 
 struct Arguments::Impl {
   CLI::App app;
-  std::vector<std::string> flags{"--help", "--quiet", "--markdown"};
-  bool quiet = false, markdown = false;
+  std::vector<std::string> flags{"--help", "--quiet", "--markdown", "--progress"};
+  bool quiet = false, markdown = false, progress = false;
   std::vector<Output> outputs;
   PlannedOutputs planned;
   std::string verb;
@@ -58,6 +59,7 @@ struct Arguments::Impl {
   }
   void set_manners() const {
     if (markdown) write_tables_as_markdown();
+    if (progress) want_progress(ProgressLines::always);
     if (!quiet) return;
     be_quiet();
     const auto given = [](const Output& o) { return !o.file->empty(); };
@@ -89,6 +91,8 @@ Arguments::Arguments(const std::string& verb, const std::string& summary, const 
   impl_->app.footer("Example:\n  trainyard " + example);
   impl_->app.set_help_flag("--help,-h", "this text");
   impl_->app.add_flag("--quiet", impl_->quiet, "no progress, and where a file is written nothing on stdout");
+  impl_->app.add_flag("--progress", impl_->progress,
+                      "how far it is, a line on stderr every 10 s where that is no terminal (unasked after a minute)");
   impl_->app.add_flag("--markdown", impl_->markdown, "tables as Markdown has them");
 }
 Arguments::~Arguments() = default;
@@ -177,13 +181,16 @@ bool Arguments::parse(const std::vector<std::string>& words) {
 
 std::pair<std::string, std::string> prices_override(const std::string& file) {
   std::error_code ignored;
-  if (!(file.ends_with(".yaml") || file.ends_with(".yml") || file.ends_with(".json")) ||
-      !std::filesystem::is_regular_file(file, ignored))
+  const std::filesystem::path found =
+      std::filesystem::exists(file, ignored) ? std::filesystem::path(file) : shipped_scenario(file).value_or(file);
+  const std::string extension = found.extension().string();
+  if ((extension != ".yaml" && extension != ".yml" && extension != ".json") ||
+      !std::filesystem::is_regular_file(found, ignored))
     throw UserError(
         fmt::format("--prices {}: expected a file of prices (.yaml, .json), such as "
                     "scenarios/prices-example.yml",
                     file));
-  return {"prices", "\"" + file + "\""};
+  return {"prices", "\"" + found.string() + "\""};
 }
 
 void require_fold(const std::string& fold) {

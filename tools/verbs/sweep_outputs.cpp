@@ -10,7 +10,10 @@
 #include "scenarios/pictures/scaling_picture.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "sim/process/terminal.hpp"
 #include "tools/reports/html_page.hpp"
+#include "tools/reports/sweep_report.hpp"
+#include "tools/reports/table_style.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {
@@ -50,6 +53,11 @@ std::string devices_of(const Sweep& sweep) {
 
 }  // namespace
 
+void SweepOutputs::take_stdout(const Sweep& sweep) {
+  screen = !is_streamed(sweep) && (stdout_is_terminal() || tables_are_markdown());
+  if (!screen) csv = std::string(1, '-');  // "-" trips g++ 12.2
+}
+
 void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& points) const {
   const GpusAndRate from = add_scaling(points, static_cast<std::size_t>(std::max(0, baseline == 0 ? 1 : baseline)));
   const std::vector<GpusAndRate> scaling = scaling_points(points);
@@ -63,6 +71,7 @@ void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& p
 void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) const {
   const SweepOrder rows = order();
   if (baseline != 0 || !svg.empty()) add_scaling_to(sweep, points);
+  if (screen) write_atomically("-", sweep_report(sweep, points, rows));
   if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, rows));
   if ((json + html).empty()) return;
   nlohmann::ordered_json table = sweep_json(sweep, points, rows);

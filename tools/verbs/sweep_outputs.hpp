@@ -12,8 +12,12 @@ struct SweepOutputs {
   std::string csv, json, html, svg, sort;
   int top = 0, baseline = 0;
   std::string unfinished;  ///< of a sweep that was interrupted: how far it came, for JSON and page
+  bool screen = false;  ///< the table for people, on stdout
 
   void declare(Arguments&, const std::string& csv_words);
+  /// Where no flag says where the table goes: for people on a terminal, and as Markdown where that was asked for; CSV
+  /// elsewhere.
+  void take_stdout(const Sweep&);
   bool any() const { return !(csv + json + html + svg).empty(); }
   SweepOrder order() const { return parse_sweep_order(sort, top); }
   void write(const Sweep&, std::vector<SweepPoint>) const;

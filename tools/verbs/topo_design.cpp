@@ -7,6 +7,7 @@
 
 #include "models/energy/prices.hpp"
 #include "models/hardware/network_switch.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/answer/json_reference.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
@@ -173,7 +174,7 @@ std::vector<double> cable_lengths(const std::string& given) {
 
 /// What a prices file says of switches and cables.
 void take_prices(FabricPrices& prices, const std::string& file, const std::string& switch_name, bool racks) {
-  const Prices read = read_prices(read_document(file));
+  const Prices read = read_prices(read_document(scenario_file(file)));
   if (!read.parts.given())
     throw UserError(
         fmt::format("--prices {}: it prices no switch and no cable (scenarios/prices-example.yml shows how)", file));

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/reading/read_cluster.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
@@ -12,8 +14,12 @@ namespace {
 
 bool is_file_name(const std::string& what) {
   std::error_code ignored;
-  return what.ends_with(".yaml") || what.ends_with(".yml") || what.ends_with(".json") ||
-         what.find('/') != std::string::npos || std::filesystem::exists(what, ignored);
+  if (what.ends_with(".yaml") || what.ends_with(".yml") || what.ends_with(".json") ||
+      what.find('/') != std::string::npos || std::filesystem::exists(what, ignored))
+    return true;
+  const std::vector<std::string> nodes = Catalog().names("node");
+  const bool is_node = std::any_of(nodes.begin(), nodes.end(), [&](const auto& name) { return same_name(name, what); });
+  return !is_node && shipped_scenario(what);
 }
 
 std::shared_ptr<const std::string> origin_of(const std::string& text) {
@@ -78,7 +84,7 @@ TopoMachine TopoMachineArguments::read(const std::string& verb) const {
   for (const std::string& set : sets_) overrides.push_back(parse_override_option(set));
   Node reference, fabric;
   if (is_file_name(what_)) {
-    reference = read_document(what_);
+    reference = read_document(scenario_file(what_));
     const bool is_node = reference.find("interconnect") || reference.find("base");
     if (!is_node) {
       if (!nodes_.empty() || !fabric_.empty())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/reading/not_modelled.hpp"
 #include "scenarios/answer/json_reference.hpp"
 #include "scenarios/reading/scenario_fields.hpp"
 #include "sim/process/output.hpp"
@@ -64,9 +65,21 @@ std::string scenario_reference() {
   }
   return "Keys of a scenario, as `--set PATH=VALUE` names them. Figures of the hardware may be changed too: "
          "cluster.gpu, "
-         "cluster.hca, cluster.nvlink, cluster.pcie, … take those that `trainyard show node NAME` lists.\n\n" +
-         table.text() + "\nNames, by kind: `trainyard list KIND` has those of a kind, with their figures.\n\n" +
-         kinds.text();
+         "cluster.hca, cluster.nvlink, cluster.pcie, … take those that `trainyard show node NAME` lists.\n"
+         "Default: what a key is where it is left out; \"required\": it is needed wherever the map that holds it is "
+         "given; nothing: it is optional, and what\nstands in its place depends on other keys, the software or the "
+         "node.\n\n" +
+         table.text();
+}
+
+std::string limits_text() {
+  TextTable table{{"not modelled", "said as", "nearest"}, {}, {}};
+  for (const NotModelled& row : not_modelled())
+    table.rows.push_back({row.what, fmt::format("{}: {}", row.path, fmt::join(row.words, ", ")),
+                          fmt::format("{}", fmt::join(row.nearest, ", "))});
+  return "What is not modelled, with the nearest that is: a scenario that says one of these words is refused with that "
+         "name. Of models the names are those of model_type\nin a config.json and of the catalog.\n\n" +
+         table.text();
 }
 
 int help(const std::vector<std::string>& asked) {
@@ -87,15 +100,22 @@ int help(const std::vector<std::string>& asked) {
     write_atomically("-", scenario_reference());
     return kGood;
   }
+  if (words[0] == "limits") {
+    write_atomically("-", limits_text());
+    return kGood;
+  }
   std::vector<std::string> topics = verbs().names();
   if (std::find(topics.begin(), topics.end(), words[0]) != topics.end())
     return verbs().find(words[0], {}).run({"--help"});
-  topics.insert(topics.end(), {"json", "scenario"});
+  topics.insert(topics.end(), {"json", "limits", "scenario"});
   throw UserError(fmt::format("trainyard help: unknown topic \"{}\"{}", words[0], hint(words[0], topics)));
 }
 
 const RegisterVerb registered_help{
-    "help", "this text, a verb's, the keys of a scenario (help scenario) or of the JSON (help json)", help};
+    "help",
+    "this text, a verb's, the keys of a scenario (help scenario) or of the JSON (help json), what is not modelled "
+    "(help limits)",
+    help};
 
 }  // namespace
 }  // namespace trainyard

@@ -60,15 +60,15 @@ int merge_verb(const std::vector<std::string>& words) {
   SweepOutputs outputs;
   std::string write;
   arguments.positionals("FILES", files, "what --points has written, of all shards");
-  outputs.declare(arguments, "write the table of a sweep; - is stdout (the default)");
+  outputs.declare(arguments, "write the table of a sweep as CSV; - is stdout (the default but on a terminal)");
   arguments.output("--write", write, "write the best plan, or cheapest size, as a scenario; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (files.empty()) throw UserError("merge: files of points expected (trainyard merge --help)");
   if (const std::optional<MergedJournals> merged = merge_journals(files)) return answer_from(*merged, outputs, write);
   if (!write.empty()) throw UserError("--write: of shards of plan or size alone");
-  if (!outputs.any()) outputs.csv = std::string(1, '-');
   outputs.order();  // before anything is read
   const MergedSweep merged = merge_sweeps(files);
+  if (!outputs.any()) outputs.take_stdout(merged.sweep);
   if (is_streamed(merged.sweep)) {
     outputs.require_streamed(merged.sweep, "");
     StreamedSweep table(merged.sweep, {}, "", outputs.csv);

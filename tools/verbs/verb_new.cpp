@@ -5,11 +5,15 @@
 #include <filesystem>
 #include <iostream>
 
+#include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/entry_yaml.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/cluster.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {
@@ -71,11 +75,79 @@ std::string text_of(const NewScenario& s) {
       fmt::arg("precision", s.precision));
 }
 
+void require_new(const std::string& file, bool force) {
+  std::error_code ignored;
+  if (file == "-") return;
+  if (!force && std::filesystem::exists(file, ignored))
+    throw UserError(fmt::format("new: {} is there already (--force writes over it)", file));
+  check_writable(file);
+}
+
+/// The file can be read, and what it says can be built.
+void require_readable(const std::string& kind, const std::string& text, const std::string& file,
+                      const Catalog& catalog) {
+  Node document = parse_document(text, file == "-" ? "new.yaml" : file);
+  const Node entry = catalog.resolve(kind, document);
+  if (kind == "gpu") {
+    read_gpu(entry);
+    return;
+  }
+  const NodeType node = read_node(entry, catalog);
+  node_builders().find(node.interconnect, document.place);
+  try {
+    if (has_lane_plan(node)) plan_lanes(node);
+  } catch (const UserError& e) {
+    fail(document.place, e.what());
+  }
+}
+
+/// `new node` and `new gpu`.
+int new_entry(const std::string& kind, const std::vector<std::string>& words) {
+  const bool is_node = kind == "node";
+  Arguments arguments(
+      "new " + kind,
+      fmt::format("Writes a {} of one's own, with every key that it may have: those of the one that it "
+                  "begins with, the others as comments. Nothing is written that could not be read back.",
+                  kind),
+      is_node ? "new node my-server.yaml --gpu l40s --gpus 4" : "new gpu my-gpu.yaml --from l40s");
+  std::string file = "-", from, gpu, gpus;
+  std::vector<std::string> sets;
+  bool force = false;
+  arguments.positional("FILE", file, "where to write it; - is stdout (the default)", false);
+  const char* usual = is_node ? "rtx-6000-ada-4x" : "h100-sxm5-80gb";
+  arguments.option("--from", from, "NAME",
+                   fmt::format("{} of the catalog to begin with (default {}; trainyard list {}s)", kind, usual, kind));
+  if (is_node) {
+    arguments.option("--gpu", gpu, "NAME", "its GPUs: a name of the catalog, or a file beside");
+    arguments.option("--gpus", gpus, "N", "how many");
+  }
+  arguments.repeated("--set", sets, "PATH=VALUE", "another key of the file, as often as needed");
+  arguments.flag("--force", force, "write over a file that is there");
+  if (!arguments.parse(words)) return kGood;
+  require_new(file, force);
+  const Catalog catalog;
+  Node reference = Node::of_text(from.empty() ? usual : from, Place::of("--from"));
+  if (!gpu.empty()) set_field(reference, "gpu.type", gpu);
+  if (!gpus.empty()) set_field(reference, "gpu.count", gpus);
+  for (const std::string& set : sets) {
+    const auto [path, value] = parse_override_option(set);
+    set_field(reference, path, value);
+  }
+  const std::string text = entry_yaml(kind, reference, catalog);
+  require_readable(kind, text, file, catalog);
+  write_atomically(file, text);
+  return kGood;
+}
+
 int new_verb(const std::vector<std::string>& words) {
+  if (!words.empty() && (words.front() == "node" || words.front() == "gpu"))
+    return new_entry(words.front(), {words.begin() + 1, words.end()});
   Arguments arguments(
       "new",
       "Writes a scenario with comments, to begin with. What no flag says is asked for on a terminal, and "
-      "taken as usual elsewhere. Nothing is written that could not be read back.",
+      "taken as usual elsewhere. Nothing is written that could not be read back. `new node` and `new gpu` write "
+      "hardware "
+      "of one's own.",
       "new my.yaml --model llama-3-8b --on dgx-h100 --nodes 4 --batch 128 --strategy pytorch-fsdp");
   std::string file = "-";
   bool force = false;
@@ -86,10 +158,7 @@ int new_verb(const std::vector<std::string>& words) {
                      fmt::format("{} ({})", question.question, question.usual));
   arguments.flag("--force", force, "write over a file that is there");
   if (!arguments.parse(words)) return kGood;
-  std::error_code ignored;
-  if (file != "-" && !force && std::filesystem::exists(file, ignored))
-    throw UserError(fmt::format("new: {} is there already (--force writes over it)", file));
-  if (file != "-") check_writable(file);
+  require_new(file, force);
   const bool ask = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   for (const NewQuestion& question : kNewQuestions) {
     std::string& value = asked.*question.field;
@@ -103,7 +172,8 @@ int new_verb(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_new{"new", "write a scenario with comments, to begin with", new_verb};
+const RegisterVerb registered_new{"new", "write a scenario with comments, or a node or GPU (new node, new gpu)",
+                                  new_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -11,11 +13,15 @@
 #include "models/hardware/attention_kernel.hpp"
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
+#include "models/reading/document_text.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "models/software/expert_dispatcher.hpp"
 #include "scenarios/pictures/rank_view.hpp"
 #include "scenarios/pictures/views.hpp"
+#include "scenarios/reading/measured_family.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/entry_yaml.hpp"
 #include "tools/reports/rank_report.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/show_network.hpp"
@@ -288,15 +294,36 @@ View entry_view(const std::string& kind, const std::string& given, const Overrid
             {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}, {"layers", layers_json(network)}}};
   }
   const Sources sources = read_entry(kind, entry, catalog);
-  return {entry_text(kind, own, entry, sources), {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}}};
+  std::string text = entry_text(kind, own, entry, sources);
+  if (kind == "node" || kind == "gpu")
+    text += fmt::format("as a file to edit: trainyard new {} my-{}.yaml --from {}\n", kind, kind, own);
+  return {text, {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}}};
 }
 
 constexpr int kNoRank = -1;
 
 struct Choice {
-  bool schedule = false, mesh = false, machine = false, fold = false, all = false;
+  bool schedule = false, mesh = false, machine = false, fold = false, all = false, yaml = false;
   int rank = kNoRank;
 };
+
+/// A file that can be saved and edited: a node or a GPU with all that its bases say, or a scenario as it stands.
+std::string editable_file(const std::string& kind, const std::string& name, const Overrides& overrides) {
+  if (kind.empty()) {
+    if (!overrides.empty()) return yaml_text(read_scenario(name, overrides).document);
+    read_scenario(name);
+    std::ifstream in(scenario_file(name), std::ios::binary);
+    if (in) return {std::istreambuf_iterator<char>(in), {}};
+    return yaml_text(read_scenario_document(name));  // a row of a family
+  }
+  if (kind != "node" && kind != "gpu")
+    throw UserError(fmt::format("trainyard show {}: --yaml is of nodes, GPUs and scenarios", kind));
+  const Catalog catalog;
+  Node reference = Node::of_text(whole_name(catalog, kind, name), Place::of("trainyard show"));
+  if (name.empty()) fail(reference.place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
+  for (const auto& [path, value] : overrides) set_field(reference, path, value);
+  return entry_yaml(kind, reference, catalog);
+}
 
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
   const int views = choice.schedule + choice.mesh + choice.machine + choice.fold;
@@ -336,6 +363,8 @@ int show_verb(const std::vector<std::string>& words) {
   arguments.flag("--mesh", choice.mesh, "the ranks, their coordinates and devices");
   arguments.flag("--machine", choice.machine, "devices, links, and how messages go");
   arguments.flag("--fold", choice.fold, "which ranks are simulated for all that are alike, and what tells them apart");
+  arguments.flag("--yaml", choice.yaml,
+                 "a file to save and edit: a scenario as it stands; a node or gpu with every key that it may have");
   arguments.flag("--all", choice.all, "every operation, rank or class");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write it as JSON; - is stdout");
@@ -348,10 +377,17 @@ int show_verb(const std::vector<std::string>& words) {
     return asked == k || asked == k + "s" || asked == k + "es";
   });
   const bool views = choice.schedule || choice.mesh || choice.machine || choice.fold;
+  if (choice.yaml && (views || choice.rank != kNoRank || !json.empty()))
+    throw UserError("trainyard show: --yaml is a view of its own");
   if (kind == kinds.end() && !name.empty())
     throw UserError(fmt::format("trainyard show: \"{}\" is no kind of entry{}", what, hint(what, kinds)));
   if (kind != kinds.end() && views)
     throw UserError(fmt::format("trainyard show {}: --schedule, --mesh, --machine and --fold are of scenarios", *kind));
+  if (choice.yaml) {
+    const bool entry = kind != kinds.end();
+    write_atomically("-", editable_file(entry ? *kind : "", entry ? name : what, overrides));
+    return kGood;
+  }
   const View view = kind != kinds.end() ? entry_view(*kind, name, overrides) : scenario_view(what, choice, overrides);
   if (!json.empty()) write_atomically(json, json_text(view.json, 2) + "\n");
   if (json != "-") write_atomically("-", view.text);

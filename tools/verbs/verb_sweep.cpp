@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweeps/sweep_stream.hpp"
 #include "sim/observers/progress.hpp"
@@ -95,13 +96,15 @@ void declare_flags(Arguments& arguments, SweepFlags& flags) {
       "cut of the layers");
   arguments.repeated("--where", flags.where, "CONDITION",
                      "leave out points that do not meet it: \"plan.tensor_parallel * plan.pipeline_parallel <= 64\"");
-  flags.outputs.declare(arguments,
-                        "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
+  flags.outputs.declare(
+      arguments,
+      "write the table as CSV; - is stdout (the default but on a terminal). With a file, an interrupted sweep "
+      "can be resumed");
   flags.shares.declare(arguments, "point");
 }
 
 Sweep sweep_of(const SweepFlags& flags) {
-  check_input(flags.file);  // else each point says so
+  check_input(scenario_file(flags.file));  // else each point says so
   Sweep sweep{flags.file, {}};
   if (std::optional<Sweep> study = read_study(flags.file)) sweep = *std::move(study);
   for (const std::string& set : flags.sets)
@@ -176,13 +179,12 @@ int sweep(const std::vector<std::string>& words) {
   const StudyShard shard = flags.shares.wanted(flags.outputs.any());
   if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(arguments, sweep_of(flags).points());
   const std::string& file = flags.shares.points;
-  if (!flags.outputs.any() && file.empty()) flags.outputs.csv = std::string(1, '-');  // "-" trips g++ 12.2
-
   flags.outputs.order();
   const std::string journal = file.empty() ? journal_of(flags.outputs.csv) : file;
   PlannedOutputs planned;
   if (file.empty() && !journal.empty()) planned.add("--csv", journal);
   const Sweep sweep = sweep_of(flags);
+  if (!flags.outputs.any() && file.empty()) flags.outputs.take_stdout(sweep);
   watch_interrupts();
   const SweepOptions options{journal, {}, shard};
   const int code = is_streamed(sweep) ? sweep_in_files(sweep, flags, options) : sweep_in_memory(sweep, flags, options);

@@ -72,9 +72,7 @@ std::string usage() {
       "VERB ...\n\n";
   for (const std::string& name : verbs().names())
     text += fmt::format("  {:10} {}\n", name, verbs().find(name, {}).summary);
-  return text +
-         "\n`trainyard VERB --help` explains each. Start with:\n  trainyard run "
-         "scenarios/gpt2-xl-ddp-dgx-a100.yaml\n";
+  return text + "\n`trainyard VERB --help` explains each. Start with:\n  trainyard run gpt2-xl-ddp-dgx-a100\n";
 }
 
 }  // namespace trainyard

@@ -10,19 +10,18 @@ namespace trainyard {
 namespace {
 
 /// Of a network of text and images the part that reads and writes text, by the name of the whole.
-Node text_part(const Node& node) {
-  const Node* text = node.find("text_config");
-  if (!text || text->kind != Node::Kind::map) return node;
-  Node part = *text;
+Node text_part(const Node& whole, const Node& text) {
+  Node part = text;
   for (const char* key : {"_source", "name"})
-    if (const Node* of_all = node.find(key); of_all && !part.find(key)) part.fields.emplace_back(key, *of_all);
+    if (const Node* of_all = whole.find(key); of_all && !part.find(key)) part.fields.emplace_back(key, *of_all);
   return part;
 }
 
 }  // namespace
 
-TransformerConfig read_transformer(const Node& whole) {
-  const Node node = text_part(whole);
+namespace {
+
+TransformerConfig read_text(const Node& node) {
   Fields f(node, "model");
   TransformerConfig c;
   c.place = node.place;
@@ -35,6 +34,23 @@ TransformerConfig read_transformer(const Node& whole) {
   transformers::ignore_common_keys(f);
   f.finish();
   return c;
+}
+
+}  // namespace
+
+TransformerConfig read_transformer(const Node& whole) {
+  const Node* text = whole.find("text_config");
+  if (!text || text->kind != Node::Kind::map) return read_text(whole);
+  try {
+    return read_text(text_part(whole, *text));
+  } catch (const UserError& e) {
+    // Such configs leave out what their library has as a default.
+    const std::string error = e.what();
+    if (error.find("missing key") == std::string::npos) throw;
+    throw UserError(error +
+                    " in text_config; images and sound are not modelled yet; nearest: the text part alone, by a "
+                    "config of its own with all its keys");
+  }
 }
 
 std::int64_t decoder_tokens(const TransformerConfig& config, std::int64_t seq_length,

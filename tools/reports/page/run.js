@@ -60,7 +60,7 @@ function breakdown() {
 function stages() {
   if (!(answer.stages || []).length) return;
   const sum = o => Object.values(o).reduce((a, b) => a + b, 0), n = (v, unit) => ({text: units[unit](v), sort: v});
-  section('Pipeline stages', table([{name: 'stage', number: true}, {name: 'layers', number: true}, {name: 'compute', number: true},
+  section('Pipeline stages', table([{name: 'stage', number: true}, {name: 'layers, embedding and head among them', number: true}, {name: 'compute', number: true},
     {name: 'exposed', number: true}, {name: 'bubble', number: true}, {name: 'optimizer', number: true},
     {name: 'peak memory', number: true}, {name: 'parameters', number: true}, {name: 'activations', number: true}],
   answer.stages.map((s, i) => [{text: i, sort: i}, {text: s.layers, sort: s.layers}, n(s.breakdown_s.compute, 'seconds'),

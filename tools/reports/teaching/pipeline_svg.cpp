@@ -5,6 +5,7 @@
 #include <set>
 
 #include "scenarios/pictures/svg.hpp"
+#include "sim/units.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/teaching/pipeline_views.hpp"
 
@@ -118,24 +119,31 @@ std::string pipeline_title(const PipelineLesson& lesson) {
   const auto counted = [](int count, const char* one, const char* more) {
     return fmt::format("{} {}", count, count == 1 ? one : more);
   };
-  return fmt::format("{}: {}, {}{}", lesson.schedule, counted(lesson.shape.stages, "stage", "stages"),
+  return fmt::format("{}: {}, {}{}{}", lesson.schedule, counted(lesson.shape.stages, "stage", "stages"),
                      counted(lesson.shape.micro_batches, "micro-batch", "micro-batches"),
-                     lesson.shape.chunks > 1 ? fmt::format(", {} model chunks a stage", lesson.shape.chunks) : "");
+                     lesson.shape.chunks > 1 ? fmt::format(", {} model chunks a stage", lesson.shape.chunks) : "",
+                     lesson.steps > 1 ? fmt::format(", {} steps in a row", lesson.steps) : "");
 }
 
 std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
   const PipelineTimes& t = lesson.times;
   double most = 0;
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) most = std::max(most, lesson.activations(s));
-  return {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "
-                      "message: {:.6g}",
-                      t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
-          fmt::format("time: {:.6g}; without waiting: {:.6g}", lesson.run.end, lesson.ideal()),
-          fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
-                      100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),
-          fmt::format("one micro-batch at a time (naive) takes {:.6g}: {:.4g} times as long", lesson.naive_end,
-                      lesson.speed_up()),
-          fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
+  return {
+      fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "
+                  "message: {:.6g}",
+                  t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
+      fmt::format("time: {:.6g}; without waiting: {:.6g}", lesson.end, lesson.ideal()),
+      fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
+                  100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),
+      lesson.steps_overlap()
+          ? fmt::format("these are of one step alone, whose first and last tasks no other step overlaps. In a row a "
+                        "step takes {:.6g}: bubble {} of the stages' time",
+                        lesson.period, percent(std::max(0.0, lesson.bubble_share_in_a_row()), 2))
+          : fmt::format("steps in a row take {:.6g} each, as one alone", lesson.period),
+      fmt::format("one micro-batch at a time (naive) takes {:.6g}: {:.4g} times as long", lesson.naive_end,
+                  lesson.speed_up()),
+      fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
 }
 
 PipelineTone tone_of(Pass pass) {

@@ -113,6 +113,7 @@ std::string pipeline_text(const PipelineLesson& lesson, bool colour) {
   text += ". : idle\n";
   if (lesson.shape.chunks > 1) text += "a, b, …: the stage's model chunks\n";
   text += "\n";
+  if (lesson.steps > 1) text += fmt::format("works, idle: in the {} steps together\n", lesson.steps);
   text += memory_table(lesson) + "\n";
   for (const std::string& sentence : pipeline_sums(lesson)) text += sentence + "\n";
   return text;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
@@ -55,6 +56,7 @@ int serve_verb(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   if (port < 0 || port > std::numeric_limits<std::uint16_t>::max())
     throw UserError(fmt::format("--port {}: 0 to 65535 expected", port));
+  if (!file.empty()) file = scenario_file(file).string();
   const ServedScenarios scenarios = served_scenarios(file);
   if (!file.empty() && !task.empty()) throw UserError("trainyard serve: a scenario or --task, one of both");
   const ServedTasks tasks = served_tasks();

@@ -1,5 +1,7 @@
 // `trainyard teach pipeline`.
 #include <fmt/format.h>
+
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sim/json_text.hpp"
@@ -13,12 +15,12 @@
 namespace trainyard {
 namespace {
 
-constexpr int kMostStages = 32, kMostMicroBatches = 256, kMostChunks = 16;
+constexpr int kMostStages = 32, kMostMicroBatches = 256, kMostChunks = 16, kMostSteps = 8;
 
 struct PipelineFlags {
   std::string schedule = "1f1b", forward = "1", backward = "2", weights, transfer = "0", html, svg, json;
   PipelineShape shape{4, 8, 1};
-  int labels_from = 0;
+  int labels_from = 0, steps = std::numeric_limits<int>::min();
 };
 
 void add_to(Arguments& arguments, PipelineFlags& flags) {
@@ -34,6 +36,9 @@ void add_to(Arguments& arguments, PipelineFlags& flags) {
   arguments.option("--weights", flags.weights, "TIME",
                    "its part for weight gradients, in schedules that split it (default half)");
   arguments.option("--transfer", flags.transfer, "TIME", "transfer of a message from stage to stage (default 0)");
+  arguments.option("--steps", flags.steps, "N",
+                   "1 to 8 in a row: a stage begins the next one as soon as its own work is done, as where the update "
+                   "waits for no other stage (default 1; 3 in schedules whose steps then overlap)");
   arguments.option("--labels-from", flags.labels_from, "0|1",
                    "number of the first stage and micro-batch in text and pictures (default 0; JSON counts from 0)");
   arguments.output("--html", flags.html, "a page with picture and figures; - is stdout");
@@ -57,11 +62,14 @@ PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
   check("--stages", flags.shape.stages, kMostStages);
   check("--micro-batches", flags.shape.micro_batches, kMostMicroBatches);
   check("--chunks", flags.shape.chunks, kMostChunks);
+  const bool steps_given = flags.steps != PipelineFlags().steps;
+  if (steps_given) check("--steps", flags.steps, kMostSteps);
   Place place;
   place.file = std::make_shared<const std::string>("--schedule " + flags.schedule);
   const PipelineSchedule& schedule = find_pipeline_schedule(flags.schedule, flags.shape, place);
   const PipelineTimes times = times_of(flags);
-  PipelineLesson lesson = teach_pipeline(schedule, flags.shape, times, shown_slots("--transfer", flags.transfer, true));
+  PipelineLesson lesson = teach_pipeline(schedule, flags.shape, times, shown_slots("--transfer", flags.transfer, true),
+                                         steps_given ? flags.steps : 0);
   lesson.labels_from = label_start(flags.labels_from);
   return lesson;
 }

@@ -9,6 +9,7 @@
 #include "scenarios/pictures/svg.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "sim/units.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/teaching/teach.hpp"
@@ -42,7 +43,7 @@ struct ZeroLesson {
   bool parted(int zero, MemoryClass of) const { return state(zero, of) < state(0, of); }
 };
 
-/// Powers of 1000, as the paper counts: its 120 GB are to be found again.
+/// Powers of 1000, as the ZeRO paper counts: its 120 GB are to be found again.
 std::string decimal_size(double bytes) {
   constexpr std::pair<double, const char*> kUnits[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
   for (const auto& [size, name] : kUnits)
@@ -74,17 +75,21 @@ std::vector<std::string> zero_sums(const ZeroLesson& lesson) {
                            lesson.state(zero, of) == 0 ? "none"
                            : lesson.parted(zero, of)   ? fmt::format("1/{}", lesson.ranks)
                                                        : "all",
-                           decimal_size(lesson.state(zero, of)));
+                           show(Bytes{lesson.state(zero, of)}));
     sums.push_back(fmt::format("{}: {}", zero_name(zero), parts));
   }
   const int last = lesson.stage >= 0 ? lesson.stage : kZeroStages - 1;
   const double saving = lesson.of_rank(0) / lesson.of_rank(last);
   sums.push_back(fmt::format("{}: {} a rank, {:.4g} bytes a parameter{}", zero_name(last),
-                             decimal_size(lesson.of_rank(last)), lesson.of_rank(last) / lesson.parameters,
+                             show(Bytes{lesson.of_rank(last)}), lesson.of_rank(last) / lesson.parameters,
                              last == 0       ? ""
                              : saving == 1.0 ? ", as much as data parallel: there is one rank"
                                              : fmt::format(", {:.4g} times less than data parallel", saving)));
-  sums.push_back(fmt::format("all ranks together: {}", decimal_size(lesson.all[last])));
+  sums.push_back(fmt::format("all ranks together: {}", show(Bytes{lesson.all[last]})));
+  std::string decimal;
+  for (int zero = 0; zero < kZeroStages; ++zero)
+    decimal += fmt::format("{}{}", zero == 0 ? "" : ", ", decimal_size(lesson.of_rank(zero)));
+  sums.push_back("a rank by stage in powers of 1000, as the ZeRO paper counts: " + decimal);
   return sums;
 }
 
@@ -100,7 +105,7 @@ std::string zero_text(const ZeroLesson& lesson) {
       if (end > bar.size()) bar.append(end - bar.size(), kStateLetters[i]);
     }
     text += fmt::format("{} {:<14}{:<60} {}\n", zero == lesson.stage ? ">" : " ", zero_name(zero), bar,
-                        decimal_size(lesson.of_rank(zero)));
+                        show(Bytes{lesson.of_rank(zero)}));
   }
   text += "\n  P: parameters   G: gradients   O: optimizer\n\n";
   for (const std::string& sentence : zero_sums(lesson)) text += sentence + "\n";
@@ -125,7 +130,7 @@ std::string zero_svg(const ZeroLesson& lesson) {
       x += part;
     }
     if (zero == lesson.stage) svg.frame(kLeft, y, x - kLeft, kRowHeight - 8, "#222222");
-    svg.text(x + 8, y + 18, decimal_size(lesson.of_rank(zero)), {11});
+    svg.text(x + 8, y + 18, show(Bytes{lesson.of_rank(zero)}), {11});
   }
   double x = kLeft;
   for (std::size_t i = 0; i < std::size(kStates); ++i, x += 120) {

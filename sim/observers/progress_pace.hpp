@@ -1,0 +1,24 @@
+#pragma once
+#include <chrono>
+
+namespace trainyard {
+
+/// When progress is a line where no terminal is: every ten seconds, unasked from the second minute on.
+class ProgressPace {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kEvery{10}, kUnasked{60};
+
+  explicit ProgressPace(Clock::time_point start) : start_(start), last_(start) {}
+  /// Whether a line is due; it counts as written then.
+  bool due(Clock::time_point now, bool asked) {
+    if ((!asked && now - start_ < kUnasked) || now - last_ < kEvery) return false;
+    last_ = now;
+    return true;
+  }
+
+ private:
+  Clock::time_point start_, last_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,64 @@
+// What is not modelled is refused with the nearest that is, not with a name that is spelt alike.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "models/reading/not_modelled.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/reading/scenario.hpp"
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string error_of(const std::string& path, const std::string& value) {
+  try {
+    read_scenario(shipped_file("scenarios/gpt2-xl-ddp-dgx-a100.yaml"), {{path, value}});
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string config_error(const std::string& config) { return error_of("model", config); }
+
+}  // namespace
+
+TEST_CASE("every word of what is not modelled is refused with the nearest name, which is read", "[limits][errors]") {
+  std::set<std::string> seen;
+  for (const NotModelled& row : not_modelled()) {
+    CAPTURE(row.what);
+    REQUIRE(!row.nearest.empty());
+    for (const std::string& word : row.words) {
+      CAPTURE(word);
+      CHECK(seen.insert(word).second);
+      const std::string error = error_of(row.path, word);
+      bool named = false;
+      for (const std::string& name : row.nearest)
+        named = named || error.find("; not modelled yet; nearest: \"" + name + "\" (trainyard help limits)") !=
+                             std::string::npos;
+      CAPTURE(error);
+      CHECK(named);
+      CHECK_THAT(error, !Contains("did you mean"));
+      if (std::string(row.path) == "model" && row.nearest.size() > 1)
+        CHECK_THAT(config_error("{model_type: " + word + "}"),
+                   Contains("not modelled yet; nearest: \"" + row.nearest.front() + "\""));
+    }
+    // What is offered is known: it may be refused for other reasons, such as its size.
+    CHECK_THAT(error_of(row.path, row.nearest.back()), !Contains("unknown"));
+  }
+}
+
+TEST_CASE("slips are still answered with the spelling that is near", "[limits][errors]") {
+  CHECK_THAT(error_of("plan.precision", "bf61"), Contains("did you mean \"bf16\"?"));
+  CHECK_THAT(error_of("model", "gpt2-xxl"), Contains("did you mean"));
+}
+
+TEST_CASE("a config of text and images whose text part leaves keys out is refused as such", "[limits][errors]") {
+  const std::string error = config_error(
+      "{model_type: paligemma, vision_config: {hidden_size: 1152}, text_config: {model_type: llama, hidden_size: 64, "
+      "num_attention_heads: 4, num_hidden_layers: 2, intermediate_size: 128, vocab_size: 1000}}");
+  CHECK_THAT(error,
+             Contains("missing key \"max_position_embeddings\" in text_config; images and sound are not modelled "
+                      "yet; nearest: the text part alone"));
+}

@@ -1,0 +1,29 @@
+// Lines of progress where stderr is no terminal.
+#include "sim/observers/progress_pace.hpp"
+#include "tests/tools/topo_shell.hpp"
+
+using namespace trainyard;
+using std::chrono::seconds;
+
+TEST_CASE("lines of progress come every ten seconds, unasked after a minute", "[progress]") {
+  const ProgressPace::Clock::time_point start{};
+  const auto lines = [&](bool asked, int every) {
+    ProgressPace pace(start);
+    std::vector<int> at;
+    for (int s = 0; s <= 100; s += every)
+      if (pace.due(start + seconds(s), asked)) at.push_back(s);
+    return at;
+  };
+  CHECK(lines(true, 1) == std::vector<int>{10, 20, 30, 40, 50, 60, 70, 80, 90, 100});
+  CHECK(lines(false, 1) == std::vector<int>{60, 70, 80, 90, 100});
+  CHECK(lines(false, 45) == std::vector<int>{90});
+}
+
+TEST_CASE("every verb knows --progress, and it is in the help", "[progress][cli]") {
+  const test::TopoFolder shell;
+  for (const char* verb : {"run", "sweep", "plan", "size", "explain", "learn", "bench"}) {
+    CAPTURE(verb);
+    CHECK(shell.trainyard(std::string(verb) + " --help").out.find("--progress") != std::string::npos);
+  }
+  CHECK(shell.trainyard("run gpt2-one-a100 --no-what-if --progress").exit == 0);
+}

@@ -1,0 +1,97 @@
+// Files of nodes and GPUs that can be saved and edited.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "models/hardware/hardware_words.hpp"
+#include "models/hardware/node.hpp"
+#include "tests/tools/topo_shell.hpp"
+#include "tools/reports/entry_yaml.hpp"
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+using test::TopoAnswer;
+using test::TopoFolder;
+
+namespace {
+
+/// Figures and their values, whatever their sources.
+std::vector<std::pair<std::string, std::string>> figures_of(const Sources& sources) {
+  std::vector<std::pair<std::string, std::string>> figures;
+  for (const FigureSource& s : sources) figures.emplace_back(s.figure.substr(s.figure.find(": ")), s.value);
+  std::sort(figures.begin(), figures.end());
+  return figures;
+}
+
+Sources sources_of(const std::string& kind, const Node& entry, const Catalog& catalog) {
+  return kind == "node" ? read_node(entry, catalog).sources : read_gpu(entry).sources;
+}
+
+}  // namespace
+
+TEST_CASE("every node and GPU of the catalog, written as a file, reads back as the same", "[catalog][new]") {
+  const Catalog catalog;
+  for (const std::string kind : {"node", "gpu"})
+    for (const std::string& name : catalog.names(kind)) {
+      CAPTURE(kind, name);
+      const Node reference = Node::of_text(name, Place::of("test"));
+      const std::string text = entry_yaml(kind, reference, catalog);
+      CAPTURE(text);
+      const Node again = catalog.resolve(kind, parse_document(text, name + ".yaml"));
+      CHECK(figures_of(sources_of(kind, again, catalog)) ==
+            figures_of(sources_of(kind, catalog.resolve(kind, reference), catalog)));
+    }
+}
+
+TEST_CASE("every key of a node's or GPU's file is there once, with what it means", "[catalog][new]") {
+  const Catalog catalog;
+  std::vector<std::string> paths;
+  for (const std::string kind : {"node", "gpu"}) {
+    const std::string text = entry_yaml(kind, Node::of_text(catalog.names(kind).front(), Place::of("test")), catalog);
+    for (const EntryKey& key : entry_keys(kind, catalog)) {
+      CAPTURE(key.path);
+      paths.push_back(key.path);
+      const std::string name = key.path.substr(key.path.rfind('.') + 1) + ":";
+      CHECK(text.find(name) != std::string::npos);
+      const bool by_itself = key.path.starts_with("gpu.peak.") || key.path.starts_with("gpu.efficiency.");
+      if (!key.section && !by_itself) CHECK(hardware_words().contains(key.path));
+    }
+  }
+  for (const auto& [path, words] : hardware_words()) {
+    CAPTURE(path);
+    CHECK(std::find(paths.begin(), paths.end(), path) != paths.end());
+  }
+}
+
+TEST_CASE("a server of four GPUs on PCIe is written at the first try, and runs", "[cli][new]") {
+  const TopoFolder shell;
+  const TopoAnswer written = shell.trainyard("new node mine.yaml --gpu l40s --gpus 4 --set hca.rate='100 Gbit/s'");
+  CHECK(written.exit == 0);
+  CHECK(written.err == "");
+  CHECK_THAT(shell.text("mine.yaml"), Contains("\n  count: 4 ") && Contains("\n  type: l40s ") && Contains("# nvme:") &&
+                                          Contains("rate: 100 Gbit/s"));
+  shell.write("s.yaml",
+              "cluster: {node: mine.yaml, nodes: 2, fabric: nonblocking}\nmodel: gpt2\n"
+              "plan: {global_batch_size: 8, micro_batch_size: 1}\n");
+  const TopoAnswer run = shell.trainyard("run s.yaml --no-what-if");
+  CHECK(run.exit == 0);
+  CHECK_THAT(run.out, Contains("8 × l40s") && Contains("2 × mine"));
+  CHECK(shell.trainyard("new gpu chip.yaml --from l40s --set memory_capacity='96 GiB'").exit == 0);
+  CHECK(shell.trainyard("new node two.yaml --gpu chip.yaml --gpus 2").exit == 0);
+  CHECK_THAT(shell.trainyard("run s.yaml --no-what-if --set cluster.node=two.yaml").out, Contains("of 96.0 GiB"));
+  CHECK(shell.trainyard("new node mine.yaml").err == "new: mine.yaml is there already (--force writes over it)\n");
+  CHECK(shell.trainyard("new node mine.yaml --force").exit == 0);
+  CHECK_THAT(shell.trainyard("new node --gpu l40").err, Contains("unknown gpu \"l40\"; did you mean \"l40s\"?"));
+  CHECK_THAT(shell.trainyard("new node --set pcie.latncy=1us").err, Contains("did you mean \"latency\"?"));
+  CHECK_THAT(shell.trainyard("show node dgx-a100").out, Contains("trainyard new node my-node.yaml --from dgx-a100"));
+}
+
+TEST_CASE("show --yaml prints files that can be saved and edited", "[cli][new]") {
+  const TopoFolder shell;
+  shell.write("node.yaml", shell.trainyard("show node dgx-h100 --yaml").out);
+  shell.write("s.yaml", shell.trainyard("show gpt2-one-a100 --yaml").out);
+  CHECK_THAT(shell.text("s.yaml"), Contains("# with fp32 master weights"));
+  CHECK(shell.trainyard("run s.yaml --no-what-if --set cluster.node=node.yaml").exit == 0);
+  CHECK_THAT(shell.trainyard("show s.yaml --yaml --set plan.micro_batch_size=2").out, Contains("micro_batch_size: 2"));
+  CHECK_THAT(shell.trainyard("show hca connectx-6 --yaml").err, Contains("of nodes, GPUs and scenarios"));
+}

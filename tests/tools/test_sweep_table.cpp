@@ -1,0 +1,72 @@
+// What a sweep prints where no flag says where its table goes.
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "tests/tools/topo_shell.hpp"
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using trainyard::test::TopoFolder;
+
+namespace {
+
+/// What a command prints on a terminal.
+std::string on_terminal(const TopoFolder& folder, const std::string& words) {
+  int terminal = -1;
+  const pid_t pid = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    const std::string line =
+        "cd '" + folder.path().string() + "' && exec '" TRAINYARD_BINARY "' " + words + " 2>/dev/null";
+    ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+    ::_exit(127);
+  }
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (ssize_t n = 0; (n = ::read(terminal, buffer.data(), buffer.size())) > 0;)
+    for (ssize_t i = 0; i < n; ++i)
+      if (buffer[static_cast<std::size_t>(i)] != '\r') text += buffer[static_cast<std::size_t>(i)];
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  CHECK(WEXITSTATUS(status) == 0);
+  return text;
+}
+
+const std::string kSweep =
+    "sweep gpt2-one-a100 --set plan.micro_batch_size=8,16 --set plan.precision=bf16 --set "
+    "plan.global_batch_size=32,40 ";
+
+}  // namespace
+
+TEST_CASE("on a terminal a sweep is a table of what varies and the main results", "[cli][sweep]") {
+  const TopoFolder folder;
+  const std::string text = on_terminal(folder, kSweep);
+  INFO(text);
+  CHECK_THAT(text, StartsWith("gpt2-one-a100: 4 of 4 points; in all plan.precision=bf16\n"
+                              "  micro_batch_size  global_batch_size "));
+  for (const char* head : {" step ", "samples/s", "MFU", "memory", "bottleneck", "impossible, since"})
+    CHECK_THAT(text, Contains(head));
+  CHECK_THAT(text, Contains(" ms ") && Contains(" GiB ") && Contains(" %") && Contains("40 is not a multiple of 16"));
+  CHECK_THAT(text, !Contains("goodput") && !Contains("GPUs") && !Contains("fits"));
+  // No figure has more digits than people read.
+  std::istringstream words(text);
+  for (std::string word; words >> word;)
+    if (word.find_first_not_of("0123456789.") == std::string::npos) CHECK(word.size() <= 7);
+  CHECK_THAT(on_terminal(folder, kSweep + "--sort -mfu --top 1"), StartsWith("gpt2-one-a100: 1 of 4 points"));
+}
+
+TEST_CASE("piped, or where CSV is asked for, a sweep is CSV; Markdown is the table", "[cli][sweep]") {
+  const TopoFolder folder;
+  const std::string piped = folder.trainyard(kSweep).out;
+  CHECK_THAT(piped, StartsWith("plan.micro_batch_size,plan.precision,plan.global_batch_size,step_time_s,"));
+  CHECK(folder.trainyard(kSweep + "--csv -").out == piped);
+  CHECK(on_terminal(folder, kSweep + "--csv -") == piped);
+  const std::string markdown = folder.trainyard(kSweep + "--markdown").out;
+  CHECK_THAT(markdown, Contains("| micro_batch_size | global_batch_size | step |") && Contains("|---:|---:|"));
+}

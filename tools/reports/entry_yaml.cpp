@@ -1,0 +1,126 @@
+#include "tools/reports/entry_yaml.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/hardware/hardware_words.hpp"
+#include "models/hardware/node.hpp"
+#include "models/reading/asked_fields.hpp"
+#include "models/reading/document_text.hpp"
+
+namespace trainyard {
+namespace {
+
+/// "node dgx-a100: pcie" is node.pcie; "" of another kind of entry and of the items of lists.
+std::string section_of(const std::string& kind, const std::string& what) {
+  if (!what.starts_with(kind + " ")) return "";
+  const std::size_t part = what.find(": ");
+  const std::string section = part == std::string::npos ? kind : kind + "." + what.substr(part + 2);
+  const bool item = section.find_first_of("0123456789", section.rfind('.')) != std::string::npos;
+  return item && !section.ends_with("_3x3") ? "" : section;
+}
+
+/// A value without its source.
+const Node* plain(const Node* node) {
+  if (!node || node->kind == Node::Kind::null) return nullptr;
+  const Node* value = node->kind == Node::Kind::map ? node->find("value") : nullptr;
+  return value ? value : node;
+}
+
+/// "a number; default 1; of its own memory".
+std::string comment_on(const EntryKey& key) {
+  const auto words = hardware_words().find(key.path);
+  const std::string type = key.choices.empty() ? key.type : fmt::format("{}", fmt::join(key.choices, " | "));
+  std::string text;
+  const auto add = [&text](const std::string& part) { text += part.empty() ? "" : (text.empty() ? "" : "; ") + part; };
+  if (words != hardware_words().end()) add(words->second);
+  add(type);
+  add(key.required ? "required" : key.fallback.empty() ? "" : "default " + key.fallback);
+  return text;
+}
+
+class EntryWriter {
+ public:
+  EntryWriter(const std::vector<EntryKey>& keys, std::string indent) : keys_(keys), indent_(std::move(indent)) {}
+
+  /// The keys right below `section`, with what `map` says of them; `map` null: all are comments.
+  std::string text(const std::string& section, const Node* map) const {
+    std::string lines;
+    for (const EntryKey& key : keys_) {
+      if (key.path.substr(0, key.path.rfind('.')) != section) continue;
+      const std::string name = key.path.substr(section.size() + 1);
+      const Node* value = plain(map ? map->find(name) : nullptr);
+      const bool inside = key.section && (!value || value->kind == Node::Kind::map);
+      const std::string mark = value ? "" : "# ", comment = comment_on(key);
+      std::string line = indent_ + mark + name + ":";
+      if (value && !inside) line += " " + flow_text(*value);
+      if (!comment.empty())
+        line += std::string(line.size() < kComment ? kComment - line.size() : 1, ' ') + " # " + comment;
+      lines += line + "\n";
+      if (inside) lines += EntryWriter(keys_, indent_ + mark + "  ").text(key.path, value);
+    }
+    for (const auto& [name, value] : map ? map->fields : kNone)  // such as a figure of a part's type
+      if (!is_key(section + "." + name) && name != "name" && name != "sources" && plain(&value))
+        lines += indent_ + name + ": " + flow_text(*plain(&value)) + "\n";
+    return lines;
+  }
+
+ private:
+  static constexpr std::size_t kComment = 36;  // the column where comments begin, if they can
+  inline static const decltype(Node::fields) kNone{};
+  const std::vector<EntryKey>& keys_;
+  std::string indent_;
+
+  bool is_key(const std::string& path) const {
+    return std::any_of(keys_.begin(), keys_.end(), [&path](const EntryKey& key) { return key.path == path; });
+  }
+};
+
+}  // namespace
+
+std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog) {
+  const AskedFields asked;
+  for (const std::string& name : catalog.names(kind)) {
+    const Node entry = catalog.resolve(kind, Node::of_text(name, Place::of("trainyard")));
+    if (kind == "node")
+      read_node(entry, catalog);
+    else
+      read_gpu(entry);
+  }
+  std::vector<EntryKey> keys;
+  const std::set<std::string> not_of_files{kind + ".name", kind + ".sources"};
+  for (const AskedField& field : asked.all()) {
+    const std::string section = section_of(kind, field.what);
+    if (section.empty() || not_of_files.contains(section + "." + field.key)) continue;
+    const EntryKey key{section + "." + field.key, field.type, field.fallback, field.required, false, field.choices};
+    const auto at = std::find_if(keys.begin(), keys.end(), [&](const EntryKey& k) { return k.path == key.path; });
+    if (at == keys.end()) {
+      keys.push_back(key);
+    } else if (!key.type.empty()) {
+      const bool required = key.required && (at->type.empty() || at->required);
+      *at = key;
+      at->required = required;
+    }
+  }
+  for (EntryKey& key : keys)
+    key.section = std::any_of(keys.begin(), keys.end(),
+                              [&](const EntryKey& other) { return other.path.starts_with(key.path + "."); });
+  return keys;
+}
+
+std::string entry_yaml(const std::string& kind, const Node& reference, const Catalog& catalog) {
+  const Node entry = catalog.resolve(kind, reference);
+  return fmt::format(
+             "# A {0} of one's own, beginning with {1}. A scenario beside it says {2}. Every key that it may have is "
+             "here; "
+             "those after # are left out.\n# A figure may carry its source: {{value: 25 GB/s, source: where it is "
+             "from}}.\n",
+             kind == "gpu" ? "GPU" : kind, entry.find("name")->scalar,
+             kind == "gpu" ? "`cluster: {gpu: {type: FILE.yaml}}` or a node's file `gpu: {count: 4, type: FILE.yaml}`"
+                           : "`cluster: {node: FILE.yaml}`") +
+         EntryWriter(entry_keys(kind, catalog), "").text(kind, &entry);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,109 @@
+#include "tools/reports/sweep_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/units.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string number(double v) { return v >= 1e4 && v < 1e15 ? fmt::format("{:.0f}", v) : fmt::format("{:.4g}", v); }
+std::string percent(double v) { return fmt::format("{:.1f} %", v * 100); }
+
+/// A main result: the column of the whole table that it is of, and how people write it.
+struct MainResult {
+  const char* head;
+  const char* column;
+  std::string (*text)(const ordered_json&);
+};
+
+const std::vector<MainResult>& main_results() {
+  static const auto plain = [](const ordered_json& v) { return number(v.get<double>()); };
+  static const auto share = [](const ordered_json& v) { return percent(v.get<double>()); };
+  static const std::vector<MainResult> all{
+      {"GPUs", "gpus", plain},
+      {"step", "step_time_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
+      {"samples/s", "samples_per_s", plain},
+      {"MFU", "mfu", share},
+      {"memory", "memory_peak_bytes", [](const ordered_json& v) { return show(Bytes{v.get<double>()}); }},
+      {"fits", "fits", [](const ordered_json& v) { return std::string(v.get<bool>() ? "yes" : "no"); }},
+      {"bottleneck", "bottleneck", [](const ordered_json& v) { return v.get<std::string>(); }},
+      {"goodput", "goodput", share},
+      {"training", "training_days", [](const ordered_json& v) { return number(v.get<double>()) + " days"; }},
+      {"training costs", "money_training", plain},
+      {"speedup", "speedup", plain},
+      {"of ideal", "scaling_efficiency", share}};
+  return all;
+}
+
+/// The axes whose values differ, under their last word where that names one of them only.
+std::vector<std::pair<std::string, std::string>> varying_fields(const Sweep& sweep) {
+  const auto word = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
+  std::vector<std::pair<std::string, std::string>> fields;  // path, head
+  for (const SweepAxis& axis : sweep.axes) {
+    if (std::set<std::string>(axis.values.begin(), axis.values.end()).size() < 2) continue;
+    const auto named = std::count_if(sweep.axes.begin(), sweep.axes.end(),
+                                     [&](const SweepAxis& other) { return word(other.path) == word(axis.path); });
+    fields.emplace_back(axis.path, named > 1 ? axis.path : word(axis.path));
+  }
+  return fields;
+}
+
+bool is_number(const std::string& text) { return text.find_first_not_of("0123456789.+-e") == std::string::npos; }
+
+}  // namespace
+
+std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepOrder& order) {
+  const ordered_json table = sweep_json(sweep, points, order);
+  const ordered_json& rows = table.at("points");
+  const auto any = [&rows](const char* key) {
+    return std::any_of(rows.begin(), rows.end(), [key](const ordered_json& row) { return row.contains(key); });
+  };
+  const auto fields = varying_fields(sweep);
+  std::vector<MainResult> results = main_results();
+  std::erase_if(results, [&](const MainResult& result) {
+    std::set<ordered_json> values;
+    for (const ordered_json& row : rows)
+      if (row.contains(result.column)) values.insert(row[result.column]);
+    // What is the same everywhere says nothing of these two.
+    const std::string column = result.column;
+    const bool dull = column == "gpus" || (column == "fits" && values == std::set<ordered_json>{true});
+    return values.empty() || (dull && values.size() < 2);
+  });
+
+  TextTable text;
+  for (const auto& [path, head] : fields) {
+    text.head.push_back(head);
+    text.right.push_back(std::all_of(rows.begin(), rows.end(), [&p = path](const ordered_json& row) {
+      return is_number(row["set"][p].get<std::string>());
+    }));
+  }
+  for (const MainResult& result : results) {
+    text.head.emplace_back(result.head);
+    text.right.push_back(std::string(result.column) != "bottleneck");
+  }
+  if (any("error")) text.head.emplace_back("impossible, since");
+  std::string same;
+  for (const auto& [path, value] : sweep.point(0))
+    if (std::none_of(fields.begin(), fields.end(), [&p = path](const auto& field) { return field.first == p; }))
+      same += fmt::format("{}{}={}", same.empty() ? "; in all " : ", ", path, value);
+  for (const ordered_json& row : rows) {
+    auto& cells = text.rows.emplace_back();
+    for (const auto& [path, head] : fields) cells.push_back(row["set"][path].get<std::string>());
+    for (const MainResult& result : results)
+      cells.push_back(row.contains(result.column) ? result.text(row[result.column]) : "");
+    if (any("error")) cells.push_back(row.value("error", ""));
+  }
+  return fmt::format(
+      "{}: {} of {} points{}\n{}all columns, exact: --csv FILE (- is stdout), --json FILE, --html FILE\n",
+      sweep.scenario.stem().string(), rows.size(), points.size(), same, text.text("  "));
+}
+
+}  // namespace trainyard
