@@ -302,8 +302,7 @@ TEST_CASE("shards of learn, plan and size merged are the bytes of one process", 
                "plan plan.yaml --vary plan.pipeline.schedule=1f1b --vary plan.micro_batch_size=1,2 "
                "--vary plan.recompute=none --vary plan.tensor_parallel=1,2,4 --upgrades",
                "--write");
-  check_shards(folder, "size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100,dgx-b200 --work 2M",
-               "--json");
+  check_shards(folder, "size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100,dgx-b200 --work 2M", "--json");
   CHECK_THAT(folder.trainyard("merge part1 part2 part3 --csv x").err, Contains("trainyard size: unknown flag --csv"));
   const TopoAnswer written =
       folder.trainyard("size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100 --json a.json --slurm jobs --tasks 2");

@@ -12,7 +12,7 @@ struct SweepOutputs {
   std::string csv, json, html, svg, sort;
   int top = 0, baseline = 0;
   std::string unfinished;  ///< of a sweep that was interrupted: how far it came, for JSON and page
-  bool screen = false;  ///< the table for people, on stdout
+  bool screen = false;     ///< the table for people, on stdout
 
   void declare(Arguments&, const std::string& csv_words);
   /// Where no flag says where the table goes: for people on a terminal, and as Markdown where that was asked for; CSV

@@ -69,7 +69,8 @@ std::string scenario_reference() {
          "Default: what a key is where it is left out; \"required\": it is needed wherever the map that holds it is "
          "given; nothing: it is optional, and what\nstands in its place depends on other keys, the software or the "
          "node.\n\n" +
-         table.text();
+         table.text() + "\nNames, by kind: `trainyard list KIND` has those of a kind, with their figures.\n\n" +
+         kinds.text();
 }
 
 std::string limits_text() {
