@@ -27,7 +27,8 @@ constexpr std::pair<const char*, double PlanOutcome::*> kFigures[] = {{"step_tim
                                                                       {"compute", &PlanOutcome::compute},
                                                                       {"bubble", &PlanOutcome::bubble},
                                                                       {"exposed", &PlanOutcome::exposed},
-                                                                      {"optimizer", &PlanOutcome::optimizer}};
+                                                                      {"optimizer", &PlanOutcome::optimizer},
+                                                                      {"filled", &PlanOutcome::filled}};
 
 json json_of(const PlanOutcome& outcome) {
   if (!outcome.error.empty()) return {{"error", outcome.error}};
@@ -78,6 +79,7 @@ PlanOutcome outcome_of(const Result& r) {
           r.breakdown.bubble,
           exposed,
           r.breakdown.optimizer,
+          r.memory.capacity > 0 ? r.memory.peak / r.memory.capacity : 0,
           r.fits,
           ""};
 }

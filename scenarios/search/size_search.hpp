@@ -21,6 +21,8 @@ struct SizeRow {
   bool too_large = false;  ///< no plan fits into the GPUs
   std::string plan;        ///< in words
   bool proved = false;     ///< no plan of the space is faster
+  double headroom = 0;     ///< share of a GPU's memory that plans leave free
+  double peak = 0;         ///< bytes of the fullest GPU
   bool meets = false;      ///< deadline and budget
   bool pareto = false;     ///< none is both faster and cheaper (without prices: takes fewer GPU-hours)
   double parameters = 0, tokens = 0;
@@ -54,8 +56,9 @@ struct SizeOptions {
   /// Of wall time for the plans of one cluster; 0: 5 s, and less where there are many types of node, so that the search for
   /// twelve takes some two minutes.
   double search_seconds = 0;
-  std::filesystem::path journal;  ///< what was found, to be resumed
-  StudyShard shard = {};          ///< of models and types of node, the first varying slowest; the others are left out
+  std::optional<double> headroom;  ///< share of a GPU's memory that plans leave free; unsaid: `default_headroom`
+  std::filesystem::path journal;   ///< what was found, to be resumed
+  StudyShard shard = {};           ///< of models and types of node, the first varying slowest; the others are left out
   std::function<void(const std::string&)> progress;
 };
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "scenarios/answer/json_fields.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/reading/scenario.hpp"
+#include "scenarios/search/plan_memory.hpp"
 #include "scenarios/search/size_search.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
@@ -68,6 +70,19 @@ std::string in_short(const SizeAnswer& a, const SizeRow& r) {
   return text;
 }
 
+/// What plans leave of a GPU's memory.
+std::string headroom_line(const SizeAnswer& a) {
+  double least = 1, most = -1;
+  for (const SizeRow& r : a.rows)
+    if (r.good()) {
+      least = std::min(least, r.headroom);
+      most = std::max(most, r.headroom);
+    }
+  if (most < 0) return "";
+  return fmt::format("{}{}{} of a GPU's memory stays free in all plans\n", report_label("headroom"), percent(least),
+                     percent(most) == percent(least) ? "" : " to " + percent(most));
+}
+
 std::string size_screen(const SizeAnswer& a) {
   std::string text = fmt::format("{}: in {:.4g} days{}\n", a.scenario, a.days,
                                  a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
@@ -80,6 +95,7 @@ std::string size_screen(const SizeAnswer& a) {
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
   if (!a.cheapest) text += report_label("none") + "meets it; the nearest is\n";
   line("nearest", a.nearest);
+  text += headroom_line(a);
   TextTable table{{"", "model", "nodes", "GPUs", "days", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
                   {false, false, true, true, true, true, true, true, true, true},
                   {}};
@@ -107,7 +123,7 @@ int size_verb(const std::vector<std::string>& words) {
       "checkpoints, energy and money.",
       "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
       "scenarios/prices-example.yml");
-  std::string file, model, family, tokens, days, budget, prices, nodes_of, search, json, write, chinchilla;
+  std::string file, model, family, tokens, days, budget, prices, nodes_of, search, json, write, chinchilla, headroom;
   std::vector<std::string> sets;
   StudyShares shares;
   int gpus = 0;
@@ -128,6 +144,9 @@ int size_verb(const std::vector<std::string>& words) {
   arguments.option("--gpus", gpus, "N", "on so many GPUs, or the least nodes that have them");
   arguments.option("--search", search, "TIME",
                    "for the plans of each cluster (default 5s; for twelve types of node some two minutes in all)");
+  arguments.option("--headroom", headroom, "SHARE",
+                   "leave so much of each GPU's memory free, such as 8 % or 0 (default: what context and fragmentation "
+                   "take, of 80 GiB some 8 %)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");
@@ -142,6 +161,7 @@ int size_verb(const std::vector<std::string>& words) {
   options.budget = size_amount("--budget", budget);
   options.tokens_per_parameter = size_amount("--tokens-per-parameter", chinchilla);
   options.gpus = gpus;
+  if (!headroom.empty()) options.headroom = parse_headroom(headroom);
   options.node_types = comma_list(nodes_of);
   std::erase(options.node_types, "");
   if (!search.empty()) options.search_seconds = parse_seconds(search).value;
