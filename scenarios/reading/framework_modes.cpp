@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "strategies/pipelines/pipeline_schedule.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -29,6 +31,9 @@ std::vector<FrameworkMode> make_modes() {
   fsdp.zero_stage = fsdp.most_zero_stage = 3;
   fsdp.least_zero_stage = 2;  // reshard_after_forward=False
   fsdp.splits_model = true;   // with DTensor, as torchtitan does
+  // PyTorch 2.9, torch/distributed/pipelining/schedules.py: ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B,
+  // ScheduleDualPipeV. Its zero-bubble schedules give a rank several stages, which zb-h1 and zb-2p do not.
+  fsdp.schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v"};
   fsdp.stack = "pytorch-fsdp";
   single(add("tf-mirrored", "MirroredStrategy: a replica a GPU of one node, gradients all-reduced"),
          "tf-multi-worker-mirrored");
@@ -51,11 +56,14 @@ std::vector<FrameworkMode> make_modes() {
   FrameworkMode& deepspeed = add("deepspeed", "DeepSpeed: ZeRO by zero_stage 0 to 3 (0 unless said), with Megatron");
   deepspeed.most_zero_stage = 3;
   deepspeed.splits_model = true;
+  deepspeed.schedules = {"1f1b"};  // deepspeed/runtime/pipe/schedule.py: TrainSchedule
   deepspeed.stack = "deepspeed";
   deepspeed.stacks = {"megatron-2022", "megatron-core"};
   FrameworkMode& megatron = add("megatron", "Megatron-LM: tensor, pipeline, context and expert parallel, ZeRO 0 or 1");
   megatron.most_zero_stage = 1;  // --use-distributed-optimizer
   megatron.splits_model = true;
+  // megatron/core/pipeline_parallel/schedules.py: forward_backward_pipelining_without_interleaving and with_interleaving.
+  megatron.schedules = {"1f1b", "interleaved-1f1b"};
   megatron.stack = "megatron-core";
   megatron.stacks = {"megatron-2022", "nemo"};
   return modes;
@@ -169,6 +177,20 @@ const FrameworkMode* apply_framework_mode(Node& scenario) {
   apply_data_parallel(mode, data_parallel_of(*plan, place), place);
   apply_software(mode, scenario, place);
   return &mode;
+}
+
+std::vector<std::string> schedules_of_mode(const std::string& name) {
+  return name.empty() ? pipeline_schedules().names() : find_framework_mode(name, Place::of("plan.strategy")).schedules;
+}
+
+void require_schedule(const FrameworkMode& mode, const PlanChoice& plan) {
+  if (plan.mesh.pipeline == 1 ||
+      std::find(mode.schedules.begin(), mode.schedules.end(), plan.schedule) != mode.schedules.end())
+    return;
+  fail(plan.schedule_place,
+       fmt::format("plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; without plan.strategy every "
+                   "schedule is there",
+                   plan.schedule, mode.name, fmt::join(mode.schedules, ", ")));
 }
 
 void require_mode_fits(const FrameworkMode& mode, const ClusterSpec& cluster, int ranks, const Place& where) {

@@ -340,6 +340,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   set_fp8(s, plan, of != nullptr);
   s.plan = read_plan(plan_node, plan, s.cluster, s.software, s.library.get());
   s.plan.inference = plan.choice("mode", {"training", "inference"}, "training") == "inference";
+  if (mode) require_schedule(*mode, s.plan);
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
   split_batch(s, plan);

@@ -64,16 +64,19 @@ std::vector<WayVariant> variants_of(const MlpShape& shape) {
 
 class LayerPlanner {
  public:
-  LayerPlanner(const PlanQuestion& question, const std::function<void(const std::string&)>& progress)
-      : own_(checked(question)),
+  LayerPlanner(const PlanQuestion& question, const LayerPlanOptions& options)
+      : question_(question),
+        options_(options),
+        own_(checked(question)),
         pieces_(own_, own_.micro_batch_size * own_.plan.mesh.data),
-        shapes_(submeshes(own_.cluster.nodes, own_.cluster.node.gpus)),
-        progress_(progress) {
+        shapes_(submeshes(own_.cluster.nodes, own_.cluster.node.gpus)) {
     answer_.scenario = own_.name;
     answer_.gpus = own_.cluster.gpus();
     answer_.micro_batches = own_.micro_batches();
     answer_.micro_batch = own_.micro_batch_size * own_.plan.mesh.data;
     answer_.capacity = own_.cluster.node.gpu.memory_capacity.value;
+    answer_.headroom = options.plans.headroom.value_or(default_headroom(own_));
+    usable_ = answer_.capacity * (1 - answer_.headroom);
     if (const MlpShape* mlp = own_.model.entry.mlp()) variants_ = variants_of(*mlp);
     plain_ = variants_.empty();
     if (plain_) variants_.push_back({});
@@ -84,24 +87,27 @@ class LayerPlanner {
     simulate_layers();
     group_layers();
     price_spans();
-    const auto found = divide_stages(costs_, shapes_, answer_.gpus, answer_.micro_batches, answer_.capacity);
+    const auto found = divide_stages(costs_, shapes_, answer_.gpus, answer_.micro_batches, usable_);
     if (!found)
-      throw UserError(fmt::format("{}: no division of its {} layers over {} GPUs fits into {:.4g} GiB{}", own_.name,
-                                  pieces_.layers(), answer_.gpus, answer_.capacity / (1U << 30), refusal_));
-    answer_.best = realized(*found);
+      throw UserError(fmt::format("{}: no division of its {} layers over {} GPUs fits into {}{}", own_.name,
+                                  pieces_.layers(), answer_.gpus, usable_memory(answer_.capacity, answer_.headroom),
+                                  refusal_));
+    answer_.division = realized(*found);
     if (const auto even = divide_evenly()) answer_.even = realized(*even);
-    SimulateOptions options;
-    options.critical_path = false;
-    if (const Result r = simulate(own_, options); r.fits) answer_.own_step = r.step_time;
+    if (answer_.even && answer_.even->step < answer_.division.step) answer_.division = *answer_.even;
+    if (options_.compare) compare();
+    take_own();
     return std::move(answer_);
   }
 
  private:
+  const PlanQuestion& question_;
+  const LayerPlanOptions& options_;
   const Scenario own_;
   LayerPieces pieces_;
   const std::vector<Submesh> shapes_;
-  const std::function<void(const std::string&)>& progress_;
   LayerPlanAnswer answer_;
+  double usable_ = 0;  // bytes of a GPU
   bool plain_ = true;  // layers have one way
   std::vector<WayVariant> variants_;
   std::vector<StageMesh> meshes_;
@@ -113,7 +119,8 @@ class LayerPlanner {
 
   static Scenario checked(const PlanQuestion& question) {
     if (!question.own)
-      throw UserError("plan --layers: a plan on all GPUs of the cluster expected, whose micro-batches count");
+      throw UserError("plan --layers: a plan on all GPUs of the cluster expected, whose micro-batches count: " +
+                      question.own_error);
     const Scenario& s = *question.own;
     if (s.cluster.types().size() > 1) throw UserError("plan --layers: of nodes of one type");
     if (s.cluster.gpus() > kMostLayerGpus)
@@ -162,7 +169,7 @@ class LayerPlanner {
           return json_text(nlohmann::json{{"figures", {p.time, p.tail, p.parameters, p.kept, p.transient}}});
         },
         [&](std::size_t, const std::string&) {
-          if (progress_) progress_(fmt::format("{} of {} layers simulated", ++ended, jobs.size()));
+          if (options_.progress) options_.progress(fmt::format("{} of {} layers simulated", ++ended, jobs.size()));
         });
     answer_.simulated = jobs.size();
     std::vector<LayerFigures> by_job;
@@ -261,8 +268,7 @@ class LayerPlanner {
     }
     cost.held += transient;
     std::optional<StageCost>& best = costs[static_cast<std::size_t>(choice.mesh.submesh)];
-    const bool fits = cost.held + cost.kept <= answer_.capacity,
-               best_fits = best && best->held + best->kept <= answer_.capacity;
+    const bool fits = cost.held + cost.kept <= usable_, best_fits = best && best->held + best->kept <= usable_;
     if (best && (best_fits != fits ? best_fits : best->time <= cost.time)) return;
     best = cost;
     choices[static_cast<std::size_t>(choice.mesh.submesh)] = std::move(choice);
@@ -277,7 +283,7 @@ class LayerPlanner {
         for (auto& to : from)
           for (std::size_t other = 0; other < shapes_.size(); ++other)
             if (other != shape) to[other].reset();
-      const auto found = divide_stages(alone, shapes_, answer_.gpus, answer_.micro_batches, answer_.capacity);
+      const auto found = divide_stages(alone, shapes_, answer_.gpus, answer_.micro_batches, usable_);
       if (found && (!best || found->time < best->time)) best = found;
     }
     return best;
@@ -323,6 +329,35 @@ class LayerPlanner {
     return real;
   }
 
+  /// What plans take whose stages have equally many devices, of any micro-batch.
+  void compare() {
+    PlanAnswerOptions options = options_.plans;
+    options.neighbours = options.rule = options.upgrades = options.without_headroom = false;
+    options.headroom = answer_.headroom;
+    options.search.progress = options_.progress;
+    const PlanAnswer all = answer_plan(question_, options);
+    if (!all.best.empty()) answer_.plan = all.best.front();
+    answer_.plan_proved = all.search.proved;
+    for (const char* axis : {"tensor_parallel", "context_parallel", "expert_parallel", "pipeline_parallel"})
+      options.space.vary.push_back({fmt::format("plan.{}", axis), {"1"}});
+    options.space.vary.push_back({"plan.data_parallel.zero_stage", {"0"}});
+    PlanQuestion question = question_;
+    question.own.reset();
+    try {
+      const PlanAnswer data = answer_plan(question, options);
+      if (!data.best.empty()) answer_.data = data.best.front();
+    } catch (const UserError&) {  // a framework that shares out, or a batch of fewer samples than GPUs
+    }
+  }
+
+  void take_own() {
+    SimulateOptions options;
+    options.critical_path = false;
+    const PlanOutcome own = outcome_of(simulate(own_, options));
+    if (own.fits) answer_.own_step = own.step_time;
+    answer_.own_leaves_headroom = own.leaves(answer_.headroom);
+  }
+
   /// The largest first: each smaller shape divides the larger ones, so that none lies across two nodes.
   static void place(std::vector<LayerStage>& stages) {
     std::vector<std::size_t> order(stages.size());
@@ -338,8 +373,16 @@ class LayerPlanner {
 
 }  // namespace
 
-LayerPlanAnswer plan_layers(const PlanQuestion& question, const std::function<void(const std::string&)>& progress) {
-  return LayerPlanner(question, progress).make();
+double LayerPlanAnswer::best_step() const {
+  double least = division.step;
+  if (own_step > 0 && own_leaves_headroom) least = std::min(least, own_step);
+  for (const std::optional<PlanRow>& row : {plan, data})
+    if (row) least = std::min(least, row->outcome.step_time);
+  return least;
+}
+
+LayerPlanAnswer plan_layers(const PlanQuestion& question, const LayerPlanOptions& options) {
+  return LayerPlanner(question, options).make();
 }
 
 }  // namespace trainyard

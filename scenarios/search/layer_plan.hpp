@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "scenarios/search/layer_pieces.hpp"
-#include "scenarios/search/plan_question.hpp"
+#include "scenarios/search/plan_answer.hpp"
 #include "scenarios/search/stage_division.hpp"
 
 namespace trainyard {
@@ -36,12 +36,29 @@ struct LayerDivision {
 struct LayerPlanAnswer {
   std::string scenario;
   int gpus = 0, micro_batches = 1;
-  std::int64_t micro_batch = 1;  ///< samples, over all data-parallel ranks of a stage
-  double capacity = 0;           ///< bytes of a GPU
-  LayerDivision best;
+  std::int64_t micro_batch = 1;       ///< samples, over all data-parallel ranks of a stage
+  double capacity = 0;                ///< bytes of a GPU
+  double headroom = 0;                ///< share of them that stays free
+  LayerDivision division;             ///< the fastest that was simulated of these micro-batches
   std::optional<LayerDivision> even;  ///< the best of those whose stages have equally many devices
-  double own_step = 0;                ///< s: the scenario's own plan; 0: it does not fit, or has no such micro-batches
-  std::size_t simulated = 0;          ///< layers that were simulated, each on one mesh and in one way
+  double own_step = 0;                ///< s: the scenario's own plan; 0: it does not fit
+  bool own_leaves_headroom = true;
+  std::optional<PlanRow>
+      plan;  ///< the fastest that `answer_plan` finds, of any micro-batch; none: not asked, or none fits
+  bool plan_proved = false;
+  std::optional<PlanRow> data;  ///< the fastest that is data-parallel alone
+  std::size_t simulated = 0;    ///< layers that were simulated, each on one mesh and in one way
+
+  /// No plan that was simulated and leaves the headroom is faster than the division.
+  bool division_is_best() const { return division.step <= best_step(); }
+  double best_step() const;  ///< s
+};
+
+struct LayerPlanOptions {
+  /// How plans without unequal stages are searched, and the headroom.
+  PlanAnswerOptions plans;
+  bool compare = true;  ///< looks for them
+  std::function<void(const std::string&)> progress;
 };
 
 /// Divides layers into pipeline stages on unequally many devices, and each MLP's layers by columns, rows or not at all.
@@ -51,8 +68,9 @@ struct LayerPlanAnswer {
 /// Megatron's). Inter-operator: `divide_stages`. Costs are those of layers simulated alone on the first devices of the cluster;
 /// the gradients' exchange and the update, which come once a step, count with their share of a micro-batch. The division is
 /// then simulated as a whole. Networks of more than 24 layers are divided between 24 groups of layers of about equal time.
-/// Micro-batches are those of the scenario's plan, whose schedule is 1F1B. Throws UserError.
-LayerPlanAnswer plan_layers(const PlanQuestion&, const std::function<void(const std::string&)>& progress = {});
+/// Micro-batches are those of the scenario's plan, whose schedule is 1F1B: the best of these is compared with what
+/// `answer_plan` finds of any, with data parallelism alone, and with the scenario's own plan. Throws UserError.
+LayerPlanAnswer plan_layers(const PlanQuestion&, const LayerPlanOptions& = {});
 
 const JsonFields<LayerPlanAnswer>& layer_plan_fields();
 /// "columns, rows, replicated".

@@ -58,8 +58,20 @@ const JsonFields<LayerPlanAnswer>& layer_plan_fields() {
           .value(
               "layers_simulated", "", [](const A& a) { return std::uint64_t{a.simulated}; },
               "each on one mesh and in one way")
-          .object("best", &A::best, layer_division_fields(), "stages on as many devices as help")
+          .value("memory_capacity_bytes", "bytes", &A::capacity, "of a GPU")
+          .value("headroom", "share", &A::headroom, "of it that stays free")
+          .value(
+              "best_step_time_s", "s", [](const A& a) { return a.best_step(); },
+              "the least of all that was simulated and leaves the headroom")
+          .value(
+              "division_is_best", "", [](const A& a) { return a.division_is_best(); }, "it is that of the division")
+          .object("division", &A::division, layer_division_fields(),
+                  "the fastest stages on as many devices as help, of these micro-batches")
           .object("even", &A::even, layer_division_fields(), "the best whose stages have equally many devices")
+          .object("plan", &A::plan, plan_row_fields(), "what `trainyard plan` finds, of any micro-batch")
+          .when([](const A& a) { return a.plan.has_value(); }, "where it finds one")
+          .object("data_parallel", &A::data, plan_row_fields(), "the fastest that is data-parallel alone, without ZeRO")
+          .when([](const A& a) { return a.data.has_value(); }, "where one fits")
           .value("own_step_time_s", "s", &A::own_step, "of the scenario's own plan; 0: it does not fit");
   return fields;
 }

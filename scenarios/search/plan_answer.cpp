@@ -6,6 +6,7 @@
 #include <chrono>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "scenarios/running/faster_fields.hpp"
 #include "scenarios/running/simulate.hpp"
@@ -16,12 +17,27 @@
 namespace trainyard {
 namespace {
 
-/// Of the wall time that there is, for the search; the rest is for what is asked around its best.
+/// Shares of the wall time: the search takes the first, and ranks its groups in the second; the rest is for what is asked
+/// around the best plan.
 constexpr double kSearchShare = 0.7, kRankShare = 0.3;
 
 /// Memory twice as large, or a class of resources twice as fast.
 Scenario doubled(const Scenario& s, const std::string& what) {
   return read_again(s, faster(s, what == "memory" ? kMemoryCapacity : what, 2));
+}
+
+/// The group that a plan is of.
+PlanPoint group_of(const PlanPoint& plan) {
+  PlanPoint group;
+  group.tensor = plan.tensor;
+  group.context = plan.context;
+  group.expert = plan.expert;
+  group.pipeline = plan.pipeline;
+  group.expert_tensor = plan.expert_tensor;
+  group.micro_batch = plan.micro_batch;
+  group.sequence = plan.sequence;
+  group.recompute = plan.recompute;
+  return group;
 }
 
 class AnswerMaker {
@@ -37,18 +53,21 @@ class AnswerMaker {
     answer_.scenario = question_.base.name;
     answer_.gpus = space_.gpus();
     answer_.capacity = runner_.capacity();
+    answer_.headroom = options_.headroom.value_or(default_headroom(question_.base));
     const bool around = options_.neighbours || options_.rule || options_.upgrades;
     limit_time(around ? kSearchShare : 1);
     search();
     limit_time(1);
-    if (const SimulatedPlan* best = answer_.search.best()) {
+    if (answer_.search.best() && !interrupted()) {
       const bool whole = options_.search.shard.whole();
-      add_rows();
-      if (options_.neighbours && whole) add_neighbours(*best);
       if (options_.rule && whole) add_rule();
-      if (options_.upgrades) add_upgrades(*best);
+      if (options_.neighbours && whole) add_neighbours();
+      if (options_.upgrades) add_upgrades(*answer_.search.best());
     }
+    answer_.document = question_.base.document;
+    if (const SimulatedPlan* best = answer_.search.best()) *answer_.document.find("plan") = space_.section(best->point);
     compare_own();
+    add_rows();
     answer_.ended = !interrupted() ? answer_.search.ended : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
     return std::move(answer_);
   }
@@ -75,7 +94,26 @@ class AnswerMaker {
     if (options_.search.progress) options_.search.progress(text);
   }
   PlanRow row(const SimulatedPlan& plan, const std::string& change = "") const {
-    return {change, space_.words(plan.point), plan.floor, plan.outcome};
+    return {change, space_.words(plan.point), plan.floor, plan.outcome, plan.outcome.leaves(answer_.headroom)};
+  }
+  double usable() const { return answer_.capacity * (1 - answer_.headroom); }
+  PlanSearchOptions search_options(bool without_headroom) const {
+    PlanSearchOptions options = options_.search;
+    options.headroom = answer_.headroom;
+    options.without_headroom = without_headroom && answer_.headroom > 0;
+    return options;
+  }
+
+  /// What was simulated after the search counts as what it simulated: for the best, for the front, for what is open.
+  void take(const std::vector<SimulatedPlan>& plans) {
+    std::vector<PlanPoint> groups;
+    for (const SimulatedPlan& plan : plans) groups.push_back(group_of(plan.point));
+    const std::vector<double> floors = runner_.group_floors(groups);
+    for (std::size_t i = 0; i < plans.size(); ++i)
+      answer_.search.add(plans[i], answer_.headroom, {plans[i].floor, floors[i]});
+    answer_.search.rank();
+    if (answer_.search.proved) answer_.search.ended = SearchEnd::proved;
+    answer_.search.runs = runner_.simulated();
   }
 
   void search() {
@@ -84,14 +122,12 @@ class AnswerMaker {
       first.push_back(point_of(*question_.own));
     else if (options_.seconds > 0)
       first = plain_plans();
-    PlanSearchOptions options = options_.search;
+    PlanSearchOptions options = search_options(options_.without_headroom);
     options.rank_seconds = options_.seconds * kRankShare;
     answer_.search = search_plans(runner_, space_, space_.groups(), first, options);
     if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !interrupted() &&
         answer_.search.useless_from == 0 && options_.search.shard.whole())
       require_any_plan();
-    answer_.document = question_.base.document;
-    if (const SimulatedPlan* best = answer_.search.best()) *answer_.document.find("plan") = space_.section(best->point);
   }
 
   /// The one of least floor among those that anybody would try first: what has been found is something soon.
@@ -108,7 +144,7 @@ class AnswerMaker {
     const std::vector<JudgedPlan> judged = runner_.judged_points(points);
     std::optional<std::size_t> best;
     for (std::size_t i = 0; i < points.size(); ++i)
-      if (judged[i].fits(runner_.capacity()) && (!best || judged[i].floor < judged[*best].floor)) best = i;
+      if (judged[i].fits(usable()) && (!best || judged[i].floor < judged[*best].floor)) best = i;
     return best ? std::vector<PlanPoint>{points[*best]} : std::vector<PlanPoint>{};
   }
 
@@ -131,18 +167,48 @@ class AnswerMaker {
     fail_with(refusal.empty() ? "none has the values of --vary" : "all are refused; the first: " + refusal);
   }
 
-  void add_rows() {
-    const std::vector<SimulatedPlan>& all = answer_.search.simulated;
-    for (std::size_t i = 0; i < std::min(options_.rows, all.size()); ++i) answer_.best.push_back(row(all[i]));
-    double least = std::numeric_limits<double>::infinity();
-    for (const SimulatedPlan& plan : all) {
-      if (plan.outcome.peak >= least) continue;
-      least = plan.outcome.peak;
-      answer_.pareto.push_back(row(plan));
+  std::vector<PlanRow> ranked_rows() const {
+    std::vector<PlanRow> rows;
+    for (const SimulatedPlan& plan : answer_.search.simulated) rows.push_back(row(plan));
+    const auto times = [](const PlanRow& row) { return std::tie(row.outcome.step_time, row.outcome.peak); };
+    if (answer_.own && answer_.own->leaves_headroom &&
+        std::none_of(rows.begin(), rows.end(), [&](const PlanRow& row) { return times(row) == times(*answer_.own); })) {
+      rows.push_back(*answer_.own);
+      rows.back().plan += ", as the scenario says it";
     }
+    std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return times(a) < times(b); });
+    return rows;
+  }
+
+  void find_without_headroom(const std::vector<PlanRow>& rows) {
+    if (!options_.without_headroom) return;
+    const auto offer = [&](const PlanRow& tight) {
+      const PlanRow* best = answer_.without_headroom ? &*answer_.without_headroom
+                            : rows.empty()           ? nullptr
+                                                     : &rows.front();
+      if (!best || tight.outcome.step_time < best->outcome.step_time) answer_.without_headroom = tight;
+    };
+    if (!answer_.search.tight.empty()) offer(row(answer_.search.tight.front()));
+    if (answer_.own && answer_.own->outcome.good() && !answer_.own->leaves_headroom) offer(*answer_.own);
+  }
+
+  /// The fastest, the front, and how flat the optimum is: of all that was simulated, the scenario's own plan too.
+  void add_rows() {
+    const std::vector<PlanRow> rows = ranked_rows();
+    find_without_headroom(rows);
+    if (rows.empty()) return;
+    answer_.best.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(std::min(options_.rows, rows.size())));
+    double least = std::numeric_limits<double>::infinity();
+    for (const PlanRow& each : rows) {
+      if (each.outcome.peak >= least) continue;
+      least = each.outcome.peak;
+      answer_.pareto.push_back(each);
+    }
+    const std::vector<SimulatedPlan>& all = answer_.search.simulated;
     for (const double share : {0.01, 0.05, 0.10}) {
+      if (all.empty()) break;
       PlanAnswer::Flatness flat{share, 0, 0};
-      const double limit = all.front().outcome.step_time * (1 + share);
+      const double limit = rows.front().outcome.step_time * (1 + share);
       for (const SimulatedPlan& plan : all) flat.at_least += plan.outcome.step_time <= limit ? 1 : 0;
       flat.at_most = flat.at_least;
       for (const double floor : answer_.search.left) flat.at_most += floor <= limit ? 1 : 0;
@@ -150,9 +216,26 @@ class AnswerMaker {
     }
   }
 
-  void add_neighbours(const SimulatedPlan& best) {
+  /// Of the best of all that was simulated: where a neighbour is faster, which only a search that did not end has, it is
+  /// its neighbours that count.
+  void add_neighbours() {
+    PlanPoint best;
+    do {
+      best = answer_.search.best()->point;
+      take(neighbours_of(best));
+    } while (answer_.search.best()->point != best && !interrupted());
+    if (answer_.search.best()->point != best) answer_.neighbours.clear();
+    std::stable_sort(answer_.neighbours.begin(), answer_.neighbours.end(), [](const PlanRow& a, const PlanRow& b) {
+      if (a.outcome.fits != b.outcome.fits) return a.outcome.fits;
+      return a.outcome.fits ? a.outcome.step_time < b.outcome.step_time : a.outcome.peak < b.outcome.peak;
+    });
+  }
+
+  /// Fills `neighbours`; those that were simulated.
+  std::vector<SimulatedPlan> neighbours_of(const PlanPoint& best) {
     show("what does each choice save?");
-    const auto all = space_.neighbours(best.point);
+    answer_.neighbours.clear();
+    const auto all = space_.neighbours(best);
     std::vector<PlanPoint> points;
     for (const auto& [change, point] : all) points.push_back(point);
     const std::vector<JudgedPlan> judged = runner_.judged_points(points);
@@ -160,6 +243,7 @@ class AnswerMaker {
     for (std::size_t i = 0; i < all.size(); ++i)
       if (judged[i].fits(runner_.capacity())) fitting.push_back(points[i]);
     const std::vector<PlanOutcome> outcomes = runner_.outcomes(fitting);
+    std::vector<SimulatedPlan> simulated;
     std::size_t next = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!judged[i].error.empty()) continue;  // there is no such plan
@@ -168,12 +252,11 @@ class AnswerMaker {
         plan.outcome = outcomes[next++];
       else
         plan.outcome.peak = judged[i].memory.peak.value;
-      if (plan.outcome.error.empty()) answer_.neighbours.push_back(row(plan, all[i].first));
+      if (!plan.outcome.error.empty()) continue;
+      answer_.neighbours.push_back(row(plan, all[i].first));
+      if (plan.outcome.fits) simulated.push_back(plan);
     }
-    std::stable_sort(answer_.neighbours.begin(), answer_.neighbours.end(), [](const PlanRow& a, const PlanRow& b) {
-      if (a.outcome.fits != b.outcome.fits) return a.outcome.fits;
-      return a.outcome.fits ? a.outcome.step_time < b.outcome.step_time : a.outcome.peak < b.outcome.peak;
-    });
+    return simulated;
   }
 
   /// The first mesh, of few tensor ranks and then of few stages, of which a plan fits that shares out no more than the
@@ -194,11 +277,12 @@ class AnswerMaker {
             plain.push_back(point);
       const std::vector<JudgedPlan> judged = runner_.judged_points(plain);
       if (interrupted()) return;
-      if (std::none_of(judged.begin(), judged.end(),
-                       [this](const JudgedPlan& plan) { return plan.fits(runner_.capacity()); }))
+      if (std::none_of(judged.begin(), judged.end(), [this](const JudgedPlan& plan) { return plan.fits(usable()); }))
         continue;
-      const PlanSearch found = search_plans(runner_, space_, here, {}, options_.search);
+      const PlanSearch found = search_plans(runner_, space_, here, {}, search_options(false));
       if (found.best() && !interrupted()) answer_.rule = row(*found.best());
+      take(found.simulated);
+      take(found.tight);
       return;
     }
   }
@@ -212,10 +296,8 @@ class AnswerMaker {
       question.base = doubled(question_.base, what);
       const PlanSpace space(question, options_.space);
       PlanRunner runner(question.base, space, journal_, fmt::format(" 2x {}", what));
-      const PlanSearch found = search_plans(runner, space, space.groups(), {best.point}, options_.search);
-      if (found.best() && !interrupted())
-        answer_.upgrades.push_back(
-            {what, space.words(found.best()->point), found.best()->floor, found.best()->outcome});
+      const PlanSearch found = search_plans(runner, space, space.groups(), {best.point}, search_options(false));
+      if (found.best() && !interrupted()) answer_.upgrades.push_back(row(*found.best(), what));
     }
   }
 
@@ -230,9 +312,9 @@ class AnswerMaker {
     } catch (const Interrupted&) {
       return;
     }
-    answer_.own = PlanRow{"", space_.words(point_of(*question_.own)), 0, outcome};
+    answer_.own = PlanRow{"", space_.words(point_of(*question_.own)), 0, outcome, outcome.leaves(answer_.headroom)};
     const SimulatedPlan* best = answer_.search.best();
-    answer_.own_is_best = outcome.fits && (!best || outcome.step_time < best->outcome.step_time);
+    answer_.own_is_best = answer_.own->leaves_headroom && (!best || outcome.step_time < best->outcome.step_time);
     if (answer_.own_is_best) answer_.document = question_.own->document;
   }
 };

@@ -16,20 +16,25 @@ struct PlanRow {
   std::string plan;    ///< in words
   double floor = 0;    ///< s
   PlanOutcome outcome;
+  bool leaves_headroom = true;
 };
 
 /// What `trainyard plan` answers.
 struct PlanAnswer {
   std::string scenario;
   std::int64_t gpus = 0;
-  double capacity = 0;  ///< bytes of a GPU
-  PlanSearch search;
+  double capacity = 0;                  ///< bytes of a GPU
+  double headroom = 0;                  ///< share of them that plans leave free
+  PlanSearch search;                    ///< with all that was simulated around its best
   SearchEnd ended = SearchEnd::proved;  ///< what ended it: of its searches, or what is asked around the best
   Node document;                        ///< the scenario with the best plan
   std::vector<PlanRow> best;            ///< the first few
   std::optional<PlanRow> own;           ///< the scenario's own plan
   bool own_is_best = false;             ///< it says what the space does not have, and is faster
-  /// Of the plans that fit, those that none beats in time and memory.
+  /// The fastest that fits without the headroom, where that is another one than the best.
+  std::optional<PlanRow> without_headroom;
+  /// Of all plans that were simulated and leave the headroom, those that none beats in time and memory: none takes less
+  /// of both, or as much of one and less of the other.
   std::vector<PlanRow> pareto;
   /// One thing of the best plan changed at a time, the cheapest first; those that do not fit come last.
   std::vector<PlanRow> neighbours;
@@ -50,14 +55,18 @@ struct PlanAnswerOptions {
   PlanSpaceOptions space;
   PlanSearchOptions search;
   std::filesystem::path journal;
+  /// Share of a GPU's memory that plans leave free; unsaid: `default_headroom`.
+  std::optional<double> headroom;
   std::size_t rows = 5;
   bool neighbours = true, rule = true, upgrades = false;
-  double seconds = 0;  ///< of wall time for it all, whatever is found; 0: no limit
+  double seconds = 0;            ///< of wall time for it all, whatever is found; 0: no limit
+  bool without_headroom = true;  ///< looks for the best that fits without it, too
 };
 
 /// Searches, and asks around the best plan. Throws UserError where there is no plan at all.
 PlanAnswer answer_plan(const PlanQuestion&, const PlanAnswerOptions&);
 
 const JsonFields<PlanAnswer>& plan_fields();
+JsonFields<PlanRow> plan_row_fields();
 
 }  // namespace trainyard

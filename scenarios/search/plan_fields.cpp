@@ -11,7 +11,7 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
   const auto simulated = [](const O& o) { return o.step_time > 0; };
   const char* when = "where it was simulated";
   return JsonFields<O>()
-      .value("fits", "", &O::fits, "GPUs (and with offload hosts) hold it")
+      .value("fits", "", &O::fits, "GPUs (and with offload hosts) hold it, the headroom used")
       .value("memory_peak_bytes", "bytes", &O::peak, "of the fullest GPU")
       .value("step_time_s", "s", &O::step_time, "simulated")
       .when(simulated, when)
@@ -23,13 +23,18 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
       .when([](const O& o) { return o.tokens_per_s > 0; }, "of networks of tokens");
 }
 
+}  // namespace
+
 JsonFields<PlanRow> plan_row_fields() {
   return JsonFields<PlanRow>()
       .value("plan", "", &PlanRow::plan, "in words")
       .inlined(&PlanRow::outcome, plan_outcome_fields())
+      .value("leaves_headroom", "", &PlanRow::leaves_headroom, "GPUs hold it with the headroom free")
       .value("floor_s", "s", &PlanRow::floor, "what was known of the step's time before it was simulated: no less")
       .when([](const PlanRow& r) { return r.floor > 0; }, "where it was judged");
 }
+
+namespace {
 
 JsonFields<PlanRow> changed_row_fields(const char* words) {
   return JsonFields<PlanRow>().value("change", "", &PlanRow::change, words).inlined(std::identity{}, plan_row_fields());
@@ -63,10 +68,13 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .value("scenario", "", &A::scenario, "its name")
           .value("gpus", "", &A::gpus, "of the cluster")
           .value("memory_capacity_bytes", "bytes", &A::capacity, "of a GPU")
+          .value("headroom", "share", &A::headroom, "of it that plans leave free")
           .value("plans", "", count_of(&PlanSearch::plans), "in the space that was searched")
           .value("judged", "", count_of(&PlanSearch::judged), "of them, by memory and by a lower bound of the time")
           .value("refused", "", count_of(&PlanSearch::refused), "of the judged: no plans by the rules of scenarios")
           .value("too_large", "", count_of(&PlanSearch::too_large), "of the judged: more than the GPUs hold")
+          .value("too_tight", "", count_of(&PlanSearch::too_tight),
+                 "of the judged: they fit, but leave less than the headroom")
           .value("simulated", "", count_of(&PlanSearch::runs), "plans that were simulated")
           .value(
               "operations", "", [](auto& a) { return static_cast<std::int64_t>(a.search.work); },
@@ -85,7 +93,15 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .list("best", &A::best, plan_row_fields(), "the fastest plans that were simulated")
           .object("own", &A::own, plan_row_fields(), "the scenario's own plan")
           .when([](const A& a) { return a.own.has_value(); }, "where it has one on all GPUs")
-          .list("pareto", &A::pareto, plan_row_fields(), "plans that none beats in time and memory")
+          .object("without_headroom", &A::without_headroom, plan_row_fields(),
+                  "the fastest that was simulated and fits")
+          .when([](const A& a) { return a.without_headroom.has_value(); }, "where it leaves less than the headroom")
+          .value(
+              "without_headroom_proved", "", [](auto& a) { return a.search.proved_without; },
+              "no plan of the space that fits is faster")
+          .when([](const A& a) { return a.without_headroom.has_value(); }, "where it leaves less than the headroom")
+          .list("pareto", &A::pareto, plan_row_fields(),
+                "plans that none beats in time and memory, of all that were simulated and leave the headroom")
           .list("neighbours", &A::neighbours, changed_row_fields("in what it differs from the best"),
                 "plans that differ from the best in one choice")
           .list("flatness", &A::flatness, flatness_fields(), "how many plans are nearly as good")

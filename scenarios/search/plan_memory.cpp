@@ -1,12 +1,24 @@
 #include "scenarios/search/plan_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "sim/error.hpp"
+#include "sim/units.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
 namespace {
+
+/// The most that PyTorch's caching allocator reserved over what was allocated, in SimuMax's runs on B200 (1.028 to 1.065,
+/// catalog entry megatron-core); unverified for other allocators.
+constexpr double kMostReserved = 1.065;
+/// CUDA's context and libraries on an A100: 1,573 MiB (BigScience, train/tr11-176B-ml/chronicles-prequel.md); unverified
+/// for other GPUs.
+constexpr Bytes kContext{1573.0 * 1024 * 1024};
 
 /// What a pass through a model chunk leaves behind, and the most above what was there that it holds on its way.
 struct ChunkMemory {
@@ -63,6 +75,34 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
 }
 
 }  // namespace
+
+double default_headroom(const Scenario& s) {
+  double capacity = s.cluster.node.gpu.memory_capacity.value;
+  for (const NodeType* type : s.cluster.types()) capacity = std::min(capacity, type->gpu.memory_capacity.value);
+  const double besides = std::max(0.0, (kContext - s.software.workspace).value);
+  const double reserved = std::max(kMostReserved, s.software.reserved_memory);
+  const double share = 1 - std::max(0.0, 1 - besides / capacity) / reserved;
+  return std::ceil(share * 1000) / 1000;  // as it is told
+}
+
+double parse_headroom(const std::string& text) {
+  std::string_view number = trim(text);
+  const bool hundredths = number.ends_with('%');
+  if (hundredths) number = trim(number.substr(0, number.size() - 1));
+  double share = -1;
+  try {
+    share = parse_number(number) / (hundredths ? 100 : 1);
+  } catch (const UserError&) {
+  }
+  if (share >= 0 && share < 1) return share;
+  throw UserError(fmt::format("--headroom {}: a share of a GPU's memory from 0 to below 100 % expected, such as 8 %{}",
+                              text, !hundredths && share >= 1 && share < 100 ? fmt::format("; {} % ?", number) : ""));
+}
+
+std::string usable_memory(double capacity, double headroom) {
+  const std::string whole = fmt::format("{:.4g} GiB", capacity / (1U << 30));
+  return headroom > 0 ? fmt::format("{:.4g} of {}", capacity * (1 - headroom) / (1U << 30), whole) : whole;
+}
 
 PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {
   PlanMemory memory;

@@ -1,7 +1,18 @@
 #pragma once
+#include <string>
+
 #include "scenarios/reading/scenario.hpp"
 
 namespace trainyard {
+
+/// The share of a GPU's memory that a search leaves free where nobody says: what a peak does not hold. A peak is what is
+/// allocated; the allocator reserves more, context and libraries take theirs. A stack's workspace, which a peak holds,
+/// is counted towards them.
+double default_headroom(const Scenario&);
+/// "8 %", "0.08" or "0". Throws UserError.
+double parse_headroom(const std::string&);
+/// What plans may hold of a GPU's memory: "73.6 of 80 GiB"; without a headroom "80 GiB".
+std::string usable_memory(double capacity, double headroom);
 
 /// What the GPU of a plan's fullest rank holds at its peak, told without simulating.
 ///

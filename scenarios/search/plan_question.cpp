@@ -100,7 +100,8 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
   question.section = *plan;
   try {
     question.own = read_scenario(document, name);
-  } catch (const UserError&) {  // what does not lie in the plan is said below
+  } catch (const UserError& e) {  // what does not lie in the plan is said below
+    question.own_error = e.what();
   }
   if (question.own) require_searchable(*question.own);
   Node& bare = *plan = without_choices(question.section);
@@ -115,7 +116,11 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
   set_field(bare, "micro_batch_size", Node::of_text("1", bare.place));
   question.base = read_scenario(document, name);
   require_searchable(question.base);
-  if (question.own && question.own->ranks() != question.base.cluster.gpus()) question.own.reset();
+  if (question.own && question.own->ranks() != question.base.cluster.gpus()) {
+    question.own_error =
+        fmt::format("{} ranks, but the cluster has {} GPUs", question.own->ranks(), question.base.cluster.gpus());
+    question.own.reset();
+  }
   return question;
 }
 

@@ -33,7 +33,8 @@ PlanPoint point_of(const Scenario&);
 struct PlanQuestion {
   Scenario base;                ///< on one device, whatever its plan says: cluster, model, batch and software count
   Node section;                 ///< its plan as given
-  std::optional<Scenario> own;  ///< with the plan as given, where that is one
+  std::optional<Scenario> own;  ///< with the plan as given, where that is one on all GPUs
+  std::string own_error;        ///< why it is none
 };
 /// Throws UserError for what cannot be read, whatever the plan, and for scenarios whose plan a search cannot choose.
 PlanQuestion read_plan_question(Node document, const std::string& name, const Overrides& = {});

@@ -29,6 +29,7 @@ constexpr std::pair<const char*, double PlanOutcome::*> kFigures[] = {{"step_tim
                                                                       {"bubble", &PlanOutcome::bubble},
                                                                       {"exposed", &PlanOutcome::exposed},
                                                                       {"optimizer", &PlanOutcome::optimizer},
+                                                                      {"filled", &PlanOutcome::filled},
                                                                       {"operations", &PlanOutcome::operations}};
 
 json json_of(const PlanOutcome& outcome) {
@@ -81,6 +82,7 @@ PlanOutcome outcome_of(const Result& r) {
           r.breakdown.bubble,
           exposed,
           r.breakdown.optimizer,
+          r.memory.capacity > 0 ? r.memory.peak / r.memory.capacity : 0,
           r.fits,
           "",
           0};

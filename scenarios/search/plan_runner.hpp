@@ -17,10 +17,13 @@ struct Result;
 struct PlanOutcome {
   double step_time = 0, peak = 0, mfu = 0, samples_per_s = 0, tokens_per_s = 0;
   double compute = 0, bubble = 0, exposed = 0, optimizer = 0;
+  double filled = 0;  ///< share of its memory that the fullest GPU takes at its peak
   bool fits = false;
   std::string error;      ///< why it could not be simulated
   double operations = 0;  ///< that its simulation ran: ranks that are alike run once, kernels in a row as one
   bool good() const { return error.empty() && fits; }
+  /// Good, and that share of the fullest GPU stays free.
+  bool leaves(double headroom) const { return good() && filled <= 1 - headroom; }
 };
 
 PlanOutcome outcome_of(const Result&);

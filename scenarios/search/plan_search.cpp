@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <tuple>
 
 #include "sim/process/child.hpp"
 #include "sim/process/time_limit.hpp"
@@ -23,11 +24,20 @@ constexpr double kWorkOfRanking = 0.5;
 constexpr std::size_t kGroupsOfChunk = 200;
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 
+/// Of equally fast plans the one that needs less memory.
+bool faster(const SimulatedPlan& a, const SimulatedPlan& b) {
+  return std::tie(a.outcome.step_time, a.outcome.peak) < std::tie(b.outcome.step_time, b.outcome.peak);
+}
+bool has(const std::vector<SimulatedPlan>& plans, const PlanPoint& point) {
+  return std::any_of(plans.begin(), plans.end(), [&point](const SimulatedPlan& s) { return s.point == point; });
+}
+
 /// A plan that may be the best; ties go to the one that was listed first.
 struct Promising {
   double floor = 0;
   std::size_t group = 0, number = 0;
   PlanPoint point;
+  bool tight = false;
   bool operator<(const Promising& other) const {  // the highest priority is the lowest floor
     return std::tie(floor, group, number) > std::tie(other.floor, other.group, other.number);
   }
@@ -46,6 +56,7 @@ class PlanFinder {
     if (useless()) return std::move(found_);
     if (options_.useful > 0) simulate_first(first);
     while (!interrupted()) {
+      drop_hopeless();
       if (out_of_work()) break;
       const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
       const double plan = promising_.empty() ? kNoFloor : promising_.top().floor;
@@ -71,10 +82,16 @@ class PlanFinder {
   std::size_t next_ = 0;
   std::priority_queue<Promising> promising_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  double best_ = kNoFloor;
+  double best_ = kNoFloor, best_without_ = kNoFloor;
 
   /// Floors up to here are of interest.
   double limit() const { return best_ * (1 + options_.margin); }
+  double limit(const Promising& plan) const { return plan.tight ? best_without_ : limit(); }
+  double usable() const { return runner_.capacity() * (1 - options_.headroom); }
+  /// Plans that fit, but for the headroom, and are no faster than one that was found.
+  void drop_hopeless() {
+    while (!promising_.empty() && promising_.top().tight && promising_.top().floor >= best_without_) promising_.pop();
+  }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
   bool out_of_work() const { return options_.work > 0 && found_.work >= options_.work && best_ < kNoFloor; }
   void show(const std::string& text) const {
@@ -89,8 +106,14 @@ class PlanFinder {
       if (outcome.error.empty()) too_large(point, outcome.peak);
       return;
     }
-    best_ = std::min(best_, outcome.step_time);
-    found_.simulated.push_back({point, floor, outcome});
+    best_without_ = std::min(best_without_, outcome.step_time);
+    if (outcome.leaves(options_.headroom)) {
+      best_ = std::min(best_, outcome.step_time);
+      found_.simulated.push_back({point, floor, outcome});
+    } else {
+      too_large(point, outcome.peak);
+      found_.tight.push_back({point, floor, outcome});
+    }
   }
   void too_large(const PlanPoint& point, double peak) {
     if (found_.closest && found_.closest_peak <= peak) return;
@@ -209,24 +232,31 @@ class PlanFinder {
       ++found_.too_large;
       too_large(point, plan.memory.peak.value);
     } else {
-      const bool known = std::any_of(found_.simulated.begin(), found_.simulated.end(),
-                                     [&point](const SimulatedPlan& s) { return s.point == point; });
-      if (!known) promising_.push({plan.floor, group, number, point});
+      const bool tight = !plan.fits(usable());
+      if (tight) {
+        ++found_.too_tight;
+        too_large(point, plan.memory.peak.value);
+      }
+      if ((!tight || options_.without_headroom) && !has(found_.simulated, point) && !has(found_.tight, point))
+        promising_.push({plan.floor, group, number, point, tight});
     }
   }
 
   void simulate_plans() {
     std::vector<PlanPoint> points;
     std::vector<double> floors;
-    while (!promising_.empty() && points.size() < kPlansAtOnce && promising_.top().floor <= limit()) {
+    std::vector<bool> tight;
+    for (drop_hopeless(); !promising_.empty() && points.size() < kPlansAtOnce && promising_.top().floor <= limit();
+         drop_hopeless()) {
       points.push_back(promising_.top().point);
       floors.push_back(promising_.top().floor);
+      tight.push_back(promising_.top().tight);
       promising_.pop();
     }
     const std::vector<PlanOutcome> outcomes = runner_.outcomes(points, [this] { show(progress()); });
     for (std::size_t i = 0; i < points.size(); ++i) {
       take(points[i], floors[i], outcomes[i]);
-      if (outcomes[i].error == "interrupted") promising_.push({floors[i], 0, i, points[i]});
+      if (outcomes[i].error == "interrupted") promising_.push({floors[i], 0, i, points[i], tight[i]});
     }
   }
 
@@ -238,7 +268,7 @@ class PlanFinder {
     std::size_t left = 0;
     for (std::priority_queue<Promising> rest = promising_; !rest.empty() && left < 1000; rest.pop()) {
       if (rest.top().floor > limit()) break;
-      ++left;
+      left += rest.top().floor < limit(rest.top()) ? 1 : 0;
     }
     if (left > 0 && runner_.simulated() > 0)
       text += fmt::format("; at most {} to go, {:.0f} s", left == 1000 ? "1000 and more" : fmt::format("{}", left),
@@ -252,21 +282,13 @@ class PlanFinder {
   }
 
   PlanSearch finished() {
-    std::stable_sort(found_.simulated.begin(), found_.simulated.end(),
-                     [](const auto& a, const auto& b) { return a.outcome.step_time < b.outcome.step_time; });
-    for (; !promising_.empty(); promising_.pop()) found_.left.push_back(promising_.top().floor);
+    for (; !promising_.empty(); promising_.pop())
+      (promising_.top().tight ? found_.left_tight : found_.left).push_back(promising_.top().floor);
     for (; next_ < order_.size() && floors_[order_[next_]] < kNoFloor; ++next_)
       found_.left.insert(found_.left.end(), sizes_[order_[next_]], floors_[order_[next_]]);
     for (const std::size_t group : unranked_) found_.left.insert(found_.left.end(), sizes_[group], 0.0);
-    found_.open_floor = kNoFloor;
-    for (const double floor : found_.left) {
-      if (floor >= best_) continue;
-      ++found_.open;
-      found_.open_floor = std::min(found_.open_floor, floor);
-    }
-    found_.proved = found_.open == 0;
+    found_.rank();
     found_.ended = end();
-    if (found_.proved) found_.open_floor = 0;
     return std::move(found_);
   }
 };
@@ -276,6 +298,42 @@ class PlanFinder {
 const char* name_of(SearchEnd end) {
   constexpr const char* names[] = {"proved", "work", "time", "interrupted"};
   return names[static_cast<std::size_t>(end)];
+}
+
+const SimulatedPlan* PlanSearch::best_without() const {
+  if (simulated.empty() || tight.empty()) return !tight.empty() ? &tight.front() : best();
+  return faster(tight.front(), simulated.front()) ? &tight.front() : best();
+}
+
+void PlanSearch::add(const SimulatedPlan& plan, double headroom, const std::vector<double>& floors) {
+  if (!plan.outcome.good() || has(simulated, plan.point) || has(tight, plan.point)) return;
+  (plan.outcome.leaves(headroom) ? simulated : tight).push_back(plan);
+  for (const double floor : floors)
+    for (std::vector<double>* of : {&left_tight, &left})
+      if (const auto at = std::find(of->begin(), of->end(), floor); at != of->end()) {
+        of->erase(at);
+        return;
+      }
+}
+
+void PlanSearch::rank() {
+  std::stable_sort(simulated.begin(), simulated.end(), faster);
+  std::stable_sort(tight.begin(), tight.end(), faster);
+  const double least = best() ? best()->outcome.step_time : kNoFloor;
+  open = 0;
+  open_floor = kNoFloor;
+  for (const double floor : left) {
+    if (floor >= least) continue;
+    ++open;
+    open_floor = std::min(open_floor, floor);
+  }
+  proved = open == 0;
+  if (proved) open_floor = 0;
+  const double without = best_without() ? best_without()->outcome.step_time : kNoFloor;
+  const auto none_below = [without](const std::vector<double>& floors) {
+    return std::none_of(floors.begin(), floors.end(), [without](double floor) { return floor < without; });
+  };
+  proved_without = none_below(left) && none_below(left_tight);
 }
 
 PlanSearch search_plans(PlanRunner& runner, const PlanSpace& space, const std::vector<PlanPoint>& groups,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scenarios/planning/layer_division.hpp"
+#include "scenarios/reading/framework_modes.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 
 namespace trainyard {
@@ -62,6 +63,22 @@ PlanSpace::PlanSpace(const PlanQuestion& question, PlanSpaceOptions options)
       throw UserError(fmt::format("--vary {}: a field of the plan expected, such as plan.tensor_parallel", axis.path));
     if (std::find(std::begin(kWorkOfPlan), std::end(kWorkOfPlan), axis.path) != std::end(kWorkOfPlan))
       throw UserError(fmt::format("--vary {}: it says what is computed; plans are compared on the same", axis.path));
+  }
+  require_schedules();
+}
+
+/// The framework that the scenario names has all schedules that are asked for.
+void PlanSpace::require_schedules() const {
+  const PlanSpaceOptions::Axis* axis = given("plan.pipeline.schedule");
+  if (!axis || of_.strategy.empty()) return;
+  const std::vector<std::string> there = schedules_of_mode(of_.strategy);
+  for (const std::string& name : axis->values) {
+    pipeline_schedules().find(name, Place::of("--vary plan.pipeline.schedule"));
+    if (std::find(there.begin(), there.end(), name) == there.end())
+      throw UserError(
+          fmt::format("--vary plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; "
+                      "--strategy any looks at all schedules",
+                      name, of_.strategy, there.empty() ? "no pipelines" : fmt::format("{}", fmt::join(there, ", "))));
   }
 }
 
@@ -177,7 +194,7 @@ std::vector<PlanPoint> PlanSpace::groups() const {
 std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p) const {
   if (p.pipeline == 1) return {{"1f1b", 1}};
   std::vector<std::pair<std::string, int>> all;
-  for (const std::string& name : texts("plan.pipeline.schedule", pipeline_schedules().names())) {
+  for (const std::string& name : texts("plan.pipeline.schedule", schedules_of_mode(of_.strategy))) {
     const PipelineSchedule& schedule = pipeline_schedules().find(name, Place::of("--vary plan.pipeline.schedule"));
     std::vector<std::int64_t> chunks;
     for (std::int64_t n = schedule.least_chunks; n * p.pipeline <= layers_; ++n)

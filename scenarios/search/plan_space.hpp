@@ -24,7 +24,8 @@ struct PlanSpaceOptions {
 /// more (or where the scenario has it); expert: divisors of the replicas, where the network has experts; with
 /// sequence parallelism also whole experts over all ranks of a stage; micro-batch:
 /// divisors of a replica's samples; recomputation: all kinds, for transformers; sequence parallelism with and
-/// without; schedules: all that are registered, with chunks that have equally many layers; ZeRO stages 0 to 3, at
+/// without; schedules: those of the framework that `plan.strategy` names, without one all that are registered, with
+/// chunks that have equally many layers; ZeRO stages 0 to 3, at
 /// stage 3 with and without resharding, gradients exchanged after each micro-batch or the last, over all replicas or
 /// those of a node. Left out is only what the reader of scenarios refuses: axes that do not divide GPUs, batch or
 /// replicas, more stages than layers, sequence parallelism without tensor ranks, ZeRO stage 2 with a pipeline, and
@@ -59,6 +60,7 @@ class PlanSpace {
   const PlanSpaceOptions::Axis* given(const std::string& path) const;
   std::vector<std::int64_t> numbers(const std::string& path, std::vector<std::int64_t> own) const;
   std::vector<std::string> texts(const std::string& path, std::vector<std::string> own) const;
+  void require_schedules() const;
   std::vector<std::int64_t> tensors() const;
   std::vector<std::int64_t> contexts(int tensor) const;
   std::vector<std::int64_t> pipelines(const PlanPoint&) const;

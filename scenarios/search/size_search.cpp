@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "models/hardware/node.hpp"
+#include "scenarios/reading/framework_modes.hpp"
 #include "scenarios/search/legal_batches.hpp"
 #include "scenarios/search/plan_answer.hpp"
 #include "scenarios/search/size_on_tpus.hpp"
@@ -291,8 +292,9 @@ class ClusterSizer {
       row.batch = own_batch_ = question.base.global_batch_size;
       if (options_.batch_tolerance > 0) take_near_batch(of, question, row);
       const std::string key =
-          answer_key(answer_key(question.base) + fmt::format(" {} {} {} {}", options_.search_seconds, work(),
-                                                             options_.tokens_per_parameter, useful),
+          answer_key(answer_key(question.base) + fmt::format(" {} {} {} {} {}", options_.search_seconds, work(),
+                                                             options_.tokens_per_parameter, useful,
+                                                             options_.headroom.value_or(-1)),
                      document_);
       {
         const Journal journal(options_.journal);
@@ -319,7 +321,8 @@ class ClusterSizer {
   /// The best plan, and with it the whole training.
   void search(const PlanQuestion& question, SizeRow& row, double useful) {
     PlanAnswerOptions options;
-    options.neighbours = options.rule = false;
+    options.neighbours = options.rule = options.without_headroom = false;
+    options.headroom = options_.headroom;
     options.journal = options_.journal;
     options.seconds = options_.search_seconds;
     options.search.work = work();
@@ -332,8 +335,11 @@ class ClusterSizer {
           best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
       options_.progress(fmt::format("{}{}{} x {}, {} ({:.0f} s)", best, at_, row.nodes, row.node, text, passed));
     };
-    if (!question.own && document_.find("plan")->find("pipeline") == nullptr)
-      options.space.vary.push_back({"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}});
+    if (!question.own && document_.find("plan")->find("pipeline") == nullptr) {
+      std::vector<std::string> schedules = schedules_of_mode(question.base.strategy);
+      std::erase_if(schedules, [](const std::string& name) { return name != "1f1b" && name != "interleaved-1f1b"; });
+      if (!schedules.empty()) options.space.vary.push_back({"plan.pipeline.schedule", schedules});
+    }
     // Pods are trained without pipelines (Chowdhery et al. 2022, PaLM, section 4).
     if (is_tpu(question.base.cluster.node) && document_.find("plan")->find("pipeline") == nullptr)
       options.space.vary.push_back({"plan.pipeline_parallel", {"1"}});
@@ -343,15 +349,16 @@ class ClusterSizer {
       row.error = fmt::format("no plan takes less than {:.1f} days", answer.search.useless_from * steps / kDay);
       return;
     }
-    const SimulatedPlan* best = answer.search.best();
-    if (!best && !answer.own_is_best) {
+    row.headroom = answer.headroom;
+    if (answer.best.empty()) {
       row.too_large = answer.search.ended == SearchEnd::proved;
       row.error = row.too_large
-                      ? fmt::format("no plan fits into {:.4g} GiB", answer.capacity / (1U << 30))
+                      ? "no plan fits into " + usable_memory(answer.capacity, answer.headroom)
                       : fmt::format("no plan that fits was found in {:.4g} s (--search)", options_.search_seconds);
       return;
     }
-    row.plan = answer.own_is_best ? answer.own->plan : answer.best.front().plan;
+    row.plan = answer.best.front().plan;
+    row.peak = answer.best.front().outcome.peak;
     row.proved = answer.search.proved;
     take_training(answer.document, row);
   }

@@ -23,6 +23,8 @@ struct SizeRow {
   bool refused = false;    ///< there is no plan at all: the batch does not divide, or what the reader refuses
   std::string plan;        ///< in words
   bool proved = false;     ///< no plan of the space is faster
+  double headroom = 0;     ///< share of a GPU's memory that plans leave free
+  double peak = 0;         ///< bytes of the fullest GPU
   bool meets = false;      ///< deadline and budget
   bool pareto = false;     ///< none is both faster and cheaper (without prices: takes fewer GPU-hours)
   double parameters = 0, tokens = 0;
@@ -60,9 +62,10 @@ struct SizeOptions {
   double tokens_per_parameter = 0;  ///< tokens by the model's size (Hoffmann et al. 2022: 20); 0: as the scenario says
   /// Operations of the search for the plan of one cluster (see PlanSearchOptions::work); 0: kWorkOfCluster.
   double work = 0;
-  double search_seconds = 0;      ///< instead: s of wall time for the plans of one cluster; 0: not asked for
-  std::filesystem::path journal;  ///< what was found, to be resumed
-  StudyShard shard = {};          ///< of models and types of node, the first varying slowest; the others are left out
+  double search_seconds = 0;       ///< instead: s of wall time for the plans of one cluster; 0: not asked for
+  std::filesystem::path journal;   ///< what was found, to be resumed
+  StudyShard shard = {};           ///< of models and types of node, the first varying slowest; the others are left out
+  std::optional<double> headroom;  ///< share of a GPU's memory that plans leave free; unsaid: `default_headroom`
   std::function<void(const std::string&)> progress;
 };
 

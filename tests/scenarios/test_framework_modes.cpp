@@ -60,6 +60,11 @@ TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
   CHECK_THAT(refusal("strategy: pytorch-ddp, tensor_parallel: 2"), Catch::Contains("the whole model on every device"));
   CHECK_THAT(refusal("strategy: pytorch-ddp, data_parallel: {zero_stage: 3}"), Catch::Contains("shares nothing out"));
   CHECK_THAT(refusal("strategy: megatron, data_parallel: {zero_stage: 3}"), Catch::Contains("does 0 to 1"));
+  const std::string staged = "global_batch_size: 8, data_parallel: 1, pipeline_parallel: 2, pipeline: ";
+  CHECK_THAT(refusal("strategy: megatron, " + staged + "{schedule: zb-h1}"),
+             Catch::Contains("zb-h1, but plan.strategy is megatron, which has 1f1b, interleaved-1f1b"));
+  CHECK_THAT(refusal("strategy: deepspeed, " + staged + "{chunks: 2}"), Catch::Contains("which has 1f1b"));
+  CHECK(refusal("strategy: megatron, " + staged + "{schedule: 1f1b}").empty());
   CHECK_THAT(refusal("strategy: tf-mirrored, data_parallel: {mechanism: master}"), Catch::Contains("does all-reduce"));
   CHECK_THAT(refusal("strategy: pytorch-ddp", "deepspeed"), Catch::Contains("which runs on pytorch-ddp, plain"));
 }

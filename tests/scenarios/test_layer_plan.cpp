@@ -10,6 +10,7 @@
 #include "scenarios/search/linear_ways.hpp"
 #include "scenarios/search/uneven_pipeline.hpp"
 #include "tests/support.hpp"
+#include "tools/reports/layer_plan_report.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
@@ -166,34 +167,77 @@ TEST_CASE("stages on unequally many devices take the step of 1F1B", "[layer-plan
   CHECK(narrow - 6 == Approx(2 * (wide - 6)).epsilon(1e-4));
 }
 
-TEST_CASE("the wide half of a network gets more devices, and that wins", "[layer-plan]") {
+namespace {
+
+/// What is called the best is no slower than anything else that is told, nor than `plan` and data parallelism alone.
+void check_best(const PlanQuestion& question, const LayerPlanAnswer& answer) {
+  std::vector<double> steps{answer.division.step};
+  if (answer.even) steps.push_back(answer.even->step);
+  if (answer.own_step > 0 && answer.own_leaves_headroom) steps.push_back(answer.own_step);
+  const PlanAnswer plans = answer_plan(question, {});
+  REQUIRE_FALSE(plans.best.empty());
+  steps.push_back(plans.best.front().outcome.step_time);
+  REQUIRE(answer.plan);
+  CHECK(answer.plan->outcome.step_time == plans.best.front().outcome.step_time);
+  for (const std::optional<PlanRow>& row : {answer.plan, answer.data})
+    if (row) steps.push_back(row->outcome.step_time);
+  CHECK(answer.best_step() == *std::min_element(steps.begin(), steps.end()));
+  CHECK(answer.division_is_best() == (answer.division.step == answer.best_step()));
+  if (answer.even) CHECK(answer.division.step <= answer.even->step);
+}
+
+PlanQuestion wide_narrow(const Overrides& overrides = {}) {
   const std::string file = shipped_file("scenarios/plan-wide-narrow.yaml").string();
-  const PlanQuestion question = read_plan_question(read_document(file), "plan-wide-narrow");
+  return read_plan_question(read_document(file), "plan-wide-narrow", overrides);
+}
+
+}  // namespace
+
+TEST_CASE("the wide half of a network gets more devices, and that wins among stages of its micro-batches",
+          "[layer-plan]") {
+  const PlanQuestion question = wide_narrow();
   const LayerPlanAnswer answer = plan_layers(question);
-  check_division(answer.best, 9, 8);
+  check_division(answer.division, 9, 8);
   REQUIRE(answer.even);
   check_division(*answer.even, 9, 8);
-  CHECK(answer.best.step < 0.9 * answer.even->step);
-  CHECK(answer.best.step < 0.9 * answer.own_step);
-  CHECK(answer.best.estimate == Approx(answer.best.step).epsilon(0.03));
+  CHECK(answer.division.step < 0.9 * answer.even->step);
+  CHECK(answer.division.step < 0.9 * answer.own_step);
+  CHECK(answer.division.estimate == Approx(answer.division.step).epsilon(0.03));
   std::size_t most = 0, least = 8;
-  for (const LayerStage& stage : answer.best.stages) {
+  for (const LayerStage& stage : answer.division.stages) {
     most = std::max(most, stage.ranks.size());
     least = std::min(least, stage.ranks.size());
   }
   CHECK(most > least);
-  CHECK(answer.best.stages.back().ranks.size() == least);  // the narrow half
+  CHECK(answer.division.stages.back().ranks.size() == least);  // the narrow half
+  // Larger micro-batches on replicas of the whole network take less.
+  check_best(question, answer);
+  CHECK_FALSE(answer.division_is_best());
+  REQUIRE(answer.data);
+  CHECK(answer.data->outcome.step_time < answer.division.step);
+  const std::string screen = layer_plan_screen(answer);
+  CHECK_THAT(screen.substr(0, screen.find("stages")), Contains(answer.plan->plan));
+}
+
+TEST_CASE("layers split over all devices win where no replica has samples enough", "[layer-plan]") {
+  const PlanQuestion question = wide_narrow({{"plan.global_batch_size", "2048"}, {"plan.micro_batch_size", "512"}});
+  const LayerPlanAnswer answer = plan_layers(question);
+  check_best(question, answer);
+  CHECK(answer.division_is_best());
+  CHECK_THAT(layer_plan_screen(answer), Contains("faster than what `plan` finds"));
 }
 
 TEST_CASE("no list of splits makes a stage faster than the one that was chosen", "[layer-plan]") {
   const PlanQuestion question = layer_question("{nodes: 1, node: {base: dgx-a100, gpu: {count: 2}}}",
                                                "{mlp: {widths: [4096, 16384, 512, 512, 8192]}}",
                                                "global_batch_size: 256, micro_batch_size: 128, precision: bf16");
-  const LayerPlanAnswer answer = plan_layers(question);
+  LayerPlanOptions alone;
+  alone.compare = false;
+  const LayerPlanAnswer answer = plan_layers(question, alone);
   LayerPieces pieces(*question.own, answer.micro_batch);
   constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
   int checked = 0;
-  for (const LayerDivision* division : {&answer.best, &*answer.even})
+  for (const LayerDivision* division : {&answer.division, &*answer.even})
     for (const LayerStage& stage : division->stages) {
       if (stage.tensor == 1) continue;
       ++checked;
@@ -215,11 +259,13 @@ TEST_CASE("layers of a transformer are divided too, alike ones simulated once", 
   const PlanQuestion question = layer_question(
       "{nodes: 2, node: dgx-a100, fabric: nonblocking}", "{base: gpt2, n_layer: 40}",
       "global_batch_size: 64, micro_batch_size: 2, seq_length: 256, precision: bf16, tensor_parallel: 4");
-  const LayerPlanAnswer answer = plan_layers(question);
-  check_division(answer.best, 42, 16);
+  LayerPlanOptions alone;
+  alone.compare = false;
+  const LayerPlanAnswer answer = plan_layers(question, alone);
+  check_division(answer.division, 42, 16);
   CHECK(answer.micro_batch == 8);
   CHECK(answer.simulated < 100);
-  CHECK(answer.best.step <= answer.own_step * 1.05);
+  CHECK(answer.division.step <= answer.own_step * 1.05);
 }
 
 TEST_CASE("an MLP's layers are split as a scenario says", "[layer-plan][scenario]") {
@@ -256,5 +302,5 @@ TEST_CASE("what cannot be divided is said", "[layer-plan]") {
   CHECK_THROWS_WITH(plan_layers(layer_question("{nodes: 1, node: {base: dgx-a100, gpu: {memory_capacity: 1 GiB}}}",
                                                "{mlp: {widths: [65536, 65536, 65536]}}",
                                                "global_batch_size: 64, micro_batch_size: 1")),
-                    Contains("no division of its 2 layers over 8 GPUs fits into 1 GiB"));
+                    Contains("no division of its 2 layers over 8 GPUs fits into 0 of 1 GiB"));
 }

@@ -7,17 +7,21 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/answer/json_fields.hpp"
+#include "scenarios/reading/framework_modes.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/search/legal_batches.hpp"
 #include "scenarios/search/plan_answer.hpp"
 #include "sim/process/child.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/tools/topo_shell.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
@@ -82,6 +86,128 @@ TEST_CASE("neighbours of the best plan differ in one choice, and none that fits 
     CHECK(row.outcome.peak < least);
     least = row.outcome.peak;
   }
+}
+
+namespace {
+
+/// Its figures are compared with those of every plan that the answer tells.
+void check_front(const PlanAnswer& answer) {
+  std::vector<PlanRow> told = answer.best;
+  told.insert(told.end(), answer.neighbours.begin(), answer.neighbours.end());
+  told.insert(told.end(), answer.pareto.begin(), answer.pareto.end());
+  for (const std::optional<PlanRow>& row : {answer.own, answer.rule})
+    if (row) told.push_back(*row);
+  for (const SimulatedPlan& plan : answer.search.simulated) told.push_back({"", "", 0, plan.outcome, true});
+  REQUIRE_FALSE(answer.best.empty());
+  REQUIRE_FALSE(answer.pareto.empty());
+  const double usable = answer.capacity * (1 - answer.headroom);
+  for (const PlanRow& row : told) {
+    CAPTURE(row.plan, row.change, row.outcome.step_time, row.outcome.peak);
+    CHECK(row.leaves_headroom == (row.outcome.fits && row.outcome.peak <= usable));
+    if (!row.leaves_headroom) continue;
+    CHECK(answer.best.front().outcome.step_time <= row.outcome.step_time);
+    bool covered = false;
+    for (const PlanRow& of_front : answer.pareto) {
+      const PlanOutcome &front = of_front.outcome, &other = row.outcome;
+      CAPTURE(of_front.plan, front.step_time, front.peak);
+      CHECK_FALSE((other.step_time <= front.step_time && other.peak <= front.peak &&
+                   (other.step_time < front.step_time || other.peak < front.peak)));
+      covered |= front.step_time <= other.step_time && front.peak <= other.peak;
+    }
+    CHECK(covered);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("no plan that was simulated beats one of the front, and the best is the fastest", "[search]") {
+  PlanAnswerOptions whole = few(), hasty = few(), tight = few(), elsewhere = few();
+  hasty.search.budget = 1e-9;  // a plan or a few, and what is around them
+  tight.headroom = 0.9;
+  elsewhere.space.vary.push_back({"plan.tensor_parallel", {"4", "8"}});  // the scenario's own has 2
+  for (const PlanAnswerOptions& options : {whole, hasty, tight, elsewhere})
+    for (const Overrides& overrides :
+         {Overrides{}, Overrides{{"cluster.node", "{base: dgx-a100, gpu: {memory_capacity: 4 GiB}}"}},
+          Overrides{{"plan.data_parallel", "{bucket: 1 MB}"}, {"software", "pytorch-ddp"}}}) {
+      const PlanAnswer answer = answer_plan(question_of(kSmall, overrides), options);
+      if (answer.search.best() || answer.own_is_best) check_front(answer);
+    }
+}
+
+TEST_CASE("plans leave the headroom free, and the best without it is told", "[search]") {
+  const auto asked = [](double headroom, const char* memory) {
+    PlanAnswerOptions options = few();
+    options.headroom = headroom;
+    return answer_plan(question_of(kSmall, {{"cluster.node",
+                                             fmt::format("{{base: dgx-a100, gpu: {{memory_capacity: {}}}}}", memory)}}),
+                       options);
+  };
+  int differ = 0;
+  for (const char* memory : {"0.5 GiB", "0.7 GiB", "1 GiB", "2 GiB"}) {
+    const PlanAnswer none = asked(0, memory);
+    for (const double headroom : {0.05, 0.2, 0.4}) {
+      CAPTURE(memory, headroom);
+      const PlanAnswer some = asked(headroom, memory);
+      CHECK(some.headroom == headroom);
+      if (some.search.best()) CHECK(some.search.best()->outcome.peak <= some.capacity * (1 - headroom));
+      REQUIRE(none.search.best());
+      CHECK(some.search.proved_without);
+      // What a search without headroom finds is told by the one with it.
+      const double least =
+          some.without_headroom ? some.without_headroom->outcome.step_time : some.best.front().outcome.step_time;
+      CHECK(least == none.best.front().outcome.step_time);
+      if (!some.without_headroom) continue;
+      ++differ;
+      CHECK(some.without_headroom->outcome.peak > some.capacity * (1 - headroom));
+      CHECK_FALSE(some.without_headroom->leaves_headroom);
+    }
+  }
+  CHECK(differ > 0);
+}
+
+TEST_CASE("the headroom that nobody says is what a peak does not hold", "[search]") {
+  const auto headroom = [](const char* software, const char* node) {
+    return default_headroom(question_of(kSmall, {{"software", software}, {"cluster.node", node}}).base);
+  };
+  // 6.1 % for the allocator, and of 80 GiB 1.5 GiB for context and libraries, of which a stack may count 1 GiB in its peak.
+  CHECK(headroom("megatron-core", "dgx-a100") == Approx(0.079).margin(0.001));
+  CHECK(headroom("pytorch-ddp", "dgx-a100") == Approx(0.068).margin(0.001));
+  CHECK(headroom("pytorch-ddp", "t4-server") > headroom("pytorch-ddp", "dgx-a100"));
+  CHECK(parse_headroom("8 %") == 0.08);
+  CHECK(parse_headroom("0.08") == 0.08);
+  CHECK(parse_headroom("0") == 0);
+  for (const char* wrong : {"8", "-1 %", "100 %", "much", ""})
+    CHECK_THROWS_WITH(parse_headroom(wrong), Catch::Contains("--headroom"));
+  CHECK_THROWS_WITH(parse_headroom("8"), Catch::Contains("8 % ?"));
+}
+
+TEST_CASE("a strategy offers the schedules that its framework has", "[search][modes]") {
+  const auto offered = [](const Overrides& overrides) {
+    const PlanQuestion question = question_of(kSmall, overrides);
+    const PlanSpace space(question, {});
+    std::set<std::string> schedules;
+    for (const PlanPoint& group : space.groups())
+      if (group.pipeline > 1)
+        for (const PlanPoint& point : space.points(group)) schedules.insert(point.schedule);
+    return schedules;
+  };
+  const std::vector<std::string> all = pipeline_schedules().names();
+  for (const FrameworkMode& mode : framework_modes()) {
+    CAPTURE(mode.name);
+    CHECK(mode.splits_model == !mode.schedules.empty());
+    for (const std::string& name : mode.schedules) CHECK(std::find(all.begin(), all.end(), name) != all.end());
+    if (!mode.splits_model) continue;
+    const std::set<std::string> own(mode.schedules.begin(), mode.schedules.end());
+    CHECK(offered({{"plan.strategy", mode.name}, {"software", "plain"}}) == own);
+  }
+  CHECK(offered({}) == std::set<std::string>(all.begin(), all.end()));
+  CHECK(offered({{"plan.strategy", "megatron"}}) == std::set<std::string>{"1f1b", "interleaved-1f1b"});
+  PlanSpaceOptions options;
+  options.vary = {{"plan.pipeline.schedule", {"1f1b", "zb-h1"}}};
+  const PlanQuestion question = question_of(kSmall, {{"plan.strategy", "megatron"}});
+  CHECK_THROWS_WITH(PlanSpace(question, options),
+                    Catch::Contains("zb-h1, but plan.strategy is megatron, which has 1f1b, "
+                                    "interleaved-1f1b; --strategy any"));
 }
 
 TEST_CASE("a search that goes on from what another has kept answers the same bytes", "[search]") {
@@ -214,4 +340,29 @@ TEST_CASE("a batch that divides among no replicas is the cause, and batches near
   CHECK(splits.best_batch(2048, 2048, 2048) == 0);
   CHECK_THAT(splits.why_none(2048), Catch::Contains("a multiple of 3 replicas") && Catch::Contains("2046 (-0.1 %)") &&
                                         Catch::Contains("1920 (-6.2 %) divides among 4 of the 4"));
+}
+
+TEST_CASE("plan takes a strategy and a headroom by name, and says what stays free", "[search][cli]") {
+  const TopoFolder folder;
+  const std::string small =
+      "plan --model gpt2 --on dgx-a100 --batch 8 --set model.n_layer=4 --set plan.seq_length=128 --brief "
+      "--vary plan.micro_batch_size=1 --vary plan.recompute=none ";
+  const auto plans = [&](const std::string& flags) {
+    const TopoAnswer answer = folder.trainyard(small + flags + " --json -");
+    INFO(flags << answer.err);
+    REQUIRE(answer.exit == 0);
+    return nlohmann::json::parse(answer.out);
+  };
+  const nlohmann::json any = plans("--strategy any"), megatron = plans("--strategy megatron");
+  CHECK(any["plans"] > megatron["plans"]);
+  CHECK(any["plans"] == plans("")["plans"]);
+  CHECK(plans("--strategy any --set plan.strategy=megatron")["plans"] == any["plans"]);
+  CHECK(plans("--headroom 0")["headroom"] == 0);
+  CHECK(plans("--headroom '12.5 %'")["headroom"] == 0.125);
+  CHECK(any["headroom"] > 0);
+  CHECK_THAT(folder.trainyard(small).out, Catch::Contains("headroom"));
+  const TopoAnswer wrong = folder.trainyard(small + "--headroom 12");
+  CHECK(wrong.exit == 2);
+  CHECK_THAT(wrong.err, Catch::Contains("12 % ?"));
+  CHECK_THAT(folder.trainyard(small + "--strategy megatrn").err, Catch::Contains("did you mean \"megatron\""));
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/units.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -36,22 +38,65 @@ std::string division_text(const LayerDivision& division) {
   return table.text("  ");
 }
 
+/// GPU-seconds that the stages are busy over GPUs, and the time of the busiest.
+std::string busy_text(const LayerPlanAnswer& a) {
+  double most = 0, sum = 0;
+  for (const LayerStage& stage : a.division.stages) {
+    const double busy = stage.times.time * a.micro_batches + stage.times.tail;
+    most = std::max(most, busy);
+    sum += busy * static_cast<double>(stage.ranks.size());
+  }
+  return fmt::format("the busiest stage works for {}, the mean GPU for {}; ", show(Seconds{most}),
+                     show(Seconds{sum / a.gpus}));
+}
+
+/// The fastest of all that was simulated; where that is no division, why.
+std::string best_lines(const LayerPlanAnswer& a) {
+  if (a.division_is_best())
+    return report_label("best") + fmt::format("{} a step: the stages below{}\n", show(Seconds{a.division.step}),
+                                              a.plan ? ", faster than what `plan` finds" : "");
+  if (!a.plan || a.plan->outcome.step_time > a.best_step())
+    return report_label("best") + fmt::format("{} a step: the scenario's own plan\n", show(Seconds{a.best_step()}));
+  const PlanOutcome& o = a.plan->outcome;
+  return wrapped(report_label("best"),
+                 {fmt::format("{} a step: {}", show(Seconds{o.step_time}), a.plan->plan),
+                  fmt::format("what `plan` finds{}", a.plan_proved ? "" : ", not proved")},
+                 ",") +
+         wrapped(
+             report_label("why"),
+             {busy_text(a) + fmt::format("that plan computes for {}, waits for a pipeline for {}, for exchanges for {}",
+                                         show(Seconds{o.compute}), show(Seconds{o.bubble}), show(Seconds{o.exposed}))},
+             "");
+}
+
 }  // namespace
 
 std::string layer_plan_screen(const LayerPlanAnswer& a) {
-  std::string text = fmt::format("{}: {} GPUs, {} micro-batches of {} samples, 1f1b; {} layers simulated alone\n",
-                                 a.scenario, a.gpus, a.micro_batches, a.micro_batch, a.simulated);
-  text += report_label("best") +
-          fmt::format("{} a step (estimated {})\n", show(Seconds{a.best.step}), show(Seconds{a.best.estimate}));
-  text += division_text(a.best);
+  std::string text = fmt::format("{}: {} GPUs, {} samples a step; {} layers simulated alone\n", a.scenario, a.gpus,
+                                 a.micro_batches * a.micro_batch, a.simulated);
+  text += best_lines(a);
   const auto beside = [&a](double step) {
-    return fmt::format("{} a step, {} of the best\n", show(Seconds{step}), percent(step / a.best.step));
+    return fmt::format("{} a step, {} of the best", show(Seconds{step}), percent(step / a.best_step()));
   };
+  text += wrapped(report_label("stages"),
+                  {beside(a.division.step) + fmt::format(" (estimated {})", show(Seconds{a.division.estimate})),
+                   fmt::format("on as many GPUs as help, by 1f1b in the plan's {} micro-batches of {} samples",
+                               a.micro_batches, a.micro_batch)},
+                  ":");
+  text += division_text(a.division);
   if (a.even) {
-    text += report_label("even") + "stages of equally many GPUs: " + beside(a.even->step);
+    text += report_label("even") + "stages of equally many GPUs: " + beside(a.even->step) + "\n";
     text += division_text(*a.even);
   }
-  if (a.own_step > 0) text += report_label("own plan") + beside(a.own_step);
+  if (a.plan && a.division_is_best())
+    text += wrapped(report_label("plan"), {beside(a.plan->outcome.step_time) + ": " + a.plan->plan}, "");
+  if (a.data)
+    text += wrapped(report_label("data"),
+                    {beside(a.data->outcome.step_time) + ": data-parallel alone, " + a.data->plan}, "");
+  if (a.own_step > 0)
+    text += report_label("own plan") + beside(a.own_step) + (a.own_leaves_headroom ? "" : ", uses the headroom") + "\n";
+  text += fmt::format("{}{} of {:.1f} GiB stay free on each GPU\n", report_label("headroom"), percent(a.headroom),
+                      a.capacity / (1U << 30));
   return text;
 }
 

@@ -22,21 +22,24 @@ std::string over_best(double seconds, double best) {
 
 std::string counted_plans(const PlanAnswer& a) {
   const PlanSearch& s = a.search;
-  std::string text = fmt::format("{} plans on {} GPU{}: {} judged ({} refused, {} too large), {} simulated", s.plans,
-                                 a.gpus, a.gpus == 1 ? "" : "s", s.judged, s.refused, s.too_large, s.runs);
+  std::string text = fmt::format("{} plans on {} GPU{}: {} judged ({} refused, {} too large{}), {} simulated", s.plans,
+                                 a.gpus, a.gpus == 1 ? "" : "s", s.judged, s.refused, s.too_large,
+                                 s.too_tight > 0 ? fmt::format(", {} within the headroom", s.too_tight) : "", s.runs);
   if (!s.best()) return text;
   return text + (s.proved ? "; the best is proved: no bound of the others lies below it"
-                          : fmt::format("; not proved: {} plans may be faster, by {:.1f} % at most", s.open,
+                          : fmt::format("; not proved: {} plans may be faster{}, by {:.1f} % at most", s.open,
+                                        a.own_is_best ? " than the best of these" : "",
                                         (1 - s.open_floor / s.best()->outcome.step_time) * 100));
 }
 
 TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, const char* first) {
-  const double best = a.search.best()->outcome.step_time;
+  const double best = a.best.front().outcome.step_time;
   TextTable table{{"step", "over", "MFU", "memory", first}, {true, true, true, true}, {}};
   for (const PlanRow& row : rows) {
     const PlanOutcome& o = row.outcome;
     const std::string memory = gib(o.peak) + " GiB";
-    const std::string& words = row.change.empty() ? row.plan : row.change;
+    const std::string words =
+        (row.change.empty() ? row.plan : row.change) + (o.fits && !row.leaves_headroom ? " (uses the headroom)" : "");
     if (o.fits)
       table.rows.push_back(
           {plan_time(o.step_time), over_best(o.step_time, best), fmt::format("{:.1f} %", o.mfu * 100), memory, words});
@@ -56,13 +59,36 @@ std::string flatness_line(const PlanAnswer& a) {
   return wrapped(report_label("flat"), words, ",");
 }
 
+/// What of the memory stays free, and what that costs.
+std::string headroom_line(const PlanAnswer& a) {
+  std::vector<std::string> words;
+  if (a.headroom == 0)
+    words.push_back(a.best.empty() ? "none is asked for"
+                                   : fmt::format("none is asked for: the best leaves {} GiB free",
+                                                 gib(a.capacity - a.best.front().outcome.peak)));
+  else
+    words.push_back(fmt::format("{} of the memory, for context and fragmentation: plans hold up to {}",
+                                percent(a.headroom), usable_memory(a.capacity, a.headroom)));
+  if (const auto& without = a.without_headroom)
+    words.push_back(fmt::format(
+        "without it {}{}, {} GiB: {}", plan_time(without->outcome.step_time),
+        a.best.empty() ? ""
+                       : fmt::format(", {}", over_best(without->outcome.step_time, a.best.front().outcome.step_time)),
+        gib(without->outcome.peak), without->plan));
+  else if (a.headroom > 0 && !a.best.empty() && a.search.proved_without)
+    words.push_back("without it the best is the same");
+  return wrapped(report_label("headroom"), words, ";");
+}
+
 std::string without_plan(const PlanAnswer& a) {
-  std::string text = fmt::format("{}nothing {} into {} GiB\n", report_label("best"),
-                                 a.search.ended == SearchEnd::proved ? "fits" : "was found that fits", gib(a.capacity));
+  std::string text = fmt::format("{}nothing {} into {}\n", report_label("best"),
+                                 a.search.ended == SearchEnd::proved ? "fits" : "was found that fits",
+                                 usable_memory(a.capacity, a.headroom)) +
+                     headroom_line(a);
   if (a.search.closest)
-    text +=
-        fmt::format("{}{} GiB: {} GiB more, by {}\n", report_label("closest"), gib(a.search.closest_peak),
-                    gib(a.search.closest_peak - a.capacity), "the plan of least memory; more GPUs or --offload help");
+    text += fmt::format("{}{} GiB: {} GiB more, by {}\n", report_label("closest"), gib(a.search.closest_peak),
+                        gib(a.search.closest_peak - a.capacity * (1 - a.headroom)),
+                        "the plan of least memory; more GPUs or --offload help");
   return text;
 }
 
@@ -81,18 +107,20 @@ std::string plan_screen(const PlanAnswer& a) {
   std::string text = fmt::format("{}\n{}{}\n", a.scenario, report_label("searched"), counted_plans(a));
   if (const std::string end = end_words(a); !end.empty())
     text += wrapped(report_label(a.ended == SearchEnd::work ? "limit" : "unfinished"), {end}, "");
-  if (!a.search.best()) return text + without_plan(a);
-  const PlanOutcome& best = a.search.best()->outcome;
+  if (a.best.empty()) return text + without_plan(a);
+  const PlanOutcome& best = a.best.front().outcome;
   text += wrapped(report_label("best"), {a.best.front().plan}, "");
   text += fmt::format("{}{}, {:.1f} samples/s, MFU {:.1f} %, {} of {} GiB\n", report_label("step"),
                       plan_time(best.step_time), best.samples_per_s, best.mfu * 100, gib(best.peak), gib(a.capacity));
   text +=
       fmt::format("{}compute {} │ exposed communication {} │ bubble {} │ optimizer {}\n", report_label(""),
                   plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer));
+  text += headroom_line(a);
   if (a.own)
     text += fmt::format("{}{}{}\n", report_label("yours"),
-                        a.own->outcome.fits ? fmt::format("{}, {}: ", plan_time(a.own->outcome.step_time),
-                                                          over_best(a.own->outcome.step_time, best.step_time))
+                        a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
+                                                          over_best(a.own->outcome.step_time, best.step_time),
+                                                          a.own->leaves_headroom ? "" : ", uses the headroom")
                                             : fmt::format("does not fit ({} GiB): ", gib(a.own->outcome.peak)),
                         a.own_is_best ? "faster than all of the space, by keys that it leaves alone" : a.own->plan);
   if (a.rule)
@@ -102,10 +130,13 @@ std::string plan_screen(const PlanAnswer& a) {
   text += flatness_line(a);
   text += section("The fastest that were simulated", plan_table(a, a.best, "plan").text("  "));
   if (a.pareto.size() > 1)
-    text +=
-        section("For less memory (none beats these in time and memory)", plan_table(a, a.pareto, "plan").text("  "));
+    text += section("For less memory (no plan that was simulated beats these in time and memory)",
+                    plan_table(a, a.pareto, "plan").text("  "));
   if (!a.neighbours.empty())
-    text += section("One choice changed", plan_table(a, a.neighbours, "instead of the best plan's").text("  "));
+    text += section(
+        "One choice changed",
+        plan_table(a, a.neighbours, a.own_is_best ? "instead of the best of the space" : "instead of the best plan's")
+            .text("  "));
   if (!a.upgrades.empty()) {
     std::vector<PlanRow> rows = a.upgrades;
     for (PlanRow& row : rows) row.change = fmt::format("2x {}: {}", row.change, row.plan);

@@ -153,6 +153,7 @@ std::vector<ListRow> list_strategies(const Catalog&) {
                                  ? fmt::format("{}", mode.zero_stage)
                                  : fmt::format("{} to {}", mode.least_zero_stage, mode.most_zero_stage);
     rows.push_back({list_word(mode.name), list_word(mode.mechanism), list_word(zero),
+                    list_word(fmt::format("{}", fmt::join(mode.schedules, " "))),
                     list_word(mode.stack.empty() ? "plain" : mode.stack), list_word(mode.description)});
   }
   return rows;
@@ -295,6 +296,7 @@ const std::vector<Listing>& listings() {
          {{"name", "name"},
           {"gradients meet by", "mechanism"},
           {"ZeRO", "zero_stages"},
+          {"pipelines", "pipeline_schedules"},
           {"software", "software"},
           {"what", "description"}},
          list_strategies},

@@ -6,6 +6,7 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/answer/json_fields.hpp"
+#include "scenarios/reading/framework_modes.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/search/layer_plan.hpp"
 #include "scenarios/search/plan_answer.hpp"
@@ -27,11 +28,12 @@ namespace {
 
 /// What stands for a scenario file.
 struct AskedPlan {
-  std::string model, node, software = "megatron-core";
+  std::string model, node, software;  ///< software empty: that of the strategy, or megatron-core
   int nodes = 1, batch = std::numeric_limits<int>::min();
 };
 
-Node document_of(const AskedPlan& asked) {
+/// `framework`: a strategy is named, which says the software where nobody else does.
+Node document_of(const AskedPlan& asked, bool framework) {
   if (asked.model.empty() || asked.node.empty() || asked.batch == std::numeric_limits<int>::min())
     throw UserError("plan: a scenario file, or --model, --on and --batch expected");
   Node document = Node::empty_map(Place::of("--model"));
@@ -43,8 +45,24 @@ Node document_of(const AskedPlan& asked) {
   if (asked.nodes > 1) set("cluster.fabric", "--nodes", "nonblocking");
   set("model", "--model", asked.model);
   set("plan.global_batch_size", "--batch", fmt::format("{}", asked.batch));
-  set("software", "--software", asked.software);
+  if (!asked.software.empty() || !framework)
+    set("software", "--software", asked.software.empty() ? "megatron-core" : asked.software);
   return document;
+}
+
+/// In place of a framework's name: whatever the simulator has.
+constexpr const char* kAnyStrategy = "any";
+
+/// The strategy of a scenario whose plan is searched. Where it goes, what it had filled in stays.
+void take_strategy(Node& document, const std::string& strategy) {
+  if (strategy.empty()) return;
+  if (strategy != kAnyStrategy) {
+    set_field(document, "plan.strategy", Node::of_text(strategy, Place::of("--strategy")));
+    return;
+  }
+  apply_framework_mode(document);
+  if (Node* plan = document.find("plan"))
+    std::erase_if(plan->fields, [](const auto& field) { return field.first == "strategy"; });
 }
 
 /// The best plan as a scenario; beside the one that was read, since it may name files there.
@@ -78,11 +96,11 @@ void write_answer(const std::string& json, const std::string& html, const PlanAn
 }
 
 /// `--layers`: stages on unequally many devices.
-int plan_by_layers(const PlanQuestion& question, const std::string& json) {
+int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans, const std::string& json) {
   LayerPlanAnswer answer;
   {
     ProgressLine line;
-    answer = plan_layers(question, [&line](const std::string& text) { line.show(text); });
+    answer = plan_layers(question, {plans, true, [&line](const std::string& text) { line.show(text); }});
   }
   if (json != "-") fmt::print("{}", in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
   if (json.empty()) return kGood;
@@ -98,7 +116,7 @@ int plan_verb(const std::vector<std::string>& words) {
       "Finds the plan of least step time: every legal split of the model over the cluster, judged by memory and by a "
       "proven lower bound of its time, and simulated where that leaves it a chance.",
       "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml");
-  std::string file, write, json, html;
+  std::string file, write, json, html, strategy, headroom;
   AskedPlan asked;
   std::vector<std::string> sets, vary;
   StudyShares shares;
@@ -110,10 +128,17 @@ int plan_verb(const std::vector<std::string>& words) {
   arguments.option("--on", asked.node, "NODE", "and the type of node");
   arguments.option("--nodes", asked.nodes, "N", "and how many");
   arguments.option("--batch", asked.batch, "N", "and the samples of a step");
-  arguments.option("--software", asked.software, "STACK", "and the software stack");
+  arguments.option("--software", asked.software, "STACK",
+                   "and the software stack (default: the strategy's, or megatron-core)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.repeated("--vary", vary, "PATH=A,B,...",
                      "look at these values of a field of the plan alone (plan.tensor_parallel=4,8), or of one more");
+  arguments.option("--strategy", strategy, "NAME",
+                   "what this framework has (trainyard list strategies), in place of plan.strategy; any: whatever the "
+                   "simulator has");
+  arguments.option("--headroom", headroom, "SHARE",
+                   "leave so much of each GPU's memory free, such as 8 % or 0 (default: what context and fragmentation "
+                   "take, of 80 GiB some 8 %)");
   arguments.flag("--offload", offload, "look at plans whose optimizer lies on the CPU, too");
   limits.declare(arguments, "--budget", "the search", "default: until the best is proved");
   arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
@@ -123,9 +148,11 @@ int plan_verb(const std::vector<std::string>& words) {
   shares.declare(arguments, "group of plans");
   arguments.option("--top", rows, "N", "list the N fastest");
   arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
-  arguments.flag("--layers", layers,
-                 "for networks whose layers differ: divide layers among stages on unequally many GPUs, and split each "
-                 "layer of an mlp by columns, rows or not at all (Alpa); with --set and --json alone");
+  arguments.flag(
+      "--layers", layers,
+      "for networks whose layers differ: divide layers among stages on unequally many GPUs, and split each "
+      "layer of an mlp by columns, rows or not at all (Alpa), beside what plans of equal stages take; with --set, "
+      "--strategy, --headroom, --budget and --json");
   arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
   if (!arguments.parse(words)) return kGood;
   if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
@@ -146,17 +173,20 @@ int plan_verb(const std::vector<std::string>& words) {
   options.rows = static_cast<std::size_t>(rows);
   options.neighbours = options.rule = !brief;
   options.upgrades = upgrades;
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  if (!headroom.empty()) options.headroom = parse_headroom(headroom);
+  Node document =
+      file.empty() ? document_of(asked, !strategy.empty() && strategy != kAnyStrategy) : read_scenario_document(file);
+  for (const std::string& set : sets) {
+    const auto [path, value] = parse_override_option(set);
+    set_field(document, path, value);
+  }
+  take_strategy(document, strategy);
   const PlanQuestion question =
-      file.empty()
-          ? read_plan_question(document_of(asked), asked.model, overrides)
-          : read_plan_question(read_scenario_document(file), std::filesystem::path(file).stem().string(), overrides);
+      read_plan_question(std::move(document), file.empty() ? asked.model : std::filesystem::path(file).stem().string());
   if (layers) {
-    if (!(write + html + limits.work + limits.seconds).empty() || !shares.points.empty() || !shares.shard.empty() ||
-        !vary.empty() || offload)
-      throw UserError("--layers: not with --write, --html, --work, --budget, --vary, --offload or parts of a search");
-    return plan_by_layers(question, json);
+    if (!(write + html).empty() || !shares.points.empty() || !shares.shard.empty() || !vary.empty() || offload)
+      throw UserError("--layers: not with --write, --html, --vary, --offload or parts of a search");
+    return plan_by_layers(question, options, json);
   }
   if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
   watch_interrupts();

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +15,7 @@
 #include "scenarios/answer/json_fields.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/reading/scenario.hpp"
+#include "scenarios/search/plan_memory.hpp"
 #include "scenarios/search/size_search.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
@@ -81,6 +84,19 @@ std::string limit_words(const SizeAnswer& a) {
                               a.work * 1e-6);
 }
 
+/// What plans leave of a GPU's memory.
+std::string headroom_line(const SizeAnswer& a) {
+  double least = 1, most = -1;
+  for (const SizeRow& r : a.rows)
+    if (r.good()) {
+      least = std::min(least, r.headroom);
+      most = std::max(most, r.headroom);
+    }
+  if (most < 0) return "";
+  return fmt::format("{}{}{} of a GPU's memory stays free in all plans\n", report_label("headroom"), percent(least),
+                     percent(most) == percent(least) ? "" : " to " + percent(most));
+}
+
 std::string size_screen(const SizeAnswer& a) {
   std::string text = fmt::format("{}: in {:.4g} days{}\n", a.scenario, a.days,
                                  a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
@@ -96,6 +112,7 @@ std::string size_screen(const SizeAnswer& a) {
   if (a.nearest) text += report_label("none") + "meets it; the nearest is\n";
   if (!a.cheapest && !a.nearest) text += report_label("none") + "has a plan\n";
   line("nearest", a.nearest);
+  text += headroom_line(a);
   TextTable table{{"", "model", "nodes", "GPUs", "days", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
                   {false, false, true, true, true, true, true, true, true, true},
                   {}};
@@ -136,7 +153,7 @@ int size_verb(const std::vector<std::string>& words) {
       "checkpoints, energy and money.",
       "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
       "scenarios/prices-example.yml");
-  std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance;
+  std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance, headroom;
   int unit = 0;
   std::vector<std::string> sets;
   StudyShares shares;
@@ -163,6 +180,9 @@ int size_verb(const std::vector<std::string>& words) {
                    "the batch may differ by so much (10%), to divide among more replicas");
   limits.declare(arguments, "--search", "the search for the plan of each cluster",
                  fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
+  arguments.option("--headroom", headroom, "SHARE",
+                   "leave so much of each GPU's memory free, such as 8 % or 0 (default: what context and fragmentation "
+                   "take, of 80 GiB some 8 %)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");
@@ -180,6 +200,7 @@ int size_verb(const std::vector<std::string>& words) {
   if (unit < 0) throw UserError(fmt::format("--unit {}: 1 or more expected", unit));
   options.unit = unit;
   options.batch_tolerance = share_of(tolerance);
+  if (!headroom.empty()) options.headroom = parse_headroom(headroom);
   options.node_types = comma_list(nodes_of);
   std::erase(options.node_types, "");
   options.work = limits.operations();

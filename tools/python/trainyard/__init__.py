@@ -121,6 +121,8 @@ def plan(
     batch: int | None = None,
     software: str | None = None,
     vary: Mapping[str, Iterable[Any]] | None = None,
+    strategy: str | None = None,
+    headroom: str | float | None = None,
     offload: bool = False,
     budget: str | None = None,
     top: int | None = None,
@@ -138,7 +140,8 @@ def plan(
     for flag, given in (("offload", offload), ("upgrades", upgrades), ("brief", brief)):
         call.flag(flag, given)
     call.options(
-        model=model, on=on, nodes=nodes, batch=batch, software=software, budget=budget, top=top, out=out
+        model=model, on=on, nodes=nodes, batch=batch, software=software, strategy=strategy, headroom=headroom,
+        budget=budget, top=top, out=out,
     )
     call.sets(fields)
     return call.answer()
@@ -196,6 +199,7 @@ def size(
     nodes_of: str | Sequence[str] | None = None,
     gpus: int | None = None,
     search: str | None = None,
+    headroom: str | float | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **fields: Any,
@@ -203,7 +207,8 @@ def size(
     """Which nodes, and how many, train a model in time: for each type the best plan, with failures, energy and money."""
     call = _Call("size", progress)
     call.scenario(scenario, name)
-    call.options(days=days, model=model, family=family, tokens=tokens, budget=budget, gpus=gpus, search=search, out=out)
+    call.options(days=days, model=model, family=family, tokens=tokens, budget=budget, gpus=gpus, search=search)
+    call.options(headroom=headroom, out=out)
     types = nodes_of if nodes_of is None or isinstance(nodes_of, str) else ",".join(nodes_of)
     call.options(**{"tokens-per-parameter": tokens_per_parameter, "nodes-of": types})
     call.prices(prices)

@@ -1,6 +1,7 @@
 // The plans that were searched: the best, what less memory costs, what each choice costs alone.
 const answer = page.answer, best = answer.best[0];
 const cell = (path, unit) => ({text: figure(path, unit), sort: value(answer, path)});
+const mark = row => row.fits && !row.leaves_headroom ? row.plan + ' (uses the headroom)' : row.plan;
 const over = row => !row.fits ? {text: 'does not fit', sort: Infinity}
   : {text: row.step_time_s === best.step_time_s ? 'best' : units.signed(row.step_time_s / best.step_time_s - 1), sort: row.step_time_s};
 const columns = first => [{name: 'step', number: true}, {name: 'over the best', number: true}, {name: 'MFU', number: true},
@@ -8,7 +9,7 @@ const columns = first => [{name: 'step', number: true}, {name: 'over the best', 
 const rowOf = (at, first) => {
   const row = value(answer, at), timed = row.step_time_s !== undefined;
   return [timed ? cell(at + '.step_time_s', 'seconds') : {text: '–', sort: Infinity}, over(row), timed ? cell(at + '.mfu', 'share') : {text: '–', sort: 0},
-    cell(at + '.memory_peak_bytes', 'bytes')].concat(first ? [first(row)] : [], [row.plan]);
+    cell(at + '.memory_peak_bytes', 'bytes')].concat(first ? [first(row)] : [], [mark(row)]);
 };
 function rows(title, list, first, words) {
   if (!(answer[list] || []).length) return;
@@ -18,7 +19,7 @@ function rows(title, list, first, words) {
 
 function summary() {
   heading('Plans for ' + answer.scenario, `${digits(answer.plans, 9)} plans on ${answer.gpus} GPUs: ${digits(answer.judged, 9)} judged, ${answer.simulated} simulated; ` +
-    (!best ? `nothing fits into ${units.bytes(answer.memory_capacity_bytes)}` : answer.proved ? 'the best is proved: no bound of the others lies below it'
+    (!best ? `nothing fits into ${units.bytes(answer.memory_capacity_bytes * (1 - answer.headroom))}` : answer.proved ? 'the best is proved: no bound of the others lies below it'
       : `not proved: ${answer.open} plans may be faster, none takes less than ${units.seconds(answer.open_floor_s)}`));
   if (!best) return;
   main.append(el('p', {}, el('b', {}, best.plan)));
@@ -26,7 +27,7 @@ function summary() {
     : el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name));
   main.append(el('div', {class: 'cards'}, card('best.0.step_time_s', 'seconds', 'step time of the best'), card('best.0.samples_per_s', 'number', 'samples/s'),
     card('best.0.tokens_per_s', 'number', 'tokens/s'), card('best.0.mfu', 'share', 'MFU, of the dense peak'),
-    card('best.0.memory_peak_bytes', 'bytes', `of ${units.bytes(answer.memory_capacity_bytes)}`), card('simulated', 'number', 'plans simulated')));
+    card('best.0.memory_peak_bytes', 'bytes', `of ${units.bytes(answer.memory_capacity_bytes)}, ${units.share(answer.headroom)} to stay free`), card('simulated', 'number', 'plans simulated')));
 }
 
 /// Time against memory: the Pareto front, and whatever else was simulated and is told.
@@ -36,10 +37,10 @@ function front() {
     backgroundColor: hue, borderColor: hue, pointRadius: 5, pointHoverRadius: 8}, more);
   const sets = [set('Pareto front', answer.pareto, '#d62728', {showLine: true, borderWidth: 1.5}),
     set('other fast plans', fits('best').filter(row => !known.has(row.plan)), '#2b6ca3'), set('one choice changed', fits('neighbours'), '#7f8fa3', {pointRadius: 3})];
-  for (const [key, label, hue] of [['own', 'the scenario\'s own', '#3a9a5b'], ['rule_of_thumb', 'rule of thumb', '#e08214']])
+  for (const [key, label, hue] of [['without_headroom', 'without the headroom', '#8e44ad'], ['own', 'the scenario\'s own', '#3a9a5b'], ['rule_of_thumb', 'rule of thumb', '#e08214']])
     if (answer[key] && answer[key].fits) sets.push(set(label, [answer[key]], hue, {pointStyle: 'rectRot', pointRadius: 7}));
   const gib = v => digits(v) + ' GiB';
-  chart(section('What to choose from', el('p', {class: 'quiet'}, 'No plan that was simulated beats those of the front in time and memory.')), 380,
+  chart(section('What to choose from', el('p', {class: 'quiet'}, 'No plan that was simulated and leaves the headroom beats those of the front in time and memory.')), 380,
     'step time against memory', {type: 'scatter', data: {datasets: sets.filter(s => s.data.length)}, options: {
       scales: {x: axis('step time', v => units.seconds(v), {type: 'linear'}), y: axis('peak memory of a GPU', gib)}, plugins: {legend: {position: 'bottom'},
         tooltip: {callbacks: {title: c => [c[0].dataset.label, c[0].raw.row.change || ''].filter(Boolean), label: c => [c.raw.row.plan,
@@ -55,7 +56,7 @@ function choices() {
   rows(fit.length ? 'All neighbours of the best plan' : 'One choice changed', 'neighbours', {name: 'instead of the best plan\'s', of: row => row.change});
 }
 function others() {
-  const told = [['own', 'the scenario\'s own'], ['rule_of_thumb', 'rule of thumb: data, then pipeline, then tensor parallel']].filter(([key]) => answer[key]);
+  const told = [['without_headroom', 'without the headroom'], ['own', 'the scenario\'s own'], ['rule_of_thumb', 'rule of thumb: data, then pipeline, then tensor parallel']].filter(([key]) => answer[key]);
   if (told.length) section('Beside the best', table([{name: 'whose'}].concat(columns()), told.map(([key, name]) => [name].concat(rowOf(key))), true));
   rows('With twice as much', 'upgrades', {name: 'twice the', of: row => row.change});
   if ((answer.flatness || []).length) section('How flat the optimum is', table([{name: 'slower by at most', number: true}, {name: 'plans, simulated', number: true},
