@@ -183,7 +183,7 @@ class ClusterSizer {
   void look_between(const SizeCase& of, const SizeRow& late, int nodes) {
     const int unit = options_.unit > 0 ? options_.unit : std::max(1, nodes / kStepsOfDoubling);
     const double least = late.good() ? nodes * late.days() / options_.days : nodes;
-    for (int between = (nodes / unit + 1) * unit; between < 2 * nodes; between += unit) {
+    for (int between = (nodes / unit + 1) * unit; between < std::min(2 * nodes, kMostSizedNodes + 1); between += unit) {
       if (between < least || !has_plan(of, between)) continue;
       const SizeRow row = this->row(of, between, options_.days);
       add(row);
