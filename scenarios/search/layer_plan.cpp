@@ -332,12 +332,13 @@ class LayerPlanner {
   /// What plans take whose stages have equally many devices, of any micro-batch.
   void compare() {
     PlanAnswerOptions options = options_.plans;
-    options.neighbours = options.rule = options.upgrades = options.without_headroom = false;
+    options.upgrades = options.without_headroom = false;
     options.headroom = answer_.headroom;
     options.search.progress = options_.progress;
     const PlanAnswer all = answer_plan(question_, options);
     if (!all.best.empty()) answer_.plan = all.best.front();
     answer_.plan_proved = all.search.proved;
+    options.neighbours = options.rule = false;
     for (const char* axis : {"tensor_parallel", "context_parallel", "expert_parallel", "pipeline_parallel"})
       options.space.vary.push_back({fmt::format("plan.{}", axis), {"1"}});
     options.space.vary.push_back({"plan.data_parallel.zero_stage", {"0"}});
