@@ -155,8 +155,8 @@ TEST_CASE("one library slows down the kernels beside it alike, whoever calls it"
     CAPTURE(name);
     bool on_fsdp = false;
     for (std::string base = name; !base.empty();) {
-      const Node* next = catalog.entry("stack", base, {}).find("base");
-      base = next ? next->scalar : "";
+      const Node entry = catalog.entry("stack", base, {});
+      base = entry.find("base") ? entry.find("base")->scalar : "";
       on_fsdp |= base == "pytorch-fsdp";
     }
     if (!on_fsdp) continue;
