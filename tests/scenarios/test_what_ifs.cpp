@@ -47,7 +47,7 @@ std::vector<std::string> unlike_scenarios() {
       R"(
 cluster:
   node:
-    gpu: {count: 2, type: a100-pcie-80gb}
+    gpu: {count: 2, type: a100-sxm4-80gb}
     interconnect: graph
     pcie: {rate: 25 GB/s, latency: 1 us}
     nvlink: {latency: 1 us}
