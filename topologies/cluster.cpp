@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "topologies/build_size.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 

@@ -100,14 +100,6 @@ struct SoftwareStack : Fusions {
   /// Shares of a chip's peak that its convolutions sustain, by architecture; where none is given, the chip's own. Those
   /// bound by memory stream as elementwise kernels do.
   std::map<std::string, double> convolutions;
-  /// What `trainyard validate` gives for measured runs of this stack on a GPU.
-  struct Judged {
-    std::string gpu;
-    std::string set;  ///< training or mlperf
-    int runs = 0;
-    double mean_error = 0, worst_error = 0;  ///< of the step time, relative
-  };
-  std::vector<Judged> judged;
   Sources sources;
 
   Bytes default_bucket(double replicas) const;  ///< where gradients are summed over so many

@@ -205,10 +205,11 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
   if (!node) return;
   s.prescribed_step.source = "given in the scenario";
   if (node->kind == Node::Kind::map) {
-    Fields fields(*node, "plan.step_time");
+    Node map = *node;
+    std::erase_if(map.fields, [](const auto& field) { return field.first == "unverified"; });
+    Fields fields(map, "plan.step_time");
     s.prescribed_step.time = fields.seconds("value");
     s.prescribed_step.source = fields.text("source", s.prescribed_step.source);
-    fields.boolean("unverified", false);
     require_precision(s, fields);
     if (const int devices = fields.integer<int>("devices", 1, s.ranks()); devices != s.ranks())
       fail(fields.place_of("devices"),

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/storage.hpp"
 #include "models/software/checkpoint_state.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 

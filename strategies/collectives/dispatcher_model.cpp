@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/nvlinks.hpp"
 #include "sim/error.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {

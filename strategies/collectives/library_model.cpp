@@ -8,6 +8,7 @@
 
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_launch.hpp"
+#include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/nvlinks.hpp"
 #include "sim/error.hpp"
 #include "strategies/collectives/machine_rate.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/reading/read_cluster.hpp"
 #include "sim/error.hpp"

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 #include "topologies/fabrics/tree_router.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {

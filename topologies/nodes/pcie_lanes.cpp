@@ -167,18 +167,4 @@ BytesPerSecond lane_rate(const NodeType& node, DeviceKind kind, int lanes) {
   return lanes == kFullWidth ? full : full * (static_cast<double>(lanes) / kFullWidth);
 }
 
-BytesPerSecond adapter_rate(const NodeType& node) {
-  BytesPerSecond slot;
-  if (node.interconnect == "graph") {
-    for (const GraphWire& wire : node.wires)
-      if (wire.a.starts_with("hca") || wire.b.starts_with("hca")) slot = std::max(slot, wire.rate);
-  } else if (has_lane_plan(node)) {
-    for (const PcieSlot& of : plan_lanes(node).slots)
-      if (of.kind == DeviceKind::hca) slot = std::max(slot, lane_rate(node, of.kind, of.lanes));
-  } else {
-    slot = lane_rate(node, DeviceKind::hca, node.device_lanes > 0 ? node.device_lanes : kFullWidth);
-  }
-  return slot.value > 0 ? std::min(node.hca_rate, slot) : node.hca_rate;
-}
-
 }  // namespace trainyard

@@ -33,10 +33,6 @@ bool has_lane_plan(const NodeType&);
 /// leave. Throws UserError where a socket has too few: how many are needed, how many there are, how many devices fit.
 PciePlan plan_lanes(const NodeType&);
 
-/// What an HCA of the node sends and receives at: its own rate, or that of its slot (the widest that one has) where that
-/// is lower.
-BytesPerSecond adapter_rate(const NodeType&);
-
 /// Rate of `lanes` lanes of the node, or of the GPU's own if that is slower.
 BytesPerSecond lane_rate(const NodeType&, DeviceKind, int lanes);
 
