@@ -101,7 +101,7 @@ double flops_of(const StepRun& run, Actor rank, std::initializer_list<Kernel> ki
 }
 
 /// The words of a name, in small letters and digits.
-std::vector<std::string> words_of(const std::string& name) {
+std::vector<std::string> words_in_name(const std::string& name) {
   std::vector<std::string> words(1);
   for (const char c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) != 0)
@@ -208,14 +208,14 @@ const JsonFields<KinetoComparison>& kineto_fields() {
 }
 
 std::string other_gpu(const Gpu& gpu, const std::string& name, double memory) {
-  std::vector<std::string> device = words_of(name);
+  std::vector<std::string> device = words_in_name(name);
   const auto has = [&device](const std::string& word) {
     return std::find(device.begin(), device.end(), word) != device.end();
   };
   if (has("gh200")) device.insert(device.end(), {"h100", "h200"});  // its GPU's names
   bool boards = false, said = false;
   for (const std::string& word : device) said = said || is_board(word);
-  for (const std::string& word : words_of(gpu.name)) {
+  for (const std::string& word : words_in_name(gpu.name)) {
     const bool of_size = word.size() > 1 && std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
                          std::isalpha(static_cast<unsigned char>(word.back())) != 0;  // "80gb", "500w"
     if (word.empty() || of_size || word == "die") continue;

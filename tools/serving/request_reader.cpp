@@ -77,7 +77,7 @@ Missing missing_of(const std::string& text, const RequestReader::Limits& limits)
   return {"", size > text.size() ? size - text.size() : 0};
 }
 
-void answer(int socket, const std::string& status) {
+void refuse_with(int socket, const std::string& status) {
   const std::string text =
       fmt::format("HTTP/1.1 {}\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{}\n",
                   status, status.size() + 1, status);
@@ -128,7 +128,7 @@ bool RequestReader::read_some(Connection& connection) {
   connection.text.append(buffer.data(), static_cast<std::size_t>(n));
   const Missing missing = missing_of(connection.text, limits_);
   if (!missing.refusal.empty()) {
-    answer(connection.socket, missing.refusal);
+    refuse_with(connection.socket, missing.refusal);
     connection.refused = true;
     connection.text = std::string();
   } else if (missing.bytes == 0) {
@@ -147,7 +147,7 @@ void RequestReader::run() {
     for (; open_.size() > limits_.connections; open_.pop_front()) ::close(open_.front().socket);
     const Clock::time_point now = Clock::now();
     for (; !open_.empty() && open_.front().end <= now; open_.pop_front()) {
-      if (!open_.front().refused) answer(open_.front().socket, "408 Request Timeout");
+      if (!open_.front().refused) refuse_with(open_.front().socket, "408 Request Timeout");
       ::close(open_.front().socket);
     }
     std::vector<pollfd> polls{{woken_, POLLIN, 0}};
