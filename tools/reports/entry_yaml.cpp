@@ -37,7 +37,9 @@ std::string comment_on(const EntryKey& key, bool beside_type) {
   const auto add = [&text](const std::string& part) { text += part.empty() ? "" : (text.empty() ? "" : "; ") + part; };
   if (words != hardware_words().end()) add(words->second);
   add(type);
-  add(key.required ? (beside_type ? "required without a type" : "required") : key.fallback.empty() ? "" : "default " + key.fallback);
+  add(key.required           ? (beside_type ? "required without a type" : "required")
+      : key.fallback.empty() ? ""
+                             : "default " + key.fallback);
   return text;
 }
 
@@ -93,9 +95,9 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
   };
   for (const std::string& name : catalog.names(kind)) read(Node::of_text(name, Place::of("trainyard")));
   if (kind == "node")  // parts that no entry of the catalog may have
-    for (const char* more :
-         {"{base: pcie-4, nvme: {count: 1, read: 1 GB/s, latency: 1 us}}",
-          "{gpu: {count: 1, type: t4}, interconnect: graph, wires: [{from: gpu0, to: cpu0, latency: 1 us}]}"})
+    for (const char* more : {"{base: pcie-4, nvme: {count: 1, read: 1 GB/s, latency: 1 us}}",
+                             "{gpu: {count: 1, type: t4}, interconnect: graph, wires: [{from: gpu0, to: cpu0, rate: 16 "
+                             "GB/s, latency: 1 us}]}"})
       read(parse_override(more, std::make_shared<const std::string>("trainyard")));
   std::vector<EntryKey> keys;
   const std::set<std::string> not_of_files{kind + ".name", kind + ".sources"};
