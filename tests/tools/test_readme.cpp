@@ -88,6 +88,20 @@ TEST_CASE("the README's limits are those of help", "[readme][help]") {
   CHECK(text.substr(from + begin.size(), to - from - begin.size()) == out.substr(out.find('|')));
 }
 
+TEST_CASE("the README says by how many ranks its large scenarios are simulated", "[readme]") {
+  const trainyard::test::TopoFolder shell;
+  const auto folding = [&shell](const std::string& scenario) {
+    const std::string out = shell.trainyard("run " + scenario + " --no-what-if").out;
+    const std::size_t at = out.find("\nfolding ");
+    REQUIRE(at != std::string::npos);
+    return out.substr(at, out.find('\n', at + 1) - at);
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(folding("llama3-405b-16k-h100"), Contains(" 16,384 ranks, 16 of them simulated"));
+  CHECK_THAT(folding("ddp-100k"), Contains(" 100,352 ranks, 128 of them simulated"));
+  CHECK_THAT(readme(), Contains("are told by 16 of them") && Contains("by 128, and there"));
+}
+
 TEST_CASE("the README counts the seed cases that there are", "[readme]") {
   std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "tests/seeds/cases.yaml");
   const std::vector<std::string> there = trainyard::seed_experiments().names();

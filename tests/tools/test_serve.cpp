@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "models/reading/document_text.hpp"
 #include "tests/tools/served_page.hpp"
 #include "tools/serving/request_checks.hpp"
 #include "tools/serving/request_reader.hpp"

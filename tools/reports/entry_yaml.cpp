@@ -30,14 +30,16 @@ const Node* plain(const Node* node) {
 }
 
 /// "a number; default 1; of its own memory".
-std::string comment_on(const EntryKey& key) {
+std::string comment_on(const EntryKey& key, bool beside_type) {
   const auto words = hardware_words().find(key.path);
   const std::string type = key.choices.empty() ? key.type : fmt::format("{}", fmt::join(key.choices, " | "));
   std::string text;
   const auto add = [&text](const std::string& part) { text += part.empty() ? "" : (text.empty() ? "" : "; ") + part; };
   if (words != hardware_words().end()) add(words->second);
   add(type);
-  add(key.required ? "required" : key.fallback.empty() ? "" : "default " + key.fallback);
+  add(key.required           ? (beside_type ? "required without a type" : "required")
+      : key.fallback.empty() ? ""
+                             : "default " + key.fallback);
   return text;
 }
 
@@ -53,7 +55,9 @@ class EntryWriter {
       const std::string name = key.path.substr(section.size() + 1);
       const Node* value = plain(map ? map->find(name) : nullptr);
       const bool inside = key.section && (!value || value->kind == Node::Kind::map);
-      const std::string mark = value ? "" : "# ", comment = comment_on(key);
+      const std::string mark = value ? "" : "# ";
+      const bool of_type = is_key(section + ".type") && name != "count" && name != "type";
+      const std::string comment = comment_on(key, of_type);
       std::string line = indent_ + mark + name + ":";
       if (value && !inside) line += " " + flow_text(*value);
       if (!comment.empty())
@@ -82,13 +86,20 @@ class EntryWriter {
 
 std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog) {
   const AskedFields asked;
-  for (const std::string& name : catalog.names(kind)) {
-    const Node entry = catalog.resolve(kind, Node::of_text(name, Place::of("trainyard")));
+  const auto read = [&](const Node& reference) {
+    const Node entry = catalog.resolve(kind, reference);
     if (kind == "node")
       read_node(entry, catalog);
     else
       read_gpu(entry);
-  }
+  };
+  for (const std::string& name : catalog.names(kind)) read(Node::of_text(name, Place::of("trainyard")));
+  if (kind == "node")  // parts that no entry of the catalog may have
+    for (const char* more : {"{base: pcie-4, nvme: {count: 1, read: 1 GB/s, latency: 1 us}}",
+                             "{base: pcie-4, nvme: {count: 1, read: 2 GB/s, latency: 1 us}}",
+                             "{gpu: {count: 1, type: t4}, interconnect: graph, wires: [{from: gpu0, to: cpu0, rate: 16 "
+                             "GB/s, latency: 1 us}]}"})
+      read(parse_override(more, std::make_shared<const std::string>("trainyard")));
   std::vector<EntryKey> keys;
   const std::set<std::string> not_of_files{kind + ".name", kind + ".sources"};
   for (const AskedField& field : asked.all()) {
@@ -99,8 +110,10 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
     if (at == keys.end()) {
       keys.push_back(key);
     } else if (!key.type.empty()) {
-      const bool required = key.required && (at->type.empty() || at->required);
+      const bool first = at->type.empty(), required = key.required && (first || at->required);
+      const bool varies = !first && at->fallback != key.fallback;
       *at = key;
+      if (varies) at->fallback.clear();
       at->required = required;
     }
   }

@@ -39,15 +39,6 @@ bool is_plain_node(const Node& node, bool (*is_plain_value)(const std::string&))
 
 }  // namespace
 
-std::string flow_text(const Node& node) {
-  if (node.kind != Node::Kind::map && node.kind != Node::Kind::list) return node.scalar;
-  std::string text;
-  for (const auto& [key, value] : node.fields)
-    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", key, flow_text(value));
-  for (const Node& item : node.items) text += fmt::format("{}{}", text.empty() ? "" : ", ", flow_text(item));
-  return node.kind == Node::Kind::map ? "{" + text + "}" : "[" + text + "]";
-}
-
 std::string ServedTasks::name_of(const Task& task) {
   return fmt::format("task {}: {}", task.file.number, task.file.name);
 }

@@ -27,8 +27,6 @@ nlohmann::ordered_json told_tasks(const ServedTasks&);
 /// The fields that the task allows to change, of a scenario `document`: those of `offered` among them, and as they are
 /// written in a scenario those that hold more than one value.
 std::vector<ScenarioField> fields_of_task(const Task&, const Node& document, const std::vector<ScenarioField>& offered);
-/// YAML on one line: maps in braces, lists in brackets.
-std::string flow_text(const Node&);
 /// Throws UserError for a field that the task does not allow to change, and for a value that is not made of numbers,
 /// quantities, switches (`is_plain_value`) and words alone, in maps and lists: none of these can name a file.
 void require_change(const Task&, const std::string& path, const std::string& value,
