@@ -87,7 +87,8 @@ TEST_CASE("help scenario calls those keys required that a reader misses, and no 
   }
   int tried = 0;
   for (const ScenarioField& field : known_scenario_fields()) {
-    if (!field_words().contains(field.path)) continue;
+    // Maps and names of the catalog are asked for as a whole.
+    if (!field_words().contains(field.path) || field.type.empty() || field.type == "a name") continue;
     CAPTURE(field.path);
     CHECK((!field.required || field.fallback.empty()));
     int here = 0;
