@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+namespace test_layout {
+
 namespace fs = std::filesystem;
 
 TEST_CASE("folders include only what lies below them", "[layout]") {
@@ -205,3 +207,5 @@ TEST_CASE("no two files define types of one name", "[layout]") {
     }
   CHECK(defined_in.size() > 500);
 }
+
+}  // namespace test_layout

@@ -4,6 +4,8 @@
 #include "models/software/training_memory.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_adapters {
+
 using namespace trainyard;
 
 namespace {
@@ -96,3 +98,5 @@ TEST_CASE("a base in four bits takes less memory and is widened for each product
   CHECK(forward == 4);
   CHECK(backward == 4);
 }
+
+}  // namespace models_test_adapters

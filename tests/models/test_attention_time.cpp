@@ -6,6 +6,8 @@
 #include "models/networks/layers/network.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace models_test_attention_time {
+
 using namespace trainyard;
 
 namespace {
@@ -121,3 +123,5 @@ TEST_CASE("a fit of attention recovers the constants that made the table", "[att
   blank.sms = 0;
   CHECK_THROWS_WITH(fit_attention(file, blank, "test"), Catch::Contains("without a peak in bf16 or sms"));
 }
+
+}  // namespace models_test_attention_time

@@ -6,6 +6,8 @@
 #include "models/software/stack.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace models_test_catalog {
+
 using namespace trainyard;
 
 namespace {
@@ -278,3 +280,5 @@ TEST_CASE("bases that form a cycle are refused", "[catalog]") {
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("c")),
                     Catch::EndsWith("an entry of the catalog is named by its file"));
 }
+
+}  // namespace models_test_catalog

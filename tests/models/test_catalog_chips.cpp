@@ -6,6 +6,8 @@
 
 #include "models/hardware/gpu.hpp"
 
+namespace models_test_catalog_chips {
+
 using namespace trainyard;
 
 namespace {
@@ -233,3 +235,5 @@ TEST_CASE("chips that differ in a few figures share the others", "[catalog]") {
   CHECK(chip("h200-sxm-141gb").peak == chip("h100-sxm5-80gb").peak);
   CHECK(chip("gb200").l2 == chip("b200-sxm-180gb").l2);
 }
+
+}  // namespace models_test_catalog_chips

@@ -9,6 +9,8 @@
 #include "models/hardware/storage.hpp"
 #include "topologies/cluster.hpp"
 
+namespace models_test_catalog_parts {
+
 using namespace trainyard;
 
 namespace {
@@ -166,3 +168,5 @@ TEST_CASE("a CPU by name leaves the wiring of the catalog's nodes as it was", "[
     CHECK(wires(built) == wires(plain));
   }
 }
+
+}  // namespace models_test_catalog_parts

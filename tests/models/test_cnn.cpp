@@ -8,6 +8,8 @@
 #include "models/networks/network_entry.hpp"
 #include "models/reading/catalog.hpp"
 
+namespace models_test_cnn {
+
 using namespace trainyard;
 
 namespace {
@@ -272,3 +274,5 @@ TEST_CASE("only 3 x 3 convolutions of stride 1 in fp32 may take fewer multiplica
   CHECK(kinds(Precision::fp16)[of(Kernel::convolution_3x3)] == 0);
   CHECK(kinds(Precision::fp16)[of(Kernel::convolution)] == 53);
 }
+
+}  // namespace models_test_cnn

@@ -5,6 +5,8 @@
 #include "models/reading/catalog.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_cnn_fusions {
+
 using namespace trainyard;
 
 namespace {
@@ -81,3 +83,5 @@ TEST_CASE("fused norms leave the products and the parameters of ResNet-50 as the
     moved = bytes;
   }
 }
+
+}  // namespace models_test_cnn_fusions

@@ -6,6 +6,8 @@
 #include "models/reading/catalog.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_decoder_families {
+
 using namespace trainyard;
 
 namespace {
@@ -134,3 +136,5 @@ TEST_CASE("orders of layers that are not modelled are refused", "[transformer][f
   CHECK_THROWS_WITH(parsed_config(std::string(kGemmaLike) + ", layer_types: [full_attention]}"),
                     Contains("1 of 6 layers"));
 }
+
+}  // namespace models_test_decoder_families

@@ -6,6 +6,8 @@
 #include "models/reading/document.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace models_test_document {
+
 using namespace trainyard;
 
 namespace {
@@ -147,3 +149,5 @@ TEST_CASE("merged lays maps on maps, and never half of a figure", "[document]") 
   CHECK(result.find("keep")->scalar == "1");
   CHECK(merged(base, *over.find("rate")->find("value")).scalar == "2 GB/s");
 }
+
+}  // namespace models_test_document

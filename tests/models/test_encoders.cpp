@@ -3,6 +3,8 @@
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_encoders {
+
 using namespace trainyard;
 
 namespace {
@@ -151,3 +153,5 @@ TEST_CASE("a T5 layer keeps a mask of its inner dropout besides", "[transformer]
   const double bias = s * s * (2 * a + 8);  // of the first block: of each head and pair, and the pairs' buckets
   CHECK(unfused.layers[1].activations().value - unfused.layers[2].activations().value == bias);
 }
+
+}  // namespace models_test_encoders

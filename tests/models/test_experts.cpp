@@ -3,6 +3,8 @@
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_experts {
+
 using namespace trainyard;
 
 namespace {
@@ -103,3 +105,5 @@ TEST_CASE("experts that cannot be are refused at their place", "[transformer]") 
   CHECK_THROWS_WITH(with(kTinyDeepseek, "{kv_lora_rnak: 8}"), Contains("kv_lora_rank"));
   CHECK_THROWS_WITH(with(kTinyMixtral, "{num_experts: 8}"), Contains("num_experts_per_tok"));
 }
+
+}  // namespace models_test_experts

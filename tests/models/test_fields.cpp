@@ -3,6 +3,8 @@
 
 #include "models/reading/document.hpp"
 
+namespace models_test_fields {
+
 using namespace trainyard;
 
 TEST_CASE("fields are read by name and type", "[fields]") {
@@ -91,3 +93,5 @@ TEST_CASE("a value of the wrong kind says what was expected", "[fields]") {
   CHECK_THROWS_WITH(Fields(*parse_document("a: b\n", "x.yaml").find("a"), "cluster"),
                     "x.yaml:1:4: cluster: expected a map of keys, got \"b\"");
 }
+
+}  // namespace models_test_fields

@@ -6,6 +6,8 @@
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_fp8 {
+
 using namespace trainyard;
 
 namespace {
@@ -174,3 +176,5 @@ TEST_CASE("words of fp8 are refused with those that are known", "[fp8]") {
   CHECK_THROWS_WITH(stack("fp8_scaling: rows"), Catch::Contains("stack.yaml:2") && Catch::Contains("row"));
   CHECK_THROWS_WITH(stack("fp8_maxima: all"), Catch::Contains("stack.yaml:2") && Catch::Contains("stage, tensor"));
 }
+
+}  // namespace models_test_fp8

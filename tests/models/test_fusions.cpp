@@ -6,6 +6,8 @@
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_fusions {
+
 using namespace trainyard;
 using Names = std::vector<std::string>;
 
@@ -238,3 +240,5 @@ TEST_CASE("router weights that an activation applies leave no outputs of experts
             work_of(inside.backward, "combine.backward").bytes.value ==
         outputs + 2 * weights);
 }
+
+}  // namespace models_test_fusions

@@ -5,6 +5,8 @@
 #include "models/networks/layers/layer_builder.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace models_test_gemm {
+
 using namespace trainyard;
 
 namespace {
@@ -147,3 +149,5 @@ TEST_CASE("a table of products with rows that cannot be is named by its lines", 
   CHECK_THROWS_WITH(read("gpu,dtype,m,n,latency_us\n"), Catch::Contains("no column \"k\""));
   CHECK_THROWS_WITH(read("gpu,dtype,m,n,k,latency_us\ntset,bfloat16,1,1,1,1\n"), Catch::Contains("did you mean"));
 }
+
+}  // namespace models_test_gemm

@@ -2,6 +2,8 @@
 
 #include "models/hardware/gpu.hpp"
 
+namespace models_test_gpu {
+
 using namespace trainyard;
 
 namespace {
@@ -144,3 +146,5 @@ TEST_CASE("a fault in what a datasheet says is refused at its place", "[gpu]") {
   refused("chip_links: {count: 65, rate: 1 GB/s}",
           "x.yaml:9:21: gpu test: chip_links.count: 65 is too many; the most is 64");
 }
+
+}  // namespace models_test_gpu

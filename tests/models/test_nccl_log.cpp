@@ -7,6 +7,8 @@
 #include "models/fitted/nccl_log.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace models_test_nccl_log {
+
 using namespace trainyard;
 
 namespace {
@@ -193,3 +195,5 @@ TEST_CASE("a fit finds the protocols that made a log, and keeps some sizes out",
   for (NcclRow& row : log.rows) row.nodes = 2;
   CHECK_THROWS_WITH(fit_nccl({log}, gpu, "test"), "made.log: only rows between nodes; a fit needs rows within one");
 }
+
+}  // namespace models_test_nccl_log

@@ -9,6 +9,8 @@
 #include "models/fitted/nccl_fit.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace models_test_nccl_model {
+
 using namespace trainyard;
 
 namespace {
@@ -272,3 +274,5 @@ TEST_CASE("faults of an NCCL entry are named with their place", "[nccl]") {
   CHECK(refused("all_reduce:", "all_reduces:") ==
         "unknown key \"all_reduces\" in nccl custom-nccl; did you mean \"all_reduce\"?");
 }
+
+}  // namespace models_test_nccl_model

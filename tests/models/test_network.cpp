@@ -3,6 +3,8 @@
 #include "models/networks/layers/layer_builder.hpp"
 #include "sim/error.hpp"
 
+namespace models_test_network {
+
 using namespace trainyard;
 
 TEST_CASE("a matrix product counts a multiply-add as two and moves each matrix once") {
@@ -124,3 +126,5 @@ TEST_CASE("a loss in 16 bits is taken in fp32 unless it is fused") {
   CHECK(head(Precision::bf16, true).activations().value == 8 * 100 * 2 + 8 * 8);
   CHECK(head(Precision::bf16, true).backward_transient.value == 0);
 }
+
+}  // namespace models_test_network

@@ -5,6 +5,8 @@
 #include "models/reading/catalog.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_parameter_counts {
+
 using namespace trainyard;
 
 TEST_CASE("the catalog's networks have the published parameters", "[transformer]") {
@@ -108,3 +110,5 @@ TEST_CASE("every network of the catalog is laid out whole, and its work grows wi
     CHECK(one.forward_flops().value > 0.75 * 2 * one.active_parameters() * tokens);
   }
 }
+
+}  // namespace models_test_parameter_counts

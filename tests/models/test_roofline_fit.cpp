@@ -5,6 +5,8 @@
 #include "models/fitted/roofline_fit.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace models_test_roofline_fit {
+
 using namespace trainyard;
 
 namespace {
@@ -114,3 +116,5 @@ TEST_CASE("faulty tables are refused with file and line", "[fit]") {
   CHECK_THROWS_WITH(fit_roofline("/nonexistent.csv", Kernel::gemm, test_gpu(1, 1, 0), "x"),
                     "/nonexistent.csv: cannot be read");
 }
+
+}  // namespace models_test_roofline_fit

@@ -6,6 +6,8 @@
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_sharding {
+
 using namespace trainyard;
 
 namespace {
@@ -370,3 +372,5 @@ TEST_CASE("modules that are recomputed give up what the next kernel keeps, and r
   check(Remade::moe_act, {"experts.down.input"}, "experts.silu_mul", "experts.down.dgrad");
   check(Remade::mla_up_proj, {"attention.qkv"}, "kv_b", "attention.backward");
 }
+
+}  // namespace models_test_sharding

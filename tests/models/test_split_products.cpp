@@ -5,6 +5,8 @@
 #include "models/reading/catalog.hpp"
 #include "sim/error.hpp"
 
+namespace models_test_split_products {
+
 using namespace trainyard;
 
 namespace {
@@ -135,3 +137,5 @@ TEST_CASE("layers of an MLP keep their input alone under full recomputation", "[
   selective.recompute = Recompute::selective;
   CHECK_THROWS_WITH(mlp_network(kShape, 8, Precision::fp64, selective), Catch::Matchers::Contains("none or full"));
 }
+
+}  // namespace models_test_split_products

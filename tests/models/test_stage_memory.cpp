@@ -4,6 +4,8 @@
 #include "models/software/training_memory.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_stage_memory {
+
 using namespace trainyard;
 
 namespace {
@@ -141,3 +143,5 @@ TEST_CASE("a library's buffers are named", "[stage_memory]") {
   CHECK(part("gradient sent last") == 10);
   CHECK(memory.total() == memory.buffers);
 }
+
+}  // namespace models_test_stage_memory

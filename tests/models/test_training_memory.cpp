@@ -3,6 +3,8 @@
 #include "models/software/training_memory.hpp"
 #include "sim/error.hpp"
 
+namespace models_test_training_memory {
+
 using namespace trainyard;
 
 namespace {
@@ -70,3 +72,5 @@ TEST_CASE("unknown optimizers and precisions are refused") {
   CHECK_THROWS_AS(static_memory(1, Precision::fp8, optimizer("adam"), plain_stack()), UserError);
   CHECK(std::string(name_of(MemoryClass::activations)) == "activations");
 }
+
+}  // namespace models_test_training_memory

@@ -7,6 +7,8 @@
 #include "models/reading/document.hpp"
 #include "sim/error.hpp"
 
+namespace models_test_transformer {
+
 using namespace trainyard;
 
 namespace {
@@ -201,3 +203,5 @@ TEST_CASE("steps that the network cannot take are refused") {
   CHECK_THROWS_AS(transformer_network(gpt, 1, 0, Precision::bf16), UserError);
   CHECK_THROWS_AS(transformer_network(gpt, 1, 16, Precision::fp8), UserError);
 }
+
+}  // namespace models_test_transformer

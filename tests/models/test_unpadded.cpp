@@ -4,6 +4,8 @@
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace models_test_unpadded {
+
 using namespace trainyard;
 
 TEST_CASE("unpadded sequences have the products of their own tokens, and attention within themselves",
@@ -53,3 +55,5 @@ TEST_CASE("BERT has logits of the tokens that it predicts alone", "[transformer]
   CHECK(gradients_are_ready_once(network));
   CHECK_THROWS_WITH(catalog_config("bert-large", "{max_predictions_per_seq: 513}"), Catch::Contains("positions"));
 }
+
+}  // namespace models_test_unpadded

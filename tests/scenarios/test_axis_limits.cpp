@@ -7,6 +7,8 @@
 #include "scenarios/studies/sweeps/scaling_knee.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace scenarios_test_axis_limits {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -96,3 +98,5 @@ TEST_CASE("explain prints and draws how far each kind of parallelism helps", "[a
   CHECK(wrong.exit == 2);
   CHECK_THAT(wrong.err, Contains("--most, --svg: only with --limits"));
 }
+
+}  // namespace scenarios_test_axis_limits

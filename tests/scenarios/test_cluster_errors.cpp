@@ -3,6 +3,8 @@
 
 #include "scenarios/reading/read_cluster.hpp"
 
+namespace scenarios_test_cluster_errors {
+
 using namespace trainyard;
 
 namespace {
@@ -207,3 +209,5 @@ TEST_CASE("fabrics given link by link are checked", "[cluster][errors]") {
                  "  links: [{from: node0/hca0, to: a}, {from: node1/hca0, to: a}, {from: node1/hca0, to: b}, "
                  "{from: node2/hca0, to: b}]}") == "c.yaml:4:11: fabric: no links lead from node0/hca0 to node2/hca0");
 }
+
+}  // namespace scenarios_test_cluster_errors

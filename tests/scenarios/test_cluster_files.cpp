@@ -11,6 +11,8 @@
 #include "tests/temporary_folder.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace scenarios_test_cluster_files {
+
 using namespace trainyard;
 namespace fs = std::filesystem;
 
@@ -242,3 +244,5 @@ TEST_CASE("a step over TCP says that the CPU's copies limit it, and what faster 
   }
   CHECK(found);
 }
+
+}  // namespace scenarios_test_cluster_files

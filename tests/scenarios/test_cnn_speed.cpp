@@ -5,6 +5,8 @@
 
 #include "scenarios/running/simulate.hpp"
 
+namespace scenarios_test_cnn_speed {
+
 using namespace trainyard;
 
 namespace {
@@ -95,3 +97,5 @@ TEST_CASE("CNNs in fp32 on a V100, to which nothing was fitted, are as fast as m
   CHECK(errors.mean < 0.11);
   CHECK(errors.worst < 0.135);
 }
+
+}  // namespace scenarios_test_cnn_speed

@@ -5,6 +5,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "sim/error.hpp"
 
+namespace scenarios_test_collective_choice {
+
 using namespace trainyard;
 
 namespace {
@@ -89,3 +91,5 @@ TEST_CASE("what a plan's all-reduce cannot be", "[collectives]") {
         at + "plan.data_parallel.all_reduce.torus: 3 x 5 is not 16 ranks");
   CHECK(error_of("rign") == at + "unknown all-reduce algorithm \"rign\"; did you mean \"ring\"?");
 }
+
+}  // namespace scenarios_test_collective_choice

@@ -4,6 +4,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_compression_scenarios {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -150,3 +152,5 @@ TEST_CASE("compression that cannot be is refused in one line with its place", "[
   check(refusal(text_of("compression: bf16", "1 Gbit/s", "{base: pytorch-ddp, gradient_precision: fp16}")),
         "so few bytes already");
 }
+
+}  // namespace scenarios_test_compression_scenarios

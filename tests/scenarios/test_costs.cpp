@@ -8,6 +8,8 @@
 #include "scenarios/studies/failures/failure_study.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace scenarios_test_costs {
+
 using namespace trainyard;
 
 namespace {
@@ -188,3 +190,5 @@ TEST_CASE("an FPGA is configured once, and takes more energy for a step than an 
                          "x.yaml"),
       Catch::Matchers::Contains("of kind fpga alone"));
 }
+
+}  // namespace scenarios_test_costs

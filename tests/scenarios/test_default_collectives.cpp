@@ -4,6 +4,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "sim/error.hpp"
 
+namespace scenarios_test_default_collectives {
+
 using namespace trainyard;
 
 namespace {
@@ -123,3 +125,5 @@ TEST_CASE("a machine that NCCL was not fitted on says so", "[collectives][defaul
   CHECK(judged.find("left out of the fit in turn: median error ") != std::string::npos);
   CHECK(outside("{nodes: 1, node: pcie-4}").starts_with("scaled from "));
 }
+
+}  // namespace scenarios_test_default_collectives

@@ -5,6 +5,8 @@
 #include "scenarios/studies/failures/failure_study.hpp"
 #include "scenarios/studies/failures/failure_what_ifs.hpp"
 
+namespace scenarios_test_failures {
+
 using namespace trainyard;
 
 namespace {
@@ -277,3 +279,5 @@ TEST_CASE("a worker's death does not stop asynchronous training, a server's does
   CHECK(its_node.without_node == Approx(3000 - 600).epsilon(0.01));
   CHECK(stale.down == Approx(600));
 }
+
+}  // namespace scenarios_test_failures

@@ -8,6 +8,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_fitting {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -100,3 +102,5 @@ TEST_CASE("of a step too large to simulate again and again the memory alone is t
   CHECK(whole->step_time > 0);
   CHECK(whole->peak == near(full->peak));
 }
+
+}  // namespace scenarios_test_fitting

@@ -11,6 +11,8 @@
 #include "sim/process/child.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 
+namespace scenarios_test_folding {
+
 using namespace trainyard;
 
 namespace {
@@ -238,3 +240,5 @@ TEST_CASE("a large folded run has its critical path, with kernels in a row as on
   }
   CHECK(sum == Approx(r.step_time).epsilon(1e-9));
 }
+
+}  // namespace scenarios_test_folding

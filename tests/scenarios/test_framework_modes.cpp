@@ -3,6 +3,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_framework_modes {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -102,3 +104,5 @@ TEST_CASE("a step by a master or a server gives time, memory and traffic", "[mod
   CHECK(far.step_time != near.step_time);
   CHECK(near.memory.rank < 4);
 }
+
+}  // namespace scenarios_test_framework_modes

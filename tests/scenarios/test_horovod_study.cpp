@@ -4,6 +4,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/measured/horovod_study.hpp"
 
+namespace scenarios_test_horovod_study {
+
 using namespace trainyard;
 
 namespace {
@@ -86,3 +88,5 @@ TEST_CASE("two lines that cross twice have no crossover", "[horovod]") {
   CHECK_FALSE(crossover(study, single, {0, 0, 0}));
   CHECK_FALSE(crossover(study, single, {0, 3, 4}));
 }
+
+}  // namespace scenarios_test_horovod_study

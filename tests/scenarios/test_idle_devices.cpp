@@ -14,6 +14,8 @@
 #include "tools/serving/served_task.hpp"
 #include "tools/serving/what_if_page.hpp"
 
+namespace scenarios_test_idle_devices {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 using nlohmann::json;
@@ -90,3 +92,5 @@ TEST_CASE("on the page the replicas follow the nodes, and controls what they are
   CHECK(value(h100, "cluster.hca.rate") == "400 Gbit/s");
   CHECK(value(h100, "cluster.gpu.nvlink") == "450 GB/s");
 }
+
+}  // namespace scenarios_test_idle_devices

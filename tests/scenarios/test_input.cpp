@@ -3,6 +3,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_input {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -164,3 +166,5 @@ TEST_CASE("a disk that seeks reads nothing else meanwhile", "[input]") {
   CHECK(step("small", "shuffled", {{"input.readers", "1024"}}) == Approx(transfer + 256 * seek).epsilon(0.03));
   CHECK(step("small", "shuffled", {{"input.storage.seek", "0 s"}}) == Approx(transfer).epsilon(0.03));
 }
+
+}  // namespace scenarios_test_input

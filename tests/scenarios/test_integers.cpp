@@ -5,6 +5,8 @@
 #include "scenarios/reading/scenario.hpp"
 #include "topologies/cluster.hpp"
 
+namespace scenarios_test_integers {
+
 using namespace trainyard;
 
 namespace {
@@ -108,3 +110,5 @@ TEST_CASE("what is larger than memory is not built, and the refusal says how lar
                    "levels: [{down: 1, oversubscription: 0.001}, {down: 4, oversubscription: 0.01}]}}"),
              Catch::Contains("a folded Clos, switch by switch, of ") && Catch::Contains("too large to build"));
 }
+
+}  // namespace scenarios_test_integers

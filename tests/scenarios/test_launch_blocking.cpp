@@ -7,6 +7,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "sim/error.hpp"
 
+namespace scenarios_test_launch_blocking {
+
 using namespace trainyard;
 
 namespace {
@@ -57,3 +59,5 @@ TEST_CASE("launches that block are refused where nothing is launched by itself",
   CHECK_THAT(error("runs_ahead: true, cuda_graphs: true, launch_blocking: true"),
              Catch::Contains("launch_blocking: not with cuda_graphs, which launch kernels together"));
 }
+
+}  // namespace scenarios_test_launch_blocking

@@ -13,6 +13,8 @@
 #include "scenarios/studies/sweeps/sweep.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_layer_division {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -242,3 +244,5 @@ TEST_CASE("each stage's parts sum to the step", "[layer-division][stages]") {
   }
   CHECK(simulate(gpt("")).stages.empty());
 }
+
+}  // namespace scenarios_test_layer_division

@@ -12,6 +12,8 @@
 #include "tests/support.hpp"
 #include "tools/reports/layer_plan_report.hpp"
 
+namespace scenarios_test_layer_plan {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -304,3 +306,5 @@ TEST_CASE("what cannot be divided is said", "[layer-plan]") {
                                                "global_batch_size: 64, micro_batch_size: 1")),
                     Contains("no division of its 2 layers over 8 GPUs fits into 0 of 1 GiB"));
 }
+
+}  // namespace scenarios_test_layer_plan

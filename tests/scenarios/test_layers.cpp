@@ -5,6 +5,8 @@
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/layer_costs.hpp"
 
+namespace scenarios_test_layers {
+
 using namespace trainyard;
 
 namespace {
@@ -109,3 +111,5 @@ TEST_CASE("a GPU too small for anything has room for nothing", "[capacity]") {
       "mlp.yaml");
   CHECK_FALSE(capacity(mlp).largest_num_hidden_layers);
 }
+
+}  // namespace scenarios_test_layers

@@ -8,6 +8,8 @@
 #include "tests/scenarios/learned.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace scenarios_test_learn {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -325,3 +327,5 @@ TEST_CASE("what cannot be learned is refused with its place", "[learn]") {
   missing.learn = "task: mlp, data: {csv: nowhere.csv}";
   CHECK_THROWS_WITH(missing.run(), Catch::Contains("nowhere.csv: cannot be read"));
 }
+
+}  // namespace scenarios_test_learn

@@ -9,6 +9,8 @@
 #include "scenarios/studies/measured/fitted_constants.hpp"
 #include "scenarios/studies/measured/left_out.hpp"
 
+namespace scenarios_test_left_out {
+
 using namespace trainyard;
 
 namespace {
@@ -149,3 +151,5 @@ TEST_CASE("constants are left out that an entry has nothing beside", "[left-out]
   CHECK((tells(0, "attention te-cudnn") || tells(1, "attention te-cudnn")));
   CHECK((tells(0, "user_buffers.overlapped_fp8") || tells(1, "user_buffers.overlapped_fp8")));
 }
+
+}  // namespace scenarios_test_left_out

@@ -6,6 +6,8 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/reading/scenario.hpp"
 
+namespace scenarios_test_limits {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
@@ -45,7 +47,8 @@ TEST_CASE("every word of what is not modelled is refused with the nearest name, 
                    Contains("not modelled yet; nearest: \"" + row.nearest.front() + "\""));
     }
     // What is offered is known: it may be refused for other reasons, such as its size.
-    CHECK_THAT(error_of(row.path, row.nearest.back()), !Contains("unknown value") && !Contains("\"" + row.nearest.back() + "\""));
+    CHECK_THAT(error_of(row.path, row.nearest.back()),
+               !Contains("unknown value") && !Contains("\"" + row.nearest.back() + "\""));
   }
 }
 
@@ -62,3 +65,5 @@ TEST_CASE("a config of text and images whose text part leaves keys out is refuse
              Contains("missing key \"max_position_embeddings\" in text_config; images and sound are not modelled "
                       "yet; nearest: the text part alone"));
 }
+
+}  // namespace scenarios_test_limits

@@ -7,6 +7,8 @@
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace scenarios_test_measured_collectives {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -98,3 +100,5 @@ TEST_CASE("the catalog's networks of NCCL are what the fit of the tables gives",
     CHECK(fitted.share_ring == Approx(shipped.share_ring).epsilon(1e-3));
   }
 }
+
+}  // namespace scenarios_test_measured_collectives

@@ -6,6 +6,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/failures/failure_study.hpp"
 
+namespace scenarios_test_measured_step {
+
 using namespace trainyard;
 
 namespace {
@@ -167,3 +169,5 @@ TEST_CASE("a time of another precision or of other devices is refused", "[scenar
                       Catch::Contains("peak; expected ") && Catch::Contains("the precision and the number of devices"));
   }
 }
+
+}  // namespace scenarios_test_measured_step

@@ -10,6 +10,8 @@
 #include "sim/error.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 
+namespace scenarios_test_metamorphic {
+
 using namespace trainyard;
 
 namespace {
@@ -124,3 +126,5 @@ TEST_CASE("native and flow transport agree on some random scenarios", "[metamorp
 TEST_CASE("native and flow transport agree over random scenarios", "[metamorphic][.deep]") {
   check_random(18, 200, check_transports, kFidelities);
 }
+
+}  // namespace scenarios_test_metamorphic

@@ -7,6 +7,8 @@
 #include "scenarios/reading/read_cluster.hpp"
 #include "scenarios/reading/read_collective.hpp"
 
+namespace scenarios_test_modelled_bounds {
+
 using namespace trainyard;
 
 namespace {
@@ -110,3 +112,5 @@ TEST_CASE("a modelled collective is as fast as the links of its machine allow, o
       for (int i = 0; i < 3; ++i)  // 0.5 to 8 GB
         check(machine, operation, Bytes{5e8 * (1 + static_cast<double>(random() % 1500) / 100)});
 }
+
+}  // namespace scenarios_test_modelled_bounds

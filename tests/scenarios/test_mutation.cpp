@@ -14,6 +14,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "tests/cases.hpp"
 
+namespace scenarios_test_mutation {
+
 using namespace trainyard;
 
 namespace {
@@ -332,3 +334,5 @@ TEST_CASE("scenarios of mutated characters are refused with their place, or mean
   }
   CHECK(refused >= 300);
 }
+
+}  // namespace scenarios_test_mutation

@@ -3,6 +3,8 @@
 
 #include "scenarios/running/simulate.hpp"
 
+namespace scenarios_test_networks {
+
 using namespace trainyard;
 
 namespace {
@@ -71,3 +73,5 @@ TEST_CASE("a step of each family runs, and its model FLOPs are of the active par
     CHECK(r.tflops_per_gpu == Approx(model_flops / r.step_time * 1e-12));
   }
 }
+
+}  // namespace scenarios_test_networks

@@ -5,6 +5,8 @@
 #include "scenarios/studies/packet_study.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace scenarios_test_packets {
+
 using namespace trainyard;
 using trainyard::test::TopoAnswer;
 using trainyard::test::TopoFolder;
@@ -168,3 +170,5 @@ TEST_CASE("bench and run take --transport packets", "[packets][bench]") {
         "--port-buffer: only with --transport packets; other transports have no queues\n");
   CHECK(shell.trainyard(ring + "--transport packets --port-buffer 10").exit == 2);
 }
+
+}  // namespace scenarios_test_packets

@@ -4,6 +4,8 @@
 #include "models/reading/nearest.hpp"
 #include "scenarios/planning/plan.hpp"
 
+namespace scenarios_test_parallel_errors {
+
 using namespace trainyard;
 
 namespace {
@@ -87,3 +89,5 @@ TEST_CASE("keys of a framework's plan are refused where they are wrong, with the
   CHECK(error_of(ddp + "  data_paralel: {mechanism: master}\n") ==
         "x.yaml:7:3: unknown key \"data_paralel\" in plan; did you mean \"data_parallel\"?");
 }
+
+}  // namespace scenarios_test_parallel_errors

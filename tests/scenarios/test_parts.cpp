@@ -10,6 +10,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "sim/error.hpp"
 
+namespace scenarios_test_parts {
+
 using namespace trainyard;
 
 namespace {
@@ -103,3 +105,5 @@ TEST_CASE("a training has one length, with what failures cost", "[breakdown][fai
   CHECK(failing.at("training_time_without_failures_s") == 864);
   CHECK(result_from_text(failing.dump()).training_time == 864);
 }
+
+}  // namespace scenarios_test_parts

@@ -5,6 +5,8 @@
 #include "scenarios/studies/failures/failure_study.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_phases {
+
 using namespace trainyard;
 
 namespace {
@@ -123,3 +125,5 @@ TEST_CASE("all wait for what rank 0 does alone, but for the last time", "[phases
   CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 100, rank_0: {every: 5}}"}}),
                     Catch::Contains("plan.training.rank_0: expected time or checkpoint"));
 }
+
+}  // namespace scenarios_test_phases

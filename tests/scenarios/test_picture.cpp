@@ -12,6 +12,8 @@
 #include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace scenarios_test_picture {
+
 using namespace trainyard;
 using test::rectangles_within;
 using test::well_formed;
@@ -162,3 +164,5 @@ TEST_CASE("a step that waits for its samples is drawn too", "[picture][input]") 
       CHECK(has(picture.svg, "exposed input"));
     }
 }
+
+}  // namespace scenarios_test_picture

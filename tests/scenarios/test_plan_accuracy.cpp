@@ -6,6 +6,8 @@
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace scenarios_test_plan_accuracy {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using nlohmann::json;
@@ -124,3 +126,5 @@ TEST_CASE("the best plan of small networks on one node is chosen within the fami
   CHECK(all.at({"vtrain-single", "one batch"}).at("groups") == 72);
   CHECK(all.at({"vtrain-single", "any batch"}).at("worst_regret").get<double>() <= 0.03);
 }
+
+}  // namespace scenarios_test_plan_accuracy

@@ -23,6 +23,8 @@
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace scenarios_test_plan_answer {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -366,3 +368,5 @@ TEST_CASE("plan takes a strategy and a headroom by name, and says what stays fre
   CHECK_THAT(wrong.err, Catch::Contains("12 % ?"));
   CHECK_THAT(folder.trainyard(small + "--strategy megatrn").err, Catch::Contains("did you mean \"megatron\""));
 }
+
+}  // namespace scenarios_test_plan_answer

@@ -9,6 +9,8 @@
 #include "scenarios/planning/plan.hpp"
 #include "scenarios/reading/scenario_fields.hpp"
 
+namespace scenarios_test_plan_defaults {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
@@ -224,3 +226,5 @@ TEST_CASE("every key that shipped scenarios give in a short form expands under a
       CHECK((!scalars.contains(map) || covered.contains(map)));
     }
 }
+
+}  // namespace scenarios_test_plan_defaults

@@ -11,6 +11,8 @@
 #include "scenarios/search/plan_search.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_plan_search {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -226,3 +228,5 @@ TEST_CASE("the search returns what simulating every plan returns", "[search]") {
     CHECK(found.runs < points.size());
   }
 }
+
+}  // namespace scenarios_test_plan_search

@@ -6,6 +6,8 @@
 #include "models/reading/shipped_files.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace scenarios_test_preflight {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -72,3 +74,5 @@ TEST_CASE("a launch line must fit the hosts that were declared", "[preflight][la
   CHECK(launch(torch + "29500 t.py").exit == 0);
   CHECK_THAT(launch(torch + "1234 t.py").err, Contains("port 1234, which is closed on host node1; open: 22, 29500"));
 }
+
+}  // namespace scenarios_test_preflight

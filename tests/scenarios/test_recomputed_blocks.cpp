@@ -4,6 +4,8 @@
 #include "scenarios/planning/plan.hpp"
 #include "scenarios/running/simulate.hpp"
 
+namespace scenarios_test_recomputed_blocks {
+
 using namespace trainyard;
 
 namespace {
@@ -67,3 +69,5 @@ TEST_CASE("more recomputed blocks than a stage has are refused", "[recompute]") 
   CHECK_THAT(error_of_blocks("  recompute: {full: 0}\n"), Catch::Contains("plan.recompute.full: 0 is too small"));
   CHECK_THAT(error_of_blocks("  recompute: {selective: 2}\n"), Catch::Contains("full"));
 }
+
+}  // namespace scenarios_test_recomputed_blocks

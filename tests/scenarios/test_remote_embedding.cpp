@@ -2,6 +2,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_remote_embedding {
+
 using namespace trainyard;
 
 namespace {
@@ -45,3 +47,5 @@ TEST_CASE("a remote embedding is refused where it cannot be", "[mechanism]") {
   CHECK_THROWS_WITH(hybrid("all-reduce", {{"plan.data_parallel.embedding_node", "0"}}),
                     Catch::Contains("of mechanism remote-embedding only"));
 }
+
+}  // namespace scenarios_test_remote_embedding

@@ -13,6 +13,8 @@
 #include "scenarios/studies/failures/failure_study.hpp"
 #include "scenarios/studies/sweeps/sweep.hpp"
 
+namespace scenarios_test_result_fields {
+
 using namespace trainyard;
 using nlohmann::json;
 
@@ -187,3 +189,5 @@ TEST_CASE("every column of a sweep is a field of the answer", "[answer][sweep]")
   const Reference sweep = reference_of(json_references().find("sweep", {}).rows());
   CHECK(sweep.at("points[].memory_peak_bytes").type == "bytes");
 }
+
+}  // namespace scenarios_test_result_fields

@@ -6,6 +6,8 @@
 #include "scenarios/planning/size.hpp"
 #include "scenarios/running/simulate.hpp"
 
+namespace scenarios_test_scenario {
+
 using namespace trainyard;
 
 namespace {
@@ -204,3 +206,5 @@ TEST_CASE("several steps are simulated one after the other, and the answer is of
   for (const auto& [group, seconds] : three.breakdown.exposed_communication) sum += seconds;
   CHECK(sum == Approx(three.step_time).epsilon(1e-9));
 }
+
+}  // namespace scenarios_test_scenario

@@ -7,6 +7,8 @@
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_server_scenarios {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -213,3 +215,5 @@ TEST_CASE("what would change nothing is refused", "[servers]") {
   CHECK_THAT(refusal("", link + "2}]}\n"), Catch::Contains("faults.links.factor"));
   CHECK_THAT(refusal("", link + "0.5, from: 1 h}]}\n"), Catch::Contains("over at"));
 }
+
+}  // namespace scenarios_test_server_scenarios

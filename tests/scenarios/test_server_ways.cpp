@@ -5,6 +5,8 @@
 #include "scenarios/studies/failures/failure_study.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_server_ways {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -181,3 +183,5 @@ TEST_CASE("what servers cannot do is said in one line", "[servers]") {
   CHECK_THAT(refusal("count: 2", "local_aggregation: {on: cpu, reduce: ring}"), Catch::Contains("ring"));
   CHECK_THAT(refusal("count: 2", "local_aggregation: cpu, backup_workers: 1"), Catch::Contains("of single workers"));
 }
+
+}  // namespace scenarios_test_server_ways

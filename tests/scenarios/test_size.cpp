@@ -8,6 +8,8 @@
 #include "scenarios/search/size_search.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace scenarios_test_size {
+
 using namespace trainyard;
 
 namespace {
@@ -232,3 +234,5 @@ TEST_CASE("the batch may differ within a tolerance, and the tokens stay", "[size
   CHECK(near.tokens == Approx(1e9).epsilon(1e-3));
   CHECK(near.document.find("plan")->find("global_batch_size")->scalar == std::to_string(near.batch));
 }
+
+}  // namespace scenarios_test_size

@@ -13,6 +13,8 @@
 #include "tools/reports/report.hpp"
 #include "tools/reports/steps_line.hpp"
 
+namespace scenarios_test_steady_state {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -388,3 +390,5 @@ TEST_CASE("both transports find the same steps", "[steady][servers]") {
     CHECK(a.staleness == b.staleness);
   }
 }
+
+}  // namespace scenarios_test_steady_state

@@ -13,6 +13,8 @@
 #include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace scenarios_test_sweep {
+
 using namespace trainyard;
 
 namespace {
@@ -302,3 +304,5 @@ TEST_CASE("no cell of a table is a formula to a spreadsheet", "[sweep]") {
       "model,mfu,error\n'=1+1,-0.5,\n'+cmd|' /C calc'!A0,,'=1: not a number\n'-2+3,-0.5,\n'@SUM(1),-0.5,\n'\t=1,-0.5,\n"
       "-1.5e3,-0.5,\n+7,-0.5,\na=b,-0.5,\n'-,-0.5,\n");
 }
+
+}  // namespace scenarios_test_sweep

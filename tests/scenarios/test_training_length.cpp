@@ -3,6 +3,8 @@
 
 #include "scenarios/running/simulate.hpp"
 
+namespace scenarios_test_training_length {
+
 using namespace trainyard;
 
 namespace {
@@ -66,3 +68,5 @@ TEST_CASE("long times in words", "[scenario][training-length]") {
   CHECK(long_time(Seconds{14 * 86400.0}) == "14.0 days");
   CHECK(long_time(Seconds{36 * 365.25 * 86400}) == "36.0 years");
 }
+
+}  // namespace scenarios_test_training_length

@@ -10,6 +10,8 @@
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 
+namespace scenarios_test_training_values {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -96,3 +98,5 @@ TEST_CASE("so does each kind of parameter server", "[values]") {
     CHECK(l.hazards.empty());
   }
 }
+
+}  // namespace scenarios_test_training_values

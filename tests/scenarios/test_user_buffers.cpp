@@ -7,6 +7,8 @@
 #include "scenarios/running/simulate.hpp"
 #include "tools/reports/report.hpp"
 
+namespace scenarios_test_user_buffers {
+
 using namespace trainyard;
 
 namespace {
@@ -97,3 +99,5 @@ TEST_CASE("user buffers that cannot be are refused", "[user-buffers]") {
   CHECK(error_of("{user_bufers: {overlapped: 0.1}}").find("did you mean \"user_buffers\"?") != std::string::npos);
   CHECK(error_of("maybe") == at + ": expected true, false or user-buffers, got \"maybe\"");
 }
+
+}  // namespace scenarios_test_user_buffers

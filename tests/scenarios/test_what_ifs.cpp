@@ -11,6 +11,8 @@
 #include "sim/error.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 
+namespace scenarios_test_what_ifs {
+
 using namespace trainyard;
 
 namespace {
@@ -196,3 +198,5 @@ TEST_CASE("what a measured step says is made faster as a whole", "[what-if]") {
   CHECK(std::count(classes.begin(), classes.end(), "compute") == 0);
   CHECK(read_again(s, sets).measured.at(256).value == Approx(17.224167e-3 / 2));
 }
+
+}  // namespace scenarios_test_what_ifs

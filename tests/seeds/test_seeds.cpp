@@ -4,6 +4,8 @@
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace seeds_test_seeds {
+
 using namespace trainyard;
 
 TEST_CASE("the seed cases hold", "[seeds]") {
@@ -63,3 +65,5 @@ TEST_CASE("the table of the seed cases names state, expected and got", "[seeds]"
   CHECK(cases[1].at("expected").at("count_ordered_triples") == 10);
   CHECK(std::system(TRAINYARD_SEEDS " NOCASE 2> /dev/null") == 2 << 8);
 }
+
+}  // namespace seeds_test_seeds

@@ -7,6 +7,8 @@
 #include "sim/transports/flow_net.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_bundles {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -243,3 +245,5 @@ TEST_CASE("flows of one route are one bundle, whose members leave in the order o
   net.collect(6, 6, done);
   CHECK(done == std::vector<FlowToken>{3, 4});
 }
+
+}  // namespace sim_test_bundles

@@ -9,6 +9,8 @@
 #include "sim/process/child.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_child {
+
 using namespace trainyard;
 
 TEST_CASE("a child's text comes back, in the order of numbers", "[sim][child]") {
@@ -70,3 +72,5 @@ TEST_CASE("an interrupted child ends what it has begun, with children of its own
           return in_child([] { return std::string("done"); });
         }) == "done");
 }
+
+}  // namespace sim_test_child

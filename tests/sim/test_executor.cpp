@@ -4,6 +4,8 @@
 #include "sim/observers/values.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_executor {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -438,3 +440,5 @@ TEST_CASE("a run is over when an observer has seen enough, and what is under way
     CHECK(t[1] == near(2.0));
   }
 }
+
+}  // namespace sim_test_executor

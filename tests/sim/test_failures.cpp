@@ -2,6 +2,8 @@
 #include "sim/observers/values.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_failures {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -197,3 +199,5 @@ TEST_CASE("a program finds out by a timeout, and goes on", "[sim][failures]") {
       CHECK(got.get<double>() == near(at < 0.5 ? 3 : 0.5 + 1e-6 + 1e-3 + 1));
     }
 }
+
+}  // namespace sim_test_failures

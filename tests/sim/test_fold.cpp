@@ -7,6 +7,8 @@
 #include "sim/list_program.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_fold {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -162,3 +164,5 @@ TEST_CASE("a deadlock is told of folded actors as of all", "[sim][folding]") {
   CHECK(told(false) == true);
   CHECK(told(true) == true);
 }
+
+}  // namespace sim_test_fold

@@ -12,6 +12,8 @@
 #include "sim/process/child.hpp"
 #include "sim/process/fork_server.hpp"
 
+namespace sim_test_fork_server {
+
 using namespace trainyard;
 
 namespace {
@@ -99,3 +101,5 @@ TEST_CASE("a worker that nobody waits for is killed, and its place is free", "[s
   std::istringstream children(children_of(server.process()));
   CHECK(std::distance(std::istream_iterator<int>(children), {}) <= 2);
 }
+
+}  // namespace sim_test_fork_server

@@ -3,6 +3,8 @@
 
 #include "tests/support.hpp"
 
+namespace sim_test_host {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -49,3 +51,5 @@ TEST_CASE("a host runs ahead of a busy GPU, and bounds an idle one", "[sim][host
 TEST_CASE("a host that waits launches once all before has ended", "[sim][host]") {
   CHECK(end_of(2, {compute(10), waiting(compute(1)), compute(1)}) == Approx(17));
 }
+
+}  // namespace sim_test_host

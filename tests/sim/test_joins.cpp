@@ -1,6 +1,8 @@
 // Joins: groups that wait for all their members, then move bytes together.
 #include "tests/support.hpp"
 
+namespace sim_test_joins {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -63,3 +65,5 @@ TEST_CASE("a group moved by copy engines that loses a member leaves no trace on 
   });
   CHECK(got[2] == near(10));
 }
+
+}  // namespace sim_test_joins

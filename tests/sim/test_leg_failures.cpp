@@ -3,6 +3,8 @@
 
 #include "tests/sim/leg_machine.hpp"
 
+namespace sim_test_leg_failures {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -177,3 +179,5 @@ TEST_CASE("random legs and failures: bytes are conserved, the critical path has 
   check_random_legs(0, 60);
 }
 TEST_CASE("many random legs and failures", "[.deep][sim][legs]") { check_random_legs(60, 3000); }
+
+}  // namespace sim_test_leg_failures

@@ -4,6 +4,8 @@
 #include "sim/observers/trace.hpp"
 #include "tests/sim/leg_machine.hpp"
 
+namespace sim_test_legs {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -107,3 +109,5 @@ TEST_CASE("a trace says which way a message took", "[sim][legs]") {
   std::sort(paths.begin(), paths.end());
   CHECK(paths == std::vector<std::string>{"by legs", "by legs", "direct", "direct"});
 }
+
+}  // namespace sim_test_legs

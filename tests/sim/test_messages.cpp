@@ -2,6 +2,8 @@
 
 #include "tests/support.hpp"
 
+namespace sim_test_messages {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -218,3 +220,5 @@ TEST_CASE("a second simulation in one process is refused, not crashed into", "[s
                   }),
                   InternalError);
 }
+
+}  // namespace sim_test_messages

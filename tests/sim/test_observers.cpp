@@ -7,6 +7,8 @@
 #include "sim/timer_queue.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_observers {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -258,3 +260,5 @@ TEST_CASE("observers are told the end of a run; an actor without a program does 
           return json(seen.ends);
         }) == json::array({2.0}));
 }
+
+}  // namespace sim_test_observers

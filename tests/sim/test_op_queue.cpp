@@ -6,6 +6,8 @@
 #include "sim/executor/op_queue.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_op_queue {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -76,3 +78,5 @@ TEST_CASE("a queue of operations gives back what came, whatever their rules", "[
     CHECK(at_once == 0);
   }
 }
+
+}  // namespace sim_test_op_queue

@@ -1,6 +1,8 @@
 #include "sim/error.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_ops {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -91,3 +93,5 @@ TEST_CASE("events that come while nobody waits are kept in order", "[sim][ops]")
   CHECK(program.next(op) == Pull::done);
   CHECK(program.seen == std::vector<double>{1, 2, 3});
 }
+
+}  // namespace sim_test_ops

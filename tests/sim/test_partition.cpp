@@ -7,6 +7,8 @@
 
 #include "sim/folding/partition.hpp"
 
+namespace sim_test_partition {
+
 using namespace trainyard::folding;
 
 namespace {
@@ -83,3 +85,5 @@ TEST_CASE("a ring is one class, and with one unlike member as many as there are 
   colours[5] = 1;
   CHECK(refine(graph_of(colours, edges)).classes == n / 2 + 1);
 }
+
+}  // namespace sim_test_partition

@@ -2,6 +2,8 @@
 #include "sim/observers/progress_pace.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace sim_test_progress {
+
 using namespace trainyard;
 using std::chrono::seconds;
 
@@ -27,3 +29,5 @@ TEST_CASE("every verb knows --progress, and it is in the help", "[progress][cli]
   }
   CHECK(shell.trainyard("run gpt2-one-a100 --no-what-if --progress").exit == 0);
 }
+
+}  // namespace sim_test_progress

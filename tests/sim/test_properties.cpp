@@ -8,6 +8,8 @@
 #include "sim/observers/traffic.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_properties {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -160,3 +162,5 @@ TEST_CASE("random schedules conserve bytes, keep capacities, and their critical 
 TEST_CASE("many more random schedules", "[.deep][property]") {
   for (unsigned seed = 1000; seed < 4000; ++seed) check_random(seed);
 }
+
+}  // namespace sim_test_properties

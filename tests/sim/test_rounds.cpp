@@ -8,6 +8,8 @@
 #include "sim/observers/traffic.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_rounds {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -205,3 +207,5 @@ TEST_CASE("rounds that repeat come one by one to who does not ask for them at on
   for (Op op; program.next(op) == Pull::op;) waits.push_back(op.kind == Kind::send ? op.deps[0].count : 0);
   CHECK(waits == std::vector<std::uint32_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0});
 }
+
+}  // namespace sim_test_rounds

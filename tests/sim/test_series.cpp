@@ -8,6 +8,8 @@
 #include "sim/observers/traffic.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_series {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -294,3 +296,5 @@ TEST_CASE("a program that knows no series may not yield one", "[sim][series]") {
   });
   CHECK(error.find("knows no series") != std::string::npos);
 }
+
+}  // namespace sim_test_series

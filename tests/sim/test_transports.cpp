@@ -5,6 +5,8 @@
 #include "sim/transports/flow_net.hpp"
 #include "tests/support.hpp"
 
+namespace sim_test_transports {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -185,3 +187,5 @@ TEST_CASE("FlowNet: max-min shares with weights and caps, by hand", "[sim][trans
   net.collect(17, 0, done);
   CHECK(done == std::vector<FlowToken>{1, 2});  // 100 / 6
 }
+
+}  // namespace sim_test_transports

@@ -4,6 +4,8 @@
 #include "sim/error.hpp"
 #include "sim/units.hpp"
 
+namespace sim_test_units {
+
 using namespace trainyard;
 using namespace trainyard::literals;
 
@@ -78,3 +80,5 @@ TEST_CASE("a size over a rate is a time; latencies add exactly", "[units]") {
   CHECK(to_picoseconds(Seconds{0.965e-6}) == Picoseconds{965000});
   CHECK((Picoseconds{1} + Picoseconds{2} * 3).count == 7);
 }
+
+}  // namespace sim_test_units

@@ -9,7 +9,7 @@ namespace {
 
 using Eigen::VectorXd;
 
-struct Replay {
+struct ReplicaReplay {
   const TrainingTask& task;
   const ReplicaUpdates& updates;
   int ranks, micro_batches, steps;
@@ -87,7 +87,7 @@ std::shared_ptr<const UpdatePolicy> ReplicaUpdates::policy() const {
 
 std::vector<VectorXd> replay_replicas(const TrainingTask& task, const ReplicaUpdates& updates, int ranks,
                                       int micro_batches, int steps) {
-  Replay replay{task, updates, ranks, micro_batches, steps, PlainNetwork(task)};
+  ReplicaReplay replay{task, updates, ranks, micro_batches, steps, PlainNetwork(task)};
   return updates.alone() ? replay.alone() : replay.delayed();
 }
 

@@ -9,9 +9,9 @@ namespace {
 using Eigen::VectorXd;
 
 /// Knows weights by key and version, and what was pulled.
-class Replay {
+class ServerReplay {
  public:
-  Replay(const TrainingTask& task, const ServerPlan& plan)
+  ServerReplay(const TrainingTask& task, const ServerPlan& plan)
       : task_(task),
         plan_(plan),
         network_(task),
@@ -102,7 +102,7 @@ class Replay {
 
 VectorXd replay_servers(const TrainingTask& task, const ServerPlan& plan, const std::vector<ServerEvent>& events) {
   if (plan.base.step.micro_batches != 1) throw InternalError("a replay takes steps of one micro-batch");
-  Replay all(task, plan);
+  ServerReplay all(task, plan);
   for (const ServerEvent& event : events) all.happens(event);
   return all.weights();
 }

@@ -9,6 +9,8 @@
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
+namespace strategies_test_central {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -99,3 +101,5 @@ TEST_CASE("so do transformers, with tied weights and the optimizer's moments", "
                   1e-10);  // Adam divides rounding errors by small gradients
     }
 }
+
+}  // namespace strategies_test_central

@@ -6,6 +6,8 @@
 
 #include "strategies/collectives/collective.hpp"
 
+namespace strategies_test_collective_roles {
+
 using namespace trainyard;
 
 namespace {
@@ -76,3 +78,5 @@ TEST_CASE("a ring has one role, a tree as many as it has kinds of members", "[st
   CHECK(roles("parameter-server", 64) > 1);
   CHECK(roles("binary-tree", 300) == 300);  // too many to compare what each does
 }
+
+}  // namespace strategies_test_collective_roles

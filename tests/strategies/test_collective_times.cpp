@@ -8,6 +8,8 @@
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_collective_times {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -236,3 +238,5 @@ TEST_CASE("an un-chunked chain has one sender at a time (CHAIN-01)", "[collectiv
     CHECK(run_of(Operation::all_reduce, "chain", n, 1e9, Bytes{1e6}, 0).time == near(2 * (n - 1)));
   }
 }
+
+}  // namespace strategies_test_collective_times

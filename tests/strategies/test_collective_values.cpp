@@ -8,6 +8,8 @@
 #include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_collective_values {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -218,3 +220,5 @@ TEST_CASE("collectives that cannot be are refused in words", "[collectives]") {
                     "all-reduce: all-reduce by halving-doubling: 6 ranks are no power of two, so that some wait for "
                     "others; take fidelity messages");
 }
+
+}  // namespace strategies_test_collective_values

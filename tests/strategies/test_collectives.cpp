@@ -5,6 +5,8 @@
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_collectives {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -135,3 +137,5 @@ TEST_CASE("an unknown algorithm lists the known ones", "[collectives]") {
   CHECK(collectives(Operation::all_reduce).find("binary_tree", place).name == "binary-tree");
   CHECK_THROWS_AS(collectives(Operation::all_reduce).add("ring", Collective{}), InternalError);
 }
+
+}  // namespace strategies_test_collectives

@@ -6,6 +6,8 @@
 #include "tests/strategies/compressed_training.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_compressed_training {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -176,3 +178,5 @@ TEST_CASE("levels that are right in the mean, and numbers of fewer bits, learn a
     CHECK(mean(left(trainings(small(compression)))) == Approx(dense).epsilon(0.05));
   }
 }
+
+}  // namespace strategies_test_compressed_training

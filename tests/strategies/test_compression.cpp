@@ -11,6 +11,8 @@
 #include "tests/strategies/compressed_training.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_compression {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -330,3 +332,5 @@ TEST_CASE("compressors say the bytes of what their codecs make", "[compression]"
       for (const auto& codec : codecs) CHECK(codec->decode(left) == sum);  // all ranks get the same
     }
 }
+
+}  // namespace strategies_test_compression

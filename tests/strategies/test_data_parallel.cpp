@@ -10,6 +10,8 @@
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace strategies_test_data_parallel {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -158,3 +160,5 @@ TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[d
   while (program->next(op) == Pull::op) messages += op.kind == Kind::send || op.kind == Kind::recv ? 1 : 0;
   CHECK(messages == 2 * 2 * 7);
 }
+
+}  // namespace strategies_test_data_parallel

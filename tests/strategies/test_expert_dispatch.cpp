@@ -10,6 +10,8 @@
 #include "tests/places.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_expert_dispatch {
+
 using namespace trainyard;
 
 namespace {
@@ -146,3 +148,5 @@ TEST_CASE("parts of blocks are made again on devices that share nothing but grad
   // Two norms a block, whose outputs the linear layers behind them keep: 2048 x 4096 of 2 bytes each.
   CHECK(activations("") - activations(", recompute_modules: [layernorm]") > 3 * 2048 * 4096 * 2.0);
 }
+
+}  // namespace strategies_test_expert_dispatch

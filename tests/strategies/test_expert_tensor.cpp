@@ -8,6 +8,8 @@
 #include "scenarios/studies/fold_check.hpp"
 #include "tests/models/transformer_configs.hpp"
 
+namespace strategies_test_expert_tensor {
+
 using namespace trainyard;
 
 namespace {
@@ -231,3 +233,5 @@ TEST_CASE("a search looks at whole experts over all ranks of a stage", "[expert-
   const Scenario read = read_with_plan(question.base, space.section(given.front()));
   CHECK(point_of(read).expert_tensor == given.front().expert_tensor);
 }
+
+}  // namespace strategies_test_expert_tensor

@@ -9,6 +9,8 @@
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace strategies_test_fidelity {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -175,3 +177,5 @@ TEST_CASE("groups at the same time share links, and a rank in two is refused", "
   CHECK_THROWS_WITH(run_collective(star, o),
                     "rank 1 (node0/gpu1) is in two groups: they would wait for each other on its one stream");
 }
+
+}  // namespace strategies_test_fidelity

@@ -5,6 +5,8 @@
 #include "strategies/collectives/library_model.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_fp8_maxima {
+
 using namespace trainyard;
 
 namespace {
@@ -107,3 +109,5 @@ TEST_CASE("the word tensor is the scaling of tensors that a stack has", "[fp8][s
   CHECK(scaling(", fp8_scaling: tensor", "{base: torchtitan, fp8_scaling: row}") == Fp8Scaling::delayed);
   CHECK(scaling(", fp8_scaling: block", "megatron-core") == Fp8Scaling::block);
 }
+
+}  // namespace strategies_test_fp8_maxima

@@ -6,6 +6,8 @@
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_guarded_training {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -186,3 +188,5 @@ TEST_CASE("a link fails and comes back: the training waits, or goes on without w
   CHECK(updates_without(cut, 0) == 8);
   CHECK(cut.equals_replay);
 }
+
+}  // namespace strategies_test_guarded_training

@@ -7,6 +7,8 @@
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 
+namespace strategies_test_hierarchical {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -228,3 +230,5 @@ TEST_CASE("multi-ring refuses rings that are not there, or of another size", "[c
   CHECK_THROWS_WITH(node_rings(star_cluster(4, kRate).node),
                     "node star has no point-to-point links to make rings of: its interconnect is nvswitch");
 }
+
+}  // namespace strategies_test_hierarchical

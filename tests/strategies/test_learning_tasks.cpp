@@ -12,6 +12,8 @@
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace strategies_test_learning_tasks {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Eigen::Index;
@@ -200,3 +202,5 @@ TEST_CASE("samples come from the user's files", "[learn]") {
   CHECK_THROWS_WITH(read_idx(folder.write("i", labels), folder.write("l", labels)),
                     Catch::Contains("no IDX file of unsigned bytes in 3 dimensions"));
 }
+
+}  // namespace strategies_test_learning_tasks

@@ -7,6 +7,8 @@
 #include "strategies/failures/checkpoint_interval.hpp"
 #include "tests/cases.hpp"
 
+namespace strategies_test_long_run {
+
 using namespace trainyard;
 
 namespace {
@@ -398,3 +400,5 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
     CHECK(time_between_losses(plan.parts, plan.recovery).value == 0);
   }
 }
+
+}  // namespace strategies_test_long_run

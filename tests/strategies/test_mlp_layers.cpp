@@ -6,6 +6,8 @@
 #include "sim/error.hpp"
 #include "tests/seeds/plain_training.hpp"
 
+namespace strategies_test_mlp_layers {
+
 using namespace trainyard;
 
 namespace {
@@ -164,3 +166,5 @@ TEST_CASE("shapes that are none are refused") {
   PlainNetwork network(task);
   CHECK_THROWS_AS(network.loss(network.initial(), 0, 1), InternalError);
 }
+
+}  // namespace strategies_test_mlp_layers

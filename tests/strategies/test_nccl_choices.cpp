@@ -8,6 +8,8 @@
 #include "strategies/collectives/library_model.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_nccl_choices {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -243,3 +245,5 @@ TEST_CASE("a rack of NVL72 is one NVLink domain", "[collectives][nccl]") {
   const ClusterSpec racks = nodes_on(2, "gb200-nvl72", "nonblocking");
   CHECK(cost_on(racks, NcclOperation::alltoall, kLarge).limited_by == LinkKind::hca);
 }
+
+}  // namespace strategies_test_nccl_choices

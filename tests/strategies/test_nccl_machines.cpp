@@ -12,6 +12,8 @@
 #include "strategies/collectives/machine_rate.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_nccl_machines {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -188,3 +190,5 @@ TEST_CASE("no wire carries more than its rate, whatever the machine", "[collecti
     }
   }
 }
+
+}  // namespace strategies_test_nccl_machines

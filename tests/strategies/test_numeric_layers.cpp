@@ -4,6 +4,8 @@
 #include "numeric_tasks.hpp"
 #include "reference_training.hpp"
 
+namespace strategies_test_numeric_layers {
+
 using namespace trainyard;
 using numeric::Index;
 
@@ -74,3 +76,5 @@ TEST_CASE("a step of one device moves the parameters down the loss", "[numeric]"
     CHECK(gradient.dot(head.parameters - parameters) < 0);
   }
 }
+
+}  // namespace strategies_test_numeric_layers

@@ -5,6 +5,8 @@
 #include "reference_training.hpp"
 #include "sim/error.hpp"
 
+namespace strategies_test_numeric_step {
+
 using namespace trainyard;
 
 TEST_CASE("what comes in the wrong order is noticed", "[numeric]") {
@@ -45,3 +47,5 @@ TEST_CASE("an operation's call computes when it ends", "[numeric]") {
   network.run();
   CHECK(difference(step, network.values()).largest() < 1e-14);
 }
+
+}  // namespace strategies_test_numeric_step

@@ -6,6 +6,8 @@
 #include "sim/error.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_offload {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -186,3 +188,5 @@ TEST_CASE("offload that does not exist is refused with the rule", "[offload]") {
   CHECK(refusal("offload: cpu", {1}) == "no error");
   CHECK(refusal("zero_stage: 3, offload: none") == "no error");
 }
+
+}  // namespace strategies_test_offload

@@ -7,6 +7,8 @@
 #include "simulated_step.hpp"
 #include "tests/cases.hpp"
 
+namespace strategies_test_parallel_values {
+
 using namespace trainyard;
 
 namespace {
@@ -559,3 +561,5 @@ TEST_CASE("a shard of another rank is noticed", "[parallel-values]") {
     })));
   }
 }
+
+}  // namespace strategies_test_parallel_values

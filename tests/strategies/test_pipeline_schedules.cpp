@@ -9,6 +9,8 @@
 #include "strategies/pipelines/pipeline_schedule.hpp"
 #include "tests/places.hpp"
 
+namespace strategies_test_pipeline_schedules {
+
 using namespace trainyard;
 using Catch::Matchers::Equals;
 using trainyard::test::nowhere;
@@ -273,3 +275,5 @@ TEST_CASE("shapes that a schedule cannot do are refused with the rule", "[pipeli
   CHECK_THAT(refusal("dualpipe-v", {4, 8, 1}),
              Equals("test: pipeline schedule dualpipe-v: model chunks a stage: 1; it has 2, one down and one up"));
 }
+
+}  // namespace strategies_test_pipeline_schedules

@@ -7,6 +7,8 @@
 #include "sim/error.hpp"
 #include "strategies/values/layers/product.hpp"
 
+namespace strategies_test_products {
+
 using namespace trainyard;
 using Eigen::Index;
 using Eigen::MatrixXd;
@@ -44,3 +46,5 @@ TEST_CASE("products of matrices, blocks and their transposes are what they are b
   }
   CHECK_THROWS_AS(times(numbers(2, 3), numbers(2, 3), "a wrong cut"), InternalError);
 }
+
+}  // namespace strategies_test_products

@@ -12,6 +12,8 @@
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
+namespace strategies_test_replicas {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -132,3 +134,5 @@ TEST_CASE("gossip's weights are symmetric, and rows of them sum to 1", "[replica
   CHECK(Gossip::of_edges(4, {{0, 1}, {2, 3}}).cut_off() == std::vector<int>{2, 3});
   CHECK(Gossip::ring(9).cut_off().empty());
 }
+
+}  // namespace strategies_test_replicas

@@ -4,6 +4,8 @@
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_ring_rounds {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -81,3 +83,5 @@ TEST_CASE("the chunks of a ring's steps count down, and begin again from the las
     }
   }
 }
+
+}  // namespace strategies_test_ring_rounds

@@ -5,6 +5,8 @@
 #include "tests/support.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
+namespace strategies_test_server_ways {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -211,3 +213,5 @@ TEST_CASE("copies take their time before workers are answered", "[servers]") {
     CHECK(time(copies, Replication::Forward::chain, 8) == near(plain + (copies - 1) * (3 * part + l) + l));
   }
 }
+
+}  // namespace strategies_test_server_ways

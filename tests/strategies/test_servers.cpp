@@ -4,6 +4,8 @@
 #include "tests/support.hpp"
 #include "topologies/machines/straggler_machine.hpp"
 
+namespace strategies_test_servers {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -157,3 +159,5 @@ TEST_CASE("draws of stragglers do not depend on order and have the mean that the
   CHECK(slowdown(s, 0, 0) == 1);
   CHECK(slowdown(s, 2, 0) == 1);
 }
+
+}  // namespace strategies_test_servers

@@ -5,6 +5,8 @@
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 
+namespace strategies_test_switch_collectives {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -173,3 +175,5 @@ TEST_CASE("the tree of switches is as flat as there is one", "[collectives]") {
   CHECK(one.tree.parent == std::vector<int>{-1});
   CHECK(one.tree.of_member == std::vector<int>{0, 0, 0});
 }
+
+}  // namespace strategies_test_switch_collectives

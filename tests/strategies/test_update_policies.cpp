@@ -4,6 +4,8 @@
 #include "strategies/plan/training_calls.hpp"
 #include "tests/support.hpp"
 
+namespace strategies_test_update_policies {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -50,3 +52,5 @@ TEST_CASE("what a call is about survives its packing", "[training]") {
   CHECK_THROWS_AS(effect_of(TrainingCall::forward, {70000}), InternalError);
   CHECK_THROWS_AS(effect_of(TrainingCall::forward, {0, -1}), InternalError);
 }
+
+}  // namespace strategies_test_update_policies

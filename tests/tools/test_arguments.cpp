@@ -1,6 +1,8 @@
 // Flags as a user gives them wrongly: one clear line, exit code 2, nothing written.
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_arguments {
+
 namespace {
 
 using namespace trainyard::test;
@@ -66,3 +68,5 @@ TEST_CASE("a flag without its value, or given twice, is refused by its name", "[
   refused("teach zero --ranks 2 --ranks 4",
           "trainyard teach zero: --ranks: given more than once (trainyard teach zero --help)");
 }
+
+}  // namespace tools_test_arguments

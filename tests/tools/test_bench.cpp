@@ -3,6 +3,8 @@
 
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_bench {
+
 using nlohmann::json;
 using trainyard::test::TopoAnswer;
 using trainyard::test::TopoFolder;
@@ -257,3 +259,5 @@ TEST_CASE("bench says which way NCCL goes: by its version, its switches and its 
   CHECK(way(scenario) == "NCCL, NVLS");
   CHECK(way(scenario + " --set software.nccl_version=2.16") == "NCCL, Simple");
 }
+
+}  // namespace tools_test_bench

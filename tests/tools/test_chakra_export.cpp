@@ -1,6 +1,8 @@
 // `trainyard run --chakra`: a step as it was simulated, read back.
 #include "tests/tools/trace_shell.hpp"
 
+namespace tools_test_chakra_export {
+
 using namespace trainyard::test;
 
 namespace {
@@ -51,3 +53,5 @@ TEST_CASE("what has no ranks alone is not written", "[replay][chakra]") {
   CHECK(servers.err.find("--chakra") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(shell.path() / "step.0.et"));
 }
+
+}  // namespace tools_test_chakra_export

@@ -16,6 +16,8 @@
 
 #include "tests/temporary_folder.hpp"
 
+namespace tools_test_cli {
+
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -470,3 +472,5 @@ TEST_CASE("what does not fit is told with what would, on the screen and in JSON"
   CHECK(count == 4);  // embedding, two blocks, head
   CHECK(std::abs(share * layers["step_time_s"].get<double>() / layers["layers_s"].get<double>() - 1) < 1e-9);
 }
+
+}  // namespace tools_test_cli

@@ -6,6 +6,8 @@
 #include "tests/tools/html_pages.hpp"
 #include "topologies/device_noun.hpp"
 
+namespace tools_test_device_words {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -59,3 +61,5 @@ TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli
   // On GPUs they stay what they are.
   CHECK(says_gpu(out("run '" + file + "' --set cluster.node=dgx-a100 --no-what-if")));
 }
+
+}  // namespace tools_test_device_words

@@ -8,6 +8,8 @@
 #include "tests/tools/html_pages.hpp"
 #include "tools/verbs/verbs.hpp"
 
+namespace tools_test_habits {
+
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
@@ -133,3 +135,5 @@ TEST_CASE("an installed program finds what it ships, and has a man page and comp
               "COMP_WORDS=(trainyard run gpt2-one); COMP_CWORD=2; _trainyard; echo ${COMPREPLY[@]}'") == 0);
   CHECK(folder.text(".out") == "sweep\n--shard\ngpt2-one-a100\n");
 }
+
+}  // namespace tools_test_habits

@@ -10,6 +10,8 @@
 #include "scenarios/reading/scenario_fields.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_help {
+
 namespace fs = std::filesystem;
 using trainyard::test::TopoAnswer;
 using trainyard::test::TopoFolder;
@@ -114,3 +116,5 @@ TEST_CASE("help scenario calls those keys required that a reader misses, and no 
   }
   CHECK(tried > 100);
 }
+
+}  // namespace tools_test_help

@@ -8,6 +8,8 @@
 #include "scenarios/lessons/numbered_files.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_inventory {
+
 using namespace trainyard;
 
 namespace {
@@ -52,3 +54,5 @@ TEST_CASE("every system of the sources is shown by a command, or said to be out 
     CHECK(answer.exit == 0);
   }
 }
+
+}  // namespace tools_test_inventory

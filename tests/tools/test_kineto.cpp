@@ -12,6 +12,8 @@
 #include "sim/error.hpp"
 #include "tests/tools/trace_shell.hpp"
 
+namespace tools_test_kineto {
+
 using nlohmann::json;
 using namespace trainyard;
 using namespace trainyard::test;
@@ -233,3 +235,5 @@ TEST_CASE("bad profiles are refused with file and byte", "[kineto]") {
   shell.refused("compare a.yaml b.yaml --kineto none.json",
                 "compare --kineto: one scenario file expected, to put beside the trace");
 }
+
+}  // namespace tools_test_kineto

@@ -4,6 +4,8 @@
 #include "scenarios/reading/launch_line.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_launch {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
@@ -48,3 +50,5 @@ TEST_CASE("a launch line needs a GPU for each process", "[launch][cli]") {
   CHECK_THAT(shell.trainyard("launch 'torchrun --nproc-per-node 8 t.py'" + on).err, Contains("a t4-server has 4 GPUs"));
   CHECK(shell.trainyard("launch 'torchrun --nnodes 4 --nproc-per-node 4 t.py'" + on).exit == 2);
 }
+
+}  // namespace tools_test_launch

@@ -15,6 +15,8 @@
 #include "tests/places.hpp"
 #include "tests/tools/html_pages.hpp"
 
+namespace tools_test_lessons {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -193,3 +195,5 @@ TEST_CASE("the page of a lesson links its words and holds its figures", "[lesson
   CHECK_THAT(page, Contains("\nconst lesson = JSON.parse"));  // a script of lines, inside the page of the run
   CHECK_THAT(page, Contains("<iframe") && !Contains("http://") && !Contains("@body@"));
 }
+
+}  // namespace tools_test_lessons

@@ -8,6 +8,8 @@
 #include "scenarios/studies/sweeps/sweep.hpp"
 #include "tests/tools/html_pages.hpp"
 
+namespace tools_test_merge {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -336,3 +338,5 @@ TEST_CASE("a real Slurm runs the job array", "[sweep][merge][slurm][.deep]") {
   REQUIRE(folder.trainyard("merge jobs/points-1.jsonl jobs/points-2.jsonl jobs/points-3.jsonl --csv m.csv").exit == 0);
   CHECK(folder.text("m.csv") == folder.text("one.csv"));
 }
+
+}  // namespace tools_test_merge

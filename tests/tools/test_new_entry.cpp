@@ -8,6 +8,8 @@
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/entry_yaml.hpp"
 
+namespace tools_test_new_entry {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 using test::TopoAnswer;
@@ -96,3 +98,5 @@ TEST_CASE("show --yaml prints files that can be saved and edited", "[cli][new]")
   CHECK_THAT(shell.trainyard("show s.yaml --yaml --set plan.micro_batch_size=2").out, Contains("micro_batch_size: 2"));
   CHECK_THAT(shell.trainyard("show hca connectx-6 --yaml").err, Contains("of nodes, GPUs and scenarios"));
 }
+
+}  // namespace tools_test_new_entry

@@ -11,6 +11,8 @@
 #include "sim/process/output.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace tools_test_output_faults {
+
 namespace fs = std::filesystem;
 using Catch::Contains;
 
@@ -229,3 +231,5 @@ TEST_CASE("errors echo no more than anyone reads", "[cli][errors]") {
   CHECK(shell.run("\"$T\" run s.yaml --set " + long_text.substr(0, 50000) + "=1").err.size() < 5000);
   CHECK(shell.run("\"$T\" " + long_text.substr(0, 50000)).err.size() < 1500);
 }
+
+}  // namespace tools_test_output_faults

@@ -4,6 +4,8 @@
 
 #include "tests/tools/html_pages.hpp"
 
+namespace tools_test_pages {
+
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
 using nlohmann::json;
@@ -110,3 +112,5 @@ TEST_CASE("the page of 1,024 GPUs stays below 5 MB", "[pages][cli][.deep]") {
   CHECK(page.text.size() < 5'000'000);
   CHECK(page.pictures["timeline"]["ranks"].size() == 8);
 }
+
+}  // namespace tools_test_pages

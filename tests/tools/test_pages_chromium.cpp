@@ -6,6 +6,8 @@
 
 #include "tests/tools/served_page.hpp"
 
+namespace tools_test_pages_chromium {
+
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
 using nlohmann::json;
@@ -141,3 +143,5 @@ TEST_CASE("a task on the what-if page shows what holds, its controls, and its ex
       folder, served.url + "#scenario=task+1%3A+ring-for-master&set=plan.data_parallel.all_reduce%3Dring", wait);
   CHECK_THAT(solved.dom, Contains("data-solved=\"true\"") && Contains("id=\"explanation\""));
 }
+
+}  // namespace tools_test_pages_chromium

@@ -13,6 +13,8 @@
 #include "tests/seeds/seed_case.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_readme {
+
 namespace {
 
 std::string readme(const std::string& file = "README.md") {
@@ -125,3 +127,5 @@ TEST_CASE("the README's errors of the Horovod study are those of today", "[readm
           std::string::npos);
   }
 }
+
+}  // namespace tools_test_readme

@@ -3,6 +3,8 @@
 #include "tests/tools/trace_shell.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace tools_test_replay {
+
 using nlohmann::json;
 using namespace trainyard;
 using namespace trainyard::test;
@@ -262,3 +264,5 @@ TEST_CASE("bad traces are named with file and node", "[replay]") {
   shell.refused("replay grouped --on dgx-a100",
                 "grouped.0.et: node 0: unknown group \"7\"; --comm-groups FILE says which ranks it has");
 }
+
+}  // namespace tools_test_replay

@@ -18,6 +18,8 @@
 #include "tools/serving/request_reader.hpp"
 #include "tools/serving/served_task.hpp"
 
+namespace tools_test_serve {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -314,3 +316,5 @@ TEST_CASE("10,000 random questions, eight at a time, leave nothing behind", "[se
   CHECK(open_files(std::stoi(workers)) == files);
   CHECK(served.stop() == 0);
 }
+
+}  // namespace tools_test_serve

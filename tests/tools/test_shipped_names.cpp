@@ -8,6 +8,8 @@
 #include "tests/tools/served_page.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_shipped_names {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 using test::TopoAnswer;
@@ -94,3 +96,5 @@ TEST_CASE("no two shipped scenarios have one name", "[shipped]") {
   }
   CHECK(names.size() > 100);
 }
+
+}  // namespace tools_test_shipped_names

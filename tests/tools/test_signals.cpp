@@ -21,6 +21,8 @@
 #include "sim/process/fork_server.hpp"
 #include "tests/temporary_folder.hpp"
 
+namespace tools_test_signals {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -210,3 +212,5 @@ TEST_CASE("workers of a program that is killed end, whoever else knows their cha
     CHECK(Job::none_left());
   }
 }
+
+}  // namespace tools_test_signals

@@ -6,6 +6,8 @@
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/stage_table.hpp"
 
+namespace tools_test_stage_table {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
@@ -52,3 +54,5 @@ TEST_CASE("the layers of the table of stages sum to those of the model", "[stage
     CHECK(heads == 1);
   }
 }
+
+}  // namespace tools_test_stage_table

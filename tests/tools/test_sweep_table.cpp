@@ -9,6 +9,8 @@
 
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_sweep_table {
+
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using trainyard::test::TopoFolder;
@@ -70,3 +72,5 @@ TEST_CASE("piped, or where CSV is asked for, a sweep is CSV; Markdown is the tab
   const std::string markdown = folder.trainyard(kSweep + "--markdown").out;
   CHECK_THAT(markdown, Contains("| micro_batch_size | global_batch_size | step |") && Contains("|---:|---:|"));
 }
+
+}  // namespace tools_test_sweep_table

@@ -7,6 +7,8 @@
 #include "tests/tools/topo_shell.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
+namespace tools_test_teach {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -364,3 +366,5 @@ TEST_CASE("teach server says of which pushes it counts the staleness", "[teach]"
   for (std::sregex_iterator i(counts.begin(), counts.end(), each), end; i != end; ++i) counted += std::stoi((*i)[1]);
   CHECK(counted == window);
 }
+
+}  // namespace tools_test_teach

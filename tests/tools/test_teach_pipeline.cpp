@@ -7,6 +7,8 @@
 #include "tests/tools/teach_shell.hpp"
 #include "tools/reports/teaching/pipeline_views.hpp"
 
+namespace tools_test_teach_pipeline {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -213,3 +215,5 @@ TEST_CASE("teach zero shows the bars of the ZeRO paper", "[teach][zero]") {
   shell.check_refused("zero --parameters 0", "--parameters 0: 1 to 1e18 expected");
   shell.check_refused("zero --optimizer adan", "--optimizer adan: unknown optimizer \"adan\"; did you mean \"adam\"?");
 }
+
+}  // namespace tools_test_teach_pipeline

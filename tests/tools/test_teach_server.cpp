@@ -6,6 +6,8 @@
 #include "tests/svg_checks.hpp"
 #include "tests/tools/teach_shell.hpp"
 
+namespace tools_test_teach_server {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -120,3 +122,5 @@ TEST_CASE("teach server refuses what it cannot show, in one line", "[teach][serv
   shell.check_refused("server --workers 1 --slower 1,2", "--slower 1,2: 2 factors for 1 workers");
   shell.check_refused("server --compute 0", "--compute 0: 0.001 to 1000000 expected");
 }
+
+}  // namespace tools_test_teach_server

@@ -5,6 +5,8 @@
 #include "scenarios/lessons/teach_threads.hpp"
 #include "tests/tools/teach_shell.hpp"
 
+namespace tools_test_teach_threads {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -91,3 +93,5 @@ TEST_CASE("teach shows threads and products on the screen, as a picture and as a
                       "--shape 3x3: M x K x N expected, as in 3x3x3: x is M x K, w is K x N");
   shell.check_refused("matrix-product --split row", "--split row: unknown; did you mean \"rows\"?");
 }
+
+}  // namespace tools_test_teach_threads

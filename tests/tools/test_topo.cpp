@@ -12,6 +12,8 @@
 
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_topo {
+
 using Catch::Matchers::Contains;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -142,3 +144,5 @@ TEST_CASE("topo lists its verbs and the nearest name", "[tools][topo]") {
   shell.check_refused("desing --hosts 4", "did you mean \"design\"");
   CHECK_THAT(shell.run("rings --help").out, Contains("trainyard topo rings dgx-1v"));
 }
+
+}  // namespace tools_test_topo

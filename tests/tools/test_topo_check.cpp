@@ -11,6 +11,8 @@
 
 #include "tests/temporary_folder.hpp"
 
+namespace tools_test_topo_check {
+
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -107,3 +109,5 @@ TEST_CASE("topo check refuses what is not there in one line", "[topo][check]") {
   CHECK(has(lanes.err, "but there are 8"));
   CHECK(!fs::exists(shell.path() / "a.json"));
 }
+
+}  // namespace tools_test_topo_check

@@ -14,6 +14,8 @@
 #include "topologies/drawings/simgrid_platform.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace tools_test_topo_export {
+
 using namespace trainyard;
 using namespace trainyard::test;
 namespace fs = std::filesystem;
@@ -183,3 +185,5 @@ TEST_CASE("topo export refuses in one line and writes nothing", "[topo]") {
   refused("two.yaml --set cluster.nodes=9 --set plan.global_batch_size=72 --simgrid x.xml",
           "72 GPUs are too many for a SimGrid platform, which gets a route for each pair; the most is 64");
 }
+
+}  // namespace tools_test_topo_export

@@ -6,6 +6,8 @@
 
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_topo_fabrics {
+
 using Catch::Matchers::Contains;
 using nlohmann::json;
 using trainyard::test::TopoAnswer;
@@ -229,3 +231,5 @@ TEST_CASE("pictures of every fabric are well formed, and small however large it 
   CHECK_THAT(shell.text("a.dot"), Contains("level 2: 32 switches (spine)") && Contains("\"fabric0\" -- \"fabric1\""));
   CHECK(shell.text("a.dot").find("node1/") == std::string::npos);
 }
+
+}  // namespace tools_test_topo_fabrics

@@ -16,6 +16,8 @@
 #include "tests/temporary_folder.hpp"
 #include "topologies/cluster.hpp"
 
+namespace tools_test_topo_import {
+
 using namespace trainyard;
 namespace fs = std::filesystem;
 
@@ -241,3 +243,5 @@ TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]"
   nothing("a100.xml --gpu a100-sxm4-80g",
           "trainyard topo import: --gpu: unknown gpu \"a100-sxm4-80g\"; did you mean \"a100-sxm4-80gb\"?");
 }
+
+}  // namespace tools_test_topo_import

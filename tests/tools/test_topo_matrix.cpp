@@ -14,6 +14,8 @@
 #include "topologies/cluster.hpp"
 #include "topologies/drawings/topology_text.hpp"
 
+namespace tools_test_topo_matrix {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -262,3 +264,5 @@ TEST_CASE("topo import: random wirings come back from any kind of print", "[topo
                 links == 2 ? "a100-sxm4-80gb" : "v100-sxm2-16gb", BytesPerSecond{25e9});
   }
 }
+
+}  // namespace tools_test_topo_matrix

@@ -2,6 +2,8 @@
 #include "tests/tools/topo_shell.hpp"
 #include "tests/tools/topology_prints.hpp"
 
+namespace tools_test_topo_matrix_errors {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -102,3 +104,5 @@ TEST_CASE("topo import of a print writes a node that topo show takes, or nothing
   nothing("prose.txt",
           "prose.txt: expected an NCCL topology (XML), or what nvidia-smi topo -m prints (a header GPU0 GPU1 …)");
 }
+
+}  // namespace tools_test_topo_matrix_errors

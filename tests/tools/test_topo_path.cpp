@@ -11,6 +11,8 @@
 
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_topo_path {
+
 using nlohmann::json;
 namespace fs = std::filesystem;
 using trainyard::test::TopoAnswer;
@@ -111,3 +113,5 @@ TEST_CASE("topo show draws a node as tree, matrix, DOT, SVG and JSON", "[topo]")
   CHECK(whole["locality"]["node0/gpu0"]["node0/gpu7"] == "SYS");
   CHECK(shell.run("show dgx-1v --svg -").out == svg);
 }
+
+}  // namespace tools_test_topo_path

@@ -5,6 +5,8 @@
 #include "scenarios/studies/measured/left_out_errors.hpp"
 #include "tools/reports/report.hpp"
 
+namespace tools_test_trust {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
@@ -69,3 +71,5 @@ TEST_CASE("the trust line names what was never measured", "[trust]") {
   CHECK_THAT(trust_of("scenarios/gpt2-one-a100.yaml", {{"plan.mode", "inference"}, {"plan.optimizer", "null"}}),
              Contains("forward passes alone"));
 }
+
+}  // namespace tools_test_trust

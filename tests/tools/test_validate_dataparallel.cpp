@@ -5,6 +5,8 @@
 #include "tests/support.hpp"
 #include "topo_shell.hpp"
 
+namespace tools_test_validate_dataparallel {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using nlohmann::json;
@@ -39,3 +41,5 @@ TEST_CASE("a study of scaling needs the rate of one GPU", "[validate-dataparalle
       "study.yaml", "source: x\nsets:\n  - name: y\n    rows: [{model: z, batch: 1, images_per_s: {2: 3}}]\n");
   CHECK_THROWS_WITH(read_data_parallel_study(file), Catch::Contains("the rate of 1 GPU expected"));
 }
+
+}  // namespace tools_test_validate_dataparallel

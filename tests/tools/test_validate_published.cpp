@@ -6,6 +6,8 @@
 #include "scenarios/reading/scenario.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_validate_published {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using nlohmann::json;
@@ -61,3 +63,5 @@ TEST_CASE("published runs are predicted within the limits", "[published]") {
     if (run.at("id").get<std::string>().starts_with("llama")) CHECK(std::abs(run.at("error_points").get<double>()) < 4);
   }
 }
+
+}  // namespace tools_test_validate_published

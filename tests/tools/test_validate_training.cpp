@@ -13,6 +13,8 @@
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
 
+namespace tools_test_validate_training {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -221,3 +223,5 @@ TEST_CASE("a family of measured runs that does not hold together is refused at i
   CHECK_THROWS_WITH(read("[id, plan.micro_batch_size", "[id, scaled_from"), Contains("no row \"1\" among its 2"));
   CHECK_THROWS_WITH(read("columns", "colums"), Contains("did you mean"));
 }
+
+}  // namespace tools_test_validate_training

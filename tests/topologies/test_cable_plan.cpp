@@ -7,6 +7,8 @@
 #include "topologies/analysis/cable_plan.hpp"
 #include "topologies/analysis/clos_design.hpp"
 
+namespace topologies_test_cable_plan {
+
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -108,3 +110,5 @@ TEST_CASE("topo design tells lengths and prices of cables", "[cable-plan][topo]"
   refused("--switch quantum --hosts-per-rack 8 --prices prices.yml", "no price of the switch quantum");
   refused("--ports 64 --hosts-per-rack 8 --cable-lengths 3,1", "rising, expected");
 }
+
+}  // namespace topologies_test_cable_plan

@@ -6,6 +6,8 @@
 #include "tests/support.hpp"
 #include "topologies/analysis/clos_design.hpp"
 
+namespace topologies_test_clos_design {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
@@ -250,3 +252,5 @@ TEST_CASE("impossible designs name the most hosts", "[topologies][clos]") {
   CHECK_THROWS_WITH(design_clos({1, 4, 1, 2}), Contains("at least 2 hosts"));
   CHECK_THROWS_WITH(design_clos({4, 1}), Contains("the most is 1"));
 }
+
+}  // namespace topologies_test_clos_design

@@ -3,6 +3,8 @@
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace topologies_test_cluster {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -129,3 +131,5 @@ TEST_CASE("an NVLink fails in mid-flow: the rest of the message goes over PCIe",
   // 0.4 ms on NVLink carry 120 MB; 180 MB are left for the PCIe way through the CPU.
   CHECK(run(hop + 0.4e-3) == near(hop + 0.4e-3 + detour + 180e6 / 31.5e9));
 }
+
+}  // namespace topologies_test_cluster

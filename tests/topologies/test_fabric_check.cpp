@@ -12,6 +12,8 @@
 #include "topologies/analysis/fabric_simulation.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace topologies_test_fabric_check {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -342,3 +344,5 @@ TEST_CASE("beyond the exact size the bisection bandwidth is an upper bound, and 
   CHECK_FALSE(check.bisection_exact);
   CHECK(check.bisection->value == near(1e12));
 }
+
+}  // namespace topologies_test_fabric_check

@@ -8,6 +8,8 @@
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace topologies_test_fabric_routing {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -255,3 +257,5 @@ TEST_CASE("what a fabric lacks stays out when a class of links is made faster", 
   const ClusterSpec spec = hosts_on(6, clos("{down: 3}"), {"spine2"});
   for (const std::string& c : resource_classes(spec)) CHECK(build_error(upgraded(spec, {{c, 2.0}})) == "no error");
 }
+
+}  // namespace topologies_test_fabric_routing

@@ -6,6 +6,8 @@
 #include "topologies/analysis/fabric_check.hpp"
 #include "topologies/analysis/fabric_simulation.hpp"
 
+namespace topologies_test_fabric_routing_check {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -202,3 +204,5 @@ TEST_CASE("fabrics too large for all pairs: the worst of some permutations", "[t
   CHECK_FALSE(check.bisection_exact);
   CHECK(check.bisection->value == near(2 * 2048 / 16 * kHcaRate));
 }
+
+}  // namespace topologies_test_fabric_routing_check

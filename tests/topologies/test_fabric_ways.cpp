@@ -11,6 +11,8 @@
 #include "topologies/analysis/fabric_cuts.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace topologies_test_fabric_ways {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -286,3 +288,5 @@ TEST_CASE("ways through every kind of fabric lead there, pass nothing twice, and
   check_kinds(1, 25, 10);
 }
 TEST_CASE("many ways through every kind of fabric", "[.deep][fabrics]") { check_kinds(2, 1500, 200); }
+
+}  // namespace topologies_test_fabric_ways

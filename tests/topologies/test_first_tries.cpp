@@ -5,6 +5,8 @@
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
+namespace topologies_test_first_tries {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -70,3 +72,5 @@ TEST_CASE("a node given wire by wire: what it cannot mean is refused", "[nodes]"
   CHECK_THROWS_WITH(graph_box("{from: gpu0, to: cpu0, lanes: 3}"), Catch::Contains("of PCIe, 1, 2, 4, 8 or 16"));
   CHECK_THROWS_WITH(graph_box(kWires, ", lanes_per_socket: 4"), Catch::Contains("say nothing of a graph"));
 }
+
+}  // namespace topologies_test_first_tries

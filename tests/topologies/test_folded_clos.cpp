@@ -3,6 +3,8 @@
 #include "tests/topologies/bare_hosts.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace topologies_test_folded_clos {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -183,3 +185,5 @@ TEST_CASE("GPUs that are equally near to several HCAs take turns", "[topologies]
   CHECK(out == std::vector<std::string>{"node0/hca0 -> leaf0", "node0/hca1 -> leaf0", "node0/hca0 -> leaf0",
                                         "node0/hca1 -> leaf0"});
 }
+
+}  // namespace topologies_test_folded_clos

@@ -8,6 +8,8 @@
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
+namespace topologies_test_nodes {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -248,3 +250,5 @@ TEST_CASE("a mesh that cannot be is refused where it stands", "[nodes]") {
   refused("{latency: 0 us, mesh: [[0, 1, 1]]}", "missing key \"link_rate\"");
   refused("{latency: 0 us, link_rate: -1 GB/s, mesh: [[0, 1, 1]]}", "must be greater than 0");
 }
+
+}  // namespace topologies_test_nodes

@@ -4,6 +4,8 @@
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/outage.hpp"
 
+namespace topologies_test_outage {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -39,3 +41,5 @@ TEST_CASE("a spine fails: what is on its way takes another; a leaf: it waits unt
   for (const char* spine : {"spine0", "spine1", "spine2", "spine3"}) CHECK(with_outage_ms(spine) == near(100));
   CHECK(with_outage_ms("leaf1") == near(130));
 }
+
+}  // namespace topologies_test_outage

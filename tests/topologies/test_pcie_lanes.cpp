@@ -10,6 +10,8 @@
 #include "topologies/cluster.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
+namespace topologies_test_pcie_lanes {
+
 using namespace trainyard;
 
 namespace {
@@ -195,3 +197,5 @@ TEST_CASE("an adapter faster than its slot is capped at it, and said", "[lanes][
     if (node.hcas > 0) CHECK(adapter_rate(node) == node.hca_rate);
   }
 }
+
+}  // namespace topologies_test_pcie_lanes

@@ -9,6 +9,8 @@
 #include "topologies/analysis/ring_search.hpp"
 #include "topologies/analysis/rings.hpp"
 
+namespace topologies_test_rings {
+
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
@@ -285,3 +287,5 @@ TEST_CASE("links that cannot be are refused", "[topologies][rings]") {
   CHECK_THROWS_WITH(decompose_rings({4, {{1, 2, 0}}}), Contains("0 links, expected 1 to 64"));
   CHECK_THROWS_WITH(decompose_rings({4, {{1, 2, 40}, {2, 1, 40}}}), Contains("more than 64 links"));
 }
+
+}  // namespace topologies_test_rings

@@ -5,6 +5,8 @@
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
+namespace topologies_test_routing {
+
 using namespace trainyard;
 using namespace trainyard::test;
 
@@ -272,3 +274,5 @@ TEST_CASE("chips joined by links of their own use them, within nodes and between
   CHECK(transfer_ms(pod, {{0, 1, kLarge}}) == near((1e-6 + 10e6 / 50e9) * 1e3));
   CHECK(route_name(m, host_of(pod, 0), host_of(pod, 1)) == "none");  // no HCA
 }
+
+}  // namespace topologies_test_routing
