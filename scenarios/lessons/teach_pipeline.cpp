@@ -13,7 +13,12 @@ constexpr int kStepsInARow = 3;  // the first is ramped up to; from the second t
 
 PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& times,
                               double transfer, int steps) {
-  PipelineLesson lesson{schedule.name, schedule.description, shape, times, transfer};
+  PipelineLesson lesson;
+  lesson.schedule = schedule.name;
+  lesson.description = schedule.description;
+  lesson.shape = shape;
+  lesson.times = times;
+  lesson.transfer = transfer;
   TrainingPlan plan = even_pipeline(schedule, shape, times, transfer);
   const auto run_of = [&plan](int of_steps) {
     plan.steps = of_steps;

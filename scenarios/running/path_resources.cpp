@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-constexpr const char* kFramework = "framework";
+constexpr const char* kFrameworkName = "framework";
 
 /// Does a modelled collective's own rate cap hold for this join?
 bool is_modelled(const OpRecord& record) {
@@ -47,7 +47,7 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
     return "host memory";
   if (is_kernel_of_gpu(run, record)) return bound_of(run, record.actor, record.work);
   if (works) return record.kind == Kind::local ? "GPU memory" : "GPU compute";
-  if (piece == "delay") return kFramework;
+  if (piece == "delay") return kFrameworkName;
   if (is_modelled(record) && piece == kOwnLimit) return std::string_view(name_of(limit_of(record.path_class)));
   if (is_modelled(record) && piece == "latency") return kLibraryStart;
   return piece;
@@ -89,7 +89,7 @@ void split(const StepRun& run, const OpRecord& record, double begin, double end,
   const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
   double works = hardware;
   if (is_kernel_of_gpu(run, record)) works += start_share(run, record.actor, record.work) * (end - hardware);
-  add(begin, hardware, std::string_view(kFramework));
+  add(begin, hardware, std::string_view(kFrameworkName));
   add(hardware, works, std::string_view(kKernelStart));
   add(works, end, resource_of(run, piece, record));
 }
@@ -113,11 +113,11 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
     for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
       double alone = run_.simulated().price(work, record.actor).duration.value;
       if (is_dispatch(run_, alone)) {
-        kernels.add(kFramework, alone);
+        kernels.add(kFrameworkName, alone);
         continue;
       }
       if (const SoftwareStack& stack = run_.scenario.software; stack.host.launch_blocking) {
-        kernels.add(kFramework, stack.kernel_dispatch.value);
+        kernels.add(kFrameworkName, stack.kernel_dispatch.value);
         alone -= stack.kernel_dispatch.value;
       }
       const double start = is_kernel(work.kernel) ? start_share(run_, record.actor, work) * alone : 0;
@@ -125,7 +125,7 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
       kernels.add(bound_of(run_, record.actor, work), alone - start);
     }
   const double waited = std::min(seconds, waited_for_host(run_, record, kernels.seconds));
-  if (waited > 0) to.first.add(to.second, kFramework, waited);
+  if (waited > 0) to.first.add(to.second, kFrameworkName, waited);
   seconds -= waited;
   for (const auto& [resource, alone] : kernels.of) to.first.add(to.second, resource, alone / kernels.seconds * seconds);
 }

@@ -25,7 +25,7 @@ constexpr std::size_t kGroupsOfChunk = 200;
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 
 /// Of equally fast plans the one that needs less memory.
-bool faster(const SimulatedPlan& a, const SimulatedPlan& b) {
+bool is_faster(const SimulatedPlan& a, const SimulatedPlan& b) {
   return std::tie(a.outcome.step_time, a.outcome.peak) < std::tie(b.outcome.step_time, b.outcome.peak);
 }
 bool has(const std::vector<SimulatedPlan>& plans, const PlanPoint& point) {
@@ -302,7 +302,7 @@ const char* name_of(SearchEnd end) {
 
 const SimulatedPlan* PlanSearch::best_without() const {
   if (simulated.empty() || tight.empty()) return !tight.empty() ? &tight.front() : best();
-  return faster(tight.front(), simulated.front()) ? &tight.front() : best();
+  return is_faster(tight.front(), simulated.front()) ? &tight.front() : best();
 }
 
 void PlanSearch::add(const SimulatedPlan& plan, double headroom, const std::vector<double>& floors) {
@@ -317,8 +317,8 @@ void PlanSearch::add(const SimulatedPlan& plan, double headroom, const std::vect
 }
 
 void PlanSearch::rank() {
-  std::stable_sort(simulated.begin(), simulated.end(), faster);
-  std::stable_sort(tight.begin(), tight.end(), faster);
+  std::stable_sort(simulated.begin(), simulated.end(), is_faster);
+  std::stable_sort(tight.begin(), tight.end(), is_faster);
   const double least = best() ? best()->outcome.step_time : kNoFloor;
   open = 0;
   open_floor = kNoFloor;

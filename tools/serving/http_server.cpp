@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +18,8 @@
 #define CPPHTTPLIB_ZLIB_SUPPORT
 #define CPPHTTPLIB_BROTLI_SUPPORT
 #include <httplib.h>
+// A macro of <resolv.h> has the name of a parameter in Eigen, which a unity file may include next.
+#undef _res
 
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"

@@ -107,8 +107,7 @@ int learn_verb(const std::vector<std::string>& words) {
   if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
     throw UserError("--require target: the scenario's `learn` has no target");
   if (flags.json != "-" && flags.svg != "-" && flags.html != "-")
-    fmt::print("{}{}", study.interrupted ? "unfinished: " + study.unfinished() + "
-" : "",
+    fmt::print("{}{}", study.interrupted ? "unfinished: " + study.unfinished() + "\n" : "",
                in_words_of(device_noun(scenario.cluster), question.axes.empty()
                                                               ? learn_report(scenario, first, study.seeds)
                                                               : learn_comparison(scenario, study)));
