@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
 
-#include "models/reading/shipped_files.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -273,6 +273,23 @@ Node parse_override(std::string_view text, std::shared_ptr<const std::string> or
 }
 
 void stand_in_for(const std::filesystem::path& path, std::string text) { stand_ins()[path] = std::move(text); }
+
+std::map<std::filesystem::path, std::string>& stand_ins() {
+  static std::map<std::filesystem::path, std::string> texts;
+  return texts;
+}
+
+std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path& path) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  for (std::filesystem::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored))
+    names.push_back(it->path().filename().string());
+  std::sort(names.begin(), names.end());
+  const auto near = nearest(path.filename().string(), names);
+  if (!near) return std::nullopt;
+  return path.has_parent_path() ? folder / *near : std::filesystem::path(*near);
+}
 
 Node read_document(const std::filesystem::path& path) {
   if (const auto text = stand_ins().find(path); text != stand_ins().end())

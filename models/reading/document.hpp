@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,11 @@ Node merged(const Node& base, const Node& over);
 bool same_name(std::string_view a, std::string_view b);
 /// The nearest of `names` to `word` by edit distance, if it is near enough to be meant.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names);
+/// The file whose name is nearest to that of a file that is not there, in the same folder.
+std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&);
+
+/// Texts that are read in place of files (see `stand_in_for`).
+std::map<std::filesystem::path, std::string>& stand_ins();
 /// "; did you mean \"x\"?" or "; known: a, b, c".
 std::string hint(std::string_view word, const std::vector<std::string>& names);
 

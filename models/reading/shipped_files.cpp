@@ -65,11 +65,6 @@ std::vector<fs::path> shipped_yaml_files(std::string_view folder) {
   return files;
 }
 
-std::map<fs::path, std::string>& stand_ins() {
-  static std::map<fs::path, std::string> texts;
-  return texts;
-}
-
 std::optional<fs::path> shipped_scenario(const fs::path& asked) {
   const fs::path path = asked.lexically_normal();
   if (path.empty() || path.is_absolute() || *path.begin() == "..") return std::nullopt;
@@ -98,18 +93,6 @@ fs::path scenario_file(const fs::path& asked) {
   throw UserError(
       fmt::format("{}: no such file, and no scenario of that name comes with the program; {}", asked.string(),
                   near ? fmt::format("did you mean \"{}\"?", *near) : "`trainyard list scenarios` names those"));
-}
-
-std::optional<fs::path> nearest_beside(const fs::path& path) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  for (fs::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored))
-    names.push_back(it->path().filename().string());
-  std::sort(names.begin(), names.end());
-  const auto near = nearest(path.filename().string(), names);
-  if (!near) return std::nullopt;
-  return path.has_parent_path() ? folder / *near : fs::path(*near);
 }
 
 }  // namespace trainyard

@@ -1,6 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,16 +14,11 @@ std::filesystem::path shipped_file(std::string_view path);
 /// The YAML files of such a folder, by name; those of folders in it are not among them.
 std::vector<std::filesystem::path> shipped_yaml_files(std::string_view folder);
 
-/// Texts that are read in place of files (see `stand_in_for`).
-std::map<std::filesystem::path, std::string>& stand_ins();
-
 /// A scenario, or another file below scenarios/, that comes with the program: by its path in the repository or below
 /// scenarios/, or by its name, with or without .yaml. Nothing: none is called so.
 std::optional<std::filesystem::path> shipped_scenario(const std::filesystem::path& asked);
 /// The file of a scenario that a user names: the file itself where there is one, or else `shipped_scenario`. Throws
 /// UserError with the nearest name where the name is nobody's.
 std::filesystem::path scenario_file(const std::filesystem::path& asked);
-/// Of the names in the folder of a file that is not there, the nearest.
-std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&);
 
 }  // namespace trainyard

@@ -148,7 +148,7 @@ TEST_CASE("tori and dragonflies that do not fit are refused", "[cluster][errors]
         "c.yaml:3:45: unknown key \"wrapp\" in fabric custom-fabric; did you mean \"wrap\"?"},
        {"type: ring, dims: [4]}",
         "c.yaml:3:44: unknown key \"dims\" in fabric custom-fabric; known: name, description, sources, type, "
-        "switch, switch_latency, distance, link_rate, wrap, sharp"},
+        "switch, switch_latency, distance, link_rate, wrap, oversubscription, sharp"},
        {"type: dragonfly, switches_a_group: 2, hosts_a_switch: 1, global_links: 1}",
         "c.yaml:3:9: a dragonfly of 16 groups needs 15 global links a group, but has 2 (2 switches of 1)"},
        {"type: dragonfly}", "c.yaml:3:9: fabric custom-fabric: missing key \"switches_a_group\""},

@@ -62,7 +62,8 @@ TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
   CHECK_THAT(refusal("strategy: pytorch-ddp, tensor_parallel: 2"), Catch::Contains("the whole model on every device"));
   CHECK_THAT(refusal("strategy: pytorch-ddp, data_parallel: {zero_stage: 3}"), Catch::Contains("shares nothing out"));
   CHECK_THAT(refusal("strategy: megatron, data_parallel: {zero_stage: 3}"), Catch::Contains("does 0 to 1"));
-  const std::string staged = "global_batch_size: 8, data_parallel: 1, pipeline_parallel: 2, pipeline: ";
+  const std::string staged =
+      "idle_devices: allowed, global_batch_size: 8, data_parallel: 1, pipeline_parallel: 2, pipeline: ";
   CHECK_THAT(refusal("strategy: megatron, " + staged + "{schedule: zb-h1}"),
              Catch::Contains("zb-h1, but plan.strategy is megatron, which has 1f1b, interleaved-1f1b"));
   CHECK_THAT(refusal("strategy: deepspeed, " + staged + "{chunks: 2}"), Catch::Contains("which has 1f1b"));

@@ -208,9 +208,9 @@ TEST_CASE("what layers can be is said where they are something else", "[layer-di
     return std::string();
   };
   CHECK(error_of("layers: balansed") ==
-        "gpt.yaml:10:22: plan.pipeline.layers: unknown value \"balansed\"; did you mean \"balanced\"?");
+        "gpt.yaml:11:22: plan.pipeline.layers: unknown value \"balansed\"; did you mean \"balanced\"?");
   CHECK(error_of("layers: balanced, ends_count_as_layers: true") ==
-        "gpt.yaml:10:54: plan.pipeline.ends_count_as_layers: not with layers: balanced, which counts what each layer "
+        "gpt.yaml:11:54: plan.pipeline.ends_count_as_layers: not with layers: balanced, which counts what each layer "
         "takes");
 }
 

@@ -198,7 +198,8 @@ TEST_CASE("an override below the short form of a key expands it", "[plan-default
     const auto read = [&form](const std::string& plan, const std::string& mtbf, const Overrides& overrides) {
       std::string more = form.more;
       if (const std::size_t at = more.find("MTBF"); at != std::string::npos) more.replace(at, 4, mtbf);
-      return digest(scenario("seq_length: 2048, " + plan, overrides, "gpt3-1.3b", "megatron-core", 2, more));
+      return digest(scenario("seq_length: 2048, idle_devices: allowed, " + plan, overrides, "gpt3-1.3b",
+                             "megatron-core", 2, more));
     };
     const Overrides below{{form.override_path, form.value}};
     CHECK(read(form.before, "50000 h", below) == read(form.after, "{mtbf: 50000 h, count: 4}", {}));

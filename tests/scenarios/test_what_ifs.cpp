@@ -39,7 +39,8 @@ std::vector<std::string> unlike_scenarios() {
           small_plan(),
       "cluster: {node: dgx-a100, gpu: h100-sxm5-80gb}\n" + small_plan(", strategy: pytorch-ddp"),
       "cluster: {nodes: 2, node: tpu-v4-host}\nsoftware: plain\n" + small_plan(", tensor_parallel: 2", "bf16"),
-      "cluster: {node: dgx-2}\n" + small_plan(", data_parallel: {size: 1, zero_stage: 2, offload: {optimizer: cpu}}"),
+      "cluster: {node: dgx-2}\n" +
+          small_plan(", idle_devices: allowed, data_parallel: {size: 1, zero_stage: 2, offload: {optimizer: cpu}}"),
       "cluster: {node: dgx-a100, nvme: {count: 8, type: samsung-pm9a3}, host_memory: 2 TiB}\nmodel: resnet50\nplan: "
       "{global_batch_size: 128, micro_batch_size: 16, optimizer: momentum}\nsoftware: pytorch-ddp\ninput: {dataset: "
       "{samples: 100000, sample_size: 110 kB}, storage: local, decode: {workers: 8, time: 10 ms}, prefetch: 2}\n",

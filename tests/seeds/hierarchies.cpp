@@ -71,7 +71,8 @@ SeedFigures hier_01(const Node& inputs) {
           "type: {{peak: {{fp32: 1 TFLOP/s}}, memory_bandwidth: 1 TB/s, memory_capacity: 1 TB}}}}, interconnect: "
           "pcie, pcie: {{rate: {}, latency: 0 us}}, hca: {{count: 1, rate: {}, latency: 0 us}}}}}}\n"
           "model: {{mlp: {{widths: [{}, {}]}}}}\n"
-          "plan: {{micro_batch_size: 1, precision: fp32, optimizer: sgd, data_parallel: {{mechanism: "
+          "plan: {{idle_devices: allowed, micro_batch_size: 1, precision: fp32, optimizer: sgd, data_parallel: "
+          "{{mechanism: "
           "parameter-server, size: {}, bucket: 1 TB, first_bucket: 1 TB, servers: {{count: 1, place: dedicated, "
           "keys: buckets}}, local_aggregation: {{on: cpu, reduce: sequential, broadcast: sequential}}}}}}\n",
           machines + 1, gpus, fields.text("pcie"), fields.text("net"),

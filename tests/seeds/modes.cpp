@@ -30,7 +30,8 @@ Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more
   const std::string text = fmt::format(
       "cluster: {{nodes: 2, {}}}\n"
       "model: {{mlp: {{widths: [64, 96, 10]}}}}\n"
-      "plan: {{strategy: {}, micro_batch_size: 8, precision: {}, collectives: messages, data_parallel: {{size: {}, "
+      "plan: {{strategy: {}, idle_devices: allowed, micro_batch_size: 8, precision: {}, collectives: messages, "
+      "data_parallel: {{size: {}, "
       "bucket: 4096 B}}}}\n",
       tpus ? "node: tpu-v3-host, fabric: tpu-v3-torus"
            : "node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking",

@@ -305,6 +305,7 @@ double seconds_to_target(int workers, int seeds) {
                                      {{"cluster.hca.rate", "25 Gbit/s"},
                                       {"plan.data_parallel.servers.label", fmt::format("{}W2PS", workers)},
                                       {"plan.micro_batch_size", "20"},
+                                      {"plan.idle_devices", "allowed"},
                                       {"faults", "null"},
                                       {"learn.layers", "[32]"},
                                       {"learn.learning_rate", "0.05"},

@@ -46,7 +46,7 @@ TEST_CASE("every verb that reads a scenario finds the shipped ones by name, from
 TEST_CASE("a served page begins with a shipped scenario by name", "[shipped][serve]") {
   const TopoFolder folder;
   test::ServedProcess served(folder, "scenarios/gpt2-one-a100.yaml");
-  CHECK_THAT(served.get("/"), Contains("\"scenario\":\"gpt2-one-a100\""));
+  CHECK_THAT(served.page(), Contains("\"scenario\":\"gpt2-one-a100\""));
 }
 
 TEST_CASE("a file of one's own comes before the shipped one of its name; the nearest name is offered",

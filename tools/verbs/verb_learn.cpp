@@ -107,10 +107,10 @@ int learn_verb(const std::vector<std::string>& words) {
   if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
     throw UserError("--require target: the scenario's `learn` has no target");
   if (flags.json != "-" && flags.svg != "-" && flags.html != "-")
-    fmt::print("{}{}", study.interrupted ? "unfinished: " + study.unfinished() + "\n" : "",
-               in_words_of(device_noun(scenario.cluster), question.axes.empty()
-                                                              ? learn_report(scenario, first, study.seeds)
-                                                              : learn_comparison(scenario, study)));
+    fmt::print(
+        "{}{}", study.interrupted ? "unfinished: " + study.unfinished() + "\n" : "",
+        in_words_of(device_noun(scenario.cluster), question.axes.empty() ? learn_report(scenario, first, study.seeds)
+                                                                         : learn_comparison(scenario, study)));
   if (!flags.svg.empty()) write_atomically(flags.svg, learn_svg(scenario.name, study));
   if (!(flags.json + flags.html).empty()) {
     const nlohmann::ordered_json answer = learn_study_json(question, study);

@@ -69,7 +69,7 @@ class Answers(unittest.TestCase):
             Path("mine.yaml").write_text(json.dumps(of))
             words = "size mine.yaml --tokens 1B --days 2 --nodes-of dgx-a100 --gpus 8 --work 2M"
             expected = said(*words.split())
-        got = trainyard.size(of, name="mine", tokens="1B", days=2, nodes_of=["dgx-a100"], gpus=8, search="100s")
+        got = trainyard.size(of, name="mine", tokens="1B", days=2, nodes_of=["dgx-a100"], gpus=8, work=2e6)
         self.assertEqual(got, expected)
         self.assertLess(got["rows"][0]["days"], 2)
 

@@ -198,17 +198,22 @@ def size(
     prices: Scenario | None = None,
     nodes_of: str | Sequence[str] | None = None,
     gpus: int | None = None,
+    work: float | str | None = None,
     search: str | None = None,
     headroom: str | float | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **fields: Any,
 ) -> Result:
-    """Which nodes, and how many, train a model in time: for each type the best plan, with failures, energy and money."""
+    """Which nodes, and how many, train a model in time: for each type the best plan, with failures, energy and money.
+
+    `work`: operations that the search for the plan of one cluster may take, the same answer on every machine (unsaid: as
+    the command has it); or `search`: wall time, "30 s", after which another run may find another plan.
+    """
     call = _Call("size", progress)
     call.scenario(scenario, name)
-    call.options(days=days, model=model, family=family, tokens=tokens, budget=budget, gpus=gpus, search=search)
-    call.options(headroom=headroom, out=out)
+    call.options(days=days, model=model, family=family, tokens=tokens, budget=budget, gpus=gpus)
+    call.options(work=work, search=search, headroom=headroom, out=out)
     types = nodes_of if nodes_of is None or isinstance(nodes_of, str) else ",".join(nodes_of)
     call.options(**{"tokens-per-parameter": tokens_per_parameter, "nodes-of": types})
     call.prices(prices)
