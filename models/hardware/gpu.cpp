@@ -16,9 +16,6 @@ constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attenti
 constexpr std::array<const char*, 4> kChipKindNames{"gpu", "tpu", "asic", "fpga"};
 constexpr double kLeastShare = 1e-6;  // an efficiency or slowdown below this is a slip, and near 0 it is no time at all
 
-// Counted over executed multiplications: 4 by Winograd's F(4x4, 3x3), which is the most that cuDNN has.
-constexpr double kMostCounted = 4;
-
 double share(Fields& fields, std::string_view key) { return fields.number(key, kLeastShare, 1, 1); }
 
 void read_peak(Gpu& gpu, const Node& node, const std::string& what) {
@@ -41,7 +38,8 @@ void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
     Fields parts(*kernel, fmt::format("{}.{}", what, kKernelNames[k]));
     const auto kind = static_cast<Kernel>(k);
     const bool convolution = kind == Kernel::convolution || kind == Kernel::convolution_3x3;
-    gpu.efficiency[k] = {parts.number("flops", kLeastShare, convolution ? kMostCounted : 1, 1), share(parts, "memory")};
+    gpu.efficiency[k] = {parts.number("flops", kLeastShare, convolution ? kMostCountedFlops : 1, 1),
+                         share(parts, "memory")};
     parts.finish();
   }
   fields.finish();

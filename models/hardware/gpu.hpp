@@ -38,6 +38,9 @@ Kernel kind_of(std::uint16_t number);
 enum class ChipKind : std::uint8_t { gpu, tpu, asic, fpga };
 const char* name_of(ChipKind);
 
+/// Counted over executed multiplications of a 3 × 3 convolution: 4 by Winograd's F(4x4, 3x3), the most that cuDNN has.
+inline constexpr double kMostCountedFlops = 4;
+
 /// One chip: what the roofline needs, and what else its datasheet says. Units: SI; 0 where it does not say.
 struct Gpu {
   std::string name;

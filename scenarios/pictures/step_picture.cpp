@@ -188,7 +188,9 @@ StepPicture step_picture(const StepRun& run, Actor rank) {
   for (const OpRecord& r : run.timeline.records())
     if (r.actor == actor) painter.add(r);
   painter.exposed();
-  painter.rest(run.breakdown.parts(actor).bubble.value);
+  // A rank that ends early waits for the last one: bubble too, as in the answer's breakdown.
+  const double waits_at_end = std::max(0.0, end - run.breakdown.end(actor).value);
+  painter.rest(run.breakdown.parts(actor).bubble.value + waits_at_end);
   painter.close();
 
   double exposed = 0, booked = 0;

@@ -66,7 +66,8 @@ TEST_CASE("a dispatcher reaches the bandwidths that its table has", "[experts]")
 }
 
 TEST_CASE("a dispatched row crosses to a node once and goes on inside", "[experts]") {
-  const Scenario s = scenario_of("{size: 8, dispatcher: deepep}", ", tensor_parallel: 2");
+  // Without sequence parallelism the experts are spread over the data ranks alone: over both nodes.
+  const Scenario s = scenario_of("{size: 8, dispatcher: deepep}", ", tensor_parallel: 2, sequence_parallel: false");
   const Plan laid_out = plan(s);
   const LaneGroup& group = laid_out.training.lane(Lane::expert).groups.front();
   const ModelledFlow& flow = *group.settings.flow;

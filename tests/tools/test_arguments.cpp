@@ -51,9 +51,10 @@ TEST_CASE("a lesson of ZeRO says what there is to say", "[cli]") {
   const auto ends = [&shell](const std::string& flags, const std::string& sentence) {
     CHECK_THAT(shell.trainyard("teach zero " + flags).out, Catch::Contains(sentence));
   };
-  ends("--stage 0", "data parallel: 120 GB a rank, 16 bytes a parameter\n");
-  ends("--ranks 1", "ZeRO stage 3: 120 GB a rank, 16 bytes a parameter, as much as data parallel: there is one rank\n");
-  ends("--stage 3", "ZeRO stage 3: 1.875 GB a rank, 0.25 bytes a parameter, 64 times less than data parallel\n");
+  ends("--stage 0", "data parallel: 112 GiB a rank, 16 bytes a parameter\n");
+  ends("--ranks 1",
+       "ZeRO stage 3: 112 GiB a rank, 16 bytes a parameter, as much as data parallel: there is one rank\n");
+  ends("--stage 3", "ZeRO stage 3: 1.75 GiB a rank, 0.25 bytes a parameter, 64 times less than data parallel\n");
 }
 
 TEST_CASE("every strategy says its software", "[cli]") {

@@ -209,7 +209,20 @@ TEST_CASE("too few open files are one clear error", "[cli][output]") {
       CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 1);
       CHECK_THAT(ended.err, Contains("Too many open files"));
       CHECK_THAT(ended.err, !Contains("internal error") && !Contains("impossible"));
-      CHECK(shell.files() == std::set<std::string>{"s.yaml"});  // no point is kept as one that cannot be
+      // Nothing stays but points that are done, of which the error says so; none is kept as one that cannot be.
+      const fs::path journal = shell.path() / "o.csv.partial";
+      const bool kept = fs::exists(journal);
+      CHECK(kept == (ended.err.find("; o.csv.partial keeps the points that are done for the same command again\n") !=
+                     std::string::npos));
+      if (kept) {
+        const std::string points = shell.text("o.csv.partial");
+        CHECK(points.ends_with("\n"));
+        CHECK_THAT(points, Contains("\"step_time_s\"") && !Contains("Too many open files"));
+        CHECK(shell.run("\"$T\" " + std::string(words)).exit == 0);
+        CHECK_FALSE(fs::exists(journal));
+        fs::remove(shell.path() / "o.csv");
+      }
+      CHECK(shell.files() == std::set<std::string>{"s.yaml"});
     }
 }
 

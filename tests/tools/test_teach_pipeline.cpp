@@ -79,7 +79,7 @@ TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble
   const Teacher shell;
   CHECK_THAT(shell.teach("pipeline --schedule zb-2p --micro-batches 12").out,
              Contains("zb-2p: 4 stages, 12 micro-batches, 3 steps in a row\n") && Contains("bubble: 7.692 %") &&
-                 Contains("In a row a step takes 36: bubble 0.00 % of the stages' time\n"));
+                 Contains("in a row a step takes 36: bubble 0.00 % of the stages' time\n"));
   CHECK_THAT(shell.teach("pipeline --schedule zb-h1 --micro-batches 12").out,
              Contains("bubble: 7.692 %") && Contains("steps in a row take 39 each, as one alone\n"));
   CHECK_THAT(shell.teach("pipeline --steps 2 --svg p.svg").out, Contains("2 steps in a row\n"));

@@ -67,8 +67,8 @@ std::string scenario_reference() {
          "cluster.gpu, "
          "cluster.hca, cluster.nvlink, cluster.pcie, … take those that `trainyard show node NAME` lists.\n"
          "Default: what a key is where it is left out; \"required\": it is needed wherever the map that holds it is "
-         "given; nothing: it is optional, and what\nstands in its place depends on other keys, the software or the "
-         "node.\n\n" +
+         "given; nothing: what stands in its\nplace depends on other keys, the software or the node; an "
+         "error asks for it where nothing can.\n\n" +
          table.text() + "\nNames, by kind: `trainyard list KIND` has those of a kind, with their figures.\n\n" +
          kinds.text();
 }

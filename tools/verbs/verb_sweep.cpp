@@ -123,6 +123,15 @@ Sweep sweep_of(const SweepFlags& flags) {
                       : fmt::format("{}; {} keeps the points for the same command again", e.what(), journal));
 }
 
+/// The words of why no process could be started, with what was done before.
+[[noreturn]] void fail_to_start(const NoProcess& e, const std::string& journal) {
+  std::error_code ignored;
+  const bool kept = !journal.empty() && std::filesystem::exists(journal, ignored);  // one without points is removed
+  throw NoProcess(
+      kept ? fmt::format("{}; {} keeps the points that are done for the same command again", e.what(), journal)
+           : e.what());
+}
+
 SweepOptions shown_by(SweepProgress& progress, SweepOptions options) {
   options.progress = [&progress](std::size_t done, std::size_t of) { progress.show(done, of); };
   return options;
@@ -187,7 +196,12 @@ int sweep(const std::vector<std::string>& words) {
   if (!flags.outputs.any() && file.empty()) flags.outputs.take_stdout(sweep);
   watch_interrupts();
   const SweepOptions options{journal, {}, shard};
-  const int code = is_streamed(sweep) ? sweep_in_files(sweep, flags, options) : sweep_in_memory(sweep, flags, options);
+  int code = kGood;
+  try {
+    code = is_streamed(sweep) ? sweep_in_files(sweep, flags, options) : sweep_in_memory(sweep, flags, options);
+  } catch (const NoProcess& e) {
+    fail_to_start(e, journal);
+  }
   if (code == kGood && file.empty() && !journal.empty()) std::filesystem::remove(journal);
   return code;
 }

@@ -129,21 +129,21 @@ std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
   const PipelineTimes& t = lesson.times;
   double most = 0;
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) most = std::max(most, lesson.activations(s));
-  return {
-      fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "
-                  "message: {:.6g}",
-                  t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
-      fmt::format("time: {:.6g}; without waiting: {:.6g}", lesson.end, lesson.ideal()),
-      fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
-                  100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),
+  const std::string in_a_row =
       lesson.steps_overlap()
-          ? fmt::format("these are of one step alone, whose first and last tasks no other step overlaps. In a row a "
-                        "step takes {:.6g}: bubble {} of the stages' time",
+          ? fmt::format("one step alone, that is; in a row a step takes {:.6g}: bubble {} of the stages' time",
                         lesson.period, percent(std::max(0.0, lesson.bubble_share_in_a_row()), 2))
-          : fmt::format("steps in a row take {:.6g} each, as one alone", lesson.period),
-      fmt::format("one micro-batch at a time (naive) takes {:.6g}: {:.4g} times as long", lesson.naive_end,
-                  lesson.speed_up()),
-      fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
+          : fmt::format("steps in a row take {:.6g} each, as one alone", lesson.period);
+  return {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "
+                      "message: {:.6g}",
+                      t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
+          fmt::format("time: {:.6g}; without waiting: {:.6g}", lesson.end, lesson.ideal()),
+          fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
+                      100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),
+          in_a_row,
+          fmt::format("one micro-batch at a time (naive) takes {:.6g}: {:.4g} times as long", lesson.naive_end,
+                      lesson.speed_up()),
+          fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
 }
 
 PipelineTone tone_of(Pass pass) {
