@@ -18,7 +18,7 @@ using test::TopoFolder;
 namespace {
 
 /// Figures and their values, whatever their sources. A list with one source is one figure, and is as many as it has
-/// values where it has none: those of the switches are left out.
+/// values where it has none: those of the switches are left out. Words have a place among the figures only with a source.
 std::vector<std::pair<std::string, std::string>> figures_of(const Sources& sources) {
   std::vector<std::pair<std::string, std::string>> figures;
   for (const FigureSource& s : sources)
