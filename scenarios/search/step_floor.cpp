@@ -275,9 +275,9 @@ class ScheduleFloor {
   /// Buckets leave in their order.
   double end_of_exchanges(const StagePlan& of, const StageState& state, bool experts) {
     double lane = 0;
-    if (each_)
+    if (each_ && plan_.overlap_gradients)  // what leaves after the backward passes leaves once
       for (const GradientBucket& bucket : of.buckets)
-        if (bucket.experts == experts) lane += reduced(bucket) * (plan_.micro_batches - 1);
+        if (bucket.experts == experts && !bucket.late) lane += reduced(bucket) * (plan_.micro_batches - 1);
     for (const GradientBucket& bucket : of.buckets)
       if (bucket.experts == experts && !bucket.late && plan_.overlap_gradients)
         lane = std::max(lane, earliest(of, state, bucket)) + reduced(bucket);

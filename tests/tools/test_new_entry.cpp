@@ -19,11 +19,13 @@ namespace {
 
 /// Figures and their values, whatever their sources. A list with one source is one figure, and is as many as it has
 /// values where it has none: those of the switches are left out. Words have a place among the figures only with a source.
-std::vector<std::pair<std::string, std::string>> figures_of(const Sources& sources) {
-  std::vector<std::pair<std::string, std::string>> figures;
-  for (const FigureSource& s : sources)
-    if (s.figure.find("pcie.switches") == std::string::npos)
-      figures.emplace_back(s.figure.substr(s.figure.find(": ")), s.value);
+std::vector<std::string> figures_of(const Sources& sources) {
+  std::vector<std::string> figures;
+  for (const FigureSource& s : sources) {
+    const std::string figure = s.figure.substr(s.figure.find(": "));
+    const bool word = figure.ends_with("peer_to_peer") || figure.ends_with("transport");
+    if (!word && figure.find("pcie.switches") == std::string::npos) figures.push_back(figure + " = " + s.value);
+  }
   std::sort(figures.begin(), figures.end());
   return figures;
 }
