@@ -114,8 +114,9 @@ struct Result {
   struct HostMemory {
     double capacity = 0;  ///< of the node; 0: not stated
     double peak = 0, parameters = 0, gradients = 0, optimizer = 0, buffers = 0;
-    double input = 0;  ///< batches on their way, and the cache
-    int node = 0;      ///< the fullest
+    double activations = 0;  ///< on their way from a forward to a backward pass
+    double input = 0;        ///< batches on their way, and the cache
+    int node = 0;            ///< the fullest
     bool offloads() const { return peak > input; }
   } host_memory;  ///< of all ranks of a node; peak 0: neither offload nor an input pipeline
   struct Drive {

@@ -71,6 +71,8 @@ JsonFields<Result::ActorUse> actor_fields() {
 JsonFields<Result::HostMemory> host_memory_fields() {
   using M = Result::HostMemory;
   return peak_fields<M>()
+      .value("activations", "bytes", &M::activations,
+             "of the peak: activations between their forward and backward pass")
       .value("input", "bytes", &M::input, "of the peak: batches on their way to the GPUs, and the cache of samples")
       .value("capacity", "bytes", &M::capacity, "of the node's host memory; 0: not stated")
       .value("node", "", &M::node, "the fullest node");

@@ -58,6 +58,20 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   if (stack.host.waits_for_messages) plan.kernel_after_message = kHostWaits;
 }
 
+/// A schedule that puts the weights' gradients off keeps activations on the GPU between its two backward passes.
+void refuse_split_backward(const Scenario& s, const TrainingPlan& plan, const StagePlan& stage) {
+  if (!plan.offload.activations.used()) return;
+  const bool splits = std::any_of(stage.tasks.begin(), stage.tasks.end(), [](const PipelineTask& task) {
+    return task.pass == PipelineTask::Pass::backward_input;
+  });
+  if (splits)
+    fail(s.plan.offload.activations_place,
+         fmt::format(
+             "plan.activation_offload: not modelled with {}, which computes the weights' gradients later; nearest "
+             "is plan.pipeline.schedule: 1f1b",
+             plan.schedule->name));
+}
+
 /// Layers, tasks and buckets of each stage.
 void divide(TrainingPlan& plan, const Scenario& s) {
   const BucketChoice& buckets = s.plan.buckets;
@@ -67,7 +81,9 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, count);
   const std::vector<std::vector<int>> stages = divide_layers(plan, s);
   if (s.plan.recomputed_blocks > 0) plan.network = recomputed_in_part(*plan.network, s, stages);
+  plan.offload.activations = activation_offload(s, *plan.network, stages);
   divide(plan, stages, buckets);
+  for (StagePlan& stage : plan.stages) refuse_split_backward(s, plan, stage);
   if (!s.plan.pairs_place.file || !s.plan.pairs_passes || plan.micro_batches == 1) return;
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
   if (std::none_of(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }))
@@ -93,6 +109,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     for (const GradientBucket& bucket : of.buckets)
       own.push_back(bucket.elements / (bucket.experts ? experts : dense).optimizer);
     hold_on_host(plan, of, held, own);
+    hold_activations_on_host(plan, of);
     of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
     of.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
     if (!detail_of(s.plan).books_library_buffers) continue;

@@ -82,18 +82,68 @@ void hold_on_host(const TrainingPlan& plan, StagePlan& stage, const HeldElements
   }
 }
 
+ActivationOffload activation_offload(const Scenario& s, const Network& network,
+                                     const std::vector<std::vector<int>>& stages) {
+  const OffloadChoice& choice = s.plan.offload;
+  ActivationOffload offload;
+  if (!choice.activations()) return offload;
+  offload.ahead = choice.activations_ahead;
+  offload.layers.assign(network.layers.size(), 0);
+  // The first and the last layer of the network are no blocks: embedding and head.
+  const int last = static_cast<int>(network.layers.size()) - 1;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    int blocks = 0;
+    for (const int number : stages[stage]) {
+      const auto layer = static_cast<std::size_t>(number);
+      if (number == 0 || number == last || network.layers[layer].activations().value == 0) continue;
+      if (blocks == choice.activation_blocks) break;
+      offload.layers[layer] = 1;
+      ++blocks;
+    }
+    if (blocks < choice.activation_blocks && choice.activation_blocks != OffloadChoice::kAllBlocks)
+      fail(
+          choice.activations_place,
+          fmt::format("plan.activation_offload: {} blocks a stage, but virtual stage {} has {}; that, or all, expected",
+                      choice.activation_blocks, stage, blocks));
+  }
+  if (std::count(offload.layers.begin(), offload.layers.end(), 1) == 0)
+    fail(choice.activations_place,
+         fmt::format("plan.activation_offload: {} has no block between its first and its last layer that keeps "
+                     "activations; none expected",
+                     network.name));
+  return offload;
+}
+
+void hold_activations_on_host(const TrainingPlan& plan, StagePlan& stage) {
+  if (!plan.offload.activations.used()) return;
+  std::vector<Bytes> of_chunk;
+  for (const std::vector<int>& chunk : stage.chunks) {
+    Bytes& bytes = of_chunk.emplace_back();
+    for (const int layer : chunk)
+      if (plan.offload.activations.holds(layer))
+        bytes += plan.network->layers[static_cast<std::size_t>(layer)].activations();
+  }
+  Bytes now;
+  for (const PipelineTask& task : stage.tasks) {
+    const Bytes bytes = of_chunk[static_cast<std::size_t>(task.chunk)];
+    if (task.pass == PipelineTask::Pass::forward)
+      stage.host_activations = std::max(stage.host_activations, now += bytes);
+    else
+      now -= bytes;
+  }
+}
+
 void attach_host_ways(OffloadPlan& plan, int ranks, const ClusterMachine& machine, const Place& where) {
-  if (!plan.used()) return;
+  if (!plan.copies()) return;
+  const char* key = plan.used() ? "plan.data_parallel.offload" : "plan.activation_offload";
   const auto need_way = [&](Actor from, Actor to) {
     if (!machine.route(from, to, PathClass::automatic).reachable)
-      fail(where, fmt::format("plan.data_parallel.offload: no way leads from {} to {}", machine.actor_name(from),
-                              machine.actor_name(to)));
+      fail(where, fmt::format("{}: no way leads from {} to {}", key, machine.actor_name(from), machine.actor_name(to)));
     return GroupFlow::Edge{from, to, 1};
   };
   for (Actor rank = 0; rank < ranks; ++rank) {
     const DeviceId socket = machine.socket_of(rank);
-    if (socket < 0)
-      fail(where, fmt::format("plan.data_parallel.offload: {} hangs at no CPU", machine.actor_name(rank)));
+    if (socket < 0) fail(where, fmt::format("{}: {} hangs at no CPU", key, machine.actor_name(rank)));
     const Actor cpu = machine.actor(socket);
     auto& ways = plan.ways.emplace_back();
     for (GroupFlow& way : ways) way.by_engines = true;

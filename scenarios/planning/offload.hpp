@@ -16,6 +16,13 @@ HeldElements held_on_gpu(const TrainingPlan&, const HeldElements& held);
 /// What a rank of the stage holds in host memory and on drives. `shares`: elements of each bucket that it answers for.
 void hold_on_host(const TrainingPlan&, StagePlan&, const HeldElements& held, const std::vector<double>& shares);
 
+/// Layers of the network whose activations lie in host memory, by the layers of each virtual stage. Throws UserError for
+/// more blocks than a stage has.
+ActivationOffload activation_offload(const Scenario&, const Network&, const std::vector<std::vector<int>>& stages);
+
+/// The most activations that a rank of the stage holds in host memory at a time, by the order of its tasks.
+void hold_activations_on_host(const TrainingPlan&, StagePlan&);
+
 /// The ways of every rank: its GPU, the CPU socket that it hangs at, all drives of its node. Throws UserError at `where`
 /// for a node without a CPU or drives.
 void attach_host_ways(OffloadPlan&, int ranks, const ClusterMachine&, const Place& where);

@@ -48,7 +48,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   const Work optimizer = optimizer_work(s.network.parameters(), s.precision, s.optimizer, s.software);
   Seconds time = (kernels * plan.micro_batches + kernel_time(node.gpu, optimizer)) / node.gpu_speed;
   if (s.measured.given()) time = s.measured.at(s.micro_batch_size) * plan.micro_batches;
-  if (plan.ranks() == 1 && !plan.offload.used()) return time;
+  if (plan.ranks() == 1 && !plan.offload.copies()) return time;
   BytesPerSecond slowest{HUGE_VAL};
   const auto slower = [&slowest](BytesPerSecond rate) {
     if (rate.value > 0) slowest = std::min(slowest, rate);
@@ -69,7 +69,10 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   const Bytes moved = offload.used() ? offload.update + offload.states * 2 +
                                            (plan.gradient_element * 4 + plan.parameter_element * 2) * plan.micro_batches
                                      : Bytes{};
-  return time +
+  Bytes activations;
+  for (std::size_t layer = 0; layer < s.network.layers.size() && offload.activations.used(); ++layer)
+    activations += s.network.layers[layer].activations() * 2 * plan.micro_batches * plan.ranks();
+  return time + activations / slowest +
          s.network.parameters() * (plan.gradient_element * 2 * s.plan.replicas() + moved * plan.ranks()) / slowest;
 }
 

@@ -16,12 +16,19 @@ namespace trainyard {
 
 struct LibraryModel;
 
-/// Where states lie between their uses.
+/// Where states, and activations, lie between their uses.
 struct OffloadChoice {
   OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
   Place place;
+  /// The first blocks of each virtual stage whose activations lie in host memory; 0: none.
+  int activation_blocks = 0;
+  int activations_ahead = 1;  ///< see ActivationOffload
+  Place activations_place;
 
+  static constexpr int kAllBlocks = 1 << 30;
   bool used() const { return optimizer != OffloadDevice::none; }
+  bool activations() const { return activation_blocks > 0; }
+  bool copies() const { return used() || activations(); }
   bool drives() const { return optimizer == OffloadDevice::nvme || parameters == OffloadDevice::nvme; }
 };
 
@@ -69,7 +76,7 @@ Detail detail_of(const PlanChoice&);
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size,
 /// exchange}`), `expert_parallel` (or `{size, tensor, imbalance, capacity, dispatcher,
 /// fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
-/// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute` (or `{full: N}`), `mesh_order`,
+/// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute` (or `{full: N}`), `activation_offload`, `mesh_order`,
 /// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
 /// `prefetch`, `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`,
 /// `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`,
@@ -82,6 +89,9 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, cons
 /// The stack's library, where there is a model of it on these chips (else null): collectives are then as it does them by
 /// default.
 std::shared_ptr<const LibraryModel> library_of(const ClusterSpec&, const SoftwareStack&);
+
+/// Reads `activation_offload: none`, `all` or a number of blocks, or `{blocks, ahead}`.
+void read_activation_offload(PlanChoice&, Fields& plan);
 
 /// Reads of it the map `data_parallel`; the axes of the mesh but for data are read.
 void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&,

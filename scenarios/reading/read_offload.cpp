@@ -28,6 +28,23 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
 
 }  // namespace
 
+void read_activation_offload(PlanChoice& choice, Fields& plan) {
+  const Node* node = plan.child("activation_offload");
+  if (!node) return;
+  OffloadChoice& offload = choice.offload;
+  offload.activations_place = node->place;
+  const Node map = long_form(node, "blocks", node->place);
+  Fields fields(map, "plan.activation_offload");
+  const Node* blocks = fields.child("blocks");
+  if (!blocks) fail(node->place, "plan.activation_offload.blocks: a number of blocks, or all, expected");
+  if (blocks->kind == Node::Kind::scalar && (blocks->scalar == "none" || blocks->scalar == "all"))
+    offload.activation_blocks = fields.text("blocks") == "all" ? OffloadChoice::kAllBlocks : 0;
+  else
+    offload.activation_blocks = fields.integer<int>("blocks", 0);
+  offload.activations_ahead = fields.integer<int>("ahead", 0, 1);
+  fields.finish();
+}
+
 void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& cluster, const SoftwareStack& stack) {
   OffloadChoice& offload = choice.offload;
   read_devices(offload, data_parallel);

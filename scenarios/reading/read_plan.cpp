@@ -187,7 +187,7 @@ void read_order(PlanChoice& choice, Fields& plan) {
 
 bool PlanChoice::splits_model() const {
   return mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 || mesh.expert_tensor > 1 ||
-         zero != ZeroStage::none || sharding.recompute != Recompute::none || offload.used() ||
+         zero != ZeroStage::none || sharding.recompute != Recompute::none || offload.copies() ||
          std::count(sharding.remade.begin(), sharding.remade.end(), true) > 0;
 }
 
@@ -279,6 +279,7 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   read_expert(choice, plan);
   read_pipeline(choice, plan, stack);
   read_recompute(choice, plan);
+  read_activation_offload(choice, plan);
   read_remade(sharding, plan);
   read_order(choice, plan);
 }

@@ -235,7 +235,7 @@ void require_inference(Scenario& s, Fields& root, Fields& plan) {
   const auto refuse = [](const Place& where, const std::string& what) {
     fail(where, fmt::format("{}: of a training, but plan.mode is inference; leave one of both out", what));
   };
-  for (const char* key : {"optimizer", "training", "measured_step", "step_time", "recompute"})
+  for (const char* key : {"optimizer", "training", "measured_step", "step_time", "recompute", "activation_offload"})
     if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
   for (const char* key : {"learn", "faults", "input"})
     if (root.has(key)) refuse(root.place_of(key), key);

@@ -22,9 +22,9 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
   if (name == "clock" || begins({"sms", "l2", "reconfigure"})) return false;
   if (!s.cluster.joins_chips() && begins({"chip_links"})) return false;
-  if (!s.plan.offload.used() && begins({"host_memory"})) return false;
+  if (!s.plan.offload.copies() && begins({"host_memory"})) return false;
   if (!s.input.used() && !s.cluster.node.cpu.power.given() && begins({"cores"})) return false;
-  if (s.plan.offload.used() && begins({"pcie"})) return true;
+  if (s.plan.offload.copies() && begins({"pcie"})) return true;
   if (s.ranks() == 1 &&
       begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
               "whole_tensors", "overlap", "gradient_bucket_copy", "host_buckets", "cycle_time"}))

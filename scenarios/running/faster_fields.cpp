@@ -200,7 +200,7 @@ bool has_links(const Scenario& s, LinkKind kind) {
   };
   const std::vector<LinkKind> joined = spec.fabric ? spec.fabric->link_kinds() : std::vector<LinkKind>{};
   const bool in_fabric = std::find(joined.begin(), joined.end(), kind) != joined.end(), several = spec.gpus() > 1;
-  const bool offloads = s.plan.offload.used();
+  const bool offloads = s.plan.offload.copies();
   switch (kind) {
     case LinkKind::nvlink:
       return several && any(has_nvlink);

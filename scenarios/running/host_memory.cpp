@@ -14,8 +14,8 @@ bool fuller(double held, double capacity, double than, double than_capacity) {
 /// What all ranks of a node hold, and its input pipeline.
 struct OnNode {
   StaticMemory host;
-  Bytes drive, input;
-  Bytes on_host() const { return host.total() + input; }
+  Bytes activations, drive, input;
+  Bytes on_host() const { return host.total() + activations + input; }
 };
 
 std::vector<OnNode> sum_by_node(const StepRun& run) {
@@ -26,7 +26,7 @@ std::vector<OnNode> sum_by_node(const StepRun& run) {
     const std::vector<Bytes> input = input_on_hosts(run);
     for (std::size_t n = 0; n < nodes.size(); ++n) nodes[n].input = input[n];
   }
-  if (!plan.offload.used()) return nodes;
+  if (!plan.offload.copies()) return nodes;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     OnNode& node = nodes[s.cluster.node_of_gpu(rank)];
     const StagePlan& stage = plan.stage_of(rank);
@@ -34,6 +34,7 @@ std::vector<OnNode> sum_by_node(const StepRun& run) {
     node.host.gradients += stage.host_memory.gradients;
     node.host.optimizer += stage.host_memory.optimizer;
     node.host.buffers += stage.host_memory.buffers;
+    node.activations += stage.host_activations;
     node.drive += stage.drive;
   }
   return nodes;
@@ -42,7 +43,7 @@ std::vector<OnNode> sum_by_node(const StepRun& run) {
 }  // namespace
 
 void book_host_memory(const StepRun& run, Result& r) {
-  if (!run.plan.offload.used() && !run.machine.input) return;
+  if (!run.plan.offload.copies() && !run.machine.input) return;
   const std::vector<OnNode> nodes = sum_by_node(run);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const NodeType& type = run.scenario.cluster.type_of(static_cast<int>(n));
@@ -56,6 +57,7 @@ void book_host_memory(const StepRun& run, Result& r) {
                        host.gradients.value,
                        host.optimizer.value,
                        host.buffers.value,
+                       nodes[n].activations.value,
                        nodes[n].input.value,
                        static_cast<int>(n)};
     if (n == 0 || fuller(nodes[n].drive.value, drives, r.drive.peak, r.drive.capacity))

@@ -190,7 +190,7 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
 
 /// By one actor; with offload by one rank, since the hosts' actors stand for several.
 Bytes most_sent(const StepRun& run) {
-  if (!run.plan.offload.used()) return run.traffic_of_steps().most_sent();
+  if (!run.plan.offload.copies()) return run.traffic_of_steps().most_sent();
   Bytes most;
   for (Actor rank = 0; rank < run.plan.ranks(); ++rank)
     most = std::max(most, run.traffic_of_steps().sent(run.seen(rank)));

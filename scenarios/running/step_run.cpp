@@ -50,7 +50,9 @@ StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions&
 
 /// What depends on the machine, and the steps before those that are looked at.
 void StepRun::prepare() {
-  attach_host_ways(plan.offload, plan.ranks(), machine.cluster, scenario.plan.offload.place);
+  attach_host_ways(
+      plan.offload, plan.ranks(), machine.cluster,
+      scenario.plan.offload.used() ? scenario.plan.offload.place : scenario.plan.offload.activations_place);
   if (planned.search) plan.steps = steps_of_search(scenario, planned);
   plan.steps += planned.warm_steps;
   plan.marks_steps = planned.warm_steps > 0 || planned.search;

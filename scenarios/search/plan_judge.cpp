@@ -69,12 +69,12 @@ Scenario with_plain_replicas(Scenario s) {
   return s;
 }
 
-/// What layers keep of a micro-batch: the most of one, and of all.
-std::pair<double, double> activations_of(const Network& network) {
+/// What layers keep of a micro-batch: the most of one, and of all that surely stay on the GPU.
+std::pair<double, double> activations_of(const Network& network, bool on_host) {
   double most = 0, all = 0;
   for (const Layer& layer : network.layers) {
     most = std::max(most, (layer.activations() + layer.forward_transient).value);
-    all += layer.activations().value;
+    if (!on_host) all += layer.activations().value;
   }
   return {most, all};
 }
@@ -133,7 +133,7 @@ std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups
       }
       try {
         const std::shared_ptr<const Network> network = share(*s);
-        const auto [most, sum] = activations_of(*network);
+        const auto [most, sum] = activations_of(*network, s->plan.offload.activations());
         if (most > capacity_) too_large = groups[i].micro_batch;
         if (std::max(most, sum / point.pipeline) <= capacity_)
           all[i] = floors(*s, network).micro_batch() * s->micro_batches() / point.pipeline * (1 - 1e-9);

@@ -42,7 +42,11 @@ ChunkMemory memory_of_chunk(const TrainingPlan& plan, std::vector<int> layers, P
     const Layer& layer = plan.network->layers[static_cast<std::size_t>(number)];
     if (pass == Pass::forward ? layer.forward.empty() : layer.backward.empty())
       continue;  // nothing that it is booked on
-    const auto [change, transient] = memory_of_pass(layer, pass);
+    auto [change, transient] = memory_of_pass(layer, pass);
+    if (plan.offload.activations.holds(number)) {  // here while the pass goes on, and on the host between the two
+      transient += layer.activations();
+      change = Bytes{};
+    }
     const double gathered = pass == Pass::backward_weights ? 0 : whole_layer(plan, layer, false);
     chunk.high = std::max(chunk.high, chunk.change + std::max(0.0, change.value) + transient.value + gathered);
     chunk.change += change.value;
@@ -107,7 +111,7 @@ std::string usable_memory(double capacity, double headroom) {
 PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {
   PlanMemory memory;
   for (const StagePlan& stage : plan.stages) memory.peak = std::max(memory.peak, Bytes{peak_of(plan, stage)});
-  memory.exact = plan.zero != ZeroStage::parameters && !s.plan.offload.used() && !s.plan.compression &&
+  memory.exact = plan.zero != ZeroStage::parameters && !s.plan.offload.copies() && !s.plan.compression &&
                  !plan.pipeline.pairs_passes;
   return memory;
 }

@@ -77,7 +77,7 @@ namespace {
 
 /// Do GPUs hold it, and with offload or an input pipeline hosts and drives too?
 bool has_room(const Scenario& s, Bytes memory) {
-  if (!s.plan.offload.used() && !s.input.used()) return peak_memory(s) <= memory;
+  if (!s.plan.offload.copies() && !s.input.used()) return peak_memory(s) <= memory;
   SimulateOptions options;
   options.critical_path = false;
   return simulate(s, options).fits;

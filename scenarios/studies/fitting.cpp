@@ -42,6 +42,7 @@ std::vector<Overrides> candidates(const Scenario& s) {
     const int stage = std::max(static_cast<int>(p.zero), 2);
     all.push_back(of_data_parallel(s, {{"zero_stage", fmt::format("{}", stage)}, {"offload", "cpu"}}));
   }
+  if (!p.offload.activations()) add("plan.activation_offload", "all");
   if (p.offload.parameters == OffloadDevice::none)
     for (const char* device : {"cpu", "nvme"})
       all.push_back(of_data_parallel(
@@ -137,7 +138,7 @@ std::vector<Tried> try_all(const Scenario& s, const Overrides& before, std::set<
     if (texts[i].empty()) continue;
     const Result r = result_from_text(texts[i]);
     tried.push_back({all[i].overrides,
-                     all[i].scenario.plan.offload.used(),
+                     all[i].scenario.plan.offload.copies(),
                      {in_words(all[i].overrides), r.memory.peak, r.fits, all[i].whole ? r.step_time : 0}});
   }
   return tried;

@@ -42,6 +42,9 @@ enum class TrainingCall : std::uint16_t {
   write_states,          ///< back to drives, with the new parameters where they lie there too
   fill_host_parameters,  ///< what the host has, or reads from drives, into `host_parameters`
   take_own,              ///< parameters that came into `own_parameters`
+  // Offload of activations; index: the layer's number in the network.
+  activations_to_host,  ///< what the forward pass of a micro-batch has kept leaves the GPU
+  activations_to_gpu,   ///< it comes back
   // Gossip:
   give_replica,  ///< all parameters of the replica into buffer `replica` 0
   mix_replicas,  ///< index: that many neighbours, with whose parameters, in `replica` 1 …, the replica takes the average

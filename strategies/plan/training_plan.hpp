@@ -68,6 +68,7 @@ struct StagePlan {
   Work optimizer;
   StaticMemory memory;
   StaticMemory host_memory;  ///< offload: what a rank holds in its host's memory
+  Bytes host_activations;    ///< the same, the most of activations at a time
   Bytes drive;               ///< offload: on the drives of its node
 };
 

@@ -11,7 +11,6 @@ BufferRef whole(Buffer kind, std::size_t bucket) { return {number_of({kind, buck
 
 HostOffload::HostOffload(StepContext& step) : step_(step), added_(step.buckets()) {}
 
-/// So many bytes on one of the ways, alone on it; to be emitted.
 Op& HostOffload::transfer(HostWay way, Bytes bytes, NameId name, Dep first, Dep second) {
   const auto at = static_cast<std::size_t>(way);
   const GroupFlow* flow = step_.peers.flows[kLanes + at];

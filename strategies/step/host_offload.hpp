@@ -36,6 +36,8 @@ class HostOffload {
   Ops update();
   /// A bucket's new parameters are on the GPU.
   Dep returned(std::size_t bucket) const { return returned_[bucket]; }
+  /// A copy over one of the ways, which it has to itself; to be emitted.
+  Op& transfer(HostWay, Bytes, NameId, Dep first, Dep second = {});
 
  private:
   StepContext& step_;
@@ -47,7 +49,6 @@ class HostOffload {
   std::array<std::uint32_t, kHostWays> calls_{};  // so far
 
   Dep end_of(HostWay way) const { return step_.out.after(step_.streams.host(way)); }
-  Op& transfer(HostWay, Bytes, NameId, Dep first, Dep second = {});
   const Op& emit_call(Op&, TrainingCall, std::size_t bucket);
   Ops return_parameters(std::size_t bucket, Dep first, Dep second);
   Ops update_bucket(std::size_t bucket, Dep begun);

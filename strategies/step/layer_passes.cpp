@@ -16,11 +16,12 @@ TrainingCall call_of(Pass pass) {
 }  // namespace
 
 LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, GradientExchange& gradients,
-                         ParameterGathers& parameters, const PassSeries* series)
+                         ParameterGathers& parameters, HostOffload& host, const PassSeries* series)
     : step_(step),
       collectives_(collectives),
       gradients_(gradients),
       parameters_(parameters),
+      activations_(step, host),
       series_(series && series->any() ? series : nullptr),
       ends_(step.stage.chunks.size()) {
   for (const PipelineTask& task : step.stage.tasks) {
@@ -127,6 +128,10 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
   if (step_.shards_parameters()) co_yield parameters_.prefetch();
   parameters_.wait_for(layer);
+  if (pass == Pass::forward)
+    activations_.begin_forward(layer);
+  else
+    co_yield activations_.begin_backward(step_.stage.chunks[task.chunk], layer, task.micro_batch);
   if (makes_gradients && step_.shards_parameters()) gradients_.wait_for_buffers(layer);
   const bool leave = makes_gradients && gradients_.leave_during_backward(last);
   const bool fine = leave && !step_.plan.values_by_layer();  // numbers go layer by layer
@@ -163,6 +168,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
     co_yield step_.call(call_of(pass), {layer, task.micro_batch, kEndOfPass, buffer});
     if (leave) co_yield gradients_.after_kernel(layer, kAllKernels, first, last);
   }
+  if (pass == Pass::forward) co_yield activations_.end_forward(layer, task.micro_batch);
   if (!step_.shards_parameters()) co_return;
   co_yield parameters_.end_visit(layer, makes_gradients && last);
   if (makes_gradients) co_yield gradients_.exchange_layer(layer, first, last);

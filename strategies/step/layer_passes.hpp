@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "strategies/step/gradient_exchange.hpp"
+#include "strategies/step/host_activations.hpp"
 #include "strategies/step/parameter_gathers.hpp"
 #include "strategies/step/pass_series.hpp"
 
@@ -12,7 +13,7 @@ namespace trainyard {
 class LayerPasses {
  public:
   /// Null series: the layers' operations one by one.
-  LayerPasses(StepContext&, LaneCollectives&, GradientExchange&, ParameterGathers&, const PassSeries*);
+  LayerPasses(StepContext&, LaneCollectives&, GradientExchange&, ParameterGathers&, HostOffload&, const PassSeries*);
 
   /// A task's pass through the layers of its model chunk. sends: a message to another stage follows.
   Ops chunk(const PipelineTask&, bool sends);
@@ -30,6 +31,7 @@ class LayerPasses {
   LaneCollectives& collectives_;
   GradientExchange& gradients_;
   ParameterGathers& parameters_;
+  HostActivations activations_;
   const PassSeries* const series_;
   std::vector<Ends> ends_;      // by model chunk
   std::vector<Dep> exchanges_;  // by place: ends of the exchanges of the pass that is under way

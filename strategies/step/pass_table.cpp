@@ -355,12 +355,14 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   group(Lane::tied, "tied weight");
   group(Lane::maxima, "maxima of fp8");
   if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::point_to_point);
-  if (plan.offload.used()) {
-    const GroupId cpu = names.group("CPU optimizer", Role::collective);
+  if (plan.offload.copies()) {
+    const GroupId cpu = plan.offload.used() ? names.group("CPU optimizer", Role::collective) : GroupId{};
     const GroupId drive = plan.offload.drives() ? names.group("drive", Role::collective) : cpu;
     const GroupId copies = names.group("offload copies", Role::collective);
     host = {copies, cpu, copies, drive, drive};
   }
+  activations_out = names.intern("copy activations to host");
+  activations_in = names.intern("copy activations from host");
   gradients_out = names.intern("copy gradients to host");
   add_on_host = names.intern("add gradients on host");
   read_states = names.intern("read optimizer states");

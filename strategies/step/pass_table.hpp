@@ -59,7 +59,8 @@ struct TrainingWords {
   NameId gather_parameters, drop_parameters, tied, partial, take;
   NameId maxima, scales;
   std::array<GroupId, kHostWays> host{};
-  NameId gradients_out, add_on_host, read_states, write_states, read_parameters, parameters_in;
+  NameId gradients_out, add_on_host, read_states, write_states, read_parameters, parameters_in, activations_out,
+      activations_in;
   GroupId input = 0;  ///< samples
   NameId receive_input, ask_input, step_over, average;
   std::array<NameId, 4> pipeline_message;  ///< send and receive of activations, of gradients

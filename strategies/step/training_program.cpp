@@ -24,7 +24,7 @@ class TrainingStep : public CoroutineProgram {
         gradients_(step_, collectives_, offload_),
         parameters_(step_, collectives_, offload_),
         series_(series),
-        passes_(step_, collectives_, gradients_, parameters_, series),
+        passes_(step_, collectives_, gradients_, parameters_, offload_, series),
         messages_(step_, collectives_),
         input_(step_),
         updates_(policy_.of_rank({step_, collectives_, gradients_, parameters_})) {}

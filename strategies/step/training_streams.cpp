@@ -34,9 +34,10 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
     pipeline_ = add("activations");
     add("gradients of activations");
   }
-  if (plan.offload.used()) {
+  if (plan.offload.copies()) {
     host_ = static_cast<Stream>(names_.size());
-    for (int way = 0; way < kHostWays; ++way) names_.emplace_back(name_of(static_cast<HostWay>(way)));
+    const int ways = plan.offload.used() ? kHostWays : static_cast<int>(HostWay::from_host) + 1;
+    for (int way = 0; way < ways; ++way) names_.emplace_back(name_of(static_cast<HostWay>(way)));
   }
   if (plan.input.used()) {
     input_ = static_cast<Stream>(names_.size());

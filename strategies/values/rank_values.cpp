@@ -114,8 +114,20 @@ void RankValues::pass(TrainingCall what, const CallArguments& about) {
   if (at_once || what != TrainingCall::backward_input) end_weight_gradients(number, micro_batch);
 }
 
+void RankValues::move_activations(bool to_host, const CallArguments& about) {
+  const Key key{about.index, about.micro_batch};
+  std::map<Key, Pass>&from = to_host ? passes_ : on_host_, &to = to_host ? on_host_ : passes_;
+  // A node of the map keeps its address, which the graph refers to.
+  auto moved = from.extract(key);
+  if (moved.empty() || !moved.mapped().forward_done)
+    throw InternalError(where(about.index, about.micro_batch) +
+                        (to_host ? ": no activations leave" : ": none come back"));
+  to.insert(std::move(moved));
+}
+
 void RankValues::begin_at(int step) {
   passes_.clear();
+  on_host_.clear();
   inputs_.clear();
   out_gradients_.clear();
   weights_done_.clear();

@@ -39,6 +39,7 @@ class RankValues : public RankWork {
   const std::vector<StepLoss>& losses() const override { return losses_; }
 
   void pass(TrainingCall, const CallArguments&) override;
+  void move_activations(bool to_host, const CallArguments&) override;
   void begin_at(int step) override;
   Eigen::VectorXd whole_step(int step) override;
 
@@ -66,6 +67,7 @@ class RankValues : public RankWork {
   RankPlace place_;
   RankParameters parameters_;
   std::map<Key, Pass> passes_;
+  std::map<Key, Pass> on_host_;                   // whose activations have left the GPU
   std::map<Key, int> next_step_;                  // of the forward pass
   std::map<Key, Matrix> inputs_, out_gradients_;  // handed on within a model chunk
   std::set<Key> weights_done_;                    // with the gradients by inputs already

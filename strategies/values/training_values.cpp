@@ -162,6 +162,9 @@ void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& a
     case TrainingCall::backward_input:
     case TrainingCall::backward_weights:
       return rank(actor).pass(what, about);
+    case TrainingCall::activations_to_host:
+    case TrainingCall::activations_to_gpu:
+      return rank(actor).move_activations(what == TrainingCall::activations_to_host, about);
     case TrainingCall::fill_bucket:
       return held.fill_bucket(bucket, in(Buffer::gradients));
     case TrainingCall::keep_gradients:

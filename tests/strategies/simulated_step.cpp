@@ -103,6 +103,10 @@ TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network
   plan.offload.update = Bytes{40};
   plan.offload.addition = Bytes{24};
   plan.offload.states = Bytes{24};
+  if (s.activations_ahead >= 0) {
+    plan.offload.activations = {std::vector<char>(network.layers.size(), 1), s.activations_ahead};
+    plan.offload.activations.layers.front() = plan.offload.activations.layers.back() = 0;
+  }
   divide(plan, even_parts(network, s), {Bytes{s.bucket / 2}, Bytes{s.bucket}, s.whole_tensors});
   for (StagePlan& stage : plan.stages)
     stage.optimizer = optimizer_work(1000, Precision::fp64, find_optimizer("sgd", {}));
@@ -130,14 +134,16 @@ std::string in_words(const SplitStep& s) {
   return fmt::format(
       "{}, {} micro-batches, {} steps, {}{}, {} x {} chunks, ZeRO {} in groups of {}, prefetch {}, reshard {}{}, "
       "overlap "
-      "{}{}{}, scatter-gather {}, {}recompute {}{}, buckets of {} ({}), {}, optimizer on {}, parameters on {}",
+      "{}{}{}, scatter-gather {}, {}recompute {}{}, buckets of {} ({}), {}, optimizer on {}, parameters on {}, {} "
+      "blocks' activations ahead",
       s.mesh.in_words(), s.micro_batches, s.steps, s.sharding.sequence ? "sequence, " : "",
       s.sharding.context_exchange == ContextExchange::ring ? "ring" : "all-to-all", s.schedule, s.chunks,
       static_cast<int>(s.zero), s.zero_group, s.prefetch, s.reshard, s.sync_last ? ", gradients once" : "",
       s.overlap_gradients ? "gradients " : "", s.overlap_parameters ? "parameters " : "",
       s.sharding.overlap ? "tensor" : "", s.scatter_gather, s.pairs_passes ? "pairs of passes, " : "",
       static_cast<int>(s.sharding.recompute), s.recomputes_some ? " of some blocks" : "", s.bucket,
-      s.whole_tensors ? "whole" : "cut", s.all_reduce, name_of(s.optimizer), name_of(s.parameters));
+      s.whole_tensors ? "whole" : "cut", s.all_reduce, name_of(s.optimizer), name_of(s.parameters),
+      s.activations_ahead);
 }
 
 StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const Break& change,

@@ -19,7 +19,8 @@ struct SplitStep {
   bool scatter_gather = false, whole_tensors = true, sync_last = false, pairs_passes = false;
   bool recomputes_some = false;  ///< of a transformer's blocks every second one alone, where the sharding says full
   OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
-  double bucket = 200;  ///< bytes
+  int activations_ahead = -1;  ///< see ActivationOffload; −1: all activations stay on the GPU
+  double bucket = 200;         ///< bytes
   std::string all_reduce = "ring";
 };
 std::string in_words(const SplitStep&);

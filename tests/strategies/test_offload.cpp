@@ -189,4 +189,88 @@ TEST_CASE("offload that does not exist is refused with the rule", "[offload]") {
   CHECK(refusal("zero_stage: 3, offload: none") == "no error");
 }
 
+namespace {
+
+// Layers 1 to 6 of the eight lie between the first and the last, and keep their input of 1,000 elements in bf16.
+constexpr double kBlocks = 6, kKept = 2000;
+
+Scenario with_activations(const Box& box, const std::string& where, int micro_batches = 1, const char* more = "") {
+  return read_scenario_text(text_of(box, "1", micro_batches) + fmt::format("  activation_offload: {}\n{}", where, more),
+                            "x.yaml");
+}
+
+std::string refused_activations(const std::string& where, const char* more = "") {
+  try {
+    plan(with_activations({}, where, 1, more));
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("activations go to the host and come back, once a micro-batch", "[offload]") {
+  for (const int micro_batches : {1, 3}) {
+    const Result r = simulate(with_activations({}, "all", micro_batches));
+    CHECK(r.bytes_total == near(2 * kBlocks * kKept * micro_batches));
+    CHECK(r.step_time == near(2 * kBlocks * kKept * micro_batches / kPcie));
+    CHECK(r.breakdown.exposed_communication.at("offload copies") == near(r.step_time));
+    CHECK(r.host_memory.activations == near(kBlocks * kKept));
+    CHECK(r.host_memory.peak == near(kBlocks * kKept));
+  }
+  CHECK(simulate(with_activations({}, "2")).bytes_total == near(2 * 2 * kKept));
+  CHECK(simulate(with_activations({}, "{blocks: 2, ahead: 3}")).bytes_total == near(2 * 2 * kKept));
+  CHECK(simulate(with_activations({}, "none")).bytes_total == 0);
+}
+
+TEST_CASE("copies of activations hide behind passes that take longer than they do", "[offload]") {
+  // A GPU of 1 GB/s of memory, and PCIe that is four times as fast: each pass reads its layer's 2 MB of weights.
+  const Overrides slow{{"cluster.node.gpu.type.memory_bandwidth", "1 GB/s"}};
+  const auto step = [&slow](const char* where) {
+    return simulate(
+               read_scenario_text(text_of({1, 1, "4 GB/s"}, "1") + fmt::format("  activation_offload: {}\n", where),
+                                  "x.yaml", slow))
+        .step_time;
+  };
+  const double none = step("none");
+  // The last block's activations leave while the last layer computes, and come back before their own backward pass.
+  CHECK(step("{blocks: all, ahead: 1}") == near(none));
+  CHECK(step("{blocks: all, ahead: 0}") == near(none + kBlocks * kKept / 4e9));
+}
+
+TEST_CASE("activations in host memory leave room on the GPU and take it on the host", "[offload]") {
+  const char* base = "cluster: dgx-a100\nmodel: gpt2-xl\nplan: {global_batch_size: 64, micro_batch_size: 8";
+  const auto run_with = [base](const std::string& more) {
+    return simulate(read_scenario_text(fmt::format("{}{}}}\n", base, more), "x.yaml"));
+  };
+  const Result kept = run_with(""), all = run_with(", activation_offload: all"),
+               some = run_with(", activation_offload: 24"),
+               inputs = run_with(", recompute: full, activation_offload: all");
+  CHECK(all.memory.peak < some.memory.peak);
+  CHECK(some.memory.peak < kept.memory.peak);
+  CHECK(all.host_memory.activations == near(2 * some.host_memory.activations));
+  CHECK(inputs.host_memory.activations < 0.1 * all.host_memory.activations);
+  CHECK(all.step_time >= kept.step_time);
+  CHECK(all.host_memory.activations > 0.9 * 8 * (kept.memory.activations - all.memory.activations));
+}
+
+TEST_CASE("activations that cannot lie on the host are refused", "[offload]") {
+  using Catch::Contains;
+  CHECK_THAT(refused_activations("7"), Contains("7 blocks a stage, but virtual stage 0 has 6"));
+  CHECK_THAT(refused_activations("some"), Contains("x.yaml:") && Contains("plan.activation_offload"));
+  CHECK_THAT(refused_activations("-1"), Contains("plan.activation_offload"));
+  CHECK_THAT(refused_activations("{ahead: 2}"), Contains("plan.activation_offload.blocks"));
+  CHECK_THAT(refused_activations("all", "  mode: inference\n"), Contains("plan.activation_offload"));
+  try {
+    plan(
+        read_scenario_text("cluster: dgx-a100\nmodel: gpt2-xl\nplan: {global_batch_size: 64, pipeline_parallel: 4, "
+                           "pipeline: {schedule: zb-h1}, activation_offload: all}\n",
+                           "x.yaml"));
+    FAIL("not refused");
+  } catch (const UserError& e) {
+    CHECK_THAT(e.what(), Contains("plan.activation_offload: not modelled with zb-h1") && Contains("1f1b"));
+  }
+}
+
 }  // namespace strategies_test_offload

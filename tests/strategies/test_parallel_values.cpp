@@ -74,6 +74,27 @@ TEST_CASE("steps with their states on the host or on drives compute the step of 
         }
 }
 
+TEST_CASE("steps with their activations on the host compute the step of one device", "[parallel-values]") {
+  for (const int ahead : {0, 1, 3})
+    for (const Recompute recompute : {Recompute::none, Recompute::full})
+      for (const char* schedule : {"gpipe", "1f1b", "interleaved-1f1b"}) {
+        SplitStep s = split(2, 1, 2);
+        s.micro_batches = s.steps = 2;
+        s.activations_ahead = ahead;
+        s.sharding.recompute = recompute;
+        check(small_gpt2(), s);
+        s.zero = ZeroStage::parameters;
+        check(small_llama(), s);
+        s = split(1, 2, 1);
+        s.activations_ahead = ahead;
+        s.sharding.recompute = recompute;
+        s.schedule = schedule;
+        s.micro_batches = 4;
+        s.chunks = s.schedule == "interleaved-1f1b" ? 2 : 1;
+        check(small_gpt2(), s);
+      }
+}
+
 TEST_CASE("simulated tensor and sequence parallelism compute the step of one device", "[parallel-values]") {
   for (const bool sequence : {false, true})
     for (const bool overlap : {false, true})
@@ -217,6 +238,7 @@ TEST_CASE("forward and backward passes that alternate compute the step of one de
 }
 
 TEST_CASE("simulated pipelines compute the step of one device", "[parallel-values]") {
+  add("activations on the host", small_llama(), split(2, 1, 1), [](SplitStep& s) { s.activations_ahead = 1; });
   for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
     for (const bool overlap : {false, true}) {
       SplitStep s = split(2, 2, 1);
@@ -335,6 +357,8 @@ SplitStep random_split(std::mt19937& random, int kind) {
     const std::vector<std::string> reductions{"ring", "halving-doubling", "direct", "binary-tree"};
     s.all_reduce = reductions[random() % reductions.size()];
     s.pairs_passes = s.zero != ZeroStage::parameters && coin();
+    const bool splits_backward = s.schedule.starts_with("zb-") || s.schedule == "dualpipe-v";
+    if (!splits_backward && coin()) s.activations_ahead = one_of({0, 1, 3});
     std::vector<Axis>& order = s.mesh.order;
     std::shuffle(order.begin(), order.end(), random);
     s.sync_last = s.zero == ZeroStage::parameters && s.optimizer == OffloadDevice::none && s.bucket > 100;
@@ -473,7 +497,7 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
     CHECK(!messages.empty());
     check_noticed(s, "message lost", messages, [](Op& op) { op.effect = {}; });
     const auto offloaded = [](const Op& op) { return op.kind == Kind::join && op.effect.action != Action::none; };
-    if (s.split.optimizer != OffloadDevice::none)
+    if (s.split.optimizer != OffloadDevice::none || s.split.activations_ahead >= 0)
       for (const HostWay way :
            {HostWay::to_host, HostWay::in_host, HostWay::from_host, HostWay::drive_read, HostWay::drive_write})
         check_noticed(

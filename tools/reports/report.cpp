@@ -54,6 +54,11 @@ std::string mesh_in_words(const Scenario& s) {
                         p.sharding.recompute == Recompute::operators ? "per-operator" : name_of(p.sharding.recompute));
   if (p.recomputed_blocks > 0)
     text += fmt::format(" of {} block{} a stage", p.recomputed_blocks, p.recomputed_blocks == 1 ? "" : "s");
+  if (p.offload.activations())
+    text += p.offload.activation_blocks == OffloadChoice::kAllBlocks
+                ? ", activations in host memory"
+                : fmt::format(", activations of {} block{} a stage in host memory", p.offload.activation_blocks,
+                              p.offload.activation_blocks == 1 ? "" : "s");
   return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s), name_of(p.fidelity));
 }
 
@@ -109,10 +114,12 @@ std::string host_memory(const Result& r) {
   const Result::HostMemory& host = r.host_memory;
   const bool too_much = host.capacity > 0 && host.peak > host.capacity;
   if (!host.offloads() && !too_much) return "";
-  std::string text = fmt::format(
-      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {}{})\n", report_label(""),
-      host.node, use_of_capacity(host.peak, host.capacity), gib(host.parameters), gib(host.gradients),
-      gib(host.optimizer), gib(host.buffers), host.input > 0 ? fmt::format(" · samples {}", gib(host.input)) : "");
+  std::string text =
+      fmt::format("{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {}{}{})\n",
+                  report_label(""), host.node, use_of_capacity(host.peak, host.capacity), gib(host.parameters),
+                  gib(host.gradients), gib(host.optimizer), gib(host.buffers),
+                  host.activations > 0 ? fmt::format(" · activations {}", gib(host.activations)) : "",
+                  host.input > 0 ? fmt::format(" · samples {}", gib(host.input)) : "");
   if (r.drive.peak > 0)
     text += fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
                         use_of_capacity(r.drive.peak, r.drive.capacity));
