@@ -29,7 +29,7 @@ class RankWork {
   virtual void pass(TrainingCall, const CallArguments&) = 0;
   /// What a layer keeps of a micro-batch lies on the host, or comes back. Of numbers that go with their own network
   /// nothing moves.
-  virtual void move_activations(bool to_host, const CallArguments&) {}
+  virtual void move_activations(bool /*to_host*/, const CallArguments&) {}
   /// The next forward passes are those of that step. What is under way is forgotten.
   virtual void begin_at(int step) = 0;
   /// All passes of that step at once, where the parameters are as they are: the rank's gradients.

@@ -54,7 +54,7 @@ TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& p
 
 void TrainingValues::begin() {
   for (auto c = static_cast<std::uint16_t>(TrainingCall::forward);
-       c <= static_cast<std::uint16_t>(TrainingCall::take_own); ++c)
+       c <= static_cast<std::uint16_t>(TrainingCall::activations_to_gpu); ++c)
     on(static_cast<TrainingCall>(c),
        [this, c](Actor rank, const CallArguments& about) { call(static_cast<TrainingCall>(c), rank, about); });
   for (const TrainingCall c : {TrainingCall::encode, TrainingCall::decode})

@@ -195,8 +195,8 @@ namespace {
 constexpr double kBlocks = 6, kKept = 2000;
 
 Scenario with_activations(const Box& box, const std::string& where, int micro_batches = 1, const char* more = "") {
-  return read_scenario_text(text_of(box, "1", micro_batches) + fmt::format("  activation_offload: {}\n{}", where, more),
-                            "x.yaml");
+  return read_scenario_text(
+      text_of(box, "size: 1", micro_batches) + fmt::format("  activation_offload: {}\n{}", where, more), "x.yaml");
 }
 
 std::string refused_activations(const std::string& where, const char* more = "") {
@@ -228,9 +228,9 @@ TEST_CASE("copies of activations hide behind passes that take longer than they d
   // A GPU of 1 GB/s of memory, and PCIe that is four times as fast: each pass reads its layer's 2 MB of weights.
   const Overrides slow{{"cluster.node.gpu.type.memory_bandwidth", "1 GB/s"}};
   const auto step = [&slow](const char* where) {
-    return simulate(
-               read_scenario_text(text_of({1, 1, "4 GB/s"}, "1") + fmt::format("  activation_offload: {}\n", where),
-                                  "x.yaml", slow))
+    return simulate(read_scenario_text(
+                        text_of({1, 1, "4 GB/s"}, "size: 1") + fmt::format("  activation_offload: {}\n", where),
+                        "x.yaml", slow))
         .step_time;
   };
   const double none = step("none");
@@ -240,7 +240,7 @@ TEST_CASE("copies of activations hide behind passes that take longer than they d
 }
 
 TEST_CASE("activations in host memory leave room on the GPU and take it on the host", "[offload]") {
-  const char* base = "cluster: dgx-a100\nmodel: gpt2-xl\nplan: {global_batch_size: 64, micro_batch_size: 8";
+  const char* base = "cluster: {node: dgx-a100}\nmodel: gpt2-xl\nplan: {global_batch_size: 64, micro_batch_size: 8";
   const auto run_with = [base](const std::string& more) {
     return simulate(read_scenario_text(fmt::format("{}{}}}\n", base, more), "x.yaml"));
   };
@@ -264,7 +264,8 @@ TEST_CASE("activations that cannot lie on the host are refused", "[offload]") {
   CHECK_THAT(refused_activations("all", "  mode: inference\n"), Contains("plan.activation_offload"));
   try {
     plan(
-        read_scenario_text("cluster: dgx-a100\nmodel: gpt2-xl\nplan: {global_batch_size: 64, pipeline_parallel: 4, "
+        read_scenario_text("cluster: {node: dgx-a100}\nmodel: gpt2-xl\nplan: {global_batch_size: 64, micro_batch_size: "
+                           "4, pipeline_parallel: 4, "
                            "pipeline: {schedule: zb-h1}, activation_offload: all}\n",
                            "x.yaml"));
     FAIL("not refused");
