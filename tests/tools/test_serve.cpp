@@ -242,7 +242,9 @@ TEST_CASE("after another node is chosen, controls have that node's figures", "[s
   ServedProcess served(folder);
   const auto shown = [&](const std::string& set) {
     std::map<std::string, std::string> values;  // as the page's script shows them
-    for (const json& control : served.ask(set)["controls"])
+    const json answer = served.ask(set);
+    REQUIRE(answer.contains("controls"));
+    for (const json& control : answer["controls"])
       values[control["path"]] = control["value"] != "" ? control["value"] : control["fallback"];
     return values;
   };
@@ -255,7 +257,9 @@ TEST_CASE("after another node is chosen, controls have that node's figures", "[s
                                      "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64}\n");
     ServedProcess other(folder, (node + ".yaml").c_str());
     std::map<std::string, std::string> written;
-    for (const json& control : other.ask("[]", "answer", node)["controls"])
+    const json answer = other.ask("[]", "answer", node);
+    REQUIRE(answer.contains("controls"));
+    for (const json& control : answer["controls"])
       written[control["path"]] = control["value"] != "" ? control["value"] : control["fallback"];
     CHECK(changed == written);
     CHECK(changed["cluster.hca.rate"] != before.at("cluster.hca.rate"));
