@@ -130,7 +130,7 @@ TEST_CASE("gradients that an exchange begins with are booked, at every stage of 
         CHECK(without.step_time > 0.99 * with.step_time);  // kernels beside exchanges are slower
         // After the backward pass all gradients are there; bucket by bucket they are not.
         if (zero == 2)
-          CHECK(without.booked < 0.8 * without.whole);
+          CHECK(without.booked < 0.9 * without.whole);
         else
           CHECK(without.booked == Approx(without.whole));
       }
