@@ -13,6 +13,7 @@
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/plan/gradient_shape.hpp"
+#include "strategies/step/bucket_copies.hpp"
 #include "strategies/step/forward_only.hpp"
 
 namespace trainyard {
@@ -93,12 +94,25 @@ void divide(TrainingPlan& plan, const Scenario& s) {
                      plan.schedule->name, plan.micro_batches));
 }
 
+/// ZeRO stage 2: copies of whole buckets, though of all gradients a share is kept.
+Bytes copied_buckets(const TrainingPlan& plan, const StagePlan& stage) {
+  double largest = 0, all = 0;
+  for (const GradientBucket& bucket : stage.buckets) {
+    all += bucket.elements;
+    largest = std::max(largest, bucket.elements);
+  }
+  return plan.gradient_element *
+         std::min(all, largest * static_cast<double>(BucketCopies::at_once(plan.overlap_gradients)));
+}
+
 /// What each stage holds, and its optimizer's work.
 void add_memory(TrainingPlan& plan, const Scenario& s) {
   const ZeroShares dense = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, false).size())),
                    experts = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, true).size()));
   SoftwareStack stack = s.software;
   stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
+  const bool buckets_pass = stack.gradient_bucket_copy && plan.zero == ZeroStage::gradients && !plan.offload.used();
+  stack.gradient_bucket_copy = stack.gradient_bucket_copy && !buckets_pass;
   for (StagePlan& of : plan.stages) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : of.chunks)
@@ -112,6 +126,11 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     hold_activations_on_host(plan, of);
     of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
     of.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
+    if (buckets_pass) {
+      const Bytes copies = copied_buckets(plan, of);
+      of.memory.parts.push_back({"gradient buckets", MemoryClass::buffers, copies});
+      of.memory.buffers += copies;
+    }
     if (!detail_of(s.plan).books_library_buffers) continue;
     const bool last = layers.back() == &plan.network->layers.back(),
                sends = layers.front() != &plan.network->layers.front();

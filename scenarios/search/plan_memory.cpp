@@ -111,8 +111,9 @@ std::string usable_memory(double capacity, double headroom) {
 PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {
   PlanMemory memory;
   for (const StagePlan& stage : plan.stages) memory.peak = std::max(memory.peak, Bytes{peak_of(plan, stage)});
-  memory.exact = plan.zero != ZeroStage::parameters && !s.plan.offload.copies() && !s.plan.compression &&
-                 !plan.pipeline.pairs_passes;
+  const bool opens_buckets = plan.zero == ZeroStage::gradients && (!plan.bucket_copy || plan.host_buckets);
+  memory.exact = plan.zero != ZeroStage::parameters && !opens_buckets && !s.plan.offload.copies() &&
+                 !s.plan.compression && !plan.pipeline.pairs_passes;
   return memory;
 }
 

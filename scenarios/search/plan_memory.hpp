@@ -17,9 +17,10 @@ std::string usable_memory(double capacity, double headroom);
 /// What the GPU of a plan's fullest rank holds at its peak, told without simulating.
 ///
 /// Tasks and layers of a stage follow each other on one stream, so that what they take and give back comes in the
-/// order of the program whenever it happens. Exact at ZeRO stages 0 to 2. At stage 3 gathered parameters and whole
-/// gradients of one layer count, which are there while it is computed with; more may be under way, which only a
-/// simulation tells.
+/// order of the program whenever it happens. Exact at ZeRO stages 0 and 1, and at stage 2 where the stack copies
+/// gradients into buckets; where it does not, whole gradients of buckets that are filled or under way do not count. At
+/// stage 3 gathered parameters and whole gradients of one layer count, which are there while it is computed with; more
+/// may be under way, which only a simulation tells.
 struct PlanMemory {
   Bytes peak;
   bool exact = true;  ///< false: at least this much

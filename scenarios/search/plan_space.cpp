@@ -234,13 +234,14 @@ std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& of) const {
     if (refused_stage(p)) continue;
     all.push_back(p);
     if (stage != 3) continue;
-    std::vector<PlanPoint> here{p};
-    if (micro_batches > 1) {  // of one, all of these are the same
-      p.sync_last = true;
-      here.push_back(p);
-      p.reshard = false;
-      here.push_back(p);
-    }
+    std::vector<PlanPoint> here;
+    for (const bool reshard : {true, false})
+      for (const bool last : {false, true}) {
+        if (last && micro_batches == 1) continue;  // the first micro-batch is the last
+        p.reshard = reshard;
+        p.sync_last = last;
+        here.push_back(p);
+      }
     if (of_node > 1 && of_node < replicas && replicas % of_node == 0)
       for (std::size_t i = 0, n = here.size(); i < n; ++i) {
         here.push_back(here[i]);

@@ -275,6 +275,11 @@ class ScheduleFloor {
   /// Buckets leave in their order.
   double end_of_exchanges(const StagePlan& of, const StageState& state, bool experts) {
     double lane = 0;
+    if (plan_.zero == ZeroStage::gradients && !plan_.overlap_gradients) {  // the backward pass waits for each
+      for (const GradientBucket& bucket : of.buckets)
+        if (bucket.experts == experts) lane += reduced(bucket) * plan_.micro_batches;
+      return state.clock + lane;
+    }
     if (each_ && plan_.overlap_gradients)  // what leaves after the backward passes leaves once
       for (const GradientBucket& bucket : of.buckets)
         if (bucket.experts == experts && !bucket.late) lane += reduced(bucket) * (plan_.micro_batches - 1);

@@ -45,7 +45,10 @@ const Op& BucketCopies::copy(std::size_t bucket, NameId name) {
                    : step_.out.begin(Kind::local, TrainingStreams::compute);
   op.work.kernel = step_.plan.copy_kernel;
   op.work.precision = step_.stage.optimizer.precision;
-  op.work.bytes = 2 * step_.stage.buckets[bucket].elements * step_.plan.gradient_element;
+  // ZeRO stage 2 keeps the rank's share of what its exchange leaves, and no more.
+  const bool share = name == step_.words.copy_out && step_.plan.zero == ZeroStage::gradients;
+  const double elements = share ? step_.own_elements(bucket) : step_.stage.buckets[bucket].elements;
+  op.work.bytes = 2 * elements * step_.plan.gradient_element;
   op.group = on_host ? step_.words.framework : step_.words.compute;
   op.name = name;
   step_.waits.take_into(op);

@@ -15,6 +15,10 @@ class BucketCopies {
     Lane lane = Lane::gradients;
     int step = 0;
   };
+  /// At ZeRO stage 2, copies that are there at one time: one is filled while the one before is exchanged (DeepSpeed,
+  /// stage_1_and_2.py: a second ipg_buffer with overlap_comm).
+  static constexpr std::size_t at_once(bool overlap) { return overlap ? 2 : 1; }
+
   explicit BucketCopies(StepContext& step) : step_(step) {}
 
   /// `place`: the number of its buffer, which `last_use` was the last to use.

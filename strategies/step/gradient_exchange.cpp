@@ -8,6 +8,11 @@ namespace {
 Lane gradient_lane(bool experts) { return experts ? Lane::expert_gradients : Lane::gradients; }
 Lane copies_lane(bool experts) { return experts ? Lane::expert_copies : Lane::copies; }
 
+/// Do buckets leave as the backward pass fills them? ZeRO stage 2 drops gradients that other ranks hold, so that they
+/// leave during the pass even where it waits for them (DeepSpeed, stage_1_and_2.py: hooks with partition_gradients or
+/// overlap_comm).
+bool sends_in_backward(const TrainingPlan& plan) { return plan.overlap_gradients || plan.zero == ZeroStage::gradients; }
+
 /// Of gradients that several ranks of one replica have parts of.
 struct SumWithinReplica {
   Lane lane;
@@ -46,7 +51,7 @@ void GradientExchange::begin_step(int step, bool summed, int set) {
   summed_ = summed;
   set_ = static_cast<std::size_t>(set);
   last_use_.resize(std::max(last_use_.size(), (set_ + 1) * step_.buckets()));
-  next_ = 0;
+  next_ = opened_ = 0;
   offload_.begin_backward();
   exchanged_.clear();
 }
@@ -56,22 +61,47 @@ bool GradientExchange::exchanges(bool experts) const {
 }
 
 bool GradientExchange::leave_during_backward(bool last_micro_batch) const {
-  return step_.plan.overlap_gradients && !step_.shards_parameters() && (last_micro_batch || each_micro_batch()) &&
+  return sends_in_backward(step_.plan) && !step_.shards_parameters() && (last_micro_batch || each_micro_batch()) &&
          (offload_.used() || exchanges(false) || exchanges(true));
 }
 
+bool GradientExchange::opens(std::size_t bucket) const {
+  const GradientBucket& of = step_.stage.buckets[bucket];
+  const bool copied = step_.plan.bucket_copy && !step_.plan.host_buckets;
+  return step_.plan.zero == ZeroStage::gradients && !copied && !offload_.used() && !of.late && exchanges(of.experts) &&
+         step_.shards_of(of).count > 1;
+}
+
+Ops GradientExchange::open_buckets() {
+  if (offload_.used()) co_yield offload_.open_buckets(next_);
+  for (; opened_ <= next_ && next_ < step_.buckets(); ++opened_)
+    if (opens(opened_))
+      co_yield step_.change_memory(step_.stage.buckets[opened_].elements * step_.plan.gradient_element.value,
+                                   MemoryClass::gradients, step_.words.buckets[opened_]);
+}
+
+Ops GradientExchange::free_copies(std::size_t left) {
+  if (exchanged_.size() <= left) co_return;
+  const auto end = exchanged_.end() - static_cast<std::ptrdiff_t>(left);
+  const std::vector<Exchanged> first(exchanged_.begin(), end);
+  exchanged_.erase(exchanged_.begin(), end);
+  while (step_.waits.any()) co_yield step_.take_waits();
+  co_yield copies_.copy_out(first);
+}
+
 Ops GradientExchange::after_kernel(int layer, int kernel, bool first, bool last) {
+  const bool opening = step_.plan.zero == ZeroStage::gradients;
   while (next_ < step_.buckets()) {
     const GradientBucket& bucket = step_.stage.buckets[next_];
     if (bucket.layer < layer || (bucket.layer == layer && bucket.kernel > kernel)) break;
-    if (offload_.used()) co_yield open_buckets();
+    if (opening) co_yield open_buckets();
     if (!bucket.late) co_yield exchange(next_, each_micro_batch() && !first);
     ++next_;
   }
-  if (offload_.used()) co_yield open_buckets();
+  if (opening) co_yield open_buckets();
   // The next micro-batch begins with the first of the chunk again.
   if (last || next_ != step_.buckets()) co_return;
-  next_ = 0;
+  next_ = opened_ = 0;
   offload_.begin_backward();
 }
 
@@ -81,6 +111,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
   const std::size_t place = set_ * step_.buckets() + index;
   Stream ends = TrainingStreams::compute;
   if (exchanges(bucket.experts) && update_policy_of(step_.plan).sums(bucket)) {
+    if (frees_copies()) co_yield free_copies(BucketCopies::at_once(step_.plan.overlap_gradients) - 1);
     co_yield copies_.fill(index, place, last_use_[place]);
     Dep start = copies_.filled();
     const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::gradients, place});
@@ -115,8 +146,16 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     last_use_[place] = offload_.gradients_sent();
     co_return;
   }
+  if (opens(index))
+    co_yield step_.change_memory(-bucket.elements * step_.plan.gradient_element.value, MemoryClass::gradients,
+                                 step_.words.buckets[index], ends);
   last_use_[place] = step_.out.after(ends);
   exchanged_.push_back({index, last_use_[place], place, lane, step_number_});
+  if (step_.plan.overlap_gradients || step_.plan.zero != ZeroStage::gradients) co_return;
+  if (frees_copies())
+    co_yield free_copies(0);
+  else
+    step_.waits.add(last_use_[place]);
 }
 
 /// The rank's share is added to that of earlier micro-batches.
@@ -165,7 +204,7 @@ Ops GradientExchange::exchange_rest() {
   while (step_.waits.any()) co_yield step_.take_waits();
   if (step_.shards_parameters()) co_return;
   for (std::size_t b = 0; b < step_.buckets(); ++b)
-    if (!step_.plan.overlap_gradients || step_.stage.buckets[b].late) co_yield exchange(b, false);
+    if (!sends_in_backward(step_.plan) || step_.stage.buckets[b].late) co_yield exchange(b, false);
 }
 
 Ops GradientExchange::give_back(const std::vector<Exchanged>& exchanged) {

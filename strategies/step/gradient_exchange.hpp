@@ -24,7 +24,8 @@ class GradientExchange {
   /// The backward pass has reached that kernel of that layer: buckets whose last gradient is there leave, in their
   /// order. `first`, `last`: of the micro-batches.
   Ops after_kernel(int layer, int kernel, bool first, bool last);
-  Ops open_buckets() { return offload_.open_buckets(next_); }
+  /// ZeRO stage 2: room for the whole gradients of the bucket that is being filled.
+  Ops open_buckets();
   /// ZeRO stage 3: the backward pass of a layer waits until its earlier gradients have left their buffers, and after it,
   /// or after the last one only, its gradients are reduced and scattered.
   void wait_for_buffers(int layer);
@@ -49,10 +50,16 @@ class GradientExchange {
   std::size_t set_ = 0;
   std::vector<Dep> last_use_;  // by set and bucket: the exchange that was the last to use its buffer
   std::size_t next_ = 0;       // the first bucket that is not full yet
+  std::size_t opened_ = 0;     // the first bucket without room on the GPU
   std::vector<Exchanged> exchanged_;
   std::vector<Dep> reduced_;  // ends of the last layer's exchanges
 
   bool exchanges(bool experts) const;
+  /// Is there room for whole gradients of a bucket from its first one to the end of its exchange alone?
+  bool opens(std::size_t bucket) const;
+  bool frees_copies() const { return step_.plan.bucket_copy && step_.plan.zero == ZeroStage::gradients; }
+  /// Copies of buckets are given back to the gradients, but for so many of the last ones.
+  Ops free_copies(std::size_t left);
   Ops exchange(std::size_t bucket, bool accumulate);
   const Op& accumulate(std::size_t bucket, Stream);
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/planning/plan.hpp"
@@ -203,6 +204,33 @@ TEST_CASE("what the space leaves out, the reader of scenarios refuses", "[search
     }
   }
   CHECK(left_out > 200);
+}
+
+TEST_CASE("ZeRO 3 is in the space with and without resharding, and is unlike, whatever the micro-batches", "[search]") {
+  const PlanQuestion question =
+      small("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 16, seq_length: 128", "plain");
+  const PlanSpace space(question);
+  PlanJudge judge(question.base, space);
+  std::set<std::int64_t> counts;
+  for (const PlanPoint& group : space.groups()) {
+    if (space.data(group) != 8) continue;
+    const std::int64_t micro_batches = 16 / (group.micro_batch * 8);
+    counts.insert(micro_batches);
+    std::set<std::pair<bool, bool>> kinds;
+    std::set<std::pair<double, double>> answers;
+    for (const PlanPoint& p : space.points(group)) {
+      if (p.zero != 3) continue;
+      kinds.emplace(p.reshard, p.sync_last);
+      if (group.recompute != "none") continue;
+      Result r;
+      simulated_step(judge.scenario(p), r);
+      answers.emplace(r.step_time, r.memory.peak);
+    }
+    CAPTURE(space.words(group));
+    CHECK(kinds.size() == (micro_batches == 1 ? 2U : 4U));
+    if (group.recompute == "none") CHECK(answers.size() == kinds.size());
+  }
+  CHECK(counts == std::set<std::int64_t>{1, 2});
 }
 
 TEST_CASE("the search returns what simulating every plan returns", "[search]") {

@@ -288,6 +288,29 @@ TEST_CASE("a warm-up is cut off, and nothing of steps that are alike", "[steady]
   CHECK(half_width(std::vector<double>{1}) == HUGE_VAL);
 }
 
+TEST_CASE("of many steps that are alike a thousand are simulated, of unlike ones each", "[steady]") {
+  const auto scenario = [](int steps, const std::string& more) {
+    return read_scenario_text(
+        "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 1}\n"
+        "plan: {micro_batch_size: 1, seq_length: 64, idle_devices: allowed, data_parallel: 1}\n" +
+            more,
+        "steps.yaml", {{"plan.steps", fmt::format("{}", steps)}});
+  };
+  SimulateOptions options;
+  options.critical_path = false;
+  const Result few = simulate(scenario(100, ""), options);
+  for (const int steps : {1, 100, 1000, 1001, 65536, 1 << 20}) {
+    CAPTURE(steps);
+    CHECK(plan(scenario(steps, "")).training.steps == std::min(steps, 1000));
+    if (steps < 1000) continue;
+    const Result many = simulate(scenario(steps, ""), options);
+    CHECK(many.step_time == Approx(few.step_time).epsilon(1e-3));
+    CHECK(many.operations < 11 * few.operations);
+  }
+  const std::string straggler = "faults: {stragglers: [{kind: periodic, period: 3, busy: 1, factor: 2, ranks: [0]}]}\n";
+  CHECK(plan(scenario(3000, straggler)).training.steps == 3000);
+}
+
 TEST_CASE("synchronous replicas wait for the slowest draw: its expectation is within the interval", "[steady]") {
   struct Case {
     const char* straggler;

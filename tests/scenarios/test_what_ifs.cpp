@@ -94,9 +94,7 @@ void check_what_ifs(const std::string& text, std::set<std::string>& resources) {
     CHECK(w.step_time == Approx(step_with(text, w.sets)).epsilon(1e-12));
     const double of_four = row_of(four, w.resource_class).step_time;
     CHECK(w.step_time < step * (1 + kAnomaly));
-    // An adapter that its slot cannot feed: what NCCL does then is not known.
-    const bool fed = w.resource_class != "HCA" || 4 * s.cluster.node.hca_rate <= s.cluster.node.pcie_rate;
-    if (fed) CHECK(of_four < w.step_time * (1 + kAnomaly));
+    CHECK(of_four < w.step_time * (1 + kAnomaly));
     CHECK(w.step_time > step / 2 * (1 - kAnomaly));
     CHECK(of_four > step / 4 * (1 - kAnomaly));
   }

@@ -36,6 +36,23 @@ TEST_CASE("every verb explains itself with an example, and all take the common f
   }
 }
 
+TEST_CASE("of all verbs these write CSV, and no cell from a user's text is a formula", "[cli][help]") {
+  const PageFolder folder;
+  std::set<std::string> verbs;
+  for (const std::string& verb : trainyard::verbs().names())
+    if (folder.trainyard(verb + " --help").out.find("--csv") != std::string::npos) verbs.insert(verb);
+  // The table of validate is of shipped families (see test_sweep.cpp).
+  CHECK(verbs == std::set<std::string>{"merge", "sweep", "validate"});
+  const std::string sweep = "sweep small.yaml --set 'software==1+1,@SUM(1),plain' ";
+  REQUIRE(folder.trainyard(sweep + "--csv one.csv --points points.jsonl").exit == 0);
+  REQUIRE(folder.trainyard("merge points.jsonl --csv merged.csv").exit == 0);
+  for (const std::string& table :
+       {folder.text("one.csv"), folder.text("merged.csv"), folder.trainyard(sweep + "--csv -").out}) {
+    CHECK_THAT(table, Contains("\n'=1+1,") && Contains("\n'@SUM(1),") && Contains("\nplain,"));
+    for (const char* begin : {"\n=", "\n@", ",=", ",@", ",\"=", ",\"@"}) CHECK_THAT(table, !Contains(begin));
+  }
+}
+
 TEST_CASE("quiet prints nothing beside a file, Markdown makes tables of pipes", "[cli]") {
   const PageFolder folder;
   const TopoAnswer quiet = folder.trainyard("run small.yaml --no-what-if --quiet --json p.json");
@@ -108,6 +125,22 @@ TEST_CASE("catalogs of one's own: beside the scenario, in TRAINYARD_PATH, in the
   found("data/trainyard/catalog", "XDG_DATA_HOME=$PWD/data");
   found(".local/share/trainyard/catalog", "XDG_DATA_HOME= HOME=$PWD");
   CHECK(shell(folder, run) == 2);
+}
+
+TEST_CASE("a package has the shipped scenarios where its program finds them by name", "[install][.deep]") {
+  const PageFolder folder;
+  if (shell(folder, "command -v cpack && command -v dpkg-deb") != 0) {
+    WARN("skipped: cpack and dpkg-deb are needed");
+    return;
+  }
+  const std::string build = fs::path(TRAINYARD_BINARY).parent_path().string();
+  REQUIRE(shell(folder, "cpack --config '" + build + "/CPackConfig.cmake' -G DEB -B \"$PWD/made\"") == 0);
+  REQUIRE(shell(folder, "dpkg-deb -x made/*.deb root && mkdir empty") == 0);
+  for (const char* words : {"run gpt2-one-a100 --no-what-if", "run scenarios/gpt2-one-a100.yaml --no-what-if",
+                            "explain gpt2-one-a100", "list gpus"}) {
+    INFO(words);
+    CHECK(shell(folder, std::string("cd empty && ../root/usr/bin/trainyard ") + words) == 0);
+  }
 }
 
 TEST_CASE("an installed program finds what it ships, and has a man page and completion", "[install][.deep]") {

@@ -234,6 +234,22 @@ TEST_CASE("a job array runs the shards, and merge gives the table of one process
                         .c_str()) == 0);
   INFO(folder.text(".err"));
   CHECK(folder.text(odd + "/sweep.csv") == folder.text("one.csv"));
+  // What a shell reads of it is one command, whatever the words; sbatch and the tasks' srun get each word whole.
+  folder.write("it's \"a\" study.yaml", folder.text("small.yaml"));
+  folder.write("bin/sbatch",
+               "#!/bin/bash\nbash -n \"$1\" || exit\ngrep -n '^#SBATCH' \"$1\" | tail -n 1 | cut -d: -f1\n"
+               "for i in 1 2; do SLURM_ARRAY_TASK_ID=$i srun \"$1\" || exit; done\n");
+  folder.write("bin/srun", "#!/bin/bash\necho \"task $#\"\nexec bash \"$@\" >/dev/null\n");
+  for (const char* stub : {"bin/sbatch", "bin/srun"})
+    std::filesystem::permissions(folder.path() / stub, std::filesystem::perms::owner_all);
+  const std::string submit =
+      "PATH=\"$PWD/bin:$PATH\" '" TRAINYARD_BINARY "' sweep 'it'\\''s \"a\" study.yaml'" + kStudy;
+  CHECK(std::system((in_folder + submit +
+                     " --set 'plan.recompute=none' --tasks 2 --submit --slurm '#1; \"x y\" `id`' >.out 2>.err")
+                        .c_str()) == 0);
+  INFO(folder.text(".err"));
+  CHECK_THAT(folder.text(".out"), Contains("\n6\ntask 1\ntask 1\n"));
+  CHECK_FALSE(folder.text("#1; \"x y\" `id`/points-2.jsonl").empty());
   for (const char* bad : {"'a\ntouch run #'", "'a\tb'", "'a\\b'"}) {
     const TopoAnswer refused = folder.trainyard("sweep small.yaml --tasks 1 --slurm " + std::string(bad));
     INFO(bad);

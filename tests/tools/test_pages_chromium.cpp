@@ -122,6 +122,25 @@ TEST_CASE("the what-if page answers a change in Chromium, and says what is wrong
   REQUIRE(std::regex_search(changed.dom, step, std::regex("data-path=\"step_time_s\" data-value=\"([^\"]*)\"")));
   CHECK(json::parse(step[1].str()) == answer["step_time_s"]);
 
+  // Another node's controls show that node's figures.
+  const auto value_of = [](const Rendered& page, const std::string& control) {
+    std::smatch found;
+    const std::regex input("<input id=\"of-" + control + "\"[^>]*>");
+    CHECK(std::regex_search(page.dom, found, input));
+    return found.empty() ? "" : found[0].str();
+  };
+  const Rendered other = rendered_at(folder, served.url + "#scenario=small&set=cluster.node%3Ddgx-h100", wait);
+  const json controls = served.ask(R"([["cluster.node","dgx-h100"]])")["controls"];
+  int rates = 0;
+  for (const json& control : controls) {
+    const std::string path = control["path"];
+    if (!path.starts_with("cluster.") || !path.ends_with("rate")) continue;
+    const std::string value = control["value"] != "" ? control["value"] : control["fallback"];
+    CHECK_THAT(value_of(other, path), Contains(" value=\"" + value + "\""));
+    ++rates;
+  }
+  CHECK(rates > 2);
+
   const Rendered bad = rendered_at(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D3", wait);
   CHECK_THAT(bad.dom, Contains("32 is not a multiple of 48"));
   const Rendered phone = rendered_at(folder, served.url, wait + " --window-size=500,900");

@@ -155,6 +155,7 @@ TEST_CASE("connections that never end their request keep nobody waiting", "[serv
   {
     RequestReader::Limits limits;
     limits.time = long_time;
+    limits.of_address = limits.connections;
     RequestReader reader(limits, [&whole](int socket, std::string request) {
       ::close(socket);
       whole.set_value(std::move(request));
@@ -180,6 +181,90 @@ TEST_CASE("connections that never end their request keep nobody waiting", "[serv
   connect_to(hasty, begun);
   CHECK_THAT(got_from(ends.back()), Catch::StartsWith("HTTP/1.1 408 "));
   for (const int end : ends) ::close(end);
+}
+
+TEST_CASE("one address that opens connections closes its own oldest, and no other's", "[serve]") {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof here;
+  REQUIRE(::bind(listener, reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0);
+  REQUIRE(::listen(listener, 64) == 0);
+  REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&here), &size) == 0);
+  RequestReader::Limits limits;
+  limits.connections = 12;
+  limits.of_address = 4;
+  limits.time = std::chrono::hours(10);
+  std::promise<void> whole;
+  RequestReader reader(limits, [&whole](int socket, const std::string&) {
+    ::close(socket);
+    whole.set_value();
+  });
+  /// From 127.0.0.`last`, with a request that never ends.
+  const auto connect_from = [&](std::uint32_t last, const std::string& text) {
+    const int end = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl((127U << 24) + last);
+    REQUIRE(::bind(end, reinterpret_cast<const sockaddr*>(&own), sizeof own) == 0);
+    REQUIRE(::connect(end, reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0);
+    REQUIRE(::send(end, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+    reader.take(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    return end;
+  };
+  const std::string begun = "GET / HTTP/1.1\r\n";
+  const std::vector<int> quiet{connect_from(2, begun), connect_from(3, begun)};
+  std::vector<int> many;
+  for (int i = 0; i < 40; ++i) many.push_back(connect_from(4, begun));
+  const int asks = connect_from(2, begun + "\r\n");
+  whole.get_future().wait();  // by now the reader has seen all that came before
+  char byte = 0;
+  for (const int end : quiet) CHECK((::recv(end, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    INFO(i);
+    if (i + limits.of_address < many.size())
+      CHECK(::recv(many[i], &byte, 1, 0) <= 0);  // closed: its end or a reset comes
+    else
+      CHECK((::recv(many[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
+  }
+  for (const int end : many) ::close(end);
+  for (const int end : quiet) ::close(end);
+  ::close(asks);
+  ::close(listener);
+}
+
+TEST_CASE("after another node is chosen, controls have that node's figures", "[serve][cli]") {
+  const PageFolder folder;
+  folder.write("small.yaml",
+               "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
+               "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64}\n");
+  ServedProcess served(folder);
+  const auto shown = [&](const std::string& set) {
+    std::map<std::string, std::string> values;  // as the page's script shows them
+    const json answer = served.ask(set);
+    REQUIRE(answer.contains("controls"));
+    for (const json& control : answer["controls"])
+      values[control["path"]] = control["value"] != "" ? control["value"] : control["fallback"];
+    return values;
+  };
+  const std::map<std::string, std::string> before = shown("[]");
+  for (const std::string node : {"dgx-h100", "dgx-b200"}) {
+    std::map<std::string, std::string> changed = shown(R"([["cluster.node",")" + node + "\"]]");
+    // The same scenario, written with that node from the start.
+    folder.write(node + ".yaml", "cluster: {nodes: 2, node: " + node +
+                                     ", fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
+                                     "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64}\n");
+    ServedProcess other(folder, (node + ".yaml").c_str());
+    std::map<std::string, std::string> written;
+    const json answer = other.ask("[]", "answer", node);
+    REQUIRE(answer.contains("controls"));
+    for (const json& control : answer["controls"])
+      written[control["path"]] = control["value"] != "" ? control["value"] : control["fallback"];
+    CHECK(changed == written);
+    CHECK(changed["cluster.hca.rate"] != before.at("cluster.hca.rate"));
+    CHECK(changed["cluster.gpu.nvlink"] != before.at("cluster.gpu.nvlink"));
+  }
 }
 
 TEST_CASE("tasks on the page are judged as task --check judges them, and allow what a task allows", "[serve][cli]") {

@@ -1,6 +1,7 @@
 #include "tools/serving/request_reader.hpp"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -13,6 +14,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -85,6 +87,13 @@ void refuse_with(int socket, const std::string& status) {
   if (::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) ::shutdown(socket, SHUT_WR);
 }
 
+std::uint32_t address_of(int socket) {
+  sockaddr_in peer{};
+  socklen_t size = sizeof peer;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || peer.sin_family != AF_INET) return 0;
+  return peer.sin_addr.s_addr;
+}
+
 }  // namespace
 
 RequestReader::RequestReader(const Limits& limits, Whole whole)
@@ -105,7 +114,7 @@ RequestReader::~RequestReader() {
 void RequestReader::take(int socket) {
   {
     const std::lock_guard lock(taking_);
-    taken_.push_back({socket, Clock::now() + limits_.time, {}});
+    taken_.push_back({socket, address_of(socket), Clock::now() + limits_.time, {}});
   }
   wake();
 }
@@ -138,13 +147,25 @@ bool RequestReader::read_some(Connection& connection) {
   return true;
 }
 
+/// The newest stay.
+void RequestReader::close_too_many() {
+  std::map<std::uint32_t, std::size_t> of_address;
+  std::size_t all = 0;
+  for (auto at = open_.end(); at != open_.begin();) {
+    --at;
+    if (++of_address[at->address] <= limits_.of_address && ++all <= limits_.connections) continue;
+    ::close(at->socket);
+    at = open_.erase(at);
+  }
+}
+
 void RequestReader::run() {
   while (!over_) {
     {
       const std::lock_guard lock(taking_);
       open_.splice(open_.end(), taken_);
     }
-    for (; open_.size() > limits_.connections; open_.pop_front()) ::close(open_.front().socket);
+    close_too_many();
     const Clock::time_point now = Clock::now();
     for (; !open_.empty() && open_.front().end <= now; open_.pop_front()) {
       if (!open_.front().refused) refuse_with(open_.front().socket, "408 Request Timeout");

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <mutex>
@@ -17,7 +18,8 @@ namespace trainyard {
 class RequestReader {
  public:
   struct Limits {
-    std::size_t connections = 256;                        ///< whose request is not whole; of more, the oldest is closed
+    // Whose request is not whole; of more, the oldest is closed. One address cannot push out another's.
+    std::size_t connections = 256, of_address = 64;
     std::size_t head = 16 * 1024, body = kMostOfRequest;  ///< bytes
     std::chrono::milliseconds time{5000};                 ///< from the connection to the end of the request
   };
@@ -35,6 +37,7 @@ class RequestReader {
   using Clock = std::chrono::steady_clock;
   struct Connection {
     int socket;
+    std::uint32_t address;  ///< IPv4, of its other end; 0: it has none
     Clock::time_point end;
     std::string text;
     bool refused = false;  ///< what comes is thrown away, until its other end has seen the answer
@@ -49,6 +52,7 @@ class RequestReader {
 
   void run();
   void wake() const;
+  void close_too_many();
   bool read_some(Connection&);
 };
 

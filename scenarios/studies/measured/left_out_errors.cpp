@@ -6,6 +6,7 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/studies/csv_cell.hpp"
 
 namespace trainyard {
 namespace {
@@ -51,9 +52,11 @@ std::string left_out_csv(const std::string& set, const std::vector<LeftOutErrors
       "left_out and worst\n# are mean and largest by constants that were fitted without the family. Repeat: trainyard "
       "validate {} --left-out --csv FILE\nfamily,{},steps,fitted,left_out,worst\n",
       set, fmt::join(kTraitNames, ","));
-  for (const LeftOutErrors& e : all)
-    text += fmt::format("{},{},{},{:.4f},{:.4f},{:.4f}\n", e.family, fmt::join(e.traits, ","), e.steps, e.fitted,
-                        e.left_out, e.worst);
+  for (const LeftOutErrors& e : all) {
+    text += csv_cell(e.family);
+    for (const std::string& trait : e.traits) text += "," + csv_cell(trait);
+    text += fmt::format(",{},{:.4f},{:.4f},{:.4f}\n", e.steps, e.fitted, e.left_out, e.worst);
+  }
   return text;
 }
 

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "models/reading/document.hpp"
 #include "scenarios/answer/json_reference.hpp"
+#include "scenarios/studies/csv_cell.hpp"
 #include "scenarios/studies/sweeps/sweep.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
@@ -40,26 +40,8 @@ ordered_json figures(const SweepPoint& point) {
   return point.figures.empty() ? ordered_json::object() : parse_ordered_json(point.figures);
 }
 
-/// A text that a spreadsheet would run as a formula, which it does whether it is in quotes or not.
-bool is_formula(const std::string& cell) {
-  if (cell.empty() || std::string_view("=+-@\t\r").find(cell.front()) == std::string_view::npos) return false;
-  double number = 0;
-  const char* end = cell.data() + cell.size();
-  const auto read = std::from_chars(cell.data() + (cell.front() == '+' ? 1 : 0), end, number);
-  return read.ec != std::errc() || read.ptr != end;
-}
-
-/// A formula becomes a text by an apostrophe; then RFC 4180.
-std::string quoted(std::string cell) {
-  if (is_formula(cell)) cell.insert(cell.begin(), '\'');
-  if (cell.find_first_of(",\"\r\n") == std::string::npos && !cell.starts_with(' ') && !cell.ends_with(' ')) return cell;
-  std::string out = "\"";
-  for (const char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
-std::string csv_cell(const ordered_json& value) {
-  if (value.is_string()) return quoted(value.get<std::string>());
+std::string figure_cell(const ordered_json& value) {
+  if (value.is_string()) return csv_cell(value.get<std::string>());
   if (value.is_number_float()) return exact(value.get<double>());
   return json_text(value);
 }
@@ -148,18 +130,18 @@ void SweepTable::note(const SweepPoint& point) {
 
 std::string SweepTable::head() const {
   std::string text;
-  for (const SweepAxis& axis : sweep_.axes) text += quoted(axis.path) + ",";
+  for (const SweepAxis& axis : sweep_.axes) text += csv_cell(axis.path) + ",";
   for (const std::string& column : columns_) text += column + ",";
   return text + "error\n";
 }
 
 std::string SweepTable::row(std::size_t index, const SweepPoint& point) const {
   std::string text;
-  for (const auto& [path, value] : sweep_.point(index)) text += quoted(value) + ",";
+  for (const auto& [path, value] : sweep_.point(index)) text += csv_cell(value) + ",";
   const ordered_json of_point = figures(point);
   for (const std::string& column : columns_)
-    text += (of_point.contains(column) ? csv_cell(of_point[column]) : "") + ",";
-  return text + quoted(point.error) + "\n";
+    text += (of_point.contains(column) ? figure_cell(of_point[column]) : "") + ",";
+  return text + csv_cell(point.error) + "\n";
 }
 
 std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepOrder& order) {

@@ -1,0 +1,141 @@
+// Gradients are booked as long as they are there: what an exchange between replicas begins with is in memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "scenarios/planning/plan.hpp"
+#include "scenarios/reading/scenario.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/running/step_run.hpp"
+#include "tests/support.hpp"
+
+namespace scenarios_test_gradient_memory {
+
+using namespace trainyard;
+using nlohmann::json;
+
+namespace {
+
+struct Choice {
+  std::string stack;
+  int zero = 0, micro_batches = 1;
+  bool overlap = true;
+};
+
+Scenario scenario_of(const Choice& c) {
+  return read_scenario_text(fmt::format("cluster: {{node: dgx-a100}}\nmodel: {{base: gpt2, n_layer: 3}}\nsoftware: {}\n"
+                                        "plan: {{micro_batch_size: 1, global_batch_size: {}, seq_length: 128,\n"
+                                        "  data_parallel: {{zero_stage: {}, overlap: {}, bucket: 20 MB}}}}\n",
+                                        c.stack, 8 * c.micro_batches, c.zero, c.overlap),
+                            "gradients.yaml");
+}
+
+/// At each exchange of a bucket: what is booked for gradients and their copies, and what must be there.
+class LiveGradients : public Observer {
+ public:
+  explicit LiveGradients(const StepRun& run) : run_(run) {
+    const StagePlan& stage = run.plan.stages.front();
+    for (const MemoryPart& part : stage.memory.parts)
+      if (part.name == "gradient buckets") copies_ = part.bytes.value;
+    kept_ = stage.memory.gradients.value;
+    for (std::size_t b = 0; b < stage.buckets.size(); ++b)
+      whole_[fmt::format("{} bucket {}", run.plan.zero == ZeroStage::none ? "all-reduce" : "reduce-scatter", b)] =
+          stage.buckets[b].elements * run.plan.gradient_element.value;
+  }
+  int exchanges = 0, beside_kernels = 0;
+  double lowest = 1e300;  ///< booked less what is there, bytes
+
+  void started(const OpRun& run) override {
+    const Op& op = *run.op;
+    if (op.actor != 0) return;
+    if (op.memory_class == static_cast<std::uint8_t>(MemoryClass::gradients)) booked_ += std::max(0.0, change_of(op));
+    if (op.kind == Kind::compute && on_the_way_ > 0) ++beside_kernels;
+    if (!is_exchange(op)) return;
+    ++exchanges;
+    on_the_way_ += whole_.at(name_of(op));
+    // Stages 0 and 1 exchange what they keep.
+    const double there = run_.plan.zero == ZeroStage::gradients ? kept_ + on_the_way_ : on_the_way_;
+    lowest = std::min(lowest, booked_ + copies_ - there);
+  }
+  void finished(const OpRun& run) override {
+    const Op& op = *run.op;
+    if (op.actor != 0) return;
+    if (op.memory_class == static_cast<std::uint8_t>(MemoryClass::gradients)) booked_ += std::min(0.0, change_of(op));
+    if (!is_exchange(op)) return;
+    on_the_way_ -= whole_.at(name_of(op));
+  }
+  bool takes_stretches() const override { return false; }
+
+ private:
+  const StepRun& run_;
+  double copies_ = 0, kept_ = 0, booked_ = 0, on_the_way_ = 0;
+  std::map<std::string, double> whole_;
+
+  static double change_of(const Op& op) { return op.memory.change; }
+  std::string name_of(const Op& op) const { return run_.names[op.name]; }
+  bool is_exchange(const Op& op) const { return op.kind == Kind::join && whole_.contains(name_of(op)); }
+};
+
+struct Answer {
+  std::size_t buckets = 0;
+  double whole = 0, booked = 0;  ///< bytes of all gradients; at the peak
+  double step_time = 0;
+  int exchanges = 0, beside_kernels = 0;
+  double lowest = 0;
+};
+
+Answer run(const Choice& choice) {
+  const json told = test::simulate_in_child([&choice] {
+    std::unique_ptr<LiveGradients> live;
+    json j;
+    SimulateOptions options;
+    options.critical_path = false;
+    options.folding = Folding::off;
+    options.observe.push_back([&live](const StepRun& r) { return (live = std::make_unique<LiveGradients>(r)).get(); });
+    options.after = [&](const StepRun& r) {
+      double whole = 0;
+      for (const GradientBucket& bucket : r.plan.stages.front().buckets)
+        whole += bucket.elements * r.plan.gradient_element.value;
+      j = json::array({r.plan.stages.front().buckets.size(), whole, live->exchanges / r.plan.steps,
+                       live->beside_kernels, live->lowest});
+    };
+    const Result result = simulate_here(scenario_of(choice), options);
+    j.push_back(result.memory.gradients);
+    j.push_back(result.step_time);
+    return j;
+  });
+  return {told[0], told[1], told[5], told[6], told[2], told[3], told[4]};
+}
+
+}  // namespace
+
+TEST_CASE("gradients that an exchange begins with are booked, at every stage of ZeRO, with overlap and without",
+          "[memory]") {
+  int beside_kernels = 0;
+  for (const char* stack : {"plain", "deepspeed", "pytorch-ddp", "megatron-core"})
+    for (const int zero : {0, 1, 2})
+      for (const int micro_batches : {1, 3}) {
+        const Answer with = run({stack, zero, micro_batches, true}), without = run({stack, zero, micro_batches, false});
+        CAPTURE(stack, zero, micro_batches);
+        REQUIRE(with.buckets > 2);
+        for (const Answer& a : {with, without}) {
+          CHECK(a.lowest >= -1e-6 * a.whole);
+          // Stage 2 sends each micro-batch's, for it keeps no others.
+          CHECK(a.exchanges == static_cast<int>(a.buckets) * (zero == 2 ? micro_batches : 1));
+        }
+        beside_kernels += with.beside_kernels;
+        CHECK(without.beside_kernels == 0);
+        CHECK(without.step_time > 0.99 * with.step_time);  // kernels beside exchanges are slower
+        // After the backward pass all gradients are there; bucket by bucket they are not.
+        if (zero == 2)
+          CHECK(without.booked < 0.9 * without.whole);
+        else
+          CHECK(without.booked == Approx(without.whole));
+      }
+  CHECK(beside_kernels > 0);
+}
+
+}  // namespace scenarios_test_gradient_memory
