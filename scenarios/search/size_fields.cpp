@@ -109,7 +109,8 @@ const JsonFields<SizeAnswer>& size_fields() {
           .value("unfinished", "", &A::unfinished, "where a signal ended it")
           .when([](const A& a) { return !a.unfinished.empty(); }, "where one did")
           .list("rows", &A::rows, size_row_fields(), "by model, type of node and nodes")
-          .list("fewest", &A::fewest, size_fewest_fields(), "nodes that meet the deadline, by type of node")
+          .list("fewest", &A::fewest, size_fewest_fields(),
+                "of the numbers that were looked at the least that meets the deadline, by type of node")
           .when([](const A& a) { return !a.fewest.empty(); }, "where more than one unit of nodes is needed")
           .object("cheapest", &A::cheapest, size_row_fields(), "of those that meet deadline and budget")
           .when([](const A& a) { return a.cheapest.has_value(); }, "where one does")

@@ -236,17 +236,17 @@ class ClusterSizer {
   }
 
   /// Of the batches within the tolerance the one whose plan takes the least time for a sample, by a search of each; the
-  /// share of the limit that these took.
+  /// share of the wall time that these took. Of a limit of work the search that follows has the whole.
   double choose_batch(const SizeCase& of, PlanQuestion& question, SizeRow& row) {
     const std::vector<std::int64_t> batches = batches_on(question);
     if (batches.empty()) return 0;  // whoever searches says why
     std::int64_t best = batches.front();
     double least = 0;
+    const double each = kShareOfBatches / static_cast<double>(batches.size());
     for (const std::int64_t batch : batches) {
       if (batches.size() == 1) break;
       take_batch(of, batch, question, row);
-      const PlanAnswer answer =
-          answer_plan(question, plan_options(question, row, kShareOfBatches / static_cast<double>(batches.size())));
+      const PlanAnswer answer = answer_plan(question, plan_options(question, row, each, each));
       if (interrupted()) stop(row, answer);
       if (answer.best.empty()) continue;
       row.batches.push_back(batch);
@@ -272,14 +272,14 @@ class ClusterSizer {
     return space;
   }
 
-  /// `share`: of the limit that a search has.
-  PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double share) {
+  /// `seconds`, `operations`: shares of what a search may take.
+  PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double seconds, double operations) {
     PlanAnswerOptions options;
     options.neighbours = options.rule = options.without_headroom = false;
     options.headroom = options_.headroom;
     options.journal = options_.journal;
-    options.seconds = options_.search_seconds * share;
-    options.search.work = work() * share;
+    options.seconds = options_.search_seconds * seconds;
+    options.search.work = work() * operations;
     options.search.progress = [this,
                                where = fmt::format("{}{} x {}", at_, row.nodes, row.node)](const std::string& text) {
       if (!options_.progress) return;
@@ -303,7 +303,7 @@ class ClusterSizer {
 
   /// The best plan, and with it the whole training.
   void search(const PlanQuestion& question, SizeRow& row, const AskedRow& asked, double share) {
-    PlanAnswerOptions options = plan_options(question, row, share);
+    PlanAnswerOptions options = plan_options(question, row, share, 1);
     if (asked.headroom) options.headroom = asked.headroom;
     const double steps = steps_of(question.base);
     if (asked.useful > 0) options.search.useful = asked.useful * kDay / steps;

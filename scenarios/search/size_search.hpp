@@ -38,7 +38,7 @@ struct SizeRow {
   double days() const { return time / 86400; }
 };
 
-/// Of a type of node the fewest that meet the deadline.
+/// Of a type of node the fewest that were looked at and meet the deadline.
 struct SizeFewest {
   std::string model, node;
   int nodes = 0, unit = 1;  ///< a multiple of the unit

@@ -96,7 +96,8 @@ TEST_CASE("the reference of scenarios has words for all keys that readers ask fo
 TEST_CASE("the same machine under another name gives the same bytes but for the name", "[cli][catalog][search]") {
   const PageFolder folder;
   const std::string own = "zz-own-box";  // another place in the order of names, another length
-  folder.write("catalog/nodes/" + own + ".yaml",
+  REQUIRE(::setenv("TRAINYARD_PATH", (folder.path() / "mine").c_str(), 1) == 0);
+  folder.write("mine/nodes/" + own + ".yaml",
                text_of_file(trainyard::shipped_file("models/catalog/nodes/dgx-h100.yaml")));
   const auto answer = [&](const std::string& verb, const std::string& node, const std::string& more) {
     folder.write("small.yaml", "cluster: {nodes: 2, fabric: nonblocking, node: " + node +
@@ -116,6 +117,7 @@ TEST_CASE("the same machine under another name gives the same bytes but for the 
     return answer("size", node, "--tokens 1B --days 1 --nodes-of " + node);
   };
   CHECK(sized(own) == sized("dgx-h100"));
+  ::unsetenv("TRAINYARD_PATH");
 }
 
 TEST_CASE("catalogs of one's own: beside the scenario, in TRAINYARD_PATH, in the XDG data folder", "[cli][catalog]") {

@@ -98,8 +98,8 @@ std::string fewest_lines(const SizeAnswer& a) {
       why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->days()) : late->error);
       if (f.nodes - f.late > f.unit) why += ", and no number between has a plan";
     }
-    text +=
-        wrapped(report_label(text.empty() ? "fewest" : ""), {fmt::format("{} x {} ({})", f.nodes, f.node, why)}, "");
+    text += wrapped(report_label(text.empty() ? "fewest" : ""),
+                    {fmt::format("of those looked at: {} x {} ({})", f.nodes, f.node, why)}, "");
   }
   return text;
 }
