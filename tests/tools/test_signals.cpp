@@ -192,7 +192,8 @@ TEST_CASE("a search, a sweep and a training that are interrupted print what was 
                "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 256, "
                "training: {tokens: 1e9}, pipeline: {schedule: 1f1b}}\n");
   folder.write("learned.yaml", Learned().text());
-  const std::vector<std::string> size{"size", "small.yaml", "--days", "1e-6", "--nodes-of", "dgx-a100", "--work", "2M"};
+  const std::vector<std::string> size{"size",       "small.yaml", "--days", "0.004",
+                                      "--nodes-of", "dgx-a100",   "--work", "300K"};
   const auto json_of = [](std::vector<std::string> words) {
     words.insert(words.end(), {"--json", "-"});
     return words;
@@ -203,12 +204,12 @@ TEST_CASE("a search, a sweep and a training that are interrupted print what was 
     CHECK_THAT(ended.err, Contains("interrupted"));
   };
   SECTION("size, in the search of its second cluster") {
-    const EndedVerb ended = end_at(folder, size, "best 1");
+    const EndedVerb ended = end_at(folder, size, " days; ");
     check(ended);
     CHECK_THAT(ended.out, Contains("unfinished interrupted at type of node 1 of 1, on ") &&
                               Contains("none       of what was looked at meets it; the nearest is") &&
                               Contains("nearest "));
-    const nlohmann::json answer = nlohmann::json::parse(end_at(folder, json_of(size), "best 1").out);
+    const nlohmann::json answer = nlohmann::json::parse(end_at(folder, json_of(size), " days; ").out);
     CHECK_THAT(answer.at("unfinished").get<std::string>(), Contains("interrupted"));
     CHECK(answer.at("rows").size() == 1);
     CHECK(answer.contains("nearest"));
