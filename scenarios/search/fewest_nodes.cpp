@@ -17,7 +17,8 @@ class FewestFinder {
   explicit FewestFinder(const NodeCounts& counts) : counts_(counts) {}
 
   FewestNodes run(int guess) {
-    const int first = most_with_plan(guess, 0);
+    int first = whole(guess);
+    while (first > 0 && !counts_.has_plan(first)) first = whole(first / 2);
     if (first == 0) {
       counts_.look(std::max(counts_.unit, whole(guess)), false);  // which says why
       return {};
@@ -37,9 +38,10 @@ class FewestFinder {
 
   int whole(int nodes) const { return nodes / counts_.unit * counts_.unit; }
 
-  /// The most up to `most` and above `above` that have a plan; 0: none.
+  /// The most up to `most` and above `above` that have a plan, of eighths of what lies between; 0: none.
   int most_with_plan(int most, int above) const {
-    for (int nodes = whole(most); nodes > above; nodes -= counts_.unit)
+    const int step = std::max(counts_.unit, whole((most - above) / kStepsOfRound));
+    for (int nodes = whole(most); nodes > above; nodes -= step)
       if (counts_.has_plan(nodes)) return nodes;
     return 0;
   }
