@@ -54,7 +54,8 @@ std::string type_words(const std::string& unit) {
   if constexpr (std::is_same_v<V, std::string>) return "text";
   if constexpr (std::is_same_v<V, bool>) return "true|false";
   if constexpr (std::is_same_v<V, Shares> || std::is_same_v<V, Counts>) return "{key: " + number + "}";
-  if constexpr (std::is_same_v<V, std::vector<int>>) return "[" + number + "]";
+  if constexpr (std::is_same_v<V, std::vector<int>> || std::is_same_v<V, std::vector<std::int64_t>>)
+    return "[" + number + "]";
   if constexpr (std::is_same_v<V, std::vector<std::string>>) return "[text]";
   return number;
 }
@@ -79,6 +80,7 @@ template const JsonCodec& json_codec<std::optional<std::int64_t>>();
 template const JsonCodec& json_codec<Shares>();
 template const JsonCodec& json_codec<Counts>();
 template const JsonCodec& json_codec<std::vector<int>>();
+template const JsonCodec& json_codec<std::vector<std::int64_t>>();
 template const JsonCodec& json_codec<std::vector<std::string>>();
 
 class FieldTable::Field {

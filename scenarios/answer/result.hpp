@@ -147,6 +147,7 @@ struct Result {
   std::uint64_t operations = 0, messages = 0;
   std::uint64_t late_by_look_ahead = 0;
   int ranks = 0;
+  int idle_devices = 0;  ///< of the cluster, that the plan gives no work
   int simulated_ranks = 0;
   std::string unfolded;  ///< why every rank was simulated
   struct AllReduce {

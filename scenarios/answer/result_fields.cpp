@@ -246,6 +246,8 @@ JsonFields<Result> common_fields() {
                   .value("classes", "", &R::simulated_ranks, "ranks that were simulated, each for those that are alike")
                   .value("unfolded", "", &R::unfolded, "why every rank was simulated; empty: they were folded"),
               "folding of ranks that are alike")
+      .value("idle_devices", "", &R::idle_devices, "of the cluster, that the plan gives no work")
+      .when([](const R& r) { return r.idle_devices > 0; }, "where there are any (plan.idle_devices: allowed)")
       .value("events", "", &R::operations, "operations simulated")
       .value("messages", "", &R::messages, "messages simulated")
       .value("late_by_look_ahead", "", &R::late_by_look_ahead,

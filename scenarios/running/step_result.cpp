@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "scenarios/reading/idle_devices.hpp"
 #include "scenarios/running/path_resources.hpp"
 #include "strategies/step/compute_phase.hpp"
 #include "strategies/step/pass_table.hpp"
@@ -267,6 +268,7 @@ Result prescribed_result(const Scenario& s) {
   Result r;
   r.scenario = s.name;
   r.ranks = r.simulated_ranks = s.ranks();
+  r.idle_devices = idle_devices(s.plan, s.cluster);
   r.step_time = s.prescribed_step.time.value;
   r.step_time_source = s.prescribed_step.source;
   book_training(s, r);
@@ -279,6 +281,7 @@ Result result_of(const StepRun& run) {
   Result r;
   r.scenario = s.name;
   r.ranks = r.simulated_ranks = s.ranks();
+  r.idle_devices = idle_devices(s.plan, s.cluster);
   r.step_time = step_time_of(run);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   book_training(s, r);

@@ -12,6 +12,9 @@
 namespace trainyard {
 namespace {
 
+/// What a replica's samples are usually cut into.
+constexpr std::int64_t kUsualMicroBatches[] = {1, 2, 4, 8};
+
 std::string with_change(std::int64_t batch, std::int64_t from) {
   return fmt::format("{} ({:+.1f} %)", batch, (static_cast<double>(batch) / static_cast<double>(from) - 1) * 100);
 }
@@ -47,6 +50,33 @@ std::int64_t LegalSplits::best_batch(std::int64_t wanted, std::int64_t least, st
     }
   }
   return best;
+}
+
+std::vector<std::int64_t> LegalSplits::promising_batches(std::int64_t wanted, std::int64_t least, std::int64_t most,
+                                                         std::size_t most_of) const {
+  struct Ways {
+    std::int64_t batch = 0;
+    std::set<std::int64_t> divisors;
+  };
+  std::vector<Ways> promising;
+  for (std::int64_t batch = most; batch >= std::max<std::int64_t>(1, least); --batch) {
+    Ways ways{batch, {}};
+    for (const std::int64_t n : replicas)
+      for (const std::int64_t micro_batch : kUsualMicroBatches)
+        if (batch % (n * micro_batch) == 0) ways.divisors.insert(n * micro_batch);
+    const auto has_all = [&ways](const Ways& larger) {
+      return std::includes(larger.divisors.begin(), larger.divisors.end(), ways.divisors.begin(), ways.divisors.end());
+    };
+    if (!ways.divisors.empty() && batch != wanted && std::none_of(promising.begin(), promising.end(), has_all))
+      promising.push_back(std::move(ways));
+  }
+  std::stable_sort(promising.begin(), promising.end(),
+                   [](const Ways& a, const Ways& b) { return a.divisors.size() > b.divisors.size(); });
+  std::vector<std::int64_t> batches;
+  if (dividing(wanted) > 0) batches.push_back(wanted);
+  for (const Ways& ways : promising)
+    if (batches.size() < most_of) batches.push_back(ways.batch);
+  return batches;
 }
 
 std::string LegalSplits::why_none(std::int64_t batch) const {

@@ -19,6 +19,10 @@ struct LegalSplits {
   /// Of the batches between the two, the one that divides among the most of these numbers, and of those the nearest to
   /// `wanted`; 0: none does.
   std::int64_t best_batch(std::int64_t wanted, std::int64_t least, std::int64_t most) const;
+  /// Batches between the two that have plans and may have the best: `wanted` first if it does, and those of which no
+  /// larger one divides among all the replicas and micro-batches that they do, the one of most ways first; `most_of` them.
+  std::vector<std::int64_t> promising_batches(std::int64_t wanted, std::int64_t least, std::int64_t most,
+                                              std::size_t most_of) const;
   /// Why no plan has this batch, and which batches near it have some.
   std::string why_none(std::int64_t batch) const;
 };

@@ -90,15 +90,20 @@ class AnswerMaker {
     limit_.emplace(std::max(1e-3, options_.seconds * share - passed.count()));
   }
 
+  /// With the best that the search has found, once it has ended.
   void show(const std::string& text) const {
-    if (options_.search.progress) options_.search.progress(text);
+    if (!options_.search.progress) return;
+    const SimulatedPlan* best = answer_.search.best();
+    options_.search.progress(best ? fmt::format("best {:.4g} s; {}", best->outcome.step_time, text) : text);
   }
   PlanRow row(const SimulatedPlan& plan, const std::string& change = "") const {
     return {change, space_.words(plan.point), plan.floor, plan.outcome, plan.outcome.leaves(answer_.headroom)};
   }
   double usable() const { return answer_.capacity * (1 - answer_.headroom); }
-  PlanSearchOptions search_options(bool without_headroom) const {
+  /// `what`: whose best its progress tells; "": what is asked for.
+  PlanSearchOptions search_options(bool without_headroom, const std::string& what = "") const {
     PlanSearchOptions options = options_.search;
+    if (!what.empty()) options.progress = [this, what](const std::string& text) { show(what + ": " + text); };
     options.headroom = answer_.headroom;
     options.without_headroom = without_headroom && answer_.headroom > 0;
     return options;
@@ -279,7 +284,7 @@ class AnswerMaker {
       if (interrupted()) return;
       if (std::none_of(judged.begin(), judged.end(), [this](const JudgedPlan& plan) { return plan.fits(usable()); }))
         continue;
-      const PlanSearch found = search_plans(runner_, space_, here, {}, search_options(false));
+      const PlanSearch found = search_plans(runner_, space_, here, {}, search_options(false, "rule of thumb"));
       if (found.best() && !interrupted()) answer_.rule = row(*found.best());
       take(found.simulated);
       take(found.tight);
@@ -296,7 +301,8 @@ class AnswerMaker {
       question.base = doubled(question_.base, what);
       const PlanSpace space(question, options_.space);
       PlanRunner runner(question.base, space, journal_, fmt::format(" 2x {}", what));
-      const PlanSearch found = search_plans(runner, space, space.groups(), {best.point}, search_options(false));
+      const PlanSearch found =
+          search_plans(runner, space, space.groups(), {best.point}, search_options(false, fmt::format("2x {}", what)));
       if (found.best() && !interrupted()) answer_.upgrades.push_back(row(*found.best(), what));
     }
   }

@@ -113,7 +113,8 @@ std::string PlanRunner::simulated_text(const PlanPoint& point) {
   }
 }
 
-std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& points, const std::function<void()>& done) {
+std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& points,
+                                              const std::function<void(const PlanOutcome&)>& done) {
   std::vector<std::string> keys;
   std::vector<std::size_t> open;
   for (const PlanPoint& point : points) {
@@ -134,7 +135,7 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
         known_[key] = outcome_of(text);
         journal_.add(key, text);
         ++simulated_;
-        if (done) done();
+        if (done) done(known_[key]);
       });
   std::vector<PlanOutcome> all;
   for (const std::string& key : keys) {

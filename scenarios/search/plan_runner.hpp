@@ -35,8 +35,10 @@ class PlanRunner {
   /// not say.
   PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed = "");
 
-  /// In the order of the points. Ends early when interrupted: what is missing then has the error "interrupted".
-  std::vector<PlanOutcome> outcomes(const std::vector<PlanPoint>&, const std::function<void()>& done = {});
+  /// In the order of the points. Ends early when interrupted: what is missing then has the error "interrupted". `done`
+  /// is told each that was simulated.
+  std::vector<PlanOutcome> outcomes(const std::vector<PlanPoint>&,
+                                    const std::function<void(const PlanOutcome&)>& done = {});
   /// The least times of groups.
   std::vector<double> group_floors(const std::vector<PlanPoint>& groups,
                                    const std::function<void(std::size_t)>& done = {});

@@ -60,6 +60,11 @@ class PlanFinder {
       if (out_of_work()) break;
       const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
       const double plan = promising_.empty() ? kNoFloor : promising_.top().floor;
+      if (std::min(group, plan) == kNoFloor && best_ == kNoFloor &&
+          !unranked_.empty()) {  // what was ranked does not fit
+        rank_more();
+        continue;
+      }
       if (std::min(group, plan) > limit() || std::min(group, plan) == kNoFloor) break;
       if (group <= plan)
         judge_groups();
@@ -76,13 +81,14 @@ class PlanFinder {
   const PlanSearchOptions& options_;
   PlanSearch found_;
   std::vector<double> floors_;
-  std::vector<std::size_t> order_;     // groups by their floors
-  std::vector<std::size_t> unranked_;  // groups whose floors are not known: a limit ended that
-  std::vector<std::size_t> sizes_;     // plans of each group
-  std::size_t next_ = 0;
+  std::vector<std::size_t> order_;                // groups by their floors, of those that were ranked last
+  std::vector<std::size_t> unranked_;             // groups whose floors are not known: a limit ended that
+  std::vector<std::size_t> sizes_;                // plans of each group
+  std::size_t chunk_ = 0, next_ = 0, place_ = 0;  // groups that are ranked at once; what comes next; ranked up to now
   std::priority_queue<Promising> promising_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   double best_ = kNoFloor, best_without_ = kNoFloor;
+  double shown_best_ = kNoFloor;  // of what ended while others of the same batch of plans still run, too
 
   /// Floors up to here are of interest.
   double limit() const { return best_ * (1 + options_.margin); }
@@ -143,20 +149,26 @@ class PlanFinder {
     for (std::size_t i = 0; i < there.size(); ++i) take(there[i], floors[i], outcomes[i]);
   }
 
-  /// All of them; under a limit those that anybody would try first, until some can be plans.
+  /// All of them; under a limit those that anybody would try first.
   void rank_groups() {
-    std::vector<std::size_t> queue(groups_.size());
-    std::iota(queue.begin(), queue.end(), std::size_t{0});
-    std::size_t chunk = queue.size();
-    if (options_.work > 0) chunk = static_cast<std::size_t>(options_.work * kWorkOfRanking / kOperationsOfGroup);
-    if (options_.rank_seconds > 0) chunk = kGroupsOfChunk;
-    if (chunk < queue.size())
-      std::stable_sort(queue.begin(), queue.end(),
+    unranked_.resize(groups_.size());
+    std::iota(unranked_.begin(), unranked_.end(), std::size_t{0});
+    chunk_ = unranked_.size();
+    if (options_.work > 0) chunk_ = static_cast<std::size_t>(options_.work * kWorkOfRanking / kOperationsOfGroup);
+    if (options_.rank_seconds > 0) chunk_ = kGroupsOfChunk;
+    if (chunk_ < unranked_.size())
+      std::stable_sort(unranked_.begin(), unranked_.end(),
                        [this](auto a, auto b) { return unlikely(groups_[a]) < unlikely(groups_[b]); });
     floors_.assign(groups_.size(), 0);
+    rank_more();
+  }
+
+  /// A part of those that are not ranked yet, until some can be plans.
+  void rank_more() {
+    const std::vector<std::size_t> queue = std::move(unranked_);
     std::size_t ranked = 0;
     while (ranked < queue.size() && !interrupted() && (no_floor(queue, ranked) || seconds() < options_.rank_seconds)) {
-      const std::size_t end = std::min(queue.size(), ranked + std::max(kGroupsAtOnce, chunk));
+      const std::size_t end = std::min(queue.size(), ranked + std::max(kGroupsAtOnce, chunk_));
       rank_groups(queue, ranked, end);
       ranked = end;
     }
@@ -164,10 +176,10 @@ class PlanFinder {
     found_.work += kOperationsOfGroup * static_cast<double>(ranked);
     order_.assign(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked));
     unranked_.assign(queue.begin() + static_cast<std::ptrdiff_t>(ranked), queue.end());
+    next_ = 0;
     std::sort(order_.begin(), order_.end());
     std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return floors_[a] < floors_[b]; });
-    std::size_t place = 0;
-    std::erase_if(order_, [&](std::size_t) { return !options_.shard.has(place++); });
+    std::erase_if(order_, [&](std::size_t) { return !options_.shard.has(place_++); });
   }
 
   void rank_groups(const std::vector<std::size_t>& queue, std::size_t begin, std::size_t end) {
@@ -175,7 +187,7 @@ class PlanFinder {
     for (std::size_t i = begin; i < end; ++i) groups.push_back(groups_[queue[i]]);
     std::size_t done = begin;
     const std::vector<double> floors = runner_.group_floors(groups, [&](std::size_t more) {
-      show(fmt::format("{} of {} groups of plans bounded", done += more, groups_.size()));
+      show(fmt::format("{} of {} groups of plans bounded{}", done += more, groups_.size(), best_words()));
     });
     for (std::size_t i = begin; i < end; ++i) floors_[queue[i]] = floors[i - begin];
   }
@@ -253,18 +265,28 @@ class PlanFinder {
       tight.push_back(promising_.top().tight);
       promising_.pop();
     }
-    const std::vector<PlanOutcome> outcomes = runner_.outcomes(points, [this] { show(progress()); });
+    const std::vector<PlanOutcome> outcomes = runner_.outcomes(points, [this](const PlanOutcome& outcome) {
+      if (outcome.leaves(options_.headroom)) shown_best_ = std::min(shown_best_, outcome.step_time);
+      show(progress());
+    });
     for (std::size_t i = 0; i < points.size(); ++i) {
       take(points[i], floors[i], outcomes[i]);
       if (outcomes[i].error == "interrupted") promising_.push({floors[i], 0, i, points[i], tight[i]});
     }
   }
 
+  std::string best_words() const {
+    const double best = std::min(best_, shown_best_);
+    return best < kNoFloor ? fmt::format("; best {:.4g} s", best) : "";
+  }
+
   std::string progress() const {
     const double open = promising_.empty() ? kNoFloor : promising_.top().floor;
     const double next = next_ < order_.size() ? std::min(open, floors_[order_[next_]]) : open;
-    std::string text = fmt::format("{} plans judged, {} simulated", found_.judged, runner_.simulated());
-    if (best_ < kNoFloor) text += fmt::format("; best {:.4g} s, none below {:.4g} s", best_, std::min(next, best_));
+    std::string text = fmt::format("{} plans judged, {} simulated{}", found_.judged, runner_.simulated(), best_words());
+    // Of what has been bounded; plans that are being simulated are not among the others.
+    if (best_ < kNoFloor && unranked_.empty())
+      text += fmt::format(", none of the others below {:.4g} s", std::min(next, best_));
     std::size_t left = 0;
     for (std::priority_queue<Promising> rest = promising_; !rest.empty() && left < 1000; rest.pop()) {
       if (rest.top().floor > limit()) break;

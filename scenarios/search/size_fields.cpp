@@ -21,6 +21,8 @@ JsonFields<SizeRow> size_row_fields() {
       .value("gpus", "", &R::gpus, "of them all")
       .value("batch", "", &R::batch, "samples of a step")
       .when([](const R& r) { return r.batch > 0; }, "where the scenario can be read")
+      .value("batches", "", &R::batches, "that had plans, and of which `batch` took the least time for a sample")
+      .when([](const R& r) { return !r.batches.empty(); }, "with --batch-tolerance")
       .value("error", "", &R::error, "why there is no such training")
       .when([](const R& r) { return !r.good(); }, "where there is none")
       .value("too_large", "", &R::too_large, "no plan fits into the GPUs")
@@ -60,6 +62,16 @@ JsonFields<SizeRow> size_row_fields() {
       .when([](const R& r) { return r.money > 0; }, "with prices");
 }
 
+JsonFields<SizeFewest> size_fewest_fields() {
+  using F = SizeFewest;
+  return JsonFields<F>()
+      .value("model", "", &F::model, "its name")
+      .value("node", "", &F::node, "type of node")
+      .value("nodes", "", &F::nodes, "that meet the deadline")
+      .value("unit", "", &F::unit, "of nodes: numbers are multiples of it")
+      .value("late", "", &F::late, "the most below them that were looked at: they do not, and none between has a plan");
+}
+
 const RegisterJsonReference size_reference{"size", "which clusters train a model in time",
                                            [] { return size_fields().rows(); }};
 
@@ -97,6 +109,9 @@ const JsonFields<SizeAnswer>& size_fields() {
           .value("unfinished", "", &A::unfinished, "where a signal ended it")
           .when([](const A& a) { return !a.unfinished.empty(); }, "where one did")
           .list("rows", &A::rows, size_row_fields(), "by model, type of node and nodes")
+          .list("fewest", &A::fewest, size_fewest_fields(),
+                "of the numbers that were looked at the least that meets the deadline, by type of node")
+          .when([](const A& a) { return !a.fewest.empty(); }, "where more than one unit of nodes is needed")
           .object("cheapest", &A::cheapest, size_row_fields(), "of those that meet deadline and budget")
           .when([](const A& a) { return a.cheapest.has_value(); }, "where one does")
           .object("fastest", &A::fastest, size_row_fields(), "of those that meet deadline and budget")
@@ -104,7 +119,11 @@ const JsonFields<SizeAnswer>& size_fields() {
           .object("largest", &A::largest, size_row_fields(), "model that meets deadline and budget")
           .when([](const A& a) { return a.largest.has_value(); }, "where one does")
           .object("nearest", &A::nearest, size_row_fields(), "to deadline and budget")
-          .when([](const A& a) { return a.nearest.has_value(); }, "where none meets them");
+          .when([](const A& a) { return a.nearest.has_value(); }, "where none meets them")
+          .object("without_headroom", &A::without_headroom, size_row_fields(),
+                  "the best plan that fits on the nodes of the cheapest, or else of the nearest")
+          .when([](const A& a) { return a.without_headroom.has_value(); },
+                "where it leaves less than the headroom, and is faster");
   return fields;
 }
 

@@ -1,7 +1,10 @@
 #pragma once
+#include "models/hardware/node.hpp"
 #include "scenarios/reading/scenario.hpp"
 
 namespace trainyard {
+
+inline bool is_tpu(const NodeType& node) { return node.gpu.kind == ChipKind::tpu; }
 
 /// Puts a scenario on TPUs. Strategies and stacks of the catalog are those of GPUs, and are left out. Nobody's library is
 /// modelled for chips joined by a torus: rings are simulated as flows, which gives the same as message by message within

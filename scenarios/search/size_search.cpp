@@ -9,8 +9,10 @@
 
 #include "models/hardware/node.hpp"
 #include "scenarios/reading/framework_modes.hpp"
+#include "scenarios/search/fewest_nodes.hpp"
 #include "scenarios/search/legal_batches.hpp"
 #include "scenarios/search/plan_answer.hpp"
+#include "scenarios/search/size_nodes.hpp"
 #include "scenarios/search/size_on_tpus.hpp"
 #include "scenarios/studies/failures/failure_study.hpp"
 #include "scenarios/studies/sweeps/answer_key.hpp"
@@ -22,10 +24,9 @@ namespace {
 constexpr int kMostSizedNodes = 4096;
 /// Of the dense peak, with which the search for a number of nodes begins: what large runs reach (validate published).
 constexpr double kFirstMfu = 0.4;
-/// More nodes that save less than this of the time do not help any more.
-constexpr double kStillHelps = 0.03;
-/// Between a number of nodes and twice as many, so many steps, where no unit is given.
-constexpr int kStepsOfDoubling = 8;
+/// Batches that are compared, where it may differ; and what they take together of the search's limit.
+constexpr std::size_t kComparedBatches = 8;
+constexpr double kShareOfBatches = 0.5;
 constexpr double kDay = 86400, kHour = 3600;
 
 /// One model on one type of node.
@@ -34,7 +35,13 @@ struct SizeCase {
   NodeType node;
 };
 
-Node text_node(const std::string& text) { return Node::of_text(text, Place::of("size")); }
+/// What is asked of it.
+struct AskedRow {
+  int nodes = 1;
+  double useful = 0;                    ///< days; no longer training is looked for. 0: any
+  std::optional<double> headroom = {};  ///< unsaid: the options'
+  std::int64_t batch = 0;               ///< 0: the scenario's, or one that the tolerance allows
+};
 
 class ClusterSizer {
  public:
@@ -50,7 +57,7 @@ class ClusterSizer {
 
   SizeAnswer make() {
     std::vector<SizeCase> cases;
-    const std::vector<NodeType> types = nodes();
+    const std::vector<NodeType> types = sized_nodes(catalog_, options_.node_types, prices_, answer_.left_out);
     for (const std::string& model : models())
       for (const NodeType& node : types) cases.push_back({model, node});
     for (const SizeCase& each : cases) {
@@ -59,11 +66,12 @@ class ClusterSizer {
       try {
         look_at(each);
       } catch (const Interrupted&) {
-        answer_.unfinished = fmt::format("interrupted at type of node {} of {}", begun_, cases.size());
+        answer_.unfinished = fmt::format("interrupted at type of node {} of {}{}", begun_, cases.size(), searched_);
         break;
       }
     }
     judge();
+    if (answer_.unfinished.empty() && options_.shard.whole()) compare_headroom(cases);
     return std::move(answer_);
   }
 
@@ -74,7 +82,7 @@ class ClusterSizer {
   const Catalog catalog_;
   Prices prices_;
   SizeAnswer answer_;
-  std::string at_;
+  std::string at_, searched_;  // in words: which case it is at; where a signal ended a search, and what that had found
   std::size_t begun_ = 0;
   std::optional<SizeRow> best_;  // up to now
   std::int64_t own_batch_ = 0;   // of the scenario
@@ -100,95 +108,28 @@ class ClusterSizer {
     return options_.models.empty() ? std::vector<std::string>{""} : options_.models;
   }
 
-  /// A type of node, or all that have such a chip.
-  std::vector<std::string> nodes_called(const std::string& name) const {
-    const std::vector<std::string> nodes = catalog_.names("node"), chips = catalog_.names("gpu");
-    const auto has = [&name](const std::vector<std::string>& names) {
-      return std::find(names.begin(), names.end(), name) != names.end();
-    };
-    if (has(nodes) || !has(chips)) return {name};
-    std::vector<std::string> all;
-    for (const std::string& node : nodes)
-      if (read_node(catalog_.resolve("node", text_node(node)), catalog_).gpu.name == name) all.push_back(node);
-    if (all.empty()) throw UserError(fmt::format("size: no node of the catalog has the chip {}", name));
-    return all;
-  }
-  std::vector<std::string> node_names() const {
-    if (options_.node_types.empty()) return catalog_.names("node");
-    std::vector<std::string> all;
-    for (const std::string& name : options_.node_types)
-      for (const std::string& node : nodes_called(name))
-        if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
-    return all;
-  }
-
-  /// Those that are asked for; else all of the catalog that multiply in bf16, can be joined, and are priced.
-  std::vector<NodeType> nodes() {
-    std::vector<NodeType> all;
-    const bool chosen = !options_.node_types.empty();
-    for (const std::string& name : node_names()) {
-      const NodeType node = read_node(catalog_.resolve("node", text_node(name)), catalog_);
-      std::string why;
-      if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) why = "no bf16";
-      if (node.hcas == 0 && node.fabric.empty()) why = "no adapter";
-      if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
-      if (!chosen && is_tpu(node) && !prices_.given()) why = "TPU: looked at where it is named or priced";
-      if (prices_.given()) try {
-          prices_.gpu_hour(node.name, node.gpu.name, node.gpus);
-        } catch (const UserError&) {
-          if (chosen) throw;
-          why = "no price";
-        }
-      if (chosen && !why.empty()) throw UserError(fmt::format("size: {}: {}", name, why));
-      if (why.empty())
-        all.push_back(node);
-      else if (why == "no price" || is_tpu(node))
-        answer_.left_out.push_back(fmt::format("{} ({})", name, why));
-    }
-    if (all.empty()) throw UserError("size: no type of node is left; --prices prices none that trains in bf16");
-    return all;
-  }
-
-  /// Numbers of nodes around the least that meets the deadline: powers of two, and what lies between the last two of them.
+  /// The fewest nodes that meet the deadline, and what was looked at on the way to them.
   void look_at(const SizeCase& of) {
+    const int unit = std::max(1, options_.unit);
     if (options_.gpus > 0) {
-      add(row(of, (options_.gpus + of.node.gpus - 1) / of.node.gpus));
+      const int nodes = (options_.gpus + of.node.gpus - 1) / of.node.gpus;
+      add(row(of, {(nodes + unit - 1) / unit * unit}));
       return;
     }
-    int nodes = first_guess(of);
-    SizeRow last = row(of, nodes);
-    // The batch may not divide among so many: the most that it does is the nearest to the deadline.
-    const bool too_many = last.refused;
-    while (last.refused && nodes > 1) last = row(of, nodes /= 2);
-    add(last);
-    if (in_time(last)) {
-      while (in_time(last) && nodes > 1) add(last = row(of, nodes /= 2, options_.days));
-      if (!in_time(last)) look_between(of, last, nodes);
-      return;
-    }
-    if (last.refused) return;
-    while (!too_many && nodes < kMostSizedNodes) {
-      const SizeRow next = row(of, 2 * nodes);
-      if (!next.refused) add(next);
-      if (next.refused || in_time(next)) break;
-      if (last.good() && (!next.good() || next.time >= last.time * (1 - kStillHelps))) return;
-      last = next;
-      nodes *= 2;
-    }
-    look_between(of, last, nodes);
+    NodeCounts counts{unit, kMostSizedNodes / unit * unit, [&](int nodes) { return has_plan(of, nodes); }, {}};
+    counts.look = [&](int nodes, bool late_is_enough) {
+      const SizeRow row = this->row(of, {nodes, late_is_enough ? options_.days : 0});
+      add(row);
+      return NodesTried{row.good(), in_time(row), row.time};
+    };
+    const FewestNodes fewest = find_fewest_nodes(first_guess(of), counts);
+    if (fewest.in_time > 0 && fewest.in_time > unit)
+      answer_.fewest.push_back({model_of(of), of.node.name, fewest.in_time, unit, fewest.late});
   }
 
-  /// Multiples of a unit between a number of nodes that is late and twice as many, the fewest first, until one is in
-  /// time. What would have to scale better than ideally is left out.
-  void look_between(const SizeCase& of, const SizeRow& late, int nodes) {
-    const int unit = options_.unit > 0 ? options_.unit : std::max(1, nodes / kStepsOfDoubling);
-    const double least = late.good() ? nodes * late.days() / options_.days : nodes;
-    for (int between = (nodes / unit + 1) * unit; between < std::min(2 * nodes, kMostSizedNodes + 1); between += unit) {
-      if (between < least || !has_plan(of, between)) continue;
-      const SizeRow row = this->row(of, between, options_.days);
-      add(row);
-      if (in_time(row)) return;
-    }
+  std::string model_of(const SizeCase& of) const {
+    const Node* model = document_.find("model");
+    return !of.model.empty() ? of.model : model && !model->scalar.empty() ? model->scalar : name_;
   }
 
   void add(const SizeRow& row) {
@@ -202,32 +143,33 @@ class ClusterSizer {
     return in_time(a) ? cost(a) < cost(b) : a.time < b.time;
   }
 
-  /// The batch divides among the replicas of some split.
+  /// A batch that is allowed divides among the replicas of some split.
   bool has_plan(const SizeCase& of, int nodes) const {
+    if (interrupted()) throw Interrupted();
     try {
-      const PlanQuestion question = read_plan_question(scenario(of, nodes, true), name_);
-      return batch_on(question) > 0;
+      return !batches_on(read_plan_question(scenario(of, nodes, true), name_)).empty();
     } catch (const UserError&) {
       return false;
     }
   }
-  /// That a plan has there: within the tolerance the one with most plans; 0: none.
-  std::int64_t batch_on(const PlanQuestion& question) const {
+  /// Those that have plans: the scenario's, and within the tolerance those that may be better.
+  std::vector<std::int64_t> batches_on(const PlanQuestion& question) const {
     const std::int64_t batch = question.base.global_batch_size;
     const auto away = static_cast<std::int64_t>(static_cast<double>(batch) * options_.batch_tolerance);
-    return legal_splits(question, {}).best_batch(batch, batch - away, batch + away);
+    return legal_splits(question, space_of(question))
+        .promising_batches(batch, batch - away, batch + away, kComparedBatches);
   }
 
   bool in_time(const SizeRow& row) const { return row.good() && row.days() <= options_.days; }
 
-  /// The power of two that meets the deadline at the utilization of large runs.
+  /// The unit's doubling that meets the deadline at the utilization of large runs.
   int first_guess(const SizeCase& of) {
     const Scenario s = read_scenario(scenario(of, 1, false), name_);
     const double tokens = training_tokens_ = tokens_of(s);
     const double peak = of.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * of.node.gpus;
     const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * options_.days * kDay);
-    int nodes = 1;
-    while (nodes < needed && nodes < kMostSizedNodes) nodes *= 2;
+    int nodes = std::max(1, options_.unit);
+    while (nodes < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
     return nodes;
   }
 
@@ -243,32 +185,8 @@ class ClusterSizer {
            static_cast<double>(s.network.tokens_per_sample);
   }
 
-  /// On so many nodes; to search for plans without what follows from a step: failures, the training's length. With one
-  /// node the plan is the least that can be read.
   Node scenario(const SizeCase& of, int nodes, bool searched) const {
-    Node document = document_;
-    Node& plan = *document.find("plan");
-    if (!of.model.empty()) set_field(document, "model", text_node(of.model));
-    Node cluster = Node::empty_map(document.place);
-    const Node* own = document.find("cluster");
-    const Node* fabric = own ? own->find("fabric") : nullptr;
-    cluster.fields.emplace_back("node", text_node(of.node.name));
-    cluster.fields.emplace_back("nodes", text_node(fmt::format("{}", nodes)));
-    if (nodes > 1 && of.node.fabric.empty())
-      cluster.fields.emplace_back("fabric", fabric ? *fabric : text_node("nonblocking"));
-    set_field(document, "cluster", std::move(cluster));
-    if (is_tpu(of.node)) put_on_tpus(document);
-    std::erase_if(document.fields, [](const auto& field) { return field.first == "faults"; });
-    if (searched) std::erase_if(plan.fields, [](const auto& field) { return field.first == "training"; });
-    if (searched) return document;
-    plan = without_choices(plan);
-    std::erase_if(plan.fields,
-                  [](const auto& field) { return field.first == "pipeline" || field.first == "strategy"; });
-    set_field(plan, "micro_batch_size", text_node("1"));
-    set_field(plan, "data_parallel", Node::empty_map(plan.place));
-    set_field(plan, "data_parallel.size", text_node("1"));
-    set_field(plan, "idle_devices", text_node("allowed"));
-    return document;
+    return sized_scenario(document_, of.model, of.node, nodes, searched);
   }
 
   /// 0: no limit.
@@ -277,30 +195,31 @@ class ClusterSizer {
     return options_.work > 0 ? options_.work : kWorkOfCluster;
   }
 
-  static bool is_tpu(const NodeType& node) { return node.gpu.kind == ChipKind::tpu; }
-
-  /// `useful`: days; no longer training is looked for. 0: any.
-  SizeRow row(const SizeCase& of, int nodes, double useful = 0) {
+  SizeRow row(const SizeCase& of, const AskedRow& asked) {
     SizeRow row;
-    const Node* model = document_.find("model");
-    row.model = !of.model.empty() ? of.model : model && !model->scalar.empty() ? model->scalar : name_;
+    row.model = model_of(of);
     row.node = of.node.name;
-    row.nodes = nodes;
-    row.gpus = nodes * of.node.gpus;
+    row.nodes = asked.nodes;
+    row.gpus = asked.nodes * of.node.gpus;
     try {
-      PlanQuestion question = read_plan_question(scenario(of, nodes, true), name_);
+      PlanQuestion question = read_plan_question(scenario(of, asked.nodes, true), name_);
       row.batch = own_batch_ = question.base.global_batch_size;
-      if (options_.batch_tolerance > 0) take_near_batch(of, question, row);
       const std::string key =
-          answer_key(answer_key(question.base) + fmt::format(" {} {} {} {} {}", options_.search_seconds, work(),
-                                                             options_.tokens_per_parameter, useful,
-                                                             options_.headroom.value_or(-1)),
+          answer_key(answer_key(question.base) + fmt::format(" {} {} {} {} {} {} {}", options_.search_seconds, work(),
+                                                             options_.tokens_per_parameter, asked.useful,
+                                                             asked.headroom.value_or(options_.headroom.value_or(-1)),
+                                                             options_.batch_tolerance, asked.batch),
                      document_);
       {
         const Journal journal(options_.journal);
         if (const std::optional<std::string> line = journal.find(key)) return size_row_from_text(*line);
       }
-      search(question, row, useful);
+      double share = 1;
+      if (asked.batch > 0)
+        take_batch(of, asked.batch, question, row);
+      else if (options_.batch_tolerance > 0)
+        share -= choose_batch(of, question, row);
+      search(question, row, asked, share);
       Journal(options_.journal).add(key, to_text(row));
     } catch (const UserError& e) {
       row.error = e.what();
@@ -309,42 +228,87 @@ class ClusterSizer {
     return row;
   }
 
-  /// The batch with most plans there, where that is another one than the scenario's.
-  void take_near_batch(const SizeCase& of, PlanQuestion& question, SizeRow& row) const {
-    const std::int64_t batch = batch_on(question);
-    if (batch == 0 || batch == row.batch) return;
+  void take_batch(const SizeCase& of, std::int64_t batch, PlanQuestion& question, SizeRow& row) const {
+    if (batch == row.batch) return;
     row.batch = batch;
     question = read_plan_question(scenario(of, row.nodes, true), name_,
                                   {{"plan.global_batch_size", fmt::format("{}", batch)}});
   }
 
-  /// The best plan, and with it the whole training.
-  void search(const PlanQuestion& question, SizeRow& row, double useful) {
+  /// Of the batches within the tolerance the one whose plan takes the least time for a sample, by a search of each; the
+  /// share of the wall time that these took. Of a limit of work the search that follows has the whole.
+  double choose_batch(const SizeCase& of, PlanQuestion& question, SizeRow& row) {
+    const std::vector<std::int64_t> batches = batches_on(question);
+    if (batches.empty()) return 0;  // whoever searches says why
+    std::int64_t best = batches.front();
+    double least = 0;
+    const double each = kShareOfBatches / static_cast<double>(batches.size());
+    for (const std::int64_t batch : batches) {
+      if (batches.size() == 1) break;
+      take_batch(of, batch, question, row);
+      const PlanAnswer answer = answer_plan(question, plan_options(question, row, each, each));
+      if (interrupted()) stop(row, answer);
+      if (answer.best.empty()) continue;
+      row.batches.push_back(batch);
+      const double time = answer.best.front().outcome.step_time / static_cast<double>(batch);
+      if (row.batches.size() > 1 && time >= least) continue;
+      least = time;
+      best = batch;
+    }
+    take_batch(of, best, question, row);
+    return batches.size() == 1 ? 0 : kShareOfBatches;
+  }
+
+  PlanSpaceOptions space_of(const PlanQuestion& question) const {
+    PlanSpaceOptions space;
+    if (!question.own && document_.find("plan")->find("pipeline") == nullptr) {
+      std::vector<std::string> schedules = schedules_of_mode(question.base.strategy);
+      std::erase_if(schedules, [](const std::string& name) { return name != "1f1b" && name != "interleaved-1f1b"; });
+      if (!schedules.empty()) space.vary.push_back({"plan.pipeline.schedule", schedules});
+    }
+    // Pods are trained without pipelines (Chowdhery et al. 2022, PaLM, section 4).
+    if (is_tpu(question.base.cluster.node) && document_.find("plan")->find("pipeline") == nullptr)
+      space.vary.push_back({"plan.pipeline_parallel", {"1"}});
+    return space;
+  }
+
+  /// `seconds`, `operations`: shares of what a search may take.
+  PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double seconds, double operations) {
     PlanAnswerOptions options;
     options.neighbours = options.rule = options.without_headroom = false;
     options.headroom = options_.headroom;
     options.journal = options_.journal;
-    options.seconds = options_.search_seconds;
-    options.search.work = work();
-    const double steps = steps_of(question.base);
-    if (useful > 0) options.search.useful = useful * kDay / steps;
-    options.search.progress = [&](const std::string& text) {
+    options.seconds = options_.search_seconds * seconds;
+    options.search.work = work() * operations;
+    options.search.progress = [this,
+                               where = fmt::format("{}{} x {}", at_, row.nodes, row.node)](const std::string& text) {
       if (!options_.progress) return;
       const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
       const std::string best =
           best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
-      options_.progress(fmt::format("{}{}{} x {}, {} ({:.0f} s)", best, at_, row.nodes, row.node, text, passed));
+      options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
     };
-    if (!question.own && document_.find("plan")->find("pipeline") == nullptr) {
-      std::vector<std::string> schedules = schedules_of_mode(question.base.strategy);
-      std::erase_if(schedules, [](const std::string& name) { return name != "1f1b" && name != "interleaved-1f1b"; });
-      if (!schedules.empty()) options.space.vary.push_back({"plan.pipeline.schedule", schedules});
-    }
-    // Pods are trained without pipelines (Chowdhery et al. 2022, PaLM, section 4).
-    if (is_tpu(question.base.cluster.node) && document_.find("plan")->find("pipeline") == nullptr)
-      options.space.vary.push_back({"plan.pipeline_parallel", {"1"}});
+    options.space = space_of(question);
+    return options;
+  }
+
+  /// A signal has ended a search: what it had found up to then is told, and counts for nothing.
+  [[noreturn]] void stop(const SizeRow& row, const PlanAnswer& answer) {
+    searched_ = fmt::format(", on {} nodes", row.nodes);
+    if (!answer.best.empty())
+      searched_ += fmt::format(", of whose plans the best up to then takes {:.4g} s a step: {}, batch {}",
+                               answer.best.front().outcome.step_time, answer.best.front().plan, row.batch);
+    throw Interrupted();
+  }
+
+  /// The best plan, and with it the whole training.
+  void search(const PlanQuestion& question, SizeRow& row, const AskedRow& asked, double share) {
+    PlanAnswerOptions options = plan_options(question, row, share, 1);
+    if (asked.headroom) options.headroom = asked.headroom;
+    const double steps = steps_of(question.base);
+    if (asked.useful > 0) options.search.useful = asked.useful * kDay / steps;
     const PlanAnswer answer = answer_plan(question, options);
-    if (interrupted()) throw Interrupted();
+    if (interrupted()) stop(row, answer);
     if (answer.search.useless_from > 0) {
       row.error = fmt::format("no plan takes less than {:.1f} days", answer.search.useless_from * steps / kDay);
       return;
@@ -352,9 +316,11 @@ class ClusterSizer {
     row.headroom = answer.headroom;
     if (answer.best.empty()) {
       row.too_large = answer.search.ended == SearchEnd::proved;
-      row.error = row.too_large
-                      ? "no plan fits into " + usable_memory(answer.capacity, answer.headroom)
-                      : fmt::format("no plan that fits was found in {:.4g} s (--search)", options_.search_seconds);
+      row.error =
+          row.too_large ? "no plan fits into " + usable_memory(answer.capacity, answer.headroom)
+          : answer.search.ended == SearchEnd::time
+              ? fmt::format("no plan that fits was found in {:.4g} s (--search)", options.seconds)
+              : fmt::format("no plan that fits was found in {:.3g} M operations (--work)", answer.search.work * 1e-6);
       return;
     }
     row.plan = answer.best.front().plan;
@@ -369,7 +335,7 @@ class ClusterSizer {
         static_cast<double>(step.global_batch_size) * static_cast<double>(step.network.tokens_per_sample);
     if (options_.tokens_per_parameter > 0) {
       Node training = Node::empty_map(document.place);
-      training.fields.emplace_back("tokens", text_node(fmt::format("{:.0f}", tokens_of(step))));
+      training.fields.emplace_back("tokens", Node::of_text(fmt::format("{:.0f}", tokens_of(step)), Place::of("size")));
       set_field(document, "plan.training", std::move(training));
     } else {
       set_field(document, "plan.training", *document_.find("plan")->find("training"));
@@ -392,6 +358,25 @@ class ClusterSizer {
     row.gpu_hours = row.time / kHour * row.gpus;
     row.energy = r.training_energy();
     row.money = r.money ? r.money->training : 0;
+  }
+
+  /// What the cheapest, or else the nearest, or else the largest cluster into which no plan fits, would do without headroom.
+  void compare_headroom(const std::vector<SizeCase>& cases) {
+    const SizeRow* with = answer_.cheapest ? &*answer_.cheapest : answer_.nearest ? &*answer_.nearest : nullptr;
+    for (const SizeRow& row : answer_.rows)
+      if (!answer_.cheapest && !answer_.nearest && row.too_large && (!with || row.gpus > with->gpus)) with = &row;
+    if (!with || with->headroom <= 0) return;
+    const auto of = std::find_if(cases.begin(), cases.end(), [&](const SizeCase& each) {
+      return each.node.name == with->node && model_of(each) == with->model;
+    });
+    at_ = "without headroom: ";
+    try {
+      SizeRow without = row(*of, {with->nodes, 0, 0.0, with->batch});
+      if (without.good() && (!with->good() || without.step_time < with->step_time))
+        answer_.without_headroom = std::move(without);
+    } catch (const Interrupted&) {
+      answer_.unfinished = "interrupted while the best without headroom was looked for" + searched_;
+    }
   }
 
   /// Where it counts steps: as many as have the same samples of another batch.

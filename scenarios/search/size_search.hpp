@@ -17,16 +17,17 @@ class JsonFields;
 struct SizeRow {
   std::string model, node;
   int nodes = 0, gpus = 0;
-  std::int64_t batch = 0;  ///< samples of a step
-  std::string error;       ///< why there is no such training; empty: there is one
-  bool too_large = false;  ///< no plan fits into the GPUs
-  bool refused = false;    ///< there is no plan at all: the batch does not divide, or what the reader refuses
-  std::string plan;        ///< in words
-  bool proved = false;     ///< no plan of the space is faster
-  double headroom = 0;     ///< share of a GPU's memory that plans leave free
-  double peak = 0;         ///< bytes of the fullest GPU
-  bool meets = false;      ///< deadline and budget
-  bool pareto = false;     ///< none is both faster and cheaper (without prices: takes fewer GPU-hours)
+  std::int64_t batch = 0;             ///< samples of a step
+  std::vector<std::int64_t> batches;  ///< that had plans and were compared by their time for a sample; empty: one alone
+  std::string error;                  ///< why there is no such training; empty: there is one
+  bool too_large = false;             ///< no plan fits into the GPUs
+  bool refused = false;  ///< there is no plan at all: the batch does not divide, or what the reader refuses
+  std::string plan;      ///< in words
+  bool proved = false;   ///< no plan of the space is faster
+  double headroom = 0;   ///< share of a GPU's memory that plans leave free
+  double peak = 0;       ///< bytes of the fullest GPU
+  bool meets = false;    ///< deadline and budget
+  bool pareto = false;   ///< none is both faster and cheaper (without prices: takes fewer GPU-hours)
   double parameters = 0, tokens = 0;
   double step_time = 0, time = 0;  ///< s: of a step, of the training with failures and checkpoints
   double mfu = 0, goodput = 1;
@@ -37,6 +38,13 @@ struct SizeRow {
   double days() const { return time / 86400; }
 };
 
+/// Of a type of node the fewest that were looked at and meet the deadline.
+struct SizeFewest {
+  std::string model, node;
+  int nodes = 0, unit = 1;  ///< a multiple of the unit
+  int late = 0;             ///< the most below them that were looked at; none between has a plan. 0: none of fewer has
+};
+
 struct SizeAnswer {
   std::string scenario, currency;            ///< currency empty: no prices
   double days = 0, budget = 0;               ///< asked for; budget 0: none
@@ -44,10 +52,13 @@ struct SizeAnswer {
   double search_seconds = 0;                 ///< or wall time, s: then the answer is not repeatable
   std::string unfinished;                    ///< where a signal ended it; empty: it is whole
   std::vector<SizeRow> rows;                 ///< by model, type of node and nodes
+  std::vector<SizeFewest> fewest;            ///< by type of node, where more than one unit is needed
   std::vector<std::string> left_out;         ///< types of node that were not looked at, and why
   std::optional<SizeRow> cheapest, fastest;  ///< of those that meet deadline and budget
   std::optional<SizeRow> nearest;            ///< where none does: the fastest, within the budget where one is
   std::optional<SizeRow> largest;            ///< of several models, the largest that meets both
+  /// On the nodes of the cheapest, or else of the nearest: the best that fits without headroom, where that is faster.
+  std::optional<SizeRow> without_headroom;
 };
 
 struct SizeOptions {
@@ -57,8 +68,8 @@ struct SizeOptions {
   std::vector<std::string> models;  ///< in place of the scenario's
   int gpus = 0;                     ///< so many, or the least nodes that have them; 0: as many as the deadline takes
   double days = 0, budget = 0;
-  int unit = 0;                     ///< numbers of nodes between powers of two are multiples of it; 0: of an eighth
-  double batch_tolerance = 0;       ///< share by which the batch may differ, to divide among more replicas
+  int unit = 0;                     ///< numbers of nodes are multiples of it; 0: of one
+  double batch_tolerance = 0;       ///< share by which the batch may differ, to take less time for a sample
   double tokens_per_parameter = 0;  ///< tokens by the model's size (Hoffmann et al. 2022: 20); 0: as the scenario says
   /// Operations of the search for the plan of one cluster (see PlanSearchOptions::work); 0: kWorkOfCluster.
   double work = 0;
@@ -72,8 +83,8 @@ struct SizeOptions {
 /// Some ten seconds of a processor.
 constexpr double kWorkOfCluster = 5e7;
 
-/// Which clusters train a scenario's model on its tokens in time: for each type of node the numbers of nodes around the
-/// least that meets the deadline, powers of two and what lies between the last two of them. The scenario's plan says
+/// Which clusters train a scenario's model on its tokens in time: for each type of node the fewest that meet the deadline,
+/// and the numbers that were looked at on the way (`find_fewest_nodes`). The scenario's plan says
 /// batch, lengths and `training`, its `faults` what fails; its cluster counts for the fabric alone. Throws UserError.
 SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions&);
 

@@ -1,15 +1,19 @@
 // Devices of the cluster that a plan gives no work: refused, or stated.
 #include <array>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/answer/json_fields.hpp"
+#include "scenarios/answer/result.hpp"
 #include "scenarios/planning/plan.hpp"
 #include "scenarios/reading/idle_devices.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/search/plan_answer.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/serving/served_task.hpp"
 #include "tools/serving/what_if_page.hpp"
@@ -45,6 +49,39 @@ TEST_CASE("devices without work are refused unless the plan allows them", "[idle
   CHECK_THAT(text, Contains("idle       2 of 8 GPUs have no work"));
   const Scenario full = idle_scenario("data_parallel: 8");
   CHECK_THAT(screen(full, plan(full), simulate(full), {}), !Contains("\nidle "));
+}
+
+TEST_CASE("the JSON of an answer has the devices without work", "[idle]") {
+  const auto json_of = [](const Scenario& s) {
+    nlohmann::ordered_json j = nlohmann::ordered_json::object();
+    result_fields().write(simulate(s), j);
+    return j;
+  };
+  const Scenario idle = idle_scenario("data_parallel: 6, idle_devices: allowed");
+  CHECK(json_of(idle)["idle_devices"] == 2);
+  CHECK_FALSE(json_of(idle_scenario("data_parallel: 8")).contains("idle_devices"));
+}
+
+TEST_CASE("plans that a search finds leave no device idle", "[idle][search]") {
+  for (const int nodes : {1, 3}) {
+    PlanAnswerOptions options;
+    options.neighbours = options.rule = false;
+    options.search.work = 1e5;
+    // The scenario's own plan would leave some.
+    const PlanQuestion question = read_plan_question(
+        parse_document("cluster: {node: dgx-a100, nodes: " + std::to_string(nodes) +
+                           ", fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\nsoftware: megatron-core\n"
+                           "plan: {global_batch_size: 24, micro_batch_size: 1, seq_length: 64, data_parallel: 4, "
+                           "idle_devices: allowed}\n",
+                       "idle.yaml"),
+        "idle");
+    const PlanAnswer answer = answer_plan(question, options);
+    REQUIRE(answer.search.best());
+    CHECK_FALSE(answer.own);
+    const Scenario best = read_scenario(answer.document, "best");
+    CHECK(best.ranks() == 8 * nodes);
+    CHECK(idle_devices(best.plan, best.cluster) == 0);
+  }
 }
 
 TEST_CASE("nodes of servers alone are not idle", "[idle]") {

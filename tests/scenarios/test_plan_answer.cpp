@@ -326,6 +326,41 @@ TEST_CASE("the end of the wall time, and a signal, leave what was found and say 
   CHECK(status == 0);
 }
 
+TEST_CASE("progress tells the best so far, from the first plan that fits to the end", "[search]") {
+  PlanAnswerOptions options = few();
+  options.upgrades = true;
+  std::vector<std::string> told;
+  options.search.progress = [&told](const std::string& text) { told.push_back(text); };
+  const PlanAnswer answer = answer_plan(question_of(kSmall), options);  // whose own plan is the first
+  REQUIRE(answer.search.best());
+  const std::string best = fmt::format("best {:.4g} s", answer.search.best()->outcome.step_time);
+  std::set<std::string> kinds;
+  for (const std::string& text : told) {
+    CHECK_THAT(text, Catch::Contains("best "));
+    for (const char* kind : {"groups of plans bounded", "simulated", "rule of thumb", "2x memory", "each choice"})
+      if (text.find(kind) != std::string::npos) kinds.insert(kind);
+    // What is asked around it does not pass for it.
+    if (text.find("2x ") != std::string::npos) CHECK_THAT(text, Catch::StartsWith(best + "; 2x "));
+  }
+  CHECK(kinds.size() == 5);
+  CHECK_THAT(told.back(), Catch::Contains(best));
+}
+
+TEST_CASE("a search under a limit of work goes on until it has a plan that fits", "[search]") {
+  // Two layers of 13 billion parameters: of the groups that come first, of few tensor ranks, none fits.
+  const std::string large =
+      "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_embd: 32768, n_head: 256, n_layer: 2}\nsoftware: "
+      "megatron-core\n"
+      "plan: {global_batch_size: 8, seq_length: 512, pipeline: {schedule: 1f1b}}\n";
+  PlanAnswerOptions options;
+  options.space.vary = {{"plan.data_parallel.zero_stage", {"0"}}};
+  options.neighbours = options.rule = options.without_headroom = false;
+  options.search.work = 1;
+  const PlanAnswer answer = answer_plan(question_of(large), options);
+  CHECK(answer.search.best());
+  CHECK(answer.ended == SearchEnd::work);
+}
+
 TEST_CASE("a batch that divides among no replicas is the cause, and batches near it are told", "[search]") {
   const std::string three =
       "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: resnet50\nsoftware: "
@@ -340,6 +375,11 @@ TEST_CASE("a batch that divides among no replicas is the cause, and batches near
   CHECK(splits.dividing(1536) == 4);
   CHECK(splits.best_batch(2048, 1900, 2200) == 1920);
   CHECK(splits.best_batch(2048, 2048, 2048) == 0);
+  // The largest of each set of ways, and 1536, which divides among all, first.
+  CHECK(splits.promising_batches(2048, 1536, 1539, 9) == std::vector<std::int64_t>{1536, 1539});
+  CHECK(splits.promising_batches(1539, 1536, 1542, 9) == std::vector<std::int64_t>{1539, 1536, 1542});
+  CHECK(splits.promising_batches(1539, 1536, 1542, 2).size() == 2);
+  CHECK(splits.promising_batches(2048, 2048, 2048, 9).empty());
   CHECK_THAT(splits.why_none(2048), Catch::Contains("a multiple of 3 replicas") && Catch::Contains("2046 (-0.1 %)") &&
                                         Catch::Contains("1920 (-6.2 %) divides among 4 of the 4"));
 }

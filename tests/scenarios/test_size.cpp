@@ -202,43 +202,111 @@ TEST_CASE("an answer of size does not depend on the processors, and another run 
   CHECK(first.find("search_s") == std::string::npos);
 }
 
-TEST_CASE("size looks between powers of two", "[size]") {
-  Node training = small_training();
-  set_field(training, "plan.global_batch_size", "192");  // divides among 24
-  // So much proves the best plans of two, three and four nodes: cut searches may rank the numbers of nodes wrongly.
-  const auto options_of = [](double days) {
-    SizeOptions options = small_options(days);
-    options.work = 2e7;
-    return options;
-  };
-  const auto days_on = [&](int nodes) {
-    SizeOptions options = options_of(30);
-    options.gpus = 8 * nodes;
-    const SizeAnswer answer = size_clusters(training, "small", options);
-    REQUIRE(answer.rows.size() == 1);
-    REQUIRE(answer.rows.front().proved);
-    return answer.rows.front().days();
-  };
-  const double three = days_on(3), two = days_on(2);
-  REQUIRE(three * 1.02 < two);
-  const SizeAnswer answer = size_clusters(training, "small", options_of(three * 1.01));
-  REQUIRE(answer.cheapest);
-  CHECK(answer.cheapest->nodes == 3);
+namespace {
+
+/// So small that searches end with a proof: cut ones may rank numbers of nodes wrongly.
+Node tiny_training(int batch) {
+  return parse_document(
+      "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: megatron-core\n"
+      "plan: {strategy: megatron, global_batch_size: " +
+          std::to_string(batch) +
+          ", micro_batch_size: 1, seq_length: 512, training: {tokens: 1e9}, pipeline: {schedule: 1f1b}}\n",
+      "tiny.yaml");
 }
 
-TEST_CASE("the batch may differ within a tolerance, and the tokens stay", "[size]") {
+SizeRow row_on(const Node& training, int nodes, const SizeOptions& of) {
+  SizeOptions options = of;
+  options.days = 30;
+  options.gpus = 8 * nodes;
+  const SizeAnswer answer = size_clusters(training, "tiny", options);
+  REQUIRE(answer.rows.size() == 1);
+  return answer.rows.front();
+}
+
+}  // namespace
+
+TEST_CASE("size finds the fewest nodes that meet the deadline, of all numbers that have plans", "[size]") {
+  const Node training = tiny_training(192);  // which divides among the replicas of 3 and 6 nodes, too
   SizeOptions options = small_options(30);
-  options.gpus = 24;
-  const SizeRow own = size_clusters(small_training(), "small", options).rows.at(0);
+  options.work = 3e5;
+  std::vector<SizeRow> rows;
+  for (int nodes = 1; nodes <= 6; ++nodes) rows.push_back(row_on(training, nodes, options));
+  for (const int nodes : {3, 6}) {
+    const SizeRow& row = rows[static_cast<std::size_t>(nodes - 1)];
+    INFO(nodes << " " << row.error);
+    if (!row.good()) continue;
+    options.days = row.days() * (1 + 1e-9);
+    int first = 0, before = 0;
+    for (const SizeRow& each : rows) {
+      if (first == 0 && each.good() && each.days() <= options.days) first = each.nodes;
+      if (first == 0 && !each.refused) before = each.nodes;
+    }
+    const SizeAnswer answer = size_clusters(training, "tiny", options);
+    if (first == 1) continue;
+    REQUIRE(answer.fewest.size() == 1);
+    CHECK(answer.fewest.front().nodes == first);
+    CHECK(answer.fewest.front().late == before);
+    CHECK(answer.fewest.front().unit == 1);
+    const auto looked_at = [&answer](int n) {
+      return std::any_of(answer.rows.begin(), answer.rows.end(), [n](const SizeRow& r) { return r.nodes == n; });
+    };
+    CHECK(looked_at(first));
+    CHECK(looked_at(before));
+  }
+}
+
+TEST_CASE("numbers of nodes are multiples of the unit", "[size]") {
+  SizeOptions options = small_options(30);
+  options.unit = 3;
+  options.work = 3e5;
+  options.days = row_on(tiny_training(192), 4, options).days();
+  const SizeAnswer answer = size_clusters(tiny_training(192), "tiny", options);
+  REQUIRE_FALSE(answer.rows.empty());
+  for (const SizeRow& row : answer.rows) CHECK(row.nodes % 3 == 0);
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->nodes == 6);
+}
+
+TEST_CASE("of the batches within the tolerance the one is taken that takes the least time for a sample", "[size]") {
+  SizeOptions options = small_options(30);
+  options.work = 6e5;
+  const SizeRow own = row_on(tiny_training(64), 3, options);
   CHECK(own.batch == 64);
+  CHECK(own.batches.empty());
   options.batch_tolerance = 0.3;
-  const SizeRow near = size_clusters(small_training(), "small", options).rows.at(0);
+  const SizeRow near = row_on(tiny_training(64), 3, options);
   REQUIRE(near.good());
-  CHECK(near.batch % 24 == 0);
   CHECK(near.batch >= 45);
   CHECK(near.batch <= 83);
   CHECK(near.tokens == Approx(1e9).epsilon(1e-3));
   CHECK(near.document.find("plan")->find("global_batch_size")->scalar == std::to_string(near.batch));
+  REQUIRE(near.batches.size() > 2);
+  CHECK(std::count(near.batches.begin(), near.batches.end(), 64) == 1);
+  CHECK(near.time < own.time);
+  options.batch_tolerance = 0;
+  const SizeRow chosen = row_on(tiny_training(static_cast<int>(near.batch)), 3, options);
+  CHECK(chosen.step_time == near.step_time);
+  const SizeRow divided = row_on(tiny_training(48), 3, options);  // among more numbers of replicas than any other
+  CHECK(near.step_time / static_cast<double>(near.batch) < divided.step_time / 48);
+}
+
+TEST_CASE("size tells what the cheapest cluster would do without headroom", "[size]") {
+  Node training = tiny_training(64);
+  SizeOptions options = small_options(30);
+  options.gpus = 8;
+  const SizeAnswer roomy = size_clusters(training, "tiny", options);
+  REQUIRE(roomy.cheapest);
+  CHECK_FALSE(roomy.without_headroom);  // the best is the same
+  // So much free that the best does not leave it.
+  options.headroom = 1 - roomy.cheapest->peak / (80 * 1024.0 * 1024 * 1024) * 0.8;
+  const SizeAnswer tight = size_clusters(training, "tiny", options);
+  REQUIRE(tight.without_headroom);
+  CHECK(tight.without_headroom->nodes == 1);
+  CHECK(tight.without_headroom->step_time == Approx(roomy.cheapest->step_time));
+  if (tight.cheapest) CHECK(tight.without_headroom->time < tight.cheapest->time);
+  nlohmann::ordered_json j = nlohmann::ordered_json::object();
+  size_fields().write(tight, j);
+  CHECK(j["without_headroom"]["plan"] == roomy.cheapest->plan);
 }
 
 }  // namespace scenarios_test_size

@@ -16,6 +16,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
+std::string text_of_file(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 int shell(const TemporaryFolder& folder, const std::string& line) {
   const int status =
       std::system(("cd '" + folder.path().string() + "' && " + line + " >.out 2>.err </dev/null").c_str());
@@ -103,6 +108,33 @@ TEST_CASE("the reference of scenarios has words for all keys that readers ask fo
   const PageFolder folder;
   const std::string text = folder.trainyard("help scenario").out;
   CHECK_THAT(text, Contains("plan.recompute") && Contains("none | selective | full | operators"));
+}
+
+TEST_CASE("the same machine under another name gives the same bytes but for the name", "[cli][catalog][search]") {
+  const PageFolder folder;
+  const std::string own = "zz-own-box";  // another place in the order of names, another length
+  REQUIRE(::setenv("TRAINYARD_PATH", (folder.path() / "mine").c_str(), 1) == 0);
+  folder.write("mine/nodes/" + own + ".yaml",
+               text_of_file(trainyard::shipped_file("models/catalog/nodes/dgx-h100.yaml")));
+  const auto answer = [&](const std::string& verb, const std::string& node, const std::string& more) {
+    folder.write("small.yaml", "cluster: {nodes: 2, fabric: nonblocking, node: " + node +
+                                   "}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: megatron-core\n"
+                                   "plan: {strategy: megatron, global_batch_size: 64, seq_length: 512, "
+                                   "pipeline: {schedule: 1f1b}}\n");
+    const TopoAnswer told = folder.trainyard(verb + " small.yaml --json a.json --write b.yaml --work 300K " + more);
+    INFO(told.err);
+    REQUIRE(told.exit == 0);
+    std::string all = told.out + folder.text("a.json") + folder.text("b.yaml");
+    for (std::size_t at = 0; (at = all.find(node, at)) != std::string::npos;) all.replace(at, node.size(), "NODE");
+    while (all.find("  ") != std::string::npos) all.replace(all.find("  "), 2, " ");  // columns are as wide as names
+    return all;
+  };
+  CHECK(answer("plan", own, "") == answer("plan", "dgx-h100", ""));
+  const auto sized = [&](const std::string& node) {
+    return answer("size", node, "--tokens 1B --days 1 --nodes-of " + node);
+  };
+  CHECK(sized(own) == sized("dgx-h100"));
+  ::unsetenv("TRAINYARD_PATH");
 }
 
 TEST_CASE("catalogs of one's own: beside the scenario, in TRAINYARD_PATH, in the XDG data folder", "[cli][catalog]") {

@@ -13,13 +13,17 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "sim/process/child.hpp"
 #include "sim/process/fork_server.hpp"
+#include "sim/process/terminal.hpp"
+#include "tests/scenarios/learned.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tools/verbs/verbs.hpp"
 
 namespace tools_test_signals {
 
@@ -149,6 +153,97 @@ TEST_CASE("a verb at work ends by any signal and leaves no process", "[signals][
   check_end(kVerbs[1], SIGTERM, true);
   check_end(kVerbs[0], SIGINT, false);
   check_end(kVerbs[0], SIGHUP, false);
+}
+
+namespace {
+
+/// A verb that is told to end by its first line of progress with these words; how it ended, and what it printed.
+struct EndedVerb {
+  int end = 0;
+  std::string out, err;
+};
+EndedVerb end_at(const TemporaryFolder& folder, const std::vector<std::string>& words, const std::string& progress) {
+  Job job([&] {
+    if (::chdir(folder.path().c_str()) != 0) return;
+    ::dup2(::open(".out", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDOUT_FILENO);
+    ::dup2(::open(".err", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDERR_FILENO);
+    tell_progress_to([&progress](const std::string& text) {
+      if (text.find(progress) != std::string::npos) ::raise(SIGTERM);
+    });
+    const int code = run_command(words);
+    std::fflush(nullptr);
+    ::_exit(code);
+  });
+  const int end = job.wait();
+  CHECK(Job::none_left());
+  return {end, folder.text(".out"), folder.text(".err")};
+}
+
+constexpr int kInterruptedExit = 3;
+
+}  // namespace
+
+TEST_CASE("a search, a sweep and a training that are interrupted print what was found, as unfinished",
+          "[signals][cli]") {
+  using Catch::Matchers::Contains;
+  const TemporaryFolder folder;
+  folder.write("small.yaml",
+               "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: megatron-core\n"
+               "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 256, "
+               "training: {tokens: 1e9}, pipeline: {schedule: 1f1b}}\n");
+  folder.write("learned.yaml", Learned().text());
+  const std::vector<std::string> size{"size",       "small.yaml", "--days", "0.004",
+                                      "--nodes-of", "dgx-a100",   "--work", "300K"};
+  const auto json_of = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--json", "-"});
+    return words;
+  };
+  const auto check = [](const EndedVerb& ended) {
+    INFO(ended.out << ended.err);
+    CHECK(ended.end == kInterruptedExit);
+    CHECK_THAT(ended.err, Contains("interrupted"));
+  };
+  SECTION("size, in the search of its second cluster") {
+    const EndedVerb ended = end_at(folder, size, " days; ");
+    check(ended);
+    CHECK_THAT(ended.out, Contains("unfinished interrupted at type of node 1 of 1, on ") &&
+                              Contains("none       of what was looked at meets it; the nearest is") &&
+                              Contains("nearest "));
+    const nlohmann::json answer = nlohmann::json::parse(end_at(folder, json_of(size), " days; ").out);
+    CHECK_THAT(answer.at("unfinished").get<std::string>(), Contains("interrupted"));
+    CHECK(answer.at("rows").size() == 1);
+    CHECK(answer.contains("nearest"));
+  }
+  SECTION("size, in the search of its first cluster, that has a plan") {
+    const EndedVerb ended = end_at(folder, size, "; best ");
+    check(ended);
+    CHECK_THAT(ended.out, Contains("of whose plans the best up to then takes ") &&
+                              Contains("none       was looked at to its end"));
+  }
+  SECTION("sweep") {
+    const std::vector<std::string> sweep{"sweep", "small.yaml", "--set", "plan.seq_length=range(16, 256, 4)"};
+    const EndedVerb ended = end_at(folder, sweep, " points");
+    check(ended);
+    CHECK_THAT(ended.err, Contains(" of 61 points are done; the answer has these alone"));
+    CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') >= 2);  // a head and a row at least
+    CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') < 62);
+    CHECK_THAT(nlohmann::json::parse(end_at(folder, json_of(sweep), " points").out).at("unfinished").get<std::string>(),
+               Contains(" of 61 points are done"));
+  }
+  SECTION("learn") {
+    const std::vector<std::string> learn{"learn", "learned.yaml", "--seeds", "40"};
+    const EndedVerb ended = end_at(folder, learn, "trainings");
+    check(ended);
+    CHECK_THAT(ended.out, Contains("unfinished: ") && Contains(" of 40 trainings"));
+    CHECK_THAT(
+        nlohmann::json::parse(end_at(folder, json_of(learn), "trainings").out).at("unfinished").get<std::string>(),
+        Contains(" of 40 trainings"));
+  }
+  SECTION("plan") {
+    const EndedVerb ended = end_at(folder, {"plan", "small.yaml"}, "simulated; best ");
+    check(ended);
+    CHECK_THAT(ended.out, Contains("unfinished interrupted; this is what was found up to then") && Contains("best "));
+  }
 }
 
 TEST_CASE("a second signal ends a process that does not come to its end", "[signals]") {

@@ -70,7 +70,9 @@ std::string in_short(const SizeAnswer& a, const SizeRow& r) {
 }
 
 std::string in_words(const SizeRow& r) {
-  return r.plan + fmt::format(", batch {}{}", r.batch, r.proved ? "" : " (not proved)");
+  const std::string compared =
+      r.batches.size() > 1 ? fmt::format(" (the fastest a sample of {})", fmt::join(r.batches, ", ")) : "";
+  return r.plan + fmt::format(", batch {}{}{}", r.batch, compared, r.proved ? "" : " (not proved)");
 }
 
 /// How far the searches went.
@@ -84,7 +86,25 @@ std::string limit_words(const SizeAnswer& a) {
                               a.work * 1e-6);
 }
 
-/// What plans leave of a GPU's memory.
+/// Of each type of node the fewest that meet the deadline, and what is known of fewer.
+std::string fewest_lines(const SizeAnswer& a) {
+  std::string text;
+  for (const SizeFewest& f : a.fewest) {
+    const auto late = std::find_if(a.rows.begin(), a.rows.end(), [&f](const SizeRow& r) {
+      return r.model == f.model && r.node == f.node && r.nodes == f.late;
+    });
+    std::string why = "fewer have no plan";
+    if (late != a.rows.end()) {
+      why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->days()) : late->error);
+      if (f.nodes - f.late > f.unit) why += ", and no number between has a plan";
+    }
+    text += wrapped(report_label(text.empty() ? "fewest" : ""),
+                    {fmt::format("of those looked at: {} x {} ({})", f.nodes, f.node, why)}, "");
+  }
+  return text;
+}
+
+/// What plans leave of a GPU's memory, and what that costs.
 std::string headroom_line(const SizeAnswer& a) {
   double least = 1, most = -1;
   for (const SizeRow& r : a.rows)
@@ -92,9 +112,14 @@ std::string headroom_line(const SizeAnswer& a) {
       least = std::min(least, r.headroom);
       most = std::max(most, r.headroom);
     }
-  if (most < 0) return "";
-  return fmt::format("{}{}{} of a GPU's memory stays free in all plans\n", report_label("headroom"), percent(least),
-                     percent(most) == percent(least) ? "" : " to " + percent(most));
+  std::vector<std::string> words;
+  if (most >= 0)
+    words.push_back(fmt::format("{}{} of a GPU's memory stays free in all plans", percent(least),
+                                percent(most) == percent(least) ? "" : " to " + percent(most)));
+  if (const auto& r = a.without_headroom)
+    words.push_back(fmt::format("without it {} x {} take {:.1f} days, with {} GiB a GPU: {}", r->nodes, r->node,
+                                r->days(), gib(r->peak), in_words(*r)));
+  return words.empty() ? "" : wrapped(report_label("headroom"), words, ";");
 }
 
 std::string size_screen(const SizeAnswer& a) {
@@ -109,10 +134,14 @@ std::string size_screen(const SizeAnswer& a) {
   if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
     line("fastest", a.fastest);
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
-  if (a.nearest) text += report_label("none") + "meets it; the nearest is\n";
-  if (!a.cheapest && !a.nearest) text += report_label("none") + "has a plan\n";
+  const char* of_them = a.unfinished.empty() ? "" : "of what was looked at ";
+  if (a.nearest) text += fmt::format("{}{}meets it; the nearest is\n", report_label("none"), of_them);
+  if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was looked at to its end\n";
+  if (!a.cheapest && !a.nearest && !a.rows.empty())
+    text += fmt::format("{}{}has a plan\n", report_label("none"), of_them);
   line("nearest", a.nearest);
-  text += headroom_line(a);
+  text += fewest_lines(a) + headroom_line(a);
+  if (a.rows.empty()) return text;
   TextTable table{{"", "model", "nodes", "GPUs", "days", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
                   {false, false, true, true, true, true, true, true, true, true},
                   {}};
@@ -174,10 +203,9 @@ int size_verb(const std::vector<std::string>& words) {
   arguments.option("--nodes-of", nodes_of, "A,B,...",
                    "look at these types of node alone, or at all nodes with these chips (tpu-v5p)");
   arguments.option("--gpus", gpus, "N", "on so many GPUs, or the least nodes that have them");
-  arguments.option("--unit", unit, "N",
-                   "between powers of two look at multiples of N nodes (default: of an eighth of the lower one)");
+  arguments.option("--unit", unit, "N", "numbers of nodes are multiples of N (default 1)");
   arguments.option("--batch-tolerance", tolerance, "SHARE",
-                   "the batch may differ by so much (10%), to divide among more replicas");
+                   "the batch may differ by so much (10%): the one whose plan takes the least time for a sample");
   limits.declare(arguments, "--search", "the search for the plan of each cluster",
                  fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
   arguments.option("--headroom", headroom, "SHARE",

@@ -53,6 +53,11 @@ class Answers(unittest.TestCase):
             got, said(*"plan --model gpt2 --on dgx-a100 --batch 32 --brief --vary plan.tensor_parallel=1".split())
         )
 
+    def test_plan_with_a_limit_of_work(self):
+        got = trainyard.plan(model="gpt2", on="dgx-a100", batch=32, brief=True, work=2e5)
+        self.assertEqual(got, said(*"plan --model gpt2 --on dgx-a100 --batch 32 --brief --work 200K".split()))
+        self.assertEqual(got["ended"], "work")
+
     def test_bench(self):
         got = trainyard.bench("all_reduce", "dgx-a100", nodes=2, fabric="nonblocking", minbytes="1M", maxbytes="4M")
         self.assertEqual(got, said(*"bench all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking -b 1M -e 4M".split()))
@@ -67,9 +72,10 @@ class Answers(unittest.TestCase):
         }
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             Path("mine.yaml").write_text(json.dumps(of))
-            words = "size mine.yaml --tokens 1B --days 2 --nodes-of dgx-a100 --gpus 8 --work 2M"
+            words = "size mine.yaml --tokens 1B --days 2 --nodes-of dgx-a100 --gpus 8 --work 2M --batch-tolerance 10%"
             expected = said(*words.split())
-        got = trainyard.size(of, name="mine", tokens="1B", days=2, nodes_of=["dgx-a100"], gpus=8, work=2e6)
+        limits = {"gpus": 8, "work": 2e6, "batch_tolerance": "10%"}
+        got = trainyard.size(of, name="mine", tokens="1B", days=2, nodes_of=["dgx-a100"], **limits)
         self.assertEqual(got, expected)
         self.assertLess(got["rows"][0]["days"], 2)
 

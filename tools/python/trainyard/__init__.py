@@ -124,6 +124,7 @@ def plan(
     strategy: str | None = None,
     headroom: str | float | None = None,
     offload: bool = False,
+    work: float | str | None = None,
     budget: str | None = None,
     top: int | None = None,
     upgrades: bool = False,
@@ -132,7 +133,11 @@ def plan(
     progress: Progress | None = None,
     **fields: Any,
 ) -> Result:
-    """The plan of least step time that fits. Instead of a scenario: `model`, `on` a type of node, `nodes`, `batch`."""
+    """The plan of least step time that fits. Instead of a scenario: `model`, `on` a type of node, `nodes`, `batch`.
+
+    `work`: operations that the search may take, the same answer on every machine (unsaid: until the best is proved); or
+    `budget`: wall time, "30 s", after which another run may find another plan.
+    """
     call = _Call("plan", progress)
     call.scenario(scenario, name)
     for path, listed in (vary or {}).items():
@@ -141,7 +146,7 @@ def plan(
         call.flag(flag, given)
     call.options(
         model=model, on=on, nodes=nodes, batch=batch, software=software, strategy=strategy, headroom=headroom,
-        budget=budget, top=top, out=out,
+        work=work, budget=budget, top=top, out=out,
     )
     call.sets(fields)
     return call.answer()
@@ -198,6 +203,8 @@ def size(
     prices: Scenario | None = None,
     nodes_of: str | Sequence[str] | None = None,
     gpus: int | None = None,
+    unit: int | None = None,
+    batch_tolerance: str | float | None = None,
     work: float | str | None = None,
     search: str | None = None,
     headroom: str | float | None = None,
@@ -213,9 +220,9 @@ def size(
     call = _Call("size", progress)
     call.scenario(scenario, name)
     call.options(days=days, model=model, family=family, tokens=tokens, budget=budget, gpus=gpus)
-    call.options(work=work, search=search, headroom=headroom, out=out)
+    call.options(unit=unit, work=work, search=search, headroom=headroom, out=out)
     types = nodes_of if nodes_of is None or isinstance(nodes_of, str) else ",".join(nodes_of)
-    call.options(**{"tokens-per-parameter": tokens_per_parameter, "nodes-of": types})
+    call.options(**{"tokens-per-parameter": tokens_per_parameter, "nodes-of": types, "batch-tolerance": batch_tolerance})
     call.prices(prices)
     call.sets(fields)
     return call.answer()
