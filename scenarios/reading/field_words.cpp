@@ -241,4 +241,12 @@ const std::map<std::string, std::string> kFieldWords{
 
 const std::map<std::string, std::string>& field_words() { return kFieldWords; }
 
+const std::map<std::string, std::string>& field_conditions() {
+  static const std::map<std::string, std::string> conditions{
+      {"cluster.fabric", "with several nodes, unless links of their chips join them"},
+      {"plan.data_parallel.delay", "with mechanism delayed-updates"},
+      {"plan.data_parallel.local_steps", "with mechanism local-sgd"}};
+  return conditions;
+}
+
 }  // namespace trainyard
