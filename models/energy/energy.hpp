@@ -18,7 +18,7 @@ struct Site {
 Site read_site(const Node& entry);
 
 /// Share of its most that a GPU draws while all it does is communicate: half, as in the synchronization of GPT-NeoX on
-/// A100 (Patel et al. 2024, Characterizing Power Management Opportunities for LLMs in the Cloud, from memory).
+/// A100 (Patel et al. 2024, Characterizing Power Management Opportunities for LLMs in the Cloud; unverified).
 constexpr double kCommunicatingPower = 0.5;
 
 constexpr double kJoulesOfKwh = 3.6e6;

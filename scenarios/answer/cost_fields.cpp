@@ -20,8 +20,8 @@ JsonFields<Energy> energy_fields() {
           "step_kWh", "kWh", [](const E& e) { return e.step() / kJoulesOfKwh; }, "the same")
       .value("devices_J", "J", &E::parts, "a step, by part of the cluster, without PUE")
       .value("pue", "", &E::pue, "power usage effectiveness of the site")
-      .value("gpu_power_W", "W", &E::gpu_power, "of a GPU, the mean over the step and over all")
-      .value("gpu_power_limit_W", "W", &E::gpu_power_limit, "the most that a GPU draws")
+      .value("gpu_power_W", "W", &E::gpu_power, "of a device, the mean over the step and over all")
+      .value("gpu_power_limit_W", "W", &E::gpu_power_limit, "the most that a device draws")
       .value("idle_power_W", "W", &E::idle_power, "of all devices, without work")
       .value("not_stated", "", &E::not_stated, "parts whose power the catalog does not have, and that are left out")
       .when([](const E& e) { return !e.not_stated.empty(); }, "where there are any");

@@ -46,14 +46,14 @@ JsonFields<Result::Stage> stage_fields() {
       .value(
           "breakdown_rank", "", [](auto& s) -> auto& { return s.breakdown.rank; },
           "rank that the breakdown describes: the stage's last to finish the step")
-      .object("memory_bytes", &S::memory, stage_memory_fields(), "GPU memory of its fullest rank");
+      .object("memory_bytes", &S::memory, stage_memory_fields(), "device memory of its fullest rank");
 }
 
 JsonFields<Result::Memory> memory_fields() {
   using M = Result::Memory;
   return peak_fields<M>()
       .value("activations", "bytes", &M::activations, "of the peak: activations kept for the backward pass")
-      .value("capacity", "bytes", &M::capacity, "of the GPU")
+      .value("capacity", "bytes", &M::capacity, "of the device")
       .value("rank", "", &M::rank, "rank with the highest peak")
       .value("stage", "", &M::stage, "pipeline stage of that rank");
 }
@@ -73,7 +73,7 @@ JsonFields<Result::HostMemory> host_memory_fields() {
   return peak_fields<M>()
       .value("activations", "bytes", &M::activations,
              "of the peak: activations between their forward and backward pass")
-      .value("input", "bytes", &M::input, "of the peak: batches on their way to the GPUs, and the cache of samples")
+      .value("input", "bytes", &M::input, "of the peak: batches on their way to the devices, and the cache of samples")
       .value("capacity", "bytes", &M::capacity, "of the node's host memory; 0: not stated")
       .value("node", "", &M::node, "the fullest node");
 }
@@ -195,12 +195,12 @@ JsonFields<Result> common_fields() {
       .when([](const R& r) { return r.step_time_interval.has_value(); }, "where steps differ from each other")
       .value("flow_step_time_s", "s", &R::flow_step_time, "the same step by the default transport")
       .when([](const R& r) { return r.flow_step_time.has_value(); }, "with --transport packets")
-      .value("samples_per_s", "1/s", &R::samples_per_s, "training samples a second, all GPUs together")
-      .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens a second, all GPUs together")
+      .value("samples_per_s", "1/s", &R::samples_per_s, "training samples a second, all devices together")
+      .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens a second, all devices together")
       .when(tokens, "of networks whose samples are sequences")
-      .value("tokens_per_s_per_gpu", "1/s", &R::tokens_per_s_per_gpu, "tokens a second of one GPU")
+      .value("tokens_per_s_per_gpu", "1/s", &R::tokens_per_s_per_gpu, "tokens a second of one device")
       .when(tokens, "of networks whose samples are sequences")
-      .value("tflops_per_gpu", "TFLOP/s", &R::tflops_per_gpu, "model FLOPs a second of one GPU")
+      .value("tflops_per_gpu", "TFLOP/s", &R::tflops_per_gpu, "model FLOPs a second of one device")
       .value("mfu", "share", &R::mfu,
              "model FLOPs utilization: 6 FLOPs a parameter and token over the dense peak of the precision")
       .value("mfu_with_attention", "share", &R::mfu_with_attention,
@@ -220,10 +220,10 @@ JsonFields<Result> common_fields() {
                   .inlined(&R::memory, memory_fields())
                   .list("stages", &R::stage_memory, stage_memory_fields(), "by pipeline stage, of its fullest rank")
                   .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages"),
-              "GPU memory of the fullest rank")
+              "device memory of the fullest rank")
       .list("actors", &R::actors, actor_fields(), "memory and traffic by rank and server, those alike as one")
       .when([](const R& r) { return !r.actors.empty(); }, "where ranks do not all do the same: servers, a master")
-      .value("fits", "", &R::fits, "GPUs, hosts and drives hold what the plan needs")
+      .value("fits", "", &R::fits, "devices, hosts and drives hold what the plan needs")
       .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "what a node keeps in its host memory")
       .when(hosts, "with offload or an input pipeline")
       .object("drive_bytes", &R::drive, drive_fields(), "what offload keeps on the drives of a node")
@@ -290,7 +290,7 @@ const JsonFields<Result>& result_fields() {
   static const JsonFields<R> fields =
       common_fields()
           .object("energy", &R::energy, energy_fields(), "what a step takes")
-          .when([](const R& r) { return r.energy.has_value(); }, "where the power of the GPUs is stated")
+          .when([](const R& r) { return r.energy.has_value(); }, "where the power of the devices is stated")
           .value(
               "tokens_per_J", "1/J", [](const R& r) { return r.tokens_per_s * r.step_time / r.energy->step(); },
               "tokens for a joule of the site")
@@ -298,7 +298,7 @@ const JsonFields<Result>& result_fields() {
           .value(
               "samples_per_J", "1/J", [](const R& r) { return r.samples_per_s * r.step_time / r.energy->step(); },
               "training samples for a joule of the site")
-          .when([](const R& r) { return r.energy.has_value(); }, "where the power of the GPUs is stated")
+          .when([](const R& r) { return r.energy.has_value(); }, "where the power of the devices is stated")
           .value(
               "training_kWh", "kWh", [](const R& r) { return r.training_energy() / kJoulesOfKwh; },
               "of the site, for the whole training, with what failures cost")
@@ -348,7 +348,7 @@ const JsonFields<Result>& result_fields() {
           .when(trains, "with plan.training")
           .value(
               "gpu_hours", "h", [](const R& r) { return r.whole_time() / 3600 * r.ranks; },
-              "GPU-hours of that, of all ranks")
+              "device-hours of that, of all ranks")
           .when(trains, "with plan.training")
           .value("step_time_source", "", &R::step_time_source, "source of a step time that is given, not simulated")
           .when([](const R& r) { return !r.step_time_source.empty(); }, "with plan.step_time")
@@ -361,7 +361,7 @@ const JsonFields<Result>& result_fields() {
           .list("changes", &R::changes,
                 JsonFields<FittingChange>()
                     .value("set", "", &FittingChange::set, "the change, as --set takes it")
-                    .value("peak_bytes", "bytes", &FittingChange::peak, "peak GPU memory with it")
+                    .value("peak_bytes", "bytes", &FittingChange::peak, "peak device memory with it")
                     .value("fits", "", &FittingChange::fits, "whether it fits then")
                     .value("step_time_s", "s", &FittingChange::step_time, "the step with it, of the same global batch")
                     .when([](const FittingChange& c) { return c.step_time > 0; }, "unless the step is too large"),

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
+
+#include "scenarios/lessons/data_size.hpp"
 
 namespace trainyard {
 namespace {
@@ -211,12 +215,25 @@ LonePath lone_path_of(const Answer& answer, const std::string& expression, const
 
 const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
 
+/// Whether the collective whose figure it is was asked for with a size in powers of 1000: of the one run, or of that which
+/// the expression names.
+bool asked_decimal(const Answer& answer, const std::string& expression) {
+  const auto decimal = [](const Answer& run) { return run.is_object() && run.value("decimal_sizes", false); };
+  return decimal(answer) || std::any_of(answer.items().begin(), answer.items().end(), [&](const auto& run) {
+           return decimal(run.value()) && expression.find(run.key() + ".") != std::string::npos;
+         });
+}
+
 /// The text of an expression for people, and as what.
 std::string shown(const Answer& answer, const std::string& expression, const std::string& kind, const Place& where) {
   const LonePath path = lone_path_of(answer, expression, where);
   if (path.found && path.found->is_string()) return path.found->get<std::string>();
   if (path.found && path.found->is_boolean()) return yes_or_no(path.found->get<bool>());
-  return kind_named(kind.empty() ? path.kind : kind, where).show(figure_of(answer, expression, where));
+  const FigureKind& figure = kind_named(kind.empty() ? path.kind : kind, where);
+  const double value = figure_of(answer, expression, where);
+  // A lesson tells sizes in the unit that its own was typed in.
+  if (figure.name == std::string_view("bytes") && asked_decimal(answer, expression)) return decimal_size(value);
+  return figure.show(value);
 }
 
 struct Limit {

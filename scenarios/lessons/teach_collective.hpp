@@ -43,6 +43,7 @@ struct CollectiveLesson {
   int ranks = 0, root = -1;                     ///< root −1: none
   int labels_from = 0;                          ///< number of the first rank in words, tables and pictures
   double size = 0;                              ///< bytes
+  bool decimal = false;                         ///< sizes are told in powers of 1000, as that one was typed
   std::string machine;
   std::vector<LessonMember> members;  ///< the ranks, then others
   std::vector<std::string> slots;     ///< their names

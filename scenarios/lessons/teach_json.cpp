@@ -11,8 +11,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonTransfer, from, to, slots, content, fir
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonStep, begin, end, transfers, reduces_after, limiting, buffers, sent)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonMember, name, holds_data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveLesson, operation, algorithm, reduction, ranks, root, labels_from, size,
-                                   machine, members, slots, initial, steps, time, sent, received, total, least_rank,
-                                   least_total, kept, hazards)
+                                   decimal, machine, members, slots, initial, steps, time, sent, received, total,
+                                   least_rank, least_total, kept, hazards)
 
 namespace {
 
@@ -34,6 +34,7 @@ nlohmann::json lesson_report(const CollectiveLesson& lesson) {
       rename(transfer, "end", "end_s");
     }
   }
+  rename(j, "decimal", "decimal_sizes");
   rename(j, "time", "time_s");
   for (const char* key : {"size", "sent", "received", "total", "least_rank", "least_total"})
     rename(j, key, (std::string(key) + "_bytes").c_str());

@@ -24,7 +24,7 @@ const std::map<std::string, std::string> kFieldWords{
     {"faults.checkpoint.storage", "where checkpoints go"},
     {"faults.checkpoint.virtual_epochs", "checkpoints of an epoch"},
     {"faults.checkpoint.write", "time of writing, where it is not simulated"},
-    {"faults.failures.mtbf.gpu", "mean time between failures of one GPU"},
+    {"faults.failures.mtbf.gpu", "mean time between failures of one device"},
     {"faults.failures.mtbf.link", "of one link"},
     {"faults.failures.mtbf.nic", "of one network adapter"},
     {"faults.failures.mtbf.node", "of one node"},
@@ -57,12 +57,12 @@ const std::map<std::string, std::string> kFieldWords{
     {"input.decode.workers", "threads that decode, of a node"},
     {"input.epoch", "which epoch is simulated: in the first one nothing is cached"},
     {"input.order", "in which samples are read"},
-    {"input.over_adapters", "stored samples come over the adapters of the GPUs"},
-    {"input.overlap", "what copies to the GPU overlap with"},
+    {"input.over_adapters", "stored samples come over the adapters of the devices"},
+    {"input.overlap", "what copies to the device overlap with"},
     {"input.port", "of the node towards the store"},
     {"input.prefetch", "batches that are made ahead"},
     {"input.readers", "threads that read, of a node"},
-    {"input.sample_on_gpu", "size of a sample as it goes to the GPU"},
+    {"input.sample_on_gpu", "size of a sample as it goes to the device"},
     {"input.shared", "the store is one for all nodes"},
     {"input.storage", "where samples are: drives of the node, or a store that nodes share"},
     {"learn.base_batch", "the batch for which the learning rate is meant"},
@@ -153,7 +153,7 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.data_parallel.servers.rule", "gradients are summed or averaged"},
     {"plan.data_parallel.servers.shards", "how keys are given to servers"},
     {"plan.data_parallel.servers.split", "how large keys are split over servers"},
-    {"plan.data_parallel.size", "replicas (default: what the others leave of the GPUs)"},
+    {"plan.data_parallel.size", "replicas (default: what the others leave of the devices)"},
     {"plan.data_parallel.staleness", "steps that the fastest worker may be ahead"},
     {"plan.data_parallel.worker_weights", "how much each worker's gradient counts"},
     {"plan.data_parallel.zero_group", "replicas that share out among themselves"},
@@ -236,8 +236,8 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.training.steps_per_epoch", "steps of an epoch"},
     {"plan.training.time", "length of the training"},
     {"plan.training.tokens", "tokens of the training"},
-    {"plan.training.weights", "weights are handed out to all GPUs first"},
-    {"prices", "what GPUs, nodes and energy cost: {gpu_hour: {NAME: 2.5}, node_hour, kwh, currency}"},
+    {"plan.training.weights", "weights are handed out to all devices first"},
+    {"prices", "what devices, nodes and energy cost: {gpu_hour: {NAME: 2.5}, node_hour, kwh, currency}"},
     {"site", "what the place adds to the power of the nodes: a name, or {pue: 1.2}"},
     {"software",
      "software stack: what launching, exchanges and buffers cost (trainyard list stacks); {base: NAME, nccl_version: "
@@ -247,5 +247,13 @@ const std::map<std::string, std::string> kFieldWords{
 }  // namespace
 
 const std::map<std::string, std::string>& field_words() { return kFieldWords; }
+
+const std::map<std::string, std::string>& field_conditions() {
+  static const std::map<std::string, std::string> conditions{
+      {"cluster.fabric", "with several nodes, unless links of their chips join them"},
+      {"plan.data_parallel.delay", "with mechanism delayed-updates"},
+      {"plan.data_parallel.local_steps", "with mechanism local-sgd"}};
+  return conditions;
+}
 
 }  // namespace trainyard

@@ -7,7 +7,6 @@
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/rank_count.hpp"
 #include "strategies/collectives/library_model.hpp"
-#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -62,27 +61,24 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
   Mesh& mesh = choice.mesh;
   const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
   const bool given = fields.has("size");
-  const auto refuse = [&cluster](const Place& place, const std::string& what) {
-    fail(place, in_words_of(device_noun(cluster), what));
-  };
   if (!given && gpus % others != 0)
-    refuse(choice.place,
-           fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
-                       "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed",
-                       mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
+    fail(choice.place,
+         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
+                     "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed",
+                     mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
   const std::int64_t workers = choice.mechanism->workers();
   const std::int64_t data = fields.integer("size", 1, workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
         cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
     if (others == 1)
-      refuse(fields.place_of("size"),
-             fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
-    refuse(given ? fields.place_of("size") : choice.place,
-           fmt::format(
-               "plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
-               mesh.tensor, mesh.context, data, mesh.pipeline, static_cast<double>(others) * static_cast<double>(data),
-               gpus, nodes));
+      fail(fields.place_of("size"),
+           fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
+    fail(given ? fields.place_of("size") : choice.place,
+         fmt::format(
+             "plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
+             mesh.tensor, mesh.context, data, mesh.pipeline, static_cast<double>(others) * static_cast<double>(data),
+             gpus, nodes));
   }
   mesh.data = static_cast<int>(data);
   split_experts_by_default(choice);

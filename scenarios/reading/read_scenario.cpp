@@ -14,6 +14,7 @@
 #include "scenarios/reading/read_cluster.hpp"
 #include "scenarios/reading/read_learn.hpp"
 #include "scenarios/reading/used_sources.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -346,7 +347,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.strategy = plan.text("strategy", "");
   s.precision = precision_of(plan, s.cluster, s.fp8);
   set_fp8(s, plan, of != nullptr);
-  s.plan = read_plan(plan_node, plan, s.cluster, s.software, s.library.get());
+  s.plan = errors_in_words_of(device_noun(s.cluster),
+                              [&] { return read_plan(plan_node, plan, s.cluster, s.software, s.library.get()); });
   s.plan.inference = plan.choice("mode", {"training", "inference"}, "training") == "inference";
   if (mode) require_schedule(*mode, s.plan);
   if (input) take_input(s, *input, catalog);

@@ -27,5 +27,7 @@ std::vector<ScenarioField> known_scenario_fields();
 
 /// What they mean, in a few words; not of the hardware's figures, which have their sources.
 const std::map<std::string, std::string>& field_words();
+/// Keys that are required under a condition alone, and that: "with mechanism local-sgd".
+const std::map<std::string, std::string>& field_conditions();
 
 }  // namespace trainyard

@@ -135,6 +135,7 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
   const std::size_t runs = classes.size() + (steady ? 1 : 0);  // the last one without a change
   ProgressLine progress;
   std::size_t ended = 0;
+  progress.show(fmt::format("0 of {} what-ifs", runs));
   const auto faster_run = [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;

@@ -179,24 +179,24 @@ const JsonFields<AxisLimits>& axis_limits_fields() {
       JsonFields<L>()
           .value("scenario", "", &L::scenario, "its name")
           .value("global_batch_size", "samples", &L::batch, "of a step, the same for all points")
-          .value("capacity_bytes", "bytes", &L::capacity, "memory of a GPU")
-          .list(
-              "axes", &L::axes,
-              JsonFields<A>()
-                  .value("axis", "", &A::axis, "data, tensor or pipeline: the others are one")
-                  .value("most_gpus", "", &A::most, "with which the step is shortest")
-                  .value("half_gpus", "", &A::half, "up to which what is added gives half of its ideal, or more")
-                  .value("end", "", &A::end, "why there are no more points; empty: the most that were looked at")
-                  .list("points", &A::points,
-                        JsonFields<P>()
-                            .value("gpus", "", &P::gpus, "of that axis")
-                            .value("step_time_s", "s", &P::step_time, "of the step")
-                            .value("samples_per_s", "1/s", &P::rate, "batch over step")
-                            .value("scaling_efficiency", "share", &P::efficiency, "of what one GPU does, times so many")
-                            .value("peak_bytes", "bytes", &P::peak, "of the fullest GPU")
-                            .value("fits", "", &P::fits, "into memory"),
-                        "1, 2, 4, ... GPUs; tensor ranks divide the heads"),
-              "each kind of parallelism by itself");
+          .value("capacity_bytes", "bytes", &L::capacity, "memory of a device")
+          .list("axes", &L::axes,
+                JsonFields<A>()
+                    .value("axis", "", &A::axis, "data, tensor or pipeline: the others are one")
+                    .value("most_gpus", "", &A::most, "with which the step is shortest")
+                    .value("half_gpus", "", &A::half, "up to which what is added gives half of its ideal, or more")
+                    .value("end", "", &A::end, "why there are no more points; empty: the most that were looked at")
+                    .list("points", &A::points,
+                          JsonFields<P>()
+                              .value("gpus", "", &P::gpus, "of that axis")
+                              .value("step_time_s", "s", &P::step_time, "of the step")
+                              .value("samples_per_s", "1/s", &P::rate, "batch over step")
+                              .value("scaling_efficiency", "share", &P::efficiency,
+                                     "of what one device does, times so many")
+                              .value("peak_bytes", "bytes", &P::peak, "of the fullest device")
+                              .value("fits", "", &P::fits, "into memory"),
+                          "1, 2, 4, ... devices; tensor ranks divide the heads"),
+                "each kind of parallelism by itself");
   return fields;
 }
 

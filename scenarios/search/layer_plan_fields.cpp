@@ -24,7 +24,7 @@ JsonFields<LayerStage> layer_stage_fields() {
       .value("last_layer", "", &S::last, "and the last one")
       .value(
           "layers", "", [](const S& s) { return s.to - s.from; }, "how many")
-      .value("ranks", "", &S::ranks, "GPUs of the cluster")
+      .value("ranks", "", &S::ranks, "devices of the cluster")
       .value("tensor_parallel", "", &S::tensor, "ranks that split each layer")
       .value("data_parallel", "", &S::data, "ranks that share the samples of a micro-batch")
       .value(
@@ -34,7 +34,7 @@ JsonFields<LayerStage> layer_stage_fields() {
           "micro_batch_s", "s", [](const S& s) { return s.times.time; }, "a micro-batch, forward and backward")
       .value(
           "tail_s", "s", [](const S& s) { return s.times.tail; }, "gradients and update, once a step")
-      .value("peak_bytes", "bytes", &S::peak, "of a GPU");
+      .value("peak_bytes", "bytes", &S::peak, "of a device");
 }
 
 JsonFields<LayerDivision> layer_division_fields() {
@@ -58,7 +58,7 @@ const JsonFields<LayerPlanAnswer>& layer_plan_fields() {
           .value(
               "layers_simulated", "", [](const A& a) { return std::uint64_t{a.simulated}; },
               "each on one mesh and in one way")
-          .value("memory_capacity_bytes", "bytes", &A::capacity, "of a GPU")
+          .value("memory_capacity_bytes", "bytes", &A::capacity, "of a device")
           .value("headroom", "share", &A::headroom, "of it that stays free")
           .value(
               "best_step_time_s", "s", [](const A& a) { return a.best_step(); },

@@ -11,15 +11,15 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
   const auto simulated = [](const O& o) { return o.step_time > 0; };
   const char* when = "where it was simulated";
   return JsonFields<O>()
-      .value("fits", "", &O::fits, "GPUs (and with offload hosts) hold it, the headroom used")
-      .value("memory_peak_bytes", "bytes", &O::peak, "of the fullest GPU")
+      .value("fits", "", &O::fits, "devices (and with offload hosts) hold it, the headroom used")
+      .value("memory_peak_bytes", "bytes", &O::peak, "of the fullest device")
       .value("step_time_s", "s", &O::step_time, "simulated")
       .when(simulated, when)
       .value("mfu", "share", &O::mfu, "model FLOPs over the dense peak")
       .when(simulated, when)
-      .value("samples_per_s", "1/s", &O::samples_per_s, "of all GPUs")
+      .value("samples_per_s", "1/s", &O::samples_per_s, "of all devices")
       .when(simulated, when)
-      .value("tokens_per_s", "1/s", &O::tokens_per_s, "of all GPUs")
+      .value("tokens_per_s", "1/s", &O::tokens_per_s, "of all devices")
       .when([](const O& o) { return o.tokens_per_s > 0; }, "of networks of tokens");
 }
 
@@ -29,7 +29,7 @@ JsonFields<PlanRow> plan_row_fields() {
   return JsonFields<PlanRow>()
       .value("plan", "", &PlanRow::plan, "in words")
       .inlined(&PlanRow::outcome, plan_outcome_fields())
-      .value("leaves_headroom", "", &PlanRow::leaves_headroom, "GPUs hold it with the headroom free")
+      .value("leaves_headroom", "", &PlanRow::leaves_headroom, "devices hold it with the headroom free")
       .value("floor_s", "s", &PlanRow::floor, "what was known of the step's time before it was simulated: no less")
       .when([](const PlanRow& r) { return r.floor > 0; }, "where it was judged");
 }
@@ -67,12 +67,12 @@ const JsonFields<PlanAnswer>& plan_fields() {
       JsonFields<A>()
           .value("scenario", "", &A::scenario, "its name")
           .value("gpus", "", &A::gpus, "of the cluster")
-          .value("memory_capacity_bytes", "bytes", &A::capacity, "of a GPU")
+          .value("memory_capacity_bytes", "bytes", &A::capacity, "of a device")
           .value("headroom", "share", &A::headroom, "of it that plans leave free")
           .value("plans", "", count_of(&PlanSearch::plans), "in the space that was searched")
           .value("judged", "", count_of(&PlanSearch::judged), "of them, by memory and by a lower bound of the time")
           .value("refused", "", count_of(&PlanSearch::refused), "of the judged: no plans by the rules of scenarios")
-          .value("too_large", "", count_of(&PlanSearch::too_large), "of the judged: more than the GPUs hold")
+          .value("too_large", "", count_of(&PlanSearch::too_large), "of the judged: more than the devices hold")
           .value("too_tight", "", count_of(&PlanSearch::too_tight),
                  "of the judged: they fit, but leave less than the headroom")
           .value("simulated", "", count_of(&PlanSearch::runs), "plans that were simulated")
@@ -92,7 +92,7 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .when([](const A& a) { return a.search.open > 0; }, "where plans are open")
           .list("best", &A::best, plan_row_fields(), "the fastest plans that were simulated")
           .object("own", &A::own, plan_row_fields(), "the scenario's own plan")
-          .when([](const A& a) { return a.own.has_value(); }, "where it has one on all GPUs")
+          .when([](const A& a) { return a.own.has_value(); }, "where it has one on all devices")
           .object("without_headroom", &A::without_headroom, plan_row_fields(),
                   "the fastest that was simulated and fits")
           .when([](const A& a) { return a.without_headroom.has_value(); }, "where it leaves less than the headroom")

@@ -99,8 +99,9 @@ double parse_headroom(const std::string& text) {
   } catch (const UserError&) {
   }
   if (share >= 0 && share < 1) return share;
-  throw UserError(fmt::format("--headroom {}: a share of a GPU's memory from 0 to below 100 % expected, such as 8 %{}",
-                              text, !hundredths && share >= 1 && share < 100 ? fmt::format("; {} % ?", number) : ""));
+  throw UserError(
+      fmt::format("--headroom {}: a share of a device's memory from 0 to below 100 % expected, such as 8 %{}", text,
+                  !hundredths && share >= 1 && share < 100 ? fmt::format("; {} % ?", number) : ""));
 }
 
 std::string usable_memory(double capacity, double headroom) {

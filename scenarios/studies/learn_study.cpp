@@ -254,7 +254,7 @@ std::vector<FieldRow> learn_rows() {
       {"variants[].task", "text", "what is learned", ""},
       {"variants[].mechanism", "text", "how replicas come to common parameters", ""},
       {"variants[].parameters", "number", "of the learner's network", ""},
-      {"variants[].ranks", "number", "GPUs", ""},
+      {"variants[].ranks", "number", "devices", ""},
       {"variants[].step_time_s", "s", "mean time of a global batch", ""},
       {"variants[].reached", "number", "seeds that reached the target", ""},
       {"variants[].diverged", "number", "seeds that diverged", ""},

@@ -6,11 +6,13 @@
 #include "sim/observers/progress_pace.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/terminal.hpp"
+#include "sim/process/waiting.hpp"
 
 namespace trainyard {
 namespace {
 using std::chrono::steady_clock;
-ProgressPace g_pace{steady_clock::now()};  // of the process: several jobs of one command share it
+const steady_clock::time_point g_start = steady_clock::now();
+ProgressPace g_pace{g_start};  // of the process: several jobs of one command share it
 
 void put(const std::string& text) {
   if (::write(progress_descriptor(), text.data(), text.size()) < 0) return;  // a closed terminal is no error
@@ -19,9 +21,10 @@ void put(const std::string& text) {
 
 ProgressLine::ProgressLine()
     : terminal_(!is_quiet() && !progress_listener() && ::isatty(progress_descriptor()) == 1),
-      start_(steady_clock::now()),
+      start_(g_start),
       last_(start_) {}
 ProgressLine::~ProgressLine() {
+  if (terminal_) do_while_waiting({});
   if (shown_) put("\r\x1b[K");
 }
 
@@ -34,7 +37,11 @@ void ProgressLine::show(const std::string& text) {
       put("trainyard: " + text + "\n");
     return;
   }
-  if (now - start_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(100)) return;
+  if (now - start_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(100)) {
+    do_while_waiting([this, text] { show(text); });  // where nothing comes for long, it is shown all the same
+    return;
+  }
+  do_while_waiting({});
   last_ = now;
   shown_ = true;
   put("\r\x1b[K" + text);

@@ -25,6 +25,7 @@
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/time_limit.hpp"
+#include "sim/process/waiting.hpp"
 
 namespace trainyard {
 namespace {
@@ -167,7 +168,9 @@ std::vector<char> wait_for_some(const std::vector<Child>& running) {
   ::sigaddset(&ends, SIGTERM);
   ::sigaddset(&ends, SIGALRM);
   ::pthread_sigmask(SIG_BLOCK, &ends, &before);
-  const bool waited = interrupted() || ::ppoll(polls.data(), polls.size(), nullptr, &before) >= 0 || errno == EINTR;
+  constexpr timespec kHalfSecond{0, 500'000'000};
+  const timespec* limit = waiting_work() ? &kHalfSecond : nullptr;
+  const bool waited = interrupted() || ::ppoll(polls.data(), polls.size(), limit, &before) >= 0 || errno == EINTR;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!waited) throw InternalError("poll failed");
   std::vector<char> told;

@@ -90,4 +90,23 @@ TEST_CASE("keys of a framework's plan are refused where they are wrong, with the
         "x.yaml:7:3: unknown key \"data_paralel\" in plan; did you mean \"data_parallel\"?");
 }
 
+TEST_CASE("the exchange that a refused ring names is a word that its key takes", "[parallel-errors]") {
+  for (const std::string model : {"gemma-2-9b", "gpt-oss-20b"}) {
+    CAPTURE(model);
+    const auto with = [&model](const std::string& exchange) {
+      return error_of(
+          "  seq_length: 8192\n  flash_attention: true\n  context_parallel: {size: 2, exchange: " + exchange + "}\n",
+          model);
+    };
+    const std::string refusal = with("ring"), expected = "; expected ";
+    CAPTURE(refusal);
+    CHECK(refusal.find("ring attention with a sliding window is not modelled") != std::string::npos);
+    const std::size_t at = refusal.rfind(expected);
+    REQUIRE(at != std::string::npos);
+    const std::string word = refusal.substr(at + expected.size());
+    CHECK(word == "all-to-all");
+    CHECK(with(word) == "no error");
+  }
+}
+
 }  // namespace scenarios_test_parallel_errors

@@ -1,4 +1,5 @@
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -7,6 +8,7 @@
 
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
+#include "sim/process/waiting.hpp"
 #include "tests/support.hpp"
 
 namespace sim_test_child {
@@ -48,6 +50,23 @@ TEST_CASE("workers keep what they have for the numbers after; one that dies cost
                         [](std::size_t, const std::string&) { throw UserError("full"); }),
                     "full");
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+}
+
+TEST_CASE("who waits for children does so again and again, and not in them", "[sim][child]") {
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  const pid_t parent = ::getpid();
+  do_while_waiting([&] { CHECK((::getpid() == parent && ::write(pipe[1], "x", 1) == 1)); });
+  // Ends once its parent has worked three times.
+  const std::vector<std::string> texts = in_children(1, 1, [&](std::size_t) {
+    std::string text;
+    for (char c = 0; text.size() < 3 && ::read(pipe[0], &c, 1) == 1;) text += c;
+    return in_children(1, 1, [&](std::size_t) { return text; }).front();
+  });
+  do_while_waiting({});
+  CHECK_FALSE(waiting_work());
+  CHECK(texts == std::vector<std::string>{"xxx"});
+  for (const int end : pipe) ::close(end);
 }
 
 TEST_CASE("errors of a child are thrown again as what they are", "[sim][child]") {

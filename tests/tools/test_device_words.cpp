@@ -50,6 +50,7 @@ TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli
       CHECK_FALSE(says_gpu(out(verb + with)));
     }
   }
+  CHECK_FALSE(says_gpu(out("explain --help") + out("plan --help") + out("size --help")));
   const std::string tpu = " '" + file + "' --set cluster.node=tpu-v5e-host";
   shell.trainyard("run" + tpu + " --no-what-if --html p.html");
   CHECK(data_of_page(shell.text("p.html"))["device"] == "TPU");
@@ -60,6 +61,41 @@ TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli
   CHECK_FALSE(says_gpu(shell.text("s.svg")));
   // On GPUs they stay what they are.
   CHECK(says_gpu(out("run '" + file + "' --set cluster.node=dgx-a100 --no-what-if")));
+}
+
+TEST_CASE("no table, search or refusal calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli]") {
+  const TopoFolder shell;
+  const std::string file = shipped_file("scenarios/accelerators-gpt2.yaml").string();
+  const auto told = [&shell](const std::string& words, int exit) {
+    const TopoAnswer answer = shell.trainyard(words);
+    CAPTURE(words, answer.out, answer.err);
+    CHECK(answer.exit == exit);
+    CHECK_FALSE(says_gpu(answer.out + answer.err));
+    return answer.out + answer.err;
+  };
+  for (const auto& [node, noun] : {std::pair<std::string, std::string>{"tpu-v5e-host", "TPU"},
+                                   {"gaudi-3-8x", "accelerator"},
+                                   {"stratix-10-nx-2x", "FPGA"}}) {
+    CAPTURE(node);
+    const std::string with = " '" + file + "' --set cluster.node=" + node;
+    told("bench all_reduce -b 1M -e 1M --algorithm ring --on " + node, 0);
+    CHECK_THAT(told("bench all_reduce --on " + node + " --gpus 99", 2), Contains(noun + "s"));
+    CHECK_THAT(told("bench all_reduce --on " + node + " --groups 0-98", 2), Contains(noun + "s"));
+    told("topo show " + node, 0);
+    told("topo path " + node + " 0 1", 0);
+    told("explain" + with + " --limits --most 2", 0);
+    told("plan" + with + " --set plan.global_batch_size=2 --work 100K", 0);
+    CHECK_THAT(told("run" + with + " --set plan.tensor_parallel=3 --set plan.data_parallel=null", 2),
+               Contains(noun + "s"));
+    CHECK_THAT(told("run" + with + " --set plan.data_parallel.size=99", 2), Contains(noun + "s"));
+    CHECK_THAT(told("plan" + with +
+                        " --set plan.global_batch_size=1 --set model=llama-3-8b "
+                        "--headroom 99% --work 100K",
+                    1),
+               Contains("nothing"));
+    told("size --model gpt2 --tokens 1M --days 30 --work 100K --gpus 8 --nodes-of " + node, 1);
+  }
+  CHECK_THAT(shell.trainyard("launch 'torchrun --nproc_per_node 99 x.py' --on '" + file + "' ").err, Contains("GPUs"));
 }
 
 }  // namespace tools_test_device_words

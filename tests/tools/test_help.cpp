@@ -90,12 +90,7 @@ TEST_CASE("help scenario calls those keys required that a reader misses, and no 
   }
   int tried = 0;
   for (const ScenarioField& field : known_scenario_fields()) {
-    // Maps and names of the catalog are asked for as a whole; a cluster of several nodes needs a fabric, and two ways of
-    // data parallelism are asked for by the key that says how far they go.
-    if (const std::set<std::string> conditional{"cluster.fabric", "plan.data_parallel.delay",
-                                                "plan.data_parallel.local_steps"};
-        conditional.contains(field.path))
-      continue;
+    // Maps and names of the catalog are asked for as a whole.
     if (!field_words().contains(field.path) || field.type.empty() || field.type == "a name") continue;
     CAPTURE(field.path);
     CHECK((!field.required || field.fallback.empty()));
@@ -115,12 +110,44 @@ TEST_CASE("help scenario calls those keys required that a reader misses, and no 
       const bool missed = error.find("missing key \"" + key + "\"") != std::string::npos;
       if (field.required)
         CHECK_FALSE(error.empty());
-      else
+      else if (!field_conditions().contains(field.path))
         CHECK_FALSE(missed);
     }
     tried += here > 0 ? 1 : 0;
   }
   CHECK(tried > 75);
+}
+
+TEST_CASE("keys that help scenario calls required under a condition are missed under it alone", "[help]") {
+  using namespace trainyard;
+  const std::string model = "\nmodel: gpt2\nplan: {micro_batch_size: 1, global_batch_size: 16, data_parallel: {size: 8";
+  const std::string one = "cluster: {node: dgx-a100}" + model;
+  const auto error_of = [](const std::string& text) -> std::string {
+    try {
+      read_scenario_text(text, "x.yaml");
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  // The scenario under the condition, and others.
+  const std::map<std::string, std::pair<std::string, std::vector<std::string>>> cases{
+      {"cluster.fabric",
+       {"cluster: {nodes: 2, node: dgx-a100}" + model + "}, idle_devices: allowed}\n",
+        {one + "}}\n", "cluster: {nodes: 2, node: tpu-v4-host}" + model + "}}\n"}}},
+      {"plan.data_parallel.delay",
+       {one + ", mechanism: delayed-updates}}\n", {one + "}}\n", one + ", mechanism: all-reduce}}\n"}}},
+      {"plan.data_parallel.local_steps",
+       {one + ", mechanism: local-sgd}}\n", {one + "}}\n", one + ", mechanism: gossip, gossip: ring}}\n"}}}};
+  const std::string help = TopoFolder().trainyard("help scenario").out;
+  for (const auto& [path, condition] : field_conditions()) {
+    CAPTURE(path);
+    REQUIRE(cases.contains(path));
+    const auto& [under, others] = cases.at(path);
+    CHECK(error_of(under).find("missing key \"" + path.substr(path.rfind('.') + 1) + "\"") != std::string::npos);
+    for (const std::string& other : others) CHECK(error_of(other).empty());
+    CHECK(help.find("required " + condition) != std::string::npos);
+  }
 }
 
 }  // namespace tools_test_help

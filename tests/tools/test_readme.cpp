@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -102,6 +103,19 @@ TEST_CASE("the README says by how many ranks its large scenarios are simulated",
   CHECK_THAT(folding("llama3-405b-16k-h100"), Contains(" 16,384 ranks, 16 of them simulated"));
   CHECK_THAT(folding("ddp-100k"), Contains(" 100,352 ranks, 128 of them simulated"));
   CHECK_THAT(readme(), Contains("are told by 16 of them") && Contains("by 128, and there"));
+}
+
+TEST_CASE("no page states a time of the program that nothing measures", "[readme]") {
+  const std::regex time(
+      "(in|about|some|than|takes?|within) (an?|one|two|three|four|five|six|ten|[0-9]+) (second|minute)s?\\b");
+  for (const char* file : {"README.md", "scenarios/README.md", "tools/README.md", "tests/README.md"}) {
+    CAPTURE(file);
+    const std::string text = std::regex_replace(readme(file), std::regex("\\s+"), " ");
+    CHECK_FALSE(text.empty());
+    std::smatch found;
+    CAPTURE(std::regex_search(text, found, time) ? found.str() : "");
+    CHECK(found.empty());
+  }
 }
 
 TEST_CASE("the README counts the seed cases that there are", "[readme]") {

@@ -290,6 +290,32 @@ TEST_CASE("teach fits a terminal and says nothing in colours where it is piped",
   CHECK_THAT(shell.teach("all-reduce --ranks 8 --on dgx-1v --algorithm multi-ring").out, Contains("on 1 × dgx-1v"));
 }
 
+TEST_CASE("a collective's views tell sizes in the unit in which its size was typed", "[teach]") {
+  const Shell shell;
+  const std::regex binary("[0-9.] [KMGT]iB"), decimal("[0-9.] [kMGT]B(?!/s)");
+  for (const auto& [size, thousands] : {std::pair<std::string, bool>{"--size 160MB", true},
+                                        {"--size '4 kB'", true},
+                                        {"--size 4MiB", false},
+                                        {"", false}}) {
+    CAPTURE(size);
+    for (const std::string topic : {"all-reduce", "broadcast", "all-to-all"}) {
+      CAPTURE(topic);
+      const TopoAnswer answer = shell.teach(topic + " " + size);
+      CHECK(shell.teach(topic + " " + size + " --html l.html --svg l.svg").exit == 0);
+      for (const std::string& view : {answer.out, shell.text("l.html"), shell.text("l.svg")}) {
+        CHECK(std::regex_search(view, thousands ? decimal : binary));
+        CHECK_FALSE(std::regex_search(view, thousands ? binary : decimal));
+      }
+    }
+  }
+  for (const std::string number : {"2", "3", "4", "6", "7"}) {
+    const std::string out = shell.trainyard("lesson " + number).out;
+    CAPTURE(number, out);
+    CHECK(std::regex_search(out, decimal));
+    CHECK_FALSE(std::regex_search(out, binary));
+  }
+}
+
 TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach]") {
   const Shell shell;
   CHECK(shell.teach("all-reduce --html l.html --svg l.svg --json l.json").exit == 0);

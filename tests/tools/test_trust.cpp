@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/measured/left_out_errors.hpp"
 #include "tools/reports/report.hpp"
 
@@ -55,6 +56,29 @@ TEST_CASE("every measured step is one of the kept ones, whose error is the one l
     CHECK(errors.worst >= errors.left_out);
     const NearestSteps nearest = nearest_steps(errors.traits, all);
     CHECK(nearest.shared == std::array<bool, kStepTraits>{true, true, true, true});
+  }
+}
+
+TEST_CASE("what fp8 attention changes is said, and is so, of latent attention too", "[trust]") {
+  const std::string line = "attention keeps its tensors in fp8 and takes as long as in 16 bits";
+  for (const std::string model :
+       {"{base: deepseek-v2, num_hidden_layers: 2}", "{base: llama-3-8b, num_hidden_layers: 2}"}) {
+    CAPTURE(model);
+    const auto with = [&model](const std::string& narrow, const std::string& precision = "fp8") {
+      return read_scenario_text("cluster: {node: dgx-h100}\nmodel: " + model +
+                                    "\nsoftware: {base: megatron-core, fp8_attention: " + narrow +
+                                    "}\nplan: {data_parallel: {size: 8}, global_batch_size: 8, micro_batch_size: 1, "
+                                    "seq_length: 4096, precision: " +
+                                    precision + "}\n",
+                                "x.yaml");
+    };
+    const Scenario narrow = with("true"), wide = with("false");
+    CHECK_THAT(trust_lines(narrow), Contains(line));
+    CHECK_THAT(trust_lines(wide), !Contains(line));
+    CHECK_THAT(trust_lines(with("true", "bf16")), !Contains(line));
+    const Result less = simulate(narrow), more = simulate(wide);
+    CHECK(less.step_time == Approx(more.step_time).epsilon(1e-9));
+    CHECK(less.memory.peak < more.memory.peak);
   }
 }
 

@@ -55,7 +55,7 @@ std::string head(const BenchTable& table) {
   if (o.settings.fidelity != Fidelity::modelled)
     text +=
         "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
-  if (!table.scaled.empty()) text += fmt::format("# this GPU was not measured: {}\n", table.scaled);
+  if (!table.scaled.empty()) text += fmt::format("# this {} was not measured: {}\n", table.device, table.scaled);
   if (!table.judged.empty()) text += fmt::format("# error to expect: {}\n", table.judged);
   if (by_packets(table)) text += fmt::format("# by TCP, packet by packet: {}\n", packets_in_words());
   text += "#\n";
@@ -142,7 +142,7 @@ const JsonFields<BenchTable>& table_fields() {
               "rendezvous, eager, put or get")
           .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "of messages")
           .value("scaled", "", &T::scaled, "why a modelled collective is less sure than a fit")
-          .when([](const T& t) { return !t.scaled.empty(); }, "where this GPU was not measured")
+          .when([](const T& t) { return !t.scaled.empty(); }, "where this device was not measured")
           .list("rows", &T::rows, bench_fields(), "a row a size");
   return fields;
 }

@@ -9,7 +9,7 @@ namespace trainyard {
 
 /// A benchmark's rows.
 struct BenchTable {
-  std::string machine;
+  std::string machine, device;  ///< its name, and what its chips are called
   BenchOptions options;
   std::string type;    ///< of the elements, as nccl-tests calls it
   std::string scaled;  ///< of a modelled one: why it is less sure than a fit

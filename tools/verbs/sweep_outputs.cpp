@@ -24,9 +24,9 @@ void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
   arguments.option(
       "--baseline", baseline, "N",
       "add how each point scales from the Nth: speedup, ideal samples/s, efficiency; and say up to how many "
-      "GPUs more help");
+      "devices more help");
   arguments.output("--svg", svg,
-                   "draw samples/s over GPUs beside the ideal line (the baseline is the first point, or "
+                   "draw samples/s over devices beside the ideal line (the baseline is the first point, or "
                    "--baseline); - is stdout");
   arguments.output("--csv", csv, csv_words);
   arguments.output("--json", json, "write the table as JSON; - is stdout");

@@ -10,6 +10,7 @@
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 #include "topologies/drawings/topology_text.hpp"
 
 namespace trainyard {
@@ -141,7 +142,7 @@ int topo_path(const std::vector<std::string>& words) {
   const TopoMachine machine = machine_arguments.read("topo path");
   const PathAnswer answer = answer_of(machine, a, b, path_class);
   if (!json.empty()) write_atomically(json, json_text(path_json(answer), 2) + "\n");
-  if (json != "-") write_atomically("-", path_text(machine.name, answer));
+  if (json != "-") write_atomically("-", in_words_of(device_noun(machine.cluster), path_text(machine.name, answer)));
   return kGood;
 }
 

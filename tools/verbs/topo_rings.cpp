@@ -137,7 +137,7 @@ JsonFields<RingAnswer> ring_fields() {
   using A = RingAnswer;
   using R = A::Shown;
   const auto ring = JsonFields<R>()
-                        .value("order", "", &R::order, "GPUs round the ring")
+                        .value("order", "", &R::order, "devices round the ring")
                         .value("weight", "links", &R::weight, "links side by side all the way round")
                         .value("bandwidth_Bps", "B/s", &R::bandwidth, "each way")
                         .when([](const R& r) { return r.bandwidth > 0; }, "where the rate of a link is known");
@@ -145,7 +145,7 @@ JsonFields<RingAnswer> ring_fields() {
       .value(
           "name", "", [](const A& a) { return a.input.name; }, "the node or file")
       .value(
-          "devices", "", [](const A& a) { return a.input.graph.devices; }, "GPUs")
+          "devices", "", [](const A& a) { return a.input.graph.devices; }, "devices")
       .value(
           "links", "", [](const A& a) { return a.input.graph.links(); }, "links between them")
       .list("rings", &A::rings, ring, "rings that share no link, the widest first")
@@ -162,7 +162,7 @@ JsonFields<RingAnswer> ring_fields() {
       .when([](const A& a) { return !a.found.none.empty(); }, "where there is none");
 }
 
-const RegisterJsonReference topo_rings_json{"topo rings", "rings through all GPUs",
+const RegisterJsonReference topo_rings_json{"topo rings", "rings through all devices",
                                             [] { return ring_fields().rows(); }};
 
 ordered_json rings_json(const RingInput& input, const RingDecomposition& found) {
@@ -172,13 +172,15 @@ ordered_json rings_json(const RingInput& input, const RingDecomposition& found) 
 }
 
 int topo_rings(const std::vector<std::string>& words) {
-  Arguments arguments("topo rings",
-                      "Rings through all GPUs that share no link, by bandwidth: what a collective can use of an NVLink "
-                      "mesh. GPUs are numbered from 0, as nvidia-smi does.",
-                      "topo rings dgx-1v");
+  Arguments arguments(
+      "topo rings",
+      "Rings through all devices that share no link, by bandwidth: what a collective can use of an NVLink "
+      "mesh. Devices are numbered from 0, as nvidia-smi does.",
+      "topo rings dgx-1v");
   std::string what, json;
-  arguments.positional("FILE|NODE", what,
-                       "YAML with links: [[GPU, GPU, number of links], ...] and link_rate; or a node of the catalog");
+  arguments.positional(
+      "FILE|NODE", what,
+      "YAML with links: [[device, device, number of links], ...] and link_rate; or a node of the catalog");
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const RingInput input = read_ring_input(what);

@@ -8,6 +8,7 @@
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 #include "topologies/drawings/fabric_text.hpp"
 #include "topologies/drawings/topology_drawing.hpp"
 #include "topologies/drawings/topology_text.hpp"
@@ -95,11 +96,12 @@ int topo_show(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   const TopoMachine machine = machine_arguments.read("topo show");
   DeviceGraph graph = build_cluster(machine.cluster);
+  const std::string device = device_noun(machine.cluster);
   const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));
-  if (!dot.empty()) write_atomically(dot, topology_dot(graph, machine.cluster, title));
-  if (!svg.empty()) write_atomically(svg, topology_svg(graph, machine.cluster, title));
+  if (!dot.empty()) write_atomically(dot, in_words_of(device, topology_dot(graph, machine.cluster, title)));
+  if (!svg.empty()) write_atomically(svg, in_words_of(device, topology_svg(graph, machine.cluster, title)));
   if (!json.empty()) write_atomically(json, json_text(wiring_json(machine, graph), 2) + "\n");
-  if (dot != "-" && svg != "-" && json != "-") write_atomically("-", wiring_text(machine, graph));
+  if (dot != "-" && svg != "-" && json != "-") write_atomically("-", in_words_of(device, wiring_text(machine, graph)));
   return kGood;
 }
 

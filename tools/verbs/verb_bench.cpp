@@ -14,6 +14,7 @@
 #include "tools/verbs/packet_flags.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 #include "topologies/machines/tcp_network.hpp"
 
 namespace trainyard {
@@ -304,8 +305,9 @@ int bench(const std::vector<std::string>& words) {
   require_fold(flags.fold);
   const TopoMachine machine = on.read("bench");
   BenchTable table;
-  const BenchOptions o = options_of(flags, machine, table);
   table.machine = machine.name;
+  table.device = device_noun(machine.cluster);
+  const BenchOptions o = errors_in_words_of(table.device, [&] { return options_of(flags, machine, table); });
   table.options = o;
   table.type = flags.type;
   std::map<double, Seconds> measured;

@@ -155,8 +155,9 @@ int explain_verb(const std::vector<std::string>& words) {
   arguments.flag("--layers", layers, "instead: time, FLOPs and bytes of each layer, and what it is bound by");
   arguments.flag("--batch", batch, "instead: steps and time to the target of `learn` against the global batch");
   arguments.flag("--limits", limits,
-                 "instead: how many GPUs still help, of data, tensor and pipeline parallelism each by itself");
-  arguments.option("--most", most, "N", "with --limits: look at no more GPUs (default: those of the cluster, or 64)");
+                 "instead: how many devices still help, of data, tensor and pipeline parallelism each by itself");
+  arguments.option("--most", most, "N",
+                   "with --limits: look at no more devices (default: those of the cluster, or 64)");
   arguments.output("--svg", svg, "with --limits: draw it, beside the ideal line; - is stdout");
   arguments.output("--json", json, "write the same as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;

@@ -61,7 +61,10 @@ std::string scenario_reference() {
     if (words == field_words().end()) continue;  // figures of the hardware
     std::string type = fmt::format("{}", fmt::join(field.choices, " | "));
     if (type.empty() || type.size() > most_choices) type = field.type;
-    table.rows.push_back({field.path, std::move(type), field.required ? "required" : field.fallback, words->second});
+    std::string fallback = field.required ? "required" : field.fallback;
+    if (const auto condition = field_conditions().find(field.path); condition != field_conditions().end())
+      fallback += (fallback.empty() ? "required " : "; required ") + condition->second;
+    table.rows.push_back({field.path, std::move(type), std::move(fallback), words->second});
   }
   return "Keys of a scenario, as `--set PATH=VALUE` names them. Figures of the hardware may be changed too: "
          "cluster.gpu, "

@@ -11,6 +11,7 @@
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -84,14 +85,14 @@ int launch(const std::vector<std::string>& words) {
   arguments.positional("LINE", line, "the line, in quotes");
   arguments.option(
       "--on", on, "SCENARIO",
-      "refuse it unless this scenario's cluster has a GPU for each process, and the hosts and the port as its "
+      "refuse it unless this scenario's cluster has a device for each process, and the hosts and the port as its "
       "preflight declares them");
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const LaunchLine read = read_launch_line(line);
   if (!on.empty()) {
     const Scenario scenario = read_scenario(on, {});
-    require_gpus(read, scenario);
+    errors_in_words_of(device_noun(scenario.cluster), [&] { require_gpus(read, scenario); });
     require_declared(read, scenario);
   }
   if (!json.empty()) write_atomically(json, json_text(launch_json(read), 2) + "\n");
@@ -101,7 +102,7 @@ int launch(const std::vector<std::string>& words) {
 
 std::vector<FieldRow> launch_rows() {
   return {{"launcher", "text", "the command", ""},
-          {"world_size", "number", "processes, one a GPU", ""},
+          {"world_size", "number", "processes, one a device", ""},
           {"node_rank", "number", "of the machine where the line is typed; -1: it starts all", ""},
           {"master", "text", "address of rank 0; empty: not said", ""},
           {"hosts", "list", "machines", ""},

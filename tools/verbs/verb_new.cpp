@@ -35,7 +35,7 @@ constexpr NewQuestion kNewQuestions[] = {
     {&NewScenario::node, "--on", "the type of node", "dgx-a100", "node"},
     {&NewScenario::nodes, "--nodes", "how many nodes", "1", nullptr},
     {&NewScenario::batch, "--batch", "samples of a step", "64", nullptr},
-    {&NewScenario::micro_batch, "--micro-batch", "samples that a GPU takes at once", "1", nullptr},
+    {&NewScenario::micro_batch, "--micro-batch", "samples that a device takes at once", "1", nullptr},
     {&NewScenario::precision, "--precision", "fp32, tf32, fp16, bf16 or fp8", "bf16", nullptr},
     {&NewScenario::strategy, "--strategy", "how a framework trains it (trainyard list strategies)", "pytorch-ddp",
      nullptr},
@@ -62,8 +62,8 @@ std::string text_of(const NewScenario& s) {
       "model: {model}               # trainyard list networks; {{config: FILE}} takes a Hugging Face config\n"
       "plan:\n"
       "  strategy: {strategy}       # trainyard list strategies\n"
-      "  global_batch_size: {batch} # samples of a step, over all GPUs\n"
-      "  micro_batch_size: {micro}  # of a forward pass on one GPU: more is faster and takes memory\n"
+      "  global_batch_size: {batch} # samples of a step, over all devices\n"
+      "  micro_batch_size: {micro}  # of a forward pass on one device: more is faster and takes memory\n"
       "  precision: {precision}\n"
       "  # tensor_parallel: 8       # splits each layer over neighbours; pipeline_parallel: 4 the layers over stages\n"
       "  # recompute: selective     # saves memory: none, selective, full, operators\n"

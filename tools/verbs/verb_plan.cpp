@@ -100,7 +100,10 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
   LayerPlanAnswer answer;
   {
     ProgressLine line;
-    answer = plan_layers(question, {plans, true, [&line](const std::string& text) { line.show(text); }});
+    const auto solve = [&] {
+      return plan_layers(question, {plans, true, [&line](const std::string& text) { line.show(text); }});
+    };
+    answer = errors_in_words_of(device_noun(question.base.cluster), solve);
   }
   if (json != "-") fmt::print("{}", in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
   if (json.empty()) return kGood;
@@ -136,9 +139,10 @@ int plan_verb(const std::vector<std::string>& words) {
   arguments.option("--strategy", strategy, "NAME",
                    "what this framework has (trainyard list strategies), in place of plan.strategy; any: whatever the "
                    "simulator has");
-  arguments.option("--headroom", headroom, "SHARE",
-                   "leave so much of each GPU's memory free, such as 8 % or 0 (default: what context and fragmentation "
-                   "take, of 80 GiB some 8 %)");
+  arguments.option(
+      "--headroom", headroom, "SHARE",
+      "leave so much of each device's memory free, such as 8 % or 0 (default: what context and fragmentation "
+      "take, of 80 GiB some 8 %)");
   arguments.flag("--offload", offload, "look at plans whose optimizer lies on the CPU, too");
   limits.declare(arguments, "--budget", "the search", "default: until the best is proved");
   arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
@@ -150,7 +154,7 @@ int plan_verb(const std::vector<std::string>& words) {
   arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
   arguments.flag(
       "--layers", layers,
-      "for networks whose layers differ: divide layers among stages on unequally many GPUs, and split each "
+      "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
       "layer of an mlp by columns, rows or not at all (Alpa), beside what plans of equal stages take; with --set, "
       "--strategy, --headroom, --budget and --json");
   arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
@@ -190,11 +194,12 @@ int plan_verb(const std::vector<std::string>& words) {
   }
   if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
   watch_interrupts();
+  const std::string device = device_noun(question.base.cluster);
   PlanAnswer answer;
   {
     ProgressLine line;
     options.search.progress = [&line](const std::string& text) { line.show(text); };
-    answer = answer_plan(question, options);
+    answer = errors_in_words_of(device, [&] { return answer_plan(question, options); });
   }
   const bool stopped = answer.ended == SearchEnd::interrupt;
   if (stopped && !shares.shard.empty()) return shares.interrupted_search();
@@ -202,7 +207,6 @@ int plan_verb(const std::vector<std::string>& words) {
     shares.finish(arguments);
     return kGood;
   }
-  const std::string device = device_noun(question.base.cluster);
   if (json != "-" && write != "-" && html != "-") fmt::print("{}", in_words_of(device, plan_screen(answer)));
   write_answer(json, html, answer, device);
   const bool found = answer.search.best() || answer.own_is_best;

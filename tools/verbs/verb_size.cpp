@@ -202,15 +202,16 @@ int size_verb(const std::vector<std::string>& words) {
   arguments.option("--prices", prices, "FILE", "your prices (scenarios/prices-example.yml shows how)");
   arguments.option("--nodes-of", nodes_of, "A,B,...",
                    "look at these types of node alone, or at all nodes with these chips (tpu-v5p)");
-  arguments.option("--gpus", gpus, "N", "on so many GPUs, or the least nodes that have them");
+  arguments.option("--gpus", gpus, "N", "on so many devices, or the least nodes that have them");
   arguments.option("--unit", unit, "N", "numbers of nodes are multiples of N (default 1)");
   arguments.option("--batch-tolerance", tolerance, "SHARE",
                    "the batch may differ by so much (10%): the one whose plan takes the least time for a sample");
   limits.declare(arguments, "--search", "the search for the plan of each cluster",
                  fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
-  arguments.option("--headroom", headroom, "SHARE",
-                   "leave so much of each GPU's memory free, such as 8 % or 0 (default: what context and fragmentation "
-                   "take, of 80 GiB some 8 %)");
+  arguments.option(
+      "--headroom", headroom, "SHARE",
+      "leave so much of each device's memory free, such as 8 % or 0 (default: what context and fragmentation "
+      "take, of 80 GiB some 8 %)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");

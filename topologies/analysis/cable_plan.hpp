@@ -12,13 +12,13 @@ struct FloorPlan {
   int hosts_of_rack = 0;    ///< ports of NICs in a rack, one above the other
   int racks_of_row = 10;    ///< assumed
   double rack_width = 0.6;  ///< EIA-310 racks are mostly 600 mm wide
-  /// From row to row: half of the seven tiles of 610 mm in which a cold and a hot aisle repeat (ASHRAE, TIA-942; from
-  /// memory).
+  /// From row to row: half of the seven tiles of 610 mm in which a cold and a hot aisle repeat (ASHRAE, TIA-942;
+  /// unverified).
   double row_pitch = 2.1;
   double rack_height = 2;  ///< 42 units of 44.45 mm, and a frame
   double to_tray = 0.5;    ///< from the top of a rack up to the tray over all racks; assumed
   double slack = 1;        ///< of each cable, both ends together; assumed
-  /// Passive copper goes so far at 50 Gbit/s a lane (IEEE 802.3cd, CR: 3 m; from memory); longer cables are optical.
+  /// Passive copper goes so far at 50 Gbit/s a lane (IEEE 802.3cd, CR: 3 m; unverified); longer cables are optical.
   double copper_reach = 3;
   /// Lengths that are sold, rising; longer ones come in whole multiples of the last.
   std::vector<double> lengths{0.5, 1, 1.5, 2, 2.5, 3, 5, 7, 10, 15, 20, 30, 50, 100};

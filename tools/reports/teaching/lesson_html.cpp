@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/lessons/data_size.hpp"
 #include "scenarios/pictures/svg.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
@@ -33,10 +34,10 @@ nlohmann::json step_data(const CollectiveLesson& lesson, std::size_t i) {
     const auto name = [&lesson](int member) { return lesson.members[member].name; };
     std::string text = fmt::format("{}→{}", name(t.from), name(t.to));
     if (!t.slots.empty()) text += fmt::format(" {}: {}", t.slots, t.content);
-    text += fmt::format(" ({}{})", show(Bytes{t.bytes}), t.link.empty() ? "" : ", " + t.link);
+    text += fmt::format(" ({}{})", size_text(t.bytes, lesson.decimal), t.link.empty() ? "" : ", " + t.link);
     transfers.push_back({{"from", t.from}, {"to", t.to}, {"content", t.content}, {"text", text}});
   }
-  for (const double bytes : step.sent) sent.push_back(show(Bytes{bytes}));
+  for (const double bytes : step.sent) sent.push_back(size_text(bytes, lesson.decimal));
   return {{"head", fmt::format("step {} of {}{}: {} to {}, takes {}", i + 1, lesson.steps.size(),
                                kind.empty() ? "" : ", " + kind, show(Seconds{step.begin}), show(Seconds{step.end}),
                                show(Seconds{step.end - step.begin}))},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scenarios/lessons/data_size.hpp"
 #include "scenarios/pictures/svg.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 
@@ -72,7 +73,7 @@ void grid(Svg& svg, double x, double y, const CollectiveLesson& lesson, const Fr
       if (content.changed) svg.frame(left + 1, y + 1, size.slot - 2, kRow - 2, "#222222");
       svg.text(left + size.slot / 2, y + 14, content.text, {kLetter, "#222222", Svg::Anchor::middle, content.changed});
     }
-    if (!sent.empty()) svg.text(right + 8, y + 14, show(Bytes{sent[m]}), {kLetter});
+    if (!sent.empty()) svg.text(right + 8, y + 14, size_text(sent[m], lesson.decimal), {kLetter});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scenarios/lessons/data_size.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 
 namespace trainyard {
@@ -147,7 +148,7 @@ class TextLesson {
         text_ += "  " + styled(content, content.text) +
                  (last ? "" : std::string(widths[slot] - width_of(content.text), ' '));
       }
-      if (!sent.empty()) text_ += "  " + show(Bytes{sent[m]});
+      if (!sent.empty()) text_ += "  " + size_text(sent[m], lesson_.decimal);
       text_ += "\n";
     }
   }
@@ -162,7 +163,7 @@ std::string lesson_title(const CollectiveLesson& lesson) {
   if (!lesson.reduction.empty()) text += fmt::format(" ({})", lesson.reduction);
   text += fmt::format(" by {}, {} ranks", lesson.algorithm, lesson.ranks);
   if (lesson.root >= 0) text += fmt::format(", root {}", lesson.root + lesson.labels_from);
-  return lesson.size > 0 ? text + ", " + show(Bytes{lesson.size}) : text;
+  return lesson.size > 0 ? text + ", " + size_text(lesson.size, lesson.decimal) : text;
 }
 
 std::string step_kind(const LessonStep& step) {
@@ -190,10 +191,12 @@ std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
     const double received = *std::max_element(lesson.received.begin(), lesson.received.end());
     // Switches that add up can do with less.
     const char* whose = static_cast<int>(lesson.members.size()) > lesson.ranks ? " of ranks alone" : "";
-    all.push_back(fmt::format("the busiest rank sends {} and receives {}; closed-form minimum{}: {}", show(Bytes{sent}),
-                              show(Bytes{received}), whose, show(Bytes{lesson.least_rank})));
-    all.push_back(fmt::format("in total {} are sent; closed-form minimum{}: {}", show(Bytes{lesson.total}), whose,
-                              show(Bytes{lesson.least_total})));
+    all.push_back(fmt::format("the busiest rank sends {} and receives {}; closed-form minimum{}: {}",
+                              size_text(sent, lesson.decimal), size_text(received, lesson.decimal), whose,
+                              size_text(lesson.least_rank, lesson.decimal)));
+    all.push_back(fmt::format("in total {} are sent; closed-form minimum{}: {}",
+                              size_text(lesson.total, lesson.decimal), whose,
+                              size_text(lesson.least_total, lesson.decimal)));
   }
   if (!lesson.slots.empty())
     all.push_back(lesson.kept ? "every rank ends with what the operation promises"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/lessons/data_size.hpp"
 #include "scenarios/reading/read_collective.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
@@ -131,7 +132,9 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, co
   o.options.settings.reduction = parse_reduction(flags.reduction);
   o.options.size = size_of(flags.size);
   o.software = machine.software;
-  return teach_collective(machine.cluster, o);
+  CollectiveLesson lesson = teach_collective(machine.cluster, o);
+  lesson.decimal = asks_decimal(flags.size);
+  return lesson;
 }
 
 int teach(const std::string& topic, const std::vector<std::string>& words) {

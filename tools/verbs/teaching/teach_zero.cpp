@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/lessons/data_size.hpp"
 #include "scenarios/lessons/held_memory.hpp"
 #include "scenarios/pictures/svg.hpp"
 #include "sim/json_text.hpp"
@@ -43,14 +44,6 @@ struct ZeroLesson {
   bool parted(int zero, MemoryClass of) const { return state(zero, of) < state(0, of); }
 };
 
-/// Powers of 1000, as the ZeRO paper counts: its 120 GB are to be found again.
-std::string decimal_size(double bytes) {
-  constexpr std::pair<double, const char*> kUnits[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-  for (const auto& [size, name] : kUnits)
-    if (bytes >= size) return fmt::format("{:.4g} {}", bytes / size, name);
-  return fmt::format("{:.4g} B", bytes);
-}
-
 std::string parameter_words(double count) {
   if (count >= 1e12) return fmt::format("{:.4g} trillion", count * 1e-12);
   if (count >= 1e9) return fmt::format("{:.4g} billion", count * 1e-9);
@@ -88,6 +81,7 @@ std::vector<std::string> zero_sums(const ZeroLesson& lesson) {
   sums.push_back(fmt::format("all ranks together: {}", show(Bytes{lesson.all[last]})));
   std::string decimal;
   for (int zero = 0; zero < kZeroStages; ++zero)
+    // As the ZeRO paper counts: its 120 GB are to be found again.
     decimal += fmt::format("{}{}", zero == 0 ? "" : ", ", decimal_size(lesson.of_rank(zero)));
   sums.push_back("a rank by stage in powers of 1000, as the ZeRO paper counts: " + decimal);
   return sums;
