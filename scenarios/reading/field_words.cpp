@@ -203,11 +203,10 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.recompute_modules", "parts of blocks made again besides: layernorm, moe_act, mla_up_proj"},
     {"plan.recompute.full", "blocks at the beginning of each virtual stage that are computed again, instead of all"},
     {"plan.activation_offload.blocks",
-     "blocks at the beginning of each virtual stage whose activations lie in host memory between their forward and "
-     "their backward pass"},
+     "none, all, or the number of blocks at the beginning of each virtual stage whose activations lie in host memory "
+     "between their forward and their backward pass"},
     {"plan.activation_offload.ahead",
      "blocks whose activations come back while the backward pass of a later one goes on"},
-    {"plan.activation_offload", "activations in host memory: none, all, or a number of blocks"},
     {"plan.recompute", "which activations are computed again in the backward pass"},
     {"plan.seq_length", "tokens of a sample"},
     {"plan.unpadded.mean_length", "mean of the lengths of sequences that are packed, or run without padding"},

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "models/reading/short_form.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 
@@ -29,19 +31,23 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
 }  // namespace
 
 void read_activation_offload(PlanChoice& choice, Fields& plan) {
-  const Node* node = plan.child("activation_offload");
-  if (!node) return;
   OffloadChoice& offload = choice.offload;
-  offload.activations_place = node->place;
-  const Node map = long_form(node, "blocks", node->place);
+  const Node map = long_form(plan.child("activation_offload"), "blocks", choice.place);
   Fields fields(map, "plan.activation_offload");
-  const Node* blocks = fields.child("blocks");
-  if (!blocks) fail(node->place, "plan.activation_offload.blocks: a number of blocks, or all, expected");
-  if (blocks->kind == Node::Kind::scalar && (blocks->scalar == "none" || blocks->scalar == "all"))
-    offload.activation_blocks = fields.text("blocks") == "all" ? OffloadChoice::kAllBlocks : 0;
-  else
-    offload.activation_blocks = fields.integer<int>("blocks", 0);
+  offload.activations_place = fields.place_of("blocks");
+  const std::string blocks = fields.text("blocks", "none");
+  const auto [end, error] = std::from_chars(blocks.data(), blocks.data() + blocks.size(), offload.activation_blocks);
+  const bool is_number = error == std::errc{} && end == blocks.data() + blocks.size() && offload.activation_blocks >= 0;
+  if (blocks == "all" || blocks == "none")
+    offload.activation_blocks = blocks == "all" ? OffloadChoice::kAllBlocks : 0;
+  else if (!is_number)
+    fail(offload.activations_place,
+         fmt::format("plan.activation_offload.blocks: none, all or a number of blocks expected, got \"{}\"", blocks));
   offload.activations_ahead = fields.integer<int>("ahead", 0, 1);
+  if (fields.has("ahead") && !fields.has("blocks"))
+    fail(fields.place_of("ahead"),
+         "plan.activation_offload.ahead: plan.activation_offload.blocks is missing; all, or a number of blocks, "
+         "expected");
   fields.finish();
 }
 

@@ -119,6 +119,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.compression = {"top-k of 1 %", 8, 2, 0.25, 0.125};
   r.breakdown.compression = r.stages[1].breakdown.compression = 0.375;
   r.host_memory.peak = 5;
+  r.idle_devices = 3;
   r.servers.workers = 3;
   r.servers.shares["server 0"] = 1;
   r.servers.stages.push_back({"push", 0.5});

@@ -6,7 +6,7 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/studies/csv_cell.hpp"
+#include "scenarios/answer/csv_cell.hpp"
 
 namespace trainyard {
 namespace {

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "models/reading/document.hpp"
+#include "scenarios/answer/csv_cell.hpp"
 #include "scenarios/answer/json_reference.hpp"
-#include "scenarios/studies/csv_cell.hpp"
 #include "scenarios/studies/sweeps/sweep.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"

@@ -1,4 +1,4 @@
-#include "scenarios/studies/csv_cell.hpp"
+#include "scenarios/answer/csv_cell.hpp"
 
 #include <charconv>
 #include <string_view>
