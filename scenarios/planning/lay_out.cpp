@@ -60,17 +60,15 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
 }
 
 /// A schedule that puts the weights' gradients off keeps activations on the GPU between its two backward passes.
-void refuse_split_backward(const Scenario& s, const TrainingPlan& plan, const StagePlan& stage) {
+void refuse_split_backward(const Scenario& s, const TrainingPlan& plan) {
   if (!plan.offload.activations.used()) return;
-  const bool splits = std::any_of(stage.tasks.begin(), stage.tasks.end(), [](const PipelineTask& task) {
-    return task.pass == PipelineTask::Pass::backward_input;
-  });
-  if (splits)
-    fail(s.plan.offload.activations_place,
-         fmt::format(
-             "plan.activation_offload: not modelled with {}, which computes the weights' gradients later; nearest "
-             "is plan.pipeline.schedule: 1f1b",
-             plan.schedule->name));
+  for (const StagePlan& stage : plan.stages)
+    for (const PipelineTask& task : stage.tasks)
+      if (task.pass == PipelineTask::Pass::backward_input)
+        fail(s.plan.offload.activations_place,
+             fmt::format("plan.activation_offload: not modelled with {}, which computes the weights' gradients later; "
+                         "nearest is plan.pipeline.schedule: 1f1b",
+                         plan.schedule->name));
 }
 
 /// Layers, tasks and buckets of each stage.
@@ -84,7 +82,7 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   if (s.plan.recomputed_blocks > 0) plan.network = recomputed_in_part(*plan.network, s, stages);
   plan.offload.activations = activation_offload(s, *plan.network, stages);
   divide(plan, stages, buckets);
-  for (StagePlan& stage : plan.stages) refuse_split_backward(s, plan, stage);
+  refuse_split_backward(s, plan);
   if (!s.plan.pairs_place.file || !s.plan.pairs_passes || plan.micro_batches == 1) return;
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
   if (std::none_of(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }))
