@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/server_cell.hpp"
+#include "scenarios/src/running/server_cell.hpp"
 #include "tests/bench/ring.hpp"
 
 using namespace trainyard;

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/running/learn_run.hpp"
+#include "scenarios/src/running/learn_run.hpp"
 #include "tests/support.hpp"
 
 namespace trainyard::test {

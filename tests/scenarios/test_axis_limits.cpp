@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/search/axis_limits.hpp"
-#include "scenarios/studies/sweeps/scaling_knee.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/axis_limits.hpp"
+#include "scenarios/src/studies/sweeps/scaling_knee.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace scenarios_test_axis_limits {

@@ -1,7 +1,7 @@
 // What a cluster cannot be: the place, what is wrong, and what was expected.
 #include <catch2/catch.hpp>
 
-#include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
 
 namespace scenarios_test_cluster_errors {
 

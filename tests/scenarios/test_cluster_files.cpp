@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/pictures/views.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/pictures/views.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

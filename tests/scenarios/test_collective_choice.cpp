@@ -1,8 +1,8 @@
 // What a plan says about its all-reduce.
 #include <catch2/catch.hpp>
 
-#include "scenarios/pictures/views.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/pictures/views.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 
 namespace scenarios_test_collective_choice {

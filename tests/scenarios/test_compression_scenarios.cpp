@@ -1,7 +1,7 @@
 // Scenarios with compressed gradients: times in closed form, where compression pays, what folds, refusals with their places.
 #include <fmt/format.h>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_compression_scenarios {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/hardware/network_switch.hpp"
-#include "scenarios/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_costs {

@@ -1,7 +1,7 @@
 // What a plan's collectives are when nobody names an algorithm: the stack's library, on the machine as it is wired.
 #include <catch2/catch.hpp>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 
 namespace scenarios_test_default_collectives {

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/failures/failure_study.hpp"
-#include "scenarios/studies/failures/failure_what_ifs.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 
 namespace scenarios_test_failures {
 

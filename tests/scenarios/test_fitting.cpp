@@ -1,11 +1,11 @@
 // Advice for plans that do not fit.
-#include "scenarios/studies/fitting.hpp"
+#include "scenarios/src/studies/fitting.hpp"
 
 #include <algorithm>
 #include <set>
 #include <sstream>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_fitting {

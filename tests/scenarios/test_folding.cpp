@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "scenarios/pictures/rank_view.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/running/step_run.hpp"
-#include "scenarios/studies/fold_check.hpp"
+#include "scenarios/src/pictures/rank_view.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/step_run.hpp"
+#include "scenarios/src/studies/fold_check.hpp"
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
 #include "tests/scenarios/random_scenarios.hpp"

@@ -1,6 +1,6 @@
 // Frameworks' names for what they do, and mechanisms other than an all-reduce.
-#include "scenarios/reading/framework_modes.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/reading/framework_modes.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_framework_modes {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/reading/scenario.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/running/step_run.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/step_run.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_gradient_memory {

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/measured/horovod_study.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/measured/horovod_study.hpp"
 
 namespace scenarios_test_horovod_study {
 

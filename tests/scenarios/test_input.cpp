@@ -1,6 +1,6 @@
 // Samples on their way to the GPUs: what starves them, what a cache keeps, and what is refused.
-#include "scenarios/reading/epoch_reads.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/reading/epoch_reads.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_input {

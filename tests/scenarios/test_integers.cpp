@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cctype>
 
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "topologies/cluster.hpp"
 
 namespace scenarios_test_integers {

@@ -6,11 +6,11 @@
 #include <random>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/planning/balanced_cut.hpp"
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/sweeps/sweep.hpp"
+#include "scenarios/src/planning/balanced_cut.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_layer_division {

@@ -5,10 +5,10 @@
 #include <random>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/search/layer_plan.hpp"
-#include "scenarios/search/linear_ways.hpp"
-#include "scenarios/search/uneven_pipeline.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/layer_plan.hpp"
+#include "scenarios/src/search/linear_ways.hpp"
+#include "scenarios/src/search/uneven_pipeline.hpp"
 #include "tests/support.hpp"
 #include "tools/reports/layer_plan_report.hpp"
 

@@ -1,9 +1,9 @@
 // What each layer takes, and what there is room for.
 #include <catch2/catch.hpp>
 
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/capacity.hpp"
-#include "scenarios/studies/layer_costs.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/capacity.hpp"
+#include "scenarios/src/studies/layer_costs.hpp"
 
 namespace scenarios_test_layers {
 

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/learn_study.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/learn_study.hpp"
 #include "tests/scenarios/learned.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -5,9 +5,9 @@
 #include "models/hardware/attention_kernel.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/software/stack.hpp"
-#include "scenarios/studies/measured/constant_refit.hpp"
-#include "scenarios/studies/measured/fitted_constants.hpp"
-#include "scenarios/studies/measured/left_out.hpp"
+#include "scenarios/src/studies/measured/constant_refit.hpp"
+#include "scenarios/src/studies/measured/fitted_constants.hpp"
+#include "scenarios/src/studies/measured/left_out.hpp"
 
 namespace scenarios_test_left_out {
 

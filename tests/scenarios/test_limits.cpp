@@ -4,7 +4,7 @@
 
 #include "models/reading/not_modelled.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 
 namespace scenarios_test_limits {
 

@@ -1,5 +1,5 @@
 // Machines that others ran nccl-tests on: how their tables are read, which of them are trusted, what fits make of them.
-#include "scenarios/studies/measured/measured_collectives.hpp"
+#include "scenarios/src/studies/measured/measured_collectives.hpp"
 
 #include <fstream>
 #include <sstream>

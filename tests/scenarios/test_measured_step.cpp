@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/failures/failure_study.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
 
 namespace scenarios_test_measured_step {
 

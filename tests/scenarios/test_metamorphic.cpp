@@ -5,8 +5,8 @@
 #include <cmath>
 #include <functional>
 
-#include "scenarios/running/faster_fields.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <random>
 
-#include "scenarios/collectives/collective_run.hpp"
-#include "scenarios/reading/read_cluster.hpp"
-#include "scenarios/reading/read_collective.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_collective.hpp"
 
 namespace scenarios_test_modelled_bounds {
 

@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/cases.hpp"
 
 namespace scenarios_test_mutation {

@@ -1,7 +1,7 @@
 // Which networks a scenario can name, and how long their sequences are.
 #include <catch2/catch.hpp>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 
 namespace scenarios_test_networks {
 

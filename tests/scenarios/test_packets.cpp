@@ -1,8 +1,8 @@
 // TCP packet by packet, beside links that are shared max–min fair.
 #include <catch2/catch.hpp>
 
-#include "scenarios/reading/scenario.hpp"
-#include "scenarios/studies/packet_study.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/studies/packet_study.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace scenarios_test_packets {

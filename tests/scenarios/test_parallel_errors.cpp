@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "models/reading/nearest.hpp"
-#include "scenarios/planning/plan.hpp"
+#include "scenarios/src/planning/plan.hpp"
 
 namespace scenarios_test_parallel_errors {
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
-#include "scenarios/planning/size.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 
 namespace scenarios_test_parts {

@@ -1,8 +1,8 @@
 // Forward passes alone, and what a training does besides its steps.
 #include <cmath>
 
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/failures/failure_study.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_phases {

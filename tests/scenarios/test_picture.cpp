@@ -4,9 +4,9 @@
 #include <iterator>
 #include <regex>
 
-#include "scenarios/pictures/step_picture.hpp"
-#include "scenarios/pictures/svg.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/pictures/step_picture.hpp"
+#include "scenarios/src/pictures/svg.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"

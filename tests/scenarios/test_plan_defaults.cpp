@@ -6,8 +6,8 @@
 #include <set>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/reading/scenario_fields.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/reading/scenario_fields.hpp"
 
 namespace scenarios_test_plan_defaults {
 

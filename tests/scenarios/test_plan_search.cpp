@@ -7,9 +7,9 @@
 #include <set>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/search/plan_search.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/plan_search.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_plan_search {

@@ -1,8 +1,8 @@
 // Full recomputation of the blocks that begin each virtual stage.
 #include <catch2/catch.hpp>
 
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/running/simulate.hpp"
 
 namespace scenarios_test_recomputed_blocks {
 

@@ -1,5 +1,5 @@
 // The embedding on a parameter server, all else all-reduced. That it learns what a single device learns: test_training_values.
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_remote_embedding {

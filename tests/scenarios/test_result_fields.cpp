@@ -7,11 +7,11 @@
 #include <set>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/answer/json_reference.hpp"
-#include "scenarios/answer/result.hpp"
-#include "scenarios/reading/measured_family.hpp"
-#include "scenarios/studies/failures/failure_study.hpp"
-#include "scenarios/studies/sweeps/sweep.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
 
 namespace scenarios_test_result_fields {
 

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/pictures/views.hpp"
-#include "scenarios/planning/size.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/pictures/views.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/simulate.hpp"
 
 namespace scenarios_test_scenario {
 

@@ -1,7 +1,7 @@
 // Scenarios with parameter servers, stragglers and slow links: answers that are known, refusals with their places.
 #include <fmt/format.h>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "strategies/values/training_values.hpp"
 #include "tests/seeds/plain_training.hpp"
 #include "tests/strategies/small_task.hpp"

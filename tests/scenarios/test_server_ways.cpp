@@ -1,8 +1,8 @@
 // Scenarios whose servers split keys, aggregate in nodes, keep sums, or have copies: memory, traffic, failures, refusals.
 #include <fmt/format.h>
 
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/failures/failure_study.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_server_ways {

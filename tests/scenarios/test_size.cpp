@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/answer/json_fields.hpp"
-#include "scenarios/search/size_search.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/search/size_search.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_size {

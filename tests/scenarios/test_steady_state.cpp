@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/planning/size.hpp"
-#include "scenarios/planning/step_counts.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/running/steady_state.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/steady_state.hpp"
 #include "sim/hashing.hpp"
 #include "tests/support.hpp"
 #include "tools/reports/report.hpp"

@@ -4,13 +4,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/failures/failure_study.hpp"
-#include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/measured/left_out_errors.hpp"
-#include "scenarios/studies/sweeps/sweep.hpp"
-#include "scenarios/studies/sweeps/sweep_journal.hpp"
-#include "scenarios/studies/sweeps/sweep_stream.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/measured/left_out_errors.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "scenarios/src/studies/sweeps/sweep_journal.hpp"
+#include "scenarios/src/studies/sweeps/sweep_stream.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
 

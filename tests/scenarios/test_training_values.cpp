@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "strategies/values/training_values.hpp"
 #include "tests/seeds/plain_training.hpp"
 #include "tests/strategies/small_task.hpp"

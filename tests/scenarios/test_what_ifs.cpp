@@ -6,8 +6,8 @@
 #include <set>
 
 #include "models/hardware/attention_time.hpp"
-#include "scenarios/running/faster_fields.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 

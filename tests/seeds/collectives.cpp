@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {

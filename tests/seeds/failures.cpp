@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "models/software/checkpoint_state.hpp"
-#include "scenarios/reading/training_length.hpp"
+#include "scenarios/src/reading/training_length.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
 #include "tests/seeds/seed_case.hpp"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/collectives/collective_run.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/collectives/node_rings.hpp"
 #include "tests/seeds/transfers.hpp"

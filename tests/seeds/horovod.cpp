@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/measured/horovod_study.hpp"
+#include "scenarios/src/studies/measured/horovod_study.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/collectives/collective_program.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"

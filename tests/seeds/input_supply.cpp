@@ -1,9 +1,9 @@
 // IO-01, IO-02, CACHE-01: reading, decoding and copying of samples, what of it overlaps, and what a host keeps.
 #include <fmt/format.h>
 
-#include "scenarios/reading/epoch_reads.hpp"
-#include "scenarios/running/input_run.hpp"
-#include "scenarios/running/steady_window.hpp"
+#include "scenarios/src/reading/epoch_reads.hpp"
+#include "scenarios/src/running/input_run.hpp"
+#include "scenarios/src/running/steady_window.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/process/child.hpp"

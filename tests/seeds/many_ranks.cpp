@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/pictures/views.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/pictures/views.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/process/child.hpp"
 #include "tests/all_reduce_by.hpp"

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 
-#include "scenarios/pictures/views.hpp"
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/reading/framework_modes.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/pictures/views.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/reading/framework_modes.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/process/child.hpp"

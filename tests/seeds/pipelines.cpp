@@ -7,12 +7,12 @@
 #include <numeric>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/lessons/teach_threads.hpp"
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/running/pipeline_run.hpp"
-#include "scenarios/studies/layer_costs.hpp"
-#include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/sweeps/sweep.hpp"
+#include "scenarios/src/lessons/teach_threads.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/running/pipeline_run.hpp"
+#include "scenarios/src/studies/layer_costs.hpp"
+#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/process/child.hpp"
 #include "tests/seeds/scenario_trace.hpp"
 #include "tests/seeds/seed_case.hpp"

@@ -3,8 +3,8 @@
 #include <set>
 #include <tuple>
 
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/search/plan_search.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/plan_search.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {

@@ -1,5 +1,5 @@
 // MM-01: a matrix product y = x w on threads, each with rows of x or with columns of w.
-#include "scenarios/lessons/teach_product.hpp"
+#include "scenarios/src/lessons/teach_product.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {

@@ -1,7 +1,7 @@
 // RING-*: the ring all-reduce step by step, its literal listing, its deadlock, and gather + broadcast.
 #include <fmt/format.h>
 
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/networks/network_entry.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/capacity.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/capacity.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {

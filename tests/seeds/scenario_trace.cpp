@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "scenarios/planning/plan.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "sim/executor/simulation.hpp"
 
 namespace trainyard {

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "sim/observer.hpp"
 #include "sim/observers/values.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "models/networks/mlp/mlp.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/running/learn_run.hpp"
+#include "scenarios/src/running/learn_run.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/mechanisms/servers/server_values.hpp"

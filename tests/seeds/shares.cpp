@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "scenarios/lessons/held_memory.hpp"
+#include "scenarios/src/lessons/held_memory.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/process/child.hpp"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/networks/network_entry.hpp"
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/studies/layer_costs.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/studies/layer_costs.hpp"
 #include "tests/seeds/transfers.hpp"
 
 namespace trainyard {

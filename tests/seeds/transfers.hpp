@@ -1,5 +1,5 @@
 #pragma once
-#include "scenarios/running/server_cell.hpp"
+#include "scenarios/src/running/server_cell.hpp"
 #include "sim/program.hpp"
 #include "tests/seeds/seed_case.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/server_cell.hpp"
+#include "scenarios/src/running/server_cell.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/process/child.hpp"
 #include "tests/seeds/simple_training.hpp"

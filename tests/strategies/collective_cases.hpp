@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/observers/values.hpp"
 
 namespace trainyard::test {

@@ -1,5 +1,5 @@
 #pragma once
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/observers/values.hpp"
 #include "tests/support.hpp"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reference_training.hpp"
-#include "scenarios/planning/offload.hpp"
+#include "scenarios/src/planning/offload.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/step/training_program.hpp"

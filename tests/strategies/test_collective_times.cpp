@@ -4,7 +4,7 @@
 #include <bit>
 #include <functional>
 
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/error.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "models/networks/layers/expert_routing.hpp"
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"

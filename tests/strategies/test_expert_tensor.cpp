@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "scenarios/planning/plan.hpp"
-#include "scenarios/search/plan_space.hpp"
-#include "scenarios/studies/fold_check.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/search/plan_space.hpp"
+#include "scenarios/src/studies/fold_check.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 namespace strategies_test_expert_tensor {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/error.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "tests/seeds/seed_case.hpp"

@@ -1,7 +1,7 @@
 // Ranks that scale tensors in fp8 alike agree on their maxima after each pass.
 #include <catch2/catch.hpp>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "tests/support.hpp"
 

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "scenarios/collectives/collective_run.hpp"
-#include "scenarios/reading/read_cluster.hpp"
-#include "scenarios/reading/read_collective.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "tests/support.hpp"
 

@@ -4,10 +4,10 @@
 #include <random>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "scenarios/collectives/collective_run.hpp"
-#include "scenarios/collectives/modelled_times.hpp"
-#include "scenarios/reading/read_cluster.hpp"
-#include "scenarios/reading/read_collective.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/modelled_times.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/collectives/machine_rate.hpp"
 #include "tests/support.hpp"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"
 

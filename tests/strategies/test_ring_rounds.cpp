@@ -1,5 +1,5 @@
 // Steps of rings come in rounds (Repeat): they are those of the algorithm, and pass at once on several channels too.
-#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "strategies/collectives/collective_program.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"

@@ -1,6 +1,6 @@
 // What servers may do besides: keys that are cut, nodes that aggregate first, sums that workers update by, copies of keys.
 // What is learned, against one device; what it takes, against closed forms on a star of devices.
-#include "scenarios/running/server_cell.hpp"
+#include "scenarios/src/running/server_cell.hpp"
 #include "tests/strategies/server_training.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/star_cluster.hpp"

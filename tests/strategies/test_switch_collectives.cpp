@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "scenarios/collectives/switch_actors.hpp"
-#include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/src/collectives/switch_actors.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 

@@ -1,5 +1,5 @@
 // A further mechanism is one file: see every_second_step.cpp. Buffers and calls of a training.
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "strategies/plan/training_buffers.hpp"
 #include "strategies/plan/training_calls.hpp"
 #include "tests/support.hpp"

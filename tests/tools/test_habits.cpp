@@ -4,7 +4,7 @@
 #include <set>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/reading/scenario_fields.hpp"
+#include "scenarios/src/reading/scenario_fields.hpp"
 #include "tests/tools/html_pages.hpp"
 #include "tools/verbs/verbs.hpp"
 

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/reading/measured_family.hpp"
-#include "scenarios/reading/scenario.hpp"
-#include "scenarios/reading/scenario_fields.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario_fields.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_help {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "models/reading/document.hpp"
-#include "scenarios/lessons/numbered_files.hpp"
+#include "scenarios/src/lessons/numbered_files.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_inventory {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "models/hardware/gpu.hpp"
-#include "scenarios/traces/kineto.hpp"
-#include "scenarios/traces/kineto_comparison.hpp"
+#include "scenarios/src/traces/kineto.hpp"
+#include "scenarios/src/traces/kineto_comparison.hpp"
 #include "sim/error.hpp"
 #include "tests/tools/trace_shell.hpp"
 

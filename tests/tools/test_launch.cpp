@@ -1,7 +1,7 @@
 // `trainyard launch`: lines that start a training.
 #include <catch2/catch.hpp>
 
-#include "scenarios/reading/launch_line.hpp"
+#include "scenarios/src/reading/launch_line.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_launch {

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/lessons/figures.hpp"
-#include "scenarios/lessons/glossary.hpp"
-#include "scenarios/lessons/lesson_file.hpp"
-#include "scenarios/lessons/task_file.hpp"
+#include "scenarios/src/lessons/figures.hpp"
+#include "scenarios/src/lessons/glossary.hpp"
+#include "scenarios/src/lessons/lesson_file.hpp"
+#include "scenarios/src/lessons/task_file.hpp"
 #include "tests/places.hpp"
 #include "tests/tools/html_pages.hpp"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/sweeps/sweep.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "tests/tools/html_pages.hpp"
 
 namespace tools_test_merge {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/measured/horovod_study.hpp"
+#include "scenarios/src/studies/measured/horovod_study.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/tools/topo_shell.hpp"
 

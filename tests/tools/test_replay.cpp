@@ -1,5 +1,5 @@
 // `trainyard replay`: Chakra execution traces, made here by hand.
-#include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
 #include "tests/tools/trace_shell.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <regex>
 
-#include "scenarios/lessons/teach_collective.hpp"
+#include "scenarios/src/lessons/teach_collective.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "topologies/machines/star_cluster.hpp"

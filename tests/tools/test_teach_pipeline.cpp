@@ -1,8 +1,8 @@
 // `trainyard teach pipeline` and `teach zero`: figures from the simulator, equal to the papers' closed forms.
 #include <regex>
 
-#include "scenarios/lessons/held_memory.hpp"
-#include "scenarios/lessons/teach_pipeline.hpp"
+#include "scenarios/src/lessons/held_memory.hpp"
+#include "scenarios/src/lessons/teach_pipeline.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/teach_shell.hpp"
 #include "tools/reports/teaching/pipeline_views.hpp"

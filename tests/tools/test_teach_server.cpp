@@ -1,7 +1,7 @@
 // `trainyard teach server`: times that are known, and the same figures in words, picture and data.
 #include <fmt/format.h>
 
-#include "scenarios/lessons/teach_server.hpp"
+#include "scenarios/src/lessons/teach_server.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/tools/teach_shell.hpp"

@@ -1,8 +1,8 @@
 // `trainyard teach threads`, `teach tasks` and `teach matrix-product`.
 #include <nlohmann/json.hpp>
 
-#include "scenarios/lessons/teach_product.hpp"
-#include "scenarios/lessons/teach_threads.hpp"
+#include "scenarios/src/lessons/teach_product.hpp"
+#include "scenarios/src/lessons/teach_threads.hpp"
 #include "tests/tools/teach_shell.hpp"
 
 namespace tools_test_teach_threads {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <simgrid/s4u.hpp>
 
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topologies/drawings/simgrid_platform.hpp"

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/measured/left_out_errors.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "tools/reports/report.hpp"
 
 namespace tools_test_trust {

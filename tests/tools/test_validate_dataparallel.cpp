@@ -1,7 +1,7 @@
 // `trainyard validate dataparallel` holds its limits.
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/measured/dataparallel_study.hpp"
+#include "scenarios/src/studies/measured/dataparallel_study.hpp"
 #include "tests/support.hpp"
 #include "topo_shell.hpp"
 

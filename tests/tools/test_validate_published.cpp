@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_validate_published {

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/reading/measured_family.hpp"
-#include "scenarios/reading/scenario.hpp"
-#include "scenarios/studies/measured/training_study.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/studies/measured/training_study.hpp"
 #include "sim/error.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"

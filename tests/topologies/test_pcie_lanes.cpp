@@ -5,7 +5,7 @@
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/reading/catalog.hpp"
-#include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
 #include "sim/error.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"

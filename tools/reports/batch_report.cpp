@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/reading/training_length.hpp"
+#include "scenarios/src/reading/training_length.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/studies/batch_study.hpp"
+#include "scenarios/src/studies/batch_study.hpp"
 
 namespace trainyard {
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "models/fitted/nccl_log.hpp"
-#include "scenarios/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {

@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "scenarios/studies/bench.hpp"
+#include "scenarios/src/studies/bench.hpp"
 
 namespace trainyard {
 

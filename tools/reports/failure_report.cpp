@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "scenarios/reading/training_length.hpp"
+#include "scenarios/src/reading/training_length.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace trainyard {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/failures/failure_what_ifs.hpp"
+#include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 
 namespace trainyard {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/search/layer_plan.hpp"
+#include "scenarios/src/search/layer_plan.hpp"
 
 namespace trainyard {
 

@@ -2,8 +2,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "scenarios/answer/result.hpp"
-#include "scenarios/studies/layer_costs.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/studies/layer_costs.hpp"
 
 namespace trainyard {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scenarios/pictures/svg.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 #include "tools/reports/learn_report.hpp"
 
 namespace trainyard {

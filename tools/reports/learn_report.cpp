@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "scenarios/reading/training_length.hpp"
+#include "scenarios/src/reading/training_length.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {

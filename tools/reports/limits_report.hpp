@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/search/axis_limits.hpp"
+#include "scenarios/src/search/axis_limits.hpp"
 
 namespace trainyard {
 

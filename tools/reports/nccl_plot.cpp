@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "scenarios/pictures/svg.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/search/plan_answer.hpp"
+#include "scenarios/src/search/plan_answer.hpp"
 
 namespace trainyard {
 

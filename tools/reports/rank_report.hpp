@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/pictures/rank_view.hpp"
+#include "scenarios/src/pictures/rank_view.hpp"
 
 namespace trainyard {
 

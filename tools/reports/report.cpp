@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "scenarios/reading/idle_devices.hpp"
-#include "scenarios/running/faster_fields.hpp"
+#include "scenarios/src/reading/idle_devices.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/stage_table.hpp"

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/answer/result.hpp"
-#include "scenarios/planning/plan.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/planning/plan.hpp"
 
 namespace trainyard {
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/answer/result.hpp"
+#include "scenarios/src/answer/result.hpp"
 
 namespace trainyard {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/answer/result.hpp"
+#include "scenarios/src/answer/result.hpp"
 #include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scenarios/planning/size.hpp"
-#include "scenarios/planning/step_counts.hpp"
-#include "scenarios/running/steady_state.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/running/steady_state.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace trainyard {

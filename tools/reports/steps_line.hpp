@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "scenarios/answer/result.hpp"
-#include "scenarios/planning/plan.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/planning/plan.hpp"
 
 namespace trainyard {
 

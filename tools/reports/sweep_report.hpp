@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/sweeps/sweep.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
 
 namespace trainyard {
 

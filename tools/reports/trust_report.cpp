@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "scenarios/studies/measured/left_out_errors.hpp"
+#include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
 

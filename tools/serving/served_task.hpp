@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "models/reading/asked_fields.hpp"
-#include "scenarios/lessons/task_file.hpp"
-#include "scenarios/reading/scenario_fields.hpp"
+#include "scenarios/src/lessons/task_file.hpp"
+#include "scenarios/src/reading/scenario_fields.hpp"
 
 namespace trainyard {
 

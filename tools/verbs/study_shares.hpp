@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/sweeps/study_shard.hpp"
+#include "scenarios/src/studies/sweeps/study_shard.hpp"
 #include "tools/verbs/arguments.hpp"
 
 namespace trainyard {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/pictures/scaling_picture.hpp"
+#include "scenarios/src/pictures/scaling_picture.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"

@@ -8,7 +8,7 @@
 #include "models/energy/prices.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {

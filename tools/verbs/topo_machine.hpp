@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "tools/verbs/arguments.hpp"
 
 namespace trainyard {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/hardware/node.hpp"
-#include "scenarios/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/node_rings.hpp"

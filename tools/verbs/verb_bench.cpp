@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/reading/read_collective.hpp"
-#include "scenarios/studies/bench.hpp"
+#include "scenarios/src/reading/read_collective.hpp"
+#include "scenarios/src/studies/bench.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"

@@ -3,8 +3,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/comparison.hpp"
-#include "scenarios/traces/kineto_comparison.hpp"
+#include "scenarios/src/studies/comparison.hpp"
+#include "scenarios/src/traces/kineto_comparison.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "models/reading/not_modelled.hpp"
-#include "scenarios/answer/json_reference.hpp"
-#include "scenarios/reading/scenario_fields.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/reading/scenario_fields.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"

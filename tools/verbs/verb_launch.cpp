@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/answer/json_reference.hpp"
-#include "scenarios/reading/launch_line.hpp"
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/reading/launch_line.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"

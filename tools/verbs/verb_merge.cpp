@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "scenarios/studies/sweeps/sweep_stream.hpp"
+#include "scenarios/src/studies/sweeps/sweep_stream.hpp"
 #include "sim/error.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/sweep_outputs.hpp"

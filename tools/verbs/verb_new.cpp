@@ -7,7 +7,7 @@
 
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/entry_yaml.hpp"
 #include "tools/verbs/arguments.hpp"

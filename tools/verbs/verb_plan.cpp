@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document_text.hpp"
-#include "scenarios/answer/json_fields.hpp"
-#include "scenarios/reading/framework_modes.hpp"
-#include "scenarios/reading/measured_family.hpp"
-#include "scenarios/search/layer_plan.hpp"
-#include "scenarios/search/plan_answer.hpp"
-#include "scenarios/studies/sweeps/sweep.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/reading/framework_modes.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/search/layer_plan.hpp"
+#include "scenarios/src/search/plan_answer.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"

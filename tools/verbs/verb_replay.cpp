@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/traces/replay.hpp"
+#include "scenarios/src/traces/replay.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/sweeps/sweep_stream.hpp"
+#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/sweeps/sweep_stream.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/lessons/data_size.hpp"
-#include "scenarios/pictures/svg.hpp"
+#include "scenarios/src/lessons/data_size.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 

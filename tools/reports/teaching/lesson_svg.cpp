@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "scenarios/lessons/data_size.hpp"
-#include "scenarios/pictures/svg.hpp"
+#include "scenarios/src/lessons/data_size.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 
 namespace trainyard {

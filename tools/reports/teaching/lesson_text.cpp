@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "scenarios/lessons/data_size.hpp"
+#include "scenarios/src/lessons/data_size.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 
 namespace trainyard {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/lessons/teach_collective.hpp"
+#include "scenarios/src/lessons/teach_collective.hpp"
 
 namespace trainyard {
 

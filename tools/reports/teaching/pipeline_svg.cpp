@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "scenarios/pictures/svg.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/teaching/pipeline_views.hpp"

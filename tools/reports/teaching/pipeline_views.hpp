@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/lessons/teach_pipeline.hpp"
+#include "scenarios/src/lessons/teach_pipeline.hpp"
 
 namespace trainyard {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "scenarios/pictures/svg.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/table.hpp"
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/lessons/teach_product.hpp"
+#include "scenarios/src/lessons/teach_product.hpp"
 
 namespace trainyard {
 

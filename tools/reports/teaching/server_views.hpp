@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/lessons/teach_server.hpp"
+#include "scenarios/src/lessons/teach_server.hpp"
 
 namespace trainyard {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scenarios/pictures/svg.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 #include "tools/reports/html_page.hpp"
 
 namespace trainyard {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/lessons/teach_threads.hpp"
+#include "scenarios/src/lessons/teach_threads.hpp"
 
 namespace trainyard {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "models/hardware/gpu.hpp"
-#include "scenarios/studies/measured/measured_collectives.hpp"
+#include "scenarios/src/studies/measured/measured_collectives.hpp"
 
 namespace trainyard {
 

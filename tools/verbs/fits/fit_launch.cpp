@@ -7,8 +7,8 @@
 
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_launch.hpp"
-#include "scenarios/studies/measured/error_set.hpp"
-#include "scenarios/studies/measured/measured_collectives.hpp"
+#include "scenarios/src/studies/measured/error_set.hpp"
+#include "scenarios/src/studies/measured/measured_collectives.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/fits/fit.hpp"

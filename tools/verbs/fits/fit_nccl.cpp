@@ -7,7 +7,7 @@
 #include <set>
 
 #include "models/fitted/nccl_fit.hpp"
-#include "scenarios/studies/measured/measured_collectives.hpp"
+#include "scenarios/src/studies/measured/measured_collectives.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/nccl_plot.hpp"

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "scenarios/studies/measured/error_set.hpp"
-#include "scenarios/studies/measured/measured_collectives.hpp"
+#include "scenarios/src/studies/measured/error_set.hpp"
+#include "scenarios/src/studies/measured/measured_collectives.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/fits/fit.hpp"

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/lessons/numbered_files.hpp"
+#include "scenarios/src/lessons/numbered_files.hpp"
 
 namespace trainyard {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/lessons/glossary.hpp"
-#include "scenarios/lessons/lesson_file.hpp"
+#include "scenarios/src/lessons/glossary.hpp"
+#include "scenarios/src/lessons/lesson_file.hpp"
 #include "tools/verbs/lessons/own_command.hpp"
 
 namespace trainyard {

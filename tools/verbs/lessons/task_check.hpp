@@ -1,7 +1,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
-#include "scenarios/lessons/task_file.hpp"
+#include "scenarios/src/lessons/task_file.hpp"
 #include "tools/verbs/lessons/own_command.hpp"
 
 namespace trainyard {

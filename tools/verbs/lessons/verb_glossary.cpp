@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "scenarios/lessons/glossary.hpp"
+#include "scenarios/src/lessons/glossary.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"

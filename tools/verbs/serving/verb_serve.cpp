@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
 #include "tools/serving/http_server.hpp"

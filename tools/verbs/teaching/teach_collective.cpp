@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/lessons/data_size.hpp"
-#include "scenarios/reading/read_collective.hpp"
+#include "scenarios/src/lessons/data_size.hpp"
+#include "scenarios/src/reading/read_collective.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/lessons/data_size.hpp"
-#include "scenarios/lessons/held_memory.hpp"
-#include "scenarios/pictures/svg.hpp"
+#include "scenarios/src/lessons/data_size.hpp"
+#include "scenarios/src/lessons/held_memory.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"

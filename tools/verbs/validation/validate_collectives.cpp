@@ -11,7 +11,7 @@
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/studies/measured/error_set.hpp"
+#include "scenarios/src/studies/measured/error_set.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validate_systems.hpp"

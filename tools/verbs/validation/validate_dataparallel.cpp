@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "scenarios/studies/measured/dataparallel_study.hpp"
-#include "scenarios/studies/measured/error_set.hpp"
+#include "scenarios/src/studies/measured/dataparallel_study.hpp"
+#include "scenarios/src/studies/measured/error_set.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"

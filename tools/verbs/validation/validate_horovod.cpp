@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/measured/horovod_study.hpp"
+#include "scenarios/src/studies/measured/horovod_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"

@@ -8,7 +8,7 @@
 #include "models/fitted/gemm_fit.hpp"
 #include "models/fitted/roofline_fit.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/studies/measured/error_set.hpp"
+#include "scenarios/src/studies/measured/error_set.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/measured/training_study.hpp"
+#include "scenarios/src/studies/measured/training_study.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
 

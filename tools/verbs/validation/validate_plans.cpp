@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/answer/json_fields.hpp"
-#include "scenarios/search/plan_accuracy.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/search/plan_accuracy.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"

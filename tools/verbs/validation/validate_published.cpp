@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/measured/published_study.hpp"
+#include "scenarios/src/studies/measured/published_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "scenarios/studies/measured/measured_collectives.hpp"
+#include "scenarios/src/studies/measured/measured_collectives.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"

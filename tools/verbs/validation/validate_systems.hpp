@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/measured/error_set.hpp"
+#include "scenarios/src/studies/measured/error_set.hpp"
 
 namespace trainyard {
 

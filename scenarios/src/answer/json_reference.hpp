@@ -1,0 +1,21 @@
+#pragma once
+#include "models/reading/registry.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+
+namespace trainyard {
+
+/// The JSON that a command writes, for `trainyard help json`. Whoever writes it registers it.
+struct JsonReference {
+  std::string command;  ///< "bench"
+  std::string words;
+  std::vector<FieldRow> (*rows)() = nullptr;
+};
+Registry<JsonReference>& json_references();
+
+struct RegisterJsonReference {
+  RegisterJsonReference(const char* command, const char* words, std::vector<FieldRow> (*rows)()) {
+    json_references().add(command, {command, words, rows});
+  }
+};
+
+}  // namespace trainyard

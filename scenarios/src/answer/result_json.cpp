@@ -1,0 +1,47 @@
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "sim/json_text.hpp"
+
+namespace trainyard {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+json to_json(const Result& result) {
+  ordered_json j = ordered_json::object();
+  result_fields().write(result, j);
+  return j;
+}
+
+Result result_from_json(const json& j) {
+  Result result;
+  result_fields().read(j, result);
+  return result;
+}
+
+std::string to_text(const Result& result) { return json_text(to_json(result)); }
+Result result_from_text(const std::string& text) { return result_from_json(parse_json(text)); }
+
+std::string to_text(const Explanation& explanation) {
+  ordered_json j = ordered_json::object();
+  explanation_fields().write(explanation, j);
+  return json_text(j);
+}
+
+Explanation explanation_from_text(const std::string& text) {
+  Explanation explanation;
+  explanation_fields().read(parse_ordered_json(text), explanation);
+  return explanation;
+}
+
+json report_json(Report report, bool timing) {
+  if (!timing) report.result.wall_s = 0;
+  for (WhatIf& w : report.what_ifs) w.saves_share = w.saves(report.result.step_time);
+  ordered_json j = ordered_json::object();
+  report_fields().write(report, j);
+  return j;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,357 @@
+#include "scenarios/src/collectives/collective_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "scenarios/src/collectives/switch_actors.hpp"
+#include "sim/error.hpp"
+#include "sim/folding/folded_machine.hpp"
+#include "sim/list_program.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/collectives/collective_flows.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/tcp_network.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+SoftwareStack no_software() {
+  SoftwareStack stack;
+  stack.name = "plain";
+  return stack;
+}
+
+std::vector<double> contents(const Eigen::VectorXd& v) { return {v.data(), v.data() + v.size()}; }
+
+/// Keeps each rank's buffer after each of its receives.
+class Snapshots {
+ public:
+  Snapshots(Values& values, CollectiveRun& run, const std::vector<Actor>& members, std::size_t ranks)
+      : received_(ranks, 0) {
+    values.on_change([this, &values, &run, &members](Actor actor, const Op& op) {
+      const auto rank = static_cast<std::size_t>(std::find(members.begin(), members.end(), actor) - members.begin());
+      if (rank >= received_.size()) return;
+      auto& count = received_[rank];
+      if (op.kind == Kind::recv) ++count;
+      if (count == 0) return;  // before anything has come
+      if (run.steps.size() < count) run.steps.resize(count, std::vector<std::vector<double>>(received_.size()));
+      run.steps[count - 1][rank] = contents(values.buffer(actor, kDataBuffer));
+    });
+  }
+
+ private:
+  std::vector<std::size_t> received_;
+};
+
+std::vector<std::vector<Actor>> groups_of(const CollectiveRunOptions& o) {
+  if (o.ranks < 1) throw UserError(fmt::format("{} of {} ranks; at least 1", name_of(o.operation), o.ranks));
+  if (!o.groups.empty()) return o.groups;
+  std::vector<Actor> members = o.members;
+  for (int rank = 0; o.members.empty() && rank < o.ranks; ++rank) members.push_back(rank);
+  return {members};
+}
+
+/// Elements of the block of a rank.
+std::pair<Eigen::Index, Eigen::Index> block(Eigen::Index all, int rank, int ranks) {
+  return Values::range(all, {0, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(ranks)});
+}
+
+/// Elements that a rank receives of an all-to-all-v, in 8 bytes each.
+Eigen::Index column(const CollectiveRunOptions& o, std::size_t rank) {
+  double bytes = 0;
+  for (const std::vector<double>& row : o.options.settings.amounts) bytes += row[rank];
+  return static_cast<Eigen::Index>(bytes / 8);
+}
+
+/// One group on the machine: its ranks, then the switches that take part, and what all of them know.
+struct GroupRun {
+  std::vector<Actor> actors;
+  CollectiveOptions options;
+};
+
+Place place_of(Operation operation) {
+  Place place;
+  place.file = std::make_shared<const std::string>(name_of(operation));
+  return place;
+}
+
+std::vector<GroupRun> place_groups(const ClusterMachine& machine, const CollectiveRunOptions& o) {
+  if (o.members.empty() && o.groups.empty() && o.ranks > machine.spec().gpus())
+    throw UserError(fmt::format("{} of {} ranks, on {} GPUs", name_of(o.operation), o.ranks, machine.spec().gpus()));
+  const Collective& collective = collectives(o.operation).find(o.algorithm, place_of(o.operation));
+  std::vector<GroupRun> runs;
+  for (const std::vector<Actor>& group : groups_of(o)) {
+    GroupRun& run = runs.emplace_back(GroupRun{group, o.options});
+    if (o.options.settings.fidelity == Fidelity::modelled) {
+      std::vector<int> nodes;
+      for (const Actor member : group) nodes.push_back(machine.spec().node_of_gpu(member));
+      CollectiveSettings& settings = run.options.settings;
+      settings.place(nodes);
+      settings.flow = std::make_shared<ModelledFlow>(modelled_flow(o.operation, settings, group));
+    }
+    if (collective.switches == SwitchKind::none || o.options.settings.fidelity != Fidelity::messages) continue;
+    SwitchActors switches = switch_actors(machine, collective.switches, group);
+    run.options.settings.switches = std::move(switches.tree);
+    run.actors.insert(run.actors.end(), switches.actors.begin(), switches.actors.end());
+  }
+  return runs;
+}
+
+/// The programs of all members of all groups; other actors do nothing.
+class GroupPrograms : public ProgramSource {
+ public:
+  /// The groups must outlive the programs.
+  GroupPrograms(const ClusterMachine& machine, const std::vector<GroupRun>& groups, const CollectiveRunOptions& o,
+                Names& names)
+      : groups_(groups), ranks_(o.ranks), names_(names) {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const CollectiveSettings& settings = groups[g].options.settings;
+      collective_ = &find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, place_of(o.operation));
+      for (std::size_t i = 0; i < groups[g].actors.size(); ++i) {
+        const Actor actor = groups[g].actors[i];
+        if (actors() <= actor) members_.resize(position(actor) + 1);
+        if (members_[position(actor)].group >= 0)
+          throw UserError(fmt::format("{} is in two groups: they would wait for each other on its one stream",
+                                      machine.actor_name(actor)));
+        members_[position(actor)] = {static_cast<int>(g), static_cast<int>(i)};
+      }
+    }
+  }
+
+  Actor actors() const override { return static_cast<Actor>(members_.size()); }
+
+  ActorOutline outline(Actor actor) const override {
+    const Member& me = members_[position(actor)];
+    ActorOutline outline;
+    if (me.group < 0) return outline;
+    const GroupRun& group = groups_[me.group];
+    const CollectiveSettings& settings = group.options.settings;
+    const GroupPlace place{me.index, ranks_, &settings};
+    outline.text = 1 + (settings.fidelity == Fidelity::modelled ? 0 : role_of(*collective_, place));
+    if (settings.fidelity != Fidelity::messages)
+      outline.meetings.push_back(
+          {static_cast<Tag>(group.actors.front()) << (32 - kMeetingBits), settings.flow.get(), 0});
+    if (settings.fidelity != Fidelity::modelled)
+      for (const int peer : peers_of(*collective_, place)) outline.slots.push_back(group.actors[peer]);
+    return outline;
+  }
+
+  std::unique_ptr<Program> program(Actor actor) const override {
+    const Member& me = members_[position(actor)];
+    if (me.group < 0) return std::make_unique<ListProgram>(std::vector<Op>{});
+    const GroupRun& group = groups_[me.group];
+    return collective_program(*collective_, {me.index, ranks_}, group.options, names_, group.actors);
+  }
+  Programs all() const {
+    Programs programs;
+    for (Actor actor = 0; actor < actors(); ++actor) programs.push_back(program(actor));
+    return programs;
+  }
+
+ private:
+  struct Member {
+    int group = -1, index = 0;
+  };
+  const std::vector<GroupRun>& groups_;
+  int ranks_;
+  Names& names_;
+  const Collective* collective_ = nullptr;
+  std::vector<Member> members_;  // by actor
+};
+
+/// Bytes of an actor and of a link, whether they were simulated or stand behind another.
+class TrafficOfAll {
+ public:
+  TrafficOfAll(const Traffic& traffic, const Fold* fold) : traffic_(traffic), fold_(fold) {}
+  double sent(Actor actor) const { return traffic_.sent(seen(actor)).value; }
+  double received(Actor actor) const { return traffic_.received(seen(actor)).value; }
+  double on_link(LinkId link) const {
+    const LinkId of = fold_ ? fold_->class_of_link(link) : link;
+    return of < 0 ? 0 : traffic_.on_link(of).value;
+  }
+
+ private:
+  const Traffic& traffic_;
+  const Fold* fold_;
+  Actor seen(Actor actor) const { return fold_ ? fold_->class_of(actor) : actor; }
+};
+
+void put_values(Values& values, const CollectiveRunOptions& o, const std::vector<Actor>& members) {
+  if (o.options.settings.fidelity != Fidelity::messages)
+    throw UserError(fmt::format("fidelity {} moves no values; take messages", name_of(o.options.settings.fidelity)));
+  Eigen::Index all = 0;  // elements of a buffer with every rank's block
+  for (const std::vector<double>& of : o.values) all += static_cast<Eigen::Index>(of.size());
+  for (std::size_t rank = 0; rank < o.values.size(); ++rank) {
+    const Actor actor = members[rank];
+    const auto& given = o.values[rank];
+    const Eigen::VectorXd input =
+        Eigen::Map<const Eigen::VectorXd>(given.data(), static_cast<Eigen::Index>(given.size()));
+    Eigen::VectorXd& data = values.buffer(actor, kDataBuffer);
+    const bool gathers = gives_block(o.operation), v = o.operation == Operation::all_to_all_v;
+    data = Eigen::VectorXd::Zero(gathers ? all
+                                 : v     ? std::max(column(o, rank), input.size())
+                                         : static_cast<Eigen::Index>(o.values.front().size()));
+    if (v) data.conservativeResize(column(o, rank));
+    if (!o.options.in_place || v) {
+      values.buffer(actor, o.options.in_place ? scratch_of(kDataBuffer, 1) : kInputBuffer) = input;
+      const auto own = block(data.size(), static_cast<int>(rank), o.ranks);
+      values.buffer(actor, kOutputBuffer) = Eigen::VectorXd::Zero(own.second - own.first);
+    } else if (gathers) {
+      const auto own = block(all, static_cast<int>(rank), o.ranks);
+      data.segment(own.first, own.second - own.first) = input;
+    } else {
+      data.head(input.size()) = input;
+    }
+  }
+  for (std::size_t at = static_cast<std::size_t>(o.ranks); at < members.size(); ++at)  // switches
+    values.buffer(members[at], kDataBuffer) = Eigen::VectorXd::Zero(values.buffer(members.front(), kDataBuffer).size());
+}
+
+/// What the operation gives that rank.
+std::vector<double> result_of(Values& values, const CollectiveRunOptions& o, Actor actor, int rank) {
+  const int root = o.options.settings.root;
+  const Eigen::VectorXd& data = values.buffer(actor, kDataBuffer);
+  const auto own = block(data.size(), rank, o.ranks);
+  switch (o.operation) {
+    case Operation::reduce_scatter:
+    case Operation::scatter:
+      return o.options.in_place ? contents(data.segment(own.first, own.second - own.first).eval())
+                                : contents(values.buffer(actor, kOutputBuffer));
+    case Operation::reduce:
+    case Operation::gather:
+      return rank == root ? contents(data) : std::vector<double>{};
+    default:
+      return contents(data);
+  }
+}
+
+std::string busiest_device(const ClusterMachine& machine, const TrafficOfAll& traffic) {
+  LinkId most = 0;
+  for (LinkId link = 1; link < static_cast<LinkId>(machine.graph().wires().size()); ++link)
+    if (traffic.on_link(link) > traffic.on_link(most)) most = link;
+  const DeviceGraph::End end = machine.graph().ends(most);
+  const auto devices = machine.graph().devices();
+  const Device& from = devices[end.from];
+  return from.kind == DeviceKind::gpu ? from.name : devices[end.to].name;
+}
+
+/// Of an all-to-all-v each member sends as it is said.
+bool amounts_differ(const CollectiveRunOptions& o) { return !o.options.settings.amounts.empty(); }
+
+json to_json(const CollectiveRun& run) {
+  return {{"time", run.time},
+          {"sent", run.sent},
+          {"received", run.received},
+          {"total", run.total},
+          {"values", run.values},
+          {"inputs", run.inputs},
+          {"steps", run.steps},
+          {"hazards", run.hazards},
+          {"links", run.links},
+          {"messages", run.messages},
+          {"busiest", run.busiest_device},
+          {"crossings", run.crossings}};
+}
+
+}  // namespace
+
+CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
+  Names names;
+  ClusterMachine machine(cluster, o.software.name.empty() ? no_software() : o.software);
+  const std::vector<GroupRun> groups = place_groups(machine, o);
+  const std::vector<Actor>& members = groups.front().actors;
+  const auto ranks = static_cast<std::size_t>(o.ranks);
+  CollectiveRun run;
+  const GroupPrograms source(machine, groups, o, names);
+  std::optional<Fold> fold;
+  std::optional<FoldedMachine> folded;
+  const bool times_only = o.values.empty() && !o.watch;
+  const bool has_switches = members.size() > ranks;
+  const bool by_flows = o.transport == TransportKind::flow;  // of others each rank stands for itself
+  if (o.folding != Folding::off && by_flows && times_only && !has_switches && !amounts_differ(o)) {
+    fold.emplace(machine, source);
+    if (!fold->halves()) fold.reset();
+  }
+  if (fold) folded.emplace(machine, *fold);
+  Machine& simulated = folded ? static_cast<Machine&>(*folded) : machine;
+  Programs programs = fold ? fold->programs(source) : source.all();
+  Traffic traffic(simulated.links(), fold ? fold->multiplicity() : Multiplicity{});
+  std::vector<Observer*> observers{&traffic};
+  Values values;
+  std::optional<Snapshots> snapshots;
+  if (o.keep_steps) snapshots.emplace(values, run, members, ranks);
+  if (!o.values.empty()) {
+    put_values(values, o, members);
+    observers.push_back(&values);
+  }
+  if (o.watch) o.watch(observers, values, machine);
+  std::optional<PacketNetwork> packets;
+  if (o.transport == TransportKind::packets) packets = tcp_network(machine, o.port_buffer);
+  const SimulationResult end =
+      run_programs(simulated, std::move(programs),
+                   {.observers = observers, .transport = o.transport, .packets = packets ? &*packets : nullptr});
+  const TrafficOfAll of_all(traffic, fold ? &*fold : nullptr);
+  run.time = end.end.value;
+  run.messages = static_cast<std::uint64_t>(traffic.messages());
+  run.total = traffic.total().value;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    run.sent.push_back(of_all.sent(members[rank]));
+    run.received.push_back(of_all.received(members[rank]));
+    if (o.values.empty()) continue;
+    run.values.push_back(result_of(values, o, members[rank], static_cast<int>(rank)));
+    if (!o.options.in_place) run.inputs.push_back(contents(values.buffer(members[rank], kInputBuffer)));
+  }
+  run.hazards = values.hazards();
+  for (LinkId link = 0; link < static_cast<LinkId>(machine.links().size()); ++link) {
+    const double bytes = of_all.on_link(link);
+    if (bytes > 0) run.links[machine.links()[position(link)].name] = bytes;
+    if (machine.graph().is_wire(link) && scope_of(machine.graph().kind(link)) == LinkScope::fabric)
+      run.crossings += bytes;
+  }
+  run.busiest_device = busiest_device(machine, of_all);
+  return run;
+}
+
+namespace {
+
+CollectiveRun run_in_child(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
+  const json j = json_in_child([&] { return to_json(run_collective_here(cluster, options)); });
+  CollectiveRun run;
+  run.time = j.at("time");
+  run.sent = j.at("sent").get<std::vector<double>>();
+  run.received = j.at("received").get<std::vector<double>>();
+  run.total = j.at("total");
+  run.crossings = j.at("crossings");
+  run.values = j.at("values").get<std::vector<std::vector<double>>>();
+  run.inputs = j.at("inputs").get<std::vector<std::vector<double>>>();
+  run.steps = j.at("steps").get<std::vector<std::vector<std::vector<double>>>>();
+  run.hazards = j.at("hazards").get<std::vector<std::string>>();
+  run.links = j.at("links").get<std::map<std::string, double>>();
+  run.messages = j.at("messages");
+  run.busiest_device = j.at("busiest");
+  return run;
+}
+
+}  // namespace
+
+CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
+  try {
+    return run_in_child(cluster, options);
+  } catch (const Deadlock&) {
+    if (options.folding == Folding::off) throw;
+    CollectiveRunOptions each = options;  // the cycle is told of every rank
+    each.folding = Folding::off;
+    return run_in_child(cluster, each);
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,107 @@
+#include "scenarios/src/collectives/switch_actors.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace trainyard {
+namespace {
+
+using Distances = std::map<DeviceId, int>;
+
+const Device& device_of(const ClusterMachine& machine, DeviceId id) { return machine.graph().devices()[id]; }
+
+SwitchActors nvswitch_of(const ClusterMachine& machine, const std::vector<Actor>& members) {
+  const int node = device_of(machine, machine.device(members.front())).node;
+  const auto here = [&](Actor actor) { return device_of(machine, machine.device(actor)).node == node; };
+  // The NVSwitches of Volta and Ampere do not add: NVLink SHARP came with Hopper's (third generation).
+  const std::string& generation = machine.spec().type_of_gpu(members.front()).gpu.architecture;
+  if (generation == "volta" || generation == "ampere") return {};
+  const std::vector<DeviceId> switches = machine.graph().all(DeviceKind::nvswitch, node);
+  if (switches.size() != 1 || !std::all_of(members.begin(), members.end(), here)) return {};
+  return {{std::vector<int>(members.size(), 0), {-1}}, {machine.actor(switches.front())}};
+}
+
+std::vector<DeviceId> switches_beside(const ClusterMachine& machine, DeviceId id) {
+  std::vector<DeviceId> found;
+  for (const LinkId link : machine.graph().links_from(id)) {
+    const DeviceId to = machine.graph().ends(link).to;
+    if (device_of(machine, to).kind == DeviceKind::network_switch) found.push_back(to);
+  }
+  return found;
+}
+
+/// Hops from one switch to those that it reaches through switches alone; and the switch before each of them.
+Distances distances_from(const ClusterMachine& machine, DeviceId root, std::map<DeviceId, DeviceId>& before) {
+  Distances distance{{root, 0}};
+  std::vector<DeviceId> order{root};
+  for (std::size_t at = 0; at < order.size(); ++at)
+    for (const DeviceId next : switches_beside(machine, order[at]))
+      if (distance.emplace(next, distance.at(order[at]) + 1).second) {
+        before[next] = order[at];
+        order.push_back(next);
+      }
+  return distance;
+}
+
+/// The switch from which the farthest of these is nearest; of equals the first. −1: none reaches all.
+DeviceId middle_of(const ClusterMachine& machine, std::vector<DeviceId> leaves) {
+  std::sort(leaves.begin(), leaves.end());
+  leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
+  std::map<DeviceId, std::pair<std::size_t, int>> seen;  // by how many leaves, at most how far off
+  for (const DeviceId leaf : leaves) {
+    std::map<DeviceId, DeviceId> before;
+    for (const auto& [device, hops] : distances_from(machine, leaf, before)) {
+      auto& [count, farthest] = seen[device];
+      ++count;
+      farthest = std::max(farthest, hops);
+    }
+  }
+  DeviceId best = -1;
+  for (const auto& [device, reach] : seen)
+    if (reach.first == leaves.size() && (best < 0 || reach.second < seen.at(best).second)) best = device;
+  return best;
+}
+
+SwitchActors network_tree(const ClusterMachine& machine, const std::vector<Actor>& members) {
+  if (machine.spec().fabric && !machine.spec().fabric->reduces_in_switches()) return {};
+  std::vector<DeviceId> leaves;
+  for (const Actor member : members) {
+    const DeviceId hca = machine.hca_of(member);
+    const std::vector<DeviceId> switches = hca < 0 ? std::vector<DeviceId>{} : switches_beside(machine, hca);
+    if (switches.empty()) return {};
+    leaves.push_back(switches.front());
+  }
+  const DeviceId root = middle_of(machine, leaves);
+  if (root < 0) return {};
+  std::map<DeviceId, DeviceId> before;
+  distances_from(machine, root, before);
+  SwitchActors found{{{}, {-1}}, {machine.actor(root)}};
+  std::map<DeviceId, int> number{{root, 0}};
+  for (const DeviceId leaf : leaves) {
+    std::vector<DeviceId> way;  // up to the first switch that is in the tree already
+    for (DeviceId at = leaf; !number.contains(at); at = before.at(at)) way.push_back(at);
+    for (auto at = way.rbegin(); at != way.rend(); ++at) {
+      found.tree.parent.push_back(number.at(before.at(*at)));
+      number[*at] = static_cast<int>(found.actors.size());
+      found.actors.push_back(machine.actor(*at));
+    }
+    found.tree.of_member.push_back(number.at(leaf));
+  }
+  return found;
+}
+
+}  // namespace
+
+SwitchActors switch_actors(const ClusterMachine& machine, SwitchKind kind, const std::vector<Actor>& members) {
+  switch (kind) {
+    case SwitchKind::nvswitch:
+      return nvswitch_of(machine, members);
+    case SwitchKind::network:
+      return network_tree(machine, members);
+    case SwitchKind::none:
+      break;
+  }
+  return {};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,105 @@
+#include "scenarios/src/collectives/tuner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "scenarios/src/collectives/collective_run.hpp"
+#include "sim/error.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostRanksByMessages = 256;
+
+/// Messages of one rank times ranks: what is not worth the wait is no candidate.
+constexpr double kMostMessages = 4e6;
+
+double messages_of(const Collective& collective, GroupPlace place, Bytes size) {
+  const std::vector<int> peers = peers_of(collective, place);
+  Emitter out;
+  const CollectiveCall call;
+  Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
+  double count = 0;
+  for (const Op* op = nullptr; ops.next(op) == Pull::op && count * place.size < kMostMessages;)
+    count += op->kind == Kind::send ? 1 : 0;
+  return count * place.size;
+}
+
+/// None where the algorithm cannot do it, or is not worth the wait.
+std::optional<double> time_of(const ClusterSpec& cluster, const Collective& collective, CollectiveRunOptions o,
+                              bool switches) {
+  CollectiveSettings& settings = o.options.settings;
+  const bool as_flows = settings.fidelity == Fidelity::flows;
+  if (as_flows && !collective.steady) return std::nullopt;
+  settings.fidelity =
+      as_flows || (o.ranks > kMostRanksByMessages && collective.steady) ? Fidelity::flows : Fidelity::messages;
+  if (collective.switches != SwitchKind::none) {
+    // An NVSwitch adds where its generation does; whether a network's switches may, nobody has said.
+    if (!switches || collective.switches == SwitchKind::network) return std::nullopt;
+    try {
+      return run_collective(cluster, o).time;
+    } catch (const UserError&) {  // there are no such switches
+      return std::nullopt;
+    }
+  }
+  const GroupPlace place{0, o.ranks, &settings};
+  if (collective.refuses && !collective.refuses(place).empty()) return std::nullopt;
+  if (o.ranks > 1 && settings.fidelity == Fidelity::messages &&
+      messages_of(collective, place, o.options.size) >= kMostMessages)
+    return std::nullopt;
+  return run_collective(cluster, o).time;
+}
+
+}  // namespace
+
+Tuning tune(Operation operation, Bytes size, const ClusterSpec& cluster, int ranks, const CollectiveSettings& settings,
+            const SoftwareStack& software, bool switches) {
+  Tuning tuning;
+  tuning.operation = operation;
+  tuning.size = size;
+  if (ranks == 1) {  // nothing to exchange
+    tuning.candidates.push_back({&default_collective(operation), 1, 0});
+    return tuning;
+  }
+  for (const std::string& name : collectives(operation).names()) {
+    const Collective& collective = collectives(operation).find(name, {});
+    if (collective.for_teaching) continue;
+    CollectiveRunOptions o;
+    o.ranks = ranks;
+    o.operation = operation;
+    o.algorithm = name;
+    o.options.size = size;
+    o.options.settings = settings;
+    o.keep_steps = false;
+    o.software = software;
+    std::vector<int> channel_counts{1};
+    if (collective.channels == settings_channels && settings.ranks_per_node(ranks) < ranks)
+      channel_counts.push_back(settings.ranks_per_node(ranks));
+    for (const int channels : channel_counts) {
+      o.options.settings.channels = channels;
+      if (const auto seconds = time_of(cluster, collective, o, switches))
+        tuning.candidates.push_back({&collective, channels, *seconds});
+    }
+  }
+  if (tuning.candidates.empty())
+    throw UserError(fmt::format("no algorithm for {} of {} ranks can be simulated", name_of(operation), ranks));
+  std::stable_sort(tuning.candidates.begin(), tuning.candidates.end(),
+                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  return tuning;
+}
+
+std::string in_words(const Tuning& tuning) {
+  const auto words = [](const Tuning::Candidate& c) {
+    return fmt::format("{}{} {}", c.algorithm->name, c.channels > 1 ? fmt::format(" of {} channels", c.channels) : "",
+                       show(Seconds{c.seconds}));
+  };
+  std::string text = fmt::format("{} of {}: {}", name_of(tuning.operation), show(tuning.size), words(tuning.best()));
+  for (std::size_t i = 1; i < std::min<std::size_t>(3, tuning.candidates.size()); ++i)
+    text += (i == 1 ? ", then " : ", ") + words(tuning.candidates[i]);
+  return text + fmt::format(" ({} tried, each alone)", tuning.candidates.size());
+}
+
+}  // namespace trainyard

@@ -1,0 +1,320 @@
+#include "scenarios/src/lessons/figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "scenarios/src/lessons/data_size.hpp"
+
+namespace trainyard {
+namespace {
+
+using Answer = nlohmann::ordered_json;
+
+struct FigureKind {
+  const char* name;
+  std::string (*show)(double);
+};
+
+/// Four digits, from a thousand on in groups of three; whole numbers with all of theirs.
+std::string plain_number(double v) {
+  if (std::abs(v) >= 1e15 || (v != std::round(v) && std::abs(v) < 1000)) return fmt::format("{:.4g}", v);
+  if (v != std::round(v)) v = parse_number(fmt::format("{:.3e}", v));
+  std::string text = fmt::format("{:.0f}", v);
+  for (std::size_t at = text.size(); at > 3 && text[at - 4] != '-'; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+/// As `show`, but for what takes longer than one waits.
+std::string duration(double seconds) {
+  constexpr std::pair<double, const char*> kLonger[] = {{86400, "days"}, {3600, "hours"}, {60, "minutes"}};
+  for (const auto& [unit, name] : kLonger)
+    if (seconds >= 2 * unit) return fmt::format("{:.3g} {}", seconds / unit, name);
+  return show(Seconds{seconds});
+}
+
+const std::vector<FigureKind>& figure_kinds() {
+  static const std::vector<FigureKind> kinds{
+      {"number", plain_number},
+      {"time", duration},
+      {"bytes", [](double v) { return show(Bytes{v}); }},
+      {"rate", [](double v) { return show(BytesPerSecond{v}); }},
+      {"percent", [](double v) { return percent(v); }},
+      {"microseconds", [](double v) { return show(Seconds{v * 1e-6}); }},
+  };
+  return kinds;
+}
+
+const FigureKind& kind_named(const std::string& name, const Place& where) {
+  std::vector<std::string> names;
+  for (const FigureKind& kind : figure_kinds()) {
+    if (name == kind.name) return kind;
+    names.emplace_back(kind.name);
+  }
+  fail(where, fmt::format("unknown kind of figure \"{}\"{}", name, hint(name, names)));
+}
+
+/// By the last of the path's names whose ending tells.
+const char* kind_by_name(const std::vector<std::string>& names) {
+  static const std::vector<std::pair<std::string, const char*>> endings{
+      {"_us", "microseconds"}, {"_s", "time"},     {"bytes", "bytes"}, {"_Bps", "rate"},
+      {"share", "percent"},    {"mfu", "percent"}, {"hfu", "percent"}, {"with_attention", "percent"},
+      {"goodput", "percent"}};
+  for (auto name = names.rbegin(); name != names.rend(); ++name)
+    for (const auto& [ending, kind] : endings)
+      if (name->ends_with(ending) && !name->ends_with("per_s")) return kind;
+  return "number";
+}
+
+/// Reads an expression once, from left to right.
+class FigureReader {
+ public:
+  FigureReader(const Answer& answer, std::string_view text, const Place& where)
+      : answer_(answer), text_(text), where_(where) {}
+
+  double all() {
+    const double v = sum();
+    if (next() != 0) refuse("an operator");
+    return v;
+  }
+  /// What a lone path leads to; null for anything else. `names`: of the path.
+  const Answer* lone_path(std::vector<std::string>& names) {
+    if (std::isalpha(static_cast<unsigned char>(next())) == 0 || text_.substr(at_).starts_with("count("))
+      return nullptr;
+    const Answer& found = path(names);
+    return next() == 0 ? &found : nullptr;
+  }
+
+ private:
+  const Answer& answer_;
+  std::string_view text_;
+  const Place& where_;
+  std::size_t at_ = 0;
+
+  [[noreturn]] void refuse(const std::string& expected) const {
+    fail(where_, fmt::format("figure \"{}\": {} expected at \"{}\"", text_, expected, text_.substr(at_)));
+  }
+  /// The next character that is no space; 0 at the end.
+  char next() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(char c) {
+    if (next() != c) return false;
+    ++at_;
+    return true;
+  }
+  double sum() {
+    double v = product();
+    while (true)
+      if (take('+'))
+        v += product();
+      else if (take('-'))
+        v -= product();
+      else
+        return v;
+  }
+  double product() {
+    double v = factor();
+    while (true)
+      if (take('*'))
+        v *= factor();
+      else if (take('/'))
+        v /= factor();
+      else
+        return v;
+  }
+  double factor() {
+    const char c = next();
+    if (take('(')) {
+      const double v = sum();
+      if (!take(')')) refuse("\")\"");
+      return v;
+    }
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.') {
+      std::size_t end = at_;
+      while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) != 0 || text_[end] == '.'))
+        ++end;
+      const double v = parse_number(text_.substr(at_, end - at_));
+      at_ = end;
+      return v;
+    }
+    std::vector<std::string> names;
+    if (text_.substr(at_).starts_with("count(")) {
+      at_ += 6;
+      const Answer& list = path(names);
+      if (!take(')')) refuse("\")\"");
+      return static_cast<double>(list.size());
+    }
+    const Answer& found = path(names);
+    if (found.is_boolean()) return found.get<bool>() ? 1 : 0;
+    if (!found.is_number()) fail(where_, fmt::format("figure \"{}\": {} is no number", text_, names.back()));
+    return found.get<double>();
+  }
+  std::string name() {
+    next();
+    const auto part = [this](std::size_t i) {
+      const auto c = static_cast<unsigned char>(i < text_.size() ? text_[i] : ' ');
+      return std::isalnum(c) != 0 || c == '_';
+    };
+    const std::size_t from = at_;
+    while (part(at_) || (at_ > from && at_ < text_.size() && text_[at_] == '-' && part(at_ + 1))) ++at_;
+    if (at_ == from) refuse("the name of a figure");
+    return std::string(text_.substr(from, at_ - from));
+  }
+  const Answer& member(const Answer& of, const std::string& key) const {
+    if (of.is_object() && of.contains(key)) return of[key];
+    std::vector<std::string> keys;
+    if (of.is_object())
+      for (const auto& [known, value] : of.items()) keys.push_back(known);
+    fail(where_, fmt::format("figure \"{}\": there is no \"{}\"{}", text_, key, hint(key, keys)));
+  }
+  const Answer& path(std::vector<std::string>& names) {
+    const Answer* found = &member(answer_, names.emplace_back(name()));
+    while (true) {
+      if (take('.'))
+        found = &member(*found, names.emplace_back(name()));
+      else if (take('['))
+        found = &item(*found, names);
+      else
+        return *found;
+    }
+  }
+  /// Behind the bracket: a number, from the end if it is negative, or a key in quotes.
+  const Answer& item(const Answer& of, std::vector<std::string>& names) {
+    const std::size_t end = text_.find(']', at_);
+    if (end == std::string_view::npos) refuse("\"]\"");
+    const std::string inside(text_.substr(at_, end - at_));
+    at_ = end + 1;
+    if (inside.size() > 2 && inside.front() == '"')
+      return member(of, names.emplace_back(inside.substr(1, inside.size() - 2)));
+    const std::int64_t size = of.is_array() ? static_cast<std::int64_t>(of.size()) : 0;
+    const std::int64_t number = parse_integer(inside), index = number < 0 ? size + number : number;
+    if (index < 0 || index >= size)
+      fail(where_, fmt::format("figure \"{}\": there is no item {} of {}", text_, inside, size));
+    return of[static_cast<std::size_t>(index)];
+  }
+};
+
+/// What an expression that is a path alone leads to (null for others), and the kind of figure that it tells by its name.
+struct LonePath {
+  const Answer* found = nullptr;
+  std::string kind = "number";
+};
+
+LonePath lone_path_of(const Answer& answer, const std::string& expression, const Place& where) {
+  std::vector<std::string> names;
+  const Answer* found = FigureReader(answer, expression, where).lone_path(names);
+  return found ? LonePath{found, kind_by_name(names)} : LonePath{};
+}
+
+const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
+
+/// Whether the collective whose figure it is was asked for with a size in powers of 1000: of the one run, or of that which
+/// the expression names.
+bool asked_decimal(const Answer& answer, const std::string& expression) {
+  const auto decimal = [](const Answer& run) { return run.is_object() && run.value("decimal_sizes", false); };
+  return decimal(answer) || std::any_of(answer.items().begin(), answer.items().end(), [&](const auto& run) {
+           return decimal(run.value()) && expression.find(run.key() + ".") != std::string::npos;
+         });
+}
+
+/// The text of an expression for people, and as what.
+std::string shown(const Answer& answer, const std::string& expression, const std::string& kind, const Place& where) {
+  const LonePath path = lone_path_of(answer, expression, where);
+  if (path.found && path.found->is_string()) return path.found->get<std::string>();
+  if (path.found && path.found->is_boolean()) return yes_or_no(path.found->get<bool>());
+  const FigureKind& figure = kind_named(kind.empty() ? path.kind : kind, where);
+  const double value = figure_of(answer, expression, where);
+  // A lesson tells sizes in the unit that its own was typed in.
+  if (figure.name == std::string_view("bytes") && asked_decimal(answer, expression)) return decimal_size(value);
+  return figure.show(value);
+}
+
+struct Limit {
+  double value = 0;
+  std::string kind;  ///< empty: that of the figure
+};
+
+template <typename Parse>
+std::optional<double> parsed(Parse parse, const std::string& text) {
+  try {
+    return parse(text);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+Limit limit_of(const Criterion& criterion, const Answer& answer) {
+  const std::string& text = criterion.limit;
+  if (text == "true" || text == "false") return {text == "true" ? 1.0 : 0.0, ""};
+  if (text.ends_with('%'))
+    if (const auto v = parsed(parse_number, text.substr(0, text.size() - 1))) return {*v / 100, "percent"};
+  if (const auto v = parsed(parse_number, text)) return {*v, ""};
+  if (const auto v = parsed([](std::string_view t) { return parse_seconds(t).value; }, text)) return {*v, "time"};
+  if (const auto v = parsed([](std::string_view t) { return parse_bytes(t).value; }, text)) return {*v, "bytes"};
+  if (const auto v = parsed([](std::string_view t) { return parse_bandwidth(t).value; }, text)) return {*v, "rate"};
+  return {figure_of(answer, text, criterion.place), ""};
+}
+
+}  // namespace
+
+double figure_of(const Answer& answer, const std::string& expression, const Place& where) {
+  return FigureReader(answer, expression, where).all();
+}
+
+std::string told(const Answer& answer, const std::string& sentence, const Place& where) {
+  std::string text;
+  for (std::size_t from = 0;;) {
+    const std::size_t open = sentence.find('{', from);
+    text += sentence.substr(from, open - from);
+    if (open == std::string::npos) return text;
+    const std::size_t close = sentence.find('}', open);
+    if (close == std::string::npos) fail(where, fmt::format("\"}}\" expected after \"{}\"", sentence.substr(open)));
+    const std::string inside = sentence.substr(open + 1, close - open - 1);
+    const std::size_t bar = inside.find('|');
+    const std::string kind =
+        bar == std::string::npos ? "" : std::string(trim(std::string_view(inside).substr(bar + 1)));
+    text += shown(answer, std::string(trim(std::string_view(inside).substr(0, bar))), kind, where);
+    from = close + 1;
+  }
+}
+
+Criterion read_criterion(const Node& node) {
+  Fields fields(node, "a criterion");
+  Criterion criterion{fields.text("figure"), "", "", fields.text("words", ""), node.place};
+  for (const char* relation : {"at_most", "at_least", "equals"}) {
+    if (!fields.has(relation)) continue;
+    if (!criterion.relation.empty())
+      fail(node.place, fmt::format("a criterion: {} or {}, not both", criterion.relation, relation));
+    criterion.relation = relation;
+    criterion.limit = fields.text(relation);
+  }
+  fields.finish();
+  if (criterion.relation.empty()) fail(node.place, "a criterion: at_most, at_least or equals expected");
+  return criterion;
+}
+
+Verdict judge(const Criterion& criterion, const Answer& answer) {
+  const double value = figure_of(answer, criterion.figure, criterion.place);
+  const Limit limit = limit_of(criterion, answer);
+  const double slack = 1e-9 * std::max(std::abs(value), std::abs(limit.value));
+  const bool most = criterion.relation != "at_least", least = criterion.relation != "at_most";
+  const LonePath path = lone_path_of(answer, criterion.figure, criterion.place);
+  const FigureKind& kind = kind_named(limit.kind.empty() ? path.kind : limit.kind, criterion.place);
+  const bool truth = path.found && path.found->is_boolean();
+  const auto show_value = [&](double v) { return truth ? yes_or_no(v != 0) : kind.show(v); };
+  std::string relation = criterion.relation == "equals" ? "" : criterion.relation + " ";
+  for (char& c : relation)
+    if (c == '_') c = ' ';
+  return {(!most || value <= limit.value + slack) && (!least || value >= limit.value - slack),
+          fmt::format("{}: {}; wanted {}{}", criterion.words.empty() ? criterion.figure : criterion.words,
+                      show_value(value), relation, show_value(limit.value))};
+}
+
+}  // namespace trainyard

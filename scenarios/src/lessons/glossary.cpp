@@ -1,0 +1,88 @@
+#include "scenarios/src/lessons/glossary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "models/reading/document.hpp"
+#include "models/reading/shipped_files.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+bool letter(const std::string& text, std::size_t at) {
+  return at < text.size() &&
+         (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '-' || text[at] == '_');
+}
+
+}  // namespace
+
+std::vector<GlossaryWord> read_glossary() {
+  const Node document = read_document(shipped_file("scenarios/lessons/glossary.yaml"));
+  std::vector<GlossaryWord> words;
+  for (const auto& [name, node] : document.fields) {
+    Fields fields(node, "word " + name);
+    GlossaryWord& word = words.emplace_back();
+    word.word = name;
+    word.meaning = fields.text("meaning");
+    word.also = fields.texts("also");
+    word.formula = fields.text("formula", "");
+    word.unit = fields.text("unit", "");
+    word.where = fields.text("where");
+    word.lesson = fields.text("lesson");
+    fields.finish();
+  }
+  return words;
+}
+
+const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std::string& asked) {
+  std::vector<std::string> names;
+  const auto spaced = [](std::string text) {
+    std::replace(text.begin(), text.end(), '-', ' ');
+    return lower(text);
+  };
+  for (const GlossaryWord& word : words) {
+    names.push_back(word.word);
+    names.insert(names.end(), word.also.begin(), word.also.end());
+    for (std::size_t i = names.size() - 1 - word.also.size(); i < names.size(); ++i)
+      if (spaced(names[i]) == spaced(asked)) return word;
+  }
+  const auto near = nearest(asked, names);
+  throw UserError(fmt::format("trainyard glossary: \"{}\" is not in it; {}", asked,
+                              near ? fmt::format("did you mean \"{}\"?", *near)
+                                   : fmt::format("trainyard glossary lists its {} words", words.size())));
+}
+
+std::vector<FoundWord> words_in(const std::string& text, const std::vector<GlossaryWord>& words) {
+  const std::string plain = lower(text);
+  std::vector<std::pair<std::string, const GlossaryWord*>> names;
+  for (const GlossaryWord& word : words) {
+    names.emplace_back(lower(word.word), &word);
+    for (const std::string& also : word.also) names.emplace_back(lower(also), &word);
+  }
+  std::stable_sort(names.begin(), names.end(),
+                   [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  std::vector<FoundWord> found;
+  for (const auto& [name, word] : names) {
+    if (std::any_of(found.begin(), found.end(), [w = word](const FoundWord& f) { return f.word == w; })) continue;
+    for (std::size_t at = 0; (at = plain.find(name, at)) != std::string::npos; ++at) {
+      const std::size_t plural = at + name.size() < plain.size() && plain[at + name.size()] == 's' ? 1 : 0;
+      const std::size_t end = at + name.size() + plural;
+      const bool taken = std::any_of(found.begin(), found.end(),
+                                     [&](const FoundWord& f) { return at < f.begin + f.length && f.begin < end; });
+      if (taken || (at > 0 && letter(plain, at - 1)) || letter(plain, end)) continue;
+      found.push_back({at, end - at, word});
+      break;
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const FoundWord& a, const FoundWord& b) { return a.begin < b.begin; });
+  return found;
+}
+
+}  // namespace trainyard

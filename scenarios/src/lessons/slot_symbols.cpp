@@ -1,0 +1,218 @@
+#include "scenarios/src/lessons/slot_symbols.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A second weight of a slot: two slots together have another than twice the one between them.
+int scrambled(int slot) { return (slot * 37 + slot * slot * 11) % 101 + 1; }
+
+bool blocks_of_ranks(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+    case Operation::broadcast:
+    case Operation::reduce:
+    case Operation::send_recv:
+    case Operation::barrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+std::string letters(int slot) {
+  std::string name;
+  for (int left = slot + 1; left > 0; left = (left - 1) / 26)
+    name.insert(name.begin(), static_cast<char>('a' + (left - 1) % 26));
+  return name;
+}
+
+/// Is it of the next rank, both being there once?
+bool follows(const Contribution& before, const Contribution& part) {
+  return part.slot == before.slot && part.rank == before.rank + 1 && part.count == 1 && before.count == 1;
+}
+
+/// A number that should be whole; −1 if it is not.
+int whole(double value) {
+  const double nearest = std::round(value);
+  return std::abs(value - nearest) < 1e-6 && nearest >= 0 && nearest < 1e6 ? static_cast<int>(nearest) : -1;
+}
+
+}  // namespace
+
+SlotSymbols::SlotSymbols(Operation operation, const CollectiveSettings& settings, int ranks, int slots, int labels_from)
+    : operation_(operation),
+      reduction_(settings.reduction),
+      ranks_(ranks),
+      root_(settings.root),
+      slots_(slots),
+      labels_from_(labels_from) {}
+
+bool SlotSymbols::holds(int rank, int slot) const {
+  switch (operation_) {
+    case Operation::all_gather:
+    case Operation::gather:
+      return slot / slots_per_block() == rank;
+    case Operation::broadcast:
+    case Operation::scatter:
+      return rank == root_;
+    default:
+      return true;
+  }
+}
+
+bool SlotSymbols::promised(int rank, int slot) const {
+  switch (operation_) {
+    case Operation::reduce:
+    case Operation::gather:
+      return rank == root_;
+    case Operation::reduce_scatter:
+    case Operation::scatter:
+      return slot / slots_per_block() == rank;
+    default:
+      return true;
+  }
+}
+
+Eigen::VectorXd SlotSymbols::initial(int rank) const {
+  Eigen::VectorXd numbers = empty();
+  for (int slot = 0; slot < slots_; ++slot) {
+    if (!holds(rank, slot)) continue;
+    auto of_slot = numbers.segment(slot * numbers_per_slot(), numbers_per_slot());
+    of_slot[3 * rank] = 1;
+    of_slot[3 * rank + 1] = slot + 1;
+    of_slot[3 * rank + 2] = scrambled(slot);
+    if (reduces(operation_) && reduction_ == Reduction::product)
+      of_slot = of_slot.unaryExpr([](double v) { return std::exp2(v); }).eval();
+  }
+  return numbers;
+}
+
+SlotContent SlotSymbols::read(const Eigen::VectorXd& buffer, int slot, int rank) const {
+  Eigen::VectorXd numbers = buffer.segment(slot * numbers_per_slot(), numbers_per_slot());
+  SlotContent content;
+  if (reduces(operation_) && reduction_ == Reduction::product)
+    numbers = numbers.unaryExpr([](double v) { return v > 0 ? std::log2(v) : 0; });
+  for (int i = 0; i < ranks_; ++i) {
+    double count = numbers[3 * i];
+    if (count == 0) continue;
+    double scale = 1;
+    if (whole(count) < 0) {
+      content.divided = true;
+      scale = ranks_;
+    }
+    const int from = whole(numbers[3 * i + 1] / count) - 1, times = whole(count * scale);
+    if (from < 0 || from >= slots_ || times < 1 ||
+        std::abs(numbers[3 * i + 2] - count * scrambled(from)) > 1e-6 * numbers[3 * i + 2])
+      content.unknown = true;
+    content.parts.push_back({from, i, times});
+  }
+  std::sort(content.parts.begin(), content.parts.end(), [](const Contribution& a, const Contribution& b) {
+    return a.slot != b.slot ? a.slot < b.slot : a.rank < b.rank;
+  });
+  content.complete = complete(content, slot, rank);
+  content.stale = !exchanges() && std::any_of(content.parts.begin(), content.parts.end(),
+                                              [slot](const Contribution& part) { return part.slot != slot; });
+  content.text = text(content);
+  return content;
+}
+
+bool SlotSymbols::complete(const SlotContent& content, int slot, int rank) const {
+  if (content.unknown) return false;
+  if (reduces(operation_)) {
+    const bool divides = reduction_ == Reduction::average;
+    return content.divided == divides && static_cast<int>(content.parts.size()) == ranks_ &&
+           std::all_of(content.parts.begin(), content.parts.end(),
+                       [slot](const Contribution& part) { return part.slot == slot && part.count == 1; });
+  }
+  Contribution wanted{slot, root_, 1};
+  if (operation_ == Operation::all_gather || operation_ == Operation::gather) wanted.rank = slot / slots_per_block();
+  if (operation_ == Operation::send_recv) wanted.rank = (rank + ranks_ - 1) % ranks_;
+  if (exchanges()) wanted = {rank * slots_per_block() + slot % slots_per_block(), slot / slots_per_block(), 1};
+  return content.parts.size() == 1 && content.parts.front() == wanted;
+}
+
+std::string SlotSymbols::slot_name(int slot) const {
+  if (!exchanges()) return letters(slot);
+  const int each = slots_per_block();
+  return fmt::format("block {}{}", slot / each + labels_from_, each > 1 ? letters(slot % each) : "");
+}
+
+std::string SlotSymbols::word(const Contribution& part) const {
+  const int rank = part.rank + labels_from_;
+  if (!exchanges()) return letters(part.slot) + std::to_string(rank);
+  const int each = slots_per_block();
+  return fmt::format("{}→{}{}", rank, part.slot / each + labels_from_, each > 1 ? letters(part.slot % each) : "");
+}
+
+std::string SlotSymbols::text(const SlotContent& content) const {
+  if (content.unknown) return "?";
+  if (content.parts.empty()) return "·";
+  const auto& parts = content.parts;
+  const bool maximum = reduces(operation_) && reduction_ == Reduction::maximum;
+  const bool product = reduces(operation_) && reduction_ == Reduction::product;
+  const char* between = maximum ? "," : product ? "·" : "+";
+  std::string all;
+  for (std::size_t i = 0; i < parts.size();) {
+    std::size_t end = i + 1;  // of a run of neighbours
+    while (end < parts.size() && follows(parts[end - 1], parts[end])) ++end;
+    const auto add = [&](const std::string& term) { all += (all.empty() ? "" : between) + term; };
+    if (end - i >= 5) {  // shorter ones are written out
+      add(word(parts[i]));
+      add("…");
+      add(word(parts[end - 1]));
+      i = end;
+      continue;
+    }
+    const int count = maximum ? 1 : parts[i].count;
+    add(count == 1 ? word(parts[i])
+        : product  ? fmt::format("{}^{}", word(parts[i]), count)
+                   : fmt::format("{}·{}", count, word(parts[i])));
+    ++i;
+  }
+  if (maximum && parts.size() > 1) all = "max(" + all + ")";
+  if (!content.divided) return all;
+  return parts.size() > 1 ? fmt::format("({})/{}", all, ranks_) : fmt::format("{}/{}", all, ranks_);
+}
+
+int slots_needed(const Collective& collective, int ranks, const std::vector<Actor>& members,
+                 const CollectiveOptions& options, int most) {
+  std::int64_t slots = blocks_of_ranks(collective.operation) ? ranks : 1, written = 0;
+  const auto fit = [&slots, most](const BufferRef& ref) {
+    if (!ref) return;
+    for (const int edge : {static_cast<int>(ref.chunk), ref.chunk + ref.count})
+      slots = std::lcm(slots, static_cast<std::int64_t>(ref.of / std::gcd(static_cast<int>(ref.of), edge)));
+    if (slots > most)
+      throw UserError(
+          fmt::format("the buffers would have {} slots or more, at most {} are shown: take a smaller --size, a "
+                      "larger --chunk or fewer --channels",
+                      slots, most));
+  };
+  for (std::size_t member = 0; member < members.size(); ++member) {
+    Names names;
+    const auto program = collective_program(collective, {static_cast<int>(member), ranks}, options, names, members);
+    Op op;
+    while (program->next(op) == Pull::op) {
+      fit(op.effect.read);
+      fit(op.effect.write);
+      if (op.effect.write) ++written;
+    }
+  }
+  // Each write may be a step of its own, and each step shows all buffers.
+  constexpr std::int64_t kMostShown = 250'000;
+  if (written * ranks * slots > kMostShown)
+    throw UserError(
+        fmt::format("{} writes to {} ranks' buffers of {} slots are more than {} slots to show: take a smaller --size, "
+                    "a larger --chunk or fewer --ranks",
+                    written, ranks, slots, kMostShown));
+  return static_cast<int>(slots);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,96 @@
+#include "scenarios/src/lessons/task_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "models/reading/document_text.hpp"
+
+namespace trainyard {
+namespace {
+
+/// What follows the section `task`, which comes first, with the comments above it.
+std::string text_after_task(const std::filesystem::path& file, int line) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string text; std::getline(in, text);) lines.push_back(text);
+  auto from = static_cast<std::size_t>(line - 1);
+  while (from > 0 && lines[from - 1].starts_with("#")) --from;
+  std::string text;
+  for (std::size_t i = from; i < lines.size(); ++i) text += lines[i] + "\n";
+  return text;
+}
+
+std::map<std::string, std::string> compared_fields(Node document) {
+  std::erase_if(document.fields, [](const auto& field) { return field.first == "task"; });
+  std::map<std::string, std::string> fields;
+  const std::string base = ".base";
+  for (const auto& [path, text] : flat_fields(document))
+    fields[path.ends_with(base) ? path.substr(0, path.size() - base.size()) : path] = text;
+  return fields;
+}
+
+/// Where `document` says the field, or the nearest map above it.
+Place place_of(const Node& document, const std::string& path) {
+  const Node* node = &document;
+  std::istringstream in(path);
+  for (std::string key; std::getline(in, key, '.');) {
+    const Node* next = node->find(key);
+    if (!next) break;
+    node = next;
+  }
+  return node->place;
+}
+
+}  // namespace
+
+Task read_task(const NumberedFile& file) {
+  Task task;
+  task.file = file;
+  task.start = read_document(file.file);
+  if (task.start.fields.size() < 2 || task.start.fields.front().first != "task")
+    fail(task.start.place, "a section \"task\" and then a scenario expected");
+  Fields fields(task.start.fields.front().second, "task");
+  task.title = fields.text("title");
+  task.command = fields.text("run", "run {this} --no-what-if");
+  task.objectives = fields.texts("objectives");
+  task.hints = fields.texts("hints");
+  task.may_change = fields.texts("may_change");
+  task.explanation = fields.text("explanation");
+  for (const Node& item : *fields.list("criteria")) task.criteria.push_back(read_criterion(item));
+  task.solution = fields.required_child("solution").fields;
+  fields.finish();
+  task.start_text = text_after_task(file.file, task.start.fields[1].second.key_place.line);
+  task.start.fields.erase(task.start.fields.begin());
+  return task;
+}
+
+Node solved(const Task& task) {
+  Node document = task.start;
+  for (const auto& [path, value] : task.solution) set_field(document, path, value);
+  return document;
+}
+
+void require_allowed_changes(const Task& task, const Node& mine) {
+  const auto start = compared_fields(task.start), fields = compared_fields(mine);
+  const auto allowed = [&task](const std::string& path) {
+    return std::any_of(task.may_change.begin(), task.may_change.end(),
+                       [&path](const std::string& key) { return path == key || path.starts_with(key + "."); });
+  };
+  const std::string may = fmt::format("may change: {}", fmt::join(task.may_change, ", "));
+  for (const auto& [path, text] : fields) {
+    const auto before = start.find(path);
+    if (allowed(path) || (before != start.end() && before->second == text)) continue;
+    fail(place_of(mine, path),
+         fmt::format("{} is {} at the start and may not change in task {}; {}", path,
+                     before == start.end() ? "not there" : before->second, task.file.number, may));
+  }
+  for (const auto& [path, text] : start)
+    if (!allowed(path) && !fields.contains(path))
+      fail(place_of(mine, path), fmt::format("{} ({} at the start) is missing; {}", path, text, may));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,308 @@
+#include "scenarios/src/lessons/teach_collective.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
+
+#include "scenarios/src/collectives/collective_run.hpp"
+#include "scenarios/src/collectives/switch_actors.hpp"
+#include "sim/error.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using Buffers = std::map<Actor, std::vector<SlotContent>>;
+
+/// Writes down what moves and what buffers then hold. Must be called before `Values`, so that a step is closed before
+/// the next one's data are written. Values and machine are there during the run only.
+class Recorder : public Observer {
+ public:
+  Recorder(const SlotSymbols& symbols, int ranks, Values& values, const ClusterMachine& machine)
+      : symbols_(symbols), ranks_(ranks), values_(values), machine_(machine) {
+    for (Actor rank = 0; rank < ranks; ++rank) {
+      values.buffer(rank, kDataBuffer) = symbols.initial(rank);
+      // What an all-to-all with own counts, or a shift, sends from where it receives into the data buffer.
+      values.buffer(rank, kDataBuffer + kScratch) = symbols.initial(rank);
+      look(rank, 0, symbols.slots());
+    }
+    values.on_change([this](Actor actor, const Op& op) { changed(actor, op); });
+  }
+
+  Level level() const override { return Level::ops; }
+  void posted(const OpRun&) override;
+  void transferred(const TransferRun&) override;
+  void delivered(const OpRun& send, const OpRun& recv) override;
+
+  const Buffers& now() const { return buffers_; }
+  /// Do the ranks hold what the operation promises?
+  bool kept() const;
+  void write_to(CollectiveLesson&);
+
+ private:
+  struct Way {
+    double begin = 0, end = 0;
+    std::string link, kind;  // that limited it
+  };
+  struct Step {
+    double end = 0;
+    std::vector<LessonTransfer> transfers;
+    std::vector<OpId> sends;
+    bool reduces_after = false;
+    Buffers buffers;
+  };
+  const SlotSymbols& symbols_;
+  int ranks_;
+  Values& values_;
+  const ClusterMachine& machine_;
+  std::map<OpId, std::string> content_;  // of sends on their way
+  std::map<OpId, Way> ways_;
+  std::map<Actor, std::string> names_;  // of whom the messages name
+  std::vector<Step> steps_;
+  Buffers buffers_;
+
+  void look(Actor, int first, int count);
+  void changed(Actor, const Op&);
+  /// The first and how many; after the last comes the first again.
+  std::pair<int, int> slots_of(const BufferRef&) const;
+  std::string slots_in_words(const BufferRef& read, const BufferRef& write) const;
+  LessonStep finished(Step&, const std::map<Actor, int>& number, std::vector<double>& sent) const;
+};
+
+void Recorder::look(Actor actor, int first, int count) {
+  std::vector<SlotContent>& of = buffers_[actor];
+  of.resize(static_cast<std::size_t>(symbols_.slots()));
+  const Eigen::VectorXd& buffer = values_.buffer(actor, kDataBuffer);
+  for (int i = 0; i < count; ++i) {
+    const int slot = (first + i) % symbols_.slots();
+    of[slot] = symbols_.read(buffer, slot, actor);
+  }
+}
+
+std::pair<int, int> Recorder::slots_of(const BufferRef& ref) const {
+  const auto [begin, end] = Values::range(symbols_.slots(), ref);
+  return {static_cast<int>(begin), static_cast<int>(end - begin)};
+}
+
+std::string Recorder::slots_in_words(const BufferRef& read, const BufferRef& write) const {
+  const BufferRef& ref = read.buffer == kDataBuffer ? read : write;
+  const auto [first, count] = slots_of(ref);
+  const std::string name = symbols_.slot_name(first);
+  const std::string what = name.starts_with("block") ? "" : count == 1 ? "slot " : "slots ";
+  const std::string all =
+      count == 1 ? what + name
+                 : fmt::format("{}{}–{}", what, name, symbols_.slot_name((first + count - 1) % symbols_.slots()));
+  return ref.buffer == kDataBuffer ? all : "scratch of " + all;
+}
+
+void Recorder::posted(const OpRun& run) {
+  if (run.op->actor >= ranks_) {
+    Eigen::VectorXd& buffer = values_.buffer(run.op->actor, kDataBuffer);
+    if (buffer.size() == 0) buffer = symbols_.empty();  // a switch's
+  }
+  const BufferRef& ref = run.op->effect.read;
+  if (run.op->kind != Kind::send || !ref) return;
+  const auto [first, count] = slots_of(ref);
+  const Eigen::VectorXd& buffer = values_.buffer(run.op->actor, ref.buffer);
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text += (i == 0 ? "" : ", ") + symbols_.read(buffer, (first + i) % symbols_.slots(), run.op->actor).text;
+  content_[run.id] = text;
+}
+
+void Recorder::transferred(const TransferRun& run) {
+  const auto [at, fresh] = ways_.try_emplace(run.send_id);
+  Way& way = at->second;
+  if (fresh) way.begin = run.started.value;
+  way.begin = std::min(way.begin, run.started.value);
+  way.end = std::max(way.end, run.ended.value);
+  if (run.limiting < 0) return;
+  const Link& link = machine_.links()[run.limiting];
+  way.link = link.name;
+  way.kind = link.kind;
+}
+
+void Recorder::delivered(const OpRun& send, const OpRun& recv) {
+  const double now = recv.ended.value;
+  if (steps_.empty() || now > steps_.back().end * (1 + 1e-9) + kSameTime) {
+    if (!steps_.empty()) steps_.back().buffers = buffers_;
+    for (auto& [actor, slots] : buffers_)
+      for (SlotContent& content : slots) content.changed = false;
+    steps_.emplace_back();
+  }
+  Step& step = steps_.back();
+  step.end = now;
+  LessonTransfer moved;
+  moved.from = send.op->actor;
+  moved.to = recv.op->actor;
+  for (const Actor actor : {moved.from, moved.to})
+    names_[actor] = actor < ranks_ ? symbols_.rank_name(actor) : machine_.actor_name(actor);
+  moved.bytes = send.op->message.bytes.value;
+  const BufferRef &read = send.op->effect.read, &write = recv.op->effect.write;
+  if (read && write) {
+    moved.slots = slots_in_words(read, write);
+    moved.content = content_[send.id];
+    if (write.buffer == kDataBuffer) std::tie(moved.first_slot, moved.slot_count) = slots_of(write);
+    moved.adds = recv.op->effect.action != Action::copy;
+  }
+  content_.erase(send.id);
+  step.sends.push_back(send.id);
+  step.transfers.push_back(std::move(moved));
+}
+
+void Recorder::changed(Actor actor, const Op& op) {
+  const bool combines = op.effect.action == Action::reduce || op.effect.action == Action::reduce_max ||
+                        op.effect.action == Action::reduce_product;
+  if (op.kind != Kind::recv && combines && !steps_.empty()) steps_.back().reduces_after = true;
+  if (op.effect.write.buffer != kDataBuffer) return;
+  const auto [first, count] = slots_of(op.effect.write);
+  if (!buffers_.contains(actor)) look(actor, 0, symbols_.slots());
+  look(actor, first, count);
+  for (int i = 0; i < count; ++i) buffers_[actor][(first + i) % symbols_.slots()].changed = true;
+}
+
+LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, std::vector<double>& sent) const {
+  LessonStep shown;
+  shown.begin = shown.end = step.end;
+  double longest = 0;
+  for (std::size_t i = 0; i < step.transfers.size(); ++i) {
+    LessonTransfer& moved = step.transfers[i];
+    const Way& way = ways_.at(step.sends[i]);
+    moved.begin = way.begin;
+    moved.end = way.end;
+    moved.link = way.link;
+    moved.link_kind = way.kind;
+    moved.from = number.at(moved.from);
+    moved.to = number.at(moved.to);
+    sent[moved.from] += moved.bytes;
+    shown.begin = std::min(shown.begin, moved.begin);
+    longest = std::max(longest, moved.end - moved.begin);
+  }
+  for (const LessonTransfer& moved : step.transfers) {
+    if (moved.link.empty() || moved.end - moved.begin < longest * (1 - 1e-9)) continue;
+    const std::string name = fmt::format("{} ({})", moved.link, moved.link_kind);
+    if (std::find(shown.limiting.begin(), shown.limiting.end(), name) == shown.limiting.end())
+      shown.limiting.push_back(name);
+  }
+  // Ranks in order, whoever's message was matched first.
+  std::stable_sort(step.transfers.begin(), step.transfers.end(), [](const LessonTransfer& a, const LessonTransfer& b) {
+    return std::tie(a.from, a.to) < std::tie(b.from, b.to);
+  });
+  shown.transfers = std::move(step.transfers);
+  shown.reduces_after = step.reduces_after;
+  shown.sent = sent;
+  shown.buffers.resize(number.size());
+  for (const auto& [actor, slots] : step.buffers) shown.buffers[number.at(actor)] = slots;
+  return shown;
+}
+
+bool Recorder::kept() const {
+  for (Actor rank = 0; rank < ranks_; ++rank)
+    for (int slot = 0; slot < symbols_.slots(); ++slot)
+      if (symbols_.promised(rank, slot) && !buffers_.at(rank)[slot].complete) return false;
+  return true;
+}
+
+void Recorder::write_to(CollectiveLesson& lesson) {
+  if (!steps_.empty()) steps_.back().buffers = buffers_;
+  for (const auto& [actor, slots] : buffers_)
+    if (actor < ranks_) names_[actor] = symbols_.rank_name(actor);
+  std::map<Actor, int> number;
+  for (const auto& [actor, name] : names_) {
+    number[actor] = static_cast<int>(lesson.members.size());
+    lesson.members.push_back({name, false});
+  }
+  std::vector<double> sent(number.size(), 0.0);
+  for (Step& step : steps_) lesson.steps.push_back(finished(step, number, sent));
+  // A switch holds nothing before its first message.
+  std::vector<SlotContent> nothing;
+  for (int slot = 0; slot < symbols_.slots(); ++slot) nothing.push_back(symbols_.read(symbols_.empty(), slot, ranks_));
+  lesson.initial.resize(number.size(), nothing);
+  for (LessonStep& step : lesson.steps)
+    for (std::size_t member = 0; member < number.size(); ++member) {
+      std::vector<SlotContent>& buffer = step.buffers[member];
+      if (buffer.empty()) buffer = nothing;
+      for (const SlotContent& content : buffer) lesson.members[member].holds_data |= !content.parts.empty();
+    }
+}
+
+void closed_forms(CollectiveLesson& lesson, Operation operation) {
+  const int n = lesson.ranks;
+  lesson.least_rank = bus_factor(operation, n) * lesson.size;
+  // Of an operation with a root, everybody's share crosses once; else every rank sends as much.
+  const bool whole = operation == Operation::broadcast || operation == Operation::reduce;
+  lesson.least_total = lesson.least_rank * (whole ? n - 1 : has_root(operation) ? 1 : n);
+}
+
+/// The members of the group: ranks, then the switches that take part, which the settings must know.
+std::vector<Actor> members_of(const ClusterSpec& cluster, const TeachOptions& o, CollectiveSettings& settings) {
+  std::vector<Actor> members(static_cast<std::size_t>(o.ranks));
+  std::iota(members.begin(), members.end(), 0);
+  const SwitchKind kind = collectives(o.operation).find(o.algorithm, o.place).switches;
+  if (kind == SwitchKind::none) return members;
+  SoftwareStack plain;
+  plain.name = "plain";
+  const ClusterMachine machine(cluster, plain);
+  SwitchActors switches = switch_actors(machine, kind, members);
+  settings.switches = std::move(switches.tree);
+  members.insert(members.end(), switches.actors.begin(), switches.actors.end());
+  return members;
+}
+
+CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
+  CollectiveRunOptions run;
+  run.ranks = o.ranks;
+  run.operation = o.operation;
+  run.algorithm = o.algorithm;
+  run.options = o.options;
+  run.software = o.software;
+  run.keep_steps = false;
+  const std::vector<Actor> members = members_of(cluster, o, run.options.settings);
+  const CollectiveSettings& settings = run.options.settings;
+  const Collective& collective = find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, o.place);
+  const bool data = o.operation != Operation::barrier;
+  const int slots = data ? slots_needed(collective, o.ranks, members, run.options, kMostLessonSlots) : 0;
+  const SlotSymbols symbols(o.operation, settings, o.ranks, slots, o.labels_from);
+  std::unique_ptr<Recorder> recorder;
+  CollectiveLesson lesson;
+  lesson.operation = name_of(o.operation);
+  lesson.algorithm = collective.name;
+  if (reduces(o.operation)) lesson.reduction = name_of(settings.reduction);
+  lesson.ranks = o.ranks;
+  lesson.labels_from = o.labels_from;
+  if (has_root(o.operation)) lesson.root = settings.root;
+  lesson.size = data ? o.options.size.value : 0;
+  lesson.machine = o.machine;
+  for (int slot = 0; slot < slots; ++slot) lesson.slots.push_back(symbols.slot_name(slot));
+  run.watch = [&](std::vector<Observer*>& observers, Values& values, const ClusterMachine& machine) {
+    recorder = std::make_unique<Recorder>(symbols, o.ranks, values, machine);
+    for (const auto& [rank, contents] : recorder->now()) lesson.initial.push_back(contents);
+    observers.insert(observers.end(), {recorder.get(), &values});
+  };
+  CollectiveRun result = run_collective_here(cluster, run);
+  lesson.time = result.time;
+  lesson.sent = std::move(result.sent);
+  lesson.received = std::move(result.received);
+  lesson.total = result.total;
+  lesson.hazards = std::move(result.hazards);
+  lesson.kept = recorder->kept();
+  recorder->write_to(lesson);
+  closed_forms(lesson, o.operation);
+  return lesson;
+}
+
+}  // namespace
+
+CollectiveLesson teach_collective(const ClusterSpec& cluster, const TeachOptions& options) {
+  return lesson_from_json(json_in_child([&] { return lesson_json(teach_here(cluster, options)); }));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,235 @@
+#include "scenarios/src/lessons/teach_product.hpp"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/software/training_memory.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/list_program.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/star_cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+enum ProductBuffer : std::uint16_t { kX, kW, kY, kPacked };
+enum ProductCall : std::uint16_t { kMultiply = 1, kPack, kMakeRoom, kUnpack };
+
+/// Matrices lie in memory row by row; the caller, the actor after the threads, has them.
+class SplitProduct {
+ public:
+  explicit SplitProduct(const ProductShape& shape)
+      : s_(shape), flops_(static_cast<std::size_t>(shape.threads)), x_(s_.m, s_.k), w_(s_.k, s_.n) {
+    for (Eigen::Index i = 0; i < x_.size(); ++i) x_.data()[i] = static_cast<double>(i + 1);
+    for (Eigen::Index i = 0; i < w_.size(); ++i) w_.data()[i] = static_cast<double>((i * 5) % 7 - 3);
+  }
+
+  /// The first of a thread's rows or columns; those of `threads` is the number of all. What does not divide goes to the
+  /// first threads.
+  int first(int thread) const {
+    return thread * (s_.parted() / s_.threads) + std::min(thread, s_.parted() % s_.threads);
+  }
+  int count(int thread) const { return first(thread + 1) - first(thread); }
+  double flops(int thread) const { return flops_[static_cast<std::size_t>(thread)]; }
+  const RowMajor& x() const { return x_; }
+  const RowMajor& w() const { return w_; }
+
+  std::unique_ptr<Program> thread(int t) const {
+    if (count(t) == 0) return std::make_unique<ListProgram>(std::vector<Op>{});
+    return std::make_unique<ListProgram>(
+        std::vector<Op>{message(Kind::recv, 0, kX, x_bytes(t), all(kX), MemoryClass::activations),
+                        message(Kind::recv, 0, kW, w_bytes(t), all(kW), MemoryClass::parameters),
+                        calls(kMultiply, y_bytes(t), MemoryClass::buffers),
+                        message(Kind::send, 0, kY, y_bytes(t), all(kY))},
+        std::vector<Actor>{s_.threads}, 1);
+  }
+  /// By columns, slices of w and y do not lie in one piece: they are packed into a buffer of their own.
+  std::unique_ptr<Program> caller() const {
+    std::vector<Op> ops;
+    std::vector<Actor> threads;
+    if (!s_.by_rows) ops.push_back(calls(kPack, s_.element * std::max(s_.k, s_.m) * s_.n, MemoryClass::buffers));
+    for (int t = 0; t < s_.threads; ++t) {
+      const auto slot = static_cast<std::uint16_t>(t);
+      threads.push_back(t);
+      if (count(t) == 0) continue;
+      ops.push_back(message(Kind::send, slot, kX, x_bytes(t), s_.by_rows ? part(kX, t) : all(kX)));
+      ops.push_back(message(Kind::send, slot, kW, w_bytes(t), s_.by_rows ? all(kW) : part(kPacked, t)));
+    }
+    if (!s_.by_rows) ops.push_back(calls(kMakeRoom, Bytes{0}, MemoryClass::buffers));
+    for (int t = 0; t < s_.threads; ++t)
+      if (count(t) > 0)
+        ops.push_back(
+            message(Kind::recv, static_cast<std::uint16_t>(t), kY, Bytes{0}, part(s_.by_rows ? kY : kPacked, t)));
+    if (!s_.by_rows) ops.push_back(calls(kUnpack, Bytes{0}, MemoryClass::buffers));
+    return std::make_unique<ListProgram>(std::move(ops), std::move(threads), 1);
+  }
+
+  void attach(Values& values) {
+    const int caller = s_.threads;
+    values.buffer(caller, kX) = Eigen::Map<const Eigen::VectorXd>(x_.data(), x_.size());
+    values.buffer(caller, kW) = Eigen::Map<const Eigen::VectorXd>(w_.data(), w_.size());
+    values.buffer(caller, kY).setZero(Eigen::Index{s_.m} * s_.n);
+    values.on_call(kMultiply, [this, &values](Actor actor, const Op&) { multiply(values, actor); });
+    values.on_call(kPack, [this, &values](Actor actor, const Op&) {
+      const Eigen::MatrixXd w = Eigen::Map<const RowMajor>(values.buffer(actor, kW).data(), s_.k, s_.n);
+      values.buffer(actor, kPacked) = Eigen::Map<const Eigen::VectorXd>(w.data(), w.size());
+    });
+    values.on_call(kMakeRoom, [this, &values](Actor actor, const Op&) {
+      values.buffer(actor, kPacked).setZero(Eigen::Index{s_.m} * s_.n);
+    });
+    values.on_call(kUnpack, [this, &values](Actor actor, const Op&) {
+      const RowMajor y = Eigen::Map<const Eigen::MatrixXd>(values.buffer(actor, kPacked).data(), s_.m, s_.n);
+      values.buffer(actor, kY) = Eigen::Map<const Eigen::VectorXd>(y.data(), y.size());
+    });
+  }
+
+ private:
+  ProductShape s_;
+  std::vector<double> flops_;
+  RowMajor x_, w_;
+
+  Bytes x_bytes(int t) const { return s_.element * (s_.by_rows ? count(t) : s_.m) * s_.k; }
+  Bytes w_bytes(int t) const { return s_.element * (s_.by_rows ? s_.n : count(t)) * s_.k; }
+  Bytes y_bytes(int t) const { return s_.element * (s_.by_rows ? s_.n : s_.m) * count(t); }
+  static BufferRef all(std::uint16_t buffer) { return {buffer, 0, 1}; }
+  /// A thread's rows, or its columns where these lie one after another.
+  BufferRef part(std::uint16_t buffer, int t) const {
+    return {buffer, static_cast<std::uint16_t>(first(t)), static_cast<std::uint16_t>(s_.parted()),
+            static_cast<std::uint16_t>(count(t))};
+  }
+  static Op message(Kind kind, std::uint16_t slot, Tag tag, Bytes bytes, BufferRef ref, MemoryClass held = {}) {
+    Op op;
+    op.kind = kind;
+    op.message.slot = slot;
+    op.message.tag = tag;
+    op.message.mode = Mode::put;
+    if (kind == Kind::send) {
+      op.message.bytes = bytes;
+      op.effect.read = ref;
+      return op;
+    }
+    op.effect.action = Action::copy;
+    op.effect.write = ref;
+    op.memory.change = bytes.value;
+    op.set_memory_class(static_cast<std::uint8_t>(held));
+    return op;
+  }
+  static Op calls(std::uint16_t number, Bytes takes, MemoryClass held) {
+    Op op;
+    op.effect.action = Action::call;
+    op.effect.call = number;
+    op.memory.change = takes.value;
+    op.set_memory_class(static_cast<std::uint8_t>(held));
+    return op;
+  }
+
+  /// A thread's slice, multiplication by multiplication: rows of y one after another, or columns.
+  void multiply(Values& values, Actor actor) {
+    const Eigen::VectorXd &x = values.buffer(actor, kX), &w = values.buffer(actor, kW);
+    Eigen::VectorXd& y = values.buffer(actor, kY);
+    const int mine = count(actor), others = s_.by_rows ? s_.n : s_.m;
+    y.resize(Eigen::Index{mine} * others);
+    double& flops = flops_[static_cast<std::size_t>(actor)];
+    for (int i = 0; i < mine; ++i)
+      for (int j = 0; j < others; ++j) {
+        const auto product = [&](int l) {
+          return s_.by_rows ? x[i * s_.k + l] * w[l * s_.n + j] : x[j * s_.k + l] * w[i * s_.k + l];
+        };
+        double& sum = y[i * others + j];
+        sum = product(0);
+        ++flops;
+        for (int l = 1; l < s_.k; ++l, flops += 2) sum += product(l);
+      }
+  }
+};
+
+std::vector<double> numbers_of_matrix(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
+
+nlohmann::json run_product(const ProductShape& shape) {
+  SplitProduct split(shape);
+  ClusterMachine machine(star_cluster(shape.threads + 1, BytesPerSecond{1e9}), SoftwareStack{});
+  Values values;
+  MemoryUse memory;
+  split.attach(values);
+  Programs programs;
+  for (int t = 0; t < shape.threads; ++t) programs.push_back(split.thread(t));
+  programs.push_back(split.caller());
+  run_programs(machine, std::move(programs), {{&values, &memory}});
+  nlohmann::json threads = nlohmann::json::array();
+  for (int t = 0; t < shape.threads; ++t) {
+    const MemoryUse::ByClass held = memory.parts_at_peak(t);
+    const auto of = [&held](MemoryClass kind) { return held[static_cast<std::size_t>(kind)]; };
+    threads.push_back({split.first(t), split.count(t), of(MemoryClass::activations), of(MemoryClass::parameters),
+                       of(MemoryClass::buffers), split.flops(t)});
+  }
+  const RowMajor y = split.x() * split.w();
+  const Eigen::VectorXd& got = values.buffer(shape.threads, kY);
+  const bool right = got == Eigen::Map<const Eigen::VectorXd>(y.data(), y.size()) && values.hazards().empty();
+  return {threads,
+          memory.peak(shape.threads).value,
+          numbers_of_matrix(split.x()),
+          numbers_of_matrix(split.w()),
+          std::vector<double>(got.data(), got.data() + got.size()),
+          right};
+}
+
+}  // namespace
+
+double ProductLesson::w_copies() const {
+  double held = 0;
+  for (const ProductThread& thread : threads) held += thread.w;
+  return held / (shape.element.value * shape.k * shape.n);
+}
+
+int ProductLesson::pieces(const ProductThread& thread) const {
+  if (thread.count == 0) return 0;
+  return shape.by_rows || thread.count == shape.n ? 1 : shape.m;
+}
+
+ProductLesson teach_product(const ProductShape& shape) {
+  const nlohmann::json all = json_in_child([&shape] { return run_product(shape); });
+  ProductLesson lesson;
+  lesson.shape = shape;
+  for (const auto& thread : all[0]) {
+    lesson.threads.push_back({thread[0], thread[1], thread[2], thread[3], thread[4], thread[5]});
+    lesson.moved += lesson.threads.back().held();
+  }
+  lesson.extra_buffer = all[1];
+  lesson.x = all[2].get<std::vector<double>>();
+  lesson.w = all[3].get<std::vector<double>>();
+  lesson.y = all[4].get<std::vector<double>>();
+  lesson.right = all[5];
+  return lesson;
+}
+
+nlohmann::ordered_json product_report(const ProductLesson& lesson) {
+  const ProductShape& s = lesson.shape;
+  nlohmann::ordered_json j{{"split", s.by_rows ? "rows" : "columns"},
+                           {"shape", {s.m, s.k, s.n}},
+                           {"element_bytes", s.element.value},
+                           {"w_copies", lesson.w_copies()},
+                           {"extra_buffer_bytes", lesson.extra_buffer},
+                           {"moved_bytes", lesson.moved},
+                           {"x", lesson.x},
+                           {"w", lesson.w},
+                           {"y", lesson.y},
+                           {"equals_product", lesson.right},
+                           {"thread", nlohmann::ordered_json::array()}};
+  for (const ProductThread& thread : lesson.threads)
+    j["thread"].push_back({{"first", thread.first},
+                           {"count", thread.count},
+                           {"x_bytes", thread.x},
+                           {"w_bytes", thread.w},
+                           {"y_bytes", thread.y},
+                           {"flops", thread.flops},
+                           {"pieces_of_y", lesson.pieces(thread)}});
+  return j;
+}
+
+}  // namespace trainyard

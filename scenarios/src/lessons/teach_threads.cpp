@@ -1,0 +1,172 @@
+#include "scenarios/src/lessons/teach_threads.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "sim/executor/simulation.hpp"
+#include "sim/list_program.hpp"
+#include "sim/observers/timeline.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/ideal_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::uint16_t kItems = 0, kApply = 1;  // the buffer of a thread's items, the call of a function
+
+/// What is shared out: an item's functions come one after another.
+struct SharedWork {
+  bool loop = false;
+  int items = 1, threads = 1;
+  std::vector<double> times = {1};
+  double handover = 0;
+
+  int functions() const { return static_cast<int>(times.size()); }
+  int thread_of(int item, int function) const {
+    if (loop) return item % threads;
+    return threads < functions() ? function * threads / functions() : function;
+  }
+  static double input(int item) { return item + 1; }
+  /// Whole numbers, of which no two orders give the same.
+  double apply(int item, int function, double x) const { return loop ? x + 10.0 * (item + 1) : x * (function + 2) + 1; }
+
+  Op task(int item, int function) const {
+    Op op;
+    op.kind = Kind::compute;
+    op.work.flops = Flops{times[static_cast<std::size_t>(function)]};
+    op.message.tag = static_cast<Tag>(item * functions() + function);
+    op.effect.action = Action::call;
+    op.effect.call = kApply;
+    return op;
+  }
+  Op handed(Kind kind, int item, int function) const {
+    Op op;
+    op.kind = kind;
+    op.message.bytes = Bytes{handover * IdealMachine::kBytesPerSecond};
+    op.message.slot = kind == Kind::send ? 1 : 0;
+    op.message.tag = static_cast<Tag>(item * functions() + function);
+    op.message.mode = Mode::eager;
+    const BufferRef ref{kItems, static_cast<std::uint16_t>(item), static_cast<std::uint16_t>(items)};
+    if (kind == Kind::send) {
+      op.effect.read = ref;
+    } else {
+      op.effect.action = Action::copy;
+      op.effect.write = ref;
+    }
+    return op;
+  }
+  std::unique_ptr<Program> program(int thread) const {
+    std::vector<Op> ops;
+    for (int item = 0; item < items; ++item)
+      for (int function = 0; function < functions(); ++function) {
+        if (thread_of(item, function) != thread) continue;
+        const bool first = function == 0, last = function + 1 == functions();
+        if (!first && thread_of(item, function - 1) != thread) ops.push_back(handed(Kind::recv, item, function - 1));
+        ops.push_back(task(item, function));
+        if (!last && thread_of(item, function + 1) != thread) ops.push_back(handed(Kind::send, item, function));
+      }
+    // Neighbours; those of the ends stand for nobody.
+    return std::make_unique<ListProgram>(
+        std::move(ops), std::vector<Actor>{std::max(thread - 1, 0), std::min(thread + 1, threads - 1)});
+  }
+};
+
+nlohmann::json run_shared_work(const SharedWork& work) {
+  IdealMachine machine("thread");
+  Values values;
+  Timeline timeline;
+  Programs programs;
+  for (int thread = 0; thread < work.threads; ++thread) {
+    if (thread > 0) machine.connect(thread - 1, thread);
+    Eigen::VectorXd& items = values.buffer(thread, kItems);
+    items.resize(work.items);
+    for (int item = 0; item < work.items; ++item) items[item] = SharedWork::input(item);
+    programs.push_back(work.program(thread));
+  }
+  values.on_call(kApply, [&](Actor thread, const Op& op) {
+    const auto number = static_cast<int>(op.message.tag);
+    double& x = values.buffer(thread, kItems)[number / work.functions()];
+    x = work.apply(number / work.functions(), number % work.functions(), x);
+  });
+  const Seconds end = run_programs(machine, std::move(programs), {{&values, &timeline}}).end;
+  nlohmann::json tasks = nlohmann::json::array(), results = nlohmann::json::array();
+  for (const OpRecord& r : timeline.records())
+    if (r.kind == Kind::compute) tasks.push_back({r.actor, r.tag, r.started, r.ended});
+  for (int item = 0; item < work.items; ++item)
+    results.push_back(values.buffer(work.thread_of(item, work.functions() - 1), kItems)[item]);
+  return {end.value, tasks, results};
+}
+
+ThreadLesson teach_shared_work(SharedWork work) {
+  const nlohmann::json all = json_in_child([&work] { return run_shared_work(work); });
+  ThreadLesson lesson;
+  lesson.loop = work.loop;
+  lesson.times = work.times;
+  lesson.handover = work.handover;
+  lesson.end = all[0];
+  lesson.results = all[2].get<std::vector<double>>();
+  for (int item = 0; item < work.items; ++item) lesson.inputs.push_back(SharedWork::input(item));
+  lesson.threads.resize(static_cast<std::size_t>(work.threads));
+  for (const auto& task : all[1]) {
+    const int number = task[1];
+    lesson.threads[task[0].get<std::size_t>()].push_back(
+        {number / work.functions(), number % work.functions(), task[2], task[3]});
+  }
+  work.threads = 1;
+  const nlohmann::json alone = json_in_child([&work] { return run_shared_work(work); });
+  lesson.serial = alone[0];
+  lesson.right = alone[2] == all[2];
+  return lesson;
+}
+
+}  // namespace
+
+double ThreadLesson::busy(std::size_t thread) const {
+  double sum = 0;
+  for (const ThreadTask& task : threads[thread]) sum += task.end - task.begin;
+  return sum;
+}
+
+int ThreadLesson::idle_threads() const {
+  return static_cast<int>(std::count_if(threads.begin(), threads.end(), [](const auto& of) { return of.empty(); }));
+}
+
+double ThreadLesson::working_share() const {
+  double sum = 0;
+  for (std::size_t thread = 0; thread < threads.size(); ++thread) sum += busy(thread);
+  return sum / (end * static_cast<double>(threads.size()));
+}
+
+ThreadLesson teach_loop(int items, int threads) { return teach_shared_work({true, items, threads, {1}, 0}); }
+
+ThreadLesson teach_tasks(int items, const std::vector<double>& times, int threads, double handover) {
+  return teach_shared_work({false, items, threads, times, handover});
+}
+
+nlohmann::ordered_json thread_report(const ThreadLesson& lesson) {
+  nlohmann::ordered_json j{{"items", lesson.items()},
+                           {"threads", lesson.threads.size()},
+                           {"function_slots", lesson.times},
+                           {"handover_slots", lesson.handover},
+                           {"slots", lesson.end},
+                           {"serial_slots", lesson.serial},
+                           {"speed_up", lesson.speed_up()},
+                           {"working_share", lesson.working_share()},
+                           {"idle_threads", lesson.idle_threads()},
+                           {"inputs", lesson.inputs},
+                           {"results", lesson.results},
+                           {"equals_one_thread", lesson.right},
+                           {"thread", nlohmann::ordered_json::array()}};
+  for (std::size_t thread = 0; thread < lesson.threads.size(); ++thread) {
+    nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
+    for (const ThreadTask& task : lesson.threads[thread])
+      tasks.push_back({{"item", task.item}, {"function", task.function}, {"begin", task.begin}, {"end", task.end}});
+    const double busy = lesson.busy(thread);
+    j["thread"].push_back({{"works", busy}, {"idle", lesson.end - busy}, {"tasks", tasks}});
+  }
+  return j;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,113 @@
+#include "scenarios/src/pictures/rank_view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/running/step_run.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/rank_peers.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+/// Notes what one actor does.
+class ActorTimeline : public Observer {
+ public:
+  explicit ActorTimeline(const StepRun& run, Actor actor) : run_(run), actor_(actor) {}
+  bool sees_transfers() const override { return false; }
+
+  void finished(const OpRun& of) override {
+    if (of.op->actor != actor_ || of.op->kind == Kind::mark) return;
+    if (last_.size() <= of.op->stream) last_.resize(of.op->stream + 1U, rows.size());
+    std::size_t& last = last_[of.op->stream];
+    const std::string& what = run_.names[of.op->name];
+    const std::string& stream = run_.streams.at(of.op->stream);
+    const bool message = of.op->kind == Kind::send || of.op->kind == Kind::recv;  // each waits for somebody else
+    if (message || last >= rows.size() || rows[last].stream != stream || rows[last].what != what) {
+      last = rows.size();
+      rows.push_back({stream, what, of.started.value, of.ended.value, 0});
+    }
+    rows[last].end = of.ended.value;
+    ++rows[last].operations;
+  }
+  std::vector<RankTimeline::Row> rows;
+
+ private:
+  const StepRun& run_;
+  Actor actor_;
+  std::vector<std::size_t> last_;  // row of each stream
+};
+
+}  // namespace
+
+void require_rank(const Scenario& s, int rank) {
+  if (rank < 0 || rank >= s.ranks())
+    throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", rank, s.ranks() - 1));
+}
+
+RankView rank_view(const Scenario& s, const Plan& laid_out, int rank) {
+  require_rank(s, rank);
+  SimulateOptions options;
+  options.lays_out_only = true;
+  const StepRun run(s, laid_out, options);
+  RankView view;
+  view.at = mesh(s)[static_cast<std::size_t>(rank)];
+  view.unfolded = run.unfolded;
+  view.simulated = run.rank_of(run.seen(rank));
+  if (run.fold) view.alike = static_cast<int>(run.fold->members(run.seen(rank)).size());
+  const auto way = [&](std::string what, int to) { return route_view(run.machine.cluster, std::move(what), rank, to); };
+  const RankPeers peers(rank, run.plan);
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const RankPeers::OfLane& lane = peers.lanes[i];
+    if (!lane.group) continue;
+    const std::vector<int>& members = lane.group->members;
+    const int next = members[(position(lane.index) + 1) % members.size()];
+    view.groups.push_back({name_of(static_cast<Lane>(i)), members, way("to the next", next)});
+  }
+  for (std::size_t stage = 0; stage < peers.stage_slot.size(); ++stage) {
+    const std::uint16_t slot = peers.stage_slot[stage];
+    const bool used =
+        slot < (stage + 1 < peers.stage_slot.size() ? peers.stage_slot[stage + 1] : peers.first_of_updates);
+    if (used) view.peers.push_back(way(fmt::format("pipeline stage {}", stage), peers.slots[slot]));
+  }
+  return view;
+}
+
+nlohmann::ordered_json to_json(const RankView& view) {
+  nlohmann::ordered_json groups = nlohmann::ordered_json::array(), peers = nlohmann::ordered_json::array();
+  for (const RankView::Group& g : view.groups)
+    groups.push_back({{"group", g.what}, {"members", g.members}, {"next", to_json(g.next)}});
+  for (const RouteView& peer : view.peers) peers.push_back(to_json(peer));
+  return {{"rank", to_json(std::vector<MeshRank>{view.at})["mesh"][0]},
+          {"simulated_rank", view.simulated},
+          {"stands_for", view.alike},
+          {"unfolded", view.unfolded},
+          {"groups", groups},
+          {"peers", peers}};
+}
+
+RankTimeline rank_timeline(const Scenario& s, const Plan& laid_out, int rank) {
+  require_rank(s, rank);
+  const json rows = json_in_child([&] {
+    std::optional<ActorTimeline> timeline;
+    SimulateOptions options;
+    options.critical_path = false;
+    options.observe.emplace_back([&](const StepRun& run) { return &timeline.emplace(run, run.seen(rank)); });
+    const StepRun run(s, laid_out, options);
+    json all = json::array();
+    for (const RankTimeline::Row& row : timeline->rows)
+      all.push_back({row.stream, row.what, row.begin, row.end, row.operations});
+    return all;
+  });
+  RankTimeline timeline;
+  for (const json& row : rows) timeline.rows.push_back({row[0], row[1], row[2], row[3], row[4]});
+  std::stable_sort(timeline.rows.begin(), timeline.rows.end(),
+                   [](const RankTimeline::Row& a, const RankTimeline::Row& b) { return a.begin < b.begin; });
+  return timeline;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,226 @@
+#include "scenarios/src/pictures/step_picture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/error.hpp"
+#include "sim/process/output.hpp"
+#include "strategies/step/compute_phase.hpp"
+
+namespace trainyard {
+namespace {
+
+using Bar = StepPicture::Bar;
+using Tone = StepPicture::Tone;
+
+struct Span {
+  double begin = 0, end = 0;
+};
+
+/// Sorted, and those that touch joined.
+std::vector<Span> joined(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::vector<Span> result;
+  for (const Span& s : spans)
+    if (!result.empty() && s.begin <= result.back().end)
+      result.back().end = std::max(result.back().end, s.end);
+    else
+      result.push_back(s);
+  return result;
+}
+
+/// Of `these` (joined) what no span of `those` (joined) covers.
+std::vector<Span> without(const std::vector<Span>& these, const std::vector<Span>& those) {
+  std::vector<Span> rest;
+  std::size_t at = 0;
+  for (Span s : these) {
+    while (at < those.size() && those[at].end <= s.begin) ++at;
+    for (std::size_t i = at; i < those.size() && those[i].begin < s.end; ++i) {
+      if (those[i].begin > s.begin) rest.push_back({s.begin, those[i].begin});
+      s.begin = std::max(s.begin, those[i].end);
+    }
+    if (s.begin < s.end) rest.push_back(s);
+  }
+  return rest;
+}
+
+/// The breakdown has one group for all computing, and one for compression; the phases of their operations have tones of
+/// their own.
+std::string tone_name(const Group& group, std::uint8_t phase) {
+  return group.name == kComputeGroup || group.name == kCompressionGroup ? name_of(static_cast<ComputePhase>(phase))
+                                                                        : group.name;
+}
+
+/// Hues that people with the common kinds of colour blindness tell apart by lightness at least.
+Tone tone_of(const std::string& name) {
+  static const std::map<std::string, Tone> tones = [] {
+    std::map<std::string, Tone> all;
+    for (const Tone& tone :
+         {Tone{name_of(ComputePhase::forward), "#8fbfe0", "#8fbfe0"},
+          Tone{name_of(ComputePhase::backward), "#2b6ca3", "#2b6ca3", 0, 0, true},
+          Tone{name_of(ComputePhase::bucket_copies), "#8858ad", "#8858ad", 0, 0, true},
+          Tone{name_of(ComputePhase::encode), "#b5489a", "#b5489a", 0, 0, true},
+          Tone{name_of(ComputePhase::decode), "#e39bc8", "#e39bc8"},
+          Tone{"optimizer", "#4f9d4a", "#4f9d4a", 0, 0, true}, Tone{"framework", "#8c6d5d", "#8c6d5d", 0, 0, true},
+          Tone{"bubble", "#e4e4e4", "#e4e4e4"}, Tone{"other", "#cccccc", "#cccccc"}})
+      all.emplace(tone.name, tone);
+    return all;
+  }();
+  const auto at = tones.find(name);
+  return at != tones.end() ? at->second : Tone{name, "#f0a830", "#d98c10"};
+}
+
+Tone exposed_tone(const std::string& group) { return {"exposed " + group, "#d62728", "#d62728", 0, 0, true, true}; }
+
+class Painter {
+ public:
+  Painter(StepPicture& picture, const Names& names, const std::vector<std::string>& streams)
+      : picture_(picture), names_(names), streams_(streams) {}
+
+  void add(const OpRecord& r) {
+    const Group& group = names_.groups()[r.group];
+    if (r.kind == Kind::mark || r.ended <= r.posted) return;
+    if (group.role == Role::work) {
+      const std::size_t tone = tone_at(tone_of(tone_name(group, names_.phase(r.name))));
+      picture_.tones[tone].seconds += r.ended - r.started;
+      lane(r.stream).bars.push_back({r.started, r.ended, tone, 0, r.name});
+      work_.push_back({r.started, r.ended});
+      return;
+    }
+    lane(r.stream).in_progress = true;
+    lane(r.stream).bars.push_back({r.started, r.ended, tone_named(group.name), r.name, r.name});
+    picture_.runs.try_emplace(r.name, names_[r.name]);
+    // Waiting for a peer within a collective is a part of it, and waiting for what is fetched ahead too; see Breakdown.
+    const double began = std::max(r.posted, r.started);
+    messages_[r.group % kGroups].push_back({group.role == Role::point_to_point ? began : r.posted, r.ended});
+    if (group.role == Role::point_to_point) waits_.push_back({r.posted, began});
+  }
+
+  void exposed() {
+    if (picture_.lanes.empty()) return;
+    covered_ = joined(work_);
+    const auto expose_all = [this](bool prefetched) {
+      for (GroupId g = 0; g < kGroups; ++g)
+        if (!messages_[g].empty() && (names_.groups()[g].role == Role::prefetch) == prefetched) expose(g);
+    };
+    expose_all(false);
+    cover(waits_);
+    expose_all(true);
+    std::vector<Bar>& bars = picture_.lanes.front().bars;
+    std::sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) { return a.begin < b.begin; });
+  }
+
+  /// What is left is waiting for peers, as the breakdown books it, and "other".
+  void rest(double bubble) {
+    if (bubble > 1e-9 * picture_.end) picture_.tones[tone_named("bubble")].seconds = bubble;
+    std::vector<Tone>& tones = picture_.tones;
+    double sum = 0;
+    for (const Tone& tone : tones) sum += tone.seconds;
+    if (picture_.end - sum > 1e-9 * picture_.end) tones[tone_named("other")].seconds = picture_.end - sum;
+  }
+
+  /// Lanes of streams without an operation are left out.
+  void close() {
+    std::erase_if(picture_.lanes, [](const StepPicture::Lane& lane) { return lane.bars.empty(); });
+  }
+
+ private:
+  static constexpr GroupId kGroups = 32;
+  StepPicture& picture_;
+  const Names& names_;
+  const std::vector<std::string>& streams_;
+  std::vector<Span> work_, messages_[kGroups], waits_;
+  std::vector<Span> covered_;  // joined
+
+  void cover(const std::vector<Span>& spans) {
+    covered_.insert(covered_.end(), spans.begin(), spans.end());
+    covered_ = joined(covered_);
+  }
+  /// Of a group's messages what nothing covers yet.
+  void expose(GroupId g) {
+    const std::size_t tone = tone_at(exposed_tone(names_.groups()[g].name));
+    const std::vector<Span> messages = joined(messages_[g]), spans = without(messages, covered_);
+    for (const Span& s : spans) {
+      picture_.lanes.front().bars.push_back({s.begin, s.end, tone, 0, 0});
+      picture_.tones[tone].seconds += s.end - s.begin;
+    }
+    Tone& communication = picture_.tones[tone_named(names_.groups()[g].name)];
+    for (const Span& s : messages) communication.beside += s.end - s.begin;
+    communication.beside -= picture_.tones[tone].seconds;
+    cover(spans);
+  }
+
+  StepPicture::Lane& lane(Stream stream) {
+    const std::vector<std::string>& words = streams_;
+    while (picture_.lanes.size() <= stream) {
+      const std::size_t i = picture_.lanes.size();
+      picture_.lanes.push_back({i < words.size() ? words[i] : fmt::format("stream {}", i), {}, false});
+    }
+    return picture_.lanes[stream];
+  }
+  std::size_t tone_named(const std::string& name) { return tone_at(tone_of(name)); }
+  std::size_t tone_at(Tone tone) {
+    for (std::size_t i = 0; i < picture_.tones.size(); ++i)
+      if (picture_.tones[i].name == tone.name) return i;
+    picture_.tones.push_back(std::move(tone));
+    return picture_.tones.size() - 1;
+  }
+};
+
+/// ", ring all-reduce"; "" of one device.
+std::string how_in_words(const StepRun& run) {
+  const Scenario& s = run.scenario;
+  if (s.plan.splits_model()) return ", " + s.plan.mesh.in_words();
+  if (s.ranks() == 1) return "";
+  return ", " + s.plan.mechanism->summary(fmt::format("{} all-reduce", all_reduce_name(run.planned.all_reduce)));
+}
+
+}  // namespace
+
+StepPicture step_picture(const StepRun& run, Actor rank) {
+  const Scenario& s = run.scenario;
+  StepPicture picture;
+  const double end = picture.end = run.end.end.value;
+  const Actor actor = run.seen(rank);
+  Painter painter(picture, run.names, run.streams);
+  for (const OpRecord& r : run.timeline.records())
+    if (r.actor == actor) painter.add(r);
+  painter.exposed();
+  // A rank that ends early waits for the last one: bubble too, as in the answer's breakdown.
+  const double waits_at_end = std::max(0.0, end - run.breakdown.end(actor).value);
+  painter.rest(run.breakdown.parts(actor).bubble.value + waits_at_end);
+  painter.close();
+
+  double exposed = 0, booked = 0;
+  for (const Tone& tone : picture.tones)
+    if (tone.exposed) exposed += tone.seconds;
+  for (const auto& [group, seconds] : run.breakdown.parts(actor).exposed) booked += seconds.value;
+  if (std::abs(exposed - booked) > 1e-9 * end)
+    throw InternalError(fmt::format("the picture shows {} s of exposed communication, not {} s", exposed, booked));
+
+  picture.memory = run.memory.samples(actor);
+  picture.capacity = s.cluster.type_of_gpu(rank).gpu.memory_capacity.value;
+  picture.peak = run.memory.peak(actor).value;
+  picture.title = fmt::format("One training step of {}: {}", s.network.name, show(Seconds{end}));
+  picture.subtitle = fmt::format(
+      "{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name, how_in_words(run),
+      s.micro_batches() == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.micro_batches()), s.micro_batch_size,
+      rank);
+  for (const Tone& tone : picture.tones)
+    if (tone.seconds > 0)
+      picture.description +=
+          fmt::format("{}{} {}", picture.description.empty() ? "" : ", ", tone.name, show(Seconds{tone.seconds}));
+  return picture;
+}
+
+std::function<void(const StepRun&)> picture_of(const Scenario& s, const std::filesystem::path& file,
+                                               std::optional<int> rank) {
+  if (rank && (*rank < 0 || *rank >= s.ranks()))
+    throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
+  return
+      [file, rank](const StepRun& run) { write_atomically(file, draw(step_picture(run, rank.value_or(run.last())))); };
+}
+
+}  // namespace trainyard

@@ -1,0 +1,215 @@
+#include "scenarios/src/pictures/views.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "models/software/training_memory.hpp"
+#include "strategies/collectives/library_model.hpp"
+#include "strategies/step/training_programs.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+const Device& device(const DeviceGraph& graph, DeviceId id) { return graph.devices()[id]; }
+
+}  // namespace
+
+std::vector<LinkClass> link_classes(const DeviceGraph& graph) {
+  std::vector<LinkClass> classes;
+  std::map<std::tuple<std::string, std::string, std::string, double, std::int64_t>, std::size_t> known;
+  for (std::size_t i = 0; i < graph.wires().size(); ++i) {
+    const Link& link = graph.wires()[i];
+    const DeviceGraph::End end = graph.ends(static_cast<LinkId>(i));
+    const std::string from = name_of(device(graph, end.from).kind), to = name_of(device(graph, end.to).kind);
+    const auto [at, fresh] =
+        known.try_emplace({link.kind, from, to, link.capacity.value, end.latency.count}, classes.size());
+    if (fresh) classes.push_back({link.kind, from, to, link.capacity, end.latency, 0, link.name, {}});
+    ++classes[at->second].count;
+    classes[at->second].links.push_back(static_cast<LinkId>(i));
+  }
+  return classes;
+}
+
+RouteView route_view(const ClusterMachine& machine, std::string what, int from, int to) {
+  const DeviceGraph& graph = machine.graph();
+  const Route route = machine.route(from, to, PathClass::automatic);
+  RouteView view{std::move(what), from, to, {}, "", "", {}, route.latency, route.latency};
+  for (const LinkUse& use : route.links) {
+    const Link& link = graph.links()[use.link];
+    if (graph.is_wire(use.link)) {
+      const DeviceGraph::End end = graph.ends(use.link);
+      if (view.hops.empty()) view.hops.push_back(device(graph, end.from).name);
+      view.hops.push_back(device(graph, end.to).name);
+      view.software.count -= end.latency.count;
+    }
+    // A bus or host memory on the way may be the limit too, and a message may take it more than once.
+    const BytesPerSecond rate = link.capacity / use.weight;
+    if (!view.bottleneck_link.empty() && rate >= view.rate) continue;
+    view.bottleneck_link = link.name;
+    view.bottleneck_kind = link.kind;
+    view.rate = rate;
+  }
+  return view;
+}
+
+std::string ranks_in_words(const std::vector<int>& members) {
+  std::string text;
+  constexpr int kMostRuns = 6;
+  int runs = 0;
+  for (std::size_t i = 0; i < members.size();) {
+    const int step = i + 1 < members.size() ? members[i + 1] - members[i] : 1;
+    std::size_t end = i + 1;
+    while (end < members.size() && members[end] - members[end - 1] == step) ++end;
+    if (end - i == 2 && step > 1) end = i + 1;
+    if (++runs > kMostRuns) return text + ", …";
+    if (!text.empty()) text += ", ";
+    text += end - i == 1 ? fmt::format("{}", members[i])
+            : step == 1  ? fmt::format("{}-{}", members[i], members[end - 1])
+                         : fmt::format("{}, {} … {}", members[i], members[i + 1], members[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+Schedule schedule(const Plan& plan, int rank, std::size_t most) {
+  static constexpr const char* kinds[] = {"compute", "memory", "send", "recv", "delay", "mark", "join"};
+  Names names;
+  const TrainingPrograms programs(plan.training, names);
+  const TrainingStreams& streams = programs.streams();
+  const auto program = programs.program(rank);
+  Schedule all;
+  for (Op op; program->next(op) == Pull::op; op = Op{}) {
+    if (++all.operations > most) continue;
+    ScheduleLine line{all.operations,
+                      streams.names()[op.stream],
+                      kinds[static_cast<int>(op.kind)],
+                      "",
+                      names[op.name],
+                      op.work.flops.value,
+                      op.work.bytes.value,
+                      op.memory.change,
+                      -1};
+    // A mark that takes or gives back memory: of what.
+    if (op.kind == Kind::mark && op.memory.change != 0)
+      line.what += fmt::format(": {}", name_of(static_cast<MemoryClass>(op.memory_class)));
+    if (op.kind == Kind::join) line.bytes = op.message.bytes.value;
+    for (const Dep& dep : op.deps)
+      if (dep.count > 0)
+        line.after += fmt::format("{}{}:{}", line.after.empty() ? "" : " ", streams.names()[dep.stream], dep.count);
+    if (op.kind == Kind::send || op.kind == Kind::recv) {
+      line.peer = program->slots()[op.message.slot];
+      line.bytes = op.message.bytes.value;
+    }
+    all.lines.push_back(std::move(line));
+  }
+  return all;
+}
+
+std::vector<MeshRank> mesh(const Scenario& s) {
+  std::vector<MeshRank> ranks;
+  int first = 0;  // of the node
+  for (int rank = 0; rank < s.ranks(); ++rank) {
+    const int node = s.cluster.node_of_gpu(rank);
+    first = rank == 0 || node != ranks.back().node ? rank : first;
+    const Mesh& m = s.plan.mesh;
+    ranks.push_back({rank, node, m.of(rank), m.expert > 1 ? m.expert_of(rank) : 0,
+                     m.expert_tensor > 1 ? m.expert_tensor_of(rank) : 0,
+                     fmt::format("node{}/gpu{}", node, rank - first)});
+  }
+  return ranks;
+}
+
+bool goes_by_pxn(const Scenario& s) {
+  if (s.cluster.nodes < 2) return false;
+  NodeSpread all{0, s.cluster.nodes, s.cluster.node.gpus};
+  for (const NodeType* type : s.cluster.types()) all.fewest = std::min(all.fewest, type->gpus);
+  all.ranks = s.cluster.gpus();
+  try {
+    return library_model(s.cluster, s.software.nccl_choice).model->relays(all);
+  } catch (const UserError&) {  // chips that do not speak NCCL
+    return false;
+  }
+}
+
+MachineView machine_view(const Scenario& s) {
+  const ClusterMachine machine(s.cluster, s.software);
+  MachineView view;
+  for (const Device& d : machine.graph().devices()) {
+    const std::string kind = name_of(d.kind);
+    const auto at =
+        std::find_if(view.devices.begin(), view.devices.end(), [&](const auto& known) { return known.first == kind; });
+    if (at == view.devices.end())
+      view.devices.emplace_back(kind, 1);
+    else
+      ++at->second;
+  }
+  view.links = link_classes(machine.graph());
+  const int gpus = s.cluster.node.gpus;
+  if (gpus > 1) view.routes.push_back(route_view(machine, "within a node", 0, 1));
+  if (s.cluster.nodes > 1) view.routes.push_back(route_view(machine, "between nodes", 0, gpus));
+  if (s.cluster.nodes > 1 && s.cluster.node.hcas < gpus)
+    view.routes.push_back(route_view(machine, "between nodes, from the last GPU", gpus - 1, gpus));
+  return view;
+}
+
+ordered_json to_json(const Schedule& all) {
+  ordered_json lines = ordered_json::array();
+  for (const ScheduleLine& line : all.lines) {
+    ordered_json& out = lines.emplace_back();
+    out = {{"number", line.number}, {"stream", line.stream}, {"kind", line.kind},
+           {"flops", line.flops},   {"bytes", line.bytes},   {"memory_change_bytes", line.memory},
+           {"after", line.after},   {"what", line.what}};
+    if (line.peer >= 0) out["peer"] = line.peer;
+  }
+  return {{"operations", all.operations}, {"schedule", lines}};
+}
+
+ordered_json to_json(const std::vector<MeshRank>& ranks) {
+  ordered_json out = ordered_json::array();
+  for (const MeshRank& r : ranks)
+    out.push_back({{"rank", r.rank},
+                   {"tensor_parallel", r.at.tensor},
+                   {"context_parallel", r.at.context},
+                   {"data_parallel", r.at.data},
+                   {"pipeline_parallel", r.at.pipeline},
+                   {"expert_parallel", r.expert},
+                   {"expert_tensor_parallel", r.expert_tensor},
+                   {"node", r.node},
+                   {"device", r.device}});
+  return {{"mesh", out}};
+}
+
+ordered_json to_json(const RouteView& r) {
+  return {{"what", r.what},
+          {"from_rank", r.from},
+          {"to_rank", r.to},
+          {"hops", r.hops},
+          {"limit", r.bottleneck_link},
+          {"rate_Bps", r.rate.value},
+          {"latency_s", r.latency.seconds().value},
+          {"software_latency_s", r.software.seconds().value}};
+}
+
+ordered_json to_json(const MachineView& view) {
+  ordered_json devices = ordered_json::object(), links = ordered_json::array(), routes = ordered_json::array();
+  for (const auto& [kind, count] : view.devices) devices[kind] = count;
+  for (const LinkClass& c : view.links)
+    links.push_back({{"kind", c.kind},
+                     {"from", c.from},
+                     {"to", c.to},
+                     {"count", c.count},
+                     {"rate_Bps", c.rate.value},
+                     {"latency_s", c.latency.seconds().value},
+                     {"example", c.example}});
+  for (const RouteView& r : view.routes) routes.push_back(to_json(r));
+  return {{"devices", devices}, {"links", links}, {"routes", routes}};
+}
+
+}  // namespace trainyard

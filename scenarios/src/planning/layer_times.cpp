@@ -1,0 +1,29 @@
+#include "scenarios/src/planning/layer_times.hpp"
+
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+
+Seconds layer_time(const Layer& layer, const NodeType& node, const SoftwareStack& stack) {
+  Seconds sum;
+  for (const KernelCall& call : layer.forward) sum += kernel_cost(node, stack, call.work);
+  for (const BackwardKernel& call : layer.backward) sum += kernel_cost(node, stack, call.work);
+  return sum;
+}
+
+Seconds accumulation_time(const Layer& layer, const Work& of_element, const NodeType& node,
+                          const SoftwareStack& stack) {
+  Seconds time;
+  for (const BackwardKernel& call : layer.backward) {
+    double elements = 0;
+    for (const int tensor : call.gradients_ready)
+      if (const ParameterTensor& p = layer.parameters[static_cast<std::size_t>(tensor)]; !p.accumulated)
+        elements += p.elements;
+    Work sum = of_element;
+    sum.bytes = sum.bytes * elements;
+    if (elements > 0) time += kernel_cost(node, stack, sum);
+  }
+  return time;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,210 @@
+#include "scenarios/src/reading/framework_modes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategies/pipelines/pipeline_schedule.hpp"
+
+namespace trainyard {
+namespace {
+
+std::vector<FrameworkMode> make_modes() {
+  std::vector<FrameworkMode> modes;
+  const auto add = [&modes](const char* name, const char* description) -> FrameworkMode& {
+    FrameworkMode& mode = modes.emplace_back();
+    mode.name = name;
+    mode.description = description;
+    return mode;
+  };
+  const auto single = [](FrameworkMode& mode, const char* for_nodes) {
+    mode.one_node = true;
+    mode.for_nodes = for_nodes;
+  };
+  FrameworkMode& dp = add("pytorch-dp", "DataParallel: one process, parameters and gradients through the first GPU");
+  dp.mechanism = "master";
+  dp.stack = "pytorch-ddp";
+  single(dp, "pytorch-ddp");
+  add("pytorch-ddp", "DistributedDataParallel: a process a GPU, buckets all-reduced during the backward pass").stack =
+      "pytorch-ddp";
+  FrameworkMode& fsdp = add("pytorch-fsdp", "fully_shard: parameters, gradients and optimizer shared out (ZeRO 3)");
+  fsdp.zero_stage = fsdp.most_zero_stage = 3;
+  fsdp.least_zero_stage = 2;  // reshard_after_forward=False
+  fsdp.splits_model = true;   // with DTensor, as torchtitan does
+  // PyTorch 2.9, torch/distributed/pipelining/schedules.py: ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B,
+  // ScheduleDualPipeV. Its zero-bubble schedules give a rank several stages, which zb-h1 and zb-2p do not.
+  fsdp.schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v"};
+  fsdp.stack = "pytorch-fsdp";
+  single(add("tf-mirrored", "MirroredStrategy: a replica a GPU of one node, gradients all-reduced"),
+         "tf-multi-worker-mirrored");
+  add("tf-multi-worker-mirrored", "MultiWorkerMirroredStrategy: the same over the GPUs of several nodes");
+  FrameworkMode& central =
+      add("tf-central-storage", "CentralStorageStrategy: variables on the CPU, which adds gradients and updates");
+  central.mechanism = "central-storage";
+  single(central, "tf-parameter-server");
+  FrameworkMode& servers =
+      add("tf-parameter-server",
+          "ParameterServerStrategy: workers of all nodes, one server with the variables; asynchronous unless said");
+  servers.mechanism = "parameter-server";
+  // "By default, workers read and update these variables independently without synchronizing with each other"
+  // (tensorflow.org, api_docs/python/tf/distribute/experimental/ParameterServerStrategy).
+  servers.consistency = "asynchronous";
+  add("tf-tpu", "TPUStrategy: MirroredStrategy's schedule over the links of a TPU pod").on_tpus = true;
+  FrameworkMode& horovod = add("horovod", "Horovod: ring all-reduce of fused tensors during the backward pass");
+  horovod.stack = "horovod-tcp";
+  horovod.stacks = {"pytorch-ddp"};  // with NCCL: hooks on gradients and buckets alike
+  FrameworkMode& deepspeed = add("deepspeed", "DeepSpeed: ZeRO by zero_stage 0 to 3 (0 unless said), with Megatron");
+  deepspeed.most_zero_stage = 3;
+  deepspeed.splits_model = true;
+  deepspeed.schedules = {"1f1b"};  // deepspeed/runtime/pipe/schedule.py: TrainSchedule
+  deepspeed.stack = "deepspeed";
+  deepspeed.stacks = {"megatron-2022", "megatron-core"};
+  FrameworkMode& megatron = add("megatron", "Megatron-LM: tensor, pipeline, context and expert parallel, ZeRO 0 or 1");
+  megatron.most_zero_stage = 1;  // --use-distributed-optimizer
+  megatron.splits_model = true;
+  // megatron/core/pipeline_parallel/schedules.py: forward_backward_pipelining_without_interleaving and with_interleaving.
+  megatron.schedules = {"1f1b", "interleaved-1f1b"};
+  megatron.stack = "megatron-core";
+  megatron.stacks = {"megatron-2022", "nemo"};
+  return modes;
+}
+
+Node scalar_node(const std::string& text, const Place& place) {
+  Node node;
+  node.kind = Node::Kind::scalar;
+  node.scalar = text;
+  node.place = node.key_place = place;
+  return node;
+}
+
+/// The map `plan.data_parallel`; a plain number is its size.
+Node& data_parallel_of(Node& plan, const Place& place) {
+  Node* found = plan.find("data_parallel");
+  if (!found) {
+    found = &plan.fields.emplace_back("data_parallel", Node{}).second;
+    found->place = found->key_place = place;
+  }
+  if (found->kind == Node::Kind::scalar) {
+    const Node size = *found;
+    found->scalar.clear();
+    found->fields.emplace_back("size", size);
+  }
+  if (found->kind != Node::Kind::list) found->kind = Node::Kind::map;
+  return *found;
+}
+
+void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& place) {
+  const Node* mechanism = map.find("mechanism");
+  if (mechanism)  // a slip is refused as one, before it is compared
+    Fields(map, "plan.data_parallel").choice("mechanism", mechanisms().names());
+  if (mechanism && mechanism->scalar != mode.mechanism)
+    fail(mechanism->place, fmt::format("plan.data_parallel.mechanism: {}, but plan.strategy is {}, which does {}",
+                                       mechanism->scalar, mode.name, mode.mechanism));
+  if (!mechanism) map.fields.emplace_back("mechanism", scalar_node(mode.mechanism, place));
+  if (!mode.consistency.empty() && !map.find("consistency"))
+    map.fields.emplace_back("consistency", scalar_node(mode.consistency, place));
+  const Node* zero = map.find("zero_stage");
+  if (!zero) {
+    map.fields.emplace_back("zero_stage", scalar_node(fmt::format("{}", mode.zero_stage), place));
+    return;
+  }
+  for (int stage = 0; stage <= 3; ++stage)
+    if (zero->scalar == fmt::format("{}", stage) && (stage < mode.least_zero_stage || stage > mode.most_zero_stage))
+      fail(zero->place,
+           mode.most_zero_stage == 0
+               ? fmt::format("plan.data_parallel.zero_stage: {}, but plan.strategy is {}, which shares nothing out; "
+                             "pytorch-fsdp, deepspeed and megatron do",
+                             stage, mode.name)
+               : fmt::format("plan.data_parallel.zero_stage: {}, but plan.strategy is {}, which does {} to {}", stage,
+                             mode.name, mode.least_zero_stage, mode.most_zero_stage));
+}
+
+void require_whole_model(const FrameworkMode& mode, const Node& plan) {
+  for (const char* key : {"tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"}) {
+    const Node* node = plan.find(key);
+    if (node && node->scalar != "1")
+      fail(node->place, fmt::format("plan.{}: plan.strategy is {}, which has the whole model on every device; "
+                                    "pytorch-fsdp, deepspeed and megatron split it",
+                                    key, mode.name));
+  }
+}
+
+void apply_software(const FrameworkMode& mode, Node& scenario, const Place& place) {
+  const Node* software = scenario.find("software");
+  if (!software) {
+    if (!mode.stack.empty()) scenario.fields.emplace_back("software", scalar_node(mode.stack, place));
+    return;
+  }
+  const Node* name = software->kind == Node::Kind::map ? software->find("base") : software;
+  if (!name) return;  // given in place
+  std::vector<std::string> fitting = mode.stacks;
+  if (!mode.stack.empty()) fitting.insert(fitting.begin(), mode.stack);
+  fitting.emplace_back("plain");
+  // A file, or a name that is none: the catalog will say so.
+  if (std::none_of(framework_modes().begin(), framework_modes().end(),
+                   [&](const FrameworkMode& other) { return same_name(other.stack, name->scalar); }))
+    return;
+  if (std::none_of(fitting.begin(), fitting.end(), [&](const auto& f) { return same_name(f, name->scalar); }))
+    fail(name->place, fmt::format("software: {}, but plan.strategy is {}, which runs on {}", name->scalar, mode.name,
+                                  fmt::join(fitting, ", ")));
+}
+
+}  // namespace
+
+const std::vector<FrameworkMode>& framework_modes() {
+  static const std::vector<FrameworkMode> modes = make_modes();
+  return modes;
+}
+
+const FrameworkMode& find_framework_mode(const std::string& name, const Place& where) {
+  std::vector<std::string> names;
+  for (const FrameworkMode& mode : framework_modes()) {
+    if (same_name(mode.name, name)) return mode;
+    names.push_back(mode.name);
+  }
+  fail(where, fmt::format("plan.strategy: unknown strategy \"{}\"{}", name, hint(name, names)));
+}
+
+const FrameworkMode* apply_framework_mode(Node& scenario) {
+  Node* plan = scenario.find("plan");
+  if (!plan || plan->kind != Node::Kind::map) return nullptr;
+  const Node* strategy = plan->find("strategy");
+  if (!strategy || strategy->kind == Node::Kind::null) return nullptr;
+  const Place place = strategy->place;
+  if (strategy->kind != Node::Kind::scalar) fail(place, "plan.strategy: a name expected (trainyard list strategies)");
+  const FrameworkMode& mode = find_framework_mode(strategy->scalar, place);
+  if (!mode.splits_model) require_whole_model(mode, *plan);
+  apply_data_parallel(mode, data_parallel_of(*plan, place), place);
+  apply_software(mode, scenario, place);
+  return &mode;
+}
+
+std::vector<std::string> schedules_of_mode(const std::string& name) {
+  return name.empty() ? pipeline_schedules().names() : find_framework_mode(name, Place::of("plan.strategy")).schedules;
+}
+
+void require_schedule(const FrameworkMode& mode, const PlanChoice& plan) {
+  if (plan.mesh.pipeline == 1 ||
+      std::find(mode.schedules.begin(), mode.schedules.end(), plan.schedule) != mode.schedules.end())
+    return;
+  fail(plan.schedule_place,
+       fmt::format("plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; without plan.strategy every "
+                   "schedule is there",
+                   plan.schedule, mode.name, fmt::join(mode.schedules, ", ")));
+}
+
+void require_mode_fits(const FrameworkMode& mode, const ClusterSpec& cluster, int ranks, const Place& where) {
+  const bool tpus = cluster.node.gpu.kind == ChipKind::tpu;
+  if (mode.on_tpus != tpus)
+    fail(where, mode.on_tpus
+                    ? fmt::format("plan.strategy: {} is for TPUs, joined by a torus of their own links; on GPUs "
+                                  "tf-multi-worker-mirrored does the same",
+                                  mode.name)
+                    : fmt::format("plan.strategy: {} drives GPUs; on TPUs tf-tpu does the same", mode.name));
+  const int nodes = cluster.node_of_gpu(ranks - 1) + 1;
+  if (mode.one_node && nodes > 1)
+    fail(where, fmt::format("plan.strategy: {} works on the devices of one node, but {} ranks are on {}; use {}",
+                            mode.name, ranks, nodes, mode.for_nodes));
+}
+
+}  // namespace trainyard

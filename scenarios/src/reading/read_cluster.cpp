@@ -1,0 +1,131 @@
+#include "scenarios/src/reading/read_cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/src/reading/preflight.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::int64_t kMostNodes = 16384;
+
+/// The node type, with what is said beside it of its GPUs, HCAs and links laid on top.
+NodeType read_changed_node(Fields& around, const Catalog& catalog) {
+  Node entry = catalog.resolve("node", around.required_child("node"));
+  for (const char* part : {"gpu", "gpu_speed", "hca", "nvlink", "pcie", "sockets", "socket_link", "cpu", "host_memory",
+                           "nvme", "staging_chunk"}) {
+    const Node* over = around.child(part);
+    if (!over) continue;
+    Node field = *over;
+    if (std::string_view(part) == "gpu" && over->kind == Node::Kind::scalar) {  // another type of GPU
+      field = Node::empty_map(over->place);
+      field.fields.emplace_back("type", *over);
+    }
+    if (std::string_view(part) == "gpu")  // an override below the name of another type has made it a base
+      for (auto& [key, value] : field.fields)
+        if (key == "base") key = "type";
+    Node wrapped = Node::empty_map(over->place);
+    wrapped.fields.emplace_back(part, std::move(field));
+    entry = merged(entry, wrapped);
+  }
+  NodeType node = read_node(entry, catalog);
+  check_node(node, around.place_of("node"), around.place_of(around.has("pcie") ? "pcie" : "node"),
+             around.what() + ".node");
+  return node;
+}
+
+void require_nodes(std::int64_t nodes, const Place& place) {
+  if (nodes > kMostNodes) fail(place, fmt::format("cluster.nodes: {} nodes; at most {}", nodes, kMostNodes));
+}
+
+/// `nodes: [{count, node, …}, …]`: the first type, then the others.
+void read_groups(ClusterSpec& spec, const Node& list, const Catalog& catalog) {
+  if (list.items.empty()) fail(list.place, "cluster.nodes: expected a count, or a list of {count, node}");
+  spec.nodes = 0;
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    Fields fields(list.items[i], fmt::format("cluster.nodes.{}", i));
+    const std::int64_t count = fields.integer("count", 1);
+    require_nodes(spec.nodes + count, fields.place_of("count"));
+    NodeType type = read_changed_node(fields, catalog);
+    fields.finish();
+    spec.nodes += static_cast<int>(count);
+    if (i == 0)
+      spec.node = std::move(type);
+    else
+      spec.others.push_back({static_cast<int>(count), std::move(type)});
+  }
+}
+
+void require_hcas(const ClusterSpec& spec, const Fields& cluster, const Node* nodes) {
+  if (spec.nodes == 1 || spec.joins_chips()) return;
+  const std::vector<const NodeType*> types = spec.types();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i]->hcas > 0) continue;
+    if (nodes && nodes->kind == Node::Kind::list)
+      fail(nodes->items[i].place,
+           fmt::format("cluster.nodes.{}: {} has no HCA; it cannot reach the other nodes", i, types[i]->name));
+    fail(cluster.place_of("node"), fmt::format("cluster.node: {} has no HCA; {} nodes of it cannot reach each other",
+                                               types[i]->name, spec.nodes));
+  }
+}
+
+void read_taken_out(ClusterSpec& spec, Fields& fields) {
+  const Node* list = fields.child("taken_out");
+  if (!list || list->kind == Node::Kind::null) return;
+  if (list->kind != Node::Kind::list)
+    fail(list->place, "cluster.taken_out: expected a list of switches and wires, such as [spine3, leaf0 - spine1]");
+  for (const Node& item : list->items) {
+    if (item.kind != Node::Kind::scalar) fail(item.place, "cluster.taken_out: expected names, such as spine3");
+    spec.taken_out.push_back({item.scalar, item.place});
+  }
+}
+
+}  // namespace
+
+void check_node(const NodeType& node, const Place& of_type, const Place& of_lanes, const std::string& what) {
+  node_builders().find(node.interconnect, of_type);
+  try {
+    if (has_lane_plan(node)) plan_lanes(node);
+  } catch (const UserError& e) {
+    fail(of_lanes, fmt::format("{}: {}", what, e.what()));
+  }
+}
+
+ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
+  Fields fields(node, "cluster");
+  ClusterSpec spec;
+  spec.place = node.place;
+  const Node* nodes = fields.child("nodes");
+  if (nodes && nodes->kind == Node::Kind::list) {
+    read_groups(spec, *nodes, catalog);
+  } else {
+    const std::int64_t count = fields.integer("nodes", 1, 1);
+    require_nodes(count, fields.place_of("nodes"));
+    spec.nodes = static_cast<int>(count);
+    spec.node = read_changed_node(fields, catalog);
+  }
+  read_taken_out(spec, fields);
+  const Node* fabric = fields.child("fabric");
+  Node own;  // of the nodes
+  if (!fabric && !spec.node.fabric.empty()) {
+    own = Node::of_text(spec.node.fabric, fields.place_of("node"));
+    fabric = &own;
+  }
+  if (spec.nodes > 1 || fabric) {
+    if (!fabric)
+      fail(fields.place(), fmt::format("cluster of {} nodes: missing key \"fabric\" (what joins them; known: {})",
+                                       spec.nodes, fmt::join(catalog.names("fabric"), ", ")));
+    read_fabric(spec, catalog.resolve("fabric", *fabric), catalog);
+    spec.fabric_place = fabric->place;
+    require_hcas(spec, fields, nodes);
+  }
+  if (const Node* preflight = fields.child("preflight"); preflight && preflight->kind != Node::Kind::null)
+    spec.hosts = checked_hosts(*preflight, spec);
+  fields.finish();
+  return spec;
+}
+
+}  // namespace trainyard

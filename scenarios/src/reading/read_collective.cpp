@@ -1,0 +1,121 @@
+#include "scenarios/src/reading/read_collective.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategies/collectives/library_model.hpp"
+#include "strategies/collectives/node_rings.hpp"
+
+namespace trainyard {
+namespace {
+
+std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks) {
+  const Node& node = *fields.child("torus");
+  if (node.kind != Node::Kind::list || node.items.size() != 2)
+    fail(node.place, fmt::format("{}.torus: rows and columns expected, as in [4, 8]", what));
+  std::array<int, 2> torus{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    Node one;
+    one.kind = Node::Kind::map;
+    one.place = node.items[i].place;
+    one.fields.emplace_back("size", node.items[i]);
+    torus[i] = Fields(one, what + ".torus").integer<int>("size", 1);
+  }
+  if (static_cast<std::int64_t>(torus[0]) * torus[1] != ranks)
+    fail(node.place, fmt::format("{}.torus: {} x {} is not {} ranks", what, torus[0], torus[1], ranks));
+  return torus;
+}
+
+}  // namespace
+
+void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
+  if (!cluster.others.empty()) {
+    std::vector<int> nodes;
+    for (int rank = 0; rank < std::min(ranks, cluster.gpus()); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
+    settings.place(nodes);
+    return;
+  }
+  settings.per_node = cluster.nodes > 1 ? cluster.node.gpus : 0;
+  if (cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
+  try {
+    settings.rings = node_rings(cluster.node);
+  } catch (const UserError&) {  // no such links, or no ring: algorithms that need them say so
+  }
+}
+
+namespace {
+
+/// Switches are found when the machine is there.
+void check(const CollectiveChoice& choice, const std::string& what, int ranks, CollectiveUse use) {
+  const Collective& collective = *choice.algorithm;
+  const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
+  if (use == CollectiveUse::in_a_step && collective.for_teaching)
+    fail(choice.place,
+         fmt::format("{}: {} is to learn from (trainyard teach, bench), not for a plan", what, collective.name));
+  CollectiveSettings single = choice.settings;
+  single.channels = 1;
+  if (choice.settings.channels > 1 && collective.channels_of(place) == collective.channels_of({0, place.size, &single}))
+    fail(choice.place, fmt::format("{}: {} runs on its own channels; {} of them would change nothing", what,
+                                   collective.name, choice.settings.channels));
+  if (collective.switches == SwitchKind::none || choice.settings.fidelity == Fidelity::modelled) {
+    require_fits(collective, place, choice.place);
+    return;
+  }
+  if (use == CollectiveUse::in_a_step)
+    fail(choice.place, fmt::format("{}: {} needs switches that add, which take part in a collective on its own only "
+                                   "(trainyard bench); as part of a step: {{fidelity: modelled}}",
+                                   what, collective.name));
+}
+
+}  // namespace
+
+void take_library_model(CollectiveChoice& choice, const LibraryModel& library) {
+  choice.settings.fidelity = Fidelity::modelled;
+  choice.settings.model = library.model;
+  choice.scaled = library.scaled;
+  choice.judged = library.judged;
+  choice.sources = library.sources;
+}
+
+CollectiveChoice read_collective(const Node* node, const std::string& what, Operation operation,
+                                 const ClusterSpec& cluster, int ranks, CollectiveUse use, int root,
+                                 const LibraryModel* library, const NcclChoice& nccl) {
+  CollectiveChoice choice;
+  choice.algorithm = &default_collective(operation);
+  choice.settings.root = root;
+  place_on(choice.settings, cluster, ranks);
+  if (!node) return choice;
+  choice.place = node->place;
+  std::string name = choice.algorithm->name;
+  if (node->kind == Node::Kind::scalar) {
+    name = node->scalar;
+  } else {
+    Fields fields(*node, what);
+    // `base` is what a name becomes when a key is set beside it: all_reduce: ring, --set ….all_reduce.channels=8.
+    name = fields.text("base", name);
+    name = fields.text("algorithm", name);
+    if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
+    choice.settings.channels = fields.integer<int>("channels", 1, 1);
+    if (2 * choice.settings.channels + 3 > kMaxStreams)
+      fail(fields.place_of("channels"),
+           fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));
+    choice.settings.chunk = fields.bytes("chunk", choice.settings.chunk);
+    if (fields.has("torus")) choice.settings.torus = read_torus(fields, what, ranks);
+    choice.settings.fidelity = parse_fidelity(fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages"));
+    fields.finish();
+    if (choice.settings.fidelity == Fidelity::modelled) {
+      if (fields.has("algorithm") || choice.settings.channels > 1)
+        fail(choice.place, fmt::format("{}: modelled is as NCCL does it, which chooses for itself: leave out algorithm "
+                                       "and channels",
+                                       what));
+      name = default_collective(operation).name;
+      take_library_model(choice, library ? *library : library_model(cluster, nccl));
+    }
+  }
+  choice.algorithm = name == "auto" ? nullptr : &collectives(operation).find(name, choice.place);
+  if (choice.algorithm) check(choice, what, ranks, use);
+  return choice;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/reading/nearest.hpp"
+#include "scenarios/src/reading/idle_devices.hpp"
+#include "scenarios/src/reading/plan_choice.hpp"
+#include "scenarios/src/reading/rank_count.hpp"
+#include "strategies/collectives/library_model.hpp"
+
+namespace trainyard {
+namespace {
+
+void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
+  const std::int64_t stage = fields.integer("zero_stage", 0, stack.parallel.zero_stage);
+  if (stage > 3)
+    fail(fields.place_of("zero_stage"), fmt::format("plan.data_parallel.zero_stage: {}; 0, 1, 2 or 3", stage));
+  choice.zero = static_cast<ZeroStage>(stage);
+  choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
+  choice.zero_group = fields.has("zero_group") ? read_rank_count(fields, "zero_group") : 0;
+  choice.prefetch = fields.integer_within<int>("prefetch", 0, 1 << 10, 1);
+  choice.reshard = fields.boolean("reshard", true);
+  choice.overlap_parameters = fields.boolean("overlap_parameters", stack.parallel.overlap_parameters);
+  choice.sync_last = fields.choice("gradient_sync", {"each", "last"}, "each") == "last";
+  const auto only = [&](const char* key, bool fits, const char* where) {
+    if (fields.has(key) && !fits)
+      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: at zero_stage {} only", key, where));
+  };
+  only("zero_group", stage > 0, "1 to 3");
+  only("prefetch", stage == 3, "3");
+  only("reshard", stage == 3, "3");
+  only("gradient_sync", stage == 3, "3");
+  only("overlap_parameters", stage == 1 || stage == 2, "1 and 2");
+  for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
+    if (stage == 3 && fields.has(key))
+      fail(fields.place_of(key),
+           fmt::format("plan.data_parallel.{}: not at zero_stage 3, where each layer's gradients leave "
+                       "as its backward pass ends",
+                       key));
+  if (stage == 2 && choice.mesh.pipeline > 1)
+    fail(fields.place_of("zero_stage"),
+         "plan.data_parallel.zero_stage: 2 with a pipeline; its gradients are needed whole until the last micro-batch: "
+         "1, or 3, which shares out a layer's gradients after each micro-batch, or the last (with reshard: false its "
+         "parameters are gathered, with gradient_sync: last gradients exchanged once a step)");
+}
+
+/// Unsaid, experts are split as the tensor axis splits other layers (Megatron-Core's expert_tensor_parallel_size), or where
+/// these ranks are not enough for that, or a dispatcher takes whole experts alone, over as many as there may be. Tensor
+/// ranks with the same tokens cannot each send their own.
+void split_experts_by_default(PlanChoice& choice) {
+  Mesh& mesh = choice.mesh;
+  if (mesh.expert_tensor > 0 || mesh.expert == 1 || mesh.tensor == 1 || !choice.sharding.sequence) return;
+  const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data;
+  int split = choice.sharding.one_row_a_rank ? 1 : mesh.tensor;
+  while (split > 1 && (mesh.tensor % split != 0 || stage % (std::int64_t{1} * mesh.expert * split) != 0)) --split;
+  mesh.expert_tensor = choice.sharding.expert_tensor = split;
+}
+
+/// Data ranks: said, or all that the GPUs are enough for.
+void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
+  Mesh& mesh = choice.mesh;
+  const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
+  const bool given = fields.has("size");
+  if (!given && gpus % others != 0)
+    fail(choice.place,
+         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
+                     "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed",
+                     mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
+  const std::int64_t workers = choice.mechanism->workers();
+  const std::int64_t data = fields.integer("size", 1, workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
+  if (data > gpus || others > gpus / data) {
+    const std::string nodes =
+        cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
+    if (others == 1)
+      fail(fields.place_of("size"),
+           fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
+    fail(given ? fields.place_of("size") : choice.place,
+         fmt::format(
+             "plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
+             mesh.tensor, mesh.context, data, mesh.pipeline, static_cast<double>(others) * static_cast<double>(data),
+             gpus, nodes));
+  }
+  mesh.data = static_cast<int>(data);
+  split_experts_by_default(choice);
+  const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data,
+                     folded = std::int64_t{1} * mesh.expert * mesh.expert_tensor;
+  if (folded > 0 && stage % folded != 0)
+    fail(choice.place, fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context "
+                                   "{} x data {} = {}: the experts of a stage are spread over its ranks; nearest: {} "
+                                   "ranks",
+                                   mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
+                                   nearest_divisors(stage, folded)));
+  if (folded == 0 && mesh.data * mesh.context % mesh.expert != 0)
+    fail(choice.place,
+         fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread over "
+                     "ranks that hold other samples or tokens; nearest: {}",
+                     mesh.expert, mesh.data, mesh.context,
+                     nearest_divisors(std::int64_t{1} * mesh.data * mesh.context, mesh.expert)));
+}
+
+/// Devices without work are an error, unless the plan allows them.
+void refuse_idle_devices(const PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster) {
+  if (plan.choice("idle_devices", {"refused", "allowed"}, "refused") == "allowed") return;
+  const int idle = idle_devices(choice, cluster);
+  if (idle == 0) return;
+  const Mesh& mesh = choice.mesh;
+  const int ranks = mesh.ranks(), others = ranks / mesh.data;
+  const bool given = fields.has("size");
+  const std::string full =
+      given && (ranks + idle) % others == 0 ? fmt::format("size {}, ", (ranks + idle) / others) : "";
+  fail(given ? fields.place_of("size") : choice.place,
+       fmt::format("plan.data_parallel: {} rank{} leave{} {} of the cluster's {} devices idle; expected {}fewer nodes, "
+                   "or plan.idle_devices: allowed",
+                   ranks, ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", idle, cluster.gpus(), full));
+}
+
+void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
+  const int replicas = choice.replicas();
+  if (choice.zero_group > 0 && replicas % choice.zero_group != 0)
+    fail(data_parallel.place_of("zero_group"),
+         fmt::format("plan.data_parallel.zero_group: groups of {} do not divide {} replicas; nearest: {}",
+                     choice.zero_group, replicas, nearest_divisors(replicas, choice.zero_group)));
+  if (choice.zero_group == replicas) choice.zero_group = 0;
+}
+
+void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster, const SoftwareStack& stack,
+                     const LibraryModel* library) {
+  choice.all_reduce =
+      read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce", Operation::all_reduce, cluster,
+                      choice.replicas(), CollectiveUse::in_a_step, 0, library, stack.nccl_choice);
+  if (fields.has("all_reduce")) return;
+  choice.all_reduce.settings.fidelity = choice.fidelity;
+  const Mesh& mesh = choice.mesh;
+  const bool one = mesh.tensor * mesh.context * mesh.pipeline * mesh.data == 1;
+  if (choice.fidelity == Fidelity::modelled && !one && choice.mechanism->all_reduces())
+    take_library_model(choice.all_reduce, library ? *library : library_model(cluster, stack.nccl_choice));
+}
+
+void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
+  BucketChoice& buckets = choice.buckets;
+  const bool given = fields.has("bucket");
+  choice.bucket_place = given ? fields.place_of("bucket") : choice.place;
+  choice.overlap_gradients = fields.boolean("overlap", stack.overlap || choice.offload.used());
+  const Bytes rest = stack.default_bucket(choice.replicas()), first = stack.bucket_rule ? rest : stack.first_bucket;
+  buckets.rest = fields.bytes("bucket", rest);
+  buckets.first = fields.bytes("first_bucket", given ? std::min(buckets.rest, first) : first);
+  buckets.whole_tensors =
+      fields.choice("bucket_boundaries", {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
+}
+
+void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
+  const Node* node = fields.child("compression");
+  if (!node || (node->kind == Node::Kind::scalar && node->scalar == "none")) return;
+  choice.compression = read_compressor(*node);
+  choice.compression_place = node->place;
+  const auto refuse = [node](const std::string& why) { fail(node->place, "plan.data_parallel.compression: " + why); };
+  if (const std::string why = choice.mechanism->refuses_compression(); !why.empty())
+    refuse(fmt::format("with mechanism {} {}", choice.mechanism_name, why));
+  if (choice.mechanism->servers() > 0 && !choice.compression->pushes())
+    refuse(fmt::format("{}: a server cannot add up what single workers send of it", choice.compression->summary()));
+  if (choice.zero != ZeroStage::none)
+    refuse("with zero_stage 0 only: stages 1 to 3 reduce and scatter gradients, which are summed whole");
+  if (choice.replicas() == 1) refuse("there is one replica only, and no gradients are exchanged");
+  if (stack.host_buckets || stack.cycle_time.value > 0)
+    refuse(fmt::format("the coordinator of software {} exchanges whole gradients", stack.name));
+  if (choice.compression->needs_whole_tensors() && !choice.buckets.whole_tensors)
+    refuse("it compresses matrices, which bucket_boundaries: bytes cuts; set bucket_boundaries: tensors");
+  if (choice.compression->by_messages() && choice.all_reduce.settings.fidelity == Fidelity::modelled)
+    refuse("its exchange is no collective of a library that is modelled; set plan.collectives: messages");
+}
+
+}  // namespace
+
+int idle_devices(const PlanChoice& choice, const ClusterSpec& cluster) {
+  const std::vector<int> servers = choice.mechanism->server_nodes();
+  const int ranks = choice.mesh.ranks(), last = cluster.node_of_gpu(ranks - 1);
+  int idle = cluster.gpus() - ranks;
+  for (int node = last + 1; node < cluster.nodes; ++node)
+    if (std::find(servers.begin(), servers.end(), node) != servers.end()) idle -= cluster.type_of(node).gpus;
+  return idle;
+}
+
+std::shared_ptr<const LibraryModel> library_of(const ClusterSpec& cluster, const SoftwareStack& stack) {
+  if (!stack.nccl) return nullptr;
+  try {
+    return std::make_shared<const LibraryModel>(library_model(cluster, stack.nccl_choice));
+  } catch (const UserError&) {
+    return nullptr;
+  }
+}
+
+void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
+                        const SoftwareStack& stack, const LibraryModel* library) {
+  read_zero(choice, fields, stack);
+  ChosenMechanism chosen = read_mechanism(fields, cluster);
+  choice.mechanism_name = chosen.name;
+  const std::shared_ptr<Mechanism> mechanism = std::move(chosen.mechanism);
+  choice.mechanism = mechanism;
+  count_ranks(choice, fields, cluster);
+  check_zero_group(choice, fields);
+  read_offload(choice, fields, cluster, stack);
+  mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
+  refuse_idle_devices(choice, plan, fields, cluster);
+  choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"},
+                                               name_of(library ? Fidelity::modelled : Fidelity::messages)));
+  read_all_reduce(choice, fields, cluster, stack, library);
+  choice.library = library ? library->model : choice.all_reduce.settings.model;
+  read_buckets(choice, fields, stack);
+  read_compression(choice, fields, stack);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,301 @@
+#include "scenarios/src/reading/read_failures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/reading/short_form.hpp"
+
+namespace trainyard {
+namespace {
+
+const std::vector<std::string> kKinds{"gpu", "node", "nic", "switch", "link", "software", "worker", "server"};
+
+/// What fails with its node: a spare takes the node's place.
+bool takes_node(const std::string& kind) { return kind == "gpu" || kind == "node" || kind == "nic"; }
+
+double adapters(const ClusterSpec& cluster) {
+  double count = 0;
+  for (int node = 0; node < cluster.nodes; ++node) count += cluster.type_of(node).hcas;
+  return count;
+}
+
+/// How many of a kind there are. A link is the cable of an adapter; those between switches are not counted.
+double count_of_kind(const std::string& kind, const FailingMachine& machine) {
+  const ClusterSpec& cluster = machine.cluster;
+  if (kind == "gpu") return cluster.gpus();
+  if (kind == "node") return cluster.nodes;
+  if (kind == "nic" || kind == "link") return adapters(cluster);
+  if (kind == "switch") return static_cast<double>(build_cluster(cluster).all(DeviceKind::network_switch).size());
+  if (kind == "worker") return machine.workers;
+  if (kind == "server") return machine.servers;
+  return 1;
+}
+
+/// What there is none of, and why.
+std::string none_of(const std::string& kind) {
+  return kind == "server" ? "there is none (plan.data_parallel: {mechanism: parameter-server})"
+                          : "the cluster has none";
+}
+
+Seconds positive_time(Fields& fields, const char* key) {
+  const Seconds time = fields.seconds(key);
+  if (time.value <= 0) fail(fields.place_of(key), fmt::format("{}.{}: more than 0 expected", fields.what(), key));
+  return time;
+}
+
+void read_rates(FailureChoice& choice, const Node& node, const FailingMachine& machine) {
+  Fields fields(node, "faults.failures.mtbf");
+  for (const std::string& kind : kKinds) {
+    if (!fields.has(kind)) continue;
+    const Node& part = *fields.child(kind);
+    FailingParts parts;
+    parts.name = kind;
+    parts.takes_node = takes_node(kind);
+    parts.survived = kind == "server" && machine.survives_server;
+    const bool figure = part.find("value") || part.find("source") || part.find("unverified");
+    if (part.kind == Node::Kind::map && !figure) {
+      const Node map = long_form(&part, "mtbf", part.place);
+      Fields counted(map, "faults.failures.mtbf." + kind);
+      parts.mtbf = positive_time(counted, "mtbf");
+      parts.count = counted.has("count") ? counted.number("count", 1, 1e9) : count_of_kind(kind, machine);
+      counted.finish();
+    } else {
+      parts.mtbf = positive_time(fields, kind.c_str());
+      parts.count = count_of_kind(kind, machine);
+    }
+    if (parts.count <= 0) fail(part.place, fmt::format("faults.failures.mtbf.{}: {}", kind, none_of(kind)));
+    choice.parts.push_back(parts);
+  }
+  fields.finish();
+  if (choice.parts.empty())
+    fail(node.place, fmt::format("faults.failures.mtbf: expected the mean time between failures of one {}",
+                                 fmt::join(kKinds, ", one ")));
+}
+
+int number_of(const std::string& word, int count, const std::string& kind, const Place& place) {
+  if (count == 0) fail(place, fmt::format("faults.failures: {} {}: {}", kind, word, none_of(kind)));
+  std::int64_t number = -1;
+  try {
+    number = parse_integer(word);
+  } catch (const UserError&) {
+    fail(place, fmt::format("faults.failures: {} \"{}\"; expected a number from 0 to {}", kind, word, count - 1));
+  }
+  if (number < 0 || number >= count)
+    fail(place, fmt::format("faults.failures: {} {}; there are {} 0 to {}", kind, number, kind, count - 1));
+  return static_cast<int>(number);
+}
+
+std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cluster) {
+  const DeviceGraph graph = build_cluster(cluster);
+  std::vector<std::string> names;
+  if (kind == "link")
+    for (const Link& link : graph.links()) names.push_back(link.name);
+  else
+    for (const DeviceId id : graph.all(DeviceKind::network_switch)) names.push_back(graph.devices()[id].name);
+  return names;
+}
+
+/// The node that a part stands in; −1: in none. A server may be on any.
+int node_of(const std::string& kind, int number, const ClusterSpec& cluster) {
+  if (kind == "node") return number;
+  if (kind == "gpu" || kind == "worker") return cluster.node_of_gpu(number);
+  if (kind != "nic") return -1;
+  int node = 0;
+  for (int left = number; left >= cluster.type_of(node).hcas; ++node) left -= cluster.type_of(node).hcas;
+  return node;
+}
+
+/// "gpu 5" → its kind and its node, when there is such a thing.
+void read_component(SetFailure& failure, const std::string& what, const FailingMachine& machine, const Place& place) {
+  const std::size_t space = what.find(' ');
+  const std::string kind = what.substr(0, space), which = space == std::string::npos ? "" : what.substr(space + 1);
+  if (std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end())
+    fail(place, fmt::format("faults.failures: unknown component \"{}\"{}", kind, hint(kind, kKinds)));
+  if (kind == "software") {
+    if (!which.empty()) fail(place, "faults.failures: software is one; nothing expected after it");
+  } else if (kind == "switch" || kind == "link") {
+    const std::vector<std::string> names = names_of(kind, machine.cluster);
+    if (std::find(names.begin(), names.end(), which) == names.end())
+      fail(place, fmt::format("faults.failures: unknown {} \"{}\"{}", kind, which, hint(which, names)));
+  } else {
+    failure.node =
+        node_of(kind, number_of(which, static_cast<int>(count_of_kind(kind, machine)), kind, place), machine.cluster);
+  }
+  failure.what = kind;
+  failure.takes_node = takes_node(kind);
+  failure.survived = kind == "server" && machine.survives_server;
+}
+
+/// "550 steps" → 550; none of anything else.
+std::optional<double> steps_of(const std::string& text) {
+  for (const char* unit : {" steps", " step"})
+    if (text.ends_with(unit)) return parse_number(text.substr(0, text.size() - std::string(unit).size()));
+  return std::nullopt;
+}
+
+void read_list(FailureChoice& choice, const Node& list, const FailingMachine& machine) {
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    Fields fields(list.items[i], fmt::format("faults.failures.{}", i));
+    SetFailure failure;
+    const std::string at = fields.text("at");
+    if (const std::optional<double> steps = steps_of(at)) {
+      failure.after_step = *steps;
+      if (*steps < 0 || *steps != std::floor(*steps))
+        fail(fields.place_of("at"), fmt::format("{}.at: {} steps; expected a whole number", fields.what(), *steps));
+    } else {
+      failure.at = fields.seconds("at");
+    }
+    choice.failure_names.push_back(fields.text("what"));
+    read_component(failure, choice.failure_names.back(), machine, fields.place_of("what"));
+    choice.failure_places.push_back(fields.place_of("at"));
+    fields.finish();
+    choice.failures.push_back(std::move(failure));
+  }
+}
+
+void read_interval(FailureChoice& choice, Fields& fields) {
+  const bool every = fields.has("every"), epochs = fields.has("virtual_epochs");
+  if (every == epochs)
+    fail(fields.place(), "faults.checkpoint: expected one of every: 100 steps | 30 min | optimal, and virtual_epochs");
+  choice.every_place = fields.place_of(every ? "every" : "virtual_epochs");
+  if (epochs) {
+    choice.virtual_epochs = static_cast<double>(fields.integer("virtual_epochs", 1));
+    return;
+  }
+  const std::string text = fields.text("every");
+  choice.optimal = text == "optimal";
+  if (choice.optimal) return;
+  if (const std::optional<double> steps = steps_of(text)) {
+    choice.every = *steps;
+    if (*steps < 1 || *steps != std::floor(*steps))
+      fail(choice.every_place,
+           fmt::format("faults.checkpoint.every: {} steps; expected a whole number from 1", *steps));
+  } else {
+    choice.every_time = positive_time(fields, "every");
+  }
+}
+
+void read_storage_choice(FailureChoice& choice, Fields& fields, const ClusterSpec& cluster, const Catalog& catalog) {
+  const Node* node = fields.child("storage");
+  if (!node) return;
+  if (node->kind == Node::Kind::scalar && node->scalar == "local") {
+    choice.local = true;
+    for (const NodeType* type : cluster.types())
+      if (type->nvme.count == 0)
+        fail(node->place,
+             fmt::format("faults.checkpoint.storage: local, but {} has no drives (cluster.nvme: {{count, type}}, or a "
+                         "drive's name here)",
+                         type->name));
+    return;
+  }
+  const Storage storage = read_storage(catalog.resolve("storage", *node));
+  if (storage.lanes == 0) {
+    choice.store = storage;
+    return;
+  }
+  choice.local = true;
+  for (const NodeType* type : cluster.types())
+    choice.drive = NvmeType{
+        std::max(1, type->nvme.count), storage.read, storage.write, storage.latency, storage.lanes, storage.capacity};
+}
+
+void read_checkpoint(FailureChoice& choice, const Node& node, const ClusterSpec& cluster, const Catalog& catalog) {
+  Fields fields(node, "faults.checkpoint");
+  choice.checkpoints = true;
+  choice.checkpoint_place = node.place;
+  read_interval(choice, fields);
+  choice.asynchronous = fields.choice("kind", {"synchronous", "asynchronous"}, "synchronous") == "asynchronous";
+  choice.sharded = fields.boolean("sharded", true);
+  read_storage_choice(choice, fields, cluster, catalog);
+  for (const auto& [key, said] :
+       {std::pair{"snapshot", &choice.snapshot}, {"write", &choice.write}, {"load", &choice.load}})
+    if (fields.has(key)) *said = fields.seconds(key);
+  if (choice.snapshot && !choice.asynchronous)
+    fail(fields.place_of("snapshot"), "faults.checkpoint.snapshot: only of kind: asynchronous");
+  if (choice.snapshot && choice.write && *choice.snapshot > *choice.write)
+    fail(fields.place_of("snapshot"), "faults.checkpoint.snapshot: longer than the write that it is a part of");
+  const bool stored = choice.store || choice.local;
+  const bool said = choice.write && choice.load && (choice.snapshot || !choice.asynchronous);
+  if (!stored && !said)
+    fail(node.place,
+         fmt::format("faults.checkpoint: expected storage (local, or one of {}), or the times write and load{}",
+                     fmt::join(catalog.names("storage"), ", "), choice.asynchronous ? ", and snapshot" : ""));
+  fields.finish();
+}
+
+void read_restart(Recovery& recovery, const Node& node) {
+  Fields fields(node, "faults.restart");
+  recovery.detect = fields.seconds("detect", Seconds{0});
+  recovery.restart = fields.seconds("restart", Seconds{0});
+  recovery.repair = fields.seconds("repair", Seconds{0});
+  recovery.elastic = fields.boolean("elastic", false);
+  constexpr int most_spares = 1 << 20;
+  if (fields.has("spares")) {
+    recovery.spares = fields.integer_within("spares", 0, most_spares);
+  } else if (recovery.elastic) {
+    recovery.spares = 0;
+  }
+  fields.finish();
+}
+
+/// None where it is taken back: `failures: null`.
+const Node* said(Fields& faults, const char* key) {
+  const Node* node = faults.child(key);
+  return node && node->kind != Node::Kind::null ? node : nullptr;
+}
+
+}  // namespace
+
+FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const Catalog& catalog) {
+  FailureChoice choice;
+  choice.place = faults.place();
+  if (const Node* node = said(faults, "failures")) {
+    if (node->kind == Node::Kind::list) {
+      read_list(choice, *node, machine);
+    } else {
+      Fields fields(*node, "faults.failures");
+      read_rates(choice, fields.required_child("mtbf"), machine);
+      choice.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+      constexpr int most_runs = 100000;
+      choice.runs = fields.integer_within("runs", 1, most_runs, choice.runs);
+      fields.finish();
+    }
+  }
+  if (const Node* node = said(faults, "checkpoint")) read_checkpoint(choice, *node, machine.cluster, catalog);
+  if (const Node* node = said(faults, "restart")) {
+    read_restart(choice.recovery, *node);
+    if (choice.parts.empty() && choice.failures.empty())
+      fail(node->place, "faults.restart: nothing fails; expected faults.failures");
+  }
+  if (choice.optimal && choice.parts.empty())
+    fail(choice.every_place, "faults.checkpoint.every: optimal for what? Expected faults.failures: {mtbf: {…}}");
+  return choice;
+}
+
+void check_failures(const FailureChoice& choice, const TrainingLength& length) {
+  if (!choice.given()) return;
+  if (!length.given())
+    fail(choice.place,
+         "faults: how long does the training go on? Expected plan.training: {time: 54 d}, {steps} or others");
+  if (choice.virtual_epochs > 0 && length.epochs == 0)
+    fail(choice.every_place, "faults.checkpoint.virtual_epochs: expected plan.training with epochs");
+  if (choice.virtual_epochs > length.steps_per_epoch && length.epochs > 0)
+    fail(choice.every_place, fmt::format("faults.checkpoint.virtual_epochs: {} of an epoch of {} steps",
+                                         choice.virtual_epochs, length.steps_per_epoch));
+  if (length.steps > 0 && choice.every > length.steps)
+    fail(choice.every_place,
+         fmt::format("faults.checkpoint.every: {} steps, but the training has {}", choice.every, length.steps));
+  for (std::size_t i = 0; i < choice.failures.size(); ++i) {
+    const SetFailure& failure = choice.failures[i];
+    if (length.steps > 0 && failure.after_step >= length.steps)
+      fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends after {}", i,
+                                                 failure.after_step, length.steps));
+    if (length.time.value > 0 && failure.after_step < 0 && failure.at >= length.time)
+      fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
+                                                 show(failure.at), long_time(length.time)));
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,219 @@
+#include "scenarios/src/reading/read_input.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "scenarios/src/reading/epoch_reads.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kMostSamples = 1e15;
+constexpr int kMostPrefetch = 1024, kMostLanes = 16, kMostWorkers = 1 << 16;
+constexpr std::int64_t kMostEpochs = 16;
+/// Files of a node that are looked at one by one; of more, several are taken together.
+constexpr double kMostFiles = 1 << 20;
+
+void read_dataset(InputSupply& supply, const Node& node) {
+  Fields fields(node, "input.dataset");
+  supply.samples = fields.number("samples", 1, kMostSamples);
+  supply.sample = fields.bytes("sample_size");
+  const bool records = fields.choice("files", {"records", "small"}, "records") == "records";
+  if (!records && fields.has("record_file"))
+    fail(fields.place_of("record_file"),
+         "input.dataset.record_file: with files: records only; small files have one sample");
+  supply.file = records ? fields.bytes("record_file", Bytes{128.0 * (1 << 20)}) : supply.sample;
+  if (supply.file < supply.sample)
+    fail(fields.place_of("record_file"), fmt::format("input.dataset.record_file: {} does not hold a sample of {}",
+                                                     show(supply.file), show(supply.sample)));
+  fields.finish();
+}
+
+/// "100", "100 /s".
+double read_rate(Fields& fields) {
+  std::string text = fields.text("rate");
+  if (const std::size_t unit = text.find("/s"); unit != std::string::npos && unit + 2 == text.size())
+    text.erase(text.find_last_not_of(' ', unit - (unit > 0 ? 1 : 0)) + 1);
+  double rate = 0;
+  try {
+    rate = parse_number(text);
+  } catch (const UserError&) {
+  }
+  constexpr double least = 1e-6, most = 1e12;
+  if (!(rate >= least && rate <= most))
+    fail(fields.place_of("rate"),
+         fmt::format("input.decode.rate: \"{}\"; samples a second of one worker expected, such "
+                     "as 100 /s",
+                     fields.text("rate")));
+  return rate;
+}
+
+/// Workers share the cores that the scenario says, or that the node has where its CPU is known.
+void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
+  Fields fields(node, "input.decode");
+  supply.workers = fields.integer_within<int>("workers", 1, kMostWorkers);
+  if (fields.has("rate") == fields.has("time"))
+    fail(fields.place(), "input.decode: either rate (samples a second of one worker) or time (of one sample) expected");
+  if (fields.has("rate")) {
+    supply.rate = read_rate(fields);
+  } else {
+    const Seconds time = fields.seconds("time");
+    if (!(time.value > 0)) fail(fields.place_of("time"), "input.decode.time: more than 0 expected; leave decode out");
+    supply.rate = 1 / time.value;
+  }
+  // Of nodes that differ, the fewest.
+  int cores = 0;
+  for (const NodeType* type : cluster.types()) {
+    const int has = type->sockets * type->cpu.cores;
+    if (has > 0) cores = cores == 0 ? has : std::min(cores, has);
+  }
+  supply.cores = fields.integer_within<int>("cores", 1, cores > 0 ? cores : kMostWorkers, cores);
+  fields.finish();
+}
+
+void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
+  Fields fields(node, "input.cache");
+  supply.cache = fields.bytes("size");
+  supply.policy = fields.choice("policy", {"lru", "pinned"}, "lru") == "lru" ? CachePolicy::lru : CachePolicy::pinned;
+  for (const NodeType* type : cluster.types())
+    if (type->host_memory.value > 0 && supply.cache > type->host_memory)
+      fail(fields.place_of("size"), fmt::format("input.cache.size: {}, but {} has {} of host memory",
+                                                show(supply.cache), type->name, show(type->host_memory)));
+  fields.finish();
+}
+
+void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
+  InputSupply& supply = choice.supply;
+  const Node* storage = fields.child("storage");
+  const auto only = [&fields](const char* key, bool fits) {
+    if (fields.has(key) && !fits)
+      fail(fields.place_of(key), fmt::format("input.{}: of a storage that nodes share only", key));
+  };
+  if (!storage || (storage->kind == Node::Kind::scalar && same_name(storage->scalar, "local"))) {
+    supply.store = SampleStore::drives;
+    only("shared", false);
+  } else {
+    const Node entry = catalog.resolve("storage", *storage);
+    supply.storage = read_storage(entry);
+    choice.sources = supply.storage.sources;
+    const bool shared = fields.boolean("shared", supply.storage.lanes == 0);
+    supply.store = shared ? SampleStore::shared : SampleStore::own;
+    const Bytes dataset = supply.samples * supply.sample;
+    if (shared && supply.storage.capacity.value > 0 && dataset > supply.storage.capacity)
+      fail(storage->place, fmt::format("input.storage: a dataset of {}, but {} holds {}", show(dataset),
+                                       supply.storage.name, show(supply.storage.capacity)));
+  }
+  only("port", supply.store == SampleStore::shared);
+  only("over_adapters", supply.store == SampleStore::shared);
+  supply.port = fields.bandwidth("port", BytesPerSecond{0});
+  supply.over_adapters = fields.boolean("over_adapters", false);
+  if (supply.over_adapters && supply.port.value > 0)
+    fail(fields.place_of("port"), "input.port: the samples come over the adapters; leave one of both out");
+}
+
+std::size_t nodes_of(const std::vector<std::vector<Actor>>& groups, const ClusterSpec& cluster) {
+  std::set<int> nodes;
+  for (const std::vector<Actor>& ranks : groups) nodes.insert(cluster.node_of_gpu(ranks.front()));
+  return nodes.size();
+}
+
+/// Each node's own storage holds its part of the samples.
+void require_room(const InputSupply& supply, std::size_t nodes, const ClusterSpec& cluster, const Node& input) {
+  if (supply.store == SampleStore::shared) return;
+  const Bytes part = supply.samples * supply.sample / static_cast<double>(nodes);
+  for (const NodeType* type : cluster.types()) {
+    const Bytes room =
+        supply.store == SampleStore::drives ? type->nvme.count * type->nvme.capacity : supply.storage.capacity;
+    if (room.value > 0 && part > room)
+      fail(input.find("dataset")->place,
+           fmt::format("input.dataset: {} for each of {} nodes, but the storage of {} holds {}", show(part), nodes,
+                       type->name, show(room)));
+  }
+}
+
+/// What the epoch takes from the storage: its files, run through a node's cache. A node reads its own part of them.
+double missed_share(const InputSupply& supply, std::size_t nodes) {
+  if (supply.cache.value == 0) return 1;
+  const Bytes part = supply.samples * supply.sample / static_cast<double>(nodes);
+  const double files = std::min(kMostFiles, std::ceil(part / supply.file));
+  const Bytes size = part / files;
+  double read = 0;
+  for (const Bytes missed : missed_reads(static_cast<std::int64_t>(files), size, PageCache(supply.cache, supply.policy),
+                                         supply.order, supply.epoch))
+    read += missed.value;
+  return read / part.value;
+}
+
+}  // namespace
+
+std::vector<std::vector<Actor>> loader_groups(const Mesh& mesh) {
+  std::vector<std::vector<Actor>> groups;
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    const Coordinates at = mesh.of(rank);
+    if (at.pipeline != 0 || at.tensor != 0) continue;
+    groups.push_back(mesh.group(rank, Axis::tensor));
+  }
+  return groups;
+}
+
+InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSpec& cluster, const Mesh& mesh) {
+  Fields fields(node, "input");
+  InputChoice choice;
+  choice.place = node.place;
+  InputSupply& supply = choice.supply;
+  read_dataset(supply, fields.required_child("dataset"));
+  read_store(choice, fields, catalog);
+  if (const Node* decode = fields.child("decode")) read_decode(supply, *decode, cluster);
+  supply.readers = fields.integer_within<int>("readers", 1, kMostWorkers, std::max<std::int64_t>(1, supply.workers));
+  supply.on_gpu = fields.bytes("sample_on_gpu", supply.sample);
+  const std::string overlap = fields.choice("overlap", {"none", "prefetch", "full"}, "full");
+  choice.overlap = overlap == "none"       ? InputOverlap::none
+                   : overlap == "prefetch" ? InputOverlap::prefetch
+                                           : InputOverlap::full;
+  if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
+    fail(fields.place_of("prefetch"), "input.prefetch: nothing is fetched ahead with overlap: none");
+  choice.prefetch = fields.integer_within<int>("prefetch", 1, kMostPrefetch, 2);
+  if (const Node* cache = fields.child("cache")) read_cache(supply, *cache, cluster);
+  supply.order = fields.choice("order", {"sequential", "shuffled"}, "sequential") == "sequential"
+                     ? ReadOrder::sequential
+                     : ReadOrder::shuffled;
+  const std::int64_t epoch = fields.integer("epoch", 1, 1);
+  if (epoch > kMostEpochs)
+    fail(fields.place_of("epoch"), fmt::format("input.epoch: {}; up to {} are run through the cache, and by then it "
+                                               "holds what it will",
+                                               epoch, kMostEpochs));
+  supply.epoch = static_cast<int>(epoch);
+  fields.finish();
+  const std::size_t nodes = nodes_of(loader_groups(mesh), cluster);
+  require_room(supply, nodes, cluster, node);
+  supply.missed = missed_share(supply, nodes);
+  return choice;
+}
+
+InputPlan input_plan(const InputChoice& choice, int context, std::int64_t micro_batch_size, int batches,
+                     int groups_a_node) {
+  const InputSupply& supply = choice.supply;
+  const auto samples = static_cast<double>(micro_batch_size);
+  InputPlan plan;
+  plan.overlap = choice.overlap;
+  plan.prefetch = choice.prefetch;
+  plan.batches = batches;
+  plan.stored = samples * supply.sample / context;
+  plan.on_gpu = samples * supply.on_gpu / context;
+  plan.read = {plan.stored * supply.missed};
+  if (supply.workers == 0) return plan;
+  // Workers share a batch evenly, and so do the same at the same time: one operation. More than there are samples work
+  // on several batches at once.
+  const double workers = static_cast<double>(supply.workers) / groups_a_node;
+  const int most = choice.overlap == InputOverlap::full ? std::min(choice.prefetch, kMostLanes) : 1;
+  plan.lanes = std::clamp(static_cast<int>(std::ceil(workers / samples)), 1, most);
+  plan.decodes = true;
+  plan.decode.kernel = kDecode;
+  plan.decode.bytes = plan.stored / std::min(samples, workers / plan.lanes);
+  return plan;
+}
+
+}  // namespace trainyard

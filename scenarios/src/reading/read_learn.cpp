@@ -1,0 +1,132 @@
+#include "scenarios/src/reading/read_learn.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostLearnedSteps = 1 << 20;
+constexpr double kMostRate = 1e6;
+
+/// By the name of the plan's optimizer; SGD is momentum of 0.
+UpdateRule::Kind kind_of(const std::string& optimizer) {
+  if (optimizer == "sgd") return UpdateRule::Kind::momentum;
+  for (std::size_t kind = 0; kind < update_kinds().size(); ++kind)
+    if (optimizer == update_kinds()[kind].name) return static_cast<UpdateRule::Kind>(kind);
+  throw InternalError("no numbers for optimizer " + optimizer);
+}
+
+bool adaptive(UpdateRule::Kind kind) {
+  return kind == UpdateRule::Kind::adam || kind == UpdateRule::Kind::adamw || kind == UpdateRule::Kind::lamb;
+}
+
+void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
+  UpdateRule& rule = learn.rule;
+  const std::string& optimizer = s.optimizer.name;
+  rule.kind = kind_of(optimizer);
+  const bool adam = adaptive(rule.kind);
+  const auto only = [&](const char* key, bool fits) {
+    if (fields.has(key) && !fits)
+      fail(fields.place_of(key), fmt::format("learn.{}: plan.optimizer is {}, which has none", key, optimizer));
+  };
+  only("momentum", !adam && optimizer != "sgd");
+  for (const char* key : {"beta1", "beta2", "epsilon"}) only(key, adam);
+  only("trust", rule.kind == UpdateRule::Kind::lars);
+  constexpr double adams_rate = 1e-3, sgds_rate = 0.1;
+  learn.base_rate = fields.number("learning_rate", 0, kMostRate, adam ? adams_rate : sgds_rate);
+  rule.momentum = optimizer == "sgd" ? 0 : fields.number("momentum", 0, 1, 0.9);
+  rule.beta1 = fields.number("beta1", 0, 1, 0.9);
+  rule.beta2 = fields.number("beta2", 0, 1, 0.999);
+  rule.epsilon = fields.number("epsilon", 0, 1, 1e-8);
+  rule.trust = fields.number("trust", 0, 1, 0.001);
+  rule.weight_decay = fields.number("weight_decay", 0, 1e3, 0);
+  rule.clip = fields.number("clip", 0, 1e12, 0);
+  rule.staleness_aware = fields.boolean("staleness_aware", false);
+  if (rule.staleness_aware && s.plan.mechanism->stops_together())
+    fail(fields.place_of("staleness_aware"),
+         "learn.staleness_aware: of parameter servers that take each gradient alone (consistency asynchronous or "
+         "stale)");
+  if (!s.plan.mechanism->stops_together()) rule.updates_per_step = s.ranks();
+}
+
+void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
+  RateSchedule& schedule = learn.rule.schedule;
+  learn.scaling = static_cast<RateScaling>(
+      std::find(scaling_names().begin(), scaling_names().end(), fields.choice("scaling", scaling_names(), "none")) -
+      scaling_names().begin());
+  learn.base_batch = fields.number("base_batch", 1, 1e12, batch);
+  if (fields.has("base_batch") && learn.scaling == RateScaling::none)
+    fail(fields.place_of("base_batch"), "learn.base_batch: with scaling square-root or linear only");
+  learn.rule.learning_rate =
+      learn.base_rate * std::pow(batch / learn.base_batch, 0.5 * static_cast<double>(learn.scaling));
+  schedule.warmup = static_cast<double>(fields.integer_within<int>("warmup", 0, kMostLearnedSteps, 0));
+  const std::string decay = fields.choice("decay", decay_names(), decay_names().front());
+  schedule.decay = static_cast<RateSchedule::Decay>(std::find(decay_names().begin(), decay_names().end(), decay) -
+                                                    decay_names().begin());
+  schedule.steps = learn.steps;
+  const bool milestones = schedule.decay == RateSchedule::Decay::milestones;
+  for (const char* key : {"milestones", "factor"})
+    if (fields.has(key) && !milestones)
+      fail(fields.place_of(key), fmt::format("learn.{}: with decay milestones only", key));
+  if (milestones) {
+    const std::vector<Node>* all = fields.list("milestones");
+    if (!all) fail(fields.place(), "learn.milestones: missing; steps after which the rate falls expected");
+    for (const Node& each : *all)
+      schedule.milestones.push_back(read_width(each, "learn.milestones", kMostLearnedSteps));
+    schedule.factor = fields.number("factor", 0, 1, schedule.factor);
+  }
+}
+
+void read_ends(LearnChoice& learn, Fields& fields) {
+  learn.patience = fields.integer_within<int>("early_stopping", 1, kMostLearnedSteps, 0);
+  if (const Node* node = fields.has("target") ? fields.child("target") : nullptr) {
+    Fields target(*node, "learn.target");
+    if (target.has("loss")) learn.target_loss = target.number("loss", -1e12, 1e12);
+    if (target.has("accuracy")) learn.target_accuracy = target.number("accuracy", 0, 1);
+    target.finish();
+    if (!learn.has_target()) fail(node->place, "learn.target: loss or accuracy expected");
+  }
+  for (auto [key, file] : {std::pair{"from", &learn.from}, std::pair{"save", &learn.save}})
+    *file = fields.text(key, "");
+}
+
+void require_whole_replicas(const Scenario& s, const Place& place) {
+  if (s.plan.splits_model())
+    fail(place,
+         "learn: of replicas that each have the whole model; tensor, pipeline, context and expert parallelism, ZeRO, "
+         "recomputation and offload compute the same numbers as these: leave them out");
+  if (s.prescribed_step.given())
+    fail(place, "learn: plan.step_time says how long the step takes, and nothing is simulated; leave one of both out");
+  if (s.input.used()) fail(place, "learn: the samples are the task's own; leave input out");
+}
+
+}  // namespace
+
+LearnChoice read_learn(const Node& node, const Scenario& s) {
+  Fields fields(node, "learn");
+  LearnChoice learn;
+  learn.place = node.place;
+  learn.task.name = fields.choice("task", learning_tasks().names());
+  const TaskKind& kind = learning_tasks().find(learn.task.name, fields.place_of("task"));
+  learn.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  learn.task.seed = learn.seed;
+  kind.read(fields, learn.task);
+  if (kind.make) {
+    require_whole_replicas(s, node.place);
+    learn.steps = fields.integer_within<int>("steps", 1, kMostLearnedSteps, learn.steps);
+    learn.every = fields.integer_within<int>("evaluate_every", 1, kMostLearnedSteps, std::max(1, learn.steps / 50));
+    read_rule(learn, fields, s);
+    read_schedule(learn, fields, static_cast<double>(s.global_batch_size));
+    read_ends(learn, fields);
+    if (learn.target_accuracy && (learn.task.name == "quadratic" || learn.task.name == "double-well"))
+      fail(fields.place_of("target"), fmt::format("learn.target.accuracy: task {} has none", learn.task.name));
+  }
+  fields.finish();
+  return learn;
+}
+
+}  // namespace trainyard

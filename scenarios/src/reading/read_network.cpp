@@ -1,0 +1,186 @@
+#include "scenarios/src/reading/read_network.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/networks/layers/sharding_error.hpp"
+#include "models/reading/nearest.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path beside(const Place& place, const std::string& file) {
+  const fs::path direct = fs::path(*place.file).parent_path() / file;
+  std::error_code ignored;  // a name that no file system takes is not there
+  if (fs::exists(direct, ignored)) return direct;
+  const fs::path in_catalog = Catalog().root() / "networks" / file;
+  return fs::exists(in_catalog, ignored) ? in_catalog : direct;
+}
+
+/// The network's own fields.
+Node find_model(const Node& node, const Catalog& catalog) {
+  if (const Node* config = node.find("config")) {
+    Fields fields(node, "model");
+    const std::string file = fields.text("config");
+    // An override comes from no file: what it names is looked up from the working directory.
+    Place base = config->place;
+    if (base.line == 0) base.file = std::make_shared<const std::string>("");
+    Node entry;
+    try {
+      entry = catalog.document(beside(base, file));
+    } catch (const UserError& e) {
+      std::error_code ignored;
+      if (fs::is_regular_file(beside(base, file), ignored)) throw;  // its own place is in the error
+      fail(config->place, fmt::format("model.config: {}", e.what()));
+    }
+    if (entry.kind != Node::Kind::map)
+      fail(config->place, fmt::format("model.config: {} is not a Hugging Face config", file));
+    if (!entry.find("name")) {
+      Node name = *config;
+      name.scalar = fs::path(file).stem().string();
+      entry.fields.emplace_back("name", name);
+    }
+    Node over = node;
+    std::erase_if(over.fields, [](const auto& field) { return field.first == "config"; });
+    return merged(entry, over);
+  }
+  if (!node.find("base") && (node.find("cnn") || node.find("mlp"))) return node;  // given in place
+  return catalog.resolve("network", node);
+}
+
+/// The plan's key of what a ShardingError calls `part`.
+std::string key_of_part(const std::string& part) {
+  return part == "recompute" || part == "linear_split" ? part : part + "_parallel";
+}
+
+/// A length in tokens, bounded so that squares of it stay exact.
+std::int64_t read_length(Fields& plan, std::string_view key, std::int64_t fallback) {
+  constexpr std::int64_t longest = 1 << 26;
+  const std::int64_t length = plan.integer(key, 1, fallback);
+  if (length > longest) fail(plan.place_of(key), fmt::format("plan.{}: {} tokens; at most {}", key, length, longest));
+  return length;
+}
+
+/// `seq_length`, by default all positions; of an encoder-decoder `decoder_seq_length` too.
+std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, TransformerOptions& options) {
+  const std::int64_t positions = config.max_position_embeddings;
+  const std::int64_t seq = read_length(plan, "seq_length", positions);
+  if (config.fixed_seq_length && seq != positions)
+    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens, but {} has {}, an image's patches and "
+                                                  "the class token; leave it out, or change image_size or patch_size",
+                                                  seq, config.name, positions));
+  if (config.position_embedding == PositionEmbedding::learned && seq > positions)
+    fail(plan.place_of("seq_length"),
+         fmt::format("plan.seq_length: {} tokens, but {} has {} learned positions", seq, config.name, positions));
+  const bool given = plan.has("decoder_seq_length");
+  if (given && config.num_decoder_layers == 0)
+    fail(plan.place_of("decoder_seq_length"),
+         fmt::format("plan.decoder_seq_length: {} has no decoder beside an encoder", config.name));
+  if (given) options.decoder_seq_length = read_length(plan, "decoder_seq_length", 1);
+  return seq;
+}
+
+/// `unpadded: {mean_length, attended_length}` of sequences up to `seq_length`.
+UnpaddedLengths read_unpadded(const Node& node, std::int64_t seq_length) {
+  Fields fields(node, "plan.unpadded");
+  UnpaddedLengths lengths;
+  const double most = static_cast<double>(seq_length);
+  lengths.mean = fields.number("mean_length", 1, most);
+  lengths.attended = fields.number("attended_length", lengths.mean, most, lengths.mean);
+  fields.finish();
+  return lengths;
+}
+
+}  // namespace
+
+LayerCount layer_count(const Node& model, const Catalog& catalog) {
+  LayerCount layers;
+  const Node entry = find_model(model, catalog);
+  const NetworkEntry network = read_network_entry(entry);
+  if (!network.transformer()) return layers;
+  layers.count = network.transformer()->num_hidden_layers;
+  for (const char* key : {"n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"})
+    if (entry.find(key)) layers.keys.emplace_back(key);
+  return layers;
+}
+
+namespace {
+
+/// `plan.lora`: beside all linear layers of blocks unless told which (NeMo's LoRA, in its words).
+Adapters read_lora(const Node& node) {
+  Fields fields(node, "plan.lora");
+  Adapters adapters;
+  adapters.rank = static_cast<int>(fields.integer("rank", 1, 1 << 20));
+  const bool all = !fields.has("targets");
+  for (const std::size_t target : fields.choices("targets", {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}))
+    adapters.beside[target + 1] = true;
+  if (all) std::fill(adapters.beside.begin() + 1, adapters.beside.end(), true);
+  adapters.dropout = fields.number("dropout", 0, 1, 0);
+  const std::vector<std::string> bases{"as-trained", "fp8", "nf4"};
+  const std::string base = fields.choice("base", bases, bases.front());
+  adapters.base = static_cast<Adapters::Base>(std::find(bases.begin(), bases.end(), base) - bases.begin());
+  fields.finish();
+  return adapters;
+}
+
+}  // namespace
+
+ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, const Fusions& fusions,
+                       const NetworkEntry* known) {
+  ModelChoice model;
+  model.entry = known ? *known : read_network_entry(find_model(node, catalog));
+  static_cast<Fusions&>(model.options) = fusions;
+  model.options.flash_attention = plan.boolean("flash_attention", fusions.flash_attention);
+  if (const Node* lora = plan.child("lora")) {
+    if (!model.entry.transformer()) fail(lora->place, "plan.lora: adapters are of a transformer's linear layers");
+    model.options.adapters = read_lora(*lora);
+  }
+  if (const TransformerConfig* config = model.entry.transformer())
+    model.seq_length = read_lengths(*config, plan, model.options);
+  if (const Node* unpadded = plan.child("unpadded")) {
+    if (!model.entry.transformer()) fail(unpadded->place, "plan.unpadded: of a transformer's sequences");
+    model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
+  }
+  model.place = node.place;
+  model.seq_length_place =
+      model.entry.transformer() && plan.has("seq_length") ? plan.place_of("seq_length") : node.place;
+  for (const char* part : {"tensor", "sequence", "context", "expert", "recompute", "linear_split"})
+    if (const std::string key = key_of_part(part); plan.has(key)) model.split_places[part] = plan.place_of(key);
+  return model;
+}
+
+bool ties_head(const ModelChoice& model) {
+  const TransformerConfig* config = model.entry.transformer();
+  return config && config->tie_word_embeddings;
+}
+
+Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision) {
+  return network_of(model, micro_batch_size, precision, {}, false);
+}
+
+Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision,
+                   const Sharding& sharding, bool own_head) {
+  NetworkEntry entry = model.entry;
+  if (auto* transformer = std::get_if<TransformerConfig>(&entry.shape); transformer && own_head)
+    transformer->tie_word_embeddings = false;
+  TransformerOptions options = model.options;
+  options.sharding = sharding;
+  try {
+    Network network = make_network(entry, micro_batch_size, model.seq_length, precision, options);
+    if (network.name.empty() && entry.transformer()) network.name = "model";
+    return network;
+  } catch (const ShardingError& e) {
+    const auto at = model.split_places.find(e.part);
+    if (at != model.split_places.end()) fail(at->second, fmt::format("plan.{}: {}", key_of_part(e.part), e.reason));
+    fail(model.place, e.what());
+  } catch (const UserError& e) {
+    if (!entry.transformer()) throw;
+    fail(model.seq_length_place, e.what());
+  }
+}
+
+}  // namespace trainyard

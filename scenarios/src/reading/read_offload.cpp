@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "models/reading/short_form.hpp"
+#include "scenarios/src/reading/plan_choice.hpp"
+
+namespace trainyard {
+namespace {
+
+OffloadDevice device_of(const std::string& name) {
+  return name == "cpu" ? OffloadDevice::cpu : name == "nvme" ? OffloadDevice::nvme : OffloadDevice::none;
+}
+
+void read_devices(OffloadChoice& offload, Fields& data_parallel) {
+  const std::vector<std::string> devices{"none", "cpu", "nvme"};
+  const Node* node = data_parallel.child("offload");
+  if (!node) return;
+  offload.place = node->place;
+  if (node->kind == Node::Kind::scalar) {
+    offload.optimizer = device_of(data_parallel.choice("offload", devices));
+    return;
+  }
+  const Node map = long_form(node, "optimizer", node->place);
+  Fields fields(map, "plan.data_parallel.offload");
+  offload.optimizer = device_of(fields.choice("optimizer", devices, "none"));
+  offload.parameters = device_of(fields.choice("parameters", devices, "none"));
+  fields.finish();
+}
+
+}  // namespace
+
+void read_activation_offload(PlanChoice& choice, Fields& plan) {
+  OffloadChoice& offload = choice.offload;
+  const Node map = long_form(plan.child("activation_offload"), "blocks", choice.place);
+  Fields fields(map, "plan.activation_offload");
+  offload.activations_place = fields.place_of("blocks");
+  const std::string blocks = fields.text("blocks", "none");
+  const auto [end, error] = std::from_chars(blocks.data(), blocks.data() + blocks.size(), offload.activation_blocks);
+  const bool is_number = error == std::errc{} && end == blocks.data() + blocks.size() && offload.activation_blocks >= 0;
+  if (blocks == "all" || blocks == "none")
+    offload.activation_blocks = blocks == "all" ? OffloadChoice::kAllBlocks : 0;
+  else if (!is_number)
+    fail(offload.activations_place,
+         fmt::format("plan.activation_offload.blocks: none, all or a number of blocks expected, got \"{}\"", blocks));
+  offload.activations_ahead = fields.integer<int>("ahead", 0, 1);
+  if (fields.has("ahead") && !fields.has("blocks"))
+    fail(fields.place_of("ahead"),
+         "plan.activation_offload.ahead: plan.activation_offload.blocks is missing; all, or a number of blocks, "
+         "expected");
+  fields.finish();
+}
+
+void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& cluster, const SoftwareStack& stack) {
+  OffloadChoice& offload = choice.offload;
+  read_devices(offload, data_parallel);
+  const auto refuse = [&offload](const char* rule) {
+    fail(offload.place, fmt::format("plan.data_parallel.offload: {}", rule));
+  };
+  if (offload.parameters != OffloadDevice::none && !offload.used())
+    refuse("parameters without the optimizer; what updates them lies where they do, so say optimizer: cpu or nvme too");
+  if (!offload.used()) return;
+  const int replicas = choice.mesh.data * choice.mesh.context;
+  if (choice.zero == ZeroStage::none && replicas > 1)
+    refuse("with several replicas each one's host updates a share: zero_stage 1, 2 or 3 expected");
+  if (offload.optimizer == OffloadDevice::nvme && choice.zero != ZeroStage::parameters)
+    refuse("optimizer: nvme is at zero_stage 3 only (cpu: at 1, 2 and 3)");
+  if (offload.parameters != OffloadDevice::none && choice.zero != ZeroStage::parameters)
+    refuse("parameters: at zero_stage 3 only, where each layer's are gathered before use");
+  if (!choice.mechanism->ranks_alike()) refuse("of mechanism all-reduce only");
+  if (stack.host_buckets || stack.cycle_time.value > 0)
+    refuse("not with a stack whose coordinator exchanges gradients");
+  if (choice.sync_last)
+    fail(data_parallel.place_of("gradient_sync"),
+         "plan.data_parallel.gradient_sync: last with offload, where gradients leave the GPU after each micro-batch; "
+         "each expected");
+  if (choice.zero == ZeroStage::gradients && !data_parallel.boolean("overlap", true))
+    fail(data_parallel.place_of("overlap"),
+         "plan.data_parallel.overlap: false with offload at zero_stage 2, where gradients leave the GPU bucket by "
+         "bucket "
+         "while the backward pass goes on; true expected, or zero_stage 1");
+  for (int rank = 0; rank < choice.mesh.ranks() && offload.drives(); ++rank)
+    if (const NodeType& type = cluster.type_of_gpu(rank); type.nvme.count == 0)
+      fail(
+          offload.place,
+          fmt::format("plan.data_parallel.offload: nvme, but node {} has no drive; give the cluster's node some, as in "
+                      "nvme: {{count: 8, type: samsung-pm1733}}",
+                      type.name));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,331 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/reading/nearest.hpp"
+#include "models/reading/short_form.hpp"
+#include "scenarios/src/reading/plan_choice.hpp"
+#include "scenarios/src/reading/rank_count.hpp"
+
+namespace trainyard {
+namespace {
+
+/// true, false, user-buffers (with the part that the stack states), or a map that states the part itself.
+void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& stack) {
+  static const std::string what = "plan.tensor_parallel_overlap";
+  if (!plan.has("tensor_parallel_overlap")) {
+    sharding.overlap = stack.parallel.overlap_tensor;
+    sharding.user_buffers = sharding.sequence ? stack.parallel.user_buffers : 0;
+    return;
+  }
+  const Node* given = plan.child("tensor_parallel_overlap");
+  const Node node = given->kind == Node::Kind::map ? long_form(given, nullptr, given->place) : *given;
+  const bool named = node.kind == Node::Kind::scalar && same_name(node.scalar, "user-buffers");
+  if (!named && node.kind != Node::Kind::map) {
+    if (node.kind != Node::Kind::scalar || (node.scalar != "true" && node.scalar != "false"))
+      fail(node.place, fmt::format("{}: expected true, false or user-buffers, got {}", what,
+                                   node.kind == Node::Kind::scalar ? fmt::format("\"{}\"", node.scalar) : "a list"));
+    sharding.overlap = plan.boolean("tensor_parallel_overlap", false);
+    return;
+  }
+  if (!sharding.sequence)
+    fail(node.place, what +
+                         ": user buffers are for sequence parallelism's all-gathers and reduce-scatters; set "
+                         "plan.sequence_parallel");
+  if (named && stack.parallel.user_buffers == 0)
+    fail(node.place, fmt::format("{}: user buffers: stack {} states no part that they hide; state it, as in "
+                                 "{{user_buffers: {{overlapped: 0.5}}}}",
+                                 what, stack.name));
+  sharding.user_buffers = stack.parallel.user_buffers;
+  if (named) return;
+  Fields fields(node, what);
+  Fields buffers(fields.required_child("user_buffers"), what + ".user_buffers");
+  sharding.user_buffers = buffers.number("overlapped", 0, 1);
+  buffers.finish();
+  fields.finish();
+}
+
+void read_context(PlanChoice& choice, Fields& plan) {
+  const Node node = long_form(plan.child("context_parallel"), "size", choice.place);
+  Fields fields(node, "plan.context_parallel");
+  choice.mesh.context = choice.sharding.context = read_rank_count(fields, "size");
+  if (fields.choice("exchange", {"ring", "all-to-all"}, "ring") == "all-to-all")
+    choice.sharding.context_exchange = ContextExchange::all_to_all;
+  fields.finish();
+}
+
+/// `all-to-all`, the library's, or an entry of the catalog.
+void read_dispatcher(PlanChoice& choice, Fields& fields) {
+  Sharding& sharding = choice.sharding;
+  const Node* named = fields.child("dispatcher");
+  if (named && named->scalar != "all-to-all") {
+    choice.dispatcher = read_expert_dispatcher(Catalog(), *named);
+    choice.dispatcher_place = named->place;
+    sharding.one_row_a_rank = true;
+  }
+  sharding.fp8_dispatch = fields.boolean("fp8_dispatch", false);
+  if (sharding.fp8_dispatch && !sharding.one_row_a_rank)
+    fail(fields.place_of("fp8_dispatch"),
+         "plan.expert_parallel.fp8_dispatch: all-to-all sends rows as they are; expected a dispatcher, as deepep");
+}
+
+void read_expert(PlanChoice& choice, Fields& plan) {
+  const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
+  Fields fields(node, "plan.expert_parallel");
+  choice.mesh.expert = choice.sharding.expert = read_rank_count(fields, "size");
+  if (fields.has("tensor")) {
+    choice.mesh.expert_tensor = choice.sharding.expert_tensor = read_rank_count(fields, "tensor");
+    if (choice.sharding.tensor > 1 && !choice.sharding.sequence)
+      fail(fields.place_of("tensor"),
+           fmt::format("plan.expert_parallel.tensor: a rank routes and sends its own tokens, and without sequence "
+                       "parallelism the {} ranks of plan.tensor_parallel have the same ones; set "
+                       "plan.sequence_parallel: true",
+                       choice.sharding.tensor));
+  }
+  choice.sharding.expert_imbalance = fields.number("imbalance", 1, 1e6, 1);
+  if (fields.has("capacity")) choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
+  read_dispatcher(choice, fields);
+  if (choice.mesh.expert_tensor > 1 && choice.sharding.one_row_a_rank)
+    fail(fields.place_of("tensor"),
+         fmt::format("plan.expert_parallel.tensor: {} with dispatcher {}, of which a token goes once to each rank; "
+                     "expected 1, or dispatcher: all-to-all",
+                     choice.mesh.expert_tensor, choice.dispatcher.name));
+  if (fields.has("overlap")) {
+    choice.pairs_passes = fields.boolean("overlap", false) && (choice.mesh.expert > 1 || choice.mesh.expert_tensor > 1);
+    choice.pairs_place = fields.place_of("overlap");
+  }
+  fields.finish();
+}
+
+/// An item of plan.pipeline.layers.
+std::int64_t layers_of_stage(const Node& item, std::size_t stage) {
+  const auto refuse = [&](const std::string& got) {
+    fail(item.place,
+         fmt::format("plan.pipeline.layers: of stage {}: expected a whole number, 0 or more, got {}", stage, got));
+  };
+  if (item.kind != Node::Kind::scalar) refuse("no number");
+  try {
+    if (const std::int64_t layers = parse_integer(item.scalar); layers >= 0) return layers;
+  } catch (const UserError&) {
+  }
+  refuse(fmt::format("\"{}\"", item.scalar));
+  return 0;
+}
+
+/// `even`, `balanced`, or a list with a number for each virtual stage.
+void read_layers(PlanChoice& choice, Fields& fields) {
+  if (!fields.has("layers")) return;
+  const Node* layers = fields.child("layers");
+  choice.layers_place = layers->place;
+  if (layers->kind != Node::Kind::list) {
+    choice.balanced = fields.choice("layers", {"even", "balanced"}) == "balanced";
+    if (choice.balanced && fields.has("ends_count_as_layers"))
+      fail(fields.place_of("ends_count_as_layers"),
+           "plan.pipeline.ends_count_as_layers: not with layers: balanced, which counts what each layer takes");
+    choice.ends_count_as_layers |= choice.balanced;
+    return;
+  }
+  for (const Node& item : layers->items) choice.layers.push_back(layers_of_stage(item, choice.layers.size()));
+}
+
+void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
+  choice.mesh.pipeline = read_rank_count(plan, "pipeline_parallel");
+  choice.stages_place = plan.has("pipeline_parallel") ? plan.place_of("pipeline_parallel") : choice.place;
+  static const Node none;
+  const Node* node = plan.child("pipeline");
+  Fields fields(node ? *node : none, "plan.pipeline");
+  choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
+  const std::string named = fields.text("schedule", "");
+  choice.chunks = read_rank_count(
+      fields, "chunks", named.empty() ? 1 : pipeline_schedules().find(named, choice.schedule_place).least_chunks);
+  choice.schedule = !named.empty() ? named : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
+  choice.ends_count_as_layers = fields.boolean("ends_count_as_layers", false);
+  choice.overlap_pipeline = fields.boolean("overlap", stack.parallel.overlap_pipeline);
+  choice.scatter_gather = fields.boolean("scatter_gather", stack.parallel.scatter_gather && !choice.sharding.sequence);
+  read_layers(choice, fields);
+  const int parts = choice.mesh.pipeline * choice.chunks;
+  if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != parts)
+    fail(fields.place_of("layers"), fmt::format("plan.pipeline.layers: {} numbers for {} stages x {} chunks",
+                                                choice.layers.size(), choice.mesh.pipeline, choice.chunks));
+  if (choice.mesh.pipeline == 1 && node)
+    fail(node->place, "plan.pipeline: there is one stage only; set plan.pipeline_parallel, or leave it out");
+  fields.finish();
+}
+
+/// The axes of a mesh as its order names them, each once.
+void read_order(PlanChoice& choice, Fields& plan) {
+  const Node* node = plan.child("mesh_order");
+  if (!node) return;
+  const auto refuse = [](const Place& where, const std::string& why) {
+    fail(where, fmt::format("plan.mesh_order: {}; tensor, context, data and pipeline are expected, each once, from "
+                            "neighbours to far apart, as in [tensor, context, data, pipeline]",
+                            why));
+  };
+  if (node->kind != Node::Kind::list) refuse(node->place, "not a list");
+  std::vector<Axis> order;
+  for (const Node& item : node->items) {
+    Axis axis{};
+    try {
+      axis = parse_axis(item.scalar);
+    } catch (const UserError& e) {
+      fail(item.place, fmt::format("plan.mesh_order: {}", e.what()));
+    }
+    if (axis == Axis::expert || axis == Axis::expert_tensor)
+      refuse(item.place, "expert is no axis of its own: experts are spread over data ranks");
+    if (std::find(order.begin(), order.end(), axis) != order.end())
+      refuse(item.place, fmt::format("{} twice", name_of(axis)));
+    order.push_back(axis);
+  }
+  for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline})
+    if (std::find(order.begin(), order.end(), axis) == order.end())
+      refuse(node->place, fmt::format("{} is missing", name_of(axis)));
+  choice.mesh.order = order;
+}
+
+}  // namespace
+
+bool PlanChoice::splits_model() const {
+  return mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 || mesh.expert_tensor > 1 ||
+         zero != ZeroStage::none || sharding.recompute != Recompute::none || offload.copies() ||
+         std::count(sharding.remade.begin(), sharding.remade.end(), true) > 0;
+}
+
+Detail detail_of(const PlanChoice& choice) {
+  const bool splits = choice.splits_model();
+  return {splits, splits};
+}
+
+bool PlanChoice::ends_apart() const {
+  const PipelineShape shape{mesh.pipeline, 1, chunks};
+  if (mesh.pipeline == 1) return false;
+  return pipeline_schedules().find(schedule, schedule_place).place_of(mesh.pipeline * chunks - 1, shape).stage != 0;
+}
+
+namespace {
+
+/// Parts of blocks in Megatron-Core's words.
+void read_remade(Sharding& sharding, Fields& plan) {
+  for (const std::size_t module : plan.choices("recompute_modules", {"layernorm", "moe_act", "mla_up_proj"}))
+    sharding.remade[module + 1] = true;
+}
+
+constexpr std::pair<const char*, LinearSplit> kLinearSplits[] = {{"pairs", LinearSplit::pairs},
+                                                                 {"columns", LinearSplit::columns},
+                                                                 {"rows", LinearSplit::rows},
+                                                                 {"replicated", LinearSplit::replicated}};
+
+/// One for all layers, or a list with one for each.
+void read_linear_split(Sharding& sharding, Fields& plan) {
+  const Node* given = plan.child("linear_split");
+  if (!given) return;
+  const auto split_of = [](const Node& node, bool of_all) {
+    std::vector<std::string> names;
+    for (const auto& [name, split] : kLinearSplits) {
+      if (!of_all && split == LinearSplit::pairs) continue;  // two layers make a pair
+      names.emplace_back(name);
+      if (node.kind == Node::Kind::scalar && node.scalar == name) return split;
+    }
+    const std::string got = node.kind == Node::Kind::scalar ? node.scalar : "";
+    fail(node.place, fmt::format("plan.linear_split: unknown split \"{}\"{}", got, hint(got, names)));
+  };
+  if (sharding.tensor == 1)
+    fail(given->place, "plan.linear_split: it is over the ranks of plan.tensor_parallel, which is 1");
+  if (given->kind != Node::Kind::list) {
+    sharding.linear_split = split_of(*given, true);
+    return;
+  }
+  if (given->items.empty()) fail(given->place, "plan.linear_split: a split for each layer expected");
+  for (const Node& item : given->items) sharding.linear_splits.push_back(split_of(item, false));
+}
+
+/// A word for all blocks, or `{full: N}`.
+void read_recompute(PlanChoice& choice, Fields& plan) {
+  const Node* node = plan.has("recompute") ? plan.child("recompute") : nullptr;
+  if (node && node->kind == Node::Kind::map) {
+    const Node map = long_form(node, nullptr, node->place);
+    Fields fields(map, "plan.recompute");
+    choice.recomputed_blocks = fields.integer<int>("full", 1);
+    choice.recomputed_place = fields.place_of("full");
+    choice.sharding.recompute = Recompute::full;
+    fields.finish();
+    return;
+  }
+  std::vector<std::string> words;
+  for (int i = 0; i < kRecomputes; ++i) words.emplace_back(name_of(static_cast<Recompute>(i)));
+  const std::string word = plan.choice("recompute", words, words.front());
+  choice.sharding.recompute = static_cast<Recompute>(std::find(words.begin(), words.end(), word) - words.begin());
+}
+
+/// Are experts spread over ranks? Their tokens are then split over the tensor axis too, where nobody says otherwise:
+/// Megatron-Core trains mixtures of experts with tensor parallelism that way alone.
+bool spreads_experts(const PlanChoice& choice, Fields& plan) {
+  const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
+  Fields fields(node, "plan.expert_parallel");
+  return read_rank_count(fields, "size") > 1;
+}
+
+void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
+  Sharding& sharding = choice.sharding;
+  choice.mesh.tensor = sharding.tensor = read_rank_count(plan, "tensor_parallel");
+  const bool splits_tokens = stack.parallel.sequence || spreads_experts(choice, plan);
+  sharding.sequence = plan.boolean("sequence_parallel", splits_tokens && sharding.tensor > 1);
+  if (sharding.sequence && sharding.tensor == 1)
+    fail(plan.place_of("sequence_parallel"),
+         "plan.sequence_parallel: it is over the ranks of plan.tensor_parallel, which is 1");
+  read_tensor_overlap(sharding, plan, stack);
+  read_linear_split(sharding, plan);
+  read_context(choice, plan);
+  read_expert(choice, plan);
+  read_pipeline(choice, plan, stack);
+  read_recompute(choice, plan);
+  read_activation_offload(choice, plan);
+  read_remade(sharding, plan);
+  read_order(choice, plan);
+}
+
+/// Whether a forward and a backward pass alternate: as told, or as the schedule's paper has it where layers exchange
+/// anything. Parameters that are gathered layer by layer come in the order of whole passes.
+void choose_pairs(PlanChoice& choice) {
+  const bool gathers = choice.zero == ZeroStage::parameters;
+  const auto pairs = [&choice] {
+    return pipeline_schedules().find(choice.schedule, choice.schedule_place).pairs_passes;
+  };
+  if (choice.pairs_place.file) {
+    // Megatron-LM's comm_overlap.py: with a pipeline, overlap_moe_expert_parallel_comm takes virtual stages.
+    if (choice.pairs_passes && choice.mesh.pipeline > 1 && choice.schedule != "interleaved-1f1b" && !pairs())
+      fail(choice.pairs_place,
+           fmt::format("plan.expert_parallel.overlap: a stage of {} has one model chunk, and a forward and a backward "
+                       "pass side by side wait for messages of both neighbours; expected plan.pipeline.schedule: "
+                       "interleaved-1f1b (chunks: 2 or more) or dualpipe-v, or overlap: false",
+                       choice.schedule));
+    if (choice.pairs_passes && gathers)
+      fail(choice.pairs_place, "plan.expert_parallel.overlap: not with ZeRO stage 3, which gathers a pass' parameters");
+    return;
+  }
+  const Mesh& mesh = choice.mesh;
+  choice.pairs_passes = mesh.pipeline > 1 &&
+                        (mesh.expert > 1 || mesh.expert_tensor > 1 || mesh.tensor > 1 || mesh.context > 1) &&
+                        !gathers && pairs();
+}
+
+}  // namespace
+
+PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& cluster, const SoftwareStack& stack,
+                     const LibraryModel* library) {
+  PlanChoice choice;
+  choice.place = section.place;
+  read_axes(choice, plan, stack);
+  const Node data_parallel =
+      long_form(plan.child("data_parallel"), "size", section.place);  // `data_parallel: 16` is its size
+  Fields fields(data_parallel, "plan.data_parallel");
+  read_data_parallel(choice, plan, fields, cluster, stack, library);
+  fields.finish();
+  choose_pairs(choice);
+  for (const auto& [key, value] : section.fields)
+    if (!plan.knows(key) && fields.knows(key) && key != "size")
+      fail(value.key_place, fmt::format("plan.{}: it belongs into plan.data_parallel", key));
+  return choice;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,110 @@
+#include "scenarios/src/reading/scenario_fields.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "models/reading/catalog.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "models/software/training_memory.hpp"
+#include "scenarios/src/reading/framework_modes.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The sections of a scenario, as errors call them and as overrides name them.
+bool is_section(std::string_view what) {
+  for (const std::string_view section : {"cluster", "plan", "faults", "input", "learn"})
+    if (what == section || (what.starts_with(section) && what[section.size()] == '.')) return true;
+  return false;
+}
+
+/// "node dgx-a100: pcie" is cluster.pcie, "hca connectx-6" cluster.hca; "" of what no override names.
+std::string hardware_path(const std::string& what) {
+  const std::size_t space = what.find(' ');
+  if (space == std::string::npos) return "";
+  const std::string kind = what.substr(0, space);
+  const std::size_t part = what.find(": ");
+  if (kind == "node") return part == std::string::npos ? "cluster" : "cluster." + what.substr(part + 2);
+  const bool taken_over = kind == "gpu" || kind == "hca" || kind == "cpu" || kind == "fabric";
+  if (!taken_over || part != std::string::npos) return "";
+  return "cluster." + kind;
+}
+
+std::vector<std::string> mode_names() {
+  std::vector<std::string> names;
+  for (const FrameworkMode& mode : framework_modes()) names.push_back(mode.name);
+  return names;
+}
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const Optimizer& optimizer : optimizers()) names.push_back(optimizer.name);
+  return names;
+}
+
+/// Names that readers look up elsewhere than in a list of their own.
+std::vector<std::string> names_of(const std::string& path) {
+  static const std::map<std::string, const char*> of_catalog{
+      {"cluster.node", "node"}, {"cluster.fabric", "fabric"}, {"model", "network"}, {"software", "stack"}};
+  if (const auto kind = of_catalog.find(path); kind != of_catalog.end()) return Catalog().names(kind->second);
+  if (path == "plan.strategy") return mode_names();
+  if (path == "plan.optimizer") return optimizer_names();
+  if (path == "plan.pipeline.schedule") return pipeline_schedules().names();
+  return {};
+}
+
+}  // namespace
+
+std::vector<ScenarioField> scenario_fields(const AskedFields& asked) {
+  std::vector<ScenarioField> fields;
+  std::set<std::string> seen;
+  for (const AskedField& field : asked.all()) {
+    std::string path;
+    if (field.what == "the scenario")
+      path = field.key;
+    else if (is_section(field.what))
+      path = field.what + "." + field.key;
+    else if (const std::string hardware = hardware_path(field.what); !hardware.empty())
+      path = hardware + "." + field.key;
+    std::vector<std::string> choices = field.choices.empty() ? names_of(path) : field.choices;
+    if (path.empty() || !seen.insert(path).second) continue;
+    fields.push_back({path, field.type.empty() && !choices.empty() ? "a name" : field.type, field.required,
+                      field.fallback, std::move(choices), field.value});
+  }
+  return fields;
+}
+
+std::vector<ScenarioField> known_scenario_fields() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
+    if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
+      files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  const AskedFields asked;
+  for (const std::filesystem::path& file : files) {
+    const Node document = read_document(file);
+    if (is_measured_family(document) || !document.find("cluster"))
+      continue;  // or a lesson that asks for something else
+    read_scenario(document, file.stem().string());
+  }
+  std::map<std::string, ScenarioField> known;  // those below a map follow it
+  for (ScenarioField& field : scenario_fields(asked)) {
+    field.value.clear();
+    const std::string table = "plan.measured_step.table.";
+    if (field.path.starts_with(table)) field.path = table + "N";
+    known.emplace(field.path, std::move(field));
+  }
+  std::vector<ScenarioField> fields;
+  for (const auto& [path, field] : known) {
+    const auto below = known.lower_bound(path + ".");
+    const bool map = field.type.empty() && below != known.end() && below->first.starts_with(path + ".");
+    if (!map) fields.push_back(field);
+  }
+  return fields;
+}
+
+}  // namespace trainyard

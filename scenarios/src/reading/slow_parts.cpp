@@ -1,0 +1,162 @@
+#include "scenarios/src/reading/slow_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+constexpr double kMostFactor = 1e6;
+
+std::vector<const Node*> maps_of(const Node& node) {
+  if (node.kind != Node::Kind::list) return {&node};
+  std::vector<const Node*> maps;
+  for (const Node& item : node.items) maps.push_back(&item);
+  return maps;
+}
+
+int rank_of(const Node& item, int ranks) {
+  std::int64_t rank = -1;
+  try {
+    if (item.kind == Node::Kind::scalar) rank = parse_integer(item.scalar);
+  } catch (const UserError&) {
+  }
+  if (rank < 0 || rank >= ranks)
+    fail(item.place,
+         fmt::format("faults.stragglers: \"{}\" is no rank; the plan has ranks 0 to {}", item.scalar, ranks - 1));
+  return static_cast<int>(rank);
+}
+
+std::vector<double> factors_of(const std::vector<Node>& list, int ranks) {
+  std::vector<double> factors;
+  for (const Node& item : list) {
+    double factor = 0;
+    try {
+      factor = parse_number(item.scalar);
+    } catch (const UserError&) {
+    }
+    if (!(factor > 0) || factor > kMostFactor)
+      fail(item.place, fmt::format("faults.stragglers.factors: \"{}\"; a factor above 0 expected", item.scalar));
+    factors.push_back(factor);
+  }
+  if (static_cast<int>(factors.size()) > ranks)
+    fail(list.front().place,
+         fmt::format("faults.stragglers.factors: {} factors for {} ranks; one for each of the first ranks",
+                     factors.size(), ranks));
+  return factors;
+}
+
+Straggler read_straggler(const Node& node, int ranks) {
+  Fields fields(node, "faults.stragglers");
+  Straggler s;
+  const std::vector<std::string>& names = straggler_names();
+  const std::string kind = fields.choice("kind", names);
+  s.kind = static_cast<StragglerKind>(std::find(names.begin(), names.end(), kind) - names.begin());
+  s.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  s.slow.assign(static_cast<std::size_t>(ranks), true);
+  if (const std::vector<Node>* only = fields.list("ranks")) {
+    s.slow.assign(static_cast<std::size_t>(ranks), false);
+    for (const Node& item : *only) s.slow[rank_of(item, ranks)] = true;
+  }
+  constexpr double least = 1e-6;
+  switch (s.kind) {
+    case StragglerKind::constant:
+      if (const std::vector<Node>* factors = fields.list("factors"))
+        s.factors = factors_of(*factors, ranks);
+      else
+        s.factor = fields.number("factor", least, kMostFactor);
+      break;
+    case StragglerKind::uniform:
+      s.spread = fields.number("spread", 0, 1);
+      break;
+    case StragglerKind::lognormal:
+      s.sigma = fields.number("sigma", 0, 5);
+      break;
+    case StragglerKind::exponential_tail:
+      s.mean = fields.number("mean", 0, kMostFactor);
+      break;
+    case StragglerKind::one_slow:
+      s.factor = fields.number("factor", least, kMostFactor);
+      s.slow.assign(static_cast<std::size_t>(ranks), false);
+      s.slow[rank_of(fields.required_child("rank"), ranks)] = true;
+      break;
+    case StragglerKind::periodic: {
+      constexpr std::int64_t most_steps = 1 << 20;
+      s.factor = fields.number("factor", least, kMostFactor);
+      s.period = fields.integer_within<std::uint32_t>("period", 1, most_steps);
+      s.busy = fields.integer_within<std::uint32_t>("busy", 0, most_steps);
+      if (s.busy > s.period)
+        fail(fields.place_of("busy"), fmt::format("faults.stragglers.busy: {} of every {} steps", s.busy, s.period));
+      break;
+    }
+  }
+  fields.finish();
+  return s;
+}
+
+LinkFault read_link(const Node& node) {
+  Fields fields(node, "faults.links");
+  LinkFault fault;
+  fault.from_place = fields.place_of("from");
+  fault.place = fields.place_of("link");
+  fault.link = fields.text("link");
+  fault.factor = fields.number("factor", 0, 1);
+  fault.from = fields.seconds("from", Seconds{0});
+  fault.to = fields.seconds("to", Seconds{0});
+  if (fields.has("to") && fault.to <= fault.from)
+    fail(fields.place_of("to"),
+         fmt::format("faults.links.to: {}, but it begins at {}", show(fault.to), show(fault.from)));
+  if (!fields.has("to") && fault.factor == 0)
+    fail(fields.place_of("factor"), "faults.links.factor: 0 for ever is a failed link; say `to`, when it comes back");
+  fields.finish();
+  return fault;
+}
+
+/// "A - B" is a wire, both ways; anything else the name of a link.
+std::vector<std::string> directions_of(const std::string& name) {
+  const std::size_t dash = name.find(" - ");
+  if (dash == std::string::npos) return {name};
+  const std::string a = name.substr(0, dash), b = name.substr(dash + 3);
+  return {a + " -> " + b, b + " -> " + a};
+}
+
+}  // namespace
+
+void require_begun(const SlowParts& slow, Seconds end) {
+  for (const LinkFault& fault : slow.links)
+    if (fault.from >= end)
+      fail(fault.from_place, fmt::format("faults.links.from: {}, but the steps that are simulated are over at {}; set "
+                                         "plan.steps for more of them",
+                                         show(fault.from), show(end)));
+}
+
+SlowParts read_slow_parts(Fields& faults, int ranks) {
+  SlowParts slow;
+  if (const Node* stragglers = faults.child("stragglers"))
+    for (const Node* node : maps_of(*stragglers)) slow.stragglers.push_back(read_straggler(*node, ranks));
+  if (const Node* links = faults.child("links"))
+    for (const Node* node : maps_of(*links)) slow.links.push_back(read_link(*node));
+  return slow;
+}
+
+std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link> links) {
+  std::vector<LinkChange> changes;
+  std::vector<std::string> names;  // there may be millions
+  if (!slow.links.empty())
+    for (const Link& link : links) names.push_back(link.name);
+  for (const LinkFault& fault : slow.links)
+    for (const std::string& name : directions_of(fault.link)) {
+      const auto at = std::find(names.begin(), names.end(), name);
+      if (at == names.end())
+        fail(fault.place, fmt::format("faults.links.link: unknown link \"{}\"{}", name,
+                                      nearest(name, names) ? hint(name, names) : "; `show --machine` prints examples"));
+      const auto id = static_cast<LinkId>(at - names.begin());
+      const BytesPerSecond rate = links[id].capacity;
+      changes.push_back({fault.from, id, rate * fault.factor});
+      if (fault.to.value > 0) changes.push_back({fault.to, id, rate});
+    }
+  return changes;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,144 @@
+#include "scenarios/src/reading/training_length.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace trainyard {
+namespace {
+
+constexpr double kMostCounted = 1e18;
+
+/// "300000000000" or "300e9": a whole number.
+double count_of(Fields& fields, const char* key, double most = kMostCounted) {
+  const double count = fields.number(key, 1, most);
+  if (count != std::floor(count))
+    fail(fields.place_of(key), fmt::format("{}.{}: {} is no whole number", fields.what(), key, count));
+  return count;
+}
+
+[[noreturn]] void wrong_keys(const Fields& fields) {
+  fail(fields.place(),
+       fmt::format(
+           "{}: expected one of {{steps}}, {{tokens}}, {{time}}, {{epochs, samples}} and {{epochs, steps_per_epoch}}",
+           fields.what()));
+}
+
+/// `from`: a registry as the catalog's storages are, or one in place; of a cached layer nothing is pulled.
+void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
+  Fields image(node, "plan.training.image");
+  const Bytes size = image.bytes("size"), cached = image.bytes("cached", Bytes{0});
+  if (cached > size)
+    fail(image.place_of("cached"),
+         fmt::format("plan.training.image.cached: {} of an image of {}", show(cached), show(size)));
+  ends.image = size - cached;
+  ends.registry = read_storage(catalog.resolve("storage", image.required_child("from")));
+  image.finish();
+}
+
+TrainingEnds::Alone read_alone(const Node& node, const Catalog& catalog) {
+  Fields fields(node, "plan.training.rank_0");
+  TrainingEnds::Alone alone;
+  alone.place = node.place;
+  alone.time = fields.seconds("time", Seconds{0});
+  if (fields.has("every")) alone.every = count_of(fields, "every");
+  if (const Node* store = fields.has("checkpoint") ? fields.child("checkpoint") : nullptr) {
+    alone.writes = true;
+    if (store->kind != Node::Kind::scalar || store->scalar != "local")
+      alone.store = read_storage(catalog.resolve("storage", *store));
+  }
+  fields.finish();
+  if (alone.time.value == 0 && !alone.writes)
+    fail(node.place, "plan.training.rank_0: expected time or checkpoint: what rank 0 alone does");
+  return alone;
+}
+
+TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
+  TrainingEnds ends;
+  ends.start = fields.seconds("start", Seconds{0});
+  ends.weights = fields.boolean("weights", false);
+  if (fields.has("image")) read_image(ends, *fields.child("image"), catalog);
+  if (fields.has("rank_0")) ends.alone = read_alone(*fields.child("rank_0"), catalog);
+  const Node* node = fields.has("evaluate") ? fields.child("evaluate") : nullptr;
+  if (!node) return ends;
+  Fields evaluate(*node, "plan.training.evaluate");
+  ends.evaluate_place = node->place;
+  ends.samples = count_of(evaluate, "samples");
+  if (evaluate.has("every")) ends.every = count_of(evaluate, "every");
+  constexpr std::int64_t most_samples = 1 << 24;
+  if (evaluate.has("micro_batch_size"))
+    ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, most_samples);
+  ends.precision = evaluate.text("precision", "");
+  evaluate.finish();
+  return ends;
+}
+
+std::string with_commas(double v) {
+  std::string digits = fmt::format("{:.0f}", v);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+}  // namespace
+
+TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens,
+                                    const Catalog& catalog) {
+  Fields fields(node, "plan.training");
+  const bool steps = fields.has("steps"), tokens = fields.has("tokens"), epochs = fields.has("epochs"),
+             samples = fields.has("samples"), each = fields.has("steps_per_epoch"), time = fields.has("time");
+  TrainingLength length;
+  length.ends = read_ends(fields, catalog);
+  fields.finish();
+  if (steps + tokens + epochs + time != 1 || samples + each != epochs) wrong_keys(fields);
+  if (steps) {
+    length.steps = count_of(fields, "steps");
+  } else if (tokens) {
+    if (sample_tokens <= 1)
+      fail(fields.place_of("tokens"), "plan.training.tokens: the model reads no tokens; say epochs and samples");
+    length.steps = std::ceil(count_of(fields, "tokens") / (step_samples * sample_tokens));
+  } else if (time) {
+    length.time = fields.seconds("time");
+    if (length.time.value <= 0) fail(fields.place_of("time"), "plan.training.time: more than 0 expected");
+  } else {
+    length.epochs = count_of(fields, "epochs", 1e9);
+    length.steps_per_epoch =
+        each ? count_of(fields, "steps_per_epoch", 1e12) : std::ceil(count_of(fields, "samples") / step_samples);
+    length.steps = length.epochs * length.steps_per_epoch;
+  }
+  return length;
+}
+
+double TrainingEnds::times_alone(double steps) const {
+  if (!alone) return 0;
+  return alone->every > 0 ? std::ceil(steps / alone->every) : 1;
+}
+
+double TrainingEnds::evaluations(double steps) const {
+  if (samples == 0) return 0;
+  return every > 0 ? std::ceil(steps / every) : 1;
+}
+
+double virtual_epoch_steps(const TrainingLength& length, double count) {
+  return std::ceil(length.steps_per_epoch / count);
+}
+
+std::string describe(const TrainingLength& length) {
+  const auto some = [](double n, const char* what) {
+    return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
+  };
+  if (length.time.value > 0) return long_time(length.time);
+  if (length.epochs == 0) return some(length.steps, "step");
+  return fmt::format("{} × {}", some(length.epochs, "epoch"), some(length.steps_per_epoch, "step"));
+}
+
+std::string long_time(Seconds time) {
+  constexpr double hour = 3600, day = 24 * hour, year = 365.25 * day;
+  const double s = time.value;
+  if (s < 1000) return show(Seconds{s});
+  if (s < 2 * hour) return fmt::format("{:.1f} min", s / 60);
+  if (s < 3 * day) return fmt::format("{:.1f} h", s / hour);
+  return s < 2 * year ? fmt::format("{:.1f} days", s / day) : fmt::format("{:.1f} years", s / year);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,123 @@
+// What a step draws, devices of the cluster each by how busy the run saw it, and what that costs.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/step_result.hpp"
+#include "strategies/step/pass_table.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Groups of work that no kernel of the GPU does.
+bool is_of_host(const std::string& group) { return group == "framework" || group == kInputGroup; }
+
+GpuTime time_of(const BreakdownParts& parts, double step) {
+  GpuTime time;
+  for (const auto& [group, seconds] : parts.work)
+    if (!is_of_host(group)) time.kernels += seconds.value / step;
+  for (const auto& [group, seconds] : parts.exposed)
+    if (!is_of_host(group)) time.exposed_communication += seconds.value / step;
+  return time;
+}
+
+/// Types of node, and how many nodes are of each.
+std::vector<std::pair<const NodeType*, int>> counted_types(const ClusterSpec& cluster) {
+  std::vector<std::pair<const NodeType*, int>> all{{&cluster.node, cluster.nodes}};
+  for (const NodeGroup& group : cluster.others) {
+    all.front().second -= group.count;
+    all.emplace_back(&group.type, group.count);
+  }
+  return all;
+}
+
+/// GPUs of each type of node, by their mean utilization; those without a rank wait.
+void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>& all) {
+  const ClusterSpec& cluster = run.scenario.cluster;
+  IndexedVector<double, Actor> ranks_of(position(run.simulated_ranks()));  // by what was simulated for them
+  for (Actor rank = 0; rank < run.scenario.ranks(); ++rank) ++ranks_of[run.seen(rank)];
+  std::map<const NodeType*, double> busy;  // ranks
+  for (Actor seen = 0; seen < run.simulated_ranks(); ++seen) {
+    const double ranks = ranks_of[seen];
+    const NodeType& type = cluster.type_of_gpu(run.rank_of(seen));
+    const BreakdownParts parts = run.window.parts(seen);
+    const double steps = run.window.own_steps(seen);
+    const double time = run.in_step() ? std::max(step_time * steps, parts.total.value) : parts.total.value;
+    if (time > 0) busy[&type] += ranks * utilization(type.gpu.power, time_of(parts, time));
+  }
+  for (const auto& [type, nodes] : counted_types(cluster)) {
+    const double gpus = static_cast<double>(nodes) * type->gpus, of_gpus = busy[type] / gpus;
+    all.push_back({"GPU", gpus, type->gpu.power, of_gpus});
+    all.push_back({"rest of the node", type->rest_power.given() ? nodes : 0.0, type->rest_power, of_gpus});
+  }
+}
+
+/// A core of each GPU launches its kernels and polls, and workers decode samples.
+double cpu_utilization(const StepRun& run, const NodeType& type, const Result& r) {
+  const double cores = static_cast<double>(type.cpu.cores) * type.sockets;
+  if (cores <= 0) return 1;
+  const double decoding = r.input ? run.scenario.input.supply.workers * r.input->decode_busy : 0;
+  return std::min(1.0, (type.gpus + decoding) / cores);
+}
+
+/// Ports of the fabric's switches that have a cable, by its rate: an aggregated cable is several.
+double used_ports(const ClusterMachine& machine) {
+  const DeviceGraph& graph = machine.graph();
+  const double rate = machine.spec().switch_rate.value;
+  double ports = 0;
+  for (std::size_t i = 0; i < graph.wires().size(); i += 2) {  // there and back
+    const DeviceGraph::End ends = graph.ends(static_cast<LinkId>(i));
+    const double cables = std::max(1.0, std::ceil(graph.wires()[i].capacity.value / rate - 1e-9));
+    for (const DeviceId end : {ends.from, ends.to})
+      if (graph.devices()[static_cast<std::size_t>(end)].kind == DeviceKind::network_switch) ports += cables;
+  }
+  return ports;
+}
+
+void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
+  const ClusterSpec& cluster = run.scenario.cluster;
+  if (cluster.nodes == 1 || cluster.joins_chips()) return;
+  // Adapters and switches draw about the same whatever they carry.
+  for (const auto& [type, nodes] : counted_types(cluster))
+    all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
+  const bool known = cluster.switch_power.given() && cluster.switch_ports > 0 && cluster.switch_rate.value > 0;
+  all.push_back({"switch", known ? used_ports(run.machine.cluster) / cluster.switch_ports : 1, cluster.switch_power});
+}
+
+}  // namespace
+
+void book_energy(const StepRun& run, Result& r) {
+  const Scenario& s = run.scenario;
+  if (!s.cluster.node.gpu.power.given()) return;
+  std::vector<PoweredDevices> all;
+  add_gpus(run, r.step_time, all);
+  for (const auto& [type, nodes] : counted_types(s.cluster))
+    all.push_back({"CPU", static_cast<double>(nodes) * type->sockets, type->cpu.power, cpu_utilization(run, *type, r)});
+  add_network(run, all);
+  r.energy = energy_of(all, r.step_time, s.site);
+}
+
+void book_money(const Scenario& s, Result& r) {
+  if (!s.prices.given()) return;
+  constexpr double hour = 3600;
+  double rent = 0;  // of a second
+  for (const auto& [type, nodes] : counted_types(s.cluster))
+    rent += nodes * type->gpus * s.prices.gpu_hour(type->name, type->gpu.name, type->gpus) / hour;
+  const double of_joule = s.prices.kwh / kJoulesOfKwh;
+  if (of_joule > 0 && !r.energy)
+    fail(s.prices.place, "prices.kwh: the power of " + s.cluster.node.gpu.name + " is not stated");
+  Money money;
+  money.currency = s.prices.currency;
+  money.step = rent * r.step_time + (r.energy ? of_joule * r.energy->step() : 0);
+  money.of_tokens = s.network.tokens_per_sample > 1;
+  const double samples = static_cast<double>(s.global_batch_size);
+  money.per_million =
+      1e6 * money.step / (money.of_tokens ? samples * static_cast<double>(s.network.tokens_per_sample) : samples);
+  money.training = rent * r.whole_time() + of_joule * r.training_energy();
+  r.money = money;
+}
+
+}  // namespace trainyard

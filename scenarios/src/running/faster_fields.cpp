@@ -1,0 +1,269 @@
+#include "scenarios/src/running/faster_fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/hardware/nvlinks.hpp"
+#include "models/reading/catalog.hpp"
+#include "topologies/fabric.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr const char *kCompute = "compute", *kMemory = "memory", *kMeasured = "measured step", *kLatency = "latency",
+                     *kFramework = "framework", *kDecoding = "decode";
+
+/// A quantity in a unit, with as few digits as tell it: "31.5 GB/s".
+std::string text_of(double value, double unit, const char* name) {
+  const double v = value / unit;
+  std::string text = fmt::format("{:.12g}", v);
+  if (std::abs(std::stod(text) - v) > 1e-15 * v) text = fmt::format("{:.17g}", v);
+  return text + " " + name;
+}
+
+/// Collects the fields of one resource.
+class FasterFields {
+ public:
+  FasterFields(const Scenario& s, const std::string& resource, double factor)
+      : s_(s), resource_(resource), factor_(factor) {
+    const std::vector<const NodeType*> types = s.cluster.types();
+    const Node* nodes = s.document.find("cluster")->find("nodes");
+    const bool list = nodes && nodes->kind == Node::Kind::list;
+    for (std::size_t i = 0; i < types.size(); ++i)
+      add_node(list ? fmt::format("cluster.nodes.{}", i) : std::string("cluster"), *types[i]);
+    if (s.cluster.fabric) add_fabric();
+    add_software();
+    if (resource == kMeasured) add_measured();
+    if (s.input.used()) add_input();
+  }
+
+  Overrides sets() && { return std::move(sets_); }
+
+ private:
+  const Scenario& s_;
+  const std::string& resource_;
+  const double factor_;
+  Overrides sets_;
+
+  bool is(LinkKind kind) const { return resource_ == name_of(kind); }
+  bool is(const char* name) const { return resource_ == name; }
+
+  void rate(const std::string& path, BytesPerSecond value) {
+    if (value.value > 0) sets_.emplace_back(path, text_of(value.value * factor_, 1e9, "GB/s"));
+  }
+  /// In the unit of networks.
+  void network_rate(const std::string& path, BytesPerSecond value) {
+    if (value.value > 0) sets_.emplace_back(path, text_of(value.value * factor_, 1e9 / 8, "Gbit/s"));
+  }
+  void time(const std::string& path, Seconds value) {
+    if (value.value > 0) sets_.emplace_back(path, text_of(value.value / factor_, 1e-6, "us"));
+  }
+  void number(const std::string& path, double value) {
+    if (value > 0) sets_.emplace_back(path, fmt::format("{}", value * factor_));
+  }
+
+  void add_node(const std::string& path, const NodeType& node) {
+    const Gpu& gpu = node.gpu;
+    if (is(kCompute))
+      for (std::size_t p = 0; p < kPrecisions; ++p)
+        if (gpu.peak[p].value > 0)
+          sets_.emplace_back(fmt::format("{}.gpu.peak.{}", path, name_of(static_cast<Precision>(p))),
+                             text_of(gpu.peak[p].value * factor_, 1e12, "TFLOP/s"));
+    if (resource_ == kMemoryCapacity)
+      sets_.emplace_back(path + ".gpu.memory_capacity", text_of(gpu.memory_capacity.value * factor_, 1 << 20, "MiB"));
+    if (is(kMemory)) rate(path + ".gpu.memory_bandwidth", gpu.memory_bandwidth);
+    if (is(LinkKind::nvlink)) {
+      rate(path + ".gpu.nvlink", gpu.nvlink);
+      rate(path + ".nvlink.link_rate", node.nvlink_rate);
+    }
+    if (is(LinkKind::ici)) {
+      if (gpu.chip_links.count > 0) rate(path + ".gpu.chip_links.rate", gpu.chip_links.rate);
+    }
+    if (is(LinkKind::pcie)) {
+      rate(path + ".pcie.rate", node.pcie_rate);
+      rate(path + ".pcie.gpu_rate", node.gpu_pcie_rate);
+    }
+    if (is(LinkKind::socket)) rate(path + ".socket_link.rate", node.socket_rate);
+    if (is(LinkKind::nvme) || (is(LinkKind::storage) && s_.input.supply.store == SampleStore::drives)) {
+      rate(path + ".nvme.read", node.nvme.read);
+      rate(path + ".nvme.write", node.nvme.write);
+    }
+    if (is(LinkKind::host_memory)) rate(path + ".cpu.memory_bandwidth", node.cpu.memory_bandwidth);
+    if (is(LinkKind::cpu_copies)) rate(path + ".cpu.copy_rate", node.cpu.copy_rate);
+    if (is(LinkKind::hca) && node.hcas > 0) network_rate(path + ".hca.rate", node.hca_rate);
+    if (is(kLatency)) add_latencies(path, node);
+    for (std::size_t i = 0; i < node.wires.size(); ++i) {
+      const std::string wire = fmt::format("{}.node.wires.{}", path, i);
+      if (is(node.wires[i].kind)) rate(wire + ".rate", node.wires[i].rate);
+      if (is(kLatency)) time(wire + ".latency", node.wires[i].latency.seconds());
+    }
+  }
+
+  void add_latencies(const std::string& path, const NodeType& node) {
+    time(path + ".nvlink.latency", node.nvlink_latency.seconds());
+    time(path + ".pcie.latency", node.pcie_latency.seconds());
+    time(path + ".socket_link.latency", node.socket_latency.seconds());
+    if (node.hcas > 0) time(path + ".hca.latency", node.hca_latency.seconds());
+    if (node.nvme.count > 0) time(path + ".nvme.latency", node.nvme.latency.seconds());
+  }
+
+  /// What the fabric states itself; what it takes from the adapters follows from them. The speed of light is not for
+  /// sale: distances stay.
+  void add_fabric() {
+    const std::size_t before = sets_.size();
+    const Node *cluster = s_.document.find("cluster"), *named = cluster->find("fabric");
+    const std::string& own = s_.cluster.node.fabric;
+    const Node entry = Catalog().resolve("fabric", named ? *named : Node::of_text(own, s_.document.place));
+    const auto stated = [](const Node& map, const char* key) {
+      const Node* node = map.find(key);
+      if (const Node* value = node ? node->find("value") : nullptr) node = value;
+      return node && node->kind == Node::Kind::scalar ? parse_bandwidth(node->scalar) : BytesPerSecond{0};
+    };
+    const Fabric& fabric = *s_.cluster.fabric;
+    if (is(kLatency)) time("cluster.fabric.switch_latency", s_.cluster.switch_latency.seconds());
+    if (is(fabric.joins_chips() ? LinkKind::ici : LinkKind::uplink)) {
+      BytesPerSecond links = stated(entry, "link_rate");
+      if (links.value == 0 && !fabric.joins_chips() && !entry.find("links"))
+        links =
+            fabric.type() == "torus" || fabric.type() == "ring" ? fastest_node(s_.cluster) : fastest_port(s_.cluster);
+      network_rate("cluster.fabric.link_rate", links);
+      network_rate("cluster.fabric.global_rate", stated(entry, "global_rate"));
+    }
+    if (const Node* links = entry.find("links"))
+      for (std::size_t i = 0; i < links->items.size(); ++i) add_cable(links->items[i], i, stated);
+    if (!named && sets_.size() > before)
+      sets_.emplace(sets_.begin() + static_cast<std::ptrdiff_t>(before), "cluster.fabric", own);
+  }
+
+  template <class Stated>
+  void add_cable(const Node& cable, std::size_t number, Stated stated) {
+    const std::string path = fmt::format("cluster.fabric.links.{}", number);
+    const auto at_hca = [&cable](const char* end) {
+      const Node* node = cable.find(end);
+      return node && node->scalar.find('/') != std::string::npos;
+    };
+    if (is(at_hca("from") || at_hca("to") ? LinkKind::hca : LinkKind::uplink))
+      network_rate(path + ".rate", stated(cable, "rate"));
+    if (const Node* latency = cable.find("latency"); latency && is(kLatency))
+      time(path + ".latency", parse_seconds(latency->scalar));
+  }
+
+  /// A measured step has the host's own work in it.
+  void add_software() {
+    if (!is(kFramework)) return;
+    const std::size_t before = sets_.size();
+    const SoftwareStack& stack = s_.software;
+    if (!s_.measured.given()) {
+      time("software.kernel_dispatch", stack.kernel_dispatch);
+      time("software.step_overhead", stack.step_overhead);
+      time("software.host.micro_batch", stack.host.micro_batch);
+    }
+    time("software.collective_launch", stack.collective_launch);
+    time("software.network_step", stack.network_step);
+    time("software.cycle_time", stack.cycle_time);
+    if (!s_.document.find("software") && sets_.size() > before)
+      sets_.emplace(sets_.begin() + static_cast<std::ptrdiff_t>(before), "software", stack.name);
+  }
+
+  void add_measured() {
+    std::string table;
+    for (const MeasuredSteps::Row& row : s_.measured.rows)
+      table +=
+          fmt::format("{}{}: {}", table.empty() ? "" : ", ", row.batch, text_of(row.time.value / factor_, 1e-3, "ms"));
+    sets_.emplace_back("plan.measured_step.table", "{" + table + "}");
+  }
+
+  void add_input() {
+    const InputSupply& supply = s_.input.supply;
+    if (is(LinkKind::storage) && supply.store != SampleStore::drives) {
+      rate("input.storage.read", supply.storage.read);
+      number("input.storage.iops", supply.storage.iops);
+      time("input.storage.seek", supply.storage.seek);
+    }
+    if (!is(kDecoding) || supply.workers == 0) return;
+    const Node* decode = s_.document.find("input")->find("decode");
+    if (decode->find("time"))
+      time("input.decode.time", Seconds{1 / supply.rate});
+    else
+      number("input.decode.rate", supply.rate);
+  }
+};
+
+/// Does a cluster of several GPUs have links of this kind, so that making them faster could pay?
+bool has_links(const Scenario& s, LinkKind kind) {
+  const ClusterSpec& spec = s.cluster;
+  const std::vector<const NodeType*> types = spec.types();
+  const auto any = [&types](auto has) {
+    return std::any_of(types.begin(), types.end(), [&](const NodeType* type) { return has(*type); });
+  };
+  const std::vector<LinkKind> joined = spec.fabric ? spec.fabric->link_kinds() : std::vector<LinkKind>{};
+  const bool in_fabric = std::find(joined.begin(), joined.end(), kind) != joined.end(), several = spec.gpus() > 1;
+  const bool offloads = s.plan.offload.copies();
+  switch (kind) {
+    case LinkKind::nvlink:
+      return several && any(has_nvlink);
+    case LinkKind::pcie:
+      return several || offloads;
+    case LinkKind::socket:
+      return several && any([](const NodeType& t) { return t.sockets > 1; });
+    case LinkKind::nvme:
+      return s.plan.offload.drives();
+    case LinkKind::host_memory:
+      return (several || offloads) && any([](const NodeType& t) { return t.cpu.memory_bandwidth.value > 0; });
+    case LinkKind::cpu_copies:
+      return spec.nodes > 1 && any([](const NodeType& t) { return t.network.tcp && t.cpu.copy_rate.value > 0; });
+    case LinkKind::ici:
+      return several && in_fabric;
+    case LinkKind::hca:
+    case LinkKind::uplink:
+      return spec.nodes > 1 && in_fabric;
+    case LinkKind::storage:
+      return s.input.used();
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> resource_classes(const Scenario& s) {
+  std::vector<std::string> classes;
+  if (s.measured.given())
+    classes.emplace_back(kMeasured);
+  else
+    classes = {kCompute, kMemory};
+  std::vector<std::string> of_samples;
+  for (const LinkKind kind : all_link_kinds())
+    if (has_links(s, kind)) (kind == LinkKind::storage ? of_samples : classes).emplace_back(name_of(kind));
+  if (s.cluster.gpus() > 1) classes.emplace_back(kLatency);
+  classes.emplace_back(kFramework);
+  classes.insert(classes.end(), of_samples.begin(), of_samples.end());
+  classes.emplace_back(kDecoding);
+  std::erase_if(classes, [&s](const std::string& resource) { return faster(s, resource, 2).empty(); });
+  return classes;
+}
+
+Overrides faster(const Scenario& s, const std::string& resource_class, double factor) {
+  return FasterFields(s, resource_class, factor).sets();
+}
+
+std::vector<std::string> as_sets(const Overrides& overrides) {
+  std::vector<std::string> sets;
+  for (const auto& [path, value] : overrides) sets.push_back(path + "=" + value);
+  return sets;
+}
+
+std::string what_if_in_words(const std::string& resource_class, double factor) {
+  if (resource_class == kLatency) return fmt::format("1/{} of the network latency", factor);
+  if (resource_class == kFramework) return fmt::format("1/{} of the software overheads", factor);
+  if (resource_class == kMeasured) return fmt::format("1/{} of the measured step", factor);
+  if (resource_class == kCompute) return fmt::format("{}x GPU FLOP/s", factor);
+  if (resource_class == kMemory) return fmt::format("{}x GPU memory bandwidth", factor);
+  for (const LinkKind kind : all_link_kinds())
+    if (resource_class == name_of(kind)) return fmt::format("{}x {}", factor, words_of(kind).upgraded);
+  return fmt::format("{}x {} rate", factor, resource_class);
+}
+
+}  // namespace trainyard

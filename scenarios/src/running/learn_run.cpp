@@ -1,0 +1,350 @@
+#include "scenarios/src/running/learn_run.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/step_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/process/child.hpp"
+#include "sim/process/output.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "strategies/values/learning/noise_scale.hpp"
+#include "strategies/values/training_values.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr const char* kWeights = "trainyard weights\n";
+constexpr int kNoiseGroups = 8;       // of one look
+constexpr double kNoiseMemory = 0.8;  // looks before count so much less, each (McCandlish et al. 2018, A.1: a mean)
+constexpr double kAlmost = 1e-9;      // keys' parts of a gradient add up to it but for rounding
+
+Eigen::VectorXd read_weights(const std::string& file, Eigen::Index size, const Place& place) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  const std::string all = text.str();
+  const std::size_t head = std::strlen(kWeights), bytes = static_cast<std::size_t>(size) * sizeof(double);
+  if (!in) fail(place, fmt::format("learn.from: {} cannot be read", file));
+  if (all.compare(0, head, kWeights) != 0) fail(place, fmt::format("learn.from: {} holds no weights", file));
+  if (all.size() != head + bytes)
+    fail(place, fmt::format("learn.from: {} holds {} weights, but the task has {}", file,
+                            (all.size() - head) / sizeof(double), size));
+  Eigen::VectorXd weights(size);
+  std::memcpy(weights.data(), all.data() + head, bytes);
+  return weights;
+}
+
+void write_weights(const std::string& file, const Eigen::VectorXd& weights) {
+  std::string text(kWeights);
+  text.append(reinterpret_cast<const char*>(weights.data()), static_cast<std::size_t>(weights.size()) * sizeof(double));
+  write_atomically(file, text);
+}
+
+/// Gradients come and go thousands of times: memory that is given back to the system each time is a quarter of the time.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_MMAP_THRESHOLD, 1 << 25);
+#endif
+}
+
+LearningSetup setup_of(const LearnChoice& learn) {
+  LearningSetup setup;
+  setup.task = learning_tasks().find(learn.task.name, learn.place).make(learn.task);
+  setup.rule = learn.rule;
+  setup.seed = learn.seed;
+  const Eigen::Index size = setup.task->size();
+  for (const double value : learn.task.start) setup.start.push_back(Eigen::VectorXd::Constant(size, value));
+  if (!learn.from.empty()) setup.start = {read_weights(learn.from, size, learn.place)};
+  return setup;
+}
+
+/// Looks at what is learned every few steps, and says when it is enough.
+class Learning {
+ public:
+  Learning(const Scenario& s, const LearningSetup& setup, TrainingValues& training, const Traffic& traffic,
+           const LearnOptions& options)
+      : s_(s),
+        learn_(s.learn),
+        setup_(setup),
+        training_(training),
+        traffic_(traffic),
+        options_(options),
+        order_(setup.seed + 1, setup.task->samples()) {
+    result_.task = setup.task->in_words();
+    result_.ranks = s.ranks();
+    result_.parameters = static_cast<double>(setup.task->size());
+    look();
+    training.watch([this](const LearningEvent& event) { happened(event); });
+  }
+
+  const bool& enough() const { return enough_; }
+  const Values* clock = nullptr;
+
+  LearnResult end() {
+    if (!enough_ && result_.points.back().steps < steps()) look();
+    if (result_.ended.empty()) result_.ended = "steps";
+    if (pushes_ > 0) result_.mean_staleness /= pushes_;
+    return std::move(result_);
+  }
+  void name_actors(const Machine& machine) {
+    for (LearnedUpdate& u : result_.first) u.actor_name = machine.actor_name(u.actor);
+  }
+  LearnResult& result() { return result_; }
+
+ private:
+  const Scenario& s_;
+  const LearnChoice& learn_;
+  const LearningSetup& setup_;
+  TrainingValues& training_;
+  const Traffic& traffic_;
+  const LearnOptions& options_;
+  SampleOrder order_;
+  LearnResult result_;
+  GradientNoise noise_;
+  double noises_ = 0, computed_ = 0, pushes_ = 0;
+  int looks_without_ = 0;
+  bool enough_ = false;
+  ProgressLine line_;
+
+  double steps() const { return training_.applied() / s_.ranks() + kAlmost; }
+
+  void happened(const LearningEvent& event) {
+    if (enough_) return;
+    keep(event);
+    if (event.what == LearningEvent::What::gradient) {
+      computed_ += static_cast<double>(s_.micro_batch_size);
+      return;
+    }
+    ++result_.updates;
+    if (event.staleness > 0)
+      result_.worst_staleness = std::max(result_.worst_staleness, static_cast<int>(event.staleness));
+    result_.mean_staleness += event.staleness;
+    ++pushes_;
+    if (std::isinf(training_.last_loss()) || training_.lost()) return diverged();
+    const double next = (std::floor(result_.points.back().steps / learn_.every) + 1) * learn_.every;
+    if (steps() >= std::min<double>(next, learn_.steps)) look();
+  }
+
+  void keep(const LearningEvent& event) {
+    if (std::ssize(result_.first) >= options_.first_events || same_as_before(event)) return;
+    result_.first.push_back({training_.values().now().value, event.what == LearningEvent::What::gradient, event.actor,
+                             event.worker, "", static_cast<double>(event.version), static_cast<int>(event.staleness),
+                             event.loss});
+  }
+
+  /// The other keys of one update.
+  bool same_as_before(const LearningEvent& event) const {
+    const auto same = [&event](const LearnedUpdate& u) {
+      return !u.gradient && u.actor == event.actor && u.worker == event.worker &&
+             u.version == static_cast<double>(event.version) && u.staleness == static_cast<int>(event.staleness);
+    };
+    return event.what == LearningEvent::What::update && event.worker >= 0 &&
+           std::any_of(result_.first.begin(), result_.first.end(), same);
+  }
+
+  void diverged() {
+    result_.diverged_at = std::floor(steps());
+    result_.ended = "diverged";
+    enough_ = true;
+  }
+
+  void look() {
+    const Eigen::VectorXd weights = training_.learned();
+    const TaskScore score = setup_.task->score(weights);
+    if (!std::isfinite(score.loss)) return diverged();
+    LearnPoint p;
+    p.time = training_.values().now().value;
+    p.steps = std::floor(steps());
+    p.samples = computed_;
+    p.bytes = traffic_.total().value;
+    p.training_loss = training_.take_loss();
+    p.loss = score.loss;
+    p.accuracy = score.accuracy;
+    p.apart = training_.apart();
+    p.noise_scale = options_.noise ? noise(weights) : kNaN;
+    looks_without_ = result_.points.empty() || p.loss < result_.best().loss ? 0 : looks_without_ + 1;
+    result_.points.push_back(p);
+    if (options_.progress)
+      line_.show(
+          fmt::format("step {:.0f} of {}, loss {:.4g}, {:.4g} s simulated", p.steps, learn_.steps, p.loss, p.time));
+    const bool there = (!learn_.target_loss || p.loss <= *learn_.target_loss) &&
+                       (!learn_.target_accuracy || p.accuracy >= *learn_.target_accuracy);
+    if (learn_.has_target() && there) {
+      result_.reached = p;
+      finish("target");
+    } else if (p.steps >= learn_.steps) {
+      finish("steps");
+    } else if (learn_.patience > 0 && looks_without_ >= learn_.patience) {
+      finish("early stopping");
+    }
+    if (!options_.look) return;
+    LearnResult now = result_;
+    if (pushes_ > 0) now.mean_staleness /= pushes_;
+    options_.look(now);
+  }
+  void finish(const char* why) {
+    result_.ended = why;
+    enough_ = true;
+  }
+
+  /// The running estimate: means of both parts over the looks, for their ratio is biased.
+  double noise(const Eigen::VectorXd& weights) {
+    const int batch = static_cast<int>(std::clamp<std::int64_t>(s_.global_batch_size / kNoiseGroups, 1, 1 << 10));
+    const auto looks = static_cast<std::int64_t>(result_.points.size());
+    const GradientNoise now =
+        measure_noise(*setup_.task, weights, order_, looks * kNoiseGroups * batch, batch, kNoiseGroups);
+    noises_ = 1 + kNoiseMemory * noises_;
+    noise_.gradient += (now.gradient - noise_.gradient) / noises_;
+    noise_.trace += (now.trace - noise_.trace) / noises_;
+    return noise_.scale();
+  }
+};
+
+/// "NCCL"; "gossip (ring)"; what a mechanism has of its own besides: "parameters averaged every 4 steps".
+std::string mechanism_words(const Scenario& s, const Plan& planned) {
+  const std::string how = s.plan.mechanism->summary(all_reduce_name(planned.all_reduce));
+  return s.plan.mechanism_name == kAllReduce || how == s.plan.mechanism_name || how.starts_with(s.plan.mechanism_name)
+             ? how
+             : fmt::format("{} by {}", s.plan.mechanism_name, how);
+}
+
+/// As many steps as a worker may do: one may do the steps of all.
+int steps_of(const Scenario& s) {
+  if (s.plan.mechanism->in_step()) return s.learn.steps;
+  constexpr std::int64_t countable = 1 << 30;
+  return static_cast<int>(
+      std::min(std::int64_t{s.learn.steps} * s.ranks() + s.ranks(), countable / std::max(1, s.micro_batches())));
+}
+
+/// A formula in place of numbers, on the time of a simulated step.
+LearnResult learn_by_formula(const Scenario& s) {
+  const TaskChoice& task = s.learn.task;
+  const Result step = simulate(s);
+  const double batch = static_cast<double>(s.global_batch_size);
+  LearnResult r;
+  r.task = fmt::format("steps to the target by a formula, {} (1 + {} / B)", task.formula.least, task.formula.noise);
+  r.mechanism = s.plan.mechanism->summary("all-reduce");
+  r.ranks = s.ranks();
+  LearnPoint p;
+  p.steps = task.formula.steps(batch);
+  p.time = p.steps * step.step_time;
+  p.samples = p.steps * batch;
+  p.bytes = kNaN;
+  p.training_loss = p.loss = p.accuracy = kNaN;
+  p.noise_scale = task.formula.noise;
+  r.points = {p};
+  r.reached = p;
+  r.ended = "target";
+  return r;
+}
+
+}  // namespace
+
+LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptions& options) {
+  keep_freed_memory();
+  Plan planned = laid_out;
+  planned.training.steps = s.learn.steps;
+  require_size(s, planned, 1, "every rank has numbers of its own");
+  planned.training.steps = steps_of(s);
+  planned.training.values = planned.training.rides = true;
+  planned.training.first_step = 0;  // warm-ups of compressors are learned through
+  if (planned.training.fuses_kernels) planned.training.first_fused = kFirstFused;
+  StepMachine machine(s, planned, {});
+  const TrainingStates states{s.precision, s.optimizer, s.software};
+  Names names;
+  const auto mechanism = s.plan.mechanism->run({planned.training, machine.cluster, states, names});
+  const LearningSetup setup = setup_of(s.learn);
+  Values values;
+  TrainingValues training(setup, mechanism->plan(), values);
+  mechanism->add_values(training);
+  Traffic traffic(machine.top().links());
+  Learning learning(s, setup, training, traffic, options);
+  machine.cluster.fuse(mechanism->tables().fused().runs());
+  run_programs(machine.top(), mechanism->programs(),
+               {.observers = {&traffic, &values, mechanism->observer()},
+                .link_changes = link_changes(s.slow, machine.top().links()),
+                .enough = &learning.enough()});
+  learning.name_actors(machine.top());
+  LearnResult result = learning.end();
+  result.mechanism = mechanism_words(s, planned);
+  if (options.saves && !s.learn.save.empty()) write_weights(s.learn.save, training.learned());
+  return result;
+}
+
+namespace {
+
+/// What a child knew last, when it is killed: two files in memory that it writes in turns, one of which is whole.
+class LastLook {
+ public:
+  LastLook() : files_{::memfd_create("look", MFD_CLOEXEC), ::memfd_create("look", MFD_CLOEXEC)} {}
+  ~LastLook() {
+    for (const int file : files_) ::close(file);
+  }
+  LastLook(const LastLook&) = delete;
+  LastLook& operator=(const LastLook&) = delete;
+
+  void keep(const std::string& text) {
+    const int file = files_[turn_++ % files_.size()];
+    const std::string line = text + "\n";
+    if (::ftruncate(file, 0) == 0 && ::pwrite(file, line.data(), line.size(), 0) < 0) return;  // the other one stays
+  }
+  /// The longer of those that are whole, since points are added alone; "": none is.
+  std::string last() const {
+    std::string longest;
+    for (const int file : files_) {
+      std::string text(static_cast<std::size_t>(std::max<off_t>(0, ::lseek(file, 0, SEEK_END))), '\0');
+      if (::pread(file, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) continue;
+      if (text.ends_with('\n') && text.size() > longest.size()) longest = text;
+    }
+    return longest;
+  }
+
+ private:
+  std::array<int, 2> files_;
+  std::size_t turn_ = 0;
+};
+
+}  // namespace
+
+LearnResult learn(const Scenario& s, const LearnOptions& options) {
+  if (!s.learn.used()) throw UserError(fmt::format("{}: no section `learn`", s.name));
+  if (!learning_tasks().find(s.learn.task.name, s.learn.place).make) return learn_by_formula(s);
+  const Plan laid_out = plan(s);
+  if (!options.partial)
+    return learn_result_from_text(in_child([&] { return to_text(learn_here(s, laid_out, options)); }));
+  LastLook look;
+  LearnOptions kept = options;
+  kept.look = [&look](const LearnResult& now) { look.keep(to_text(now)); };
+  try {
+    return learn_result_from_text(in_child([&] { return to_text(learn_here(s, laid_out, kept)); }));
+  } catch (const Interrupted&) {
+    const std::string last = look.last();
+    if (last.empty()) throw;
+    LearnResult result = learn_result_from_text(last);
+    result.mechanism = mechanism_words(s, laid_out);
+    result.ended = "interrupted";
+    return result;
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,164 @@
+#include "scenarios/src/running/path_resources.hpp"
+
+#include <algorithm>
+
+#include "strategies/collectives/collective_flows.hpp"
+#include "strategies/step/pass_table.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr const char* kFrameworkName = "framework";
+
+/// Does a modelled collective's own rate cap hold for this join?
+bool is_modelled(const OpRecord& record) {
+  return record.kind == Kind::join && record.path_class != PathClass::automatic;
+}
+
+bool is_work(const OpRecord& record) {
+  return record.began && (record.kind == Kind::compute || record.kind == Kind::local);
+}
+
+const Gpu& gpu_of(const StepRun& run, Actor actor) {
+  return run.machine.cluster.spec().type_of_gpu(run.rank_of(actor)).gpu;
+}
+
+std::string_view bound_of(const StepRun& run, Actor actor, const Work& work) {
+  return bound_by_memory(gpu_of(run, actor), work) ? "GPU memory" : "GPU compute";
+}
+
+/// The part of a kernel's time that is its start-up.
+double start_share(const StepRun& run, Actor actor, const Work& work) {
+  const Gpu& gpu = gpu_of(run, actor);
+  const Seconds whole = kernel_time(gpu, work);
+  return whole.value > 0 ? gpu.kernel_launch / whole : 0;
+}
+
+bool is_kernel_of_gpu(const StepRun& run, const OpRecord& record) {
+  return is_work(record) && record.actor < run.plan.ranks() && is_kernel(record.work.kernel);
+}
+
+/// What the operation's work is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
+std::string_view resource_of(const StepRun& run, std::string_view piece, const OpRecord& record) {
+  const bool works = is_work(record);
+  const bool loads = run.machine.input && record.actor >= run.plan.ranks();
+  if (loads && works) return record.kind == Kind::local ? "host memory" : "decoding";
+  if (works && record.kind == Kind::local && !run.machine.input && run.machine.on_host(record.actor))
+    return "host memory";
+  if (is_kernel_of_gpu(run, record)) return bound_of(run, record.actor, record.work);
+  if (works) return record.kind == Kind::local ? "GPU memory" : "GPU compute";
+  if (piece == "delay") return kFrameworkName;
+  if (is_modelled(record) && piece == kOwnLimit) return std::string_view(name_of(limit_of(record.path_class)));
+  if (is_modelled(record) && piece == "latency") return kLibraryStart;
+  return piece;
+}
+
+/// Does a kernel end before the next can be issued?
+bool is_dispatch(const StepRun& run, double duration) {
+  return !run.scenario.software.host.runs_ahead &&
+         duration <= run.scenario.software.kernel_dispatch.value * run.planned.compute_scale * (1 + 1e-9);
+}
+
+/// How long work waited for a host that runs ahead: what neither it nor transfers beside it explain.
+double waited_for_host(const StepRun& run, const OpRecord& record, double alone) {
+  if (!run.scenario.software.host.runs_ahead) return 0;
+  return std::max(0.0, record.ended - record.started - alone / gpu_of(run, record.actor).compute_while_communicating);
+}
+
+/// The part of a piece that the stack sets, not the hardware; seconds.
+double software_part(const StepRun& run, double seconds, std::string_view piece, const OpRecord& record) {
+  const SoftwareStack& stack = run.scenario.software;
+  const bool on_gpu = record.actor < run.plan.ranks();
+  const double duration = record.ended - record.started;
+  if (is_work(record)) {
+    if (!on_gpu) return 0;
+    if (is_dispatch(run, duration)) return seconds;
+    if (stack.host.launch_blocking) return stack.kernel_dispatch.value;  // of every kernel
+    return waited_for_host(run, record, run.simulated().price(record.work, record.actor).duration.value);
+  }
+  if (piece != "latency") return 0;
+  if (is_modelled(record)) return stack.collective_launch.value;
+  const bool between_nodes =
+      on_gpu && record.peer >= 0 && record.peer < run.plan.ranks() && std::string_view(record.path).starts_with("NET");
+  return between_nodes ? stack.network_step.value : 0;
+}
+
+/// The software's part of a piece comes first, then a kernel's start-up: add(begin, end, resource).
+template <class Add>
+void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
+  const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
+  double works = hardware;
+  if (is_kernel_of_gpu(run, record)) works += start_share(run, record.actor, record.work) * (end - hardware);
+  add(begin, hardware, std::string_view(kFrameworkName));
+  add(hardware, works, std::string_view(kKernelStart));
+  add(works, end, resource_of(run, piece, record));
+}
+
+}  // namespace
+
+void PathNaming::Kernels::add(std::string_view resource, double alone) {
+  auto at = std::find_if(of.begin(), of.end(), [&](const auto& known) { return known.first == resource; });
+  if (at == of.end()) at = of.insert(at, {resource, 0});
+  at->second += alone;
+  seconds += alone;
+}
+
+/// The kernels of one operation, by what each is bound by. Where other work slows the operation, it slows all of them.
+void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) const {
+  const std::size_t number = record.work.kernel - kFirstFused;
+  std::vector<Kernels>& of_type = fused_[&run_.machine.cluster.spec().type_of_gpu(run_.rank_of(record.actor))];
+  if (of_type.size() <= number) of_type.resize(number + 1);
+  Kernels& kernels = of_type[number];
+  if (kernels.seconds == 0)
+    for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
+      double alone = run_.simulated().price(work, record.actor).duration.value;
+      if (is_dispatch(run_, alone)) {
+        kernels.add(kFrameworkName, alone);
+        continue;
+      }
+      if (const SoftwareStack& stack = run_.scenario.software; stack.host.launch_blocking) {
+        kernels.add(kFrameworkName, stack.kernel_dispatch.value);
+        alone -= stack.kernel_dispatch.value;
+      }
+      const double start = is_kernel(work.kernel) ? start_share(run_, record.actor, work) * alone : 0;
+      if (start > 0) kernels.add(kKernelStart, start);
+      kernels.add(bound_of(run_, record.actor, work), alone - start);
+    }
+  const double waited = std::min(seconds, waited_for_host(run_, record, kernels.seconds));
+  if (waited > 0) to.first.add(to.second, kFrameworkName, waited);
+  seconds -= waited;
+  for (const auto& [resource, alone] : kernels.of) to.first.add(to.second, resource, alone / kernels.seconds * seconds);
+}
+
+void PathNaming::name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const {
+  if (is_work(record) && is_fused(record.work.kernel)) return name_fused(record, end - begin, to);
+  split(run_, record, begin, end, piece, [&to](double from, double until, std::string_view resource) {
+    if (until > from) to.first.add(to.second, resource, until - from);
+  });
+}
+
+void PathWatch::watch(SimulateOptions& options) {
+  options.observe.emplace_back([this](const StepRun& run) -> Observer* {
+    if (run.records() || run.plan.marks_steps || !run.in_step()) return nullptr;
+    naming_.emplace(run);
+    return &path_.emplace(run.simulated().links(), *naming_);
+  });
+}
+
+std::vector<PathStep> named_path(const StepRun& run) {
+  if (!run.in_step()) return {};
+  std::vector<PathStep> path;
+  const auto add = [&](OpId id, double begin, double end, std::string_view resource) {
+    begin = std::clamp(begin, run.begin(), run.end_of_steps());
+    end = std::clamp(end, run.begin(), run.end_of_steps());
+    if (end > begin) path.push_back({id, begin, end, std::string(resource)});
+  };
+  for (const PathStep& step : critical_path(run.timeline, run.simulated().links(), run.window.last())) {
+    const OpRecord& record = run.timeline.records()[step.id - 1];
+    split(run, record, step.begin, step.end, step.resource,
+          [&](double from, double until, std::string_view resource) { add(step.id, from, until, resource); });
+  }
+  return path;
+}
+
+}  // namespace trainyard

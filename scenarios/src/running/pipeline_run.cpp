@@ -1,0 +1,132 @@
+#include "scenarios/src/running/pipeline_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/timeline.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/training_programs.hpp"
+#include "topologies/machines/ideal_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+/// One kernel forward and two back, which keep one byte between them.
+Layer layer_of(const PipelineTimes& times, double transfer) {
+  Layer layer;
+  KernelCall& forward = layer.forward.emplace_back();
+  forward.work.flops = Flops{times.forward};
+  BackwardKernel& by_input = layer.backward.emplace_back();
+  by_input.work.flops = Flops{times.backward_input};
+  BackwardKernel& by_weights = layer.backward.emplace_back();
+  by_weights.work.flops = Flops{times.backward_weights};
+  by_weights.for_weights = true;
+  layer.kept_for_weights = Bytes{1};
+  layer.kept = {{"activations", layer.kept_for_weights}};
+  layer.output = Bytes{transfer * IdealMachine::kBytesPerSecond};
+  return layer;
+}
+
+std::size_t kernels_of(PipelineTask::Pass pass) { return pass == PipelineTask::Pass::backward ? 2 : 1; }
+
+json simulate_pipeline(const TrainingPlan& plan) {
+  IdealMachine machine("stage");
+  for (int v = 1; v < plan.virtual_stages(); ++v) {
+    const int before = plan.schedule->place_of(v - 1, plan.pipeline).stage,
+              stage = plan.schedule->place_of(v, plan.pipeline).stage;
+    machine.connect(before, stage);
+    machine.connect(stage, before);
+  }
+  Names names;
+  const TrainingPrograms programs(plan, names);
+  Timeline timeline;
+  MemoryUse memory;
+  const Seconds end = run_programs(machine, programs.all(), {{&timeline, &memory}}).end;
+  json result{{"end", end.value}, {"kernels", json::array()}, {"in_flight", json::array()}};
+  for (int stage = 0; stage < plan.ranks(); ++stage) {
+    result["kernels"].push_back(json::array());
+    result["in_flight"].push_back(memory.peak(stage).value);
+  }
+  for (const OpRecord& record : timeline.records())
+    if (record.kind != Kind::mark && record.group == programs.tables().words().compute)
+      result["kernels"][record.actor].push_back({record.started, record.ended});
+  return result;
+}
+
+}  // namespace
+
+TrainingPlan pipeline_plan(const PipelineSchedule& schedule, const PipelineShape& shape,
+                           const std::vector<PipelineTimes>& times, const std::vector<double>& transfers) {
+  TrainingPlan plan;
+  plan.mesh.pipeline = shape.stages;
+  plan.micro_batches = shape.micro_batches;
+  plan.pipeline = shape;
+  plan.schedule = &schedule;
+  plan.overlap_pipeline = true;
+  Network network;
+  std::vector<std::vector<int>> layers;
+  for (std::size_t v = 0; v < times.size(); ++v) {
+    network.layers.push_back(layer_of(times[v], v < transfers.size() ? transfers[v] : 0));
+    layers.push_back({static_cast<int>(v)});
+  }
+  plan.network = std::make_shared<const Network>(std::move(network));
+  divide(plan, layers, {});
+  return plan;
+}
+
+TrainingPlan even_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& whole,
+                           double transfer) {
+  const double chunks = shape.chunks;
+  const auto stages = static_cast<std::size_t>(shape.stages * shape.chunks);
+  return pipeline_plan(schedule, shape,
+                       std::vector<PipelineTimes>(stages, {whole.forward / chunks, whole.backward_input / chunks,
+                                                           whole.backward_weights / chunks}),
+                       std::vector<double>(stages - 1, transfer));
+}
+
+double PipelineRun::step_end(int step, int steps) const {
+  double latest = 0;
+  for (const std::vector<PipelineTaskRun>& tasks : stages) {
+    const std::size_t of_step = tasks.size() / static_cast<std::size_t>(steps);
+    latest = std::max(latest, tasks.at(of_step * static_cast<std::size_t>(step + 1) - 1).end);
+  }
+  return latest;
+}
+
+double PipelineRun::busy(std::size_t stage) const {
+  double sum = 0;
+  for (const PipelineTaskRun& run : stages.at(stage)) sum += run.end - run.begin;
+  return sum;
+}
+
+double PipelineRun::busy() const {
+  double sum = 0;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) sum += busy(stage);
+  return sum;
+}
+
+PipelineRun run_pipeline(const TrainingPlan& plan) {
+  const json result = json_in_child([&plan] { return simulate_pipeline(plan); });
+  PipelineRun run;
+  run.end = result["end"];
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const json& kernels = result["kernels"][stage];
+    std::vector<PipelineTaskRun>& tasks = run.stages.emplace_back();
+    std::size_t next = 0;
+    for (int step = 0; step < plan.steps; ++step)
+      for (const PipelineTask& task : plan.stages[stage].tasks) {
+        const std::size_t last = next + kernels_of(task.pass) - 1;
+        tasks.push_back({task, kernels[next][0], kernels[last][1]});
+        next = last + 1;
+      }
+    run.in_flight.push_back(static_cast<int>(std::lround(result["in_flight"][stage].get<double>())));
+  }
+  return run;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,188 @@
+#include "scenarios/src/running/simulate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/running/path_resources.hpp"
+#include "scenarios/src/running/step_result.hpp"
+#include "scenarios/src/running/step_run.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/observers/trace.hpp"
+#include "sim/process/child.hpp"
+#include "sim/process/output.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A trace of many ranks is larger than anything that opens it.
+void require_traceable(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  if (options.trace.empty()) return;
+  double ranks = s.ranks();
+  if (options.trace_ranks) {
+    const auto [first, last] = *options.trace_ranks;
+    if (first < 0 || last < first || last >= s.ranks())
+      throw UserError(fmt::format("--trace-ranks {}-{}: the scenario has ranks 0 to {}", first, last, s.ranks() - 1));
+    ranks = last - first + 1;
+  }
+  const double operations = estimated_operations(plan) * ranks / s.ranks();
+  if (operations <= kMostOfTrace) return;
+  const int most = static_cast<int>(kMostOfTrace * ranks / operations);
+  throw UserError(fmt::format(
+      "--trace {}: a trace of about {:.2g} million operations of {} ranks, some {:.2g} GB; at most {:.0f} million are "
+      "written. {}",
+      options.trace.string(), operations * 1e-6, ranks, operations * 200e-9, kMostOfTrace * 1e-6,
+      most > 0 ? fmt::format("Fewer ranks do: --trace-ranks 0-{}", most - 1)
+               : std::string("Fewer layers or micro-batches do")));
+}
+
+/// A run that stays until the process ends. It is the only one here, since a process simulates once, and to take a machine
+/// of 100,000 GPUs apart takes a fifth of the time that a folded run of it takes.
+const StepRun& lasting_run(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  static auto& kept = *new std::vector<std::unique_ptr<const StepRun>>;
+  return *kept.emplace_back(std::make_unique<const StepRun>(s, plan, options));
+}
+
+/// What a run answers, with its critical path where operations are not kept; `use` looks at the run.
+Result result_of_run(const Scenario& s, const Plan& plan, SimulateOptions options,
+                     const std::function<void(const StepRun&)>& use = {}) {
+  PathWatch path;
+  if (options.critical_path) path.watch(options);
+  const StepRun& run = lasting_run(s, plan, options);
+  Result r = result_of(run);
+  book_critical_path(run, path.by_resource(), r);
+  if (use) use(run);
+  return r;
+}
+
+void add_path(const StepRun& run, std::vector<PathLine>& path) {
+  for (const PathStep& step : named_path(run)) {
+    if (step.end <= step.begin) continue;  // of the other steps
+    const OpRecord& record = run.timeline.records()[step.id - 1];
+    const PathLine line{step.begin, step.end, run.simulated().actor_name(record.actor), run.names[record.name],
+                        step.resource};
+    PathLine* last = path.empty() ? nullptr : &path.back();
+    if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)
+      last->end = line.end;
+    else
+      path.push_back(line);
+  }
+}
+
+}  // namespace
+
+Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  require_simulable(s, plan);
+  require_traceable(s, plan, options);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);
+  Result r = result_of_run(s, plan, options, [&](const StepRun& run) {
+    if (!options.trace.empty())
+      write_atomically(
+          options.trace,
+          chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
+            return !options.trace_ranks ||
+                   run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
+          }));
+    if (options.watch) options.watch(run);
+    if (options.after) options.after(run);
+  });
+  MechanismFigures figures = r.of_mechanism();
+  s.plan.mechanism->book_slow(figures);
+  r.replicas = figures.replicas;
+  if (fed) book_input_wait(*fed, r);
+  r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return r;
+}
+
+Result simulate_here(const Scenario& s, const SimulateOptions& options) { return simulate_here(s, plan(s), options); }
+
+Result simulate(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  if (s.prescribed_step.given()) return prescribed_result(s);
+  const auto in_own_child = [&](const SimulateOptions& as) {
+    return result_from_text(in_child([&] { return to_text(simulate_here(s, plan, as)); }));
+  };
+  try {
+    return in_own_child(options);
+  } catch (const Deadlock&) {
+    if (options.folding == Folding::off) throw;
+    SimulateOptions each = options;  // the cycle is told of every rank
+    each.folding = Folding::off;
+    return in_own_child(each);
+  }
+}
+
+Result simulate(const Scenario& s, const SimulateOptions& options) {
+  if (s.prescribed_step.given()) return prescribed_result(s);
+  return simulate(s, plan(s), options);
+}
+
+std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& as) {
+  const std::vector<std::string> classes = resource_classes(s);
+  // A few steps of workers that are not in step say little of the rate that lasts: both are then looked at for longer.
+  const bool steady = s.plan.steps > 0 && !s.plan.mechanism->in_step();
+  const auto changes = [&](std::size_t i) {
+    Overrides sets = i < classes.size() ? faster(s, classes[i], factor) : Overrides{};
+    if (steady) sets.emplace_back("plan.steps", "null");
+    return sets;
+  };
+  const std::size_t runs = classes.size() + (steady ? 1 : 0);  // the last one without a change
+  ProgressLine progress;
+  std::size_t ended = 0;
+  progress.show(fmt::format("0 of {} what-ifs", runs));
+  const auto faster_run = [&](std::size_t i) {
+    SimulateOptions options;
+    options.critical_path = false;
+    options.transport = as.transport;
+    options.folding = as.folding;
+    const Scenario changed = read_again(s, changes(i));
+    const Plan laid_out = plan(changed);
+    return to_text(result_of(StepRun(changed, laid_out, options)));
+  };
+  const std::vector<std::string> texts = in_children(
+      runs, processors(), faster_run,
+      [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} what-ifs", ++ended, runs)); });
+  std::vector<WhatIf> table;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    WhatIf& row = table.emplace_back();
+    row.resource_class = classes[i];
+    row.factor = factor;
+    row.step_time = result_from_text(texts[i]).step_time;
+    if (steady) row.compared_with = result_from_text(texts.back()).step_time;
+    row.sets = as_sets(changes(i));
+  }
+  return table;
+}
+
+double rounding_sensitivity(const Scenario& s, const SimulateOptions& as) {
+  SimulateOptions options;
+  options.critical_path = false;
+  options.transport = as.transport;
+  options.folding = as.folding;
+  const double step_time = simulate(s, options).step_time;
+  double most = 0;
+  for (const WhatIf& w : what_if(s, 1 + 1e-13, options)) most = std::max(most, std::abs(w.step_time / step_time - 1));
+  return most;
+}
+
+Explanation explain(const Scenario& s, const Plan& plan) {
+  require_simulable(s, plan);
+  const std::optional<Result> fed = simulate_without_input_wait(s, plan, {});
+  Explanation e = explanation_from_text(in_child([&s, &plan] {
+    Explanation of_run;
+    SimulateOptions options;
+    options.path_pieces = true;
+    of_run.result = result_of_run(s, plan, options, [&of_run](const StepRun& run) { add_path(run, of_run.path); });
+    return to_text(of_run);
+  }));
+  if (fed) book_input_wait(*fed, e.result);
+  return e;
+}
+
+}  // namespace trainyard

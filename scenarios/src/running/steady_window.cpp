@@ -1,0 +1,82 @@
+#include "scenarios/src/running/steady_window.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+void SteadyWindow::find(const StepSearch& search, Ends ends) {
+  state_.emplace(search, steps_);
+  ends_ = std::move(ends);
+}
+
+void SteadyWindow::finished(const OpRun& run) {
+  if (run.op->kind != Kind::mark || run.op->name != step_over_ || enough_) return;
+  const Actor actor = run.op->actor;
+  if (position(actor) >= actors_.size()) actors_.resize(position(actor) + 1);
+  State& s = actors_[position(actor)];
+  s.ends.push_back(run.ended.value);
+  s.booked.push_back(breakdown_.booked(actor));
+  if (state_ && ends_step(actor, s.ends.size() - 1)) step_over(run);
+}
+
+/// Is this actor's step, the `own`th, the last that a step of all lacks?
+bool SteadyWindow::ends_step(Actor actor, std::size_t own) {
+  if (actor < ends_.first || actor >= ends_.behind) return false;
+  const int actors = ends_.behind - ends_.first;
+  if (!ends_.together) return ++ended_ % static_cast<std::uint64_t>(actors) == 0;
+  if (own > missing_.size()) missing_.resize(own, actors);
+  return --missing_[own - 1] == 0;
+}
+
+void SteadyWindow::step_over(const OpRun& run) {
+  overs_.push_back(run.ended.value);
+  last_ = run.id;
+  if (ends_.over) ends_.over();
+  if (simulated() <= warm_steps_) return;
+  enough_ = state_->add(overs_.back() - overs_at(simulated() - 1));
+}
+
+const SteadyWindow::State* SteadyWindow::find(Actor actor) const {
+  return position(actor) < actors_.size() ? &actors_[position(actor)] : nullptr;
+}
+
+/// The numbers of an actor's own steps after which those looked at begin and end. Of one that ended none in their time,
+/// the last one before.
+std::pair<std::size_t, std::size_t> SteadyWindow::own(const State& s) const {
+  const std::size_t done = s.ends.size() - 1;
+  if (!state_ || ends_.in_step) {
+    const std::size_t warm = std::min(position(warm_steps()), done);
+    return {warm, std::min(warm + position(steps()), done)};
+  }
+  const auto ended_by = [&s](Seconds time) {
+    return static_cast<std::size_t>(std::upper_bound(s.ends.begin(), s.ends.end(), time.value) - s.ends.begin()) - 1;
+  };
+  const std::size_t from = ended_by(begin()), to = ended_by(end());
+  return {from == to && from > 0 ? from - 1 : from, to};
+}
+
+Seconds SteadyWindow::begin(Actor actor) const {
+  const State* s = find(actor);
+  return Seconds{s ? s->ends[own(*s).first] : 0};
+}
+
+Seconds SteadyWindow::end(Actor actor) const {
+  const State* s = find(actor);
+  return s ? Seconds{s->ends[own(*s).second]} : breakdown_.end(actor);
+}
+
+double SteadyWindow::own_steps(Actor actor) const {
+  const State* s = find(actor);
+  if (!s) return steps();
+  const auto [from, to] = own(*s);
+  return static_cast<double>(std::max<std::size_t>(1, to - from));
+}
+
+BreakdownParts SteadyWindow::parts(Actor actor) const {
+  const State* s = find(actor);
+  if (!s) return breakdown_.parts(actor);
+  const auto [from, to] = own(*s);
+  return breakdown_.parts_between(s->booked[from], s->booked[to]);
+}
+
+}  // namespace trainyard

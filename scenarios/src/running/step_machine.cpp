@@ -1,0 +1,31 @@
+#include "scenarios/src/running/step_machine.hpp"
+
+namespace trainyard {
+
+StepMachine::StepMachine(const Scenario& s, const Plan& plan, const Upgrade& upgrade)
+    : cluster(upgraded(s.cluster, with_drives(s.input.supply, upgrade)), upgraded(s.software, upgrade)),
+      ranks_(static_cast<std::size_t>(s.ranks())),
+      actors_(s.plan.mechanism->actors(plan.training, cluster)) {
+  if (!actors_.empty()) {
+    placed_ = std::make_unique<PlacedMachine>(cluster, actors_);
+    top_ = placed_.get();
+  }
+  if (s.input.used()) {
+    input = std::make_unique<InputRun>(s.input, s.plan.mesh, s.micro_batch_size, cluster, upgrade);
+    top_ = &input->machine();
+  }
+  if (!s.slow.stragglers.empty()) {
+    stragglers_ = std::make_unique<StragglerMachine>(*top_, s.slow.stragglers, s.ranks());
+    top_ = stragglers_.get();
+  }
+  cluster.scale_compute(plan.compute_scale);
+}
+
+std::vector<Actor> StepMachine::others_on(Actor rank) const {
+  std::vector<Actor> others;
+  for (std::size_t actor = ranks_; actor < actors_.size(); ++actor)
+    if (actors_[actor].at == actors_[rank].at) others.push_back(static_cast<Actor>(actor));
+  return others;
+}
+
+}  // namespace trainyard

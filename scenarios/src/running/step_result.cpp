@@ -1,0 +1,312 @@
+#include "scenarios/src/running/step_result.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "scenarios/src/reading/idle_devices.hpp"
+#include "scenarios/src/running/path_resources.hpp"
+#include "strategies/step/compute_phase.hpp"
+#include "strategies/step/pass_table.hpp"
+
+namespace trainyard {
+
+void book_critical_path(const StepRun& run, const std::map<std::string, double>& path, Result& r) {
+  if (path.empty()) return;
+  double sum = 0;
+  for (const auto& [resource, seconds] : path) sum += seconds / run.steps();  // of all steps
+  // Moments that are the same but for rounding leave gaps.
+  if (std::abs(sum - r.step_time) > 1e-7 * r.step_time)
+    throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
+  for (const auto& [resource, seconds] : path) r.critical_path[resource] += seconds / run.steps() * (r.step_time / sum);
+  const auto [seconds, resource] = r.shares().front();
+  r.bottleneck = resource;
+  r.bottleneck_share = seconds / r.step_time;
+}
+
+namespace {
+
+void book_rates(const Scenario& s, Result& r) {
+  const double samples = static_cast<double>(s.global_batch_size);
+  const double tokens = samples * static_cast<double>(s.network.tokens_per_sample);
+  const double micro_batches = samples / static_cast<double>(s.network.samples);
+  // Rows that experts drop are no work: 2 FLOPs forward and 4 backward for each weight that they would have met.
+  double dropped = 0;
+  for (const Layer& layer : s.network.layers)
+    for (const ParameterTensor& tensor : layer.parameters)
+      if (tensor.expert)
+        dropped += 6 * tensor.elements * tensor.active_share * tokens * (1 - rows_within_capacity(s.plan.sharding));
+  const double forward = s.network.forward_flops().value, both = forward + s.network.backward_flops().value;
+  // A forward pass has a third of a training's: 2 FLOPs a parameter and token of 6 (4 of 12 in attention).
+  const double part = s.plan.inference ? 1.0 / 3 : 1;
+  const double executed = (s.plan.inference ? forward : both) * micro_batches - dropped * part;
+  const double model = (s.network.model_flops_per_token().value * tokens - dropped) * part;
+  double peak = 0;
+  for (int rank = 0; rank < s.ranks(); ++rank)
+    peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
+  r.samples_per_s = samples / r.step_time;
+  if (s.network.tokens_per_sample > 1) r.tokens_per_s = tokens / r.step_time;  // images are none
+  r.tokens_per_s_per_gpu = r.tokens_per_s / s.ranks();
+  r.tflops_per_gpu = model / r.step_time / s.ranks() * 1e-12;
+  r.mfu = model / r.step_time / peak;
+  if (const double attention = s.network.attention_flops_per_token().value * tokens * part; attention > 0)
+    r.mfu_with_attention = (model + attention) / r.step_time / peak;
+  r.hfu = executed / r.step_time / peak;
+}
+
+/// Reading and copying are the loaders': no rank has time in them.
+bool is_of_loaders(const StepRun& run, const std::string& group) {
+  return run.machine.input && (group == kReadGroup || group == kCopyGroup);
+}
+
+void book_breakdown(const StepRun& run, Actor last, Result& r) {
+  const BreakdownParts parts = run.window.parts(run.seen(last));
+  const double steps = run.window.own_steps(run.seen(last));
+  r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
+  const auto of = [steps](const auto& map, const char* key) {
+    const auto at = map.find(key);
+    return at == map.end() ? 0.0 : at->second.value / steps;
+  };
+  r.breakdown.compute = of(parts.work, "compute");
+  r.breakdown.optimizer = of(parts.work, "optimizer");
+  r.breakdown.compression = of(parts.work, kCompressionGroup);
+  for (const auto& [group, seconds] : parts.exposed)
+    if (group == kInputGroup)
+      r.breakdown.input = seconds.value / steps;
+    else if (!is_of_loaders(run, group))
+      r.breakdown.exposed_communication[group] = seconds.value / steps;
+  r.breakdown.bubble = parts.bubble.value / steps;
+  r.breakdown.framework = of(parts.work, "framework");
+  r.breakdown.other = parts.other.value / steps;
+  r.breakdown.rank = last;
+}
+
+/// All parts, one after the other.
+template <class Visit>
+void for_each_part(Result::Breakdown& b, Visit visit) {
+  for (auto& [group, seconds] : b.exposed_communication) visit(seconds);
+  for (double* part : {&b.compute, &b.compression, &b.bubble, &b.optimizer, &b.input, &b.framework, &b.other})
+    visit(*part);
+}
+
+/// What a rank's parts lack of the step is bubble: it waits until the last actor ends. A rank whose own mean step is longer
+/// than that of the last is brought to it. Where workers are not in step, each has its own.
+Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time) {
+  Result of_rank;
+  of_rank.step_time = step_time;
+  book_breakdown(run, rank, of_rank);
+  Result::Breakdown& b = of_rank.breakdown;
+  double sum = 0;
+  for_each_part(b, [&sum](double& part) { sum += part; });
+  if (std::abs(sum - b.step_time) <= 1e-12 * b.step_time) return b;
+  if (sum > b.step_time)
+    for_each_part(b, [factor = b.step_time / sum](double& part) { part *= factor; });
+  else
+    b.bubble += b.step_time - sum;
+  return b;
+}
+
+Result::StageMemory memory_of(const StepRun& run, Actor rank) {
+  const MemoryUse::ByClass parts = run.memory.parts_at_peak(run.seen(rank));
+  const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
+  return {rank,
+          run.memory.peak(run.seen(rank)).value,
+          of(MemoryClass::parameters),
+          of(MemoryClass::gradients),
+          of(MemoryClass::optimizer),
+          of(MemoryClass::activations),
+          of(MemoryClass::buffers)};
+}
+
+/// Of each pipeline stage the time of the last rank to finish and the memory of the fullest.
+void book_stages(const Scenario& s, const StepRun& run, Result& r) {
+  const Mesh& mesh = s.plan.mesh;
+  if (mesh.pipeline == 1) return;
+  r.memory.stage = mesh.of(r.memory.rank).pipeline;
+  std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1), last = fullest;
+  for (Actor rank = 0; rank < s.ranks(); ++rank) {
+    const auto stage = static_cast<std::size_t>(mesh.of(rank).pipeline);
+    const auto peak = [&run](Actor of) { return run.memory.peak(run.seen(of)); };
+    const auto end = [&run](Actor of) { return run.window.end(run.seen(of)); };
+    if (fullest[stage] < 0 || peak(rank) > peak(fullest[stage])) fullest[stage] = rank;
+    if (last[stage] < 0 || end(rank) > end(last[stage])) last[stage] = rank;
+  }
+  for (std::size_t stage = 0; stage < last.size(); ++stage) {
+    int layers = 0;
+    for (const std::vector<int>& chunk : run.plan.stages[stage].chunks) layers += static_cast<int>(chunk.size());
+    r.stages.push_back({layers, whole_step_of(run, last[stage], r.step_time), memory_of(run, fullest[stage])});
+  }
+}
+
+/// Of a pipeline the parts of the step are those of the stage that waits least: the others wait for it. Of several that wait
+/// as little, of the one that ends last.
+void take_busiest_stage(const StepRun& run, Result& r) {
+  if (r.stages.empty() || !run.in_step()) return;
+  const auto busy = [&r](std::size_t stage) { return r.step_time - r.stages[stage].breakdown.bubble; };
+  auto busiest = static_cast<std::size_t>(run.plan.mesh.of(r.breakdown.rank).pipeline);
+  for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
+    if (busy(stage) > busy(busiest) + 1e-9 * r.step_time) busiest = stage;
+  r.breakdown = r.stages[busiest].breakdown;
+}
+
+/// What a rank's GPU holds at most. What others hold on it is there all the time.
+struct HeldOnGpu {
+  Bytes peak;
+  MemoryUse::ByClass parts;
+};
+HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
+  HeldOnGpu held{run.memory.peak(run.seen(rank)), run.memory.parts_at_peak(run.seen(rank))};
+  for (const Actor other : run.machine.others_on(rank)) {
+    held.peak += run.memory.peak(other);
+    const MemoryUse::ByClass parts = run.memory.parts_at_peak(other);
+    for (std::size_t c = 0; c < parts.size(); ++c) held.parts[c] += parts[c];
+  }
+  return held;
+}
+
+void book_memory(const Scenario& s, const StepRun& run, Result& r) {
+  // Of GPUs that differ, the one that is fullest.
+  const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
+  Actor rank = 0;
+  HeldOnGpu held = held_on_gpu(run, 0);
+  for (Actor other = 1; other < s.ranks(); ++other)
+    if (const HeldOnGpu more = held_on_gpu(run, other); more.peak / capacity(other) > held.peak / capacity(rank)) {
+      rank = other;
+      held = more;
+    }
+  const auto of = [&held](MemoryClass c) { return held.parts[static_cast<std::size_t>(c)]; };
+  r.memory = {capacity(rank).value,
+              held.peak.value,
+              of(MemoryClass::parameters),
+              of(MemoryClass::gradients),
+              of(MemoryClass::optimizer),
+              of(MemoryClass::activations),
+              of(MemoryClass::buffers),
+              rank,
+              0};
+  r.fits = r.memory.peak <= r.memory.capacity;
+  book_host_memory(run, r);
+  book_stages(s, run, r);
+}
+
+/// By one actor; with offload by one rank, since the hosts' actors stand for several.
+Bytes most_sent(const StepRun& run) {
+  if (!run.plan.offload.copies()) return run.traffic_of_steps().most_sent();
+  Bytes most;
+  for (Actor rank = 0; rank < run.plan.ranks(); ++rank)
+    most = std::max(most, run.traffic_of_steps().sent(run.seen(rank)));
+  return most;
+}
+
+/// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
+double step_time_of(const StepRun& run) {
+  if (run.in_step()) return (run.end_of_steps() - run.begin()) / run.steps();
+  return (run.window.end() - run.window.begin()).value / run.steps();
+}
+
+void book_training(const Scenario& s, Result& r) {
+  r.training_steps =
+      s.training.time.value > 0 ? std::floor(s.training.time.value / r.step_time * (1 + 1e-12)) : s.training.steps;
+  r.training_time = s.training.time.value > 0 ? s.training.time.value : s.training.steps * r.step_time;
+}
+
+void book_mechanism(const StepRun& run, Result& r) {
+  r.steps = run.window.steps();
+  r.warm_steps = run.window.warm_steps();
+  if (const auto& state = run.window.state(); state && state->half_width() < HUGE_VAL)
+    r.step_time_interval = state->half_width();
+  MechanismFigures figures;
+  run.scenario.plan.mechanism->book(figures, run.plan, r.steps);
+  run.mechanism->book(figures, {.warm = r.warm_steps,
+                                .steps = r.steps,
+                                .found = run.window.state().has_value(),
+                                .parts = [&run](Actor worker) { return run.window.parts(run.seen(worker)); },
+                                .own_steps = [&run](Actor worker) { return run.window.own_steps(run.seen(worker)); }});
+  r.servers = figures.servers;
+  // Workers of one step end before the parameters are back in all nodes, and wait for the others then.
+  if (const auto barrier = r.servers.waits.find("barrier"); barrier != r.servers.waits.end() && !run.plan.marks_steps) {
+    double own = 0;
+    for (Actor worker = 0; worker < run.plan.ranks(); ++worker)
+      own += run.window.parts(run.seen(worker)).total.value / run.plan.ranks();
+    barrier->second += std::max(0.0, r.step_time - own);
+  }
+  r.replicas = figures.replicas;
+  r.staleness = figures.staleness;
+  r.samples_per_s *= figures.taught_share;  // late gradients teach nothing
+}
+
+void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
+  if (s.ranks() > 1 && s.plan.mechanism->all_reduces()) {
+    r.all_reduce.algorithm = all_reduce_name(plan.all_reduce);
+    r.all_reduce.fidelity = name_of(plan.all_reduce.settings.fidelity);
+    r.all_reduce.channels = plan.all_reduce.settings.channels;
+  }
+  if (!plan.tuned) return;
+  for (const Tuning::Candidate& c : plan.tuned->candidates)
+    r.all_reduce.tuned.push_back({c.algorithm->name, c.channels, plan.tuned->size.value, c.seconds});
+}
+
+void book_compression(const StepRun& run, Result& r) {
+  if (!run.plan.compression) return;
+  const Actor rank = r.breakdown.rank;
+  const int stage = run.plan.mesh.of(rank).pipeline;
+  const CompressedBytes bytes = compressed_bytes(run.plan, stage);
+  r.compression = {run.plan.compression->summary(), bytes.dense.value, bytes.sent.value, 0, 0};
+  const auto add = [&](double& sum, const std::vector<Op>& kernels) {
+    for (const Op& op : kernels) sum += run.machine.top().price(op.work, rank).duration.value;
+  };
+  for (std::size_t b = 0; b < run.plan.stages[static_cast<std::size_t>(stage)].buckets.size(); ++b) {
+    const CompressedBucket& bucket = run.mechanism->tables().compression().bucket(stage, b, 0);
+    for (const CompressedBucket::Round& round : bucket.rounds) add(r.compression.encode, round.kernels);
+    add(r.compression.decode, bucket.decode);
+  }
+}
+
+}  // namespace
+
+Result prescribed_result(const Scenario& s) {
+  Result r;
+  r.scenario = s.name;
+  r.ranks = r.simulated_ranks = s.ranks();
+  r.idle_devices = idle_devices(s.plan, s.cluster);
+  r.step_time = s.prescribed_step.time.value;
+  r.step_time_source = s.prescribed_step.source;
+  book_training(s, r);
+  book_rates(s, r);
+  return r;
+}
+
+Result result_of(const StepRun& run) {
+  const Scenario& s = run.scenario;
+  Result r;
+  r.scenario = s.name;
+  r.ranks = r.simulated_ranks = s.ranks();
+  r.idle_devices = idle_devices(s.plan, s.cluster);
+  r.step_time = step_time_of(run);
+  if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
+  book_training(s, r);
+  book_all_reduce(s, run.planned, r);
+  r.operations = static_cast<std::uint64_t>(run.operations());
+  r.messages = static_cast<std::uint64_t>(run.traffic.messages());
+  r.simulated_ranks = run.simulated_ranks();
+  r.unfolded = run.unfolded;
+  r.late_by_look_ahead = run.end.late_by_look_ahead;
+  book_rates(s, r);
+  book_mechanism(run, r);
+  r.breakdown = whole_step_of(run, run.last(), r.step_time);
+  book_memory(s, run, r);
+  take_busiest_stage(run, r);
+  book_compression(run, r);
+  book_actors(run, r);
+  book_critical_path(run, by_resource(named_path(run)), r);
+  if (run.machine.input) book_input(run, r);
+  book_energy(run, r);
+  for (const Link& link : run.machine.top().links()) r.bytes_by_link_kind.try_emplace(link.kind, 0);
+  for (const auto& [kind, bytes] : run.traffic_of_steps().by_link_kind())
+    r.bytes_by_link_kind[kind] = bytes.value / run.traffic_steps();
+  r.bytes_sent_per_rank_max = most_sent(run).value / run.traffic_steps();
+  r.bytes_total = run.traffic_of_steps().total().value / run.traffic_steps();
+  return r;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,190 @@
+#include "scenarios/src/running/step_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/src/planning/offload.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "strategies/step/lane_collectives.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "topologies/machines/tcp_network.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Beyond so many operations that are simulated, kernels in a row are one, where nobody keeps each.
+constexpr double kMostUnfused = 2e5;
+
+/// Traces and pictures need every operation and every change of memory.
+bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
+
+/// More than any actor does before there is enough: one may do the steps of all.
+int steps_of_search(const Scenario& s, const Plan& plan) {
+  const std::int64_t most = SteadyState::most(*plan.search, plan.training.steps);
+  if (s.plan.mechanism->in_step()) return static_cast<int>(most);
+  constexpr std::int64_t countable = 1 << 30;
+  return static_cast<int>(std::min(s.ranks() * (most + plan.warm_steps), countable / plan.training.micro_batches));
+}
+
+TrainingPlan plan_under(const Upgrade& upgrade, const Scenario& s, const Plan& plan) {
+  if (upgrade.empty()) return plan.training;
+  return replanned(plan, s, upgraded(s.cluster, upgrade), upgraded(s.software, upgrade)).training;
+}
+
+}  // namespace
+
+StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions& options)
+    : scenario(s),
+      planned(laid_out),
+      machine(s, planned, options.upgrade),
+      breakdown(names),
+      traffic(machine.top().links()),
+      memory(keeps_all(options)),
+      window(breakdown, names.intern(kStepOver), planned.warm_steps, planned.training.steps),
+      plan(plan_under(options.upgrade, s, planned)),
+      states_{s.precision, s.optimizer, upgraded(s.software, options.upgrade)} {
+  prepare();
+  simulate(options);
+}
+
+/// What depends on the machine, and the steps before those that are looked at.
+void StepRun::prepare() {
+  attach_host_ways(
+      plan.offload, plan.ranks(), machine.cluster,
+      scenario.plan.offload.used() ? scenario.plan.offload.place : scenario.plan.offload.activations_place);
+  if (planned.search) plan.steps = steps_of_search(scenario, planned);
+  plan.steps += planned.warm_steps;
+  plan.marks_steps = planned.warm_steps > 0 || planned.search;
+  if (machine.input) machine.input->feed(plan);
+}
+
+bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
+  if (!fold || actor >= fold->classes()) return first <= actor && actor <= last;
+  const std::vector<Actor>& members = fold->members(actor);
+  const auto at = std::lower_bound(members.begin(), members.end(), first);
+  return at != members.end() && *at <= last;
+}
+
+void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names}); }
+
+/// Ranks that are alike are simulated once.
+void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
+  const double operations = estimated_operations(planned);
+  const auto why_not = [&]() -> std::string {
+    if (options.folding == Folding::off) return "not asked for";
+    if (options.transport == TransportKind::packets) return "each packet stands for itself";
+    if (options.transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
+    if (!mechanism->source()) return "programs of this mechanism decide as they go";
+    if (planned.search) return "steps differ, and are looked at until their mean is known";
+    if (machine.input) return "samples come from loaders, which decide as they go";
+    if (keeps_all(options) && operations <= kMostOfTrace) return "a picture shows every rank";
+    auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes);
+    if (!found->refusal().empty()) return found->refusal();
+    if (!found->halves())
+      return fmt::format("{} of {} ranks are unlike; {}", found->classes(), found->actors(),
+                         found->reasons().empty() ? "" : found->reasons().front());
+    fold = std::move(found);
+    return "";
+  };
+  unfolded = why_not();
+  if (!fold) return;
+  folded_ = std::make_unique<FoldedMachine>(machine.top(), *fold);
+  const Multiplicity counts = fold->multiplicity();
+  traffic = Traffic(folded_->links(), counts);
+  counted_ = std::make_unique<OperationCount>(counts.actors);
+}
+
+/// As many operations as there are where none is fused.
+void StepRun::count_unfused() {
+  const auto& runs = mechanism->tables().fused().runs();
+  counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors, [&runs](const Op& op) {
+    return is_fused(op.work.kernel) ? static_cast<double>(runs[op.work.kernel - kFirstFused].size()) : 1.0;
+  });
+}
+
+/// Are the members of each group in which layers exchange one class, and is each exchange one join?
+bool StepRun::meet_themselves() const {
+  if (!fold) return false;
+  for (const Lane lane : {Lane::tensor, Lane::context, Lane::expert, Lane::expert_tensor, Lane::maxima}) {
+    const LaneGroups& groups = plan.lane(lane);
+    if (!groups.used()) continue;
+    if (!groups.alike || groups.groups.front().settings.fidelity != Fidelity::modelled) return false;
+    for (Actor c = 0; c < fold->classes(); ++c)
+      if (!fold->meets_itself(c, group_of_join(lane, groups.of(fold->representative(c)).members.front()))) return false;
+  }
+  return true;
+}
+
+void StepRun::find_steps() {
+  const Mechanism& chosen = *scenario.plan.mechanism;
+  const auto [first, behind] = mechanism->end_steps();
+  window.find(*planned.search, {.first = first,
+                                .behind = behind,
+                                .together = chosen.stops_together(),
+                                .in_step = chosen.in_step(),
+                                .over = [this] {
+                                  mechanism->step_over();
+                                  traffic_by_step_.push_back(traffic);
+                                }});
+}
+
+Actor StepRun::last() const {
+  if (!window.state()) return rank_of(breakdown.last(static_cast<std::size_t>(simulated_ranks())));
+  const auto late = [this](Actor rank) {
+    return in_step() ? window.end(rank) : (window.end(rank) - window.begin(rank)) / window.own_steps(rank);
+  };
+  Actor last = 0;
+  for (Actor rank = 1; rank < scenario.ranks(); ++rank)
+    if (late(rank) > late(last)) last = rank;
+  return last;
+}
+
+void StepRun::simulate(const SimulateOptions& options) {
+  const std::vector<LinkChange> changes = link_changes(scenario.slow, machine.top().links());
+  make_programs();
+  fold_ranks(options, changes);
+  if (options.lays_out_only) return;
+  const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
+  require_size(scenario, planned, part, unfolded);
+  // Where workers are not in step there is no path that is a step's; a path from step to step is told from its pieces.
+  const bool path = options.critical_path && in_step();
+  const bool pieces =
+      path && (options.path_pieces || plan.marks_steps) && estimated_operations(planned) * part <= kMostKept;
+  records_ = keeps_all(options) || pieces;
+  std::vector<Observer*> others;
+  for (const auto& observer : options.observe) others.push_back(observer(*this));
+  const bool small = estimated_operations(planned) * part <= kMostUnfused;
+  if (!records_ && plan.fuses_kernels && (!path || (fold && !small))) {
+    plan.first_fused = kFirstFused;
+    plan.series = meet_themselves() && std::all_of(others.begin(), others.end(),
+                                                   [](const Observer* o) { return !o || o->takes_stretches(); });
+    make_programs();
+    if (path) count_unfused();
+  }
+  if (planned.search) find_steps();
+  streams = mechanism->streams();
+  machine.cluster.fuse(mechanism->tables().fused().runs());
+  Programs programs = fold ? fold->programs(*mechanism->source()) : mechanism->programs();
+  if (machine.input) machine.input->add_to(programs, names);
+  Progress progress;
+  std::optional<PacketNetwork> packets;
+  if (options.transport == TransportKind::packets) packets = tcp_network(machine.cluster, options.port_buffer);
+  RunSetup setup{
+      .observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
+                    records_ ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
+      .link_changes = fold ? fold->changes(changes) : changes,
+      .transport = options.transport,
+      .packets = packets ? &*packets : nullptr,
+      .enough = planned.search ? &window.enough() : nullptr};
+  setup.observers.insert(setup.observers.end(), others.begin(), others.end());
+  end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));
+  require_begun(scenario.slow, end.end);
+  if (!planned.search) return;
+  const auto up_to = [this](int steps) { return traffic_by_step_[position(steps) - 1]; };
+  found_traffic_ = up_to(window.simulated());
+  if (window.warm_steps() > 0) found_traffic_ = found_traffic_->since(up_to(window.warm_steps()));
+  traffic_by_step_.clear();
+}
+
+}  // namespace trainyard

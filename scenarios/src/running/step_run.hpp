@@ -1,0 +1,81 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/src/running/simulate_options.hpp"
+#include "scenarios/src/running/steady_window.hpp"
+#include "scenarios/src/running/step_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/folding/folded_machine.hpp"
+#include "sim/folding/operation_count.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/observers/timeline.hpp"
+#include "sim/observers/traffic.hpp"
+
+namespace trainyard {
+
+/// A scenario's steps, simulated as it is made, and what the observers saw.
+class StepRun {
+ public:
+  /// Scenario and plan must outlive it.
+  StepRun(const Scenario&, const Plan&, const SimulateOptions&);
+
+  const Scenario& scenario;
+  const Plan& planned;
+  Names names;
+  StepMachine machine;
+  Breakdown breakdown;
+  Traffic traffic;
+  MemoryUse memory;
+  Timeline timeline;  ///< empty unless something needs every operation (`records`)
+  SteadyWindow window;
+  SimulationResult end;
+  std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
+  std::string unfolded;        ///< why, where folding was asked for
+  TrainingPlan plan;           ///< as it ran: `planned`, where nothing was made faster, with all its steps
+  std::unique_ptr<MechanismRun> mechanism;
+  std::vector<std::string> streams;
+
+  /// What was simulated: the actor that stands for a rank, and the first rank that an actor stands for. Observers and
+  /// the simulated machine know actors.
+  Actor seen(Actor rank) const { return fold && rank < fold->actors() ? fold->class_of(rank) : rank; }
+  Actor rank_of(Actor actor) const { return fold ? fold->representative(actor) : actor; }
+  bool stands_for(Actor actor, Actor first, Actor last) const;  ///< for a rank from `first` to `last`
+  Actor simulated_ranks() const { return fold ? fold->classes() : scenario.ranks(); }
+  const Machine& simulated() const { return folded_ ? *folded_ : machine.top(); }
+  double operations() const { return counted_ ? counted_->count() : static_cast<double>(end.operations); }
+
+  /// The rank that ends last; where ranks are not in step, the one whose own steps take longest.
+  Actor last() const;
+  /// Of the steps that are looked at: when they began, for that rank, and how many they are.
+  double begin() const { return window.begin(seen(last())).value; }
+  double end_of_steps() const { return plan.marks_steps ? window.end(seen(last())).value : end.end.value; }
+  double steps() const { return window.steps(); }
+  /// Of the steps that are looked at; of all, where these are no other.
+  const Traffic& traffic_of_steps() const { return found_traffic_ ? *found_traffic_ : traffic; }
+  double traffic_steps() const { return found_traffic_ ? window.steps() : plan.steps; }
+  bool records() const { return records_; }
+  bool in_step() const { return scenario.plan.mechanism->in_step(); }
+
+ private:
+  TrainingStates states_;
+  bool records_ = false;
+  std::vector<Traffic> traffic_by_step_;  ///< up to the end of each, while steps are searched for
+  std::optional<Traffic> found_traffic_;
+
+  std::unique_ptr<FoldedMachine> folded_;
+  std::unique_ptr<OperationCount> counted_;
+
+  void prepare();
+  void make_programs();
+  void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
+  void count_unfused();
+  bool meet_themselves() const;
+  void find_steps();
+  void simulate(const SimulateOptions&);
+};
+
+}  // namespace trainyard

@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "scenarios/src/running/step_result.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+
+std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan& plan, SimulateOptions options) {
+  if (!s.input.used()) return std::nullopt;
+  Scenario fed = s;
+  fed.input = {};
+  options.critical_path = options.progress = false;
+  options.trace.clear();
+  options.watch = nullptr;
+  return result_from_text(in_child([&] { return to_text(result_of(StepRun(fed, plan, options))); }));
+}
+
+/// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for
+/// its own: what a rank is seen to wait for does not tell. What the step loses does.
+void book_input_wait(const Result& fed, Result& r) {
+  const double wait = r.step_time - fed.step_time;
+  if (wait <= 0) return;
+  r.input->starved_share = wait / r.step_time;
+  const auto take = [wait](const Result::Breakdown& of_fed, Result::Breakdown& b) {
+    b = of_fed;
+    b.input = wait;
+    b.step_time += wait;
+  };
+  take(fed.breakdown, r.breakdown);
+  for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
+    take(fed.stages[stage].breakdown, r.stages[stage].breakdown);
+}
+
+std::vector<Bytes> input_on_hosts(const StepRun& run) {
+  const InputSupply& supply = run.scenario.input.supply;
+  const Bytes cached = std::min(supply.cache, supply.samples * supply.sample);
+  std::vector<Bytes> held(static_cast<std::size_t>(run.scenario.cluster.nodes));
+  for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
+    Bytes& node = held[group.node];
+    if (node.value == 0) node = cached;
+    node += run.memory.peak(group.loader);
+  }
+  return held;
+}
+
+/// How busy what brings samples is.
+void book_input(const StepRun& run, Result& r) {
+  const InputSupply& supply = run.scenario.input.supply;
+  Result::Input& input = r.input.emplace();
+  const double end = run.end.end.value;
+  for (const LinkId link : run.machine.input->machine().storage_links())
+    input.storage_busy = std::max(input.storage_busy,
+                                  run.traffic.on_link(link) / run.machine.top().links()[link].capacity / Seconds{end});
+  for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
+    const BreakdownParts parts = run.breakdown.parts(group.loader);
+    if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
+      input.decode_busy = std::max(input.decode_busy, decode->second / Seconds{end});
+    input.read += run.traffic_of_steps().received(group.loader).value / run.traffic_steps();
+  }
+  for (const Bytes held : input_on_hosts(run)) input.host_bytes = std::max(input.host_bytes, held.value);
+  input.from_cache = 1 - supply.missed;
+}
+
+}  // namespace trainyard

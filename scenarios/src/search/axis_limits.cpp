@@ -1,0 +1,209 @@
+#include "scenarios/src/search/axis_limits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/sweeps/scaling_knee.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr const char* kLimitedAxes[] = {"data", "tensor", "pipeline"};
+
+/// The largest micro-batch that divides a replica's samples, no larger than asked for.
+std::int64_t micro_batch_of(std::int64_t samples, std::int64_t asked) {
+  std::int64_t micro = std::min(samples, asked);
+  while (samples % micro != 0) --micro;
+  return micro;
+}
+
+/// 1, 2, 4, …; of the tensor axis of a transformer, whose ranks share out the heads, the divisors of these.
+std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most) {
+  std::vector<int> all;
+  const TransformerConfig* config = s.model.entry.transformer();
+  if (axis == "tensor" && config) {
+    for (int n = 1; n <= std::min<std::int64_t>(most, config->num_attention_heads); ++n)
+      if (config->num_attention_heads % n == 0) all.push_back(n);
+    return all;
+  }
+  for (int n = 1; n <= most; n *= 2) all.push_back(n);
+  return all;
+}
+
+/// The scenario with so many devices of one axis.
+Node alone_on(const PlanQuestion& question, const std::string& axis, int devices) {
+  const Scenario& base = question.base;
+  PlanPoint p = question.own ? point_of(*question.own) : PlanPoint{};
+  p.context = p.expert = p.tensor = p.pipeline = 1;
+  p.expert_tensor = 0;
+  p.chunks = 1;
+  p.zero_group = 0;
+  std::int64_t data = 1;
+  if (axis == "data") data = devices;
+  if (axis == "tensor") p.tensor = devices;
+  if (axis == "pipeline") p.pipeline = devices;
+  if (p.tensor == 1) p.sequence = false;
+  if (p.pipeline > 1) {  // one chunk a stage, so that there can be as many stages as layers
+    p.schedule = "1f1b";
+    p.zero = std::min(p.zero, 1);
+    if (p.zero < 3) p.reshard = true, p.sync_last = false;
+  }
+  if (base.global_batch_size % data != 0)
+    throw UserError(fmt::format("{} samples are not divided by {}", base.global_batch_size, data));
+  p.micro_batch = micro_batch_of(base.global_batch_size / data, p.micro_batch);
+  Node document = base.document;
+  *document.find("plan") = plan_section(without_choices(question.section), p, data, base.global_batch_size);
+  set_field(document, "plan.idle_devices", Node::of_text("allowed", document.place));
+  const int of_node = base.cluster.node.gpus, nodes = (devices + of_node - 1) / of_node;
+  set_field(document, "cluster.nodes", Node::of_text(fmt::format("{}", nodes), document.place));
+  Node& cluster = *document.find("cluster");
+  if (nodes > 1 && !cluster.find("fabric") && base.cluster.node.fabric.empty())
+    set_field(document, "cluster.fabric", Node::of_text("nonblocking", document.place));
+  return document;
+}
+
+AxisPoint simulated_point(const Node& document, const std::string& name) {
+  const Scenario s = read_scenario(document, name);
+  SimulateOptions options;
+  options.critical_path = false;
+  const Result r = simulate(s, options);
+  AxisPoint point;
+  point.step_time = r.step_time;
+  point.rate = r.samples_per_s;
+  point.peak = r.memory.peak;
+  point.fits = r.fits;
+  return point;
+}
+
+std::string text_of(const PlanQuestion& question, const std::string& axis, int devices) {
+  try {
+    const AxisPoint p = simulated_point(alone_on(question, axis, devices), question.base.name);
+    return json_text(nlohmann::json{{"point", {p.step_time, p.rate, p.peak}}, {"fits", p.fits}});
+  } catch (const UserError& e) {
+    return json_text(nlohmann::json{{"error", e.what()}});
+  }
+}
+
+AxisPoint point_in(const std::string& text) {
+  AxisPoint point;
+  const nlohmann::json j = parse_json(text);
+  if (j.contains("error")) {
+    point.error = j["error"];
+    return point;
+  }
+  const nlohmann::json& figures = j["point"];
+  point.step_time = figures[0];
+  point.rate = figures[1];
+  point.peak = figures[2];
+  point.fits = j["fits"];
+  return point;
+}
+
+/// Points that can be, and why none comes after the last of them.
+AxisLimit limit_of(const std::string& axis, const std::vector<int>& devices, const std::vector<std::string>& texts) {
+  AxisLimit limit;
+  limit.axis = axis;
+  std::vector<GpusAndRate> rates;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    AxisPoint point = point_in(texts[i]);
+    if (!point.good()) {
+      if (limit.end.empty()) limit.end = point.error;
+      continue;
+    }
+    limit.end.clear();
+    point.gpus = devices[i];
+    rates.push_back({static_cast<double>(devices[i]), point.rate});
+    point.efficiency = point.rate / rates.front().rate * rates.front().gpus / point.gpus;
+    limit.points.push_back(std::move(point));
+  }
+  if (rates.empty()) return limit;
+  const ScalingKnee knee = knee_of(rates);
+  limit.most = static_cast<int>(knee.fastest.gpus);
+  limit.half = static_cast<int>(knee.half.gpus);
+  return limit;
+}
+
+}  // namespace
+
+AxisLimits axis_limits(const PlanQuestion& question, int most,
+                       const std::function<void(std::size_t, std::size_t)>& progress) {
+  const Scenario& base = question.base;
+  if (base.cluster.types().size() > 1) throw UserError(base.name + ": limits are of nodes of one type");
+  std::vector<std::vector<int>> devices;
+  std::vector<std::pair<std::string, int>> points;
+  for (const char* axis : kLimitedAxes) {
+    devices.push_back(devices_of(axis, base, most));
+    for (const int n : devices.back()) points.emplace_back(axis, n);
+  }
+  std::size_t done = 0;
+  const std::vector<std::string> texts = in_workers(
+      points.size(), processors(), [&](std::size_t i) { return text_of(question, points[i].first, points[i].second); },
+      [&](std::size_t, const std::string&) {
+        if (progress) progress(++done, points.size());
+      });
+  AxisLimits limits;
+  limits.scenario = base.name;
+  limits.batch = base.global_batch_size;
+  limits.capacity = base.cluster.node.gpu.memory_capacity.value;
+  auto first = texts.begin();
+  for (std::size_t axis = 0; axis < devices.size(); ++axis) {
+    const auto last = first + static_cast<std::ptrdiff_t>(devices[axis].size());
+    limits.axes.push_back(limit_of(kLimitedAxes[axis], devices[axis], {first, last}));
+    first = last;
+  }
+  if (limits.axes.front().points.empty()) throw UserError(limits.axes.front().end);
+  return limits;
+}
+
+std::vector<ScalingCurve> curves_of(const AxisLimits& limits) {
+  std::vector<ScalingCurve> curves;
+  for (const AxisLimit& axis : limits.axes) {
+    ScalingCurve& curve = curves.emplace_back();
+    curve.name = axis.axis;
+    for (const AxisPoint& point : axis.points) curve.points.push_back({static_cast<double>(point.gpus), point.rate});
+  }
+  return curves;
+}
+
+const JsonFields<AxisLimits>& axis_limits_fields() {
+  using L = AxisLimits;
+  using A = AxisLimit;
+  using P = AxisPoint;
+  static const JsonFields<L> fields =
+      JsonFields<L>()
+          .value("scenario", "", &L::scenario, "its name")
+          .value("global_batch_size", "samples", &L::batch, "of a step, the same for all points")
+          .value("capacity_bytes", "bytes", &L::capacity, "memory of a device")
+          .list("axes", &L::axes,
+                JsonFields<A>()
+                    .value("axis", "", &A::axis, "data, tensor or pipeline: the others are one")
+                    .value("most_gpus", "", &A::most, "with which the step is shortest")
+                    .value("half_gpus", "", &A::half, "up to which what is added gives half of its ideal, or more")
+                    .value("end", "", &A::end, "why there are no more points; empty: the most that were looked at")
+                    .list("points", &A::points,
+                          JsonFields<P>()
+                              .value("gpus", "", &P::gpus, "of that axis")
+                              .value("step_time_s", "s", &P::step_time, "of the step")
+                              .value("samples_per_s", "1/s", &P::rate, "batch over step")
+                              .value("scaling_efficiency", "share", &P::efficiency,
+                                     "of what one device does, times so many")
+                              .value("peak_bytes", "bytes", &P::peak, "of the fullest device")
+                              .value("fits", "", &P::fits, "into memory"),
+                          "1, 2, 4, ... devices; tensor ranks divide the heads"),
+                "each kind of parallelism by itself");
+  return fields;
+}
+
+namespace {
+
+const RegisterJsonReference axis_limits_json{"explain --limits", "how far each kind of parallelism helps",
+                                             [] { return axis_limits_fields().rows(); }};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,107 @@
+#include "scenarios/src/search/fewest_nodes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace trainyard {
+namespace {
+
+/// Twice as many nodes that save less than this of the time do not help any more; of fewer nodes more, a part of it.
+constexpr double kStillHelps = 0.03;
+/// Steps of a round into which what lies between two numbers is divided.
+constexpr int kStepsOfRound = 8;
+
+class FewestFinder {
+ public:
+  explicit FewestFinder(const NodeCounts& counts) : counts_(counts) {}
+
+  FewestNodes run(int guess) {
+    int first = whole(guess);
+    while (first > 0 && !counts_.has_plan(first)) first = whole(first / 2);
+    if (first == 0) {
+      counts_.look(std::max(counts_.unit, whole(guess)), false);  // which says why
+      return {};
+    }
+    const NodesTried found = counts_.look(first, false);
+    if (found.in_time)
+      halve(first);
+    else
+      twice(first, found);
+    if (found_.in_time > 0) refine();
+    return found_;
+  }
+
+ private:
+  const NodeCounts& counts_;
+  FewestNodes found_;
+
+  int whole(int nodes) const { return nodes / counts_.unit * counts_.unit; }
+
+  /// The most up to `most` and above `above` that have a plan, of eighths of what lies between; 0: none.
+  int most_with_plan(int most, int above) const {
+    const int step = std::max(counts_.unit, whole((most - above) / kStepsOfRound));
+    for (int nodes = whole(most); nodes > above; nodes -= step)
+      if (counts_.has_plan(nodes)) return nodes;
+    return 0;
+  }
+
+  void take(int nodes, bool in_time) { (in_time ? found_.in_time : found_.late) = nodes; }
+
+  void halve(int nodes) {
+    take(nodes, true);
+    while (found_.late == 0) {
+      nodes = most_with_plan(found_.in_time / 2, 0);
+      if (nodes == 0) return;
+      take(nodes, counts_.look(nodes, true).in_time);
+    }
+  }
+
+  void twice(int nodes, NodesTried last) {
+    take(nodes, false);
+    while (nodes < counts_.most) {
+      const int more = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
+      if (more == 0) return;
+      const NodesTried next = counts_.look(more, false);
+      take(more, next.in_time);
+      if (next.in_time) return;
+      const double helps = kStillHelps * (more - nodes) / nodes;
+      if (last.good && (!next.good || next.time >= last.time * (1 - helps))) return;
+      last = next;
+      nodes = more;
+    }
+  }
+
+  void refine() {
+    int step = 1;
+    while (2 * step * kStepsOfRound * counts_.unit <= found_.in_time - found_.late) step *= 2;
+    for (; step > 1; step = std::max(1, step / kStepsOfRound)) look_at_round(step * counts_.unit);
+    for (int nodes = found_.late + counts_.unit; nodes < found_.in_time; nodes += counts_.unit)
+      if (counts_.has_plan(nodes)) take(nodes, counts_.look(nodes, true).in_time);
+  }
+
+  /// Multiples of a step between the two.
+  void look_at_round(int step) {
+    std::vector<int> between;
+    for (int nodes = (found_.late / step + 1) * step; nodes < found_.in_time; nodes += step) between.push_back(nodes);
+    while (!between.empty()) {
+      const auto middle = between.begin() + static_cast<std::ptrdiff_t>(between.size() / 2);
+      if (!counts_.has_plan(*middle)) {
+        between.erase(middle);
+        continue;
+      }
+      const bool in_time = counts_.look(*middle, true).in_time;
+      take(*middle, in_time);
+      if (in_time)
+        between.erase(middle, between.end());
+      else
+        between.erase(between.begin(), middle + 1);
+    }
+  }
+};
+
+}  // namespace
+
+FewestNodes find_fewest_nodes(int guess, const NodeCounts& counts) { return FewestFinder(counts).run(guess); }
+
+}  // namespace trainyard

@@ -1,0 +1,59 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/search/stage_division.hpp"
+
+namespace trainyard {
+
+/// Devices of a stage: tensor x data of them share a micro-batch.
+struct StageMesh {
+  int submesh = 0;  ///< of a list
+  int tensor = 1, data = 1;
+  bool operator==(const StageMesh&) const = default;
+};
+
+/// Layers in a row, simulated on a mesh of their own.
+struct PieceTimes {
+  double time = 0;        ///< s of a further micro-batch, forward and backward, with what tensor ranks exchange
+  double forward = 0;     ///< s of that
+  double tail = 0;        ///< s after the last micro-batch: gradients are exchanged, weights updated
+  double parameters = 0;  ///< bytes of a device, with gradients, states and buffers
+  double kept = 0;        ///< bytes of a device for a micro-batch under way
+  double transient = 0;   ///< bytes of a device above these while a layer runs
+  double output = 0;      ///< bytes that the last layer hands on for a micro-batch, on all devices together
+  std::string error;      ///< why they cannot be split so; else empty
+};
+
+/// Simulates parts of a scenario's network, each on the first devices of its cluster. Splits, where there are any, are of
+/// all layers of the network.
+class LayerPieces {
+ public:
+  /// A micro-batch of so many samples; a scenario whose plan can be read.
+  LayerPieces(const Scenario&, std::int64_t micro_batch);
+
+  int layers() const { return static_cast<int>(of_.network.layers.size()); }
+  /// From one layer up to another. Simulates in a child of this process.
+  PieceTimes times(int from, int to, const StageMesh&, const std::vector<LinearSplit>& splits);
+  /// Equal for layers that take the same time on that mesh.
+  std::string likeness(int layer, const StageMesh&, const std::vector<LinearSplit>& splits);
+
+ private:
+  struct Share {
+    Scenario scenario;  // of one micro-batch; two at `twice`
+    Scenario twice;
+    std::shared_ptr<const Network> network;
+    std::string error;
+  };
+  Scenario of_;
+  std::int64_t micro_batch_;
+  std::map<std::string, Share> shares_;
+
+  const Share& share(const StageMesh&, const std::vector<LinearSplit>& splits);
+  Scenario scenario(const StageMesh&, const std::vector<LinearSplit>& splits, int micro_batches) const;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,140 @@
+#include "scenarios/src/search/legal_batches.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "scenarios/src/search/plan_judge.hpp"
+
+namespace trainyard {
+namespace {
+
+/// What a replica's samples are usually cut into.
+constexpr std::int64_t kUsualMicroBatches[] = {1, 2, 4, 8};
+
+std::string with_change(std::int64_t batch, std::int64_t from) {
+  return fmt::format("{} ({:+.1f} %)", batch, (static_cast<double>(batch) / static_cast<double>(from) - 1) * 100);
+}
+
+/// The whole numbers nearest to `batch`, below and above, that `divides` accepts; within twice the batch.
+template <class Divides>
+std::vector<std::int64_t> nearest_batches(std::int64_t batch, const Divides& divides) {
+  std::vector<std::int64_t> near;
+  for (const int way : {-1, 1}) {
+    std::int64_t n = batch;
+    while (n > 0 && n <= 2 * batch && !divides(n)) n += way;
+    if (n > 0 && n <= 2 * batch) near.push_back(n);
+  }
+  return near;
+}
+
+}  // namespace
+
+std::size_t LegalSplits::dividing(std::int64_t batch) const {
+  return static_cast<std::size_t>(
+      std::count_if(replicas.begin(), replicas.end(), [batch](std::int64_t n) { return batch % n == 0; }));
+}
+
+std::int64_t LegalSplits::best_batch(std::int64_t wanted, std::int64_t least, std::int64_t most) const {
+  std::int64_t best = 0;
+  std::size_t ways = 0;
+  const auto far = [wanted](std::int64_t batch) { return std::abs(batch - wanted); };
+  for (std::int64_t batch = std::max<std::int64_t>(1, least); batch <= most; ++batch) {
+    const std::size_t here = dividing(batch);
+    if (here > ways || (here == ways && here > 0 && far(batch) < far(best))) {
+      best = batch;
+      ways = here;
+    }
+  }
+  return best;
+}
+
+std::vector<std::int64_t> LegalSplits::promising_batches(std::int64_t wanted, std::int64_t least, std::int64_t most,
+                                                         std::size_t most_of) const {
+  struct Ways {
+    std::int64_t batch = 0;
+    std::set<std::int64_t> divisors;
+  };
+  std::vector<Ways> promising;
+  for (std::int64_t batch = most; batch >= std::max<std::int64_t>(1, least); --batch) {
+    Ways ways{batch, {}};
+    for (const std::int64_t n : replicas)
+      for (const std::int64_t micro_batch : kUsualMicroBatches)
+        if (batch % (n * micro_batch) == 0) ways.divisors.insert(n * micro_batch);
+    const auto has_all = [&ways](const Ways& larger) {
+      return std::includes(larger.divisors.begin(), larger.divisors.end(), ways.divisors.begin(), ways.divisors.end());
+    };
+    if (!ways.divisors.empty() && batch != wanted && std::none_of(promising.begin(), promising.end(), has_all))
+      promising.push_back(std::move(ways));
+  }
+  std::stable_sort(promising.begin(), promising.end(),
+                   [](const Ways& a, const Ways& b) { return a.divisors.size() > b.divisors.size(); });
+  std::vector<std::int64_t> batches;
+  if (dividing(wanted) > 0) batches.push_back(wanted);
+  for (const Ways& ways : promising)
+    if (batches.size() < most_of) batches.push_back(ways.batch);
+  return batches;
+}
+
+std::string LegalSplits::why_none(std::int64_t batch) const {
+  if (replicas.empty())
+    return fmt::format("no split of the model over {} GPUs is a plan; the first: {}", gpus, refusal);
+  std::int64_t common = 0;
+  for (const std::int64_t n : replicas) common = std::gcd(common, n);
+  std::string text =
+      common > 1 && batch % common != 0
+          ? fmt::format(
+                "each split of the model over {} GPUs leaves a multiple of {} replicas, of which the batch of {} "
+                "is none",
+                gpus, common, batch)
+          : fmt::format(
+                "the batch of {} divides among the replicas of no split of the model over {} GPUs, which "
+                "leave {} or more",
+                batch, gpus, replicas.front());
+  std::vector<std::string> words;
+  for (const std::int64_t near : nearest_batches(batch, [this](std::int64_t n) { return dividing(n) > 0; }))
+    words.push_back(with_change(near, batch));
+  if (!words.empty()) text += fmt::format("; nearest batches: {}", fmt::join(words, ", "));
+  // A batch near by that divides among many replicas has many plans.
+  const std::int64_t many = best_batch(batch, batch - batch / 4, batch + batch / 4);
+  if (many > 0 && !words.empty() && words.front() != with_change(many, batch) &&
+      words.back() != with_change(many, batch))
+    text += fmt::format("; {} divides among {} of the {} numbers of replicas", with_change(many, batch), dividing(many),
+                        replicas.size());
+  return text;
+}
+
+LegalSplits legal_splits(const PlanQuestion& of, const PlanSpaceOptions& options) {
+  PlanQuestion question = of;
+  LegalSplits splits;
+  splits.gpus = question.base.cluster.gpus();
+  question.base.global_batch_size = splits.gpus;  // divides among all replicas
+  question.own.reset();
+  PlanSpaceOptions few = options;
+  std::erase_if(few.vary, [](const PlanSpaceOptions::Axis& axis) {
+    return axis.path == "plan.micro_batch_size" || axis.path == "plan.recompute";
+  });
+  few.vary.push_back({"plan.micro_batch_size", {"1"}});
+  few.vary.push_back({"plan.recompute", {"none"}});
+  const PlanSpace space(question, few);
+  PlanJudge judge(question.base, space);
+  std::set<std::int64_t> replicas;
+  for (const PlanPoint& group : space.groups()) {
+    if (replicas.contains(space.data(group))) continue;
+    for (const PlanPoint& point : space.points(group)) {
+      const std::string refusal = judge.refusal(point);
+      if (refusal.empty()) {
+        replicas.insert(space.data(group));
+        break;
+      }
+      if (splits.refusal.empty()) splits.refusal = refusal;
+    }
+  }
+  splits.replicas.assign(replicas.begin(), replicas.end());
+  return splits;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,64 @@
+#include "scenarios/src/search/linear_ways.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace trainyard {
+namespace {
+
+constexpr double kNoWay = std::numeric_limits<double>::infinity();
+
+/// Parts go from columns to rows alone; columns that are gathered for rows to take their parts of are such a pair.
+bool may_follow(LinearWay way, LinearWay next) {
+  if (way == LinearWay::columns) return next == LinearWay::rows;
+  if (next == LinearWay::rows) return false;
+  return way != LinearWay::gathered_columns || next != LinearWay::spread_rows;
+}
+
+constexpr LinearWay kAllWays[kLinearWays] = {LinearWay::whole, LinearWay::columns, LinearWay::gathered_columns,
+                                             LinearWay::rows, LinearWay::spread_rows};
+
+}  // namespace
+
+LinearChain cheapest_ways(std::span<const LinearWayCosts> layers) {
+  LinearWayCosts best{};
+  std::vector<std::array<LinearWay, kLinearWays>> before(layers.size());
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    LinearWayCosts here;
+    here.fill(kNoWay);
+    for (const LinearWay way : kAllWays) {
+      const auto to = static_cast<std::size_t>(way);
+      for (const LinearWay last : kAllWays) {
+        const auto from = static_cast<std::size_t>(last);
+        if (layer == 0 ? way == LinearWay::rows : !may_follow(last, way)) continue;
+        const double cost = (layer == 0 ? 0 : best[from]) + layers[layer][to];
+        if (cost >= here[to]) continue;
+        here[to] = cost;
+        before[layer][to] = last;
+      }
+    }
+    best = here;
+  }
+  if (!layers.empty()) best[static_cast<std::size_t>(LinearWay::columns)] = kNoWay;  // every rank has all at the end
+  LinearChain chain;
+  auto at = static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
+  chain.cost = best[at];
+  if (chain.cost == kNoWay) return chain;
+  for (std::size_t layer = layers.size(); layer-- > 0;) {
+    chain.ways.push_back(static_cast<LinearWay>(at));
+    at = static_cast<std::size_t>(before[layer][at]);
+  }
+  std::reverse(chain.ways.begin(), chain.ways.end());
+  return chain;
+}
+
+std::vector<LinearSplit> splits_of(const std::vector<LinearWay>& ways) {
+  std::vector<LinearSplit> splits;
+  for (const LinearWay way : ways)
+    splits.push_back(way == LinearWay::whole ? LinearSplit::replicated
+                     : by_rows(way)          ? LinearSplit::rows
+                                             : LinearSplit::columns);
+  return splits;
+}
+
+}  // namespace trainyard

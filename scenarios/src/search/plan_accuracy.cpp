@@ -1,0 +1,262 @@
+#include "scenarios/src/search/plan_accuracy.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "models/reading/document_text.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/search/plan_question.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A run with what it is compared by.
+struct ComparedRun {
+  std::string plan;  ///< all of its scenario, as text
+  std::string line;  ///< without its micro-batch size
+  std::int64_t micro_batch = 1;
+  MeasuredPlan run;
+};
+
+void erase_key(Node& map, std::string_view key) {
+  std::erase_if(map.fields, [key](const auto& field) { return field.first == key; });
+}
+
+/// What all plans of a group have in common, as text.
+std::string group_key(Node document, PlanScope scope) {
+  Node& plan = *document.find("plan");
+  plan = without_choices(plan);
+  if (scope == PlanScope::any_batch) erase_key(plan, "global_batch_size");
+  return yaml_text(document);
+}
+
+ComparedRun compared(const Node& document, const RunPrediction& run) {
+  ComparedRun compared;
+  compared.plan = yaml_text(document);
+  Node without = document;
+  Node& plan = *without.find("plan");
+  if (const Node* size = plan.find("micro_batch_size")) compared.micro_batch = parse_integer(size->scalar);
+  erase_key(plan, "micro_batch_size");
+  compared.line = yaml_text(without);
+  compared.run = {run.id, "", 1, run.step_time / run.tokens, run.measured_step_time / run.tokens, run.fits};
+  return compared;
+}
+
+/// Repetitions of a plan: slowest over fastest, less 1.
+double spread_of_repetitions(const std::vector<ComparedRun>& runs) {
+  std::map<std::string, std::pair<double, double>> extremes;
+  for (const ComparedRun& run : runs) {
+    const auto [at, fresh] = extremes.try_emplace(run.plan, run.run.measured, run.run.measured);
+    at->second.first = std::min(at->second.first, run.run.measured);
+    at->second.second = std::max(at->second.second, run.run.measured);
+  }
+  double spread = 0;
+  for (const auto& [plan, times] : extremes) spread = std::max(spread, times.second / times.first - 1);
+  return spread;
+}
+
+/// How far a micro-batch size is slower than both the fastest smaller and the fastest larger one of the same plan.
+double peaks_between(const std::vector<ComparedRun>& runs) {
+  std::map<std::string, std::map<std::int64_t, double>> lines;
+  for (const ComparedRun& run : runs) lines[run.line][run.micro_batch] = run.run.measured;
+  double peak = 0;
+  for (const auto& [line, times] : lines) {
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    std::vector<double> after(times.size() + 1, kNone);
+    std::size_t i = times.size();
+    for (auto at = times.rbegin(); at != times.rend(); ++at, --i) after[i - 1] = std::min(after[i], at->second);
+    double before = kNone;
+    i = 0;
+    for (const auto& [size, time] : times) {
+      peak = std::max(peak, time / std::max(before, after[++i]) - 1);
+      before = std::min(before, time);
+    }
+  }
+  return peak;
+}
+
+/// Runs of the same plan are one plan.
+std::vector<MeasuredPlan> plans_of(const std::vector<ComparedRun>& runs) {
+  std::vector<MeasuredPlan> plans;
+  std::map<std::string, std::size_t> known;
+  for (const ComparedRun& run : runs) {
+    const auto [at, fresh] = known.try_emplace(run.plan, plans.size());
+    if (fresh) {
+      plans.push_back(run.run);
+      continue;
+    }
+    MeasuredPlan& plan = plans[at->second];
+    const auto more = static_cast<double>(++plan.runs);
+    plan.predicted += (run.run.predicted - plan.predicted) / more;
+    plan.measured += (run.run.measured - plan.measured) / more;
+  }
+  std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.measured < b.measured; });
+  return plans;
+}
+
+PlanChoiceGroup group_of(std::vector<MeasuredPlan> plans) {
+  PlanChoiceGroup group;
+  group.plans = std::move(plans);
+  std::vector<MeasuredPoint> points;
+  for (const MeasuredPlan& plan : group.plans) points.push_back({plan.id, plan.predicted, plan.measured});
+  group.rank = error_set("", std::move(points)).rank_correlation;
+  const auto worse = [](const MeasuredPlan& a, const MeasuredPlan& b) {
+    return std::tuple(!a.fits, a.predicted) < std::tuple(!b.fits, b.predicted);
+  };
+  group.chosen =
+      static_cast<std::size_t>(std::min_element(group.plans.begin(), group.plans.end(), worse) - group.plans.begin());
+  return group;
+}
+
+PlanAccuracy accuracy_of(const MeasuredFamily& family, const FamilyPrediction& prediction, PlanScope scope) {
+  PlanAccuracy accuracy;
+  accuracy.family = family.name;
+  accuracy.scope = scope;
+  accuracy.limits = family.limits;
+  std::vector<std::vector<ComparedRun>> groups;
+  std::map<std::string, std::size_t> known;
+  for (std::size_t row = 0; row < prediction.runs.size(); ++row) {
+    if (!prediction.runs[row].refused.empty()) continue;
+    Node document = family.scenario(row);
+    erase_key(document, "measured");
+    const auto [at, fresh] = known.try_emplace(group_key(document, scope), groups.size());
+    if (fresh) groups.emplace_back();
+    groups[at->second].push_back(compared(document, prediction.runs[row]));
+  }
+  double weights = 0, ranks = 0;
+  for (const std::vector<ComparedRun>& runs : groups) {
+    accuracy.scatter = std::max({accuracy.scatter, spread_of_repetitions(runs), peaks_between(runs)});
+    std::vector<MeasuredPlan> plans = plans_of(runs);
+    if (plans.size() < 2) continue;
+    const PlanChoiceGroup& group = accuracy.groups.emplace_back(group_of(std::move(plans)));
+    const auto weight = static_cast<double>(group.plans.size() - 1);
+    weights += weight;
+    ranks += group.rank * weight;
+    accuracy.plans += group.plans.size();
+    accuracy.mean_regret += group.regret();
+    accuracy.worst_regret = std::max(accuracy.worst_regret, group.regret());
+    accuracy.near_best += group.regret() <= kPlanRegretGoal ? 1 : 0;
+  }
+  if (accuracy.groups.empty()) return accuracy;
+  accuracy.rank = ranks / weights;
+  accuracy.mean_regret /= static_cast<double>(accuracy.groups.size());
+  return accuracy;
+}
+
+void say_plans(const MeasuredFamily& family, PlanAccuracy& accuracy) {
+  for (PlanChoiceGroup& group : accuracy.groups)
+    for (MeasuredPlan& plan : group.plans) {
+      const Scenario s = read_scenario(family.scenario(family.row(plan.id)), plan.id);
+      plan.plan = words_of(point_of(s), s.plan.mesh.data);
+      if (accuracy.scope == PlanScope::any_batch) plan.plan += ", batch " + std::to_string(s.global_batch_size);
+    }
+}
+
+}  // namespace
+
+const char* name_of(PlanScope scope) { return scope == PlanScope::one_batch ? "one batch" : "any batch"; }
+
+bool PlanAccuracy::agrees() const { return scatter <= kPlanRegretGoal; }
+bool PlanAccuracy::reaches_goals() const { return rank >= kPlanRankGoal && near_best == groups.size(); }
+bool PlanAccuracy::within_limits() const {
+  return scope == PlanScope::any_batch || ((limits.plan_rank == 0 || rank >= limits.plan_rank) &&
+                                           (limits.plan_regret == 0 || mean_regret <= limits.plan_regret));
+}
+
+std::vector<PlanAccuracy> plan_accuracy(const std::vector<MeasuredFamily>& families,
+                                        const std::vector<FamilyPrediction>& predictions, bool words) {
+  std::vector<PlanAccuracy> all;
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    std::size_t compared = 0;
+    for (const PlanScope scope : {PlanScope::one_batch, PlanScope::any_batch}) {
+      PlanAccuracy accuracy = accuracy_of(families[f], predictions[f], scope);
+      std::size_t pairs = 0;
+      for (const PlanChoiceGroup& group : accuracy.groups) pairs += group.plans.size() * (group.plans.size() - 1) / 2;
+      if (pairs <= compared) continue;
+      compared = pairs;
+      if (words) say_plans(families[f], accuracy);
+      all.push_back(std::move(accuracy));
+    }
+  }
+  return all;
+}
+
+namespace {
+
+JsonFields<MeasuredPlan> measured_plan_fields() {
+  using P = MeasuredPlan;
+  return JsonFields<P>()
+      .value("id", "", &P::id, "the first of its measured runs")
+      .value("plan", "", &P::plan, "in words")
+      .value(
+          "runs", "", [](const P& p) { return std::uint64_t{p.runs}; }, "how often it was measured")
+      .value("predicted_s_per_token", "s", &P::predicted, "by the simulator")
+      .value("measured_s_per_token", "s", &P::measured, "mean of its runs")
+      .value("fits", "", &P::fits, "into memory, as predicted");
+}
+
+JsonFields<PlanChoiceGroup> choice_group_fields() {
+  using G = PlanChoiceGroup;
+  return JsonFields<G>()
+      .value("rank_correlation", "", &G::rank, "Spearman's, of predicted and measured time a token")
+      .value(
+          "regret", "share", [](const G& g) { return g.regret(); },
+          "measured time of the plan that is predicted to be the fastest over that of the best, less 1")
+      .value(
+          "best", "", [](const G& g) { return g.plans.front().id; }, "the fastest measured plan")
+      .value(
+          "chosen", "", [](const G& g) { return g.plans[g.chosen].id; }, "the fastest predicted one that fits")
+      .list("plans", &G::plans, measured_plan_fields(), "the fastest measured one first");
+}
+
+}  // namespace
+
+const JsonFields<PlanAccuracy>& plan_accuracy_fields() {
+  using A = PlanAccuracy;
+  static const JsonFields<A> fields =
+      JsonFields<A>()
+          .value("family", "", &A::family, "measured runs of one source")
+          .value(
+              "scope", "", [](const A& a) { return std::string(name_of(a.scope)); },
+              "one batch: plans of one batch are compared; any batch: of all batches, by the time of a token")
+          .value(
+              "groups", "", [](const A& a) { return std::uint64_t{a.groups.size()}; },
+              "models, machines and batches that have several plans")
+          .value(
+              "plans", "", [](const A& a) { return std::uint64_t{a.plans}; }, "plans in them")
+          .value("rank_correlation", "", &A::rank, "Spearman's, mean of the groups by their plans less one")
+          .value("mean_regret", "share", &A::mean_regret, "mean of the groups")
+          .value("worst_regret", "share", &A::worst_regret, "of the groups")
+          .value(
+              "near_best", "", [](const A& a) { return std::uint64_t{a.near_best}; },
+              "groups whose regret is 3 % or less")
+          .value(
+              "scatter", "share", &A::scatter,
+              "by which measurements disagree with each other: repetitions, and micro-batch sizes slower than both a "
+              "smaller and a larger one")
+          .value(
+              "reaches_goals", "", [](const A& a) { return a.reaches_goals(); },
+              "rank correlation 0.9, and every regret 3 % or less")
+          .value(
+              "pass", "", [](const A& a) { return a.within_limits(); }, "within the limits of the family's file")
+          .list("by_group", &A::groups, choice_group_fields(), "every group")
+          .when([](const A& a) { return !a.groups.empty() && !a.groups.front().plans.front().plan.empty(); },
+                "with --points");
+  return fields;
+}
+
+namespace {
+
+std::vector<FieldRow> plan_accuracy_rows() {
+  std::vector<FieldRow> rows{{"families", "list", "families of measured runs that have plans to choose from", ""}};
+  for (FieldRow& row : plan_accuracy_fields().rows("families[].")) rows.push_back(std::move(row));
+  return rows;
+}
+
+const RegisterJsonReference plan_accuracy_json{"validate plans", "how well plans are chosen, by family",
+                                               plan_accuracy_rows};
+
+}  // namespace
+}  // namespace trainyard

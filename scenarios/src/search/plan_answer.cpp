@@ -1,0 +1,334 @@
+#include "scenarios/src/search/plan_answer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/legal_batches.hpp"
+#include "sim/process/child.hpp"
+#include "sim/process/time_limit.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Shares of the wall time: the search takes the first, and ranks its groups in the second; the rest is for what is asked
+/// around the best plan.
+constexpr double kSearchShare = 0.7, kRankShare = 0.3;
+
+/// Memory twice as large, or a class of resources twice as fast.
+Scenario doubled(const Scenario& s, const std::string& what) {
+  return read_again(s, faster(s, what == "memory" ? kMemoryCapacity : what, 2));
+}
+
+/// The group that a plan is of.
+PlanPoint group_of(const PlanPoint& plan) {
+  PlanPoint group;
+  group.tensor = plan.tensor;
+  group.context = plan.context;
+  group.expert = plan.expert;
+  group.pipeline = plan.pipeline;
+  group.expert_tensor = plan.expert_tensor;
+  group.micro_batch = plan.micro_batch;
+  group.sequence = plan.sequence;
+  group.recompute = plan.recompute;
+  return group;
+}
+
+class AnswerMaker {
+ public:
+  AnswerMaker(const PlanQuestion& question, const PlanAnswerOptions& options)
+      : question_(question),
+        options_(options),
+        space_(question, options.space),
+        journal_(options.journal),
+        runner_(question.base, space_, journal_) {}
+
+  PlanAnswer make() {
+    answer_.scenario = question_.base.name;
+    answer_.gpus = space_.gpus();
+    answer_.capacity = runner_.capacity();
+    answer_.headroom = options_.headroom.value_or(default_headroom(question_.base));
+    const bool around = options_.neighbours || options_.rule || options_.upgrades;
+    limit_time(around ? kSearchShare : 1);
+    search();
+    limit_time(1);
+    if (answer_.search.best() && !interrupted()) {
+      const bool whole = options_.search.shard.whole();
+      if (options_.rule && whole) add_rule();
+      if (options_.neighbours && whole) add_neighbours();
+      if (options_.upgrades) add_upgrades(*answer_.search.best());
+    }
+    answer_.document = question_.base.document;
+    if (const SimulatedPlan* best = answer_.search.best()) *answer_.document.find("plan") = space_.section(best->point);
+    compare_own();
+    add_rows();
+    answer_.ended = !interrupted() ? answer_.search.ended : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
+    return std::move(answer_);
+  }
+
+ private:
+  const PlanQuestion& question_;
+  const PlanAnswerOptions& options_;
+  const PlanSpace space_;
+  Journal journal_;
+  PlanRunner runner_;
+  PlanAnswer answer_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::optional<TimeLimit> limit_;
+
+  /// From now until a share of the wall time has passed that there is, if there is a limit.
+  void limit_time(double share) {
+    if (options_.seconds <= 0) return;
+    limit_.reset();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+    limit_.emplace(std::max(1e-3, options_.seconds * share - passed.count()));
+  }
+
+  /// With the best that the search has found, once it has ended.
+  void show(const std::string& text) const {
+    if (!options_.search.progress) return;
+    const SimulatedPlan* best = answer_.search.best();
+    options_.search.progress(best ? fmt::format("best {:.4g} s; {}", best->outcome.step_time, text) : text);
+  }
+  PlanRow row(const SimulatedPlan& plan, const std::string& change = "") const {
+    return {change, space_.words(plan.point), plan.floor, plan.outcome, plan.outcome.leaves(answer_.headroom)};
+  }
+  double usable() const { return answer_.capacity * (1 - answer_.headroom); }
+  /// `what`: whose best its progress tells; "": what is asked for.
+  PlanSearchOptions search_options(bool without_headroom, const std::string& what = "") const {
+    PlanSearchOptions options = options_.search;
+    if (!what.empty()) options.progress = [this, what](const std::string& text) { show(what + ": " + text); };
+    options.headroom = answer_.headroom;
+    options.without_headroom = without_headroom && answer_.headroom > 0;
+    return options;
+  }
+
+  /// What was simulated after the search counts as what it simulated: for the best, for the front, for what is open.
+  void take(const std::vector<SimulatedPlan>& plans) {
+    std::vector<PlanPoint> groups;
+    for (const SimulatedPlan& plan : plans) groups.push_back(group_of(plan.point));
+    const std::vector<double> floors = runner_.group_floors(groups);
+    for (std::size_t i = 0; i < plans.size(); ++i)
+      answer_.search.add(plans[i], answer_.headroom, {plans[i].floor, floors[i]});
+    answer_.search.rank();
+    if (answer_.search.proved) answer_.search.ended = SearchEnd::proved;
+    answer_.search.runs = runner_.simulated();
+  }
+
+  void search() {
+    std::vector<PlanPoint> first;
+    if (question_.own)
+      first.push_back(point_of(*question_.own));
+    else if (options_.seconds > 0)
+      first = plain_plans();
+    PlanSearchOptions options = search_options(options_.without_headroom);
+    options.rank_seconds = options_.seconds * kRankShare;
+    answer_.search = search_plans(runner_, space_, space_.groups(), first, options);
+    if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !interrupted() &&
+        answer_.search.useless_from == 0 && options_.search.shard.whole())
+      require_any_plan();
+  }
+
+  /// The one of least floor among those that anybody would try first: what has been found is something soon.
+  std::vector<PlanPoint> plain_plans() {
+    show("judging plain plans");
+    const int of_node = question_.base.cluster.node.gpus;
+    std::vector<PlanPoint> points;
+    for (const PlanPoint& group : space_.groups()) {
+      if ((group.tensor != 1 && group.tensor != of_node) || group.context > 1 || group.micro_batch > 1) continue;
+      for (const PlanPoint& point : space_.points(group))
+        if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
+          points.push_back(point);
+    }
+    const std::vector<JudgedPlan> judged = runner_.judged_points(points);
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (judged[i].fits(usable()) && (!best || judged[i].floor < judged[*best].floor)) best = i;
+    return best ? std::vector<PlanPoint>{points[*best]} : std::vector<PlanPoint>{};
+  }
+
+  /// The cause is that of the batch, or what the reader says of the first plan.
+  void require_any_plan() {
+    const auto fail_with = [this](const std::string& why) {
+      throw UserError(fmt::format("plan: {} has no plan on {} GPUs: {}", question_.base.name, space_.gpus(), why));
+    };
+    const std::int64_t batch = question_.base.global_batch_size;
+    const LegalSplits splits = legal_splits(question_, options_.space);
+    if (splits.dividing(batch) == 0) fail_with(splits.why_none(batch));
+    PlanJudge judge(question_.base, space_);
+    std::string refusal;
+    for (const PlanPoint& group : space_.groups())
+      for (const PlanPoint& point : space_.points(group)) {
+        const std::string here = judge.refusal(point);
+        if (here.empty()) return;  // there are plans, and none fits
+        if (refusal.empty()) refusal = here;
+      }
+    fail_with(refusal.empty() ? "none has the values of --vary" : "all are refused; the first: " + refusal);
+  }
+
+  std::vector<PlanRow> ranked_rows() const {
+    std::vector<PlanRow> rows;
+    for (const SimulatedPlan& plan : answer_.search.simulated) rows.push_back(row(plan));
+    const auto times = [](const PlanRow& row) { return std::tie(row.outcome.step_time, row.outcome.peak); };
+    if (answer_.own && answer_.own->leaves_headroom &&
+        std::none_of(rows.begin(), rows.end(), [&](const PlanRow& row) { return times(row) == times(*answer_.own); })) {
+      rows.push_back(*answer_.own);
+      rows.back().plan += ", as the scenario says it";
+    }
+    std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return times(a) < times(b); });
+    return rows;
+  }
+
+  void find_without_headroom(const std::vector<PlanRow>& rows) {
+    if (!options_.without_headroom) return;
+    const auto offer = [&](const PlanRow& tight) {
+      const PlanRow* best = answer_.without_headroom ? &*answer_.without_headroom
+                            : rows.empty()           ? nullptr
+                                                     : &rows.front();
+      if (!best || tight.outcome.step_time < best->outcome.step_time) answer_.without_headroom = tight;
+    };
+    if (!answer_.search.tight.empty()) offer(row(answer_.search.tight.front()));
+    if (answer_.own && answer_.own->outcome.good() && !answer_.own->leaves_headroom) offer(*answer_.own);
+  }
+
+  /// The fastest, the front, and how flat the optimum is: of all that was simulated, the scenario's own plan too.
+  void add_rows() {
+    const std::vector<PlanRow> rows = ranked_rows();
+    find_without_headroom(rows);
+    if (rows.empty()) return;
+    answer_.best.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(std::min(options_.rows, rows.size())));
+    double least = std::numeric_limits<double>::infinity();
+    for (const PlanRow& each : rows) {
+      if (each.outcome.peak >= least) continue;
+      least = each.outcome.peak;
+      answer_.pareto.push_back(each);
+    }
+    const std::vector<SimulatedPlan>& all = answer_.search.simulated;
+    for (const double share : {0.01, 0.05, 0.10}) {
+      if (all.empty()) break;
+      PlanAnswer::Flatness flat{share, 0, 0};
+      const double limit = rows.front().outcome.step_time * (1 + share);
+      for (const SimulatedPlan& plan : all) flat.at_least += plan.outcome.step_time <= limit ? 1 : 0;
+      flat.at_most = flat.at_least;
+      for (const double floor : answer_.search.left) flat.at_most += floor <= limit ? 1 : 0;
+      answer_.flatness.push_back(flat);
+    }
+  }
+
+  /// Of the best of all that was simulated: where a neighbour is faster, which only a search that did not end has, it is
+  /// its neighbours that count.
+  void add_neighbours() {
+    PlanPoint best;
+    do {
+      best = answer_.search.best()->point;
+      take(neighbours_of(best));
+    } while (answer_.search.best()->point != best && !interrupted());
+    if (answer_.search.best()->point != best) answer_.neighbours.clear();
+    std::stable_sort(answer_.neighbours.begin(), answer_.neighbours.end(), [](const PlanRow& a, const PlanRow& b) {
+      if (a.outcome.fits != b.outcome.fits) return a.outcome.fits;
+      return a.outcome.fits ? a.outcome.step_time < b.outcome.step_time : a.outcome.peak < b.outcome.peak;
+    });
+  }
+
+  /// Fills `neighbours`; those that were simulated.
+  std::vector<SimulatedPlan> neighbours_of(const PlanPoint& best) {
+    show("what does each choice save?");
+    answer_.neighbours.clear();
+    const auto all = space_.neighbours(best);
+    std::vector<PlanPoint> points;
+    for (const auto& [change, point] : all) points.push_back(point);
+    const std::vector<JudgedPlan> judged = runner_.judged_points(points);
+    std::vector<PlanPoint> fitting;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (judged[i].fits(runner_.capacity())) fitting.push_back(points[i]);
+    const std::vector<PlanOutcome> outcomes = runner_.outcomes(fitting);
+    std::vector<SimulatedPlan> simulated;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!judged[i].error.empty()) continue;  // there is no such plan
+      SimulatedPlan plan{points[i], judged[i].floor, {}};
+      if (judged[i].fits(runner_.capacity()))
+        plan.outcome = outcomes[next++];
+      else
+        plan.outcome.peak = judged[i].memory.peak.value;
+      if (!plan.outcome.error.empty()) continue;
+      answer_.neighbours.push_back(row(plan, all[i].first));
+      if (plan.outcome.fits) simulated.push_back(plan);
+    }
+    return simulated;
+  }
+
+  /// The first mesh, of few tensor ranks and then of few stages, of which a plan fits that shares out no more than the
+  /// optimizer's states.
+  void add_rule() {
+    show("what would the rule of thumb take?");
+    std::vector<PlanPoint> groups = space_.groups();
+    std::erase_if(groups, [](const PlanPoint& g) { return g.context > 1 || g.expert > 1 || g.expert_tensor > 0; });
+    std::set<std::pair<int, int>> meshes;
+    for (const PlanPoint& group : groups) meshes.emplace(group.tensor, group.pipeline);
+    for (const auto& [tensor, pipeline] : meshes) {
+      std::vector<PlanPoint> here, plain;
+      for (const PlanPoint& group : groups)
+        if (group.tensor == tensor && group.pipeline == pipeline) here.push_back(group);
+      for (const PlanPoint& group : here)
+        for (const PlanPoint& point : space_.points(group))
+          if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
+            plain.push_back(point);
+      const std::vector<JudgedPlan> judged = runner_.judged_points(plain);
+      if (interrupted()) return;
+      if (std::none_of(judged.begin(), judged.end(), [this](const JudgedPlan& plan) { return plan.fits(usable()); }))
+        continue;
+      const PlanSearch found = search_plans(runner_, space_, here, {}, search_options(false, "rule of thumb"));
+      if (found.best() && !interrupted()) answer_.rule = row(*found.best());
+      take(found.simulated);
+      take(found.tight);
+      return;
+    }
+  }
+
+  void add_upgrades(const SimulatedPlan& best) {
+    const std::vector<std::string> classes = resource_classes(question_.base);
+    for (const char* what : {"memory", "NVLink", "HCA"}) {
+      if (std::string(what) != "memory" && std::find(classes.begin(), classes.end(), what) == classes.end()) continue;
+      if (interrupted()) return;
+      PlanQuestion question = question_;
+      question.base = doubled(question_.base, what);
+      const PlanSpace space(question, options_.space);
+      PlanRunner runner(question.base, space, journal_, fmt::format(" 2x {}", what));
+      const PlanSearch found =
+          search_plans(runner, space, space.groups(), {best.point}, search_options(false, fmt::format("2x {}", what)));
+      if (found.best() && !interrupted()) answer_.upgrades.push_back(row(*found.best(), what));
+    }
+  }
+
+  /// As its file says it, where that may be more than a point of the space.
+  void compare_own() {
+    if (!question_.own || interrupted() || answer_.search.useless_from > 0) return;
+    SimulateOptions options;
+    options.critical_path = false;
+    PlanOutcome outcome;
+    try {
+      outcome = outcome_of(simulate(*question_.own, options));
+    } catch (const Interrupted&) {
+      return;
+    }
+    answer_.own = PlanRow{"", space_.words(point_of(*question_.own)), 0, outcome, outcome.leaves(answer_.headroom)};
+    const SimulatedPlan* best = answer_.search.best();
+    answer_.own_is_best = answer_.own->leaves_headroom && (!best || outcome.step_time < best->outcome.step_time);
+    if (answer_.own_is_best) answer_.document = question_.own->document;
+  }
+};
+
+}  // namespace
+
+PlanAnswer answer_plan(const PlanQuestion& question, const PlanAnswerOptions& options) {
+  return AnswerMaker(question, options).make();
+}
+
+}  // namespace trainyard

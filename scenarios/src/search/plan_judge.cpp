@@ -1,0 +1,155 @@
+#include "scenarios/src/search/plan_judge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/search/step_floor.hpp"
+#include "strategies/collectives/library_model.hpp"
+
+namespace trainyard {
+
+PlanJudge::PlanJudge(const Scenario& of, const PlanSpace& space) : of_(of), space_(space) {
+  for (const NodeType* type : of.cluster.types()) capacity_ = std::max(capacity_, type->gpu.memory_capacity.value);
+}
+
+/// All that a network's layers depend on.
+std::string PlanJudge::share_key(const Scenario& s) const {
+  const Sharding& h = s.plan.sharding;
+  std::string splits;
+  for (const LinearSplit split : h.linear_splits) splits += fmt::format(" {}", static_cast<int>(split));
+  for (const bool again : h.remade) splits += again ? " remade" : " kept";
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}{}", s.micro_batch_size, s.plan.splits_model(),
+                     s.plan.ends_apart(), h.tensor, h.sequence, h.context, static_cast<int>(h.context_exchange),
+                     h.expert, h.expert_tensor, h.expert_imbalance, h.expert_capacity, h.overlap, h.user_buffers,
+                     static_cast<int>(h.recompute), static_cast<int>(h.linear_split), splits);
+}
+
+std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
+  const auto [at, fresh] = shares_.try_emplace(share_key(s));
+  if (fresh) {
+    try {
+      if (s.plan.splits_model()) {
+        at->second.network = share_of_rank(s);
+      } else {
+        at->second.network = std::make_shared<const Network>(network_of(s.model, s.micro_batch_size, s.precision));
+      }
+    } catch (const UserError& e) {
+      at->second.error = e.what();
+    }
+  }
+  if (!at->second.network) throw UserError(at->second.error);
+  return at->second.network;
+}
+
+namespace {
+
+/// The same layers on as few ranks as tell how they exchange: what replicas and stages do besides does not matter,
+/// and may take long to lay out.
+Scenario with_plain_replicas(Scenario s) {
+  PlanChoice& plan = s.plan;
+  if (!plan.all_reduce.algorithm) plan.all_reduce.algorithm = &default_collective(Operation::all_reduce);
+  if (!groups_lie_alike(s)) return s;
+  plan.mesh.pipeline = plan.chunks = 1;
+  plan.layers.clear();
+  plan.balanced = false;
+  const Mesh& mesh = plan.mesh;
+  const int spread = mesh.expert * std::max(1, mesh.expert_tensor),
+            over = mesh.context * (mesh.expert_tensor > 0 ? mesh.tensor : 1);
+  plan.mesh.data = std::max(1, spread / std::gcd(spread, over));
+  plan.zero = ZeroStage::none;
+  plan.zero_group = 0;
+  plan.offload = {};
+  plan.compression.reset();
+  s.global_batch_size = s.micro_batch_size * plan.mesh.data;
+  return s;
+}
+
+/// What layers keep of a micro-batch: the most of one, and of all that surely stay on the GPU.
+std::pair<double, double> activations_of(const Network& network, bool on_host) {
+  double most = 0, all = 0;
+  for (const Layer& layer : network.layers) {
+    most = std::max(most, (layer.activations() + layer.forward_transient).value);
+    if (!on_host) all += layer.activations().value;
+  }
+  return {most, all};
+}
+
+}  // namespace
+
+/// Groups of tensor, context and expert ranks are neighbours: where all lie on nodes alike, data ranks and stages do
+/// not matter.
+const PassFloors& PlanJudge::floors(const Scenario& s, const std::shared_ptr<const Network>& network) {
+  const Mesh& mesh = s.plan.mesh;
+  const std::string key = share_key(s) + (s.plan.pairs_passes ? " pairs" : "") +
+                          fmt::format(" {}", s.plan.recomputed_blocks) +
+                          (groups_lie_alike(s) ? "" : fmt::format(" {} {}", mesh.data, mesh.pipeline));
+  std::shared_ptr<const PassFloors>& known = floors_[key];
+  if (known) return *known;
+  known = std::make_shared<const PassFloors>(s, plan(with_plain_replicas(s), network).training);
+  return *known;
+}
+
+JudgedPlan PlanJudge::judge(const PlanPoint& point) {
+  JudgedPlan judged;
+  try {
+    const Scenario s = read_with_plan(of_, space_.section(point));
+    const std::shared_ptr<const Network> network = share(s);
+    const TrainingPlan training = lay_out_stages(s, network);
+    for (const StagePlan& stage : training.stages) judged.tasks += static_cast<double>(stage.tasks.size());
+    judged.memory = memory_of(s, training);
+    if (judged.fits(capacity_)) judged.floor = step_floor(s, training, floors(s, network));
+  } catch (const UserError& e) {
+    judged.error = e.what();
+  }
+  return judged;
+}
+
+std::string PlanJudge::refusal(const PlanPoint& point) {
+  try {
+    const Scenario s = read_with_plan(of_, space_.section(point));
+    lay_out_stages(s, share(s));
+    return "";
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
+std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  std::vector<double> all(groups.size(), kNone);
+  std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // micro-batches from here on
+  for (std::size_t i = 0; i < groups.size() && groups[i].micro_batch < too_large; ++i)
+    for (const PlanPoint& point : space_.points(groups[i])) {
+      std::optional<Scenario> s;
+      try {
+        s = read_with_plan(of_, space_.section(point));
+      } catch (const UserError&) {  // another plan of the group may be one
+        continue;
+      }
+      try {
+        const std::shared_ptr<const Network> network = share(*s);
+        const auto [most, sum] = activations_of(*network, s->plan.offload.activations());
+        if (most > capacity_) too_large = groups[i].micro_batch;
+        if (std::max(most, sum / point.pipeline) <= capacity_)
+          all[i] = floors(*s, network).micro_batch() * s->micro_batches() / point.pipeline * (1 - 1e-9);
+      } catch (const UserError&) {  // layers that cannot be split so, by any plan of the group
+      }
+      break;
+    }
+  return all;
+}
+
+Scenario PlanJudge::scenario(const PlanPoint& point) {
+  Scenario s = read_with_plan(of_, space_.section(point));
+  const auto [at, fresh] = whole_.try_emplace(s.micro_batch_size);
+  if (fresh) at->second = network_of(s.model, s.micro_batch_size, s.precision);
+  s.network = at->second;
+  return s;
+}
+
+}  // namespace trainyard

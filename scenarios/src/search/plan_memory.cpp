@@ -1,0 +1,121 @@
+#include "scenarios/src/search/plan_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sim/error.hpp"
+#include "sim/units.hpp"
+#include "strategies/step/pass_table.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The most that PyTorch's caching allocator reserved over what was allocated, in SimuMax's runs on B200 (1.028 to 1.065,
+/// catalog entry megatron-core); unverified for other allocators.
+constexpr double kMostReserved = 1.065;
+/// CUDA's context and libraries on an A100: 1,573 MiB (BigScience, train/tr11-176B-ml/chronicles-prequel.md); unverified
+/// for other GPUs.
+constexpr Bytes kContext{1573.0 * 1024 * 1024};
+
+/// What a pass through a model chunk leaves behind, and the most above what was there that it holds on its way.
+struct ChunkMemory {
+  double change = 0, high = 0;
+};
+
+/// Bytes of a layer's elements, gathered or not yet scattered, at ZeRO stage 3.
+double whole_layer(const TrainingPlan& plan, const Layer& layer, bool gradients) {
+  if (plan.zero != ZeroStage::parameters) return 0;
+  double elements = 0;
+  for (const ParameterTensor& tensor : layer.parameters)
+    elements += gradients ? (tensor.frozen ? 0 : tensor.elements) : gathered_elements(tensor, plan.network->precision);
+  return elements * (gradients ? plan.gradient_element : plan.parameter_element).value;
+}
+
+ChunkMemory memory_of_chunk(const TrainingPlan& plan, std::vector<int> layers, Pass pass) {
+  if (pass != Pass::forward) std::reverse(layers.begin(), layers.end());
+  const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
+  ChunkMemory chunk;
+  for (const int number : layers) {
+    const Layer& layer = plan.network->layers[static_cast<std::size_t>(number)];
+    if (pass == Pass::forward ? layer.forward.empty() : layer.backward.empty())
+      continue;  // nothing that it is booked on
+    auto [change, transient] = memory_of_pass(layer, pass);
+    if (plan.offload.activations.holds(number)) {  // here while the pass goes on, and on the host between the two
+      transient += layer.activations();
+      change = Bytes{};
+    }
+    const double gathered = pass == Pass::backward_weights ? 0 : whole_layer(plan, layer, false);
+    chunk.high = std::max(chunk.high, chunk.change + std::max(0.0, change.value) + transient.value + gathered);
+    chunk.change += change.value;
+    if (makes_gradients) chunk.high = std::max(chunk.high, chunk.change + whole_layer(plan, layer, true));
+  }
+  return chunk;
+}
+
+double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
+  std::vector<std::array<ChunkMemory, kPasses>> chunks;
+  for (const std::vector<int>& layers : stage.chunks)
+    for (auto& of = chunks.emplace_back();
+         const Pass pass : {Pass::forward, Pass::backward, Pass::backward_input, Pass::backward_weights})
+      of[static_cast<std::size_t>(pass)] = memory_of_chunk(plan, layers, pass);
+  double now = 0;
+  for (const MemoryPart& part : stage.memory.parts) now += part.bytes.value;
+  double peak = now;
+  const auto run = [&](const PipelineTask& task) {
+    const ChunkMemory& chunk = chunks[static_cast<std::size_t>(task.chunk)][static_cast<std::size_t>(task.pass)];
+    peak = std::max(peak, now + chunk.high);
+    now += chunk.change;
+  };
+  for (auto task = stage.tasks.begin(); task != stage.tasks.end(); ++task) {
+    // Two that alternate take at least as much as the one that gives memory back and then the one that takes it.
+    if (task->beside_next) run(task[1]);
+    run(*task);
+    if (task->beside_next) ++task;
+  }
+  return peak;
+}
+
+}  // namespace
+
+double default_headroom(const Scenario& s) {
+  double capacity = s.cluster.node.gpu.memory_capacity.value;
+  for (const NodeType* type : s.cluster.types()) capacity = std::min(capacity, type->gpu.memory_capacity.value);
+  const double besides = std::max(0.0, (kContext - s.software.workspace).value);
+  const double reserved = std::max(kMostReserved, s.software.reserved_memory);
+  const double share = 1 - std::max(0.0, 1 - besides / capacity) / reserved;
+  return std::ceil(share * 1000) / 1000;  // as it is told
+}
+
+double parse_headroom(const std::string& text) {
+  std::string_view number = trim(text);
+  const bool hundredths = number.ends_with('%');
+  if (hundredths) number = trim(number.substr(0, number.size() - 1));
+  double share = -1;
+  try {
+    share = parse_number(number) / (hundredths ? 100 : 1);
+  } catch (const UserError&) {
+  }
+  if (share >= 0 && share < 1) return share;
+  throw UserError(
+      fmt::format("--headroom {}: a share of a device's memory from 0 to below 100 % expected, such as 8 %{}", text,
+                  !hundredths && share >= 1 && share < 100 ? fmt::format("; {} % ?", number) : ""));
+}
+
+std::string usable_memory(double capacity, double headroom) {
+  const std::string whole = fmt::format("{:.4g} GiB", capacity / (1U << 30));
+  return headroom > 0 ? fmt::format("{:.4g} of {}", capacity * (1 - headroom) / (1U << 30), whole) : whole;
+}
+
+PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {
+  PlanMemory memory;
+  for (const StagePlan& stage : plan.stages) memory.peak = std::max(memory.peak, Bytes{peak_of(plan, stage)});
+  const bool opens_buckets = plan.zero == ZeroStage::gradients && (!plan.bucket_copy || plan.host_buckets);
+  memory.exact = plan.zero != ZeroStage::parameters && !opens_buckets && !s.plan.offload.copies() &&
+                 !s.plan.compression && !plan.pipeline.pairs_passes;
+  return memory;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,104 @@
+// Plans that differ from one in a single choice.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/src/search/plan_space.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The values just below and just above; of what has no order, all others.
+template <class T>
+std::vector<T> values_beside(const std::vector<T>& values, const T& value) {
+  std::vector<T> sorted = values, near;
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  const auto above = std::upper_bound(sorted.begin(), sorted.end(), value);
+  const auto below = std::lower_bound(sorted.begin(), sorted.end(), value);
+  if (below != sorted.begin()) near.push_back(*std::prev(below));
+  if (above != sorted.end()) near.push_back(*above);
+  return near;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanPoint& best) const {
+  std::vector<std::pair<std::string, PlanPoint>> all;
+  const auto add = [&](const std::string& what, const PlanPoint& p) {
+    const bool known = std::any_of(all.begin(), all.end(), [&p](const auto& other) { return other.second == p; });
+    if (fits_gpus(p) && of_.global_batch_size % (p.micro_batch * data(p)) == 0 && !(p == best) && !known)
+      all.emplace_back(what, p);
+  };
+  const auto mesh = [&](const char* what, int PlanPoint::*axis, const std::vector<std::int64_t>& values) {
+    for (const std::int64_t value : values_beside(values, std::int64_t{best.*axis})) {
+      PlanPoint p = best;
+      p.*axis = static_cast<int>(value);
+      if (p.tensor == 1) p.sequence = false;
+      if (p.pipeline == 1) p.chunks = 1;
+      if (!fits_gpus(p)) continue;
+      // A larger micro-batch than a replica has samples is none.
+      const std::vector<std::int64_t> micro = micro_batches(p);
+      if (std::find(micro.begin(), micro.end(), p.micro_batch) == micro.end()) continue;
+      const auto orders = schedules(p);
+      const auto same = [&p](const auto& order) { return order.first == p.schedule && order.second == p.chunks; };
+      if (p.pipeline > 1 && std::none_of(orders.begin(), orders.end(), same)) {
+        const auto named =
+            std::find_if(orders.begin(), orders.end(), [&p](const auto& o) { return o.first == p.schedule; });
+        if (named == orders.end()) continue;
+        p.chunks = named->second;
+      }
+      add(fmt::format("{} {} instead of {}", what, value, best.*axis), p);
+    }
+  };
+  mesh("tensor", &PlanPoint::tensor, tensors());
+  mesh("pipeline", &PlanPoint::pipeline, pipelines(best));
+  mesh("context", &PlanPoint::context, contexts(best.tensor));
+  mesh("expert", &PlanPoint::expert, experts(best));
+  for (const std::int64_t split : values_beside(expert_tensors(best), std::int64_t{best.expert_tensor})) {
+    const auto words = [](std::int64_t ranks) { return ranks > 0 ? fmt::format("{}", ranks) : "the tensor axis"; };
+    PlanPoint p = best;
+    p.expert_tensor = static_cast<int>(split);
+    add(fmt::format("expert-tensor {} instead of {}", words(split), words(best.expert_tensor)), p);
+  }
+  for (const std::int64_t micro : values_beside(micro_batches(best), best.micro_batch)) {
+    PlanPoint p = best;
+    p.micro_batch = micro;
+    add(fmt::format("micro-batch {} instead of {}", micro, best.micro_batch), p);
+  }
+  for (const auto& [schedule, chunks] : schedules(best)) {
+    PlanPoint p = best;
+    p.schedule = schedule;
+    p.chunks = chunks;
+    if (schedule == best.schedule)
+      add(fmt::format("{} chunks instead of {}", chunks, best.chunks), p);
+    else
+      add(fmt::format("{}{} instead of {}", schedule, chunks > 1 ? fmt::format(" of {} chunks", chunks) : "",
+                      best.schedule),
+          p);
+  }
+  for (const PlanPoint& group : groups()) {  // choices that have no order
+    PlanPoint p = best;
+    p.recompute = group.recompute;
+    if (p.recompute != best.recompute)
+      add(fmt::format("{} recomputation instead of {}", p.recompute == "none" ? "no" : p.recompute, best.recompute), p);
+    p = best;
+    p.sequence = group.sequence;
+    if (p.tensor > 1) add(fmt::format("sequence parallelism {}", p.sequence ? "on" : "off"), p);
+  }
+  PlanPoint plain = best;
+  plain.zero = 0;
+  plain.reshard = true;
+  plain.sync_last = false;
+  plain.zero_group = 0;
+  for (const PlanPoint& p : sharings(plain)) {
+    std::string what = fmt::format("ZeRO {}", p.zero);
+    if (!p.reshard) what += " without resharding";
+    if (p.sync_last) what += ", gradients exchanged last";
+    if (p.zero_group > 0) what += fmt::format(", shared by {}", p.zero_group);
+    add(what + " instead of " + (best.zero > 0 ? fmt::format("ZeRO {}", best.zero) : std::string("none")), p);
+  }
+  return all;
+}
+
+}  // namespace trainyard

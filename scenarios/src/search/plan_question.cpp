@@ -1,0 +1,190 @@
+#include "scenarios/src/search/plan_question.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+/// What a search would do something else with than its user thinks.
+void require_searchable(const Scenario& s) {
+  const auto refuse = [&s](const char* what) {
+    throw UserError(
+        fmt::format("plan: a scenario with {} has no plan to search for; leave it out of {}", what, s.name));
+  };
+  if (s.plan.mechanism_name != kAllReduce) refuse("a mechanism other than all-reduce");
+  if (s.plan.inference) refuse("plan.mode: inference");
+  if (s.prescribed_step.given()) refuse("plan.step_time");
+  if (s.measured.given()) refuse("plan.measured_step");
+  if (s.plan.steps > 0) refuse("plan.steps");
+  if (s.input.used()) refuse("an input pipeline");
+  if (!s.slow.stragglers.empty()) refuse("stragglers");
+}
+
+/// Keys of the plan's maps that the search chooses, or that belong to what it chooses.
+constexpr const char* kChosen[] = {"tensor_parallel",  "sequence_parallel", "pipeline_parallel",
+                                   "micro_batch_size", "recompute",         "steps"};
+constexpr const char* kChosenOfPipeline[] = {"schedule", "chunks"};
+constexpr const char* kChosenOfData[] = {"size", "zero_stage", "zero_group", "reshard", "gradient_sync", "offload"};
+constexpr const char* kChosenOfSplit[] = {"size", "tensor"};
+/// Keys of `data_parallel` that some ZeRO stages alone take.
+struct KeyOfStages {
+  const char* key;
+  int first, last;
+};
+constexpr KeyOfStages kOfStages[] = {{"prefetch", 3, 3},   {"overlap_parameters", 1, 2}, {"overlap", 0, 2},
+                                     {"bucket", 0, 2},     {"first_bucket", 0, 2},       {"bucket_boundaries", 0, 2},
+                                     {"compression", 0, 0}};
+template <std::size_t n>
+void erase_keys(Node& map, const char* const (&keys)[n]) {
+  std::erase_if(map.fields, [&keys](const auto& field) {
+    return std::find(std::begin(keys), std::end(keys), field.first) != std::end(keys);
+  });
+}
+
+/// The map below a key; a plain value there is its size, which is chosen.
+void strip_map(Node& plan, const char* key, const auto& keys) {
+  Node* map = plan.find(key);
+  if (!map) return;
+  if (map->kind == Node::Kind::map) erase_keys(*map, keys);
+  if (map->kind != Node::Kind::map || map->fields.empty())
+    std::erase_if(plan.fields, [key](const auto& field) { return field.first == key; });
+}
+
+}  // namespace
+
+Node without_choices(const Node& section) {
+  Node plan = section;
+  erase_keys(plan, kChosen);
+  strip_map(plan, "pipeline", kChosenOfPipeline);
+  strip_map(plan, "data_parallel", kChosenOfData);
+  strip_map(plan, "context_parallel", kChosenOfSplit);
+  strip_map(plan, "expert_parallel", kChosenOfSplit);
+  if (Node* pipeline = plan.find("pipeline"))  // a list of layers is of so many stages
+    std::erase_if(pipeline->fields,
+                  [](const auto& field) { return field.first == "layers" && field.second.kind == Node::Kind::list; });
+  return plan;
+}
+
+PlanPoint point_of(const Scenario& s) {
+  const PlanChoice& plan = s.plan;
+  PlanPoint p;
+  p.tensor = plan.mesh.tensor;
+  p.context = plan.mesh.context;
+  p.expert = plan.mesh.expert;
+  p.expert_tensor = plan.mesh.expert_tensor;
+  p.pipeline = plan.mesh.pipeline;
+  p.micro_batch = s.micro_batch_size;
+  p.sequence = plan.sharding.sequence;
+  p.recompute = name_of(plan.sharding.recompute);
+  p.recomputed_blocks = plan.recomputed_blocks;
+  if (p.pipeline > 1) p.schedule = plan.schedule;
+  p.chunks = p.pipeline > 1 ? plan.chunks : 1;
+  p.zero = static_cast<int>(plan.zero);
+  if (p.zero == 3) p.reshard = plan.reshard;
+  if (p.zero == 3) p.sync_last = plan.sync_last;
+  p.zero_group = plan.zero_group;
+  p.offload = name_of(plan.offload.optimizer);
+  return p;
+}
+
+PlanQuestion read_plan_question(Node document, const std::string& name, const Overrides& overrides) {
+  for (const auto& [path, value] : overrides) set_field(document, path, value);
+  PlanQuestion question;
+  Node* plan = document.find("plan");
+  if (!plan || plan->kind != Node::Kind::map) {
+    read_scenario(document, name);  // says so
+    throw UserError(name + ": a plan expected, with its global_batch_size at least");
+  }
+  question.section = *plan;
+  try {
+    question.own = read_scenario(document, name);
+  } catch (const UserError& e) {  // what does not lie in the plan is said below
+    question.own_error = e.what();
+  }
+  if (question.own) require_searchable(*question.own);
+  Node& bare = *plan = without_choices(question.section);
+  std::erase_if(bare.fields, [](const auto& field) {
+    return field.first == "pipeline" || field.first == "linear_split";  // of one device there is none
+  });
+  if (Node* data_parallel = bare.find("data_parallel"))
+    for (const KeyOfStages& of : kOfStages)
+      std::erase_if(data_parallel->fields, [&of](const auto& field) { return field.first == of.key; });
+  set_field(bare, "data_parallel.size", Node::of_text("1", bare.place));
+  set_field(bare, "idle_devices", Node::of_text("allowed", bare.place));
+  set_field(bare, "micro_batch_size", Node::of_text("1", bare.place));
+  question.base = read_scenario(document, name);
+  require_searchable(question.base);
+  if (question.own && question.own->ranks() != question.base.cluster.gpus()) {
+    question.own_error =
+        fmt::format("{} ranks, but the cluster has {} GPUs", question.own->ranks(), question.base.cluster.gpus());
+    question.own.reset();
+  }
+  return question;
+}
+
+Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::int64_t global_batch_size) {
+  Node plan = bare;
+  const auto set = [&plan](std::string_view path, std::string value) {
+    set_field(plan, path, Node::of_text(std::move(value), plan.place));
+  };
+  const auto number = [&set](std::string_view path, std::int64_t value) { set(path, fmt::format("{}", value)); };
+  number("global_batch_size", global_batch_size);
+  number("micro_batch_size", p.micro_batch);
+  if (p.tensor > 1) number("tensor_parallel", p.tensor);
+  if (p.tensor > 1) set("sequence_parallel", p.sequence ? "true" : "false");
+  if (p.tensor == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "linear_split"; });
+  if (p.context > 1) number("context_parallel.size", p.context);
+  if (p.context == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "context_parallel"; });
+  if (p.expert > 1) number("expert_parallel.size", p.expert);
+  if (p.expert_tensor > 0) number("expert_parallel.tensor", p.expert_tensor);
+  if (p.pipeline > 1) {
+    number("pipeline_parallel", p.pipeline);
+    set("pipeline.schedule", p.schedule);
+    number("pipeline.chunks", p.chunks);
+  } else {
+    std::erase_if(plan.fields, [](const auto& f) { return f.first == "pipeline"; });
+  }
+  if (p.recomputed_blocks > 0)
+    number("recompute.full", p.recomputed_blocks);
+  else if (p.recompute != "none")
+    set("recompute", p.recompute);
+  number("data_parallel.size", data);
+  number("data_parallel.zero_stage", p.zero);
+  Node& data_parallel = *plan.find("data_parallel");
+  for (const KeyOfStages& of : kOfStages)
+    if (p.zero < of.first || p.zero > of.last)
+      std::erase_if(data_parallel.fields, [&of](const auto& f) { return f.first == of.key; });
+  if (!p.reshard) set("data_parallel.reshard", "false");
+  if (p.sync_last) set("data_parallel.gradient_sync", "last");
+  if (p.zero_group > 0) number("data_parallel.zero_group", p.zero_group);
+  if (p.offload != "none") set("data_parallel.offload.optimizer", p.offload);
+  for (const auto& [path, value] : p.extra) set_field(plan, path.substr(5), value);
+  return plan;
+}
+
+std::string words_of(const PlanPoint& p, std::int64_t data) {
+  Mesh mesh;
+  mesh.tensor = p.tensor;
+  mesh.context = p.context;
+  mesh.expert = p.expert;
+  mesh.expert_tensor = p.expert_tensor;
+  mesh.pipeline = p.pipeline;
+  mesh.data = static_cast<int>(data);
+  std::string text = fmt::format("{}, micro-batch {}", mesh.in_words(), p.micro_batch);
+  if (p.pipeline > 1) text += ", " + p.schedule;
+  if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
+  if (p.sequence) text += ", sequence parallel";
+  if (p.recompute != "none") text += fmt::format(", {} recomputation", p.recompute);
+  if (p.recomputed_blocks > 0) text += fmt::format(" of {} blocks a stage", p.recomputed_blocks);
+  if (p.zero > 0) text += fmt::format(", ZeRO {}", p.zero);
+  if (!p.reshard) text += " without resharding";
+  if (p.sync_last) text += ", gradients exchanged last";
+  if (p.zero_group > 0) text += fmt::format(", shared by {}", p.zero_group);
+  if (p.offload != "none") text += ", optimizer on " + p.offload;
+  for (const auto& [path, value] : p.extra) text += fmt::format(", {} {}", path.substr(5), value);
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,366 @@
+#include "scenarios/src/search/plan_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <tuple>
+
+#include "sim/process/child.hpp"
+#include "sim/process/time_limit.hpp"
+
+namespace trainyard {
+namespace {
+
+// Plans and groups that are taken together: fixed, so that the order of the search is that of one processor and of
+// many.
+constexpr std::size_t kGroupsAtOnce = 16, kPlansAtOnce = 8;
+// Of a limit of work, what groups may take to be ranked; and of wall time, how many are between two looks at the clock.
+constexpr double kWorkOfRanking = 0.5;
+constexpr std::size_t kGroupsOfChunk = 200;
+constexpr double kNoFloor = std::numeric_limits<double>::infinity();
+
+/// Of equally fast plans the one that needs less memory.
+bool is_faster(const SimulatedPlan& a, const SimulatedPlan& b) {
+  return std::tie(a.outcome.step_time, a.outcome.peak) < std::tie(b.outcome.step_time, b.outcome.peak);
+}
+bool has(const std::vector<SimulatedPlan>& plans, const PlanPoint& point) {
+  return std::any_of(plans.begin(), plans.end(), [&point](const SimulatedPlan& s) { return s.point == point; });
+}
+
+/// A plan that may be the best; ties go to the one that was listed first.
+struct Promising {
+  double floor = 0;
+  std::size_t group = 0, number = 0;
+  PlanPoint point;
+  bool tight = false;
+  bool operator<(const Promising& other) const {  // the highest priority is the lowest floor
+    return std::tie(floor, group, number) > std::tie(other.floor, other.group, other.number);
+  }
+};
+
+class PlanFinder {
+ public:
+  PlanFinder(PlanRunner& runner, const PlanSpace& space, const std::vector<PlanPoint>& groups,
+             const PlanSearchOptions& options)
+      : runner_(runner), space_(space), groups_(groups), options_(options) {}
+
+  PlanSearch run(const std::vector<PlanPoint>& first) {
+    for (const PlanPoint& group : groups_) found_.plans += sizes_.emplace_back(space_.points(group).size());
+    if (options_.useful <= 0) simulate_first(first);
+    rank_groups();
+    if (useless()) return std::move(found_);
+    if (options_.useful > 0) simulate_first(first);
+    while (!interrupted()) {
+      drop_hopeless();
+      if (out_of_work()) break;
+      const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
+      const double plan = promising_.empty() ? kNoFloor : promising_.top().floor;
+      if (std::min(group, plan) == kNoFloor && best_ == kNoFloor &&
+          !unranked_.empty()) {  // what was ranked does not fit
+        rank_more();
+        continue;
+      }
+      if (std::min(group, plan) > limit() || std::min(group, plan) == kNoFloor) break;
+      if (group <= plan)
+        judge_groups();
+      else
+        simulate_plans();
+    }
+    return finished();
+  }
+
+ private:
+  PlanRunner& runner_;
+  const PlanSpace& space_;
+  const std::vector<PlanPoint>& groups_;
+  const PlanSearchOptions& options_;
+  PlanSearch found_;
+  std::vector<double> floors_;
+  std::vector<std::size_t> order_;                // groups by their floors, of those that were ranked last
+  std::vector<std::size_t> unranked_;             // groups whose floors are not known: a limit ended that
+  std::vector<std::size_t> sizes_;                // plans of each group
+  std::size_t chunk_ = 0, next_ = 0, place_ = 0;  // groups that are ranked at once; what comes next; ranked up to now
+  std::priority_queue<Promising> promising_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double best_ = kNoFloor, best_without_ = kNoFloor;
+  double shown_best_ = kNoFloor;  // of what ended while others of the same batch of plans still run, too
+
+  /// Floors up to here are of interest.
+  double limit() const { return best_ * (1 + options_.margin); }
+  double limit(const Promising& plan) const { return plan.tight ? best_without_ : limit(); }
+  double usable() const { return runner_.capacity() * (1 - options_.headroom); }
+  /// Plans that fit, but for the headroom, and are no faster than one that was found.
+  void drop_hopeless() {
+    while (!promising_.empty() && promising_.top().tight && promising_.top().floor >= best_without_) promising_.pop();
+  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  bool out_of_work() const { return options_.work > 0 && found_.work >= options_.work && best_ < kNoFloor; }
+  void show(const std::string& text) const {
+    if (options_.progress) options_.progress(text);
+  }
+
+  void take(const PlanPoint& point, double floor, const PlanOutcome& outcome) {
+    if (outcome.error == "interrupted") return;
+    ++found_.runs;
+    found_.work += outcome.operations;
+    if (!outcome.good()) {
+      if (outcome.error.empty()) too_large(point, outcome.peak);
+      return;
+    }
+    best_without_ = std::min(best_without_, outcome.step_time);
+    if (outcome.leaves(options_.headroom)) {
+      best_ = std::min(best_, outcome.step_time);
+      found_.simulated.push_back({point, floor, outcome});
+    } else {
+      too_large(point, outcome.peak);
+      found_.tight.push_back({point, floor, outcome});
+    }
+  }
+  void too_large(const PlanPoint& point, double peak) {
+    if (found_.closest && found_.closest_peak <= peak) return;
+    found_.closest = point;
+    found_.closest_peak = peak;
+  }
+
+  /// No group has a plan that is short enough.
+  bool useless() {
+    if (options_.useful <= 0 || order_.empty() || !unranked_.empty() || interrupted()) return false;
+    const double least = floors_[order_.front()];
+    if (least == kNoFloor || least <= options_.useful) return false;
+    found_.useless_from = least;
+    return true;
+  }
+
+  void simulate_first(const std::vector<PlanPoint>& points) {
+    const std::vector<JudgedPlan> judged = runner_.judged_points(points);
+    std::vector<PlanPoint> there;
+    std::vector<double> floors;
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (judged[i].fits(runner_.capacity())) {
+        there.push_back(points[i]);
+        floors.push_back(judged[i].floor);
+      }
+    const std::vector<PlanOutcome> outcomes = runner_.outcomes(there);
+    for (std::size_t i = 0; i < there.size(); ++i) take(there[i], floors[i], outcomes[i]);
+  }
+
+  /// All of them; under a limit those that anybody would try first.
+  void rank_groups() {
+    unranked_.resize(groups_.size());
+    std::iota(unranked_.begin(), unranked_.end(), std::size_t{0});
+    chunk_ = unranked_.size();
+    if (options_.work > 0) chunk_ = static_cast<std::size_t>(options_.work * kWorkOfRanking / kOperationsOfGroup);
+    if (options_.rank_seconds > 0) chunk_ = kGroupsOfChunk;
+    if (chunk_ < unranked_.size())
+      std::stable_sort(unranked_.begin(), unranked_.end(),
+                       [this](auto a, auto b) { return unlikely(groups_[a]) < unlikely(groups_[b]); });
+    floors_.assign(groups_.size(), 0);
+    rank_more();
+  }
+
+  /// A part of those that are not ranked yet, until some can be plans.
+  void rank_more() {
+    const std::vector<std::size_t> queue = std::move(unranked_);
+    std::size_t ranked = 0;
+    while (ranked < queue.size() && !interrupted() && (no_floor(queue, ranked) || seconds() < options_.rank_seconds)) {
+      const std::size_t end = std::min(queue.size(), ranked + std::max(kGroupsAtOnce, chunk_));
+      rank_groups(queue, ranked, end);
+      ranked = end;
+    }
+    if (ranked == queue.size()) require_readable();
+    found_.work += kOperationsOfGroup * static_cast<double>(ranked);
+    order_.assign(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked));
+    unranked_.assign(queue.begin() + static_cast<std::ptrdiff_t>(ranked), queue.end());
+    next_ = 0;
+    std::sort(order_.begin(), order_.end());
+    std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return floors_[a] < floors_[b]; });
+    std::erase_if(order_, [&](std::size_t) { return !options_.shard.has(place_++); });
+  }
+
+  void rank_groups(const std::vector<std::size_t>& queue, std::size_t begin, std::size_t end) {
+    std::vector<PlanPoint> groups;
+    for (std::size_t i = begin; i < end; ++i) groups.push_back(groups_[queue[i]]);
+    std::size_t done = begin;
+    const std::vector<double> floors = runner_.group_floors(groups, [&](std::size_t more) {
+      show(fmt::format("{} of {} groups of plans bounded{}", done += more, groups_.size(), best_words()));
+    });
+    for (std::size_t i = begin; i < end; ++i) floors_[queue[i]] = floors[i - begin];
+  }
+
+  bool no_floor(const std::vector<std::size_t>& queue, std::size_t ranked) const {
+    return std::all_of(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked),
+                       [this](std::size_t group) { return floors_[group] == kNoFloor; });
+  }
+
+  /// Plans that train well have small micro-batches, short contexts whole, and what exchanges most within a node.
+  double unlikely(const PlanPoint& group) const {
+    const auto doublings = [](double n) { return std::max(0.0, std::log2(n)); };
+    const double of_node = space_.gpus_of_node();
+    return doublings(static_cast<double>(group.micro_batch)) + doublings(group.context) +
+           doublings(group.tensor / of_node) + doublings(group.expert / of_node);
+  }
+
+  /// A field that no plan has, or a value that none takes, is said and not searched around.
+  void require_readable() {
+    const bool any = std::any_of(floors_.begin(), floors_.end(), [](double floor) { return floor < kNoFloor; });
+    if (any || groups_.empty() || interrupted()) return;
+    const std::vector<JudgedPlan> judged = runner_.judged({groups_.front()}).front();
+    if (!judged.empty() &&
+        std::all_of(judged.begin(), judged.end(), [](const auto& plan) { return !plan.error.empty(); }))
+      throw UserError(fmt::format("no plan can be read; the first: {}", judged.front().error));
+  }
+
+  void judge_groups() {
+    std::vector<PlanPoint> groups;
+    const std::size_t first = next_;
+    for (; next_ < order_.size() && groups.size() < kGroupsAtOnce; ++next_) {
+      if (floors_[order_[next_]] > limit() || floors_[order_[next_]] == kNoFloor) break;
+      groups.push_back(groups_[order_[next_]]);
+    }
+    const std::vector<std::vector<JudgedPlan>> judged = runner_.judged(groups);
+    for (std::size_t g = 0; g < judged.size(); ++g) {
+      if (judged[g].empty()) {  // interrupted
+        const std::size_t of = order_[first + g];
+        found_.left.insert(found_.left.end(), sizes_[of], floors_[of]);
+        continue;
+      }
+      const std::vector<PlanPoint> points = space_.points(groups[g]);
+      for (std::size_t i = 0; i < points.size(); ++i) judge(first + g, i, points[i], judged[g][i]);
+    }
+    show(progress());
+  }
+
+  void judge(std::size_t group, std::size_t number, const PlanPoint& point, const JudgedPlan& plan) {
+    ++found_.judged;
+    found_.work += kOperationsOfJudged + plan.tasks;
+    if (!plan.error.empty()) {
+      ++found_.refused;
+    } else if (!plan.fits(runner_.capacity())) {
+      ++found_.too_large;
+      too_large(point, plan.memory.peak.value);
+    } else {
+      const bool tight = !plan.fits(usable());
+      if (tight) {
+        ++found_.too_tight;
+        too_large(point, plan.memory.peak.value);
+      }
+      if ((!tight || options_.without_headroom) && !has(found_.simulated, point) && !has(found_.tight, point))
+        promising_.push({plan.floor, group, number, point, tight});
+    }
+  }
+
+  void simulate_plans() {
+    std::vector<PlanPoint> points;
+    std::vector<double> floors;
+    std::vector<bool> tight;
+    for (drop_hopeless(); !promising_.empty() && points.size() < kPlansAtOnce && promising_.top().floor <= limit();
+         drop_hopeless()) {
+      points.push_back(promising_.top().point);
+      floors.push_back(promising_.top().floor);
+      tight.push_back(promising_.top().tight);
+      promising_.pop();
+    }
+    const std::vector<PlanOutcome> outcomes = runner_.outcomes(points, [this](const PlanOutcome& outcome) {
+      if (outcome.leaves(options_.headroom)) shown_best_ = std::min(shown_best_, outcome.step_time);
+      show(progress());
+    });
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      take(points[i], floors[i], outcomes[i]);
+      if (outcomes[i].error == "interrupted") promising_.push({floors[i], 0, i, points[i], tight[i]});
+    }
+  }
+
+  std::string best_words() const {
+    const double best = std::min(best_, shown_best_);
+    return best < kNoFloor ? fmt::format("; best {:.4g} s", best) : "";
+  }
+
+  std::string progress() const {
+    const double open = promising_.empty() ? kNoFloor : promising_.top().floor;
+    const double next = next_ < order_.size() ? std::min(open, floors_[order_[next_]]) : open;
+    std::string text = fmt::format("{} plans judged, {} simulated{}", found_.judged, runner_.simulated(), best_words());
+    // Of what has been bounded; plans that are being simulated are not among the others.
+    if (best_ < kNoFloor && unranked_.empty())
+      text += fmt::format(", none of the others below {:.4g} s", std::min(next, best_));
+    std::size_t left = 0;
+    for (std::priority_queue<Promising> rest = promising_; !rest.empty() && left < 1000; rest.pop()) {
+      if (rest.top().floor > limit()) break;
+      left += rest.top().floor < limit(rest.top()) ? 1 : 0;
+    }
+    if (left > 0 && runner_.simulated() > 0)
+      text += fmt::format("; at most {} to go, {:.0f} s", left == 1000 ? "1000 and more" : fmt::format("{}", left),
+                          static_cast<double>(left) * seconds() / static_cast<double>(runner_.simulated()));
+    return text;
+  }
+
+  SearchEnd end() const {
+    if (found_.proved) return SearchEnd::proved;  // whatever came then
+    return !interrupted() ? SearchEnd::work : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
+  }
+
+  PlanSearch finished() {
+    for (; !promising_.empty(); promising_.pop())
+      (promising_.top().tight ? found_.left_tight : found_.left).push_back(promising_.top().floor);
+    for (; next_ < order_.size() && floors_[order_[next_]] < kNoFloor; ++next_)
+      found_.left.insert(found_.left.end(), sizes_[order_[next_]], floors_[order_[next_]]);
+    for (const std::size_t group : unranked_) found_.left.insert(found_.left.end(), sizes_[group], 0.0);
+    found_.rank();
+    found_.ended = end();
+    return std::move(found_);
+  }
+};
+
+}  // namespace
+
+const char* name_of(SearchEnd end) {
+  constexpr const char* names[] = {"proved", "work", "time", "interrupted"};
+  return names[static_cast<std::size_t>(end)];
+}
+
+const SimulatedPlan* PlanSearch::best_without() const {
+  if (simulated.empty() || tight.empty()) return !tight.empty() ? &tight.front() : best();
+  return is_faster(tight.front(), simulated.front()) ? &tight.front() : best();
+}
+
+void PlanSearch::add(const SimulatedPlan& plan, double headroom, const std::vector<double>& floors) {
+  if (!plan.outcome.good() || has(simulated, plan.point) || has(tight, plan.point)) return;
+  (plan.outcome.leaves(headroom) ? simulated : tight).push_back(plan);
+  for (const double floor : floors)
+    for (std::vector<double>* of : {&left_tight, &left})
+      if (const auto at = std::find(of->begin(), of->end(), floor); at != of->end()) {
+        of->erase(at);
+        return;
+      }
+}
+
+void PlanSearch::rank() {
+  std::stable_sort(simulated.begin(), simulated.end(), is_faster);
+  std::stable_sort(tight.begin(), tight.end(), is_faster);
+  const double least = best() ? best()->outcome.step_time : kNoFloor;
+  open = 0;
+  open_floor = kNoFloor;
+  for (const double floor : left) {
+    if (floor >= least) continue;
+    ++open;
+    open_floor = std::min(open_floor, floor);
+  }
+  proved = open == 0;
+  if (proved) open_floor = 0;
+  const double without = best_without() ? best_without()->outcome.step_time : kNoFloor;
+  const auto none_below = [without](const std::vector<double>& floors) {
+    return std::none_of(floors.begin(), floors.end(), [without](double floor) { return floor < without; });
+  };
+  proved_without = none_below(left) && none_below(left_tight);
+}
+
+PlanSearch search_plans(PlanRunner& runner, const PlanSpace& space, const std::vector<PlanPoint>& groups,
+                        const std::vector<PlanPoint>& first, const PlanSearchOptions& options) {
+  return PlanFinder(runner, space, groups, options).run(first);
+}
+
+}  // namespace trainyard

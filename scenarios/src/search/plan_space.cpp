@@ -1,0 +1,283 @@
+#include "scenarios/src/search/plan_space.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/src/planning/layer_division.hpp"
+#include "scenarios/src/reading/framework_modes.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::int64_t kLongSequence = 16384;  // shorter ones fit on a rank: context parallelism only adds exchanges
+
+std::vector<std::int64_t> divisors(std::int64_t of) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t n = 1; n * n <= of; ++n) {
+    if (of % n != 0) continue;
+    low.push_back(n);
+    if (n * n != of) high.push_back(of / n);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+/// Fields of the plan that say what is computed: plans are compared on the same.
+constexpr const char* kWorkOfPlan[] = {"plan.global_batch_size", "plan.seq_length", "plan.decoder_seq_length",
+                                       "plan.precision",         "plan.optimizer",  "plan.strategy",
+                                       "plan.training",          "plan.mode",       "plan.fp8_scaling"};
+constexpr const char* kSpaceAxes[] = {
+    "plan.tensor_parallel",   "plan.context_parallel", "plan.expert_parallel",          "plan.expert_parallel.tensor",
+    "plan.pipeline_parallel", "plan.micro_batch_size", "plan.sequence_parallel",        "plan.recompute",
+    "plan.pipeline.schedule", "plan.pipeline.chunks",  "plan.data_parallel.zero_stage", "plan.data_parallel.offload"};
+
+bool is_axis(const std::string& path) {
+  return std::find(std::begin(kSpaceAxes), std::end(kSpaceAxes), path) != std::end(kSpaceAxes);
+}
+
+std::vector<std::int64_t> powers_of_two(std::vector<std::int64_t> of) {
+  std::erase_if(of, [](std::int64_t n) { return (n & (n - 1)) != 0; });
+  return of;
+}
+
+}  // namespace
+
+PlanSpace::PlanSpace(const PlanQuestion& question, PlanSpaceOptions options)
+    : of_(question.base), options_(std::move(options)), bare_(without_choices(question.section)) {
+  gpus_ = of_.cluster.gpus();
+  PlanChoice cut = of_.plan;
+  if (const Node* pipeline = bare_.find("pipeline"); pipeline && pipeline->kind == Node::Kind::map) {
+    const Node *ends = pipeline->find("ends_count_as_layers"), *layers = pipeline->find("layers");
+    cut.ends_count_as_layers = (ends && ends->scalar == "true") || (layers && layers->scalar == "balanced");
+  }
+  layers_ = layers_to_divide(of_.network, cut);
+  const TransformerConfig* config = of_.model.entry.transformer();
+  transformer_ = config != nullptr;
+  experts_ = config && config->experts.count > 0;
+  long_sequences_ =
+      (config && of_.model.seq_length >= kLongSequence) || question.section.find("context_parallel") != nullptr;
+  for (const PlanSpaceOptions::Axis& axis : options_.vary) {
+    if (!axis.path.starts_with("plan."))
+      throw UserError(fmt::format("--vary {}: a field of the plan expected, such as plan.tensor_parallel", axis.path));
+    if (std::find(std::begin(kWorkOfPlan), std::end(kWorkOfPlan), axis.path) != std::end(kWorkOfPlan))
+      throw UserError(fmt::format("--vary {}: it says what is computed; plans are compared on the same", axis.path));
+  }
+  require_schedules();
+}
+
+/// The framework that the scenario names has all schedules that are asked for.
+void PlanSpace::require_schedules() const {
+  const PlanSpaceOptions::Axis* axis = given("plan.pipeline.schedule");
+  if (!axis || of_.strategy.empty()) return;
+  const std::vector<std::string> there = schedules_of_mode(of_.strategy);
+  for (const std::string& name : axis->values) {
+    pipeline_schedules().find(name, Place::of("--vary plan.pipeline.schedule"));
+    if (std::find(there.begin(), there.end(), name) == there.end())
+      throw UserError(
+          fmt::format("--vary plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; "
+                      "--strategy any looks at all schedules",
+                      name, of_.strategy, there.empty() ? "no pipelines" : fmt::format("{}", fmt::join(there, ", "))));
+  }
+}
+
+const PlanSpaceOptions::Axis* PlanSpace::given(const std::string& path) const {
+  for (const PlanSpaceOptions::Axis& axis : options_.vary)
+    if (axis.path == path) return &axis;
+  return nullptr;
+}
+
+std::vector<std::int64_t> PlanSpace::numbers(const std::string& path, std::vector<std::int64_t> own) const {
+  const PlanSpaceOptions::Axis* axis = given(path);
+  if (!axis) return own;
+  std::vector<std::int64_t> values;
+  for (const std::string& text : axis->values) {
+    try {
+      values.push_back(parse_integer(text));
+    } catch (const UserError&) {
+      throw UserError(fmt::format("--vary {}: {}: a whole number expected", path, text));
+    }
+    if (values.back() < 0) throw UserError(fmt::format("--vary {}: {}: 0 or more expected", path, text));
+  }
+  return values;
+}
+
+std::vector<std::string> PlanSpace::texts(const std::string& path, std::vector<std::string> own) const {
+  const PlanSpaceOptions::Axis* axis = given(path);
+  return axis ? axis->values : own;
+}
+
+std::vector<std::int64_t> PlanSpace::tensors() const {
+  return numbers("plan.tensor_parallel", transformer_ ? divisors(gpus_) : std::vector<std::int64_t>{1});
+}
+std::vector<std::int64_t> PlanSpace::contexts(int tensor) const {
+  return numbers("plan.context_parallel",
+                 long_sequences_ ? powers_of_two(divisors(gpus_ / tensor)) : std::vector<std::int64_t>{1});
+}
+std::vector<std::int64_t> PlanSpace::pipelines(const PlanPoint& p) const {
+  return numbers("plan.pipeline_parallel", divisors(gpus_ / (std::int64_t{1} * p.tensor * p.context)));
+}
+std::vector<std::int64_t> PlanSpace::experts(const PlanPoint& p) const {
+  return numbers("plan.expert_parallel", experts_ ? divisors(expert_ranks(p)) : std::vector<std::int64_t>{1});
+}
+/// As the tensor axis splits them, or whole experts on each rank.
+std::vector<std::int64_t> PlanSpace::expert_tensors(const PlanPoint& p) const {
+  const bool apart = experts_ && p.tensor > 1;
+  return numbers("plan.expert_parallel.tensor", apart ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0});
+}
+std::int64_t PlanSpace::expert_ranks(const PlanPoint& p) const {
+  const std::int64_t replicas = data(p) * p.context;
+  return p.expert_tensor > 0 ? std::max<std::int64_t>(1, replicas * p.tensor / p.expert_tensor) : replicas;
+}
+std::vector<std::int64_t> PlanSpace::micro_batches(const PlanPoint& p) const {
+  return numbers("plan.micro_batch_size", divisors(of_.global_batch_size / data(p)));
+}
+
+/// The axes divide the GPUs, replicas the batch: the reader of scenarios refuses all else.
+bool PlanSpace::fits_gpus(const PlanPoint& p) const {
+  const std::int64_t others = std::int64_t{1} * p.tensor * p.context * p.pipeline;
+  return p.tensor > 0 && p.context > 0 && p.pipeline > 0 && others <= gpus_ && gpus_ % others == 0 &&
+         of_.global_batch_size % data(p) == 0 && p.pipeline <= layers_;
+}
+
+std::vector<PlanPoint> PlanSpace::groups() const {
+  std::vector<PlanPoint> groups;
+  PlanPoint p;
+  const std::vector<std::string> recomputations =
+      texts("plan.recompute",
+            transformer_ ? std::vector<std::string>{"none", "selective", "full"} : std::vector<std::string>{"none"});
+  const auto add = [&](std::int64_t micro, bool sequence) {
+    p.micro_batch = micro;
+    p.sequence = sequence;
+    for (const std::string& recompute : recomputations) {
+      p.recompute = recompute;
+      groups.push_back(p);
+    }
+  };
+  const std::vector<std::string> sequences = texts("plan.sequence_parallel", {"false", "true"});
+  const auto add_experts = [&] {
+    for (const std::int64_t expert : experts(p)) {
+      p.expert = static_cast<int>(expert);
+      if (p.expert < 1 || expert_ranks(p) % p.expert != 0) continue;
+      // Unsaid, a dispatcher takes whole experts, which are looked at beside.
+      const bool same_as_whole = of_.plan.sharding.one_row_a_rank && p.expert > 1 && p.expert_tensor == 0 &&
+                                 !given("plan.expert_parallel.tensor");
+      for (const std::int64_t micro : micro_batches(p)) {
+        if (micro < 1 || of_.global_batch_size % (micro * data(p)) != 0) continue;
+        for (const std::string& sequence : sequences) {
+          const bool on = sequence == "true";
+          // Tensor ranks that have the same tokens send them with the tensor axis' experts alone.
+          if (on ? p.tensor == 1 || same_as_whole : p.tensor > 1 && p.expert_tensor > 0) continue;
+          add(micro, on);
+        }
+      }
+    }
+  };
+  for (const std::int64_t tensor : tensors()) {
+    p.tensor = static_cast<int>(tensor);
+    for (const std::int64_t context : tensor > 0 ? contexts(p.tensor) : std::vector<std::int64_t>{}) {
+      p.context = static_cast<int>(context);
+      for (const std::int64_t pipeline : p.context > 0 ? pipelines(p) : std::vector<std::int64_t>{}) {
+        p.pipeline = static_cast<int>(pipeline);
+        if (!fits_gpus(p)) continue;
+        for (const std::int64_t split : expert_tensors(p)) {
+          p.expert_tensor = static_cast<int>(split);
+          if (split == 0 || data(p) * p.context * p.tensor % split == 0) add_experts();
+        }
+      }
+    }
+  }
+  return groups;
+}
+
+std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p) const {
+  if (p.pipeline == 1) return {{"1f1b", 1}};
+  std::vector<std::pair<std::string, int>> all;
+  for (const std::string& name : texts("plan.pipeline.schedule", schedules_of_mode(of_.strategy))) {
+    const PipelineSchedule& schedule = pipeline_schedules().find(name, Place::of("--vary plan.pipeline.schedule"));
+    std::vector<std::int64_t> chunks;
+    for (std::int64_t n = schedule.least_chunks; n * p.pipeline <= layers_; ++n)
+      if (n == schedule.least_chunks || layers_ % (n * p.pipeline) == 0) chunks.push_back(n);
+    const std::int64_t micro_batches = of_.global_batch_size / (p.micro_batch * data(p));
+    for (const std::int64_t n : numbers("plan.pipeline.chunks", chunks)) {
+      if (n < 1 || n * p.pipeline > layers_ || (n > schedule.least_chunks && schedule.least_chunks == 1)) continue;
+      const PipelineShape shape{p.pipeline, static_cast<int>(micro_batches), static_cast<int>(n)};
+      if (!schedule.refuses || schedule.refuses(shape).empty()) all.emplace_back(name, static_cast<int>(n));
+    }
+  }
+  return all;
+}
+
+/// The reader of scenarios refuses stage 2 with a pipeline, and stage 3 where a weight of the first layer lies on two
+/// stages.
+bool PlanSpace::refused_stage(const PlanPoint& p) const {
+  if (p.pipeline == 1 || p.zero < 2) return false;
+  if (p.zero == 2) return true;
+  PlanChoice choice;
+  choice.mesh.pipeline = p.pipeline;
+  choice.schedule = p.schedule;
+  choice.chunks = p.chunks;
+  return ties_head(of_.model) && choice.ends_apart();
+}
+
+/// What replicas share out.
+std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& of) const {
+  std::vector<PlanPoint> all;
+  const std::int64_t replicas = data(of) * of.context;
+  const std::int64_t micro_batches = of_.global_batch_size / (of.micro_batch * data(of));
+  const std::int64_t of_node = of_.cluster.node.gpus / std::max(1, of.tensor);
+  for (const std::int64_t stage : numbers("plan.data_parallel.zero_stage", {0, 1, 2, 3})) {
+    PlanPoint p = of;
+    p.zero = static_cast<int>(stage);
+    if (stage > 0 && replicas == 1 && !given("plan.data_parallel.zero_stage")) continue;  // the same as without
+    if (refused_stage(p)) continue;
+    all.push_back(p);
+    if (stage != 3) continue;
+    std::vector<PlanPoint> here;
+    for (const bool reshard : {true, false})
+      for (const bool last : {false, true}) {
+        if (last && micro_batches == 1) continue;  // the first micro-batch is the last
+        p.reshard = reshard;
+        p.sync_last = last;
+        here.push_back(p);
+      }
+    if (of_node > 1 && of_node < replicas && replicas % of_node == 0)
+      for (std::size_t i = 0, n = here.size(); i < n; ++i) {
+        here.push_back(here[i]);
+        here.back().zero_group = static_cast<int>(of_node);
+      }
+    all.insert(all.end(), here.begin() + 1, here.end());
+  }
+  return all;
+}
+
+std::vector<PlanPoint> PlanSpace::points(const PlanPoint& group) const {
+  std::vector<PlanPoint> all;
+  const std::vector<std::string> offloads =
+      texts("plan.data_parallel.offload",
+            options_.offload ? std::vector<std::string>{"none", "cpu"} : std::vector<std::string>{"none"});
+  for (const auto& [schedule, chunks] : schedules(group)) {
+    PlanPoint p = group;
+    p.schedule = schedule;
+    p.chunks = chunks;
+    for (PlanPoint shared : sharings(p))
+      for (const std::string& offload : offloads) {
+        shared.offload = offload;
+        all.push_back(shared);
+      }
+  }
+  for (const PlanSpaceOptions::Axis& axis : options_.vary) {
+    if (is_axis(axis.path)) continue;
+    std::vector<PlanPoint> wider;
+    for (const PlanPoint& p : all)
+      for (const std::string& value : axis.values) {
+        wider.push_back(p);
+        wider.back().extra.emplace_back(axis.path, value);
+      }
+    all = std::move(wider);
+  }
+  return all;
+}
+
+}  // namespace trainyard

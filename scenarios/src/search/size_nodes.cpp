@@ -1,0 +1,92 @@
+#include "scenarios/src/search/size_nodes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/src/search/plan_question.hpp"
+#include "scenarios/src/search/size_on_tpus.hpp"
+
+namespace trainyard {
+namespace {
+
+Node text_of_size(const std::string& text) { return Node::of_text(text, Place::of("size")); }
+
+/// A type of node, or all that have such a chip.
+std::vector<std::string> nodes_called(const Catalog& catalog, const std::string& name) {
+  const std::vector<std::string> nodes = catalog.names("node"), chips = catalog.names("gpu");
+  const auto has = [&name](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (has(nodes) || !has(chips)) return {name};
+  std::vector<std::string> all;
+  for (const std::string& node : nodes)
+    if (read_node(catalog.resolve("node", text_of_size(node)), catalog).gpu.name == name) all.push_back(node);
+  if (all.empty()) throw UserError(fmt::format("size: no node of the catalog has the chip {}", name));
+  return all;
+}
+
+std::vector<std::string> node_names(const Catalog& catalog, const std::vector<std::string>& asked) {
+  if (asked.empty()) return catalog.names("node");
+  std::vector<std::string> all;
+  for (const std::string& name : asked)
+    for (const std::string& node : nodes_called(catalog, name))
+      if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
+  return all;
+}
+
+}  // namespace
+
+std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std::string>& names, const Prices& prices,
+                                  std::vector<std::string>& left_out) {
+  std::vector<NodeType> all;
+  const bool chosen = !names.empty();
+  for (const std::string& name : node_names(catalog, names)) {
+    const NodeType node = read_node(catalog.resolve("node", text_of_size(name)), catalog);
+    std::string why;
+    if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) why = "no bf16";
+    if (node.hcas == 0 && node.fabric.empty()) why = "no adapter";
+    if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
+    if (!chosen && is_tpu(node) && !prices.given()) why = "TPU: looked at where it is named or priced";
+    if (prices.given()) try {
+        prices.gpu_hour(node.name, node.gpu.name, node.gpus);
+      } catch (const UserError&) {
+        if (chosen) throw;
+        why = "no price";
+      }
+    if (chosen && !why.empty()) throw UserError(fmt::format("size: {}: {}", name, why));
+    if (why.empty())
+      all.push_back(node);
+    else if (why == "no price" || is_tpu(node))
+      left_out.push_back(fmt::format("{} ({})", name, why));
+  }
+  if (all.empty()) throw UserError("size: no type of node is left; --prices prices none that trains in bf16");
+  return all;
+}
+
+Node sized_scenario(const Node& whole, const std::string& model, const NodeType& node, int nodes, bool searched) {
+  Node document = whole;
+  Node& plan = *document.find("plan");
+  if (!model.empty()) set_field(document, "model", text_of_size(model));
+  Node cluster = Node::empty_map(document.place);
+  const Node* own = document.find("cluster");
+  const Node* fabric = own ? own->find("fabric") : nullptr;
+  cluster.fields.emplace_back("node", text_of_size(node.name));
+  cluster.fields.emplace_back("nodes", text_of_size(fmt::format("{}", nodes)));
+  if (nodes > 1 && node.fabric.empty())
+    cluster.fields.emplace_back("fabric", fabric ? *fabric : text_of_size("nonblocking"));
+  set_field(document, "cluster", std::move(cluster));
+  if (is_tpu(node)) put_on_tpus(document);
+  std::erase_if(document.fields, [](const auto& field) { return field.first == "faults"; });
+  if (searched) std::erase_if(plan.fields, [](const auto& field) { return field.first == "training"; });
+  if (searched) return document;
+  plan = without_choices(plan);
+  std::erase_if(plan.fields, [](const auto& field) { return field.first == "pipeline" || field.first == "strategy"; });
+  set_field(plan, "micro_batch_size", text_of_size("1"));
+  set_field(plan, "data_parallel", Node::empty_map(plan.place));
+  set_field(plan, "data_parallel.size", text_of_size("1"));
+  set_field(plan, "idle_devices", text_of_size("allowed"));
+  return document;
+}
+
+}  // namespace trainyard

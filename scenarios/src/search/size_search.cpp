@@ -1,0 +1,430 @@
+#include "scenarios/src/search/size_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <tuple>
+
+#include "models/hardware/node.hpp"
+#include "scenarios/src/reading/framework_modes.hpp"
+#include "scenarios/src/search/fewest_nodes.hpp"
+#include "scenarios/src/search/legal_batches.hpp"
+#include "scenarios/src/search/plan_answer.hpp"
+#include "scenarios/src/search/size_nodes.hpp"
+#include "scenarios/src/search/size_on_tpus.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/sweeps/answer_key.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostSizedNodes = 4096;
+/// Of the dense peak, with which the search for a number of nodes begins: what large runs reach (validate published).
+constexpr double kFirstMfu = 0.4;
+/// Batches that are compared, where it may differ; and what they take together of the search's limit.
+constexpr std::size_t kComparedBatches = 8;
+constexpr double kShareOfBatches = 0.5;
+constexpr double kDay = 86400, kHour = 3600;
+
+/// One model on one type of node.
+struct SizeCase {
+  std::string model;  ///< "": the scenario's own
+  NodeType node;
+};
+
+/// What is asked of it.
+struct AskedRow {
+  int nodes = 1;
+  double useful = 0;                    ///< days; no longer training is looked for. 0: any
+  std::optional<double> headroom = {};  ///< unsaid: the options'
+  std::int64_t batch = 0;               ///< 0: the scenario's, or one that the tolerance allows
+};
+
+class ClusterSizer {
+ public:
+  ClusterSizer(const Node& document, const std::string& name, const SizeOptions& options)
+      : document_(document), name_(name), options_(options) {
+    answer_.scenario = name;
+    answer_.days = options.days;
+    answer_.budget = options.budget;
+    answer_.work = work();
+    answer_.search_seconds = options.search_seconds;
+    check();
+  }
+
+  SizeAnswer make() {
+    std::vector<SizeCase> cases;
+    const std::vector<NodeType> types = sized_nodes(catalog_, options_.node_types, prices_, answer_.left_out);
+    for (const std::string& model : models())
+      for (const NodeType& node : types) cases.push_back({model, node});
+    for (const SizeCase& each : cases) {
+      if (!options_.shard.has(begun_++)) continue;
+      at_ = fmt::format("{} of {}: ", begun_, cases.size());
+      try {
+        look_at(each);
+      } catch (const Interrupted&) {
+        answer_.unfinished = fmt::format("interrupted at type of node {} of {}{}", begun_, cases.size(), searched_);
+        break;
+      }
+    }
+    judge();
+    if (answer_.unfinished.empty() && options_.shard.whole()) compare_headroom(cases);
+    return std::move(answer_);
+  }
+
+ private:
+  const Node document_;
+  const std::string& name_;
+  const SizeOptions& options_;
+  const Catalog catalog_;
+  Prices prices_;
+  SizeAnswer answer_;
+  std::string at_, searched_;  // in words: which case it is at; where a signal ended a search, and what that had found
+  std::size_t begun_ = 0;
+  std::optional<SizeRow> best_;  // up to now
+  std::int64_t own_batch_ = 0;   // of the scenario
+  double training_tokens_ = 0;   // of the model that is looked at, where its deadline counts
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+
+  void check() {
+    const Node* plan = document_.find("plan");
+    const Node* training = plan ? plan->find("training") : nullptr;
+    if (!training && options_.tokens_per_parameter <= 0)
+      fail(document_.place, "size: how long is the training? plan.training, or --tokens, expected");
+    if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) {
+      prices_ = read_prices(catalog_.resolve("price", *prices));
+      answer_.currency = prices_.currency;
+    }
+    if (options_.budget > 0 && !prices_.given())
+      throw UserError(
+          "--budget: of what prices? --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
+          "shows how)");
+  }
+
+  std::vector<std::string> models() const {
+    return options_.models.empty() ? std::vector<std::string>{""} : options_.models;
+  }
+
+  /// The fewest nodes that meet the deadline, and what was looked at on the way to them.
+  void look_at(const SizeCase& of) {
+    const int unit = std::max(1, options_.unit);
+    if (options_.gpus > 0) {
+      const int nodes = (options_.gpus + of.node.gpus - 1) / of.node.gpus;
+      add(row(of, {(nodes + unit - 1) / unit * unit}));
+      return;
+    }
+    NodeCounts counts{unit, kMostSizedNodes / unit * unit, [&](int nodes) { return has_plan(of, nodes); }, {}};
+    counts.look = [&](int nodes, bool late_is_enough) {
+      const SizeRow row = this->row(of, {nodes, late_is_enough ? options_.days : 0});
+      add(row);
+      return NodesTried{row.good(), in_time(row), row.time};
+    };
+    const FewestNodes fewest = find_fewest_nodes(first_guess(of), counts);
+    if (fewest.in_time > 0 && fewest.in_time > unit)
+      answer_.fewest.push_back({model_of(of), of.node.name, fewest.in_time, unit, fewest.late});
+  }
+
+  std::string model_of(const SizeCase& of) const {
+    const Node* model = document_.find("model");
+    return !of.model.empty() ? of.model : model && !model->scalar.empty() ? model->scalar : name_;
+  }
+
+  void add(const SizeRow& row) {
+    answer_.rows.push_back(row);
+    if (!row.good() || (best_ && !is_better(row, *best_))) return;
+    best_ = row;
+  }
+  /// Of those in time the cheaper one; else the one that is nearer.
+  bool is_better(const SizeRow& a, const SizeRow& b) const {
+    if (in_time(a) != in_time(b)) return in_time(a);
+    return in_time(a) ? cost(a) < cost(b) : a.time < b.time;
+  }
+
+  /// A batch that is allowed divides among the replicas of some split.
+  bool has_plan(const SizeCase& of, int nodes) const {
+    if (interrupted()) throw Interrupted();
+    try {
+      return !batches_on(read_plan_question(scenario(of, nodes, true), name_)).empty();
+    } catch (const UserError&) {
+      return false;
+    }
+  }
+  /// Those that have plans: the scenario's, and within the tolerance those that may be better.
+  std::vector<std::int64_t> batches_on(const PlanQuestion& question) const {
+    const std::int64_t batch = question.base.global_batch_size;
+    const auto away = static_cast<std::int64_t>(static_cast<double>(batch) * options_.batch_tolerance);
+    return legal_splits(question, space_of(question))
+        .promising_batches(batch, batch - away, batch + away, kComparedBatches);
+  }
+
+  bool in_time(const SizeRow& row) const { return row.good() && row.days() <= options_.days; }
+
+  /// The unit's doubling that meets the deadline at the utilization of large runs.
+  int first_guess(const SizeCase& of) {
+    const Scenario s = read_scenario(scenario(of, 1, false), name_);
+    const double tokens = training_tokens_ = tokens_of(s);
+    const double peak = of.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * of.node.gpus;
+    const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * options_.days * kDay);
+    int nodes = std::max(1, options_.unit);
+    while (nodes < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
+    return nodes;
+  }
+
+  /// Of the whole training.
+  double steps_of(const Scenario& s) const {
+    return training_tokens_ /
+           (static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample));
+  }
+
+  double tokens_of(const Scenario& s) const {
+    if (options_.tokens_per_parameter > 0) return options_.tokens_per_parameter * s.network.parameters();
+    return s.training.steps * static_cast<double>(s.global_batch_size) *
+           static_cast<double>(s.network.tokens_per_sample);
+  }
+
+  Node scenario(const SizeCase& of, int nodes, bool searched) const {
+    return sized_scenario(document_, of.model, of.node, nodes, searched);
+  }
+
+  /// 0: no limit.
+  double work() const {
+    if (options_.search_seconds > 0) return 0;
+    return options_.work > 0 ? options_.work : kWorkOfCluster;
+  }
+
+  SizeRow row(const SizeCase& of, const AskedRow& asked) {
+    SizeRow row;
+    row.model = model_of(of);
+    row.node = of.node.name;
+    row.nodes = asked.nodes;
+    row.gpus = asked.nodes * of.node.gpus;
+    try {
+      PlanQuestion question = read_plan_question(scenario(of, asked.nodes, true), name_);
+      row.batch = own_batch_ = question.base.global_batch_size;
+      const std::string key =
+          answer_key(answer_key(question.base) + fmt::format(" {} {} {} {} {} {} {}", options_.search_seconds, work(),
+                                                             options_.tokens_per_parameter, asked.useful,
+                                                             asked.headroom.value_or(options_.headroom.value_or(-1)),
+                                                             options_.batch_tolerance, asked.batch),
+                     document_);
+      {
+        const Journal journal(options_.journal);
+        if (const std::optional<std::string> line = journal.find(key)) return size_row_from_text(*line);
+      }
+      double share = 1;
+      if (asked.batch > 0)
+        take_batch(of, asked.batch, question, row);
+      else if (options_.batch_tolerance > 0)
+        share -= choose_batch(of, question, row);
+      search(question, row, asked, share);
+      Journal(options_.journal).add(key, to_text(row));
+    } catch (const UserError& e) {
+      row.error = e.what();
+      row.refused = true;
+    }
+    return row;
+  }
+
+  void take_batch(const SizeCase& of, std::int64_t batch, PlanQuestion& question, SizeRow& row) const {
+    if (batch == row.batch) return;
+    row.batch = batch;
+    question = read_plan_question(scenario(of, row.nodes, true), name_,
+                                  {{"plan.global_batch_size", fmt::format("{}", batch)}});
+  }
+
+  /// Of the batches within the tolerance the one whose plan takes the least time for a sample, by a search of each; the
+  /// share of the wall time that these took. Of a limit of work the search that follows has the whole.
+  double choose_batch(const SizeCase& of, PlanQuestion& question, SizeRow& row) {
+    const std::vector<std::int64_t> batches = batches_on(question);
+    if (batches.empty()) return 0;  // whoever searches says why
+    std::int64_t best = batches.front();
+    double least = 0;
+    const double each = kShareOfBatches / static_cast<double>(batches.size());
+    for (const std::int64_t batch : batches) {
+      if (batches.size() == 1) break;
+      take_batch(of, batch, question, row);
+      const PlanAnswer answer = answer_plan(question, plan_options(question, row, each, each));
+      if (interrupted()) stop(row, answer);
+      if (answer.best.empty()) continue;
+      row.batches.push_back(batch);
+      const double time = answer.best.front().outcome.step_time / static_cast<double>(batch);
+      if (row.batches.size() > 1 && time >= least) continue;
+      least = time;
+      best = batch;
+    }
+    take_batch(of, best, question, row);
+    return batches.size() == 1 ? 0 : kShareOfBatches;
+  }
+
+  PlanSpaceOptions space_of(const PlanQuestion& question) const {
+    PlanSpaceOptions space;
+    if (!question.own && document_.find("plan")->find("pipeline") == nullptr) {
+      std::vector<std::string> schedules = schedules_of_mode(question.base.strategy);
+      std::erase_if(schedules, [](const std::string& name) { return name != "1f1b" && name != "interleaved-1f1b"; });
+      if (!schedules.empty()) space.vary.push_back({"plan.pipeline.schedule", schedules});
+    }
+    // Pods are trained without pipelines (Chowdhery et al. 2022, PaLM, section 4).
+    if (is_tpu(question.base.cluster.node) && document_.find("plan")->find("pipeline") == nullptr)
+      space.vary.push_back({"plan.pipeline_parallel", {"1"}});
+    return space;
+  }
+
+  /// `seconds`, `operations`: shares of what a search may take.
+  PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double seconds, double operations) {
+    PlanAnswerOptions options;
+    options.neighbours = options.rule = options.without_headroom = false;
+    options.headroom = options_.headroom;
+    options.journal = options_.journal;
+    options.seconds = options_.search_seconds * seconds;
+    options.search.work = work() * operations;
+    options.search.progress = [this,
+                               where = fmt::format("{}{} x {}", at_, row.nodes, row.node)](const std::string& text) {
+      if (!options_.progress) return;
+      const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+      const std::string best =
+          best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
+      options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
+    };
+    options.space = space_of(question);
+    return options;
+  }
+
+  /// A signal has ended a search: what it had found up to then is told, and counts for nothing.
+  [[noreturn]] void stop(const SizeRow& row, const PlanAnswer& answer) {
+    searched_ = fmt::format(", on {} nodes", row.nodes);
+    if (!answer.best.empty())
+      searched_ += fmt::format(", of whose plans the best up to then takes {:.4g} s a step: {}, batch {}",
+                               answer.best.front().outcome.step_time, answer.best.front().plan, row.batch);
+    throw Interrupted();
+  }
+
+  /// The best plan, and with it the whole training.
+  void search(const PlanQuestion& question, SizeRow& row, const AskedRow& asked, double share) {
+    PlanAnswerOptions options = plan_options(question, row, share, 1);
+    if (asked.headroom) options.headroom = asked.headroom;
+    const double steps = steps_of(question.base);
+    if (asked.useful > 0) options.search.useful = asked.useful * kDay / steps;
+    const PlanAnswer answer = answer_plan(question, options);
+    if (interrupted()) stop(row, answer);
+    if (answer.search.useless_from > 0) {
+      row.error = fmt::format("no plan takes less than {:.1f} days", answer.search.useless_from * steps / kDay);
+      return;
+    }
+    row.headroom = answer.headroom;
+    if (answer.best.empty()) {
+      row.too_large = answer.search.ended == SearchEnd::proved;
+      row.error =
+          row.too_large ? "no plan fits into " + usable_memory(answer.capacity, answer.headroom)
+          : answer.search.ended == SearchEnd::time
+              ? fmt::format("no plan that fits was found in {:.4g} s (--search)", options.seconds)
+              : fmt::format("no plan that fits was found in {:.3g} M operations (--work)", answer.search.work * 1e-6);
+      return;
+    }
+    row.plan = answer.best.front().plan;
+    row.peak = answer.best.front().outcome.peak;
+    row.proved = answer.search.proved;
+    take_training(answer.document, row);
+  }
+
+  void take_training(Node document, SizeRow& row) {
+    const Scenario step = read_scenario(document, name_);
+    const double tokens_a_step =
+        static_cast<double>(step.global_batch_size) * static_cast<double>(step.network.tokens_per_sample);
+    if (options_.tokens_per_parameter > 0) {
+      Node training = Node::empty_map(document.place);
+      training.fields.emplace_back("tokens", Node::of_text(fmt::format("{:.0f}", tokens_of(step)), Place::of("size")));
+      set_field(document, "plan.training", std::move(training));
+    } else {
+      set_field(document, "plan.training", *document_.find("plan")->find("training"));
+      if (row.batch != own_batch_) keep_samples(*document.find("plan")->find("training"), row.batch);
+    }
+    if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
+    if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node))
+      tell_checkpoint_times(*faults, step);
+    const Scenario s = read_scenario(document, name_);
+    SimulateOptions options;
+    options.critical_path = false;
+    const Result r = simulate_training(s, options);
+    row.document = std::move(document);
+    row.parameters = s.network.parameters();
+    row.tokens = r.training_steps * tokens_a_step;
+    row.step_time = r.step_time;
+    row.time = r.whole_time();
+    row.mfu = r.mfu;
+    row.goodput = r.failures ? r.failures->goodput : 1;
+    row.gpu_hours = row.time / kHour * row.gpus;
+    row.energy = r.training_energy();
+    row.money = r.money ? r.money->training : 0;
+  }
+
+  /// What the cheapest, or else the nearest, or else the largest cluster into which no plan fits, would do without headroom.
+  void compare_headroom(const std::vector<SizeCase>& cases) {
+    const SizeRow* with = answer_.cheapest ? &*answer_.cheapest : answer_.nearest ? &*answer_.nearest : nullptr;
+    for (const SizeRow& row : answer_.rows)
+      if (!answer_.cheapest && !answer_.nearest && row.too_large && (!with || row.gpus > with->gpus)) with = &row;
+    if (!with || with->headroom <= 0) return;
+    const auto of = std::find_if(cases.begin(), cases.end(), [&](const SizeCase& each) {
+      return each.node.name == with->node && model_of(each) == with->model;
+    });
+    at_ = "without headroom: ";
+    try {
+      SizeRow without = row(*of, {with->nodes, 0, 0.0, with->batch});
+      if (without.good() && (!with->good() || without.step_time < with->step_time))
+        answer_.without_headroom = std::move(without);
+    } catch (const Interrupted&) {
+      answer_.unfinished = "interrupted while the best without headroom was looked for" + searched_;
+    }
+  }
+
+  /// Where it counts steps: as many as have the same samples of another batch.
+  void keep_samples(Node& training, std::int64_t batch) const {
+    for (const char* key : {"steps", "steps_per_epoch"})
+      if (Node* steps = training.find(key))
+        steps->scalar = fmt::format("{:.0f}", std::ceil(parse_number(steps->scalar) * static_cast<double>(own_batch_) /
+                                                        static_cast<double>(batch)));
+  }
+
+  double cost(const SizeRow& row) const { return prices_.given() ? row.money : row.gpu_hours; }
+
+  void judge() {
+    std::vector<SizeRow>& rows = answer_.rows;
+    std::stable_sort(rows.begin(), rows.end(), [](const SizeRow& a, const SizeRow& b) {
+      return std::tie(a.model, a.node, a.nodes) < std::tie(b.model, b.node, b.nodes);
+    });
+    for (SizeRow& row : rows) {
+      if (!row.good()) continue;
+      row.meets = row.days() <= options_.days && (options_.budget <= 0 || row.money <= options_.budget);
+      row.pareto = std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
+        return other.good() && other.model == row.model && other.time <= row.time && cost(other) <= cost(row) &&
+               (other.time < row.time || cost(other) < cost(row));
+      });
+    }
+    const auto least = [&rows](auto counts, auto key) {
+      std::optional<SizeRow> best;
+      for (const SizeRow& row : rows)
+        if (row.good() && counts(row) && (!best || key(row) < key(*best))) best = row;
+      return best;
+    };
+    const auto meets = [](const SizeRow& row) { return row.meets; };
+    const auto time = [](const SizeRow& row) { return row.time; };
+    answer_.cheapest = least(meets, [this](const SizeRow& row) { return cost(row); });
+    answer_.fastest = least(meets, time);
+    answer_.largest = least(meets, [](const SizeRow& row) { return -row.parameters; });
+    if (answer_.cheapest) return;
+    answer_.nearest =
+        least([this](const SizeRow& row) { return options_.budget <= 0 || row.money <= options_.budget; }, time);
+    if (!answer_.nearest)
+      answer_.nearest = least([](const SizeRow&) { return true; }, [this](const SizeRow& row) { return cost(row); });
+  }
+};
+
+}  // namespace
+
+SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions& options) {
+  return ClusterSizer(document, name, options).make();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,328 @@
+#include "scenarios/src/search/step_floor.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+// Sums come in another order here than in the simulation, which counts latencies in whole picoseconds.
+constexpr double kRounding = 1e-9;
+
+/// Collectives of the replicas of rank 0 on an idle machine, s.
+class ReplicaFloor {
+ public:
+  ReplicaFloor(const Scenario& s, const TrainingPlan& plan, bool experts, Fidelity fidelity) {
+    const std::vector<int> members = zero_group(plan, 0, experts);
+    if (members.size() < 2 || fidelity != Fidelity::modelled || !s.plan.library || s.plan.compression ||
+        s.plan.offload.used() || !groups_lie_alike(s))
+      return;
+    CollectiveSettings settings;
+    settings.model = s.plan.library;
+    std::vector<int> nodes;
+    for (const int member : members) nodes.push_back(s.cluster.node_of_gpu(member));
+    settings.place(nodes);
+    model_ = settings.model;
+    spread_ = settings.spread(static_cast<int>(members.size()));
+  }
+
+  double operator()(Operation operation, double bytes) {
+    if (!model_ || bytes <= 0) return 0;
+    const auto [at, fresh] = known_.try_emplace({operation, bytes}, 0.0);
+    if (fresh) {
+      const ModelledCost cost = model_->cost(operation, Bytes{bytes}, spread_);
+      at->second = cost.latency.value + (cost.rate.value > 0 ? (cost.wire / cost.rate).value : 0);
+    }
+    return at->second;
+  }
+
+ private:
+  std::shared_ptr<const CollectiveModel> model_;
+  NodeSpread spread_;
+  std::map<std::pair<Operation, double>, double> known_;
+};
+
+/// When tasks of all stages end at the earliest.
+class ScheduleFloor {
+ public:
+  ScheduleFloor(const Scenario& s, const TrainingPlan& plan, const PassFloors& floors)
+      : s_(s),
+        plan_(plan),
+        floors_(floors),
+        gradients_{ReplicaFloor(s, plan, false, s.plan.all_reduce.settings.fidelity),
+                   ReplicaFloor(s, plan, true, s.plan.all_reduce.settings.fidelity)},
+        parameters_{ReplicaFloor(s, plan, false, s.plan.fidelity), ReplicaFloor(s, plan, true, s.plan.fidelity)},
+        each_(plan.zero >= ZeroStage::gradients && !plan.sync_last),
+        virtual_stages_(plan.virtual_stages()) {}
+
+  double seconds() {
+    prepare();
+    run_tasks();
+    double end = 0;
+    for (int stage = 0; stage < plan_.mesh.pipeline; ++stage) end = std::max(end, end_of(stage));
+    return end * (1 - kRounding);
+  }
+
+ private:
+  /// A stage as it goes through its tasks.
+  struct StageState {
+    std::size_t next = 0;  ///< task
+    double clock = 0;
+    double host = 0;                           ///< launching kernels up to now
+    std::vector<double> ready;                 ///< by layer: gathered ahead; empty: nothing is
+    std::vector<int> first, last;              ///< by chunk: micro-batches of the first and the last backward pass
+    std::vector<double> end_of_last_backward;  ///< by chunk
+    std::vector<int> virtual_stage;            ///< by chunk
+    std::vector<std::array<double, 4 * kPasses>> known;  ///< by chunk: what a task takes; negative: not known yet
+  };
+  const Scenario& s_;
+  const TrainingPlan& plan_;
+  const PassFloors& floors_;
+  std::array<ReplicaFloor, 2> gradients_, parameters_;  // of all but experts, of experts
+  bool each_;                                           // gradients are exchanged after each micro-batch
+  int virtual_stages_;
+  std::vector<StageState> stages_;
+  std::vector<double> forward_, backward_;  // ends by virtual stage and micro-batch; negative: not there yet
+
+  const StagePlan& stage(int number) const { return plan_.stages[static_cast<std::size_t>(number)]; }
+  double& end_at(std::vector<double>& ends, int v, int micro_batch) {
+    return ends[static_cast<std::size_t>(v) * static_cast<std::size_t>(plan_.micro_batches) +
+                static_cast<std::size_t>(micro_batch)];
+  }
+  bool shards_parameters() const { return plan_.zero == ZeroStage::parameters; }
+  static bool makes_gradients(Pass pass) { return pass == Pass::backward || pass == Pass::backward_weights; }
+
+  double reduced(const GradientBucket& bucket) {
+    const Operation operation = plan_.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
+    if (bucket.elements == 0) return 0;
+    return gradients_[bucket.experts ? 1 : 0](operation, bucket.elements * plan_.gradient_element.value);
+  }
+  double gathered(const GradientBucket& bucket) {
+    return parameters_[bucket.experts ? 1 : 0](Operation::all_gather,
+                                               bucket.gathered() * plan_.parameter_element.value);
+  }
+
+  void prepare() {
+    const auto ends = static_cast<std::size_t>(virtual_stages_) * static_cast<std::size_t>(plan_.micro_batches);
+    forward_.assign(ends, -1);
+    backward_.assign(ends, -1);
+    for (int number = 0; number < plan_.mesh.pipeline; ++number) {
+      StageState& state = stages_.emplace_back();
+      const std::size_t chunks = stage(number).chunks.size();
+      state.clock = s_.software.step_overhead.value;
+      state.first.assign(chunks, -1);
+      state.last.assign(chunks, -1);
+      state.end_of_last_backward.assign(chunks, 0);
+      state.known.assign(chunks, {});
+      for (auto& of : state.known) of.fill(-1);
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+        state.virtual_stage.push_back(
+            plan_.schedule ? plan_.schedule->virtual_stage(number, static_cast<int>(chunk), plan_.pipeline) : 0);
+      for (const PipelineTask& task : stage(number).tasks) {
+        if (!makes_gradients(task.pass)) continue;
+        int& first = state.first[static_cast<std::size_t>(task.chunk)];
+        if (first < 0) first = task.micro_batch;
+        state.last[static_cast<std::size_t>(task.chunk)] = task.micro_batch;
+      }
+      gather_ahead(number, state);
+    }
+  }
+
+  /// Stages 1 and 2: buckets in turn, the first layers' first; at stage 3 the first layer's parameters.
+  void gather_ahead(int number, StageState& state) {
+    const StagePlan& of = stage(number);
+    if (shards_parameters()) {
+      const std::vector<int>& first = of.chunks[static_cast<std::size_t>(of.tasks.front().chunk)];
+      state.clock += layer_gather(of, first.front());
+      return;
+    }
+    if (plan_.zero == ZeroStage::none || !plan_.overlap_parameters) return;
+    state.ready.assign(plan_.network->layers.size(), 0);
+    std::array<double, 2> lanes{state.clock, state.clock};
+    for (std::size_t b = of.buckets.size(); b-- > 0;) {
+      const GradientBucket& bucket = of.buckets[b];
+      double& lane = lanes[bucket.experts ? 1 : 0];
+      lane += gathered(bucket);
+      for (const GradientBucket::Part& part : bucket.parts)
+        state.ready[static_cast<std::size_t>(part.layer)] =
+            std::max(state.ready[static_cast<std::size_t>(part.layer)], lane);
+    }
+  }
+
+  void run_tasks() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int number = 0; number < plan_.mesh.pipeline; ++number)
+        while (run_next(number)) moved = true;
+    }
+  }
+
+  /// False: there is none, or what it waits for has not ended.
+  bool run_next(int number) {
+    StageState& state = stages_[static_cast<std::size_t>(number)];
+    const StagePlan& of = stage(number);
+    if (state.next == of.tasks.size()) return false;
+    const PipelineTask& task = of.tasks[state.next];
+    const int v = state.virtual_stage[static_cast<std::size_t>(task.chunk)];
+    double begin = state.clock;
+    if (task.pass == Pass::forward && v > 0) {
+      const double before = end_at(forward_, v - 1, task.micro_batch);
+      if (before < 0) return false;
+      begin = std::max(begin, before);
+    }
+    if ((task.pass == Pass::backward || task.pass == Pass::backward_input) && v + 1 < virtual_stages_) {
+      const double behind = end_at(backward_, v + 1, task.micro_batch);
+      if (behind < 0) return false;
+      begin = std::max(begin, behind);
+    }
+    state.clock = end_of_task(state, of, task, begin);
+    for (const int layer : of.chunks[static_cast<std::size_t>(task.chunk)])
+      state.host += floors_.host(task.pass, layer);
+    if (task.pass == Pass::forward) end_at(forward_, v, task.micro_batch) = state.clock;
+    if (task.pass == Pass::backward || task.pass == Pass::backward_input)
+      end_at(backward_, v, task.micro_batch) = state.clock;
+    if (makes_gradients(task.pass)) state.end_of_last_backward[static_cast<std::size_t>(task.chunk)] = state.clock;
+    ++state.next;
+    return true;
+  }
+
+  double end_of_task(StageState& state, const StagePlan& of, const PipelineTask& task, double begin) {
+    const auto chunk = static_cast<std::size_t>(task.chunk);
+    if (!state.ready.empty() && task.pass == Pass::forward && task.micro_batch == 0) {
+      for (const int layer : of.chunks[chunk])
+        begin = std::max(begin, state.ready[static_cast<std::size_t>(layer)]) + floors_.at(task.pass, layer, true);
+      return begin;
+    }
+    const bool first = each_ || task.micro_batch == state.first[chunk],
+               last = shards_parameters() && task.micro_batch == state.last[chunk];
+    double& known = state.known[chunk][4 * static_cast<std::size_t>(task.pass) + (first ? 2 : 0) + (last ? 1 : 0)];
+    if (known < 0) known = task_time(of, task, first, last);
+    return begin + known;
+  }
+
+  double task_time(const StagePlan& of, const PipelineTask& task, bool first, bool last) {
+    std::vector<int> layers = of.chunks[static_cast<std::size_t>(task.chunk)];
+    if (task.pass != Pass::forward) std::reverse(layers.begin(), layers.end());
+    if (shards_parameters()) return sharded_task_time(of, layers, task.pass, first, last);
+    double sum = 0;
+    for (const int layer : layers) sum += floors_.at(task.pass, layer, first);
+    return sum;
+  }
+
+  double layer_gather(const StagePlan& of, int layer) {
+    if (layer == 0 && plan_.network->layers.back().tied_elements > 0) return 0;  // the head may have it gathered
+    double longest = 0;
+    for (const GradientBucket& bucket : of.buckets)
+      if (bucket.layer == layer) longest = std::max(longest, gathered(bucket));
+    return longest;
+  }
+  double layer_exchange(const StagePlan& of, int layer) {
+    double longest = 0;
+    for (const GradientBucket& bucket : of.buckets)
+      if (bucket.layer == layer) longest = std::max(longest, reduced(bucket));
+    return longest;
+  }
+
+  /// Passes with gathers before them and exchanges of gradients after them.
+  double sharded_task_time(const StagePlan& of, const std::vector<int>& layers, Pass pass, bool first, bool last) {
+    const bool gathers = plan_.reshard && pass != Pass::backward_weights;
+    const bool exchanges = makes_gradients(pass) && (!plan_.sync_last || last);
+    const auto ahead = static_cast<std::size_t>(std::max(plan_.prefetch, 0));
+    std::vector<double> ready(layers.size(), 0);
+    double clock = 0, lane = 0, reduce = 0, begin = 0;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (gathers && i > 0 && i + ahead < layers.size()) {
+        // After the kernels of the pass before; not after the exchanges that it leaves. What the first pass posts may
+        // have gone on while its message was on the way.
+        lane = std::max(lane, begin) + layer_gather(of, layers[i + ahead]);
+        ready[i + ahead] = lane;
+      }
+      begin = std::max(clock, ready[i]);
+      clock = begin + floors_.at(pass, layers[i], first);
+      if (!exchanges) continue;
+      clock = std::max(clock, reduce);  // the exchange before is over
+      reduce = clock + layer_exchange(of, layers[i]);
+    }
+    return clock;
+  }
+
+  /// All tasks, then what is left of gradients, the optimizer, and what must be gathered before the next step.
+  double end_of(int number) {
+    const StagePlan& of = stage(number);
+    StageState& state = stages_[static_cast<std::size_t>(number)];
+    double end = std::max(state.clock, s_.software.step_overhead.value + state.host);
+    if (shards_parameters()) {
+      const std::vector<int>& chunk = of.chunks[static_cast<std::size_t>(of.tasks.back().chunk)];
+      if (makes_gradients(of.tasks.back().pass)) end += layer_exchange(of, chunk.front());
+    } else {
+      for (const bool experts : {false, true}) end = std::max(end, end_of_exchanges(of, state, experts));
+    }
+    if (s_.plan.offload.used()) return end;
+    double update = 0;
+    for (const NodeType* type : s_.cluster.types()) {
+      const double time = rank_time(*type, s_.software, of.optimizer).value;
+      update = update > 0 ? std::min(update, time) : time;
+    }
+    end += update;
+    if (plan_.zero == ZeroStage::none || shards_parameters() || plan_.overlap_parameters) return end;
+    std::array<double, 2> lanes{};
+    for (const GradientBucket& bucket : of.buckets) lanes[bucket.experts ? 1 : 0] += gathered(bucket);
+    return end + std::max(lanes[0], lanes[1]);
+  }
+
+  /// Buckets leave in their order.
+  double end_of_exchanges(const StagePlan& of, const StageState& state, bool experts) {
+    double lane = 0;
+    if (plan_.zero == ZeroStage::gradients && !plan_.overlap_gradients) {  // the backward pass waits for each
+      for (const GradientBucket& bucket : of.buckets)
+        if (bucket.experts == experts) lane += reduced(bucket) * plan_.micro_batches;
+      return state.clock + lane;
+    }
+    if (each_ && plan_.overlap_gradients)  // what leaves after the backward passes leaves once
+      for (const GradientBucket& bucket : of.buckets)
+        if (bucket.experts == experts && !bucket.late) lane += reduced(bucket) * (plan_.micro_batches - 1);
+    for (const GradientBucket& bucket : of.buckets)
+      if (bucket.experts == experts && !bucket.late && plan_.overlap_gradients)
+        lane = std::max(lane, earliest(of, state, bucket)) + reduced(bucket);
+    for (const GradientBucket& bucket : of.buckets)
+      if (bucket.experts == experts && (bucket.late || !plan_.overlap_gradients))
+        lane = std::max(lane, state.clock) + reduced(bucket);
+    return lane;
+  }
+
+  /// The last backward pass of the layer that completes the bucket begins.
+  double earliest(const StagePlan& of, const StageState& state, const GradientBucket& bucket) const {
+    for (std::size_t chunk = 0; chunk < of.chunks.size(); ++chunk) {
+      const std::vector<int>& layers = of.chunks[chunk];
+      if (std::find(layers.begin(), layers.end(), bucket.layer) == layers.end()) continue;
+      double left = 0;  // of the pass through the chunk, from that layer on; one for weights alone takes less
+      for (const int layer : layers)
+        if (layer <= bucket.layer) left += floors_.at(Pass::backward, layer, each_ || plan_.micro_batches == 1);
+      return std::max(0.0, state.end_of_last_backward[chunk] - left);
+    }
+    return 0;
+  }
+};
+
+bool one_divides(int a, int b) { return a % b == 0 || b % a == 0; }
+
+}  // namespace
+
+bool groups_lie_alike(const Scenario& s) {
+  const Mesh& mesh = s.plan.mesh;
+  const int gpus = s.cluster.node.gpus;
+  if (!s.cluster.others.empty() || mesh.order != Mesh{}.order || !one_divides(gpus, mesh.tensor)) return false;
+  const int block = mesh.tensor * mesh.context * mesh.data;
+  const int shared = mesh.tensor * std::max(1, s.plan.zero_group);
+  return one_divides(gpus, mesh.tensor * mesh.context) && one_divides(gpus, block) && one_divides(gpus, shared) &&
+         one_divides(gpus, std::max(mesh.expert_tensor, 1)) &&
+         one_divides(gpus, (mesh.expert_tensor > 0 ? mesh.expert_tensor : mesh.tensor) * mesh.expert);
+}
+
+double step_floor(const Scenario& s, const TrainingPlan& plan, const PassFloors& floors) {
+  return ScheduleFloor(s, plan, floors).seconds();
+}
+
+}  // namespace trainyard

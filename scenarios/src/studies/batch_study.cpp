@@ -1,0 +1,139 @@
+#include "scenarios/src/studies/batch_study.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/running/learn_run.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kSmaller = 4, kLarger = 6;  // powers of two
+constexpr int kMostLonger = 16;           // times the learner's steps, of smaller batches
+
+/// The scenario with another batch; more steps of a smaller one.
+Scenario with_batch(const Scenario& s, std::int64_t batch) {
+  const std::int64_t micro = batch / (s.plan.mesh.data * s.micro_batches());
+  Overrides changes{{"plan.micro_batch_size", std::to_string(micro)},
+                    {"plan.global_batch_size", std::to_string(batch)}};
+  const double longer = static_cast<double>(s.global_batch_size) / static_cast<double>(batch);
+  if (longer > 1 && s.learn.has_target())
+    changes.emplace_back("learn.steps", fmt::format("{:.0f}", s.learn.steps * std::min<double>(longer, kMostLonger)));
+  return read_again(s, changes);
+}
+
+std::vector<std::int64_t> batches_of(const Scenario& s) {
+  std::vector<std::int64_t> all;
+  const std::int64_t unit = s.plan.mesh.data * s.micro_batches();
+  for (int power = -kSmaller; power <= kLarger; ++power) {
+    const double batch = std::ldexp(static_cast<double>(s.global_batch_size), power);
+    const auto whole = static_cast<std::int64_t>(batch);
+    if (batch == static_cast<double>(whole) && whole % unit == 0 && whole >= unit) all.push_back(whole);
+  }
+  return all;
+}
+
+bool by_formula(const Scenario& s) { return s.learn.task.formula.given(); }
+
+/// S_min and B_noise from one training of the learner.
+void measure(const Scenario& s, BatchStudy& study) {
+  if (!s.learn.used()) throw UserError(fmt::format("{}: --batch needs a section `learn` with a target", s.name));
+  if (!s.learn.has_target()) fail(s.learn.place, "learn: --batch needs a target");
+  const LearnResult r = learn(s);
+  if (!r.reached)
+    fail(s.learn.place,
+         fmt::format("learn: the target is not reached within {} steps: no curve can be told", s.learn.steps));
+  study.model.noise = r.reached->noise_scale;
+  study.model.least = r.reached->steps / (1 + study.model.noise / static_cast<double>(s.global_batch_size));
+  study.measured = true;
+}
+
+}  // namespace
+
+const BatchPoint* BatchStudy::fastest() const {
+  const BatchPoint* best = nullptr;
+  for (const BatchPoint& p : points)
+    if (p.error.empty() && (!best || p.time() < best->time())) best = &p;
+  return best;
+}
+
+const BatchPoint* BatchStudy::fastest_learned() const {
+  const BatchPoint* best = nullptr;
+  for (const BatchPoint& p : points)
+    if (p.learned && (!best || p.learned_time() < best->learned_time())) best = &p;
+  return best;
+}
+
+BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, std::size_t)>& progress) {
+  BatchStudy study;
+  if (by_formula(s)) {
+    study.model = s.learn.task.formula;
+  } else {
+    measure(s, study);
+  }
+  const std::vector<std::int64_t> batches = batches_of(s);
+  std::size_t done = 0;
+  const auto at = [&](std::size_t i) -> std::string {
+    try {
+      const Scenario changed = with_batch(s, batches[i]);
+      SimulateOptions options;
+      options.critical_path = false;
+      Json j{{"step_time", simulate(changed, plan(changed), options).step_time}};
+      if (study.measured)
+        if (const LearnResult r = learn(changed); r.reached) j["learned"] = r.reached->steps;
+      return json_text(j);
+    } catch (const UserError& e) {
+      return json_text(Json{{"error", e.what()}});
+    }
+  };
+  const std::vector<std::string> texts = in_children(batches.size(), processors(), at, [&](std::size_t, const auto&) {
+    if (progress) progress(++done, batches.size());
+  });
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const Json j = parse_ordered_json(texts[i]);
+    BatchPoint& p = study.points.emplace_back();
+    p.batch = static_cast<double>(batches[i]);
+    p.error = j.value("error", "");
+    if (!p.error.empty()) continue;
+    p.step_time = j["step_time"];
+    p.steps = study.model.steps(p.batch);
+    if (j.contains("learned")) p.learned = j["learned"].get<double>();
+  }
+  study.published = batch_error_curve(Catalog(), s.network.name);
+  return study;
+}
+
+Json batch_study_json(const Scenario& s, const BatchStudy& study) {
+  Json points = Json::array();
+  for (const BatchPoint& p : study.points) {
+    Json j{{"batch", p.batch}};
+    if (!p.error.empty()) {
+      j["error"] = p.error;
+    } else {
+      j["step_time_s"] = p.step_time;
+      j["steps"] = p.steps;
+      j["time_s"] = p.time();
+      j["samples"] = p.steps * p.batch;
+      if (p.learned) {
+        j["learned_steps"] = *p.learned;
+        j["learned_time_s"] = p.learned_time();
+      }
+      if (study.published) j["published_error_percent"] = study.published->at(p.batch);
+    }
+    points.push_back(j);
+  }
+  return {{"scenario", s.name},
+          {"noise_scale_samples", study.model.noise},
+          {"least_steps", study.model.least},
+          {"measured", study.measured},
+          {"points", points}};
+}
+
+}  // namespace trainyard

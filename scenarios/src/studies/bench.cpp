@@ -1,0 +1,278 @@
+#include "scenarios/src/studies/bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/json_fields.hpp"
+#include "sim/error.hpp"
+#include "sim/json_text.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::size_t kMostElements = 4096;
+
+/// Where every rank has a part of its own, nccl-tests rounds it down to 16 bytes.
+bool in_blocks(Operation operation) {
+  switch (operation) {
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+    case Operation::scatter:
+    case Operation::gather:
+      return true;
+    default:
+      return false;
+  }
+}
+
+double usable_size(const BenchOptions& o, double size) {
+  const double elements = std::floor(size / o.element.value);
+  if (!in_blocks(o.operation)) return elements * o.element.value;
+  const double unit = std::max(1.0, std::floor(16 / o.element.value));
+  return std::floor(elements / o.ranks / unit) * unit * o.ranks * o.element.value;
+}
+
+/// Small whole numbers: sums and products of them are exact.
+double given(int rank, std::size_t i, Reduction reduction) {
+  if (reduction == Reduction::product) return (static_cast<std::size_t>(rank) * 7 + i) % 3 == 0 ? 2 : 1;
+  return static_cast<double>((static_cast<std::size_t>(rank) * 31 + i * 17) % 97) - 48;
+}
+
+double combined(const std::vector<std::vector<double>>& values, std::size_t i, Reduction reduction) {
+  double result = values.front()[i];
+  for (std::size_t rank = 1; rank < values.size(); ++rank) switch (reduction) {
+      case Reduction::maximum:
+        result = std::max(result, values[rank][i]);
+        break;
+      case Reduction::product:
+        result *= values[rank][i];
+        break;
+      default:
+        result += values[rank][i];
+    }
+  return reduction == Reduction::average ? result / static_cast<double>(values.size()) : result;
+}
+
+/// What each rank should get, by the operation's definition.
+std::vector<std::vector<double>> expected(const CollectiveRunOptions& o) {
+  const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
+  std::vector<std::vector<double>> result(n);
+  std::vector<double> sum, joined;
+  if (reduces(o.operation))
+    for (std::size_t i = 0; i < o.values.front().size(); ++i)
+      sum.push_back(combined(o.values, i, o.options.settings.reduction));
+  for (const std::vector<double>& block : o.values) joined.insert(joined.end(), block.begin(), block.end());
+  const auto part = [n](const std::vector<double>& of, std::size_t rank) {
+    return std::vector<double>(of.begin() + static_cast<std::ptrdiff_t>(of.size() * rank / n),
+                               of.begin() + static_cast<std::ptrdiff_t>(of.size() * (rank + 1) / n));
+  };
+  for (std::size_t rank = 0; rank < n; ++rank) switch (o.operation) {
+      case Operation::all_reduce:
+        result[rank] = sum;
+        break;
+      case Operation::reduce:
+        if (rank == root) result[rank] = sum;
+        break;
+      case Operation::reduce_scatter:
+        result[rank] = part(sum, rank);
+        break;
+      case Operation::all_gather:
+        result[rank] = joined;
+        break;
+      case Operation::gather:
+        if (rank == root) result[rank] = joined;
+        break;
+      case Operation::broadcast:
+        result[rank] = o.values[root];
+        break;
+      case Operation::scatter:
+        result[rank] = part(o.values[root], rank);
+        break;
+      case Operation::send_recv:
+        result[rank] = o.values[(rank + n - 1) % n];
+        break;
+      case Operation::all_to_all:
+      case Operation::all_to_all_v:
+        for (std::size_t from = 0; from < n; ++from) {
+          const std::vector<double> block = part(o.values[from], rank);
+          result[rank].insert(result[rank].end(), block.begin(), block.end());
+        }
+        break;
+      case Operation::barrier:
+        result[rank] = o.values[rank];
+        break;
+    }
+  return result;
+}
+
+CollectiveRunOptions run_options(const BenchOptions& o, double size) {
+  CollectiveRunOptions run;
+  run.ranks = o.ranks;
+  run.operation = o.operation;
+  run.algorithm = o.algorithm;
+  run.options.size = Bytes{size};
+  run.options.settings = o.settings;
+  run.options.mode = o.mode;
+  run.groups = o.groups;
+  run.keep_steps = false;
+  run.software = o.software;
+  run.folding = o.folding;
+  return run;
+}
+
+/// "LL128, ring", of a modelled collective.
+std::string protocol_of(const BenchOptions& o, double size) {
+  return o.settings.model->cost(o.operation, Bytes{size}, o.settings.spread(o.ranks)).detail;
+}
+
+}  // namespace
+
+long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
+  CollectiveRunOptions o = options;
+  const auto n = static_cast<std::size_t>(o.ranks);
+  const bool own_blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
+  // Whole blocks, so that all are alike, as many elements as there are, and no more than are quick to move.
+  const double real = std::floor(o.options.size.value / (in_blocks(o.operation) ? static_cast<double>(n) : 1.0));
+  const std::size_t most = std::max<std::size_t>(1, kMostElements / n);
+  const auto block = static_cast<std::size_t>(std::clamp(real, 0.0, static_cast<double>(most)));
+  const std::size_t each = own_blocks ? block : in_blocks(o.operation) ? block * n : std::min(block * n, kMostElements);
+  o.values.clear();
+  for (int rank = 0; rank < o.ranks; ++rank) {
+    std::vector<double>& values = o.values.emplace_back();
+    for (std::size_t i = 0; i < each; ++i) values.push_back(given(rank, i, o.options.settings.reduction));
+  }
+  const CollectiveRun run = run_collective(cluster, o);
+  const std::vector<std::vector<double>> right = expected(o);
+  long wrong = 0;
+  const auto compare = [&wrong](const std::vector<double>& got, const std::vector<double>& want) {
+    wrong += std::labs(static_cast<long>(got.size()) - static_cast<long>(want.size()));
+    for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) wrong += got[i] == want[i] ? 0 : 1;
+  };
+  for (std::size_t rank = 0; rank < n; ++rank) compare(run.values[rank], right[rank]);
+  for (std::size_t rank = 0; rank < run.inputs.size(); ++rank) compare(run.inputs[rank], o.values[rank]);
+  return wrong;
+}
+
+const JsonFields<BenchRow>& bench_fields() {
+  using R = BenchRow;
+  const auto compared = [](const R& r) { return r.measured_us.has_value(); };
+  static const JsonFields<R> fields =
+      JsonFields<R>()
+          .value("size_bytes", "bytes", &R::size_bytes, "size of the data, as nccl-tests counts it")
+          .value("count", "", &R::count, "elements, as nccl-tests counts them")
+          .value("time_us", "us", &R::time_us, "time of the collective")
+          .value("algbw_GBps", "GB/s", &R::algbw_GBps, "algorithm bandwidth: size over time")
+          .value("busbw_GBps", "GB/s", &R::busbw_GBps, "bus bandwidth: what a link carries, as nccl-tests defines it")
+          .value("wrong", "", &R::wrong, "wrong elements, out of place; null where no values are moved")
+          .value("wrong_in_place", "", &R::wrong_in_place, "wrong elements, in place; null where no values are moved")
+          .value("algorithm", "", &R::algorithm, "algorithm, or protocol of NCCL")
+          .value("measured_us", "us", &R::measured_us, "measured time")
+          .when(compared, "with --compare")
+          .value("error", "share", &R::error, "simulated over measured, less one")
+          .when(compared, "with --compare")
+          .value("flow_us", "us", &R::flow_us, "time by the default transport")
+          .when([](const R& r) { return r.flow_us.has_value(); }, "with --transport packets");
+  return fields;
+}
+
+std::string to_text(const BenchRow& row) {
+  nlohmann::ordered_json j = nlohmann::ordered_json::object();
+  bench_fields().write(row, j);
+  return json_text(j);
+}
+
+BenchRow bench_row_from_text(const std::string& text) {
+  BenchRow row;
+  bench_fields().read(parse_ordered_json(text), row);
+  return row;
+}
+
+std::vector<double> bench_sizes(const BenchOptions& o) {
+  if (!(o.factor > 1)) throw UserError(fmt::format("-f {}: from one size to the next, more than 1", o.factor));
+  if (!(o.first.value > 0) || o.last < o.first)
+    throw UserError(fmt::format("sizes from {} to {}: there are none", show(o.first), show(o.last)));
+  std::vector<double> sizes;
+  for (double size = o.first.value; size <= o.last.value * (1 + 1e-12); size *= o.factor) {
+    sizes.push_back(std::floor(size));
+    if (sizes.size() > 10000) throw UserError(fmt::format("-f {}: over 10,000 sizes", o.factor));
+  }
+  return sizes;
+}
+
+PacketCost packet_cost(const ClusterSpec& cluster, const BenchOptions& o, double size) {
+  CollectiveRunOptions options = run_options(o, usable_size(o, size));
+  if (o.algorithm == "auto")
+    options.algorithm =
+        tune(o.operation, options.options.size, cluster, o.ranks, o.settings, o.software, true).best().algorithm->name;
+  const CollectiveRun run = run_collective(cluster, options);
+  return {run.crossings, static_cast<double>(run.messages)};
+}
+
+double fold_difference(const ClusterSpec& cluster, const BenchOptions& o, double size) {
+  CollectiveRunOptions options = run_options(o, usable_size(o, size));
+  options.folding = Folding::automatic;
+  const CollectiveRun folded = run_collective(cluster, options);
+  options.folding = Folding::off;
+  const CollectiveRun each = run_collective(cluster, options);
+  double worst = 0;
+  const auto compare = [&worst](double a, double b) {
+    worst = std::max(worst, std::abs(a - b) / std::max({std::abs(a), std::abs(b), 1e-300}));
+  };
+  compare(folded.time, each.time);
+  for (std::size_t rank = 0; rank < each.sent.size(); ++rank) {
+    compare(folded.sent[rank], each.sent[rank]);
+    compare(folded.received[rank], each.received[rank]);
+  }
+  for (const auto& [link, bytes] : each.links) {  // one that is missing carries nothing
+    const auto at = folded.links.find(link);
+    compare(at == folded.links.end() ? 0 : at->second, bytes);
+  }
+  return folded.links.size() == each.links.size() ? worst : 1;
+}
+
+BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double size, std::optional<Seconds> measured) {
+  BenchRow row;
+  row.size_bytes = usable_size(o, size);
+  row.count = row.size_bytes / o.element.value / (in_blocks(o.operation) ? o.ranks : 1);
+  row.algorithm = o.algorithm;
+  CollectiveRunOptions run = run_options(o, row.size_bytes);
+  if (o.algorithm == "auto") {
+    const Tuning tuned = tune(o.operation, Bytes{row.size_bytes}, cluster, o.ranks, o.settings, o.software, true);
+    row.algorithm = run.algorithm = tuned.best().algorithm->name;
+    run.options.settings.channels = tuned.best().channels;
+    if (tuned.best().channels > 1) row.algorithm += fmt::format(" of {} channels", tuned.best().channels);
+  }
+  if (o.settings.fidelity == Fidelity::modelled)
+    if (const std::string protocol = protocol_of(o, row.size_bytes); !protocol.empty())
+      row.algorithm = "NCCL, " + protocol;
+  run.options.in_place = o.operation != Operation::all_to_all_v;
+  if (o.transport == TransportKind::packets) row.flow_us = run_collective(cluster, run).time * 1e6;
+  run.transport = o.transport;
+  run.port_buffer = o.port_buffer;
+  const auto simulated = [&] { return run_collective(cluster, run).time; };
+  const double time = o.modelled                              ? o.modelled->time(Bytes{row.size_bytes}).value
+                      : o.transport == TransportKind::packets ? by_ns3(simulated)
+                                                              : simulated();
+  row.time_us = time * 1e6;
+  const double bandwidth = time > 0 ? row.size_bytes / time : 0;
+  row.algbw_GBps = bandwidth * 1e-9;
+  row.busbw_GBps = bandwidth * bus_factor(o.operation, o.ranks) * 1e-9;
+  if (measured) {
+    row.measured_us = measured->value * 1e6;
+    row.error = time / measured->value - 1;
+  }
+  if (!o.check || o.settings.fidelity != Fidelity::messages || o.operation == Operation::barrier) return row;
+  run.transport = kDefaultTransport;
+  run.groups.resize(std::min<std::size_t>(run.groups.size(), 1));
+  if (run.options.in_place) row.wrong_in_place = wrong_elements(cluster, run);
+  run.options.in_place = false;
+  row.wrong = wrong_elements(cluster, run);
+  return row;
+}
+
+}  // namespace trainyard

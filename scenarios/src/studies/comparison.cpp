@@ -1,0 +1,96 @@
+#include "scenarios/src/studies/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/document_text.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+std::map<std::string, double> parts_of_step(const Result& r) {
+  const Result::Breakdown& b = r.breakdown;
+  std::map<std::string, double> parts{
+      {"compute", b.compute}, {"compression", b.compression}, {"bubble", b.bubble}, {"optimizer", b.optimizer},
+      {"input", b.input},     {"framework", b.framework},     {"other", b.other}};
+  for (const auto& [group, seconds] : b.exposed_communication) parts["exposed " + group] = seconds;
+  return parts;
+}
+
+std::vector<FieldRow> comparison_rows() {
+  std::vector<FieldRow> rows{{"scenarios", "list", "the answer to each, as run gives it", ""}};
+  for (FieldRow row : result_fields().rows()) {
+    row.path = "scenarios[]." + row.path;
+    rows.push_back(row);
+  }
+  rows.push_back({"differences", "list", "fields that they do not all say alike", ""});
+  rows.push_back({"differences[].path", "text", "of the field", ""});
+  rows.push_back({"differences[].values", "list", "of each scenario, as YAML; null: not said", ""});
+  rows.push_back({"changes", "list", "of each scenario but the first, against the first", ""});
+  rows.push_back({"changes[].step_time_share", "share", "of the first one's step time, by which it is longer", ""});
+  rows.push_back({"changes[].breakdown_s", "{part: s}", "parts of the step that differ", ""});
+  return rows;
+}
+
+const RegisterJsonReference comparison_reference{"compare", "scenarios side by side", comparison_rows};
+
+}  // namespace
+
+Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
+  Comparison comparison;
+  std::map<std::string, Comparison::Difference> fields;
+  for (std::size_t i = 0; i < scenarios.size(); ++i) {
+    for (const auto& [path, value] : flat_fields(scenarios[i].document)) {
+      Comparison::Difference& field = fields[path];
+      field.path = path;
+      field.values.resize(scenarios.size());
+      field.values[i] = value;
+    }
+  }
+  for (const auto& [path, field] : fields)
+    if (std::any_of(field.values.begin(), field.values.end(), [&](const auto& v) { return v != field.values.front(); }))
+      comparison.differences.push_back(field);
+  for (const std::string& text : in_workers(scenarios.size(), processors(), [&scenarios](std::size_t i) {
+         return to_text(simulate_training(scenarios[i]));
+       }))
+    comparison.results.push_back(result_from_text(text));
+  return comparison;
+}
+
+std::vector<std::pair<std::string, double>> changed_parts(const Result& first, const Result& second) {
+  std::map<std::string, double> parts = parts_of_step(second);
+  for (const auto& [name, seconds] : parts_of_step(first)) parts[name] -= seconds;
+  std::vector<std::pair<std::string, double>> changed(parts.begin(), parts.end());
+  std::erase_if(changed, [&first](const auto& part) { return std::abs(part.second) < 5e-4 * first.step_time; });
+  std::stable_sort(changed.begin(), changed.end(),
+                   [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
+  return changed;
+}
+
+nlohmann::ordered_json comparison_json(const Comparison& comparison) {
+  using nlohmann::ordered_json;
+  ordered_json scenarios = ordered_json::array(), differences = ordered_json::array(), changes = ordered_json::array();
+  for (const Result& r : comparison.results) {
+    result_fields().write(r, scenarios.emplace_back(ordered_json::object()));
+    if (&r == &comparison.results.front()) continue;
+    const Result& first = comparison.results.front();
+    ordered_json parts = ordered_json::object();
+    for (const auto& [name, seconds] : changed_parts(first, r)) parts[name] = seconds;
+    changes.push_back({{"step_time_share", r.step_time / first.step_time - 1}, {"breakdown_s", parts}});
+  }
+  for (const Comparison::Difference& difference : comparison.differences) {
+    ordered_json values = ordered_json::array();
+    for (const std::string& value : difference.values)
+      values.push_back(value.empty() ? ordered_json() : ordered_json(value));
+    differences.push_back({{"path", difference.path}, {"values", values}});
+  }
+  return {{"scenarios", scenarios}, {"differences", differences}, {"changes", changes}};
+}
+
+}  // namespace trainyard

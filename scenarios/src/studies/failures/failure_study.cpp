@@ -1,0 +1,272 @@
+#include "scenarios/src/studies/failures/failure_study.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/software/checkpoint_state.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/failures/fewer_replicas.hpp"
+#include "scenarios/src/studies/failures/training_phases.hpp"
+#include "sim/json_text.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/failures/checkpoint_interval.hpp"
+#include "strategies/failures/checkpoint_transfer.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+/// Ranks that hold the model once: the first replica.
+std::vector<Actor> holders(const Mesh& mesh) {
+  std::vector<Actor> ranks;
+  for (int rank = 0; rank < mesh.ranks(); ++rank)
+    if (mesh.of(rank).data == 0 && mesh.of(rank).context == 0) ranks.push_back(rank);
+  return ranks;
+}
+
+struct CheckpointCost {
+  Bytes bytes;
+  CheckpointTimes times;
+  std::string storage;
+};
+
+CheckpointPlan transfer_plan(const Scenario& s, Bytes bytes) {
+  const FailureChoice& choice = s.failures;
+  if (!choice.sharded && s.plan.zero != ZeroStage::none)
+    fail(choice.checkpoint_place,
+         "faults.checkpoint.sharded: false, but under ZeRO no rank holds the whole optimizer state");
+  return {checkpoint_shares(bytes, s.ranks(), choice.sharded, holders(s.plan.mesh)), choice.store};
+}
+
+CheckpointCost checkpoint_cost(const Scenario& s) {
+  const FailureChoice& choice = s.failures;
+  CheckpointCost cost;
+  cost.bytes = checkpoint_state(s.network.parameters(), s.precision, s.optimizer, s.software).total();
+  cost.storage = choice.store ? choice.store->name : choice.local ? "local drives" : "";
+  Seconds snapshot, write, load;
+  if (choice.store || choice.local) {
+    ClusterSpec cluster = s.cluster;
+    if (choice.drive) {
+      cluster.node.nvme = *choice.drive;
+      for (NodeGroup& group : cluster.others) group.type.nvme = *choice.drive;
+    }
+    const CheckpointPlan plan = transfer_plan(s, cost.bytes);
+    const auto simulated = [&](std::size_t which) {
+      if (which == 1) return json_text(json{simulate_checkpoint_load(cluster, s.software, plan).value});
+      const CheckpointWrite w = simulate_checkpoint_write(cluster, s.software, plan);
+      return json_text(json{w.snapshot.value, w.write.value});
+    };
+    try {
+      const std::vector<std::string> texts = in_children(2, processors(), simulated);
+      if (interrupted()) throw Interrupted();
+      const json written = parse_json(texts[0]), read = parse_json(texts[1]);
+      snapshot = Seconds{written[0].get<double>()};
+      write = Seconds{written[1].get<double>()};
+      load = Seconds{read[0].get<double>()};
+    } catch (const UserError& e) {
+      fail(choice.checkpoint_place, fmt::format("faults.checkpoint: {}", e.what()));
+    }
+  }
+  cost.times.write = choice.write.value_or(write);
+  cost.times.load = choice.load.value_or(load);
+  cost.times.stall =
+      choice.asynchronous ? std::min(choice.snapshot.value_or(snapshot), cost.times.write) : cost.times.write;
+  return cost;
+}
+
+/// How many asynchronous workers are gone with a node, by node; none where servers are on it, too: these stop all.
+std::vector<int> workers_of_nodes(const Scenario& s) {
+  std::vector<int> workers(static_cast<std::size_t>(s.cluster.nodes));
+  for (int rank = 0; rank < s.ranks(); ++rank) ++workers[static_cast<std::size_t>(s.cluster.node_of_gpu(rank))];
+  for (const int node : s.plan.mechanism->server_nodes()) workers[static_cast<std::size_t>(node)] = 0;
+  return workers;
+}
+
+/// Says of every failure how many asynchronous workers it takes. Those of nodes that are drawn, by their shares.
+void tell_workers(LongRunPlan& plan, const Scenario& s) {
+  const std::vector<int> workers = workers_of_nodes(s);
+  std::map<int, double> shares;
+  for (const int of_node : workers) shares[of_node] += 1.0 / static_cast<double>(workers.size());
+  std::vector<FailingParts> parts;
+  for (FailingParts part : plan.parts) {
+    part.workers = part.name == "worker" ? 1 : 0;
+    if (!part.takes_node) {
+      parts.push_back(part);
+      continue;
+    }
+    for (const auto& [of_node, share] : shares) {
+      FailingParts& some = parts.emplace_back(part);
+      some.workers = of_node;
+      some.count *= share;
+    }
+  }
+  plan.parts = std::move(parts);
+  for (SetFailure& failure : plan.failures)
+    failure.workers = failure.what == "worker"                  ? 1
+                      : failure.takes_node && failure.node >= 0 ? workers[static_cast<std::size_t>(failure.node)]
+                                                                : 0;
+}
+
+LongRunPlan plan_of(const Scenario& s, Seconds step) {
+  const FailureChoice& choice = s.failures;
+  LongRunPlan plan;
+  plan.step = step;
+  plan.steps = s.training.steps;
+  plan.until = s.training.time;
+  plan.replicas = s.plan.mesh.data;
+  plan.nodes = s.cluster.nodes;
+  plan.recovery = choice.recovery;
+  plan.recovery.state_survives = s.plan.zero == ZeroStage::none && plan.replicas > 1;
+  plan.parts = choice.parts;
+  plan.failures = choice.failures;
+  if (s.plan.mechanism->goes_on_without_some()) tell_workers(plan, s);
+  return plan;
+}
+
+/// Adds one to the sums.
+void add(FailureResult& study, const LongRunResult& run) {
+  study.end += run.end.value;
+  study.steps += run.steps;
+  study.goodput += run.goodput();
+  study.goodput_deviation += run.goodput() * run.goodput();
+  study.lost_work += run.lost_work.value;
+  study.lost_work_deviation += run.lost_work.value * run.lost_work.value;
+  study.stalled += run.stalled.value;
+  study.down += run.down.value;
+  study.without_node += run.without_node.value;
+  study.slower += run.slower.value;
+  study.failures += run.failures;
+  study.checkpoints += run.checkpoints;
+  for (const auto& [what, count] : run.failures_of) study.failures_of[what] += count;
+}
+
+/// Sums become means, sums of squares deviations.
+void divide(FailureResult& study) {
+  const double n = study.runs;
+  for (double* sum : {&study.end, &study.steps, &study.goodput, &study.goodput_deviation, &study.lost_work,
+                      &study.lost_work_deviation, &study.stalled, &study.down, &study.without_node, &study.slower,
+                      &study.failures, &study.checkpoints})
+    *sum /= n;
+  for (auto& [what, count] : study.failures_of) count /= n;
+  const double bessel = n > 1 ? n / (n - 1) : 0;
+  const auto deviation = [bessel](double mean, double mean_square) {
+    return std::sqrt(std::max(0.0, mean_square - mean * mean) * bessel);
+  };
+  study.goodput_deviation = deviation(study.goodput, study.goodput_deviation);
+  study.lost_work_deviation = deviation(study.lost_work, study.lost_work_deviation);
+}
+
+/// Steps between checkpoints, as the scenario says or as simulated runs have it best.
+double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study) {
+  const FailureChoice& choice = s.failures;
+  const bool loses = time_between_losses(plan.parts, plan.recovery).value > 0;
+  if (choice.optimal && !loses)
+    fail(choice.every_place,
+         "faults.checkpoint.every: optimal for what? The replicas left hold the whole state, and no failure loses it");
+  double best = 1;
+  if (loses && plan.checkpoint.stall.value > 0 && (choice.optimal || choice.find_best)) {
+    study.checkpoint.best = best_interval(plan);
+    best = study.checkpoint.best.steps;
+  }
+  if (choice.optimal) return best;
+  const Seconds whole = plan.until.value > 0 ? plan.until : plan.steps * plan.step;
+  if (choice.every_time > whole)
+    fail(choice.every_place, fmt::format("faults.checkpoint.every: {}, but the training takes {}: none is written",
+                                         long_time(choice.every_time), long_time(whole)));
+  if (choice.virtual_epochs > 0) return virtual_epoch_steps(s.training, choice.virtual_epochs);
+  return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
+}
+
+/// What became of the failures that the scenario sets. Throws UserError at the place of one that comes too late.
+std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice, const LongRunResult& run) {
+  std::vector<FailureResult::SetFailure> outcomes;
+  for (std::size_t i = 0; i < choice.failures.size(); ++i) {
+    const SetFailure& failure = choice.failures[i];
+    const SetFailureOutcome& outcome = run.prescribed[i];
+    if (!outcome.happened && failure.after_step < 0)
+      fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
+                                                 show(failure.at), long_time(run.end)));
+    if (!outcome.happened)
+      fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends with {}", i,
+                                                 failure.after_step, run.steps));
+    outcomes.push_back({choice.failure_names[i], outcome.at.value, outcome.steps, outcome.lost_steps,
+                        outcome.lost_work.value, outcome.idle});
+  }
+  return outcomes;
+}
+
+}  // namespace
+
+FailureResult study_failures(const Scenario& s, Seconds step) {
+  const FailureChoice& choice = s.failures;
+  FailureResult study;
+  LongRunPlan plan = plan_of(s, step);
+  study.time_between_failures = time_between_failures(plan.parts).value;
+  constexpr double kMostFailures = 1e6;  // of all runs: seconds of simulation
+  const Seconds length = plan.until.value > 0 ? plan.until : plan.step * plan.steps;
+  if (length.value * choice.runs > kMostFailures * study.time_between_failures && !plan.parts.empty())
+    fail(choice.place,
+         fmt::format("faults.failures: one failure in {} on average, and {} runs of {}; at most {:.0f} failures "
+                     "in all are simulated",
+                     show(Seconds{study.time_between_failures}), choice.runs, long_time(length), kMostFailures));
+  if (choice.checkpoints) {
+    const CheckpointCost cost = checkpoint_cost(s);
+    plan.checkpoint = cost.times;
+    study.checkpoint.bytes = cost.bytes.value;
+    study.checkpoint.stall = cost.times.stall.value;
+    study.checkpoint.write = cost.times.write.value;
+    study.checkpoint.load = cost.times.load.value;
+    study.checkpoint.storage = cost.storage;
+    plan.checkpoint.every = interval(s, plan, study);
+    study.checkpoint.interval = (plan.step * plan.checkpoint.every).value;
+  }
+  FewerReplicas fewer(s, step);
+  plan.step_with = [&fewer](int replicas) { return fewer(replicas); };
+  study.runs = plan.parts.empty() ? 1 : choice.runs;
+  study.goodput = 0;
+  try {
+    ProgressLine progress;
+    for (int run = 0; run < study.runs; ++run) {
+      progress.show(fmt::format("failures: {} of {} runs", run, study.runs));
+      plan.draws = seeded_draws(choice.seed + static_cast<std::uint64_t>(run));
+      const LongRunResult result = run_long(plan);
+      study.set_failures = set_failures(choice, result);
+      add(study, result);
+    }
+  } catch (const UserError& e) {
+    if (std::string_view(e.what()).starts_with("the training")) fail(choice.place, fmt::format("faults: {}", e.what()));
+    throw;
+  }
+  divide(study);
+  for (const auto& [replicas, of_them] : fewer.asked())
+    study.reduced_replicas.push_back({replicas, of_them.time.value, of_them.simulated});
+  return study;
+}
+
+namespace {
+
+Result whole_training(Result r, const Scenario& s) {
+  const bool configures = s.cluster.node.gpu.reconfigure.value > 0 && r.training_steps > 0;
+  if (s.training.ends.given() || configures) book_phases(s, r);
+  if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
+  book_money(s, r);
+  return r;
+}
+
+}  // namespace
+
+Result simulate_training(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  return whole_training(simulate(s, plan, options), s);
+}
+
+Result simulate_training(const Scenario& s, const SimulateOptions& options) {
+  return whole_training(simulate(s, options), s);
+}
+
+}  // namespace trainyard

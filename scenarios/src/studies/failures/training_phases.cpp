@@ -1,0 +1,189 @@
+#include "scenarios/src/studies/failures/training_phases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/collectives/collective_run.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/json_text.hpp"
+#include "sim/list_program.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/failures/checkpoint_transfer.hpp"
+#include "topologies/machines/ideal_machine.hpp"
+#include "topologies/machines/placed_machine.hpp"
+#include "topologies/machines/storage_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+/// From the socket of the first rank to its GPU; nothing where it hangs at none.
+double copy_to_gpu(const Scenario& s, Bytes bytes) {
+  return parse_json(in_child([&] {
+           ClusterMachine cluster(s.cluster, s.software);
+           const DeviceId socket = cluster.socket_of(0);
+           if (socket < 0) return std::string("0");
+           PlacedMachine machine(cluster, {{cluster.actor(socket), ""}, {0, ""}});
+           Op op;
+           op.message.bytes = bytes;
+           op.message.mode = Mode::put;
+           op.kind = Kind::send;
+           Programs programs;
+           programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{1}));
+           op.actor = 1;
+           op.kind = Kind::recv;
+           programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{0}));
+           return json_text(nlohmann::json(run_programs(machine, std::move(programs)).end.value));
+         }))
+      .get<double>();
+}
+
+/// By the first socket of every node, all at once: they share what the registry gives.
+double pull_image(const Scenario& s) {
+  return parse_json(in_child([&] {
+           ClusterMachine cluster(s.cluster, s.software);
+           StorageMachine shared(cluster, *s.training.ends.registry);
+           std::vector<PlacedMachine::Placed> places;
+           Programs programs;
+           int node = 0;
+           for (std::size_t i = 0; i < shared.sockets().size(); ++i) {
+             if (cluster.graph().devices()[cluster.device(shared.sockets()[i])].node != node) continue;
+             ++node;
+             const auto pulls = static_cast<Actor>(places.size());
+             places.push_back({shared.sockets()[i], ""});
+             places.push_back({shared.door(i), ""});
+             Op op;
+             op.message.bytes = s.training.ends.image;
+             op.message.mode = Mode::put;
+             op.kind = Kind::recv;
+             programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{pulls + 1}));
+             op.kind = Kind::send;
+             programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{pulls}));
+           }
+           PlacedMachine machine(shared, std::move(places));
+           return json_text(nlohmann::json(run_programs(machine, std::move(programs)).end.value));
+         }))
+      .get<double>();
+}
+
+Bytes weights_of(const Scenario& s) { return element_size(s.precision) * s.network.parameters(); }
+
+/// What rank 0 does alone once: its own work, and its weights on their way to the store.
+double work_alone(const Scenario& s) {
+  const TrainingEnds::Alone& alone = *s.training.ends.alone;
+  if (!alone.writes) return alone.time.value;
+  try {
+    return alone.time.value +
+           parse_json(in_child([&] {
+             const CheckpointPlan plan{{{0, weights_of(s)}}, alone.store};
+             return json_text(nlohmann::json(simulate_checkpoint_write(s.cluster, s.software, plan).write.value));
+           })).get<double>();
+  } catch (const UserError& e) {
+    fail(alone.place, fmt::format("plan.training.rank_0: {}", e.what()));
+  }
+}
+
+/// When rank 0 and the others have ended that do `times` stretches of steps, after each of which rank 0 works alone. Where
+/// updates are synchronous, all meet at the end of a stretch.
+std::pair<double, double> ends_of_ranks(double stretch, double alone, double times, bool meet) {
+  const auto ends = parse_json(in_child([&] {
+    IdealMachine machine("rank");
+    class Ends : public Observer {
+     public:
+      void finished(const OpRun& run) override { of[run.op->actor == 0 ? 0 : 1] = run.ended.value; }
+      double of[2] = {0, 0};
+    } observed;
+    Programs programs;
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<Op> ops;
+      for (double i = 0; i < times; ++i) {
+        Op op;
+        op.kind = Kind::compute;
+        op.work.flops = Flops{stretch};
+        ops.push_back(op);
+        op = {};
+        op.kind = Kind::join;
+        op.message.steps = 2;
+        op.message.tag = static_cast<Tag>(i);
+        if (meet) ops.push_back(op);
+        op = {};
+        op.kind = Kind::compute;
+        op.work.flops = Flops{alone};
+        if (rank == 0) ops.push_back(op);
+      }
+      programs.push_back(std::make_unique<ListProgram>(std::move(ops)));
+    }
+    run_programs(machine, std::move(programs), {{&observed}});
+    return json_text(nlohmann::json(observed.of));
+  }));
+  return {ends[0], ends[1]};
+}
+
+void book_work_alone(const Scenario& s, Result& r) {
+  constexpr double most = 100'000;
+  const TrainingEnds& ends = s.training.ends;
+  const double alone = work_alone(s), times = ends.times_alone(r.training_steps);
+  if (times > most)
+    fail(ends.alone->place,
+         fmt::format("plan.training.rank_0: {:.0f} times in this training; at most {:.0f}", times, most));
+  const double stretch = r.training_steps / times * r.step_time;
+  const auto [first, others] = ends_of_ranks(stretch, alone, times, s.plan.mechanism->stops_together());
+  r.phases.push_back({"rank 0 alone", alone, times});
+  r.alone_time = first - others;
+}
+
+double hand_out_weights(const Scenario& s) {
+  const Bytes bytes = weights_of(s);
+  double time = copy_to_gpu(s, bytes);
+  if (s.ranks() == 1) return time;
+  CollectiveRunOptions o;
+  o.ranks = s.ranks();
+  o.operation = Operation::broadcast;
+  o.algorithm = default_collective(Operation::broadcast).name;
+  o.options.size = bytes;
+  o.options.settings.fidelity = Fidelity::messages;
+  o.software = s.software;
+  return time + run_collective(s.cluster, o).time;
+}
+
+/// Forward passes of one evaluation.
+double evaluate(const Scenario& s) {
+  const TrainingEnds& ends = s.training.ends;
+  const std::int64_t micro = ends.micro_batch_size > 0 ? ends.micro_batch_size : s.micro_batch_size;
+  const std::int64_t batch = micro * s.plan.mesh.data;
+  Overrides changes{{"plan.mode", "inference"},
+                    {"plan.micro_batch_size", std::to_string(micro)},
+                    {"plan.global_batch_size", std::to_string(batch)}};
+  for (const char* key : {"plan.optimizer", "plan.training", "plan.measured_step", "plan.step_time", "plan.recompute",
+                          "learn", "faults", "input"})
+    changes.emplace_back(key, "null");
+  if (!ends.precision.empty()) changes.emplace_back("plan.precision", ends.precision);
+  try {
+    SimulateOptions options;
+    options.critical_path = false;
+    const Scenario forward = read_again(s, changes);
+    return std::ceil(ends.samples / static_cast<double>(batch)) * simulate(forward, plan(forward), options).step_time;
+  } catch (const UserError& e) {
+    fail(ends.evaluate_place, fmt::format("plan.training.evaluate: {}", e.what()));
+  }
+}
+
+}  // namespace
+
+void book_phases(const Scenario& s, Result& r) {
+  const TrainingEnds& ends = s.training.ends;
+  if (ends.image.value > 0) r.phases.push_back({"image to all nodes", pull_image(s)});
+  if (ends.start.value > 0) r.phases.push_back({"start", ends.start.value});
+  Seconds configured;  // all FPGAs at the same time
+  for (const NodeType* type : s.cluster.types()) configured = std::max(configured, type->gpu.reconfigure);
+  if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured.value});
+  if (ends.weights) r.phases.push_back({"weights to all GPUs", hand_out_weights(s)});
+  if (ends.samples > 0) r.phases.push_back({"evaluation", evaluate(s), ends.evaluations(r.training_steps)});
+  if (ends.alone) book_work_alone(s, r);
+  for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,184 @@
+#include "scenarios/src/studies/fitting.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Keys of `plan.data_parallel`, which may be there as its size alone.
+Overrides of_data_parallel(const Scenario& s, const Overrides& keys) {
+  const Node* plan = s.document.find("plan");
+  const Node* given = plan ? plan->find("data_parallel") : nullptr;
+  Overrides changes;
+  if (given && given->kind == Node::Kind::scalar) {
+    std::string map = "{size: " + given->scalar;
+    for (const auto& [key, value] : keys) map += fmt::format(", {}: {}", key, value);
+    return {{"plan.data_parallel", map + "}"}};
+  }
+  for (const auto& [key, value] : keys) changes.emplace_back("plan.data_parallel." + key, value);
+  return changes;
+}
+
+std::vector<Overrides> candidates(const Scenario& s) {
+  const PlanChoice& p = s.plan;
+  std::vector<Overrides> all;
+  const auto add = [&all](const char* key, std::string value) { all.push_back({{key, std::move(value)}}); };
+  if (p.sharding.recompute == Recompute::none) add("plan.recompute", "selective");
+  if (p.sharding.recompute != Recompute::full) add("plan.recompute", "full");
+  if (p.mesh.tensor > 1 && !p.sharding.sequence) add("plan.sequence_parallel", "true");
+  for (int stage = static_cast<int>(p.zero) + 1; stage <= 3 && p.replicas() > 1; ++stage)
+    all.push_back(of_data_parallel(s, {{"zero_stage", fmt::format("{}", stage)}}));
+  if (!p.offload.used()) {
+    const int stage = std::max(static_cast<int>(p.zero), 2);
+    all.push_back(of_data_parallel(s, {{"zero_stage", fmt::format("{}", stage)}, {"offload", "cpu"}}));
+  }
+  if (!p.offload.activations()) add("plan.activation_offload", "all");
+  if (p.offload.parameters == OffloadDevice::none)
+    for (const char* device : {"cpu", "nvme"})
+      all.push_back(of_data_parallel(
+          s, {{"zero_stage", "3"}, {"offload", fmt::format("{{optimizer: {0}, parameters: {0}}}", device)}}));
+  // A framework's mode refuses what that framework does not do.
+  if (!s.strategy.empty() && p.zero != ZeroStage::parameters) add("plan.strategy", "pytorch-fsdp");
+  if (s.micro_batch_size % 2 == 0) add("plan.micro_batch_size", fmt::format("{}", s.micro_batch_size / 2));
+  if (2 * p.mesh.tensor <= s.cluster.node.gpus) add("plan.tensor_parallel", fmt::format("{}", 2 * p.mesh.tensor));
+  add("plan.pipeline_parallel", fmt::format("{}", 2 * p.mesh.pipeline));
+  return all;
+}
+
+/// "plan.recompute=full", as a shell takes it after --set.
+std::string in_words(const Overrides& overrides) {
+  std::string text;
+  for (const auto& [path, value] : overrides) text += fmt::format("{}{}={}", text.empty() ? "" : " ", path, value);
+  return text;
+}
+
+/// With as many micro-batches as are in flight at most, and some.
+Scenario shortened(const Scenario& s) {
+  const std::int64_t enough = std::min<std::int64_t>(s.micro_batches(), 2 * s.plan.mesh.pipeline * s.plan.chunks);
+  return read_again(s, {{"plan.global_batch_size", fmt::format("{}", enough * s.micro_batch_size * s.plan.mesh.data)}});
+}
+
+/// A change that can be laid out.
+struct Candidate {
+  Overrides overrides;
+  Scenario scenario;
+  Plan plan;
+  bool whole = true;  ///< not shortened
+};
+
+Candidate laid_out(const Scenario& s, Overrides overrides) {
+  Scenario changed = read_again(s, overrides);
+  if (changed.global_batch_size != s.global_batch_size) {  // it was not said: steps are to compare
+    overrides.emplace_back("plan.global_batch_size", fmt::format("{}", s.global_batch_size));
+    changed = read_again(s, overrides);
+  }
+  Plan whole = plan(changed);
+  if (estimated_operations(whole, true) <= kMostKept)
+    return {std::move(overrides), std::move(changed), std::move(whole), true};
+  changed = shortened(changed);
+  Plan shorter = plan(changed);
+  return {std::move(overrides), std::move(changed), std::move(shorter), false};
+}
+
+struct Tried {
+  Overrides overrides;
+  bool offloads = false;
+  FittingChange change;
+};
+
+/// A later value of a field takes the place of an earlier one.
+Overrides joined(Overrides changes, const Overrides& more) {
+  for (const auto& change : more) {
+    std::erase_if(changes, [&change](const auto& c) { return c.first == change.first; });
+    changes.push_back(change);
+  }
+  return changes;
+}
+
+/// All candidates on top of some changes, side by side on the processors there are; none that is among `known`.
+std::vector<Tried> try_all(const Scenario& s, const Overrides& before, std::set<std::string>& known) {
+  std::vector<Candidate> all;
+  for (const Overrides& more : candidates(read_again(s, before))) {
+    try {
+      Candidate candidate = laid_out(s, joined(before, more));
+      if (known.insert(in_words(candidate.overrides)).second) all.push_back(std::move(candidate));
+    } catch (const UserError&) {  // a plan that does not exist
+    }
+  }
+  ProgressLine progress;
+  std::size_t done = 0;
+  std::vector<std::string> texts(all.size());
+  in_children(
+      all.size(), processors(),
+      [&](std::size_t i) {
+        SimulateOptions options;
+        options.critical_path = false;
+        try {
+          return to_text(simulate_here(all[i].scenario, all[i].plan, options));
+        } catch (const UserError&) {  // too large to simulate
+          return std::string();
+        }
+      },
+      [&](std::size_t i, const std::string& text) {
+        texts[i] = text;
+        progress.show(fmt::format("what would fit? {} of {} changes tried", ++done, all.size()));
+      });
+  std::vector<Tried> tried;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (texts[i].empty()) continue;
+    const Result r = result_from_text(texts[i]);
+    tried.push_back({all[i].overrides,
+                     all[i].scenario.plan.offload.copies(),
+                     {in_words(all[i].overrides), r.memory.peak, r.fits, all[i].whole ? r.step_time : 0}});
+  }
+  return tried;
+}
+
+/// The change that needs least memory; and of those that leave all on GPUs, where it is another.
+std::vector<Overrides> leanest(std::vector<Tried> tried) {
+  std::vector<Overrides> best;
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](const Tried& a, const Tried& b) { return a.change.peak < b.change.peak; });
+  if (!tried.empty()) best.push_back(tried.front().overrides);
+  std::erase_if(tried, [](const Tried& t) { return t.offloads; });
+  if (!tried.empty() && tried.front().overrides != best.front()) best.push_back(tried.front().overrides);
+  return best;
+}
+
+/// What fits before what does not, the faster before the slower where that is known, the leaner before the fuller.
+bool better(const FittingChange& a, const FittingChange& b) {
+  const auto rank = [](const FittingChange& c) {
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    return std::make_tuple(!c.fits, c.fits && c.step_time > 0 ? c.step_time : kUnknown, c.peak);
+  };
+  return rank(a) < rank(b);
+}
+
+}  // namespace
+
+std::vector<FittingChange> fitting_changes(const Scenario& s) {
+  const auto fits = [](const Tried& t) { return t.change.fits; };
+  std::set<std::string> known;
+  std::vector<Tried> all = try_all(s, {}, known);
+  if (std::none_of(all.begin(), all.end(), fits))
+    for (const Overrides& before : leanest(all)) {
+      const std::vector<Tried> more = try_all(s, before, known);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+  std::vector<FittingChange> changes;
+  for (const Tried& t : all) changes.push_back(t.change);
+  std::stable_sort(changes.begin(), changes.end(), better);
+  return changes;
+}
+
+}  // namespace trainyard

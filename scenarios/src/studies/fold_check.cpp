@@ -1,0 +1,320 @@
+#include "scenarios/src/studies/fold_check.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <span>
+
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/path_resources.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/step_run.hpp"
+#include "sim/error.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+/// Of the critical path: moments that are the same but for rounding leave gaps in it.
+constexpr double kPathTolerance = 1e-6;
+
+/// What one run of a fold tells, as bytes that a child can send.
+struct FoldedTimes {
+  std::vector<Actor> class_of;                         // by rank
+  std::vector<LinkId> class_of_link;                   // by link
+  std::vector<double> bytes;                           // by class of links
+  std::vector<double> peaks;                           // by class of ranks
+  std::vector<std::vector<std::vector<double>>> ends;  // by class and stream, in order
+  std::vector<std::vector<double>> busy;               // by class and stream
+  std::map<std::string, double> path;                  // by resource
+  std::string unfolded;
+};
+
+class Bytesink {
+ public:
+  template <class T>
+  void put(const std::vector<T>& list) {
+    number(list.size());
+    text.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T));
+  }
+  void number(std::uint64_t n) { text.append(reinterpret_cast<const char*>(&n), sizeof n); }
+  std::string text;
+};
+
+class ByteSource {
+ public:
+  explicit ByteSource(std::string_view text) : text_(text) {}
+  template <class T>
+  std::vector<T> list() {
+    std::vector<T> items(number());
+    if (!items.empty()) std::memcpy(items.data(), take(items.size() * sizeof(T)), items.size() * sizeof(T));
+    return items;
+  }
+  std::uint64_t number() {
+    std::uint64_t n = 0;
+    std::memcpy(&n, take(sizeof n), sizeof n);
+    return n;
+  }
+
+ private:
+  std::string_view text_;
+  const char* take(std::size_t size) {
+    if (size > text_.size()) throw InternalError("a run sent less than it said");
+    const char* at = text_.data();
+    text_.remove_prefix(size);
+    return at;
+  }
+};
+
+/// How long the operations of each stream of each actor run.
+class BusyTimes {
+ public:
+  void add(const OpRun& run) {
+    std::vector<double>& streams = busy_.grown(run.op->actor);
+    if (streams.size() <= run.op->stream) streams.resize(run.op->stream + 1U, 0);
+    streams[run.op->stream] += (run.ended - run.started).value;
+  }
+  const IndexedVector<std::vector<double>, Actor>& all() const { return busy_; }
+
+ private:
+  IndexedVector<std::vector<double>, Actor> busy_;
+};
+
+/// Notes when each operation ends.
+class OpEnds : public Observer {
+ public:
+  bool sees_transfers() const override { return false; }
+  void finished(const OpRun& run) override {
+    auto& streams = ends.grown(run.op->actor);
+    if (streams.size() <= run.op->stream) streams.resize(run.op->stream + 1U);
+    streams[run.op->stream].push_back(run.ended.value);
+    busy.add(run);
+  }
+  IndexedVector<std::vector<std::vector<double>>, Actor> ends;
+  BusyTimes busy;
+};
+
+std::string folded_run(const Scenario& s, const Plan& plan) {
+  OpEnds ends;
+  PathWatch path;
+  SimulateOptions options;
+  options.critical_path = false;
+  options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
+  path.watch(options);
+  const StepRun run(s, plan, options);
+  Bytesink out;
+  out.put(std::vector<char>(run.unfolded.begin(), run.unfolded.end()));
+  if (!run.fold) return out.text;
+  std::vector<Actor> class_of;
+  for (Actor rank = 0; rank < run.fold->actors(); ++rank) class_of.push_back(run.fold->class_of(rank));
+  out.put(class_of);
+  std::vector<LinkId> class_of_link;
+  for (std::size_t link = 0; link < run.machine.top().links().size(); ++link)
+    class_of_link.push_back(run.fold->class_of_link(static_cast<LinkId>(link)));
+  out.put(class_of_link);
+  std::vector<double> bytes, peaks;
+  for (std::size_t c = 0; c < run.fold->links().size(); ++c)
+    bytes.push_back(run.traffic.on_link(static_cast<LinkId>(c)).value);
+  for (Actor c = 0; c < run.fold->classes(); ++c) peaks.push_back(run.memory.peak(c).value);
+  out.put(bytes);
+  out.put(peaks);
+  out.number(ends.ends.size());
+  for (const auto& streams : ends.ends) {
+    out.number(streams.size());
+    for (const std::vector<double>& stream : streams) out.put(stream);
+  }
+  for (const std::vector<double>& streams : ends.busy.all()) out.put(streams);
+  const std::map<std::string, double> resources = path.by_resource();
+  out.number(resources.size());
+  for (const auto& [resource, seconds] : resources) {
+    out.put(std::vector<char>(resource.begin(), resource.end()));
+    out.put(std::vector<double>{seconds});
+  }
+  return out.text;
+}
+
+FoldedTimes times_from(const std::string& text) {
+  ByteSource in(text);
+  FoldedTimes times;
+  const std::vector<char> why = in.list<char>();
+  times.unfolded.assign(why.begin(), why.end());
+  if (!times.unfolded.empty()) return times;
+  times.class_of = in.list<Actor>();
+  times.class_of_link = in.list<LinkId>();
+  times.bytes = in.list<double>();
+  times.peaks = in.list<double>();
+  times.ends.resize(in.number());
+  for (auto& streams : times.ends) {
+    streams.resize(in.number());
+    for (std::vector<double>& stream : streams) stream = in.list<double>();
+  }
+  for (std::size_t c = 0; c < times.ends.size(); ++c) times.busy.push_back(in.list<double>());
+  for (std::uint64_t left = in.number(); left > 0; --left) {
+    const std::vector<char> resource = in.list<char>();
+    times.path.emplace(std::string(resource.begin(), resource.end()), in.list<double>().front());
+  }
+  return times;
+}
+
+/// Compares a run rank by rank with what the fold has told.
+class FoldComparison : public Observer {
+ public:
+  FoldComparison(const FoldedTimes& folded, FoldCheck& check) : folded_(folded), check_(check) {}
+  bool sees_transfers() const override { return false; }
+
+  void finished(const OpRun& run) override {
+    const auto stream = static_cast<std::size_t>(run.op->stream);
+    const std::size_t done = next(run.op->actor, stream)++;
+    const std::vector<double>* ends = ends_of(run.op->actor, stream);
+    const auto what = [&] { return fmt::format("rank {}, stream {}, operation {}", run.op->actor, stream, done); };
+    ++check_.operations;
+    busy_.add(run);
+    if (!ends || done >= ends->size())
+      note_missing(fmt::format("{}: ends at {} s, and is missing where ranks are folded", what(), run.ended.value));
+    else
+      compare((*ends)[done], run.ended.value, [&] { return what() + " ends"; }, " s");
+  }
+
+  /// Of the whole path, resource by resource.
+  void compare_path(const std::map<std::string, double>& full) {
+    double whole = 0;
+    for (const auto& [resource, seconds] : full) whole += seconds;
+    std::map<std::string, double> all = folded_.path;
+    all.insert(full.begin(), full.end());
+    for (const auto& [resource, ignored] : all) {
+      const auto share = [&](const std::map<std::string, double>& path) {
+        const auto at = path.find(resource);
+        return at == path.end() ? 0 : at->second / whole;
+      };
+      const double folded = share(folded_.path), one_by_one = share(full), difference = std::abs(folded - one_by_one);
+      if (difference <= kPathTolerance) continue;
+      check_.worst = std::max(check_.worst, difference);
+      note(fmt::format("critical path: {} {:.4g} % folded, {:.4g} % rank by rank", resource, folded * 100,
+                       one_by_one * 100));
+    }
+  }
+
+  void compare_rest(const StepRun& run) {
+    for (Actor rank = 0; rank < static_cast<Actor>(folded_.class_of.size()); ++rank) {
+      const std::size_t c = class_of(rank);
+      compare(
+          folded_.peaks[c], run.memory.peak(rank).value, [&] { return fmt::format("rank {}: peak of memory", rank); },
+          " bytes");
+      for (std::size_t s = 0; c < folded_.ends.size() && s < folded_.ends[c].size(); ++s)
+        if (next(rank, s) != folded_.ends[c][s].size())
+          note_missing(fmt::format("rank {}, stream {}: {} operations, {} where ranks are folded", rank, s,
+                                   next(rank, s), folded_.ends[c][s].size()));
+      compare_busy(rank, c);
+    }
+    for (std::size_t link = 0; link < folded_.class_of_link.size(); ++link) {
+      const LinkId c = folded_.class_of_link[link];
+      compare(
+          c < 0 ? 0 : folded_.bytes[static_cast<std::size_t>(c)], run.traffic.on_link(static_cast<LinkId>(link)).value,
+          [&] { return "link " + run.machine.top().links()[link].name; }, " bytes");
+    }
+  }
+
+ private:
+  const FoldedTimes& folded_;
+  FoldCheck& check_;
+  std::vector<std::vector<std::size_t>> done_;  // by rank and stream
+  BusyTimes busy_;
+
+  /// Sums of spans of time lose digits with the time at which they lie: their differences count against that.
+  void compare_busy(Actor rank, std::size_t of_class) {
+    const std::vector<double>* full = busy_.all().find(rank);
+    const std::size_t streams = of_class < folded_.busy.size() ? folded_.busy[of_class].size() : 0;
+    for (std::size_t s = 0; full && s < std::min(streams, full->size()); ++s) {
+      if (folded_.ends[of_class][s].empty()) continue;
+      const double end = folded_.ends[of_class][s].back();
+      compare(
+          end + folded_.busy[of_class][s], end + (*full)[s],
+          [&] { return fmt::format("rank {}, stream {}: its end and how long it is busy", rank, s); }, " s");
+    }
+  }
+
+  std::size_t class_of(Actor rank) const { return static_cast<std::size_t>(folded_.class_of[position(rank)]); }
+  std::size_t& next(Actor rank, std::size_t stream) {
+    if (done_.size() <= position(rank)) done_.resize(position(rank) + 1);
+    std::vector<std::size_t>& streams = done_[position(rank)];
+    if (streams.size() <= stream) streams.resize(stream + 1, 0);
+    return streams[stream];
+  }
+  const std::vector<double>* ends_of(Actor rank, std::size_t stream) const {
+    const std::size_t c = class_of(rank);
+    return c < folded_.ends.size() && stream < folded_.ends[c].size() ? &folded_.ends[c][stream] : nullptr;
+  }
+
+  template <class What>
+  void compare(double folded, double full, What what, const char* unit) {
+    const double difference = std::abs(folded - full) / std::max({std::abs(folded), std::abs(full), 1e-300});
+    check_.worst = std::max(check_.worst, difference);
+    if (difference > kTolerance)
+      note(fmt::format("{}: {:.12g}{} folded, {:.12g}{} rank by rank", what(), folded, unit, full, unit));
+  }
+  void note_missing(std::string difference) {
+    check_.worst = std::max(check_.worst, 1.0);
+    note(std::move(difference));
+  }
+  void note(std::string difference) {
+    if (check_.difference.empty()) check_.difference = std::move(difference);
+  }
+};
+
+constexpr double kMostCompared = 100e6;  // half a minute
+
+/// Refuses what is too large to be simulated rank by rank, and says which plan is not.
+void require_comparable(const Scenario& s, const Plan& plan) {
+  const double operations = estimated_operations(plan, true);
+  if (operations <= kMostCompared) return;
+  const int data = s.plan.mesh.data, fewer = static_cast<int>(data * kMostCompared / operations / 2);
+  throw UserError(fmt::format(
+      "--fold check: rank by rank these are {:.3g} operations of {} ranks; at most {:.3g} are compared. {}", operations,
+      s.ranks(), kMostCompared,
+      fewer < 1 || data == 1 ? std::string("Fewer micro-batches or layers are")
+                             : fmt::format("The same plan on fewer replicas is: --set plan.data_parallel.size={} --set "
+                                           "plan.global_batch_size={} --set plan.idle_devices=allowed",
+                                           fewer, fewer * (s.global_batch_size / data))));
+}
+
+}  // namespace
+
+FoldCheck check_folding(const Scenario& s, const Plan& plan) {
+  require_simulable(s, plan);
+  require_comparable(s, plan);
+  FoldCheck check;
+  check.ranks = s.ranks();
+  const FoldedTimes folded = times_from(in_child([&] { return folded_run(s, plan); }));
+  check.unfolded = folded.unfolded;
+  check.classes = folded.unfolded.empty() ? static_cast<int>(folded.peaks.size()) : check.ranks;
+  if (!check.unfolded.empty()) return check;
+  const std::string text = in_child([&] {
+    FoldCheck full = check;
+    FoldComparison comparison(folded, full);
+    SimulateOptions options;
+    options.critical_path = false;
+    options.folding = Folding::off;
+    options.observe.emplace_back([&comparison](const StepRun&) { return &comparison; });
+    PathWatch path;
+    path.watch(options);
+    const StepRun run(s, plan, options);
+    comparison.compare_rest(run);
+    comparison.compare_path(path.by_resource());
+    return fmt::format("{} {} {}", full.operations, full.worst, full.difference);
+  });
+  int read = 0;
+  if (std::sscanf(text.c_str(), "%lf %lf %n", &check.operations, &check.worst, &read) < 2)
+    throw InternalError("a comparison sent \"" + text + "\"");
+  check.difference = text.substr(static_cast<std::size_t>(read));
+  if (!check.difference.empty() && check.worst < 1) {
+    SimulateOptions full;
+    full.folding = Folding::off;
+    check.sensitivity = rounding_sensitivity(s, full);
+  }
+  return check;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,118 @@
+#include "scenarios/src/studies/layer_costs.hpp"
+
+#include <algorithm>
+
+#include "scenarios/src/planning/layer_times.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+Seconds& part(KernelTotals& totals, KernelBound bound) { return totals.parts[static_cast<std::size_t>(bound)]; }
+
+/// One kernel. Its launch is a part of its own; the rest goes to what takes longer.
+KernelTotals cost_of(const Work& work, const NodeType& node, const SoftwareStack& stack) {
+  KernelTotals totals;
+  totals.time = kernel_cost(node, stack, work);
+  totals.flops = work.flops;
+  totals.bytes = work.bytes;
+  const Seconds on_gpu = kernel_time(node.gpu, work) / node.gpu_speed;
+  totals.dispatch = totals.time - on_gpu;
+  if (totals.dispatch > Seconds{0}) {
+    part(totals, KernelBound::launch) = totals.time;
+    return totals;
+  }
+  const Seconds launch = node.gpu.kernel_launch / node.gpu_speed;
+  Work moved = work;
+  moved.flops = Flops{};
+  const bool memory = kernel_time(node.gpu, moved) / node.gpu_speed >= on_gpu;
+  part(totals, KernelBound::launch) = launch;
+  part(totals, memory ? KernelBound::memory : KernelBound::compute) = totals.time - launch;
+  return totals;
+}
+
+}  // namespace
+
+const char* name_of(KernelBound bound) {
+  static constexpr std::array<const char*, kKernelBounds> names{"compute", "memory", "launch"};
+  return names.at(static_cast<std::size_t>(bound));
+}
+
+KernelBound KernelTotals::bound() const {
+  return static_cast<KernelBound>(std::max_element(parts.begin(), parts.end()) - parts.begin());
+}
+
+double KernelTotals::flops_per_byte() const { return bytes.value > 0 ? flops.value / bytes.value : 0; }
+
+KernelTotals& KernelTotals::operator+=(const KernelTotals& other) {
+  time += other.time;
+  flops += other.flops;
+  bytes += other.bytes;
+  dispatch += other.dispatch;
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i];
+  return *this;
+}
+
+KernelTotals LayerCost::both() const {
+  KernelTotals totals = forward;
+  totals += backward;
+  return totals;
+}
+
+bool LayerCost::same_cost(const LayerCost& other) const {
+  const auto same = [](const KernelTotals& a, const KernelTotals& b) {
+    return a.time == b.time && a.flops == b.flops && a.bytes == b.bytes;
+  };
+  return same(forward, other.forward) && same(backward, other.backward);
+}
+
+Seconds LayerCosts::step() const { return micro_batch.time * micro_batches + accumulation + bucket_copies; }
+
+namespace {
+
+/// What the rank has of every layer of its pipeline stage.
+std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
+  std::vector<const Layer*> layers;
+  for (const std::vector<int>& chunk : plan.stage_of(rank).chunks)
+    for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
+  return layers;
+}
+
+/// A bucket filled from the gradients, or given back to them: each element read and written.
+Work bucket_copy(const GradientBucket& bucket, const StagePlan& stage, const TrainingPlan& plan) {
+  Work copy;
+  copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  copy.precision = stage.optimizer.precision;
+  copy.bytes = 2 * bucket.elements * plan.gradient_element;
+  return copy;
+}
+
+}  // namespace
+
+LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
+  const NodeType& node = s.cluster.type_of_gpu(rank);
+  const Gpu& gpu = node.gpu;
+  const Gpu::Efficiency& product = gpu.efficiency[static_cast<std::size_t>(Kernel::gemm)];
+  LayerCosts costs;
+  costs.gpu = gpu.name;
+  costs.peak = gpu.peak[static_cast<std::size_t>(s.precision)];
+  costs.memory_bandwidth = gpu.memory_bandwidth;
+  costs.ridge = costs.peak.value / costs.memory_bandwidth.value;
+  costs.product_ridge = costs.ridge * product.flops / product.memory;
+  costs.micro_batches = plan.micro_batches;
+  for (const Layer* of_rank : layers_of(plan, rank)) {
+    const Layer& layer = *of_rank;
+    LayerCost& cost = costs.layers.emplace_back();
+    cost.name = layer.name;
+    for (const KernelCall& call : layer.forward) cost.forward += cost_of(call.work, node, s.software);
+    for (const BackwardKernel& call : layer.backward) cost.backward += cost_of(call.work, node, s.software);
+    costs.accumulation += accumulation_time(layer, plan.accumulation, node, s.software) * (costs.micro_batches - 1);
+    costs.micro_batch += cost.both();
+  }
+  if (plan.bucket_copy && !plan.host_buckets)  // else the CPU copies
+    for (const GradientBucket& bucket : plan.stage_of(rank).buckets)
+      costs.bucket_copies += kernel_cost(node, s.software, bucket_copy(bucket, plan.stage_of(rank), plan)) * 2;
+  return costs;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,288 @@
+#include "scenarios/src/studies/learn_study.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/running/steady_state.hpp"
+#include "scenarios/src/studies/sweeps/answer_key.hpp"
+#include "scenarios/src/studies/sweeps/sweep_journal.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using OfTarget = std::function<double(const LearnResult&, const LearnPoint&)>;
+
+SeedMean mean_of(const std::vector<double>& values) {
+  if (values.empty()) return {NAN, HUGE_VAL, 0};
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return {sum / static_cast<double>(values.size()), half_width(values), values.size()};
+}
+
+std::string name_of(const Overrides& point) {
+  std::vector<std::string> words;
+  for (const auto& [path, value] : point) words.push_back(fmt::format("{}={}", path, value));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+Overrides with_more(const Overrides& a, const Overrides& b) {
+  Overrides all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json mean_json(const SeedMean& m) {
+  return {{"mean", finite(m.mean)}, {"half_width", finite(m.half_width)}, {"seeds", m.seeds}};
+}
+
+const std::pair<const char*, OfTarget> kOfTarget[] = {
+    {"time_s", [](const LearnResult&, const LearnPoint& p) { return p.time; }},
+    {"steps", [](const LearnResult&, const LearnPoint& p) { return p.steps; }},
+    {"samples", [](const LearnResult&, const LearnPoint& p) { return p.samples; }},
+    {"bytes", [](const LearnResult&, const LearnPoint& p) { return p.bytes; }},
+    {"gpu_hours", [](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }}};
+
+Json run_json(const LearnResult& r, std::uint64_t seed) {
+  Json points = Json::array();
+  for (const LearnPoint& p : r.points) points.push_back(learn_point_json(p));
+  Json j{{"seed", seed}, {"ended", r.ended}};
+  if (r.diverged_at >= 0) j["diverged_at_step"] = r.diverged_at;
+  if (r.reached) j["reached"] = learn_point_json(*r.reached);
+  j["updates"] = r.updates;
+  j["mean_staleness"] = r.mean_staleness;
+  j["worst_staleness"] = r.worst_staleness;
+  j["points"] = points;
+  return j;
+}
+
+/// A training of a study.
+struct LearnJob {
+  std::size_t variant = 0;
+  std::uint64_t seed = 0;
+};
+
+/// Trainings in child processes, each once; a text that begins with '!' is why one is impossible.
+class LearnJobs {
+ public:
+  LearnJobs(const LearnQuestion& question, const std::vector<LearnVariant>& variants, const std::vector<LearnJob>& jobs)
+      : question_(question), variants_(variants), jobs_(jobs), journal_(question.journal), texts_(jobs.size()) {}
+
+  std::vector<std::string> run() {
+    std::vector<std::string> keys(jobs_.size());
+    std::vector<std::size_t> open;
+    std::size_t done = 0;
+    for (std::size_t job = 0; job < jobs_.size(); ++job) {
+      if (!question_.journal.empty()) keys[job] = answer_key(scenario(job));
+      const std::optional<std::string> known = alone() ? std::nullopt : journal_.find(keys[job]);
+      if (known) texts_[job] = *known;
+      if (known) ++done;
+      if (!known && question_.shard.has(job)) open.push_back(job);
+    }
+    const std::size_t all = done + open.size();
+    if (alone() && !open.empty()) {  // this process learns: what is known when it is interrupted is not lost
+      texts_[open[0]] = train(open[0]);
+      if (!interrupted()) journal_.add(keys[open[0]], texts_[open[0]]);
+      return std::move(texts_);
+    }
+    in_children(
+        open.size(), processors(), [&](std::size_t k) { return train(open[k]); },
+        [&](std::size_t k, const std::string& text) {
+          texts_[open[k]] = text;
+          journal_.add(keys[open[k]], text);
+          if (question_.progress) question_.progress(++done, all);
+        });
+    return std::move(texts_);
+  }
+
+ private:
+  const LearnQuestion& question_;
+  const std::vector<LearnVariant>& variants_;
+  const std::vector<LearnJob>& jobs_;
+  Journal journal_;
+  std::vector<std::string> texts_;
+
+  bool alone() const { return jobs_.size() == 1; }  // it shows how far it is, and may write what it learned
+  Scenario scenario(std::size_t job) const {
+    const auto& [variant, seed] = jobs_[job];
+    return read_scenario(question_.scenario,
+                         with_more(variants_[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
+  }
+  std::string train(std::size_t job) const {
+    try {
+      LearnOptions options;
+      options.progress = options.saves = options.partial = alone();
+      return to_text(learn(scenario(job), options));
+    } catch (const UserError& e) {  // found only in the run
+      if (alone()) throw;
+      return std::string("!") + e.what();
+    }
+  }
+};
+
+}  // namespace
+
+SeedMean LearnVariant::to_target(const OfTarget& figure) const {
+  std::vector<double> values;
+  for (const LearnResult& r : runs)
+    if (r.reached) values.push_back(figure(r, *r.reached));
+  return mean_of(values);
+}
+
+SeedMean LearnVariant::at_end(double LearnPoint::*figure) const {
+  std::vector<double> values;
+  for (const LearnResult& r : runs)
+    if (r.diverged_at < 0 && std::isfinite(r.last().*figure)) values.push_back(r.last().*figure);
+  return mean_of(values);
+}
+
+std::size_t LearnVariant::reached() const {
+  return static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.reached.has_value(); }));
+}
+
+std::size_t LearnVariant::diverged() const {
+  return static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.diverged_at >= 0; }));
+}
+
+std::string LearnStudy::unfinished() const {
+  return trainings == 1 ? "interrupted in the training"
+                        : fmt::format("interrupted: {} of {} trainings are done", trainings - open, trainings);
+}
+
+LearnStudy run_learn_study(const LearnQuestion& q) {
+  LearnStudy study;
+  study.seeds = q.seeds;
+  const Sweep sweep{q.scenario, q.axes};
+  const std::size_t count = q.axes.empty() ? 1 : sweep.points();
+  std::vector<LearnJob> jobs;
+  for (std::size_t i = 0; i < count; ++i) {
+    LearnVariant& v = study.variants.emplace_back();
+    const Overrides point = q.axes.empty() ? Overrides{} : sweep.point(i);
+    v.name = name_of(point);
+    v.overrides = with_more(q.overrides, point);
+    try {
+      const Scenario s = read_scenario(q.scenario, v.overrides);
+      if (!s.learn.used())
+        throw UserError(
+            fmt::format("{}: no section `learn`; see scenarios/learn-async-vs-sync.yaml", q.scenario.string()));
+      study.has_target |= s.learn.has_target();
+      for (int seed = 0; seed < q.seeds; ++seed) jobs.push_back({i, s.learn.seed + static_cast<std::uint64_t>(seed)});
+    } catch (const UserError& e) {
+      if (count == 1) throw;
+      v.error = e.what();
+    }
+  }
+  const std::vector<std::string> texts = LearnJobs(q, study.variants, jobs).run();
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    LearnVariant& v = study.variants[jobs[job].variant];
+    if (texts[job].empty()) {  // of another shard, or interrupted
+      if (interrupted()) ++study.open;
+      continue;
+    }
+    if (texts[job].starts_with('!'))
+      v.error = texts[job].substr(1);
+    else
+      v.runs.push_back(learn_result_from_text(texts[job]));
+  }
+  study.trainings = jobs.size();
+  if (interrupted()) {
+    study.interrupted = true;
+    std::erase_if(study.variants, [](const LearnVariant& v) { return v.error.empty() && v.runs.empty(); });
+    return study;
+  }
+  const auto impossible = [](const LearnVariant& v) { return !v.error.empty(); };
+  if (q.shard.whole() && std::all_of(study.variants.begin(), study.variants.end(), impossible))
+    throw UserError(fmt::format("all {} variants are impossible; the first: {}", count, study.variants.front().error));
+  return study;
+}
+
+Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
+  Json variants = Json::array();
+  for (const LearnVariant& v : study.variants) {
+    Json j{{"name", v.name}};
+    if (!v.error.empty()) {
+      j["error"] = v.error;
+      variants.push_back(j);
+      continue;
+    }
+    const LearnResult& first = v.runs.front();
+    j["task"] = first.task;
+    j["mechanism"] = first.mechanism;
+    j["parameters"] = first.parameters;
+    j["ranks"] = first.ranks;
+    j["step_time_s"] = first.step_time();
+    j["reached"] = v.reached();
+    j["diverged"] = v.diverged();
+    Json target;
+    for (const auto& [key, figure] : kOfTarget) target[key] = mean_json(v.to_target(figure));
+    if (v.reached() > 0) j["to_target"] = target;
+    j["final"] = {{"loss", mean_json(v.at_end(&LearnPoint::loss))},
+                  {"accuracy", mean_json(v.at_end(&LearnPoint::accuracy))},
+                  {"noise_scale_samples", mean_json(v.at_end(&LearnPoint::noise_scale))}};
+    Json runs = Json::array();
+    std::uint64_t seed = read_scenario(q.scenario, v.overrides).learn.seed;
+    for (const LearnResult& r : v.runs) runs.push_back(run_json(r, seed++));
+    j["runs"] = runs;
+    variants.push_back(j);
+  }
+  Json all{{"scenario", q.scenario.stem().string()}, {"seeds", study.seeds}};
+  if (study.interrupted) all["unfinished"] = study.unfinished();
+  all["variants"] = variants;
+  return all;
+}
+
+namespace {
+
+std::vector<FieldRow> learn_rows() {
+  const std::string over_seeds = "mean, half_width of its 95 % interval, seeds";
+  std::vector<FieldRow> rows{
+      {"scenario", "text", "its name", ""},
+      {"seeds", "number", "trainings of each variant", ""},
+      {"unfinished", "text", "how far it came", "where a signal ended it"},
+      {"variants", "list", "one a combination of --compare's values", ""},
+      {"variants[].name", "text", "what it has of its own", ""},
+      {"variants[].error", "text", "why it is impossible, instead of all else", "of impossible variants"},
+      {"variants[].task", "text", "what is learned", ""},
+      {"variants[].mechanism", "text", "how replicas come to common parameters", ""},
+      {"variants[].parameters", "number", "of the learner's network", ""},
+      {"variants[].ranks", "number", "devices", ""},
+      {"variants[].step_time_s", "s", "mean time of a global batch", ""},
+      {"variants[].reached", "number", "seeds that reached the target", ""},
+      {"variants[].diverged", "number", "seeds that diverged", ""},
+      {"variants[].to_target", "object", "what it took to the target, over the seeds that reached it", "if any did"}};
+  for (const auto& [key, figure] : kOfTarget)
+    rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any did"});
+  rows.push_back({"variants[].final", "object", "at the end", ""});
+  for (const char* key : {"loss", "accuracy", "noise_scale_samples"})
+    rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
+  rows.push_back({"variants[].runs", "list", "one a seed", ""});
+  const std::pair<const char*, const char*> of_run[] = {{"seed", "of initial values and the order of samples"},
+                                                        {"updates", "of weights"},
+                                                        {"mean_staleness", "updates that a gradient missed"},
+                                                        {"worst_staleness", "the most of them"}};
+  for (const auto& [key, words] : of_run)
+    rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
+  rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping, diverged or interrupted", ""});
+  rows.push_back({"variants[].runs[].diverged_at_step", "number", "the step", "if it did"});
+  rows.push_back({"variants[].runs[].reached", "object", "the look at which the target was reached", "if it was"});
+  rows.push_back({"variants[].runs[].points", "list",
+                  "looks at what was learned: time_s, steps, samples, bytes, "
+                  "training_loss, loss, accuracy, noise_scale_samples, replicas_apart",
+                  ""});
+  return rows;
+}
+
+const RegisterJsonReference learn_json{"learn", "trainings on the simulated clock", learn_rows};
+
+}  // namespace
+
+}  // namespace trainyard

@@ -1,0 +1,58 @@
+#include "scenarios/src/studies/measured/fitted_constants.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/reading/catalog.hpp"
+
+namespace trainyard {
+
+std::string FittedConstant::name() const { return fmt::format("{} {}: {}", kind, entries.front(), key); }
+
+std::vector<FigureTrial> FittedConstant::trials(const std::string& instead) const {
+  std::vector<FigureTrial> all;
+  for (const std::string& entry : entries) all.push_back({kind, entry, key, instead});
+  return all;
+}
+
+std::vector<FittedConstant> fitted_constants() {
+  constexpr std::string_view kFit = "fit: ";
+  const Catalog catalog;
+  std::vector<FittedConstant> all;
+  for (const char* kind : {"gpu", "attention", "stack"})
+    for (const std::string& name : catalog.names(kind))
+      // The entry's own figures: what it has from its base belongs to the base.
+      for (const FigureSource& figure : figure_sources(catalog.entry(kind, name, {}), "")) {
+        if (!figure.source.starts_with(kFit)) continue;
+        const std::string key = figure.figure.substr(figure.figure.find_first_not_of(": "));
+        const std::string source = figure.source.substr(kFit.size());
+        const auto known = std::find_if(all.begin(), all.end(), [&](const FittedConstant& c) {
+          return c.kind == kind && c.key == key && c.value == figure.value && c.source == source;
+        });
+        if (known != all.end()) {
+          known->entries.push_back(name);
+          continue;
+        }
+        const bool table = source.find(".csv") != std::string::npos || source.find("horovod") != std::string::npos;
+        all.push_back({kind, {name}, key, figure.value, source, table});
+      }
+  return all;
+}
+
+std::vector<std::string> entry_with_bases(const std::string& kind, const std::string& name) {
+  const Catalog catalog;
+  const std::vector<std::string> names = catalog.names(kind);
+  std::vector<std::string> chain;
+  for (std::string at = name; std::find(names.begin(), names.end(), at) != names.end();) {
+    if (std::find(chain.begin(), chain.end(), at) != chain.end()) break;
+    chain.push_back(at);
+    const Node entry = catalog.entry(kind, at, {});
+    const Node* base = entry.find("base");
+    if (!base || base->kind != Node::Kind::scalar) break;
+    at = base->scalar;
+  }
+  return chain;
+}
+
+}  // namespace trainyard

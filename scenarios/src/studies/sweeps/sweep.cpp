@@ -1,0 +1,163 @@
+#include "scenarios/src/studies/sweeps/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/sweeps/answer_key.hpp"
+#include "scenarios/src/studies/sweeps/sweep_journal.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kSweptTogether = 10000;
+
+/// A point as children write it: its figures, or {"error": ...}.
+SweepPoint point_from_text(const std::string& text) {
+  const json j = parse_json(text);
+  if (j.contains("error")) return {true, j.at("error"), ""};
+  return {true, "", text};
+}
+
+/// The points of a sweep as workers take them: what is read for one is there for the next.
+class PointReader {
+ public:
+  explicit PointReader(const Sweep& sweep)
+      : sweep_(sweep), document_(read_scenario_document(sweep.scenario)), name_(sweep.scenario.stem().string()) {}
+
+  Scenario read(std::size_t point) const { return read_scenario(document_, name_, sweep_.point(point)); }
+
+ private:
+  const Sweep& sweep_;
+  Node document_;
+  std::string name_;
+};
+
+/// What a worker says of a point: its key in the journal, a line end, and its figures or error. One that cannot be read has
+/// no key.
+struct Told {
+  std::string key, text;
+};
+Told told_in(const std::string& line) {
+  const std::size_t end = line.find('\n');
+  return {line.substr(0, end), line.substr(end + 1)};
+}
+std::string impossible(const UserError& e) { return json_text(json{{"error", e.what()}}); }
+
+std::string told_of(const PointReader& reader, std::size_t point) {
+  std::string key;
+  try {
+    Scenario s = reader.read(point);
+    key = answer_key(s) + "\n";
+    s.failures.find_best = false;  // no column shows it
+    return key + column_figures(simulate_training(s));
+  } catch (const UserError& e) {  // such as a deadlock, found only in the run: this point is impossible, not the sweep
+    return (key.empty() ? "\n" : key) + impossible(e);
+  }
+}
+
+/// From the journal, if it has the point whole.
+bool take_from(const Journal& journal, const std::string& key, SweepPoint& point) {
+  if (key.empty()) return false;
+  const std::optional<std::string> rest = journal.find(sweep_line_key(key));
+  if (!rest) return false;
+  try {
+    point = sweep_point_in(parse_ordered_json("{" + *rest));
+    point.key = key;
+    return true;
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
+/// Of the points `mine` takes those that the journal has; gives the places in `mine` of what is left to be simulated.
+std::vector<std::size_t> take_known(const PointReader& reader, const Journal& journal,
+                                    const std::vector<std::size_t>& mine, std::vector<SweepPoint>& points) {
+  std::vector<std::string> keys(mine.size());
+  const auto key_of = [&](std::size_t k) -> std::string {
+    try {
+      return answer_key(reader.read(mine[k]));
+    } catch (const UserError&) {  // said again where it would be simulated
+      return "";
+    }
+  };
+  if (!journal.empty()) keys = in_workers(mine.size(), processors(), key_of);
+  std::vector<std::size_t> left;
+  for (std::size_t k = 0; k < mine.size() && !interrupted(); ++k)
+    if (!take_from(journal, keys[k], points[k])) left.push_back(k);
+  return left;
+}
+
+/// A sweep of a shard, so many points at a time.
+class SweepRunner {
+ public:
+  SweepRunner(const Sweep& sweep, const SweepOptions& options)
+      : sweep_(sweep), options_(options), reader_(sweep), journal_(options.journal), count_(sweep.points()) {}
+
+  void run(const TakePoint& take) {
+    const StudyShard& shard = options_.shard;
+    of_shard_ = (count_ + shard.of - shard.index) / shard.of;
+    bool possible = false;
+    std::string first_error;
+    for (std::size_t next = shard.index - 1; next < count_ && !interrupted();) {
+      std::vector<std::size_t> mine;
+      for (; next < count_ && mine.size() < kSweptTogether; next += shard.of) mine.push_back(next);
+      std::vector<SweepPoint> points = simulated(mine);
+      for (std::size_t k = 0; k < mine.size(); ++k) {
+        possible = possible || points[k].error.empty();
+        if (!possible && first_error.empty()) first_error = points[k].error;
+        take(mine[k], std::move(points[k]));
+      }
+    }
+    if (!possible && shard.whole() && !interrupted())
+      throw UserError(count_ == 1 ? first_error
+                                  : fmt::format("all {} points are impossible; the first: {}", count_, first_error));
+  }
+
+ private:
+  const Sweep& sweep_;
+  const SweepOptions& options_;
+  PointReader reader_;
+  Journal journal_;
+  std::size_t count_, of_shard_ = 0, done_ = 0;
+
+  std::vector<SweepPoint> simulated(const std::vector<std::size_t>& mine) {
+    std::vector<SweepPoint> points(mine.size());
+    const std::vector<std::size_t> open = take_known(reader_, journal_, mine, points);
+    done_ += mine.size() - open.size();
+    const auto note = [&](std::size_t k, const std::string& line) {
+      const Told told = told_in(line);
+      SweepPoint& point = points[open[k]];
+      point = point_from_text(told.text);
+      point.key = told.key;
+      const std::string whole = sweep_line(sweep_, mine[open[k]], point);
+      const std::size_t space = whole.find(' ');  // behind the key, which the journal goes by
+      if (!told.key.empty()) journal_.add(whole.substr(0, space), whole.substr(space + 1));
+      if (options_.progress) options_.progress(++done_, of_shard_);
+    };
+    in_workers(
+        open.size(), processors(), [&](std::size_t k) { return told_of(reader_, mine[open[k]]); }, note);
+    return points;
+  }
+};
+
+}  // namespace
+
+void stream_sweep(const Sweep& sweep, const SweepOptions& options, const TakePoint& take) {
+  SweepRunner(sweep, options).run(take);
+}
+
+std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& options) {
+  std::vector<SweepPoint> points(sweep.points());
+  stream_sweep(sweep, options, [&](std::size_t index, SweepPoint&& point) { points[index] = std::move(point); });
+  return points;
+}
+
+}  // namespace trainyard

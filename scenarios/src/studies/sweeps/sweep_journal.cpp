@@ -1,0 +1,121 @@
+#include "scenarios/src/studies/sweeps/sweep_journal.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string_view>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+
+std::string text_hash(const std::string& text) {
+  std::uint64_t h = 14695981039346656037u;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return fmt::format("{:016x}", h);
+}
+
+namespace {
+
+constexpr std::string_view kCheck = "{\"check\":\"";  // of lines that are JSON objects: the first field
+constexpr std::size_t kDigits = 16;
+
+}  // namespace
+
+std::string sealed(const std::string& line) {
+  const std::string check = text_hash(line);
+  if (!line.starts_with('{')) return check + " " + line;
+  return fmt::format("{}{}\"{}{}", kCheck, check, line == "{}" ? "" : ",", line.substr(1));
+}
+
+std::string unsealed(const std::string& line, const std::filesystem::path& file, std::size_t number) {
+  const bool object = line.starts_with(kCheck);
+  const std::size_t at = object ? kCheck.size() : 0, rest = at + kDigits + (object ? 2 : 1);
+  std::string text = rest <= line.size() ? line.substr(rest) : "";
+  if (object) text.insert(text.begin(), '{');
+  if (rest > line.size() || sealed(text) != line)
+    throw UserError(
+        fmt::format("{}:{}: not a line of points as it was written (its checksum differs, or is missing); remove the "
+                    "file, and the command that writes it makes it anew",
+                    file.string(), number));
+  return text;
+}
+
+Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  // It stands beside what was asked for, where another may have put a link. Those of /proc are of this process.
+  const int links = path_.string().starts_with("/proc/self/fd/") ? 0 : O_NOFOLLOW;
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | links, 0666);
+  if (file_ < 0)
+    throw UserError(fmt::format("cannot write {}: {}", path_.string(),
+                                errno == ELOOP ? "it is a symbolic link" : std::strerror(errno)));
+  try {
+    // What a killed run left half is taken away, else the next line would join it.
+    if (const off_t whole = read_keys(); whole < ::lseek(file_, 0, SEEK_END) && ::ftruncate(file_, whole) != 0)
+      throw UserError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+  } catch (...) {
+    ::close(file_);
+    throw;
+  }
+}
+
+/// Gives where the last whole line ends.
+off_t Journal::read_keys() {
+  in_.open(path_, std::ios::binary);
+  std::streamoff at = 0;
+  std::size_t number = 0;
+  for (std::string line; std::getline(in_, line) && !in_.eof(); at += static_cast<std::streamoff>(line.size()) + 1) {
+    const std::string text = unsealed(line, path_, ++number);
+    if (const std::size_t space = text.find(' '); space != std::string::npos)
+      entries_.push_back({std::hash<std::string_view>()(std::string_view(text).substr(0, space)), at, number});
+  }
+  in_.clear();
+  std::sort(entries_.begin(), entries_.end());
+  return at;
+}
+
+Journal::~Journal() {
+  if (file_ < 0) return;
+  if (::lseek(file_, 0, SEEK_END) == 0) ::unlink(path_.c_str());  // nothing to resume from
+  ::close(file_);
+}
+
+std::optional<std::string> Journal::find(const std::string& key) const {
+  const std::size_t hash = std::hash<std::string_view>()(key);
+  const auto end =
+      std::partition_point(entries_.begin(), entries_.end(), [hash](const Entry& e) { return e.hash <= hash; });
+  for (auto entry = end; entry != entries_.begin() && (--entry)->hash == hash;) {
+    std::string line;
+    in_.seekg(entry->at);
+    if (!std::getline(in_, line)) continue;
+    const std::string text = unsealed(line, path_, entry->line);
+    if (text.starts_with(key + " ")) return text.substr(key.size() + 1);
+  }
+  return std::nullopt;
+}
+
+void Journal::add(const std::string& key, const std::string& text) {
+  if (file_ < 0) return;
+  const std::string line = sealed(fmt::format("{} {}", key, text)) + "\n";
+  const off_t whole = ::lseek(file_, 0, SEEK_END);
+  for (std::size_t at = 0; at < line.size();) {
+    const ssize_t n = ::write(file_, line.data() + at, line.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      const int error = errno;
+      const bool cut = ::ftruncate(file_, whole) == 0;  // else a half line stays, which is not read
+      throw UserError(
+          fmt::format("cannot write {}: {}{}", path_.string(), std::strerror(error),
+                      whole > 0 || !cut ? "; the points that it has are kept for the same command again" : ""));
+    }
+    at += static_cast<std::size_t>(n);
+  }
+}
+
+}  // namespace trainyard

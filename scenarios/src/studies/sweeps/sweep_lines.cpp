@@ -1,0 +1,170 @@
+// Points of sweeps as JSON Lines, and shards put together again.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/program_version.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "scenarios/src/studies/sweeps/sweep_journal.hpp"
+#include "sim/error.hpp"
+#include "sim/json_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// All that a shard shares with the others.
+ordered_json study_of(const Sweep& sweep) {
+  ordered_json axes = ordered_json::array();
+  for (const SweepAxis& axis : sweep.axes)
+    axes.push_back({{"path", axis.path}, {"values", axis.values}, {"with_previous", axis.with_previous}});
+  return {{"version", program_version()},
+          {"scenario", sweep.scenario.string()},
+          {"axes", axes},
+          {"where", sweep.where},
+          {"points", sweep.points()}};
+}
+
+Sweep sweep_in(const ordered_json& study) {
+  Sweep sweep{study.at("scenario").get<std::string>(), {}, study.at("where")};
+  for (const ordered_json& axis : study.at("axes"))
+    sweep.axes.push_back({axis.at("path"), axis.at("values"), axis.at("with_previous")});
+  sweep.keep_where();
+  return sweep;
+}
+
+/// A file of points that is finished, line by line: the first one is the study.
+class ShardFile {
+ public:
+  explicit ShardFile(const std::string& file) : file_(file), in_(file) {
+    if (!in_) throw UserError(fmt::format("cannot read {}", file));
+    const std::optional<ordered_json> head = next();
+    if (!head || !head->contains("study"))
+      throw UserError(fmt::format("{}: not the points of a finished sweep; run its command again to finish it", file));
+    head_ = *head;
+  }
+
+  /// Nothing at the end. Throws UserError for what is no JSON, or not as it was written.
+  std::optional<ordered_json> next() {
+    std::string line;
+    if (!std::getline(in_, line)) return std::nullopt;
+    ++read_;
+    if (in_.eof())
+      throw UserError(fmt::format("{}:{}: the line is cut off; run its command again to finish it", file_, read_));
+    try {
+      return parse_ordered_json(unsealed(line, file_, read_));
+    } catch (const nlohmann::json::exception&) {
+      throw UserError(fmt::format("{}:{}: no line of JSON", file_, read_));
+    }
+  }
+  const std::string& name() const { return file_; }
+  const ordered_json& study() const { return head_.at("study"); }
+  StudyShard shard() const { return {head_.at("shard").at(0), head_.at("shard").at(1)}; }
+
+ private:
+  std::string file_;
+  std::ifstream in_;
+  std::size_t read_ = 0;
+  ordered_json head_;
+};
+
+[[noreturn]] void no_points(const std::string& file, const nlohmann::json::exception& e) {
+  throw UserError(fmt::format("{}: not the points of a sweep ({})", file, e.what()));
+}
+
+}  // namespace
+
+std::string sweep_line_key(const std::string& key) { return fmt::format("{{\"key\":\"{}\",", key); }
+
+std::string sweep_line(const Sweep& sweep, std::size_t index, const SweepPoint& point) {
+  ordered_json line{{"point", index}, {"set", ordered_json::object()}};
+  for (const auto& [path, value] : sweep.point(index)) line["set"][path] = value;
+  line["scenario"] = sweep.scenario.string();
+  line["version"] = program_version();
+  if (point.error.empty())
+    line["figures"] = parse_ordered_json(point.figures);
+  else
+    line["error"] = point.error;
+  return sweep_line_key(point.key) + " " + json_text(line).substr(1);
+}
+
+SweepPoint sweep_point_in(const ordered_json& line) {
+  SweepPoint point{true, "", ""};
+  if (line.contains("error"))
+    point.error = line.at("error");
+  else
+    point.figures = json_text(line.at("figures"));
+  if (line.contains("key")) point.key = line.at("key");
+  return point;
+}
+
+std::string sweep_head_line(const Sweep& sweep, const StudyShard& shard) {
+  return sealed(json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.of}}})) + "\n";
+}
+
+std::string sweep_lines(const Sweep& sweep, const std::vector<SweepPoint>& points, const StudyShard& shard) {
+  std::string text = sweep_head_line(sweep, shard);
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (shard.has(i)) text += sealed(sweep_line(sweep, i, points[i])) + "\n";
+  return text;
+}
+
+MergedSweep merge_sweeps(const std::vector<std::string>& files) {
+  MergedSweep merged;
+  ordered_json study;
+  bool kept = false;
+  for (const std::string& name : files) {
+    ShardFile file(name);
+    try {
+      if (study.is_null()) {
+        study = file.study();
+        merged.sweep = sweep_in(study);
+        kept = merged.sweep.points() <= kMostKeptPoints;
+        if (kept) merged.points.resize(merged.sweep.points());
+      }
+      if (file.study() != study)
+        throw UserError(fmt::format("{}: of another study than {}, or by another version", name, files.front()));
+      while (const std::optional<ordered_json> line = kept ? file.next() : std::nullopt)
+        merged.points.at(line->at("point").get<std::size_t>()) = sweep_point_in(*line);
+    } catch (const nlohmann::json::exception& e) {
+      no_points(name, e);
+    } catch (const std::out_of_range&) {
+      throw UserError(fmt::format("{}: a point that the study has not", name));
+    }
+  }
+  std::size_t missing = 0;
+  for (const SweepPoint& point : merged.points) missing += point.done ? 0 : 1;
+  if (missing > 0)
+    throw UserError(fmt::format("{} of {} points are in none of the {} files; name those of all shards", missing,
+                                merged.points.size(), files.size()));
+  return merged;
+}
+
+void stream_merged(const Sweep& sweep, const std::vector<std::string>& files, const TakePoint& take) {
+  std::vector<std::unique_ptr<ShardFile>> shards(files.size());  // by their number
+  for (const std::string& name : files) {
+    auto file = std::make_unique<ShardFile>(name);
+    const StudyShard shard = file->shard();
+    if (shard.of != files.size() || shard.index > shards.size() || shards[shard.index - 1])
+      throw UserError(fmt::format("{}: shard {} of {}, where {} files are given; name those of all shards, once each",
+                                  name, shard.index, shard.of, files.size()));
+    shards[shard.index - 1] = std::move(file);
+  }
+  const std::size_t count = sweep.points();
+  for (std::size_t point = 0; point < count; ++point) {
+    ShardFile& file = *shards[point % shards.size()];
+    try {
+      const std::optional<ordered_json> line = file.next();
+      if (!line || line->at("point").get<std::size_t>() != point)
+        throw UserError(fmt::format("{}: point {} is not where it is expected", file.name(), point));
+      take(point, sweep_point_in(*line));
+    } catch (const nlohmann::json::exception& e) {
+      no_points(file.name(), e);
+    }
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,67 @@
+// How the points of a sweep scale from one of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/studies/sweeps/scaling_knee.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "sim/json_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+GpusAndRate scaling_of(const SweepPoint& point) {
+  if (point.figures.empty() || !point.error.empty()) return {};
+  const ordered_json figures = parse_ordered_json(point.figures);
+  return {figures.value("gpus", 0.0), figures.value("samples_per_s", 0.0)};
+}
+
+}  // namespace
+
+GpusAndRate add_scaling(std::vector<SweepPoint>& points, std::size_t baseline) {
+  if (baseline < 1 || baseline > points.size())
+    throw UserError(fmt::format("--baseline {}: a point from 1 to {} expected", baseline, points.size()));
+  const GpusAndRate of = scaling_of(points[baseline - 1]);
+  if (!(of.gpus > 0 && of.rate > 0))
+    throw UserError(fmt::format("--baseline {}: that point is impossible: {}", baseline, points[baseline - 1].error));
+  for (SweepPoint& point : points) {
+    const GpusAndRate here = scaling_of(point);
+    if (!(here.rate > 0)) continue;
+    ordered_json figures = parse_ordered_json(point.figures);
+    const double ideal = of.rate * here.gpus / of.gpus;
+    figures["speedup"] = here.rate / of.rate;
+    figures["ideal_samples_per_s"] = ideal;
+    figures["scaling_efficiency"] = here.rate / ideal;
+    point.figures = json_text(figures);
+  }
+  return of;
+}
+
+std::vector<GpusAndRate> scaling_points(const std::vector<SweepPoint>& points) {
+  std::vector<GpusAndRate> all;
+  for (const SweepPoint& point : points)
+    if (const GpusAndRate here = scaling_of(point); here.rate > 0) all.push_back(here);
+  std::sort(all.begin(), all.end(), [](const GpusAndRate& a, const GpusAndRate& b) {
+    return a.gpus != b.gpus ? a.gpus < b.gpus : a.rate > b.rate;
+  });
+  const auto same = [](const GpusAndRate& a, const GpusAndRate& b) { return a.gpus == b.gpus; };
+  all.erase(std::unique(all.begin(), all.end(), same), all.end());
+  return all;
+}
+
+std::string scaling_knee(const std::vector<GpusAndRate>& points) {
+  if (points.size() < 2) return "";
+  const auto [fastest, half, last] = knee_of(points);
+  std::string text =
+      fmt::format("limit      {} GPUs {} ({:.4g} samples/s)", fastest.gpus,
+                  last ? "are the fastest, the most that were looked at" : "are the most that help", fastest.rate);
+  text += half.gpus < fastest.gpus
+              ? fmt::format("; beyond {} what is added gives less than half of its ideal\n", half.gpus)
+              : "; what is added gives half of its ideal, or more, up to there\n";
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,192 @@
+// The tables of a sweep.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "models/reading/document.hpp"
+#include "scenarios/src/answer/csv_cell.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "sim/error.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+double sum_of(const ordered_json& numbers) {
+  double sum = 0;
+  for (const auto& [name, number] : numbers.items()) sum += number.get<double>();
+  return sum;
+}
+
+/// The field at "memory_bytes.peak"; null where there is none.
+const ordered_json* find_path(const ordered_json& answer, std::string_view path) {
+  const ordered_json* at = &answer;
+  while (at && !path.empty()) {
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    const auto field = at->find(path.substr(0, dot));
+    at = field == at->end() ? nullptr : &*field;
+    path.remove_prefix(std::min(dot + 1, path.size()));
+  }
+  return at;
+}
+
+ordered_json figures(const SweepPoint& point) {
+  return point.figures.empty() ? ordered_json::object() : parse_ordered_json(point.figures);
+}
+
+std::string figure_cell(const ordered_json& value) {
+  if (value.is_string()) return csv_cell(value.get<std::string>());
+  if (value.is_number_float()) return exact(value.get<double>());
+  return json_text(value);
+}
+
+}  // namespace
+
+const std::vector<SweepColumn>& sweep_columns() {
+  static const std::vector<SweepColumn> columns{
+      {"step_time_s", "step_time_s", false},
+      {"step_time_ci95_s", "step_time_ci95_s", false},
+      {"samples_per_s", "samples_per_s", false},
+      {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu", false},
+      {"tflops_per_gpu", "tflops_per_gpu", false},
+      {"mfu", "mfu", false},
+      {"mfu_with_attention", "mfu_with_attention", false},
+      {"memory_peak_bytes", "memory_bytes.peak", true},
+      {"fits", "fits", true},
+      {"bottleneck", "bottleneck.resource", true},
+      {"exposed_communication_s", "breakdown_s.exposed_communication", true},
+      {"goodput", "goodput", false},
+      {"goodput_deviation", "goodput_deviation", false},
+      {"training_time_s", "training_time_s", false},
+      {"training_days", "training_days", false},
+      {"gpu_hours", "gpu_hours", false},
+      {"training_time_without_failures_s", "training_time_without_failures_s", false},
+      {"effective_step_time_s", "failures.effective_step_time_s", false},
+      {"lost_work_s", "lost_work_s", false},
+      {"checkpoint_interval_s", "checkpoint_interval_s", false},
+      {"gpus", "fold.ranks", false},
+      {"step_energy_J", "energy.step_J", false},
+      {"tokens_per_J", "tokens_per_J", false},
+      {"samples_per_J", "samples_per_J", false},
+      {"money_step", "money.step", false},
+      {"money_training", "money.training", false}};
+  return columns;
+}
+
+std::string column_figures(const Result& result) {
+  ordered_json answer = ordered_json::object(), named = ordered_json::object();
+  result_fields().write(result, answer);
+  for (const SweepColumn& column : sweep_columns()) {
+    if (column.simulated && !result.step_time_source.empty()) continue;
+    if (const ordered_json* field = find_path(answer, column.path))
+      named[column.name] = field->is_object() ? ordered_json(sum_of(*field)) : *field;
+  }
+  return json_text(named);
+}
+
+SweepOrder parse_sweep_order(const std::string& sort, int top) {
+  if (top < 0) throw UserError(fmt::format("--top {}: expected 1 or more", top));
+  SweepOrder order{sort, false, static_cast<std::size_t>(top)};
+  if (order.column.starts_with('-')) {
+    order.falling = true;
+    order.column.erase(0, 1);
+  }
+  std::vector<std::string> names;
+  for (const SweepColumn& column : sweep_columns()) names.emplace_back(column.name);
+  if (!order.column.empty() && std::find(names.begin(), names.end(), order.column) == names.end())
+    throw UserError(fmt::format("--sort {}: unknown column{}", sort, hint(order.column, names)));
+  return order;
+}
+
+std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vector<SweepPoint>& points) {
+  std::vector<std::size_t> rows(points.size());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  if (!order.column.empty()) {
+    std::vector<ordered_json> values;
+    for (const SweepPoint& point : points) values.push_back(figures(point).value(order.column, ordered_json()));
+    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+      if (values[a].is_null() || values[b].is_null()) return !values[a].is_null() && values[b].is_null();
+      return order.falling ? values[b] < values[a] : values[a] < values[b];
+    });
+  }
+  if (order.top > 0) rows.resize(std::min(rows.size(), order.top));
+  return rows;
+}
+
+void SweepTable::note(const SweepPoint& point) {
+  std::vector<std::string> merged;  // in the order of the point that has most of them
+  const ordered_json all = figures(point);
+  for (const auto& [name, value] : all.items()) merged.push_back(name);
+  for (const std::string& name : columns_)
+    if (!all.contains(name)) merged.push_back(name);
+  columns_ = std::move(merged);
+}
+
+std::string SweepTable::head() const {
+  std::string text;
+  for (const SweepAxis& axis : sweep_.axes) text += csv_cell(axis.path) + ",";
+  for (const std::string& column : columns_) text += column + ",";
+  return text + "error\n";
+}
+
+std::string SweepTable::row(std::size_t index, const SweepPoint& point) const {
+  std::string text;
+  for (const auto& [path, value] : sweep_.point(index)) text += csv_cell(value) + ",";
+  const ordered_json of_point = figures(point);
+  for (const std::string& column : columns_)
+    text += (of_point.contains(column) ? figure_cell(of_point[column]) : "") + ",";
+  return text + csv_cell(point.error) + "\n";
+}
+
+std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepOrder& order) {
+  SweepTable table(sweep);
+  for (const SweepPoint& point : points) table.note(point);
+  std::string text = table.head();
+  for (const std::size_t i : sweep_rows_in(order, points)) text += table.row(i, points[i]);
+  return text;
+}
+
+ordered_json sweep_json(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepOrder& order) {
+  ordered_json rows = ordered_json::array();
+  for (const std::size_t i : sweep_rows_in(order, points)) {
+    ordered_json set = ordered_json::object();
+    for (const auto& [path, value] : sweep.point(i)) set[path] = value;
+    ordered_json& row = rows.emplace_back(ordered_json{{"set", set}});
+    if (points[i].error.empty())
+      row.update(figures(points[i]));
+    else
+      row["error"] = points[i].error;
+  }
+  return {{"scenario", sweep.scenario.string()}, {"points", rows}};
+}
+
+namespace {
+
+/// The answer's fields under the columns' names.
+std::vector<FieldRow> sweep_rows() {
+  std::vector<FieldRow> rows{
+      {"scenario", "text", "the scenario's file", ""},
+      {"unfinished", "text", "how far it came: other points are missing", "where a signal ended it"},
+      {"points", "list", "the points of the sweep, the last list of values varying fastest", ""},
+      {"points[].set", "{key: text}", "the point's values, by field of the scenario", ""}};
+  const std::vector<FieldRow> answer = result_fields().rows();
+  for (const SweepColumn& column : sweep_columns()) {
+    const auto field =
+        std::find_if(answer.begin(), answer.end(), [&](const FieldRow& row) { return row.path == column.path; });
+    if (field == answer.end()) throw InternalError(std::string("a column of no field: ") + column.path);
+    rows.push_back({std::string("points[].") + column.name, field->type, field->words, field->when});
+  }
+  rows.push_back({"points[].error", "text", "why the point is impossible, instead of figures", "of impossible points"});
+  return rows;
+}
+
+const RegisterJsonReference sweep_table_json{"sweep", "a row a point; the CSV has the same columns", sweep_rows};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,285 @@
+#include "scenarios/src/traces/kineto_comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/step_run.hpp"
+#include "scenarios/src/traces/kineto.hpp"
+#include "sim/error.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/collectives/collective_flows.hpp"
+
+namespace trainyard {
+namespace {
+
+/// As family_of_kernel has it of measured ones. "": nothing that a GPU runs as a kernel.
+std::string family_of_record(const StepRun& run, const OpRecord& record) {
+  switch (record.kind) {
+    case Kind::join: {
+      const auto [operation, bytes] = collective_of(record.work);
+      return bytes.value > 0 ? name_of(operation) : "copies";
+    }
+    case Kind::send:
+    case Kind::recv: {
+      // Of a collective whose messages are simulated, what the rank receives: the rest goes on at the same time.
+      const Group& group = run.names.groups()[record.group];
+      if (group.role != Role::collective) return "send-recv";
+      return record.kind == Kind::recv ? group.name : "";
+    }
+    case Kind::compute:
+    case Kind::local:
+      break;
+    default:
+      return "";
+  }
+  if (record.work.kernel == kBucketCopy) return "copies";
+  if (!is_kernel(record.work.kernel)) return "elementwise";
+  switch (kind_of(record.work.kernel)) {
+    case Kernel::gemm:
+      return "matrix products";
+    case Kernel::attention:
+    case Kernel::attention_backward:
+      return "attention";
+    case Kernel::optimizer:
+      return "optimizer";
+    case Kernel::embedding:
+      return "embedding";
+    case Kernel::convolution:
+    case Kernel::convolution_3x3:
+      return "convolution";
+    default:
+      return run.names[record.name].find("norm") == std::string::npos ? "elementwise" : "normalization";
+  }
+}
+
+/// Of one rank: by family, a kernel of NCCL from its launch on, since it waits for its peers while it runs.
+std::map<std::string, KernelSum> predicted_kernels(const StepRun& run, Actor rank) {
+  std::map<std::string, KernelSum> families;
+  for (const OpRecord& record : run.timeline.records()) {
+    if (record.actor != rank) continue;
+    const std::string family = family_of_record(run, record);
+    if (family.empty()) continue;
+    const double begin = waits_for_others(record.kind) ? record.posted : record.started;
+    families[family] += {(record.ended - begin) / run.steps(), 1 / run.steps()};
+  }
+  return families;
+}
+
+std::vector<KinetoComparison::Kernel> longest_kernels(const std::map<std::string, KernelSum>& kernels, double steps) {
+  constexpr std::size_t most = 3;
+  std::vector<KinetoComparison::Kernel> all;
+  for (const auto& [name, sum] : kernels) all.push_back({name, sum.seconds / steps, sum.count / steps});
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  all.resize(std::min(all.size(), most));
+  return all;
+}
+
+struct PredictedStep {
+  int rank = 0;
+  double time = 0;
+  std::map<std::string, KernelSum> families;
+  double product_flops = 0, attention_flops = 0;
+};
+
+/// FLOPs of a kind of kernels of the rank, a step.
+double flops_of(const StepRun& run, Actor rank, std::initializer_list<Kernel> kinds) {
+  double flops = 0;
+  for (const OpRecord& record : run.timeline.records())
+    if (record.actor == rank && record.kind == Kind::compute && is_kernel(record.work.kernel) &&
+        std::find(kinds.begin(), kinds.end(), kind_of(record.work.kernel)) != kinds.end())
+      flops += record.work.flops.value / run.steps();
+  return flops;
+}
+
+/// The words of a name, in small letters and digits.
+std::vector<std::string> words_in_name(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!words.back().empty())
+      words.emplace_back();
+  return words;
+}
+
+/// Of a chip's name in the catalog: its board ("sxm5", "pcie"), not the chip.
+bool is_board(const std::string& word) { return word.starts_with("sxm") || word == "pcie" || word == "nvl"; }
+
+/// Is the trace of the scenario's model? Its products tell, where PyTorch has recorded their shapes.
+std::string doubts_about_model(const KinetoComparison& c, const PredictedStep& step) {
+  if (c.measured_flops == 0)
+    return "the trace has no shapes of products (record_shapes=True): whether it is of the scenario's model is not "
+           "known";
+  // Attention in plain PyTorch is products too, of twice the FLOPs where half of them are masked.
+  constexpr double apart = 0.1;
+  const double least = step.product_flops * (1 - apart);
+  const double most = (step.product_flops + 2 * step.attention_flops) * (1 + apart);
+  if (c.measured_flops >= least && c.measured_flops <= most) return "";
+  return fmt::format(
+      "its products are {:.4g} TFLOP a step, the scenario's {:.4g}: another model, batch, parallelism or number of "
+      "steps, "
+      "or products that PyTorch's own operators do not do",
+      c.measured_flops * 1e-12, step.product_flops * 1e-12);
+}
+
+PredictedStep predicted_step(const Scenario& s, std::optional<int> rank) {
+  const Plan laid_out = plan(s);
+  if (s.prescribed_step.given()) throw UserError("compare --kineto: plan.step_time is not simulated");
+  if (const double operations = estimated_operations(laid_out); operations > kMostKept)
+    throw UserError(
+        fmt::format("compare --kineto: about {:.2g} million operations; at most {:.0f} million are kept. Fewer "
+                    "nodes, at the same work a GPU, do",
+                    operations * 1e-6, kMostKept * 1e-6));
+  const nlohmann::json j = json_in_child([&] {
+    nlohmann::json answer;
+    SimulateOptions options;
+    options.folding = Folding::off;
+    options.watch = [&](const StepRun& run) {
+      const Actor of = rank ? *rank : run.last();
+      answer["rank"] = of;
+      for (const auto& [family, sum] : predicted_kernels(run, of))
+        answer["families"][family] = {sum.seconds, sum.count};
+      answer["products"] = flops_of(run, of, {Kernel::gemm});
+      answer["attention"] = flops_of(run, of, {Kernel::attention, Kernel::attention_backward});
+    };
+    answer["time"] = simulate_here(s, laid_out, options).step_time;
+    return answer;
+  });
+  PredictedStep step{j.at("rank"), j.at("time"), {}, j.at("products"), j.at("attention")};
+  for (const auto& [family, sum] : j.at("families").items()) step.families[family] = {sum.at(0), sum.at(1)};
+  return step;
+}
+
+JsonFields<KinetoComparison::Kernel> kernel_fields() {
+  using K = KinetoComparison::Kernel;
+  return JsonFields<K>()
+      .value("name", "", &K::name, "as the profiler has it")
+      .value("time_s", "s", &K::seconds, "of all such kernels of a step")
+      .value("count", "", &K::count, "a step");
+}
+
+JsonFields<KinetoComparison::Family> family_fields() {
+  using F = KinetoComparison::Family;
+  return JsonFields<F>()
+      .value("family", "", &F::name, "kernels of a kind; of NCCL the operation")
+      .value("measured_s", "s", &F::measured, "time of its kernels in the trace, a step")
+      .value("measured_count", "", &F::measured_count, "its kernels in the trace, a step")
+      .value("predicted_s", "s", &F::predicted, "the same, simulated")
+      .value("predicted_count", "", &F::predicted_count, "the same, simulated")
+      .value("ratio", "", &F::ratio, "predicted over measured; null where nothing was measured")
+      .value("gap_s", "s", &F::gap, "measured less predicted")
+      .list("longest_kernels", &F::longest, kernel_fields(), "measured ones that take longest");
+}
+
+const RegisterJsonReference registered_kineto_json{"compare-kineto", "of compare SCENARIO --kineto TRACE",
+                                                   [] { return kineto_fields().rows(); }};
+
+}  // namespace
+
+const JsonFields<KinetoComparison>& kineto_fields() {
+  using C = KinetoComparison;
+  static const JsonFields<C> fields =
+      JsonFields<C>()
+          .value("scenario", "", &C::scenario, "name of the scenario")
+          .value("trace", "", &C::trace, "file of the profiler's trace")
+          .value("rank", "", &C::rank, "rank whose step is simulated beside it")
+          .value("steps", "", &C::steps, "steps in the trace")
+          .value("measured_step_s", "s", &C::measured_step,
+                 "mean of the steps that the trace marks, or the span of its kernels")
+          .value("predicted_step_s", "s", &C::predicted_step, "simulated")
+          .value("gpu", "", &C::gpu, "that the trace was recorded on")
+          .when([](const C& c) { return !c.gpu.empty(); }, "if the trace says")
+          .value("measured_product_flops", "FLOP", &C::measured_flops, "of PyTorch's products of matrices, a step")
+          .when([](const C& c) { return c.measured_flops > 0; }, "if shapes were recorded")
+          .value("predicted_product_flops", "FLOP", &C::predicted_flops, "the same, simulated")
+          .value("doubts", "", &C::doubts, "why the trace may be of another GPU or model, or cannot tell")
+          .when([](const C& c) { return !c.doubts.empty(); }, "if there is a reason")
+          .list("families", &C::families, family_fields(), "the largest gap first");
+  return fields;
+}
+
+std::string other_gpu(const Gpu& gpu, const std::string& name, double memory) {
+  std::vector<std::string> device = words_in_name(name);
+  const auto has = [&device](const std::string& word) {
+    return std::find(device.begin(), device.end(), word) != device.end();
+  };
+  if (has("gh200")) device.insert(device.end(), {"h100", "h200"});  // its GPU's names
+  bool boards = false, said = false;
+  for (const std::string& word : device) said = said || is_board(word);
+  for (const std::string& word : words_in_name(gpu.name)) {
+    const bool of_size = word.size() > 1 && std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
+                         std::isalpha(static_cast<unsigned char>(word.back())) != 0;  // "80gb", "500w"
+    if (word.empty() || of_size || word == "die") continue;
+    if (!is_board(word)) {
+      if (!has(word)) return fmt::format("another GPU than {}", gpu.name);
+      continue;
+    }
+    boards = boards || std::any_of(device.begin(), device.end(), [&word](const std::string& other) {
+               return is_board(other) && other.substr(0, 3) == word.substr(0, 3);
+             });
+    if (said && !boards) return fmt::format("another GPU than {}", gpu.name);
+  }
+  constexpr double apart = 0.15;  // drivers keep up to a twelfth of the memory
+  const double capacity = gpu.memory_capacity.value;
+  if (memory > 0 && std::abs(memory / capacity - 1) > apart)
+    return fmt::format("of {:.1f} GiB, where {} has {:.1f}", memory / (1U << 30), gpu.name, capacity / (1U << 30));
+  return "";
+}
+
+KinetoComparison compare_kineto(const Scenario& s, const std::filesystem::path& file, std::optional<int> rank,
+                                int steps, bool any_gpu) {
+  if (rank && (*rank < 0 || *rank >= s.ranks()))
+    throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
+  const KinetoTrace trace = read_kineto(file);
+  const std::string other = trace.gpu.empty() ? "" : other_gpu(s.cluster.node.gpu, trace.gpu, trace.gpu_memory);
+  if (!other.empty() && !any_gpu)
+    throw UserError(fmt::format("{}: recorded on \"{}\", {}; --any-gpu compares them all the same", file.string(),
+                                trace.gpu, other));
+  const PredictedStep step = predicted_step(s, rank);
+  KinetoComparison c;
+  c.scenario = s.name;
+  c.trace = file.string();
+  c.rank = step.rank;
+  c.counted = steps == 0 && trace.steps > 0;
+  c.steps = steps > 0 ? steps : std::max(1.0, trace.steps);
+  c.measured_step = c.counted ? trace.step_time : trace.span / c.steps;
+  c.predicted_step = step.time;
+  c.gpu = trace.gpu;
+  c.measured_flops = trace.product_flops / c.steps;
+  c.predicted_flops = step.product_flops;
+  if (trace.gpu.empty()) c.doubts = "the trace does not say which GPU it was recorded on; ";
+  if (!other.empty()) c.doubts = fmt::format("the trace was recorded on \"{}\", {}; ", trace.gpu, other);
+  c.doubts += doubts_about_model(c, step);
+  if (c.doubts.ends_with("; ")) c.doubts.resize(c.doubts.size() - 2);
+  std::map<std::string, KinetoComparison::Family> families;
+  for (const auto& [name, kernels] : trace.families) {
+    KinetoComparison::Family& family = families[name];
+    for (const auto& [kernel, sum] : kernels) {
+      family.measured += sum.seconds / c.steps;
+      family.measured_count += sum.count / c.steps;
+    }
+    family.longest = longest_kernels(kernels, c.steps);
+  }
+  for (const auto& [name, sum] : step.families) {
+    families[name].predicted = sum.seconds;
+    families[name].predicted_count = sum.count;
+  }
+  for (auto& [name, family] : families) {
+    family.name = name;
+    c.families.push_back(std::move(family));
+  }
+  std::stable_sort(c.families.begin(), c.families.end(),
+                   [](const auto& a, const auto& b) { return std::abs(a.gap()) > std::abs(b.gap()); });
+  return c;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,233 @@
+#include "scenarios/src/traces/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/running/path_resources.hpp"
+#include "scenarios/src/traces/replay_program.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/folding/folded_machine.hpp"
+#include "sim/json_text.hpp"
+#include "sim/observers/breakdown.hpp"
+#include "sim/observers/path_sums.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/observers/trace.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/process/child.hpp"
+#include "sim/process/output.hpp"
+#include "strategies/collectives/collective_flows.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr const char* kStatedCompute = "compute, as the trace has it";
+
+/// Names what the pieces of a replay are spent on.
+class ReplayNaming : public PathSums::Naming {
+ public:
+  ReplayNaming(const ClusterSpec& cluster, const Fold* fold) : cluster_(cluster), fold_(fold) {}
+  void name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const override {
+    to.first.add(to.second, resource(record, piece), end - begin);
+  }
+
+ private:
+  const ClusterSpec& cluster_;
+  const Fold* fold_;
+
+  std::string_view resource(const OpRecord& record, std::string_view piece) const {
+    if (!record.began) return piece;
+    if (record.kind == Kind::compute) return kStatedCompute;
+    if (record.kind == Kind::delay) return "host";
+    if (record.kind == Kind::local) {
+      const Actor rank = fold_ ? fold_->representative(record.actor) : record.actor;
+      return bound_by_memory(cluster_.type_of_gpu(rank).gpu, record.work) ? "GPU memory" : "GPU compute";
+    }
+    const bool modelled = record.kind == Kind::join && record.path_class != PathClass::automatic;
+    if (modelled && piece == kOwnLimit) return name_of(limit_of(record.path_class));
+    return modelled && piece == "latency" ? kLibraryStart : piece;
+  }
+};
+
+JsonFields<ReplayResult::Breakdown> replay_breakdown_fields() {
+  using B = ReplayResult::Breakdown;
+  return JsonFields<B>()
+      .value("compute", "s", &B::compute, "work of the GPU, stated by the trace or priced")
+      .value("memory", "s", &B::memory, "memory nodes that no computing hides")
+      .value("host", "s", &B::host, "work of the CPU that nothing of these hides")
+      .value("exposed_communication", "s", &B::exposed_communication, "communication that no work hides, by operation")
+      .value("bubble", "s", &B::bubble, "waiting for messages of a peer")
+      .value("other", "s", &B::other, "the rest: nothing of the rank runs");
+}
+
+JsonFields<ReplayResult::Collectives> collectives_fields() {
+  using C = ReplayResult::Collectives;
+  return JsonFields<C>()
+      .value("operation", "", &C::operation, "collective operation")
+      .value("ranks", "", &C::ranks, "ranks of each group")
+      .value("count", "", &C::count, "how many, of all such groups")
+      .value("bytes", "bytes", &C::bytes, "of all of them, as nccl-tests counts the size of each");
+}
+
+void book_replay_breakdown(const Breakdown& breakdown, const Fold* fold, ReplayResult& r) {
+  const Actor last = breakdown.last();
+  const BreakdownParts parts = breakdown.parts(last);
+  const auto work = [&parts](const char* group) {
+    const auto at = parts.work.find(group);
+    return at == parts.work.end() ? 0.0 : at->second.value;
+  };
+  r.breakdown.rank = fold ? fold->representative(last) : last;
+  r.breakdown.compute = work("compute");
+  r.breakdown.memory = work("memory");
+  r.breakdown.host = work("host");
+  for (const auto& [group, seconds] : parts.exposed) r.breakdown.exposed_communication[group] = seconds.value;
+  r.breakdown.bubble = parts.bubble.value;
+  r.breakdown.other = parts.other.value;
+}
+
+void book_collectives(const ReplayPlan& plan, ReplayResult& r) {
+  std::map<std::pair<std::string, int>, ReplayResult::Collectives> rows;
+  for (const RankReplay& rank : plan.ranks)
+    for (const ReplayStep& step : rank.steps) {
+      if (step.node->type != ChakraType::collective) continue;
+      const ReplayCall& call = rank.calls[step.call];
+      if (call.index != 0) continue;  // each once
+      const std::size_t ranks = plan.communicator(call.communicator).members.size();
+      const Operation operation = call.what->algorithm->operation;
+      ReplayResult::Collectives& row = rows[{name_of(operation), static_cast<int>(ranks)}];
+      row.operation = name_of(operation);
+      row.ranks = static_cast<int>(ranks);
+      ++row.count;
+      row.bytes += whole_bytes(operation, plan.bytes_of(call.communicator, step.instance).value, ranks);
+    }
+  for (const auto& [key, row] : rows) r.collectives.push_back(row);
+}
+
+void book_replay_path(const std::map<std::string, double>& path, ReplayResult& r) {
+  double most = 0;
+  for (const auto& [resource, seconds] : path) {
+    r.critical_path[resource] = seconds;
+    if (seconds > most) r.bottleneck = resource;
+    most = std::max(most, seconds);
+  }
+  r.bottleneck_share = r.time > 0 ? most / r.time : 0;
+}
+
+void write_replay_trace(const std::filesystem::path& file, const Timeline& timeline, const ReplayPlan& plan,
+                        const Machine& machine, const Names& names) {
+  std::vector<std::string> streams;  // ranks have streams of their own: they are named where all agree
+  for (const RankReplay& rank : plan.ranks)
+    for (std::size_t s = 0; s < rank.streams.size(); ++s) {
+      if (streams.size() <= s)
+        streams.push_back(rank.streams[s]);
+      else if (streams[s] != rank.streams[s])
+        streams[s] = fmt::format("stream {}", s);
+    }
+  write_atomically(file, chrome_trace(timeline, MemoryUse(false), machine, names, streams));
+}
+
+ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluster, const SoftwareStack& software,
+                         Folding folding, const std::filesystem::path& trace) {
+  ClusterMachine machine(cluster, software);
+  const ReplayPlan plan(options, machine);
+  ReplayMachine timed(machine);
+  Names names;
+  for (const char* group : {"compute", "memory", "host"}) names.group(group, Role::work);  // the first hides the others
+  const ReplayPrograms source(plan, options, names);
+  std::optional<Fold> fold;
+  std::optional<FoldedMachine> folded;
+  if (folding == Folding::automatic && trace.empty() && source.foldable()) fold.emplace(timed, source);
+  if (fold && !fold->halves()) fold.reset();
+  if (fold) folded.emplace(timed, *fold);
+  Machine& simulated = folded ? static_cast<Machine&>(*folded) : timed;
+
+  Breakdown breakdown(names);
+  Traffic traffic(simulated.links(), fold ? fold->multiplicity() : Multiplicity{});
+  const ReplayNaming naming(machine.spec(), fold ? &*fold : nullptr);
+  PathSums path(simulated.links(), naming);
+  Timeline timeline;
+  Progress progress;
+  const SimulationResult end =
+      run_programs(simulated, fold ? fold->programs(source) : source.all(),
+                   {.observers = {&breakdown, &traffic, &path, trace.empty() ? nullptr : &timeline, &progress}});
+  if (!trace.empty()) write_replay_trace(trace, timeline, plan, simulated, names);
+
+  ReplayResult r;
+  r.trace = options.prefix.string();
+  r.ranks = static_cast<int>(plan.ranks.size());
+  r.simulated_ranks = fold ? fold->classes() : r.ranks;
+  r.nodes = plan.nodes();
+  r.operations = end.operations;
+  r.messages = static_cast<std::uint64_t>(traffic.messages());
+  r.time = end.end.value;
+  book_replay_breakdown(breakdown, fold ? &*fold : nullptr, r);
+  book_replay_path(path.by_resource(), r);
+  book_collectives(plan, r);
+  r.judged = plan.judged();
+  for (const auto& [kind, bytes] : traffic.by_link_kind()) r.bytes_by_link_kind[kind] = bytes.value;
+  r.bytes_sent_per_rank_max = traffic.most_sent().value;
+  r.bytes_total = traffic.total().value;
+  return r;
+}
+
+const RegisterJsonReference registered_replay_json{"replay", "what the replay of a Chakra trace takes",
+                                                   [] { return replay_fields().rows(); }};
+
+}  // namespace
+
+const JsonFields<ReplayResult>& replay_fields() {
+  using R = ReplayResult;
+  static const JsonFields<R> fields =
+      JsonFields<R>()
+          .value("trace", "", &R::trace, "prefix of the trace's files")
+          .value("ranks", "", &R::ranks, "ranks of the trace")
+          .value("simulated_ranks", "", &R::simulated_ranks, "those that stand for all that are alike")
+          .value("nodes", "", &R::nodes, "nodes of all files")
+          .value("time_s", "s", &R::time, "from the first node to the end of the last")
+          .object("breakdown_s", &R::breakdown, replay_breakdown_fields(), "of the last rank to finish")
+          .value(
+              "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; }, "the last rank to finish")
+          .value("critical_path_s", "s", &R::critical_path, "the critical path by resource")
+          .object("bottleneck",
+                  JsonFields<R>()
+                      .value("resource", "", &R::bottleneck, "resource with the largest part of the critical path")
+                      .value("share", "share", &R::bottleneck_share, "of the critical path"),
+                  "what limits the time")
+          .object("traffic_bytes",
+                  JsonFields<R>()
+                      .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "over all links of a kind")
+                      .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max, "most that one rank sends")
+                      .value("total", "bytes", &R::bytes_total, "of all messages, each once"),
+                  "what is sent")
+          .list("collectives", &R::collectives, collectives_fields(), "by operation and size of the group")
+          .value("collectives_judged", "", &R::judged,
+                 "error to expect of collectives by the fitted model; empty: none is")
+          .value("operations", "", &R::operations, "simulated")
+          .value("messages", "", &R::messages, "of all ranks");
+  return fields;
+}
+
+ReplayResult replay(const ReplayOptions& options, const ClusterSpec& cluster, const SoftwareStack& software,
+                    Folding folding, const std::filesystem::path& trace) {
+  const auto run = [&](Folding as) {
+    ReplayResult r;
+    const std::string text = in_child([&] {
+      nlohmann::ordered_json j = nlohmann::ordered_json::object();
+      replay_fields().write(replay_here(options, cluster, software, as, trace), j);
+      return json_text(j);
+    });
+    replay_fields().read(parse_ordered_json(text), r);
+    return r;
+  };
+  try {
+    return run(folding);
+  } catch (const Deadlock&) {
+    if (folding == Folding::off) throw;
+    return run(Folding::off);  // the circle is told of every rank
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,255 @@
+#include "scenarios/src/traces/replay_program.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "sim/hashing.hpp"
+#include "sim/ops.hpp"
+#include "strategies/collectives/collective_flows.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Tags: the collective's number and its communicator's; ways to the host have numbers behind those of communicators.
+/// Messages of the trace have a bit of their own, below that of channels (see Local::on_channel).
+constexpr int kMessageBit = 47;
+
+class ReplayProgram : public CoroutineProgram {
+ public:
+  ReplayProgram(const ReplayPlan& plan, const ReplayOptions& options, std::size_t rank, Names& names)
+      : CoroutineProgram(plan.ranks[rank].slots, static_cast<int>(plan.ranks[rank].streams.size())),
+        plan_(plan),
+        options_(options),
+        me_(plan.ranks[rank]),
+        rank_(rank),
+        names_(names),
+        ends_(me_.steps.size()) {}
+
+  std::span<const GroupFlow* const> group_flows() const override { return me_.flows; }
+
+ protected:
+  Ops run() override {
+    for (std::size_t at = 0; at < me_.steps.size(); ++at) {
+      const ReplayStep& step = me_.steps[at];
+      take_deps(step);
+      while (count_ > (step.node->type == ChakraType::collective ? 1U : 2U)) co_yield meet_two(step);
+      if (step.node->type == ChakraType::collective)
+        co_yield collective(step);
+      else
+        co_yield work(step);
+      ends_[at] = out_.after(step.stream);
+    }
+  }
+
+ private:
+  const ReplayPlan& plan_;
+  const ReplayOptions& options_;
+  const RankReplay& me_;
+  std::size_t rank_;
+  Names& names_;
+  Emitter out_;
+  std::vector<Dep> ends_;  // of steps
+  std::array<Dep, kMaxStreams> waits_{};
+  std::size_t count_ = 0;
+  std::uint32_t transfers_ = 0;
+
+  /// What the step has to wait for besides its stream: the last of each other stream.
+  void take_deps(const ReplayStep& step) {
+    count_ = 0;
+    for (const std::uint32_t of : step.deps) {
+      const Dep end = ends_[of];
+      if (end.stream == step.stream || end.count == 0) continue;
+      const auto last = waits_.begin() + static_cast<std::ptrdiff_t>(count_);
+      const auto known = std::find_if(waits_.begin(), last, [end](const Dep& d) { return d.stream == end.stream; });
+      if (known == last)
+        waits_[count_++] = end;
+      else
+        known->count = std::max(known->count, end.count);
+    }
+  }
+
+  /// An operation has room for two; what is more comes before it.
+  const Op& meet_two(const ReplayStep& step) {
+    Op& op = out_.begin(Kind::mark, step.stream);
+    for (Dep& dep : op.deps)
+      if (count_ > 0) dep = waits_[--count_];
+    return out_.emit();
+  }
+
+  const Op& work(const ReplayStep& step) {
+    const ChakraNode& node = *step.node;
+    Op& op = out_.begin(Kind::mark, step.stream);
+    for (Dep& dep : op.deps)
+      if (count_ > 0) dep = waits_[--count_];
+    op.name = names_.intern(node.name);
+    switch (node.type) {
+      case ChakraType::send:
+      case ChakraType::recv:
+        message(op, step);
+        break;
+      case ChakraType::compute:
+        compute(op, node);
+        break;
+      case ChakraType::load:
+      case ChakraType::store:
+        memory(op, step);
+        break;
+      default:
+        break;
+    }
+    return out_.emit();
+  }
+
+  void state(Op& op, double seconds) const {
+    op.work.flops = Flops{seconds};
+    op.work.kernel = kStatedTime;
+  }
+
+  void compute(Op& op, const ChakraNode& node) {
+    const bool on_host = node.on_host > 0;
+    if (node.duration) {
+      op.kind = on_host ? Kind::delay : Kind::compute;
+      op.group = names_.group(on_host ? "host" : "compute", Role::work);
+      return state(op, *node.duration);
+    }
+    if (on_host || (node.flops == 0 && node.tensor == 0)) return;
+    op.kind = Kind::local;
+    op.group = names_.group("compute", Role::work);
+    op.work = {.flops = Flops{node.flops},
+               .bytes = Bytes{node.tensor},
+               .kernel = static_cast<std::uint16_t>(node.flops > 0 ? Kernel::gemm : Kernel::elementwise),
+               .precision = static_cast<std::uint8_t>(options_.precision)};
+  }
+
+  void memory(Op& op, const ReplayStep& step) {
+    const ChakraNode& node = *step.node;
+    const bool remote = options_.remote_memory && !node.duration && node.tensor > 0;
+    op.group = remote ? names_.group("remote memory", Role::collective) : names_.group("memory", Role::work);
+    if (remote) {
+      op.kind = Kind::join;
+      op.message.bytes = Bytes{node.tensor};
+      op.message.slot = step.slot;
+      op.message.steps = 1;
+      op.message.tag = way_number(step.slot) << kMeetingBits | ++transfers_;
+      return;
+    }
+    op.kind = node.duration ? Kind::compute : Kind::local;
+    if (node.duration) return state(op, *node.duration);
+    op.work.bytes = Bytes{node.tensor};
+    op.work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+    op.work.precision = static_cast<std::uint8_t>(options_.precision);
+  }
+
+  Tag way_number(std::uint16_t flow) const {
+    const bool loads = me_.flows[flow]->edges.front().to == static_cast<Actor>(rank_);
+    return plan_.communicators() + 2 * rank_ + (loads ? 1 : 0);
+  }
+
+  void message(Op& op, const ReplayStep& step) {
+    const ChakraNode& node = *step.node;
+    op.kind = node.type == ChakraType::send ? Kind::send : Kind::recv;
+    op.group = names_.group("messages", Role::point_to_point);
+    Message& m = op.message;
+    m.bytes = Bytes{node.bytes};
+    m.tag = Tag{1} << kMessageBit | (static_cast<Tag>(std::max(0.0, node.tag)) & ((Tag{1} << kMessageBit) - 1));
+    m.extra_latency = to_picoseconds(Seconds{node.latency});
+    m.rate_cap = BytesPerSecond{node.rate_cap};
+    m.slot = step.slot;
+    m.mode = static_cast<Mode>(node.mode);
+    m.path = static_cast<PathClass>(node.path);
+    m.steps = static_cast<std::uint32_t>(node.steps);
+  }
+
+  Ops collective(const ReplayStep& step) {
+    const ReplayCall& of = me_.calls[step.call];
+    const CollectiveSettings& settings = of.what->settings;
+    const ChakraNode& node = *step.node;
+    const int ranks = static_cast<int>(plan_.communicator(of.communicator).members.size());
+    const Operation operation = of.what->algorithm->operation;
+    CollectiveCall call;
+    call.recv_stream = step.stream;
+    call.send_stream = settings.fidelity == Fidelity::modelled ? step.stream : step.more;
+    call.more_streams = static_cast<Stream>(step.more + 1);
+    call.group_flow = of.flow;
+    call.first_slot = of.first_slot;
+    call.group = names_.group(name_of(operation), Role::collective,
+                              settings.fidelity == Fidelity::modelled ? "" : of.what->algorithm->name);
+    call.name = names_.intern(node.name);
+    call.tag = static_cast<Tag>(of.communicator) << kMeetingBits | step.instance;
+    if (count_ > 0) call.start = waits_[--count_];
+    if (settings.fidelity != Fidelity::modelled) call.launch = to_picoseconds(Seconds{node.launch});
+    const Bytes whole{
+        whole_bytes(operation, plan_.bytes_of(of.communicator, step.instance).value, static_cast<std::size_t>(ranks))};
+    Local me(out_, {of.index, ranks, &settings}, of.peers, call, whole);
+    if (ranks == 1 || settings.fidelity != Fidelity::modelled) {
+      Ops all = collective_ops(*of.what->algorithm, me, whole);
+      co_yield all;
+      Op& op = out_.begin(Kind::mark, step.stream);  // one stream to wait for
+      op.deps[0] = out_.after(call.send_stream);
+      op.deps[1] = call.start;
+      co_yield out_.emit();
+      co_return;
+    }
+    co_yield modelled(me, operation, whole, node);
+  }
+
+  const Op& modelled(Local& me, Operation operation, Bytes whole, const ChakraNode& node) {
+    ModelledJoin join = modelled_join(operation, me.settings(), me.group_size(), whole / node.share);
+    join.bytes = join.bytes * node.share;
+    join.latency = to_picoseconds((join.latency.seconds() * node.slowdown + Seconds{node.launch}) * node.share);
+    join.rate = join.rate / node.slowdown;
+    return me.join_modelled(join);
+  }
+};
+
+std::uint64_t hash_of(double number) { return std::bit_cast<std::uint64_t>(number); }
+
+}  // namespace
+
+ReplayPrograms::ReplayPrograms(const ReplayPlan& plan, const ReplayOptions& options, Names& names)
+    : plan_(plan), options_(options), names_(names) {}
+
+std::unique_ptr<Program> ReplayPrograms::program(Actor rank) const {
+  return std::make_unique<ReplayProgram>(plan_, options_, static_cast<std::size_t>(rank), names_);
+}
+
+Programs ReplayPrograms::all() const {
+  Programs programs;
+  for (Actor rank = 0; rank < actors(); ++rank) programs.push_back(program(rank));
+  return programs;
+}
+
+bool ReplayPrograms::foldable() const {
+  return !options_.remote_memory && std::all_of(plan_.ranks.begin(), plan_.ranks.end(), [](const RankReplay& rank) {
+    return std::all_of(rank.nodes.begin(), rank.nodes.end(), [](const ChakraNode& node) { return node.path == 0; });
+  });
+}
+
+ActorOutline ReplayPrograms::outline(Actor actor) const {
+  const RankReplay& rank = plan_.ranks[static_cast<std::size_t>(actor)];
+  ActorOutline outline;
+  std::uint64_t text = rank.streams.size();
+  for (const ReplayStep& step : rank.steps) {
+    const ChakraNode& n = *step.node;
+    text =
+        hashed({text, static_cast<std::uint64_t>(n.type), step.stream, step.more, step.call, step.slot, step.instance});
+    for (const std::uint32_t dep : step.deps) text = hashed({text, dep});
+    for (const double number : {n.duration.value_or(-1), n.on_host, n.flops, n.tensor, n.bytes, n.tag, n.share,
+                                n.slowdown, n.launch, n.latency, n.rate_cap, n.steps, n.mode})
+      text = hashed({text, hash_of(number)});
+  }
+  for (const ReplayCall& call : rank.calls) {
+    const auto ranks = plan_.communicator(call.communicator).members.size();
+    const bool modelled = call.what->settings.fidelity == Fidelity::modelled;
+    text = hashed(
+        {text, static_cast<std::uint64_t>(call.what->algorithm->operation), ranks, call.first_slot,
+         modelled ? 0 : role_of(*call.what->algorithm, {call.index, static_cast<int>(ranks), &call.what->settings})});
+    if (modelled && ranks > 1)
+      outline.meetings.push_back({static_cast<Tag>(call.communicator), call.what->settings.flow.get(), call.flow});
+  }
+  outline.text = text;
+  outline.slots = rank.slots;
+  return outline;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,52 @@
+#pragma once
+#include "scenarios/src/traces/replay_plan.hpp"
+#include "sim/folding/outline.hpp"
+#include "sim/names.hpp"
+
+namespace trainyard {
+
+/// The value of Work::kernel of work whose time the trace states: a second a FLOP.
+constexpr std::uint16_t kStatedTime = 999;
+
+/// A cluster on which work may have a time of its own. What the trace states is final, whatever runs beside it (Kind::compute
+/// here); what the cluster prices is slowed by messages (Kind::local).
+class ReplayMachine : public Machine {
+ public:
+  explicit ReplayMachine(ClusterMachine& base) : base_(base) {}
+  std::span<const Link> links() const override { return base_.links(); }
+  Cost price(const Work& work, Actor actor) const override {
+    return work.kernel == kStatedTime ? Cost{Seconds{work.flops.value}} : base_.price(work, actor);
+  }
+  Route route(Actor from, Actor to, PathClass path_class) const override { return base_.route(from, to, path_class); }
+  bool interferes() const override { return base_.interferes(); }
+  double speed(Actor actor, Kind kind, KindSet active) const override {
+    return kind == Kind::compute ? 1 : base_.speed(actor, kind, active);
+  }
+  std::span<const LinkId> ports(Actor actor) const override { return base_.ports(actor); }
+  std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
+  std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
+  std::uint64_t likeness(Actor actor) const override { return base_.likeness(actor); }
+
+ private:
+  ClusterMachine& base_;
+};
+
+/// The programs of a trace's ranks.
+class ReplayPrograms : public ProgramSource {
+ public:
+  /// Both must outlive it.
+  ReplayPrograms(const ReplayPlan&, const ReplayOptions&, Names&);
+  Actor actors() const override { return static_cast<Actor>(plan_.ranks.size()); }
+  ActorOutline outline(Actor) const override;
+  std::unique_ptr<Program> program(Actor) const override;
+  Programs all() const;
+  /// Messages that take ways of their own cannot stand for others (see ProgramSource).
+  bool foldable() const;
+
+ private:
+  const ReplayPlan& plan_;
+  const ReplayOptions& options_;
+  Names& names_;
+};
+
+}  // namespace trainyard

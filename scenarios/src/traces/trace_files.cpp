@@ -1,0 +1,126 @@
+#include "scenarios/src/traces/trace_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+#include "scenarios/src/traces/chakra_reader.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Ranks with a file of that prefix, in order.
+std::vector<int> ranks_of_files(const std::filesystem::path& prefix) {
+  const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : ".";
+  const std::string name = prefix.filename().string() + ".", end = ".et";
+  std::vector<int> ranks;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string file = entry.path().filename().string();
+    if (file.size() <= name.size() + end.size() || !file.starts_with(name) || !file.ends_with(end)) continue;
+    const std::string number = file.substr(name.size(), file.size() - name.size() - end.size());
+    if (number.size() < 8 && number.find_first_not_of("0123456789") == std::string::npos)
+      ranks.push_back(std::stoi(number));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+/// The ids of a circle among nodes that wait for each other: "4 > 7 > 4".
+std::string circle_among(const std::vector<ChakraNode>& nodes, const std::vector<std::vector<std::uint32_t>>& deps,
+                         const std::vector<std::uint32_t>& missing) {
+  std::uint32_t at = 0;
+  while (missing[at] == 0) ++at;
+  std::vector<std::uint32_t> way;
+  std::vector<bool> seen(nodes.size());
+  while (!seen[at]) {
+    seen[at] = true;
+    way.push_back(at);
+    at = *std::find_if(deps[at].begin(), deps[at].end(), [&](std::uint32_t d) { return missing[d] > 0; });
+  }
+  way.erase(way.begin(), std::find(way.begin(), way.end(), at));
+  std::reverse(way.begin(), way.end());  // in the order in which they would run
+  constexpr std::size_t most = 12;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(way.size(), most); ++i) text += fmt::format("{} > ", nodes[way[i]].id);
+  if (way.size() > most) text += "… > ";
+  return text + std::to_string(nodes[way.front()].id);
+}
+
+}  // namespace
+
+std::string trace_file(const std::filesystem::path& prefix, std::size_t rank) {
+  return fmt::format("{}.{}.et", prefix.string(), rank);
+}
+
+std::string place_in_trace(const std::string& file, const ChakraNode& node) {
+  return fmt::format("{}: node {} \"{}\"", file, node.id, node.name);
+}
+
+std::vector<std::vector<ChakraNode>> read_trace(const std::filesystem::path& prefix, int gpus) {
+  const std::vector<int> there = ranks_of_files(prefix);
+  if (there.empty())
+    throw UserError(
+        fmt::format("{}: no such file; the prefix of a trace NAME.0.et, NAME.1.et, … expected", trace_file(prefix, 0)));
+  std::vector<int> missing;
+  for (int rank = 0; rank < there.back() && missing.size() < 8; ++rank)
+    if (!std::binary_search(there.begin(), there.end(), rank)) missing.push_back(rank);
+  if (!missing.empty())
+    throw UserError(fmt::format("{}: no such file; there are files of ranks up to {}, but none of rank{} {}",
+                                trace_file(prefix, static_cast<std::size_t>(missing.front())), there.back(),
+                                missing.size() > 1 ? "s" : "", fmt::join(missing, ", ")));
+  if (static_cast<int>(there.size()) > gpus)
+    throw UserError(fmt::format("{}: a trace of {} ranks, on {} GPU{}: --nodes makes them more", prefix.string(),
+                                there.size(), gpus, gpus == 1 ? "" : "s"));
+  std::vector<std::vector<ChakraNode>> ranks;
+  for (std::size_t rank = 0; rank < there.size(); ++rank) ranks.push_back(read_chakra(trace_file(prefix, rank)));
+  return ranks;
+}
+
+std::vector<ReplayStep> in_order(const std::vector<ChakraNode>& nodes, const std::string& file) {
+  std::vector<ReplayStep> steps;
+  steps.reserve(nodes.size());
+  std::unordered_map<std::uint64_t, std::uint32_t> at;
+  for (std::uint32_t i = 0; i < nodes.size(); ++i)
+    if (!at.try_emplace(nodes[i].id, i).second)
+      throw UserError(fmt::format("{}: two nodes are called {} (bytes {} and {})", file, nodes[i].id,
+                                  nodes[at[nodes[i].id]].offset, nodes[i].offset));
+  std::vector<std::vector<std::uint32_t>> deps(nodes.size()), followers(nodes.size());
+  std::vector<std::uint32_t> missing(nodes.size());
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+    for (const std::uint64_t id : nodes[i].deps) {
+      const auto found = at.find(id);
+      if (found == at.end())
+        throw UserError(fmt::format("{} (byte {}) depends on node {}, which the file does not have",
+                                    place_in_trace(file, nodes[i]), nodes[i].offset, id));
+      deps[i].push_back(found->second);
+    }
+    std::sort(deps[i].begin(), deps[i].end());
+    deps[i].erase(std::unique(deps[i].begin(), deps[i].end()), deps[i].end());
+    for (const std::uint32_t d : deps[i]) followers[d].push_back(i);
+    missing[i] = static_cast<std::uint32_t>(deps[i].size());
+  }
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
+  for (std::uint32_t i = 0; i < nodes.size(); ++i)
+    if (missing[i] == 0) ready.push(i);
+  std::vector<std::uint32_t> position(nodes.size());
+  while (!ready.empty()) {
+    const std::uint32_t i = ready.top();
+    ready.pop();
+    position[i] = static_cast<std::uint32_t>(steps.size());
+    ReplayStep& step = steps.emplace_back();
+    step.node = &nodes[i];
+    for (const std::uint32_t d : deps[i]) step.deps.push_back(position[d]);
+    for (const std::uint32_t f : followers[i])
+      if (--missing[f] == 0) ready.push(f);
+  }
+  if (steps.size() < nodes.size())
+    throw UserError(
+        fmt::format("{}: nodes wait for each other in a circle: {}", file, circle_among(nodes, deps, missing)));
+  return steps;
+}
+
+}  // namespace trainyard
