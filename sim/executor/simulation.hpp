@@ -18,14 +18,13 @@ struct SimulationResult {
   std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives that daemons still wait for
 };
 
-/// Who shares the links: SimGrid's own communications (the oracle), our solver on SimGrid's clock (fast), or TCP, packet
-/// by packet, where it carries the messages (SimGrid's model on ns-3; slow).
+/// Who shares the links: SimGrid's own communications (the oracle), our solver (fast), or TCP, packet by packet, where it
+/// carries the messages (SimGrid's model on ns-3; slow). SimGrid runs in a process of its own.
 enum class TransportKind : std::uint8_t { native, flow, packets };
 TransportKind parse_transport(const std::string&);  ///< throws UserError naming all
 constexpr TransportKind kDefaultTransport = TransportKind::flow;
 
-/// Runs programs on a machine to their end, on SimGrid's clock. A process has one SimGrid engine, whose clock does not
-/// go back, so it has one Simulation. Code that needs many runs each `in_child`.
+/// Runs programs on a machine to their end. There may be any number of simulations, one after the other and side by side.
 class Simulation {
  public:
   /// Checks the machine's links (finite capacity > 0, at least one byte per second): UserError names the link.
@@ -41,15 +40,14 @@ class Simulation {
   void change(ActorChange);           ///< the run goes on until all actors that come back have done so, and have ended
   void end_when(const bool& enough);  ///< see RunSetup
 
-  /// Until all programs have ended. Throws Deadlock when nothing can go on before.
+  /// Until all programs have ended. Throws Deadlock when nothing can go on before, and Interrupted.
   SimulationResult run();
 
   Executor& executor();
 
  private:
-  class Clock;
-  std::unique_ptr<Machine> without_cables_;  // of packets: what the executor pays for itself
-  std::shared_ptr<Clock> clock_;             // SimGrid's engine refers to it until the process ends
+  struct Loop;
+  std::unique_ptr<Loop> loop_;
 };
 
 /// What a run has besides machine and programs.
@@ -64,7 +62,7 @@ struct RunSetup {
   const bool* enough = nullptr;
 };
 
-/// Puts a simulation together and runs it to its end: the only one of this process (see `json_in_child`).
+/// Puts a simulation together and runs it to its end.
 SimulationResult run_programs(Machine&, Programs, RunSetup = {});
 
 }  // namespace trainyard

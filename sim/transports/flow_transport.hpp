@@ -3,7 +3,7 @@
 
 namespace trainyard {
 
-/// The fast transport: its own max–min sharing, on SimGrid's clock. Agrees with NativeTransport, the oracle, to 1e-9.
+/// The fast transport: max–min sharing of our own. Agrees with SimGrid's communications (sim/simgrid) to 1e-9.
 class FlowTransport : public Transport {
  public:
   explicit FlowTransport(std::span<const Link> links) : net_(links) {}
@@ -32,7 +32,6 @@ class FlowTransport : public Transport {
     now_ += seconds;
   }
   std::size_t flows() const override { return net_.flows(); }
-  bool ends_by_itself() const override { return false; }
 
  private:
   FlowNet net_;

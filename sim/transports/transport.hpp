@@ -25,7 +25,7 @@ class Transport {
   virtual Bytes remaining(FlowId) const = 0;
   /// Rate over capacity of a link, as last shared.
   virtual double used_share(LinkId) const = 0;
-  /// When the next flow ends, with links shared as at `now`; −1: none, or SimGrid schedules the ends itself.
+  /// When the next flow ends, with links shared as at `now`; −1: none, or SimGrid ends it by itself.
   virtual double next(double now) = 0;
   /// Moves the tokens of flows that have ended up to `until` into `done`; it is `now`. False if there are none.
   virtual bool advance(double now, double until, std::vector<FlowToken>& done) = 0;
@@ -36,10 +36,6 @@ class Transport {
   virtual bool can_shift() const { return false; }
   virtual void shift(double /*seconds*/) {}
   virtual std::size_t flows() const { return 0; }  ///< under way; of transports that can
-  /// SimGrid completes the flows of an instant by itself, after our timers of that instant were asked for.
-  virtual bool ends_by_itself() const = 0;
-  /// How far SimGrid's clock is to go from `now` to get to `time`, or just behind it where it cannot stop there.
-  virtual double step_to(double now, double time) const { return time - now; }
 };
 
 }  // namespace trainyard

@@ -1,4 +1,5 @@
 #include <limits>
+#include <thread>
 
 #include "tests/support.hpp"
 
@@ -211,14 +212,30 @@ TEST_CASE("what cannot run is refused before SimGrid sees it", "[sim][messages]"
                     "rank 0 cannot reach rank 1: no path between them");
 }
 
-TEST_CASE("a second simulation in one process is refused, not crashed into", "[sim]") {
-  CHECK_THROWS_AS(simulate_in_child([] {
-                    TableMachine m;
-                    Simulation one(m);
-                    Simulation two(m);
-                    return json();
-                  }),
-                  InternalError);
+TEST_CASE("simulations may be taken turns with and run side by side, by every transport", "[sim]") {
+  const auto end = [](TransportKind transport, double bytes) {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}}, {1500000});
+    return run_programs(m, programs(sender(bytes), receiver()), {.transport = transport}).end.value;
+  };
+  TableMachine first, second;
+  for (TableMachine* m : {&first, &second}) m->connect(0, 1, {{m->link(kRate), 1}}, {1500000});
+  Simulation one(first), two(second);
+  for (Simulation* simulation : {&two, &one}) {
+    simulation->add(0, std::make_unique<ListProgram>(sender(1e6)));
+    simulation->add(1, std::make_unique<ListProgram>(receiver()));
+    CHECK(simulation->run().end.value == near(1.5e-6 + 1e-3));
+  }
+  for (const TransportKind transport : {TransportKind::flow, TransportKind::native}) {
+    std::vector<double> ends(8);
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < ends.size(); ++i)
+        threads.emplace_back(
+            [&ends, &end, transport, i] { ends[i] = end(transport, 1e6 * static_cast<double>(i + 1)); });
+    }
+    for (std::size_t i = 0; i < ends.size(); ++i) CHECK(ends[i] == near(1.5e-6 + 1e-3 * static_cast<double>(i + 1)));
+  }
 }
 
 }  // namespace sim_test_messages

@@ -1,4 +1,4 @@
-#include "sim/transports/native_transport.hpp"
+#include "sim/simgrid/native_transport.hpp"
 
 #include <fmt/format.h>
 

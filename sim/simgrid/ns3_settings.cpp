@@ -1,4 +1,4 @@
-#include "sim/transports/ns3_settings.hpp"
+#include "sim/simgrid/ns3_settings.hpp"
 
 #include <dlfcn.h>
 

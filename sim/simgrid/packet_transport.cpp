@@ -1,4 +1,4 @@
-#include "sim/transports/packet_transport.hpp"
+#include "sim/simgrid/packet_transport.hpp"
 
 #include <fmt/format.h>
 #include <simgrid/config.h>
@@ -13,7 +13,7 @@
 #include <simgrid/s4u/NetZone.hpp>
 
 #include "sim/error.hpp"
-#include "sim/transports/ns3_settings.hpp"
+#include "sim/simgrid/ns3_settings.hpp"
 
 namespace trainyard {
 namespace {

@@ -2,14 +2,14 @@
 #include <memory>
 #include <span>
 
-#include "sim/transports/transport.hpp"
+#include "sim/simgrid/simgrid_transport.hpp"
 
 namespace trainyard {
 
 /// Flows as SimGrid communications (`Comm::sendto`), with the settings under which a transfer takes exactly its bytes
 /// over its max–min share: the oracle for any other transport. Needs a SimGrid engine, and links whose capacities have
 /// been checked: SimGrid aborts on a zero, negative or undefined bandwidth.
-class NativeTransport : public Transport {
+class NativeTransport : public SimgridTransport {
  public:
   explicit NativeTransport(std::span<const Link> links);
   FlowId send(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken) override;
@@ -19,7 +19,6 @@ class NativeTransport : public Transport {
   double used_share(LinkId) const override;
   double next(double) override { return -1; }
   bool advance(double now, double until, std::vector<FlowToken>& done) override;
-  bool ends_by_itself() const override { return true; }
 
  private:
   struct Impl;

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "sim/simgrid/simgrid_transport.hpp"
 #include "sim/transports/flow_net.hpp"
 #include "sim/transports/packet_network.hpp"
-#include "sim/transports/transport.hpp"
 
 namespace trainyard {
 
@@ -16,7 +16,7 @@ namespace trainyard {
 ///
 /// ns-3's flows cannot be slowed, stopped or cancelled: one that is cancelled goes on in the network, as what a program
 /// has handed to its socket does. Needs SimGrid's engine with these `settings`.
-class PacketTransport : public Transport {
+class PacketTransport : public SimgridTransport {
  public:
   /// The network must outlive it.
   PacketTransport(std::span<const Link>, const PacketNetwork&);
@@ -29,7 +29,6 @@ class PacketTransport : public Transport {
   double used_share(LinkId) const override;
   double next(double now) override;
   bool advance(double now, double until, std::vector<FlowToken>& done) override;
-  bool ends_by_itself() const override { return true; }
   double step_to(double now, double time) const override;
 
   /// Settings of SimGrid's engine. Throws UserError where SimGrid was built without ns-3.

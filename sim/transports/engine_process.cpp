@@ -1,0 +1,203 @@
+#include "sim/transports/engine_process.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "sim/error.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The engine's program lies beside ours, in the folder of the build or where both are installed; the Python module lies
+/// deeper in both.
+fs::path engine_program() {
+  constexpr const char* name = "trainyard_simgrid";
+  Dl_info here{};
+  ::dladdr(reinterpret_cast<const void*>(&engine_program), &here);
+  std::error_code ignored;
+  const fs::path own = fs::read_symlink("/proc/self/exe", ignored);
+  for (const fs::path& file : {own, fs::path(here.dli_fname ? here.dli_fname : "")})
+    for (const char* way : {".", "../libexec/trainyard", "../..", "../../../../libexec/trainyard"})
+      if (const fs::path program = file.parent_path() / way / name; fs::exists(program, ignored)) return program;
+  throw InternalError(
+      fmt::format("the engine of --transport native and packets, {}, is not beside {}: build it, or "
+                  "install all of Trainyard",
+                  name, own.string()));
+}
+
+/// As long as it lives, this thread and a process take turns on one processor: to wake one on another takes five times as
+/// long. It does not matter where that is not allowed.
+class OneProcessor {
+ public:
+  explicit OneProcessor(pid_t other) {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(::sched_getcpu(), &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+    ::sched_setaffinity(other, sizeof one, &one);
+  }
+  ~OneProcessor() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OneProcessor(const OneProcessor&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
+
+}  // namespace
+
+EngineProcess::EngineProcess(std::span<const Link> links, const PacketNetwork* packets) : shares_(links.size(), 0) {
+  start();
+  add_setup(orders_, packets != nullptr, links, packets ? *packets : PacketNetwork{});
+  flush();
+}
+
+void EngineProcess::start() {
+  const std::string program = engine_program().string();
+  std::array<int, 2> ends{-1, -1};
+  caught_stderr_ = ::memfd_create("stderr", MFD_CLOEXEC);
+  int error = caught_stderr_ < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0 ? errno : 0;
+  if (error == 0) {
+    posix_spawn_file_actions_t files;
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO);
+    ::posix_spawn_file_actions_adddup2(&files, caught_stderr_, STDERR_FILENO);
+    const std::string parent = std::to_string(::getpid());
+    const std::array<const char*, 3> words{program.c_str(), parent.c_str(), nullptr};
+    error = ::posix_spawn(&process_, program.c_str(), &files, nullptr, const_cast<char* const*>(words.data()), environ);
+    ::posix_spawn_file_actions_destroy(&files);
+  }
+  if (ends[1] >= 0) ::close(ends[1]);
+  socket_ = ends[0];
+  if (error == 0) return;
+  if (socket_ >= 0) ::close(socket_);
+  if (caught_stderr_ >= 0) ::close(caught_stderr_);
+  throw NoProcess(fmt::format("cannot start a simulation in a process of its own: {}", std::strerror(error)));
+}
+
+EngineProcess::~EngineProcess() {
+  ::kill(process_, SIGKILL);
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  ::close(socket_);
+  ::close(caught_stderr_);
+}
+
+void EngineProcess::run(const std::function<double(double)>& step, const std::function<bool()>& enough) {
+  const OneProcessor here(process_);
+  while (!enough()) {
+    if (interrupted()) throw Interrupted();
+    EngineMessage said = receive();
+    const auto word = said.take<EngineWord>();
+    if (word == EngineWord::ended) return;
+    if (word == EngineWord::failed) throw UserError(said.take_text());
+    const auto now = said.take<double>();
+    for (auto links = said.take<std::size_t>(); links > 0; --links) {
+      const auto link = said.take<LinkId>();
+      shares_[static_cast<std::size_t>(link)] = said.take<double>();
+    }
+    take_arrived(said);
+    const double next = step(now);
+    orders_.add(EngineWord::go_on);
+    orders_.add(next);
+    flush();
+  }
+}
+
+void EngineProcess::take_arrived(EngineMessage& said) {
+  for (const std::uint32_t number : said.take_list<std::uint32_t>()) {
+    arrived_.push_back(flows_[FlowId{number}]);
+    flows_.release(FlowId{number});
+  }
+}
+
+std::uint32_t EngineProcess::number_of(std::span<const LinkUse> route) {
+  const auto same = [](const LinkUse& a, const LinkUse& b) { return a.link == b.link && a.weight == b.weight; };
+  KnownRoute& known = routes_[route.data()];
+  if (known.links.empty() || !std::ranges::equal(known.links, route, same)) {
+    known = {route_count_++, {route.begin(), route.end()}};
+    orders_.add(EngineWord::new_route);
+    orders_.add_list(route);
+  }
+  return known.number;
+}
+
+FlowId EngineProcess::send(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) {
+  const FlowId id = flows_.acquire();
+  flows_[id] = token;
+  const std::uint32_t number = number_of(route);
+  orders_.add(EngineWord::send);
+  orders_.add(id.number());
+  orders_.add(number);
+  orders_.add(bytes);
+  orders_.add(rate_cap);
+  return id;
+}
+
+void EngineProcess::cancel(FlowId id) {
+  orders_.add(EngineWord::cancel);
+  orders_.add(id.number());
+  flows_.release(id);
+}
+
+void EngineProcess::set_capacity(LinkId link, BytesPerSecond rate) {
+  orders_.add(EngineWord::set_capacity);
+  orders_.add(link);
+  orders_.add(rate);
+}
+
+Bytes EngineProcess::remaining(FlowId id) const {
+  orders_.add(EngineWord::remaining);
+  orders_.add(id.number());
+  flush();
+  EngineMessage said = receive();
+  const auto word = said.take<EngineWord>();
+  if (word == EngineWord::failed) throw UserError(said.take_text());
+  return said.take<Bytes>();
+}
+
+bool EngineProcess::advance(double, double, std::vector<FlowToken>& done) {
+  done.insert(done.end(), arrived_.begin(), arrived_.end());
+  const bool any = !arrived_.empty();
+  arrived_.clear();
+  return any;
+}
+
+EngineMessage EngineProcess::receive() const {
+  EngineMessage said;
+  if (!said.read(socket_)) report_death();
+  return said;
+}
+
+void EngineProcess::flush() const {
+  if (!orders_.write(socket_)) report_death();
+}
+
+void EngineProcess::report_death() const {
+  std::array<char, 4096> text{};
+  const off_t size = ::lseek(caught_stderr_, 0, SEEK_END);
+  const off_t from = std::max<off_t>(0, size - static_cast<off_t>(text.size()));
+  const ssize_t n = ::pread(caught_stderr_, text.data(), text.size(), from);
+  std::string said(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+  std::replace(said.begin(), said.end(), '\n', ' ');
+  throw InternalError(fmt::format("the simulation died: {}", said));
+}
+
+}  // namespace trainyard
