@@ -13,14 +13,12 @@
 #include "sim/list_program.hpp"
 #include "sim/machine.hpp"
 #include "sim/ops.hpp"
-#include "sim/process/child.hpp"
 
 namespace trainyard::test {
 
 using nlohmann::json;
 
 /// A test's simulation in a process of its own: what it returns comes back.
-inline json simulate_in_child(const std::function<json()>& work) { return json_in_child(work); }
 
 /// Links and routes given one by one. 1 FLOP takes a second, bytes of local memory are free.
 class TableMachine : public Machine {

@@ -6,6 +6,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
 
 #include "models/hardware/shape_numbers.hpp"
@@ -157,9 +159,14 @@ GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t k
     return static_cast<std::size_t>(h);
   };
   static std::unordered_map<Key, GemmTime, decltype(hash)> known(64, hash);
-  const auto [at, fresh] = known.try_emplace(key);
-  if (fresh) at->second = gemm_time(model, chip, shape_of(kernel), element);
-  return at->second;
+  static std::shared_mutex mutex;
+  {
+    const std::shared_lock lock(mutex);
+    if (const auto at = known.find(key); at != known.end()) return at->second;
+  }
+  const GemmTime time = gemm_time(model, chip, shape_of(kernel), element);
+  const std::unique_lock lock(mutex);
+  return known.try_emplace(key, time).first->second;
 }
 
 }  // namespace trainyard

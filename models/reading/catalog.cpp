@@ -1,6 +1,7 @@
 #include "models/reading/catalog.hpp"
 #include "models/reading/figure_trial.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "sim/process/child.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <tuple>
 #include <unordered_set>
 
@@ -59,12 +61,18 @@ bool is_file_reference(const std::string& name) {
 Node remembered(const fs::path& file) {
   using Stamp = std::tuple<dev_t, ino_t, off_t, time_t, long>;
   static std::map<std::string, std::pair<Stamp, Node>> known;
+  static std::mutex mutex;
   struct stat status = {};
   if (::stat(file.c_str(), &status) != 0) return read_document(file);
   const Stamp stamp{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
-  const auto at = known.find(file.native());
-  if (at != known.end() && at->second.first == stamp) return at->second.second;
-  return known.insert_or_assign(file.native(), std::pair(stamp, read_document(file))).first->second.second;
+  {
+    const std::lock_guard lock(mutex);
+    const auto at = known.find(file.native());
+    if (at != known.end() && at->second.first == stamp) return at->second.second;
+  }
+  Node node = read_document(file);
+  const std::lock_guard lock(mutex);
+  return known.insert_or_assign(file.native(), std::pair(stamp, std::move(node))).first->second.second;
 }
 
 /// Where files are looked for that are named there: beside the file (an override comes from none: in the working
@@ -193,6 +201,8 @@ std::vector<std::string> Catalog::names(std::string_view kind) const {
       if (is_entry(it->path())) found.push_back(it->path().stem().string());
   };
   add(root_);
+  if (error == std::errc::too_many_files_open)
+    throw MachineLimit(fmt::format("{}: cannot be read: {} (see ulimit -n)", root_.string(), error.message()));
   for (const fs::path& own : own_roots(root_)) add(own);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());

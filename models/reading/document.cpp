@@ -5,12 +5,15 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
 
+#include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -300,6 +303,8 @@ Node read_document(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(status)) throw UserError(path.string() + ": is a folder, not a file");
   check_input(path);
   std::ifstream in(path, std::ios::binary);
+  if (!in && (errno == EMFILE || errno == ENFILE))
+    throw MachineLimit(fmt::format("{}: cannot be read: {} (see ulimit -n)", path.string(), std::strerror(errno)));
   if (!in) throw UserError(path.string() + ": cannot be read");
   std::string text;
   char block[65536];

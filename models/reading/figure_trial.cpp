@@ -6,7 +6,7 @@ namespace trainyard {
 namespace {
 
 std::vector<FigureTrial>& tried() {
-  static std::vector<FigureTrial> all;
+  thread_local std::vector<FigureTrial> all;
   return all;
 }
 
@@ -25,7 +25,8 @@ void remove(Node& map, std::string_view path) {
 
 }  // namespace
 
-void try_figures(std::vector<FigureTrial> figures) { tried() = std::move(figures); }
+FigureTrials::FigureTrials(std::vector<FigureTrial> figures) : before_(std::exchange(tried(), std::move(figures))) {}
+FigureTrials::~FigureTrials() { tried() = std::move(before_); }
 
 void apply_trials(Node& entry, std::string_view kind, std::string_view name) {
   for (const FigureTrial& figure : tried()) {

@@ -14,9 +14,16 @@ struct FigureTrial {
   std::string value;        ///< as a file would write it; "": as if the file did not say it
 };
 
-/// From then on in this process entries of catalogs are read with these, and with no others. For who refits constants: in a
-/// child of its own.
-void try_figures(std::vector<FigureTrial>);
+/// As long as it lives, this thread reads entries of catalogs with these, and with no others. For who refits constants.
+class FigureTrials {
+ public:
+  explicit FigureTrials(std::vector<FigureTrial>);
+  ~FigureTrials();
+  FigureTrials(const FigureTrials&) = delete;
+
+ private:
+  std::vector<FigureTrial> before_;
+};
 
 /// An entry as its file has it, with what is tried of it.
 void apply_trials(Node& entry, std::string_view kind, std::string_view name);

@@ -5,6 +5,7 @@
 
 #include "sim/observers/progress_pace.hpp"
 #include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 #include "sim/process/terminal.hpp"
 #include "sim/process/waiting.hpp"
 
@@ -20,7 +21,8 @@ void put(const std::string& text) {
 }  // namespace
 
 ProgressLine::ProgressLine()
-    : terminal_(!is_quiet() && !progress_listener() && ::isatty(progress_descriptor()) == 1),
+    : silent_(is_background_thread()),
+      terminal_(!silent_ && !is_quiet() && !progress_listener() && ::isatty(progress_descriptor()) == 1),
       start_(g_start),
       last_(start_) {}
 ProgressLine::~ProgressLine() {
@@ -29,6 +31,7 @@ ProgressLine::~ProgressLine() {
 }
 
 void ProgressLine::show(const std::string& text) {
+  if (silent_) return;
   if (progress_listener()) progress_listener()(text);
   const auto now = steady_clock::now();
   if (!terminal_) {

@@ -6,7 +6,8 @@
 
 namespace trainyard {
 
-/// A line on the terminal once a job runs for over 2 s; nothing when stderr is not a terminal.
+/// A line on the terminal once a job runs for over 2 s; nothing when stderr is not a terminal, nor of a thread that works
+/// for another one, which shows how far all is.
 class ProgressLine {
  public:
   ProgressLine();
@@ -14,7 +15,7 @@ class ProgressLine {
   void show(const std::string& text);
 
  private:
-  bool terminal_;
+  bool silent_, terminal_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point start_, last_;
 };

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,11 +18,9 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <utility>
 
 #include "sim/error.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/time_limit.hpp"
 #include "sim/process/waiting.hpp"
 
@@ -37,15 +34,26 @@ int g_progress = STDERR_FILENO;
 
 constexpr int kEndedWithParent = 1;  // nobody sees it
 
-enum class Status : char { result = 'R', user = 'U', deadlock = 'D', no_process = 'N', internal = 'I' };
+enum class Status : char { result = 'R', user = 'U', deadlock = 'D', machine_limit = 'N', internal = 'I' };
 
+/// It is killed where it is still there at the end; what it has forked ends with it.
 struct Child {
-  std::size_t index = 0;  // what it works at
-  std::size_t taken = 0;  // numbers up to now
   pid_t pid = -1;
   int pipe = -1;
   int caught_stderr = -1;
-  std::string text;
+  Child() = default;
+  Child(Child&& other) noexcept
+      : pid(std::exchange(other.pid, -1)),
+        pipe(std::exchange(other.pipe, -1)),
+        caught_stderr(std::exchange(other.caught_stderr, -1)) {}
+  ~Child() {
+    if (pipe >= 0) ::close(pipe);
+    if (caught_stderr >= 0) ::close(caught_stderr);
+    if (pid <= 0) return;
+    ::kill(pid, SIGKILL);
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
 };
 
 void write_all(int fd, const std::string& text) {
@@ -67,8 +75,8 @@ std::string outcome_of(const std::function<std::string()>& work) {
     return static_cast<char>(Status::deadlock) + std::string(e.what());
   } catch (const UserError& e) {
     return static_cast<char>(Status::user) + std::string(e.what());
-  } catch (const NoProcess& e) {
-    return static_cast<char>(Status::no_process) + std::string(e.what());
+  } catch (const MachineLimit& e) {
+    return static_cast<char>(Status::machine_limit) + std::string(e.what());
   } catch (const std::exception& e) {
     return static_cast<char>(Status::internal) + std::string(e.what());
   }
@@ -80,26 +88,25 @@ std::exception_ptr failure_in(std::string& outcome) {
   outcome.erase(0, 1);
   if (kind == Status::deadlock) return std::make_exception_ptr(Deadlock(outcome));
   if (kind == Status::user) return std::make_exception_ptr(UserError(outcome));
-  if (kind == Status::no_process) return std::make_exception_ptr(NoProcess(outcome));
+  if (kind == Status::machine_limit) return std::make_exception_ptr(MachineLimit(outcome));
   if (kind == Status::internal) return std::make_exception_ptr(InternalError(outcome));
   return nullptr;
 }
 
-[[noreturn]] void cannot_launch(const Child& child) {
+[[noreturn]] void cannot_launch() {
   const int error = errno;
-  if (child.caught_stderr >= 0) ::close(child.caught_stderr);
-  throw NoProcess(fmt::format("cannot start a simulation in a process of its own: {}{}", std::strerror(error),
-                              error == EMFILE   ? " (ulimit -n tells and sets how many there may be)"
-                              : error == EAGAIN ? " (ulimit -u tells and sets how many there may be)"
-                                                : ""));
+  throw MachineLimit(fmt::format("cannot start a simulation in a process of its own: {}{}", std::strerror(error),
+                                 error == EMFILE   ? " (ulimit -n tells and sets how many there may be)"
+                                 : error == EAGAIN ? " (ulimit -u tells and sets how many there may be)"
+                                                   : ""));
 }
 
-/// `body` is given the child's end of the pipe. The others are those that it must not keep alive by knowing them.
-Child launch(const std::vector<Child>& others, const std::function<void(int)>& body) {
+/// A child that writes what its work gives into a pipe.
+Child launch(const std::function<std::string()>& work) {
   int ends[2];
   Child child;
   child.caught_stderr = ::memfd_create("stderr", MFD_CLOEXEC);
-  if (child.caught_stderr < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) cannot_launch(child);
+  if (child.caught_stderr < 0 || ::pipe2(ends, O_CLOEXEC) != 0) cannot_launch();
   std::fflush(nullptr);  // else the child would write our buffers too
   const pid_t parent = ::getpid();
   child.pid = ::fork();
@@ -107,17 +114,15 @@ Child launch(const std::vector<Child>& others, const std::function<void(int)>& b
     const int error = errno;
     for (const int pipe_end : ends) ::close(pipe_end);
     errno = error;
-    cannot_launch(child);
+    cannot_launch();
   }
   if (child.pid == 0) {
     end_with_parent(parent);
-    ::close(ends[0]);
-    for (const Child& other : others) ::close(other.pipe);
     g_is_child = true;
     g_progress = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     ::dup2(child.caught_stderr, STDERR_FILENO);
-    body(ends[1]);
-    _exit(0);  // no destructors, no exit handlers: the engine's are those of the parent
+    write_all(ends[1], outcome_of(work));
+    _exit(0);  // no destructors, no exit handlers: those are the parent's
   }
   ::close(ends[1]);
   child.pipe = ends[0];
@@ -132,35 +137,24 @@ std::string tail_of(int fd) {
   return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : "";
 }
 
-/// The child has closed its pipe: what it died of, if it did so at work.
-std::exception_ptr end(Child& child) {
+/// What a child that has closed its pipe without a word died of.
+[[noreturn]] void report_death(Child& child) {
   int status = 0;
   while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
-  ::close(child.pipe);
+  child.pid = -1;
   // It wrote to a pipe that nobody reads any more (`… --trace - | head`): end as any command does then.
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) ::raise(SIGPIPE);
   const std::string why = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                               : fmt::format("exit status {}", WEXITSTATUS(status));
   std::string said = tail_of(child.caught_stderr);
-  ::close(child.caught_stderr);
   std::replace(said.begin(), said.end(), '\n', ' ');
-  return std::make_exception_ptr(InternalError(fmt::format("the simulation died ({}) {}", why, said)));
+  throw InternalError(fmt::format("the simulation died ({}) {}", why, said));
 }
 
-/// Reads what has come; true when the child has closed its end.
-bool read_some(Child& child) {
-  char buffer[65536];
-  const ssize_t n = ::read(child.pipe, buffer, sizeof buffer);
-  if (n < 0) return errno != EINTR;
-  child.text.append(buffer, static_cast<std::size_t>(n));
-  return n == 0;
-}
-
-/// Until children have written, or have ended: those are marked. Or until a signal comes.
-std::vector<char> wait_for_some(const std::vector<Child>& running) {
-  std::vector<pollfd> polls;
-  for (const Child& child : running) polls.push_back({child.pipe, POLLIN, 0});
+/// Until the child has written, has ended, or a signal has come: then false.
+bool wait_for(const Child& child) {
+  pollfd poll{child.pipe, POLLIN, 0};
   // A signal between the look for one and the wait would be waited through.
   sigset_t ends, before;
   ::sigemptyset(&ends);
@@ -170,121 +164,29 @@ std::vector<char> wait_for_some(const std::vector<Child>& running) {
   ::pthread_sigmask(SIG_BLOCK, &ends, &before);
   constexpr timespec kHalfSecond{0, 500'000'000};
   const timespec* limit = waiting_work() ? &kHalfSecond : nullptr;
-  const bool waited = interrupted() || ::ppoll(polls.data(), polls.size(), limit, &before) >= 0 || errno == EINTR;
+  const bool waited = interrupted() || ::ppoll(&poll, 1, limit, &before) >= 0 || errno == EINTR;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!waited) throw InternalError("poll failed");
-  std::vector<char> told;
-  for (const pollfd& poll : polls) told.push_back((poll.revents & (POLLIN | POLLHUP)) != 0);
-  return told;
-}
-
-/// A child's life: it is told a number, and sends how long a text its work gives, and the text; until it is told no more.
-void serve(int pipe, const std::function<std::string(std::size_t)>& work) {
-  std::uint64_t index = 0;
-  while (::recv(pipe, &index, sizeof index, MSG_WAITALL) == static_cast<ssize_t>(sizeof index)) {
-    const std::string text = outcome_of([&work, index] { return work(index); });
-    const std::uint64_t size = text.size();
-    write_all(pipe, std::string(reinterpret_cast<const char*>(&size), sizeof size) + text);
-  }
-}
-
-/// Hands on the next number, if there is one and the child has not had its `most`; else it ends.
-void tell(Child& child, std::size_t& next, std::size_t count, std::size_t most) {
-  if (next == count || child.taken == most || interrupted()) {
-    ::shutdown(child.pipe, SHUT_WR);
-    return;
-  }
-  ++child.taken;
-  child.index = next;
-  const std::uint64_t index = next++;
-  ::send(child.pipe, &index, sizeof index, MSG_NOSIGNAL);  // to one that has died: its end is seen
-}
-
-/// The text that a child has sent whole; nothing if there is more to come.
-std::optional<std::string> whole_text(Child& child) {
-  std::uint64_t size = 0;
-  if (child.text.size() < sizeof size) return std::nullopt;
-  std::memcpy(&size, child.text.data(), sizeof size);
-  if (child.text.size() < sizeof size + size) return std::nullopt;
-  std::string text = child.text.substr(sizeof size);
-  child.text.clear();
-  return text;
-}
-
-/// Those that are still there when `done` throws, or a signal has come, are killed; what they have forked ends with them.
-struct Running {
-  std::vector<Child> children;
-  ~Running() {
-    for (Child& child : children) {
-      ::kill(child.pid, SIGKILL);
-      ::close(child.pipe);
-      ::close(child.caught_stderr);
-      while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
-      }
-    }
-  }
-};
-
-/// Children that take one number after the other, `most` each.
-std::vector<std::string> in_processes(std::size_t count, int jobs, std::size_t most,
-                                      const std::function<std::string(std::size_t)>& work,
-                                      const std::function<void(std::size_t, const std::string&)>& done) {
-  std::vector<std::string> texts(count);
-  std::vector<std::exception_ptr> errors(count);
-  Running those;
-  std::vector<Child>& running = those.children;
-  std::size_t next = 0;
-  while (!running.empty() || (next < count && !interrupted())) {
-    while (static_cast<int>(running.size()) < std::max(1, jobs) && next < count && !interrupted()) {
-      running.push_back(launch(running, [&work](int pipe) { serve(pipe, work); }));
-      tell(running.back(), next, count, most);
-    }
-    const std::vector<char> told = wait_for_some(running);
-    if (interrupted()) break;
-    for (std::size_t i = told.size(); i-- > 0;) {
-      Child& child = running[i];
-      const bool ended = told[i] && read_some(child);
-      if (std::optional<std::string> text = whole_text(child)) {
-        const std::size_t index = std::exchange(child.index, count);
-        errors[index] = failure_in(*text);
-        texts[index] = std::move(*text);
-        if (done && !errors[index]) done(index, texts[index]);
-        tell(child, next, count, most);
-      }
-      if (!ended) continue;
-      Child last = std::move(child);
-      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-      const std::exception_ptr error = end(last);
-      if (last.index < count) errors[last.index] = error;
-    }
-  }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
-  return texts;
+  return (poll.revents & (POLLIN | POLLHUP)) != 0;
 }
 
 }  // namespace
 
-std::vector<std::string> in_children(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
-                                     const std::function<void(std::size_t, const std::string&)>& done) {
-  return in_processes(count, jobs, 1, work, done);
-}
-
-std::vector<std::string> in_workers(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
-                                    const std::function<void(std::size_t, const std::string&)>& done) {
-  return in_processes(count, jobs, count, work, done);
-}
-
 std::string in_child(const std::function<std::string()>& work) {
-  bool ended = false;
-  std::vector<std::string> texts = in_processes(
-      1, 1, 1, [&work](std::size_t) { return work(); }, [&ended](std::size_t, const std::string&) { ended = true; });
-  if (!ended) throw Interrupted();
-  return std::move(texts.front());
-}
-
-nlohmann::json json_in_child(const std::function<nlohmann::json()>& work) {
-  return parse_json(in_child([&work] { return json_text(work()); }));
+  Child child = launch(work);
+  std::string outcome;
+  char buffer[65536];
+  for (;;) {
+    const bool told = wait_for(child);
+    if (interrupted()) throw Interrupted();
+    if (!told) continue;
+    const ssize_t n = ::read(child.pipe, buffer, sizeof buffer);
+    if (n > 0) outcome.append(buffer, static_cast<std::size_t>(n));
+    if (n == 0 || (n < 0 && errno != EINTR)) break;
+  }
+  if (outcome.empty()) report_death(child);
+  if (const std::exception_ptr error = failure_in(outcome)) std::rethrow_exception(error);
+  return outcome;
 }
 
 int processors() {

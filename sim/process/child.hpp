@@ -1,12 +1,9 @@
 #pragma once
 #include <sys/types.h>
 
-#include <cstddef>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace trainyard {
 
@@ -15,29 +12,16 @@ struct Interrupted : std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-/// The limits of the machine (`ulimit -n`, `ulimit -u`, memory) allow no other process. Says nothing of the scenario that it
-/// was for. Exit code 2.
-struct NoProcess : std::runtime_error {
+/// The limits of the machine (`ulimit -n`, `ulimit -u`, memory) allow no other process, thread or open file. Says nothing of
+/// the scenario that it was for. Exit code 2.
+struct MachineLimit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// Runs `work` in a forked child of this process and returns its text. A UserError, Deadlock or InternalError of the
 /// child is thrown here again. A child that dies (an abort inside a library) becomes one InternalError with the last
-/// text that it wrote to stderr. A child ends with its parent, by whatever that dies. Throws Interrupted and NoProcess.
+/// text that it wrote to stderr. A child ends with its parent, by whatever that dies. Throws Interrupted and MachineLimit.
 std::string in_child(const std::function<std::string()>& work);
-/// The same for work whose figures are JSON.
-nlohmann::json json_in_child(const std::function<nlohmann::json()>& work);
-
-/// `count` such runs, at most `jobs` at a time; texts in order of their number. `done` is called here as each ends.
-/// The first failure in order of number is thrown, after all have ended. Once `interrupted()` they are killed: texts of
-/// what is not done are empty.
-std::vector<std::string> in_children(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
-                                     const std::function<void(std::size_t index, const std::string& text)>& done = {});
-
-/// The same by at most `jobs` children that stay, each of which takes one number after the other: what it has read for one
-/// it has for the next. Work that simulates does so in a child of its own.
-std::vector<std::string> in_workers(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
-                                    const std::function<void(std::size_t index, const std::string& text)>& done = {});
 
 /// Number of processors this process may use.
 int processors();

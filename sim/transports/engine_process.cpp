@@ -89,7 +89,7 @@ void EngineProcess::start() {
   if (error == 0) return;
   if (socket_ >= 0) ::close(socket_);
   if (caught_stderr_ >= 0) ::close(caught_stderr_);
-  throw NoProcess(fmt::format("cannot start a simulation in a process of its own: {}", std::strerror(error)));
+  throw MachineLimit(fmt::format("cannot start a simulation in a process of its own: {}", std::strerror(error)));
 }
 
 EngineProcess::~EngineProcess() {

@@ -156,7 +156,7 @@ void ratio(benchmark::State& state) {
   for (auto _ : state) {
     const auto time_bare = [&](bool look_up_once) {
       return nlohmann::json::parse(
-                 in_child([&] { return bare_ring(ring.ranks, ring.steps, ring.lockstep, look_up_once); }))[0]
+                 std::invoke([&] { return bare_ring(ring.ranks, ring.steps, ring.lockstep, look_up_once); }))[0]
           .get<double>();
     };
     const double a = run_ring(ring, TransportKind::native).seconds, b = time_bare(false);

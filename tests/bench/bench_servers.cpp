@@ -22,7 +22,7 @@ void asynchronous_servers(benchmark::State& state) {
   cell.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
   nlohmann::json run;
   for (auto _ : state) {
-    run = nlohmann::json::parse(in_child([&cell] {
+    run = nlohmann::json::parse(std::invoke([&cell] {
       ServerCellRun cell_run(cell);
       const auto begin = Clock::now();
       const double cpu_begin = cpu_seconds();

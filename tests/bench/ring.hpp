@@ -9,7 +9,6 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/ops.hpp"
-#include "sim/process/child.hpp"
 
 namespace trainyard::bench {
 
@@ -113,7 +112,7 @@ inline RingRun run_ring(const Ring& ring, TransportKind kind) {
     const double end = simulation.run().end.value;
     return nlohmann::json{seconds_since(begin), cpu_seconds() - cpu_begin, end, resident_mib()}.dump();
   };
-  const auto j = nlohmann::json::parse(in_child(simulate));
+  const auto j = nlohmann::json::parse(std::invoke(simulate));
   return {j[0], j[1], j[2], j[3]};
 }
 

@@ -8,7 +8,6 @@
 #include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/studies/fold_check.hpp"
 #include "sim/error.hpp"
-#include "sim/process/child.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 
 namespace scenarios_test_folding {
@@ -155,7 +154,7 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
       "cluster: {nodes: 4, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
       "plan: {global_batch_size: 32, micro_batch_size: 1, collectives: messages, data_parallel: {all_reduce: ring}}\n";
   const auto run = [&](const std::string& more) {
-    return in_child([&] {
+    return std::invoke([&] {
       const Scenario s = read_scenario_text(text + more, "slow.yaml");
       const StepRun of(s, plan(s), {});
       return std::to_string(of.simulated_ranks()) + " " + of.unfolded;

@@ -88,7 +88,7 @@ struct Answer {
 };
 
 Answer run(const Choice& choice) {
-  const json told = test::simulate_in_child([&choice] {
+  const json told = std::invoke([&choice] {
     std::unique_ptr<LiveGradients> live;
     json j;
     SimulateOptions options;

@@ -4,6 +4,7 @@
 
 #include "models/hardware/attention_kernel.hpp"
 #include "models/reading/catalog.hpp"
+#include "models/reading/figure_trial.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/src/studies/measured/constant_refit.hpp"
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
@@ -15,13 +16,6 @@ using namespace trainyard;
 
 namespace {
 
-/// Figures of the catalog as they are tried, until the end of a block.
-class Trying {
- public:
-  explicit Trying(std::vector<FigureTrial> figures) { try_figures(std::move(figures)); }
-  ~Trying() { try_figures({}); }
-};
-
 SoftwareStack stack_of(const char* name) { return read_stack(Catalog().resolve("stack", Node::of_text(name))); }
 std::string figure(const char* gpu, const char* map, const char* key) {
   return Catalog().resolve("gpu", Node::of_text(gpu)).find(map)->find(key)->find("value")->scalar;
@@ -29,14 +23,14 @@ std::string figure(const char* gpu, const char* map, const char* key) {
 
 }  // namespace
 
-TEST_CASE("a figure of the catalog is tried, or left out, in this process alone", "[left-out]") {
+TEST_CASE("a figure of the catalog is tried, or left out, in this thread alone", "[left-out]") {
   const double elementwise = stack_of("megatron-core").slowdowns.elementwise;
   REQUIRE(elementwise > 1);
   {
-    const Trying now({{"stack", "megatron-core", "slowdowns.elementwise", "1.5"},
-                      {"gpu", "gb200", "peak.bf16", ""},
-                      {"stack", "nemo", "parallel.user_buffers.overlapped", ""},
-                      {"attention", "flash-attention-2", "architectures.hopper", ""}});
+    const FigureTrials now({{"stack", "megatron-core", "slowdowns.elementwise", "1.5"},
+                            {"gpu", "gb200", "peak.bf16", ""},
+                            {"stack", "nemo", "parallel.user_buffers.overlapped", ""},
+                            {"attention", "flash-attention-2", "architectures.hopper", ""}});
     CHECK(stack_of("megatron-core").slowdowns.elementwise == 1.5);
     CHECK(figure("gb200", "peak", "bf16") == figure("b200-sxm-180gb", "peak", "bf16"));  // its base's
     CHECK(stack_of("nemo").parallel.user_buffers == 0);  // the map that held it is gone too

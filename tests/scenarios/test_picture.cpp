@@ -108,7 +108,7 @@ TEST_CASE("a rank that is not there is refused before anything is simulated or w
 
 TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") {
   const Scenario s = small();
-  const test::json j = test::simulate_in_child([&s] {
+  const test::json j = std::invoke([&s] {
     const Plan laid_out = plan(s);
     SimulateOptions options;
     options.watch = [](const StepRun&) {};

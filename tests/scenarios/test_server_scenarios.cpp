@@ -41,7 +41,7 @@ std::string refusal(const std::string& data_parallel, const std::string& more = 
 
 /// [difference to one device, servers, hazards] of three steps on values, with servers where the scenario puts them.
 json train_placed(const std::string& data_parallel, int workers) {
-  return simulate_in_child([&data_parallel, workers] {
+  return std::invoke([&data_parallel, workers] {
     constexpr int batch = 840, steps = 3;
     Scenario s = read_scenario_text(
         fmt::format(

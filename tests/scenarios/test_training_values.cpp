@@ -27,7 +27,7 @@ struct Learned {
 };
 
 Learned learn(const std::string& data_parallel) {
-  const json j = simulate_in_child([&data_parallel] {
+  const json j = std::invoke([&data_parallel] {
     Scenario s = read_scenario_text(fmt::format("cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
                                                 "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
                                                 "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, steps: "

@@ -9,7 +9,6 @@
 
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/values.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/values/compressed_values.hpp"
 #include "strategies/values/layers/training_task.hpp"
 #include "tests/places.hpp"
@@ -86,7 +85,7 @@ struct SentAndSummed {
 };
 
 SentAndSummed exchange(const Exchanging& e) {
-  const json out = json::parse(in_child([&e] {
+  const json out = json::parse(std::invoke([&e] {
     const TrainingPlan plan = e.plan();
     ClusterSpec star = star_cluster(e.ranks, e.link);
     star.node.gpu.memory_bandwidth = BytesPerSecond{1e30};  // kernels on top are another question

@@ -8,7 +8,6 @@
 
 #include "scenarios/src/studies/measured/horovod_study.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/collectives/collective_program.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -134,7 +133,7 @@ SeedFigures hvd_fit(const Node&) {
 
 /// A ring of two over full-duplex links of that rate.
 double ring_of_two(Bytes size, BytesPerSecond rate) {
-  return nlohmann::json::parse(in_child([&] {
+  return nlohmann::json::parse(std::invoke([&] {
     ClusterMachine machine(star_cluster(2, rate), SoftwareStack{});
     const Collective& ring = collectives(Operation::all_reduce).find("ring", seed_place());
     Names names;

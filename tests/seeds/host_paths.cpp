@@ -8,7 +8,6 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
-#include "sim/process/child.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -163,7 +162,7 @@ SeedFigures host_01(const Node& inputs) {
       cluster_of(1, fmt::format("interconnect: pcie\npcie: {{rate: 16 GB/s, latency: 0 us}}\nhost_memory: {}\n",
                                 fields.text("host_memory")));
   const Bytes states = fields.bytes("model_states"), batches = fields.bytes("staged_batches");
-  const std::string text = in_child([&] {
+  const std::string text = std::invoke([&] {
     Op hold_states, hold_batches;
     hold_states.memory.change = states.value;
     hold_batches.memory.change = batches.value;
@@ -201,7 +200,7 @@ SeedFigures edge_01(const Node& inputs) {
   const Bytes s = fields.bytes("size");
   const Seconds compute = fields.seconds("compute");
   const ClusterSpec clients = hosts_of(2, "rate: " + fields.text("uplink"));
-  const std::string text = in_child([&] {
+  const std::string text = std::invoke([&] {
     ClusterMachine machine(clients, SoftwareStack{});
     Simulation simulation(machine);
     Op work, upload, receive;

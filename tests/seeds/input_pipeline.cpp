@@ -4,7 +4,6 @@
 
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -86,7 +85,7 @@ struct Pipelined {
 };
 
 Pipelined run_pipeline(const ClusterSpec& cluster, Bytes batch, Flops work, Bytes gradient, int steps) {
-  const std::string text = in_child([&] {
+  const std::string text = std::invoke([&] {
     ClusterMachine machine(cluster, SoftwareStack{});
     Simulation simulation(machine);
     Traffic traffic(machine.links());

@@ -6,7 +6,6 @@
 #include "scenarios/src/running/steady_window.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/step/training_program.hpp"
 #include "strategies/step/training_programs.hpp"
 #include "tests/seeds/transfers.hpp"
@@ -50,7 +49,7 @@ struct Fed {
 Fed run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds train, int steps,
             const std::vector<Bytes>& reads = {}) {
   constexpr int warm = 10;
-  const json j = json::parse(in_child([&] {
+  const json j = json::parse(std::invoke([&] {
     Network network;
     Layer& layer = network.layers.emplace_back();
     layer.name = "all";

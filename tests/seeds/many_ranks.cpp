@@ -6,7 +6,6 @@
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/process/child.hpp"
 #include "tests/all_reduce_by.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "tests/seeds/transfers.hpp"
@@ -59,7 +58,7 @@ SeedFigures rank_02(const Node& inputs) {
 /// Work shared out to so many ranks, then one gradient exchanged.
 double shared_seconds(double work_s, int ranks, double gradient_elements, const std::string& algorithm = "binary-tree",
                       BytesPerSecond link = BytesPerSecond{1e9}, Picoseconds latency = {}) {
-  return json::parse(in_child([&] {
+  return json::parse(std::invoke([&] {
            constexpr double rate = 1e12;  // of a device of star_cluster
            const Network network = simple_layers(1, 1, flops_work(Flops{work_s * rate / ranks}, Precision::fp32));
            TrainingPlan plan = simple_plan(network, ranks, algorithm, true);

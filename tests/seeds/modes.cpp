@@ -11,7 +11,6 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/mechanisms/central/central_plan.hpp"
 #include "strategies/mechanisms/servers/server_plan.hpp"
 #include "strategies/step/pass_table.hpp"
@@ -47,7 +46,7 @@ struct ModeTrace {
 };
 
 ModeTrace trace_of(const Scenario& s) {
-  const json j = json::parse(in_child([&s] {
+  const json j = json::parse(std::invoke([&s] {
     MessageTrace trace;
     const double seconds = run_step(s, {&trace});
     return json{trace.messages(), trace.overlaps(), seconds}.dump();
@@ -198,7 +197,7 @@ SeedFigures mode_eq(const Node& inputs) {
     }
     const Scenario s = mode_scenario(mode, 4, bare);
     times.insert(trace_of(s).seconds);
-    const auto updated = json::parse(in_child([&s] {
+    const auto updated = json::parse(std::invoke([&s] {
                            const std::string& mechanism = s.plan.mechanism_name;
                            const bool central = mechanism != kAllReduce;
                            Actor center = 0;
@@ -287,7 +286,7 @@ SeedFigures ptdp_01(const Node& inputs) {
       out{number_of(inputs, "out_MB") * 1e6};
   SeedFigures got;
   for (const bool loss_on_master : {false, true}) {
-    const json j = json::parse(in_child([&] {
+    const json j = json::parse(std::invoke([&] {
       const Network network = one_tensor(s, batch / n, out);
       CentralPlan plan = central_of(network, n);
       plan.loss_on_master = loss_on_master;
@@ -310,7 +309,7 @@ SeedFigures central_01(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const Bytes s = fields.bytes("gradient");
   const std::string link = fields.text("link");
-  const double seconds = json::parse(in_child([&] {
+  const double seconds = json::parse(std::invoke([&] {
                            const ClusterSpec box = cluster_of(
                                4, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us, lanes_per_socket: "
                                               "16, switches: [{{gpus: [0, 1, 2, 3]}}]}}\n",

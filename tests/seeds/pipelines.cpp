@@ -13,7 +13,6 @@
 #include "scenarios/src/studies/layer_costs.hpp"
 #include "scenarios/src/studies/layer_cuts.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
-#include "sim/process/child.hpp"
 #include "tests/seeds/scenario_trace.hpp"
 #include "tests/seeds/seed_case.hpp"
 
@@ -115,7 +114,7 @@ SeedFigures cut_01(const Node& inputs) {
   got["balanced_cut_after_layer"] = plan(balanced).training.stages.front().chunks.front().size();
   got["layers_ms"] = fmt::format("{}", fmt::join(layers, " "));
   got["stage_ms"] = fmt::format("{}", fmt::join(stages, " "));
-  got["cut_MB"] = json::parse(in_child([&s] {
+  got["cut_MB"] = json::parse(std::invoke([&s] {
     MessageTrace trace;
     run_step(s, {&trace});
     return json(std::get<double>(trace.messages().front()) * 1e-6).dump();

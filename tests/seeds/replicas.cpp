@@ -9,7 +9,6 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/mechanisms/replicas/replicas.hpp"
 #include "strategies/step/training_program.hpp"
 #include "strategies/values/gossip_mixing.hpp"
@@ -40,7 +39,7 @@ TrainingPlan plan_of(const Network& network, int ranks, const Policy& updates) {
 /// Milliseconds of a steady step of two ranks, on a link with a latency.
 double steady_step(const Network& network, const Policy& updates, double latency_ms, int steps) {
   constexpr int warm = 240;  // of whole rounds, whatever the delay
-  return json::parse(in_child([&] {
+  return json::parse(std::invoke([&] {
            TrainingPlan plan = plan_of(network, 2, updates);
            plan.steps = warm + steps;
            plan.marks_steps = true;
@@ -96,7 +95,7 @@ SeedFigures lsgd_01(const Node& inputs) {
 /// Replicas of one number, each from where it begins, that descend (x² − 1)² alone for `steps` steps and then take the
 /// mean: their numbers before and after it.
 std::vector<std::vector<double>> descend_alone(const std::vector<double>& begin, int steps) {
-  return json::parse(in_child([&] {
+  return json::parse(std::invoke([&] {
            const Network network = one_layer(1, 1);
            TrainingPlan plan = plan_of(network, static_cast<int>(begin.size()), local_sgd(steps));
            plan.steps = steps;
@@ -152,7 +151,7 @@ struct Gossiped {
 
 Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
   const int ranks = static_cast<int>(x.size());
-  const json j = json::parse(in_child([&] {
+  const json j = json::parse(std::invoke([&] {
     const Network network = one_layer(1, 1);
     TrainingPlan plan = plan_of(network, ranks, gossip_updates(std::make_shared<const Gossip>(gossip)));
     plan.steps = steps;

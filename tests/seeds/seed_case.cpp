@@ -8,7 +8,7 @@
 
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -127,7 +127,7 @@ std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& file, const
       throw UserError(fmt::format("{}: no row of the seed case \"{}\"", file.string(), id));
 
   const std::vector<std::string> texts =
-      in_children(cases.size(), processors(), [&cases](std::size_t i) { return figures_of(cases[i]); });
+      all_in_parallel(cases.size(), processors(), [&cases](std::size_t i) { return figures_of(cases[i]); });
   std::vector<SeedOutcome> outcomes;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     SeedOutcome& o = outcomes.emplace_back(std::move(cases[i].outcome));
@@ -154,7 +154,7 @@ ClusterSpec ideal_gpu(const std::string& name) {
 }
 
 double work_seconds(const ClusterSpec& cluster, const std::vector<Work>& kernels) {
-  return json::parse(in_child([&] {
+  return json::parse(std::invoke([&] {
            std::vector<Op> ops;
            for (const Work& work : kernels) {
              Op& op = ops.emplace_back();

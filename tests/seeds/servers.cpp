@@ -8,7 +8,6 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/learn_run.hpp"
 #include "sim/observers/values.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/mechanisms/servers/server_values.hpp"
 #include "tests/seeds/transfers.hpp"
 
@@ -61,7 +60,7 @@ SeedFigures kv_01(const Node& inputs) {
   for (const std::vector<double>& slower :
        {std::vector<double>{}, {6, 5, 4, 3, 2, 1}, {2, 6, 1, 5, 3, 4}, {1, 1, 9, 1, 1, 2}}) {
     const std::vector<double> sums =
-        json::parse(in_child([&] {
+        json::parse(std::invoke([&] {
           ServerCell cell;
           cell.workers = machines * gpus;
           cell.keys = static_cast<int>(number_of(inputs, "keys"));
@@ -150,7 +149,7 @@ SeedFigures async_01(const Node& inputs) {
   const double horizon = number_of(inputs, "horizon_s");
   const ServerCell cell = unlike_workers(inputs, horizon * 1e3);
   const auto count = [&](Consistency consistency) {
-    return json::parse(in_child([&] {
+    return json::parse(std::invoke([&] {
              ServerCell as = cell;
              as.change = [&](ServerPlan& plan) { plan.consistency = consistency; };
              ServerCellRun run(as);
@@ -175,7 +174,7 @@ SeedFigures ssp_01(const Node& inputs) {
   SeedFigures got;
   bool slow_alike = true;
   for (const std::string& bound : words_of(inputs, "bound")) {
-    const json j = json::parse(in_child([&] {
+    const json j = json::parse(std::invoke([&] {
       ServerCell as = cell;
       as.change = [&](ServerPlan& plan) {
         plan.consistency = bound == "inf" ? Consistency::asynchronous : Consistency::stale;
@@ -201,7 +200,7 @@ SeedFigures stale_01(const Node& inputs) {
     cell.workers = static_cast<int>(n);
     cell.compute = Seconds{1e-3};
     cell.steps = 20;
-    const json histogram = json::parse(in_child([&] {
+    const json histogram = json::parse(std::invoke([&] {
       ServerCell as = cell;
       as.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
       ServerCellRun run(as);
@@ -216,7 +215,7 @@ SeedFigures stale_01(const Node& inputs) {
 /// The server's weight when workers, each with its λ, have brought it theirs, the next one later than the one before.
 /// One neuron whose input is 0: its bias alone learns, and a step takes it from 0 to the worker's target.
 double mixed_weight(const std::vector<double>& lambdas, const std::vector<double>& targets) {
-  return json::parse(in_child([&] {
+  return json::parse(std::invoke([&] {
            const auto workers = static_cast<int>(targets.size());
            const MlpShape shape{{1, 1}};
            TrainingTask task;

@@ -11,7 +11,6 @@
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/step/training_program.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -46,7 +45,7 @@ ShardRun run_shards(TrainingPlan plan) {
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter})
     choice[o] = &default_collective(o);
   make_lanes(plan, std::vector<int>(static_cast<std::size_t>(plan.ranks()), 0), choice, choice, {});
-  const json j = json::parse(in_child([&plan] {
+  const json j = json::parse(std::invoke([&plan] {
     Names names;
     ClusterMachine machine(star_cluster(plan.ranks(), BytesPerSecond{1e9}), SoftwareStack{});
     const PassTables tables(plan, names);

@@ -9,7 +9,6 @@
 #include "scenarios/src/lessons/held_memory.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/plan/mesh.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -67,7 +66,7 @@ SeedFigures zero_03(const Node& inputs) {
 
 /// Every rank meets its group on each axis, one axis after another: groups that don't agree would wait for ever.
 double meet(const Mesh& mesh) {
-  return json::parse(in_child([&mesh] {
+  return json::parse(std::invoke([&mesh] {
            IdealMachine machine("rank");
            Simulation simulation(machine);
            for (int rank = 0; rank < mesh.ranks(); ++rank) {

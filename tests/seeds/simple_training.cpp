@@ -6,7 +6,6 @@
 
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/breakdown.hpp"
-#include "sim/process/child.hpp"
 #include "tests/all_reduce_by.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -44,7 +43,7 @@ void send_nothing(TrainingPlan& plan) {
 }
 
 StepTimes data_parallel_time(const TrainingPlan& plan, BytesPerSecond link) {
-  const nlohmann::json j = nlohmann::json::parse(in_child([&] {
+  const nlohmann::json j = nlohmann::json::parse(std::invoke([&] {
     Names names;
     ClusterMachine machine(star_cluster(plan.ranks(), link), SoftwareStack{});
     const TrainingPrograms programs(plan, names);

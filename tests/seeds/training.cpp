@@ -6,7 +6,7 @@
 
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/breakdown.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 #include "strategies/values/training_values.hpp"
 #include "tests/seeds/plain_training.hpp"
 #include "tests/seeds/simple_training.hpp"
@@ -21,7 +21,7 @@ using nlohmann::json;
 SeedFigures dpset_01(const Node& inputs) {
   const int nodes = static_cast<int>(number_of(inputs, "nodes")),
             each = static_cast<int>(number_of(inputs, "batches_per_node"));
-  const json j = json::parse(in_child([&] {
+  const json j = json::parse(std::invoke([&] {
     TrainingTask task;
     const MlpShape shape{{4, 6, 2}};
     task.model = shape;
@@ -95,7 +95,7 @@ SeedFigures strag_01(const Node& inputs) {
   jitter.kind = StragglerKind::uniform;
   jitter.spread = (high - low) / (high + low);
   SeedFigures got;
-  const std::vector<std::string> times = in_children(counts.size(), processors(), [&](std::size_t i) {
+  const std::vector<std::string> times = all_in_parallel(counts.size(), processors(), [&](std::size_t i) {
     const int n = static_cast<int>(counts[i]);
     TrainingPlan plan = simple_plan(network, n, "binary-tree", false);
     plan.steps = steps;
@@ -116,7 +116,7 @@ SeedFigures strag_01(const Node& inputs) {
     plan.steps = steps;
     return plan;
   }();
-  got["async_mean_ms"] = json::parse(in_child([&] {
+  got["async_mean_ms"] = json::parse(std::invoke([&] {
                            Names names;
                            ClusterMachine cluster(star_cluster(2, kLinkRate), SoftwareStack{});
                            StragglerMachine machine(cluster, {jitter}, 2);

@@ -7,7 +7,6 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/traffic.hpp"
-#include "sim/process/child.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -58,7 +57,7 @@ ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabri
 }
 
 TransferTimes run_transfers(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
-  const std::string text = in_child([&] {
+  const std::string text = std::invoke([&] {
     ClusterMachine machine(cluster, SoftwareStack{});
     Simulation simulation(machine);
     Traffic traffic(machine.links());
@@ -79,7 +78,7 @@ TransferTimes run_transfers(const ClusterSpec& cluster, const std::vector<Transf
 }
 
 double server_cell_ms(const ServerCell& cell) {
-  return nlohmann::json::parse(in_child([&cell] {
+  return nlohmann::json::parse(std::invoke([&cell] {
            ServerCellRun run(cell);
            run.run();
            return nlohmann::json(run.end().value * 1e3).dump();

@@ -6,7 +6,6 @@
 
 #include "scenarios/src/running/server_cell.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/process/child.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -45,7 +44,7 @@ class CallsAndLosses : public Observer {
 
 /// One layer without parameters to speak of, which takes `ms` a step.
 std::string synchronous_without_recovery(int workers, double ms, Actor victim, double fail_s, double horizon_s) {
-  return in_child([&] {
+  return std::invoke([&] {
     const Network network = simple_layers(1, 1, milliseconds(ms));
     TrainingPlan plan = simple_plan(network, workers, "ring", false);
     send_nothing(plan);
@@ -77,7 +76,7 @@ SeedFigures async_02(const Node& inputs) {
   const auto victim = static_cast<Actor>(number_of(inputs, "worker"));
   const double ms = number_of(inputs, "ms"), fail_s = number_of(inputs, "fail_at_ms") * 1e-3,
                horizon_s = number_of(inputs, "horizon_ms") * 1e-3;
-  const json async = json::parse(in_child([&] {
+  const json async = json::parse(std::invoke([&] {
     ServerCell cell;
     cell.workers = workers;
     cell.steps = static_cast<int>(horizon_s * 1e3 / ms);

@@ -95,7 +95,7 @@ struct Watched {
 
 inline Watched watched(const std::function<std::vector<std::unique_ptr<Program>>()>& programs_of,
                        const std::vector<std::pair<double, double>>& out_changes, bool detour) {
-  const json j = simulate_in_child([&] {
+  const json j = std::invoke([&] {
     TwoLegs two(detour);
     Timeline timeline;
     Traffic traffic(two.machine.links());

@@ -2,12 +2,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <mutex>
 
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
+#include "sim/process/time_limit.hpp"
 #include "sim/process/waiting.hpp"
 #include "tests/support.hpp"
 
@@ -15,57 +19,69 @@ namespace sim_test_child {
 
 using namespace trainyard;
 
-TEST_CASE("a child's text comes back, in the order of numbers", "[sim][child]") {
+TEST_CASE("a child's text comes back", "[sim][child]") {
   CHECK(in_child([] { return std::string(200000, 'x'); }).size() == 200000);
-  const auto texts = in_children(20, 3, [](std::size_t i) { return std::to_string(i * i); });
-  REQUIRE(texts.size() == 20);
-  for (std::size_t i = 0; i < texts.size(); ++i) CHECK(texts[i] == std::to_string(i * i));
+  CHECK(in_child([] { return std::string(); }).empty());
 }
 
-TEST_CASE("workers keep what they have for the numbers after; one that dies costs one number", "[sim][child]") {
-  int taken = 0;
-  const auto texts =
-      in_workers(20, 3, [&taken](std::size_t i) { return std::to_string(i * i) + "/" + std::to_string(++taken); });
-  REQUIRE(texts.size() == 20);
-  int most = 0;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    CHECK(texts[i].starts_with(std::to_string(i * i) + "/"));
-    most = std::max(most, std::stoi(texts[i].substr(texts[i].find('/') + 1)));
+TEST_CASE("work on threads comes back in the order of numbers; what one throws is an error of that one",
+          "[sim][child]") {
+  const auto squares = all_in_parallel(20, 3, [](std::size_t i) { return i * i; });
+  REQUIRE(squares.size() == 20);
+  for (std::size_t i = 0; i < squares.size(); ++i) CHECK(squares[i] == i * i);
+  CHECK(in_parallel(0, 3, [](std::size_t) { return 1; }).empty());
+  std::atomic<std::size_t> done = 0;
+  for (const int jobs : {1, 2, 8}) {
+    done = 0;
+    CHECK_THROWS_WITH(in_parallel(
+                          6, jobs,
+                          [](std::size_t i) {
+                            if (i >= 2 && i < 4) throw UserError(i == 2 ? "the first" : "the second");
+                            return is_background_thread();
+                          },
+                          [&done](std::size_t, bool background) { done += background ? 1 : 0; }),
+                      "the first");
+    CHECK(done == 4);
   }
-  CHECK(most >= 7);  // 20 numbers, three workers
-  CHECK(in_workers(0, 3, [](std::size_t) { return std::string(); }).empty());
-  std::size_t done = 0;
-  CHECK_THROWS_WITH(in_workers(
-                        6, 2,
-                        [](std::size_t i) {
-                          if (i == 2) std::_Exit(3);
-                          return std::string(100000, 'x');
-                        },
-                        [&done](std::size_t, const std::string& text) { done += text.size() == 100000 ? 1 : 0; }),
-                    Catch::Contains("exit status 3"));
-  CHECK(done == 5);
+  // One alone runs here, and shows how far it is itself.
+  CHECK_FALSE(all_in_parallel(1, 8, [](std::size_t) { return is_background_thread(); }).front());
   // What listens may fail too: nobody is left behind.
-  CHECK_THROWS_WITH(in_workers(
-                        6, 2, [](std::size_t) { return std::string(); },
-                        [](std::size_t, const std::string&) { throw UserError("full"); }),
+  CHECK_THROWS_WITH(in_parallel(
+                        6, 2, [](std::size_t) { return 1; }, [](std::size_t, int) { throw UserError("full"); }),
                     "full");
-  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
 }
 
-TEST_CASE("who waits for children does so again and again, and not in them", "[sim][child]") {
+TEST_CASE("once interrupted, no other number begins, and what was under way is not done", "[sim][child]") {
+  const TimeLimit limit(1e-3);
+  std::atomic<int> begun = 0;
+  const auto results = in_parallel(1000, 2, [&begun](std::size_t) -> int {
+    ++begun;
+    while (!interrupted()) {
+    }
+    throw Interrupted();
+  });
+  CHECK(std::none_of(results.begin(), results.end(), [](const auto& r) { return r.has_value(); }));
+  CHECK(begun <= 2);
+}
+
+TEST_CASE("who waits for others does so again and again", "[sim][child]") {
   int pipe[2];
   REQUIRE(::pipe(pipe) == 0);
   const pid_t parent = ::getpid();
-  do_while_waiting([&] { CHECK((::getpid() == parent && ::write(pipe[1], "x", 1) == 1)); });
-  // Ends once its parent has worked three times.
-  const std::vector<std::string> texts = in_children(1, 1, [&](std::size_t) {
+  const auto three_times = [&] {  // ends once its parent has worked three times
     std::string text;
     for (char c = 0; text.size() < 3 && ::read(pipe[0], &c, 1) == 1;) text += c;
-    return in_children(1, 1, [&](std::size_t) { return text; }).front();
-  });
+    return text;
+  };
+  do_while_waiting([&] { CHECK((::getpid() == parent && ::write(pipe[1], "x", 1) == 1)); });
+  CHECK(in_child(three_times) == "xxx");
+  std::mutex one;
+  CHECK(all_in_parallel(2, 2, [&](std::size_t) {
+          const std::lock_guard lock(one);
+          return three_times();
+        }) == std::vector<std::string>{"xxx", "xxx"});
   do_while_waiting({});
   CHECK_FALSE(waiting_work());
-  CHECK(texts == std::vector<std::string>{"xxx"});
   for (const int end : pipe) ::close(end);
 }
 

@@ -12,7 +12,7 @@ using namespace trainyard::test;
 namespace {}
 
 TEST_CASE("streams run side by side, dependencies hold across them", "[sim][executor]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     Ends ends;
     ends_of(m,
@@ -26,7 +26,7 @@ TEST_CASE("streams run side by side, dependencies hold across them", "[sim][exec
 }
 
 TEST_CASE("interference slows work while a transfer runs, and no longer", "[sim][executor]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
     m.interference = [](Actor, Kind kind, KindSet active) {
@@ -41,7 +41,7 @@ TEST_CASE("interference slows work while a transfer runs, and no longer", "[sim]
 }
 
 TEST_CASE("transfers are slowed by work on the same actor through its ports", "[sim][executor]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     const LinkId link = m.link(kRate);
     m.connect(0, 1, {{link, 1}});
@@ -57,7 +57,7 @@ TEST_CASE("transfers are slowed by work on the same actor through its ports", "[
 
 TEST_CASE("a capacity that changes, and a link that fails and comes back", "[sim][executor]") {
   const auto run = [](const std::vector<LinkChange>& changes) {
-    return simulate_in_child([&changes] {
+    return std::invoke([&changes] {
       TableMachine m;
       m.connect(0, 1, {{m.link(kRate), 1}});
       return ends_of(m, programs(ListProgram({send(2e9)}, {1}), ListProgram({recv()}, {0})), changes);
@@ -72,7 +72,7 @@ TEST_CASE("a capacity that changes, and a link that fails and comes back", "[sim
 }
 
 TEST_CASE("a link fails in mid-flow: the rest goes another way", "[sim][executor]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     const LinkId fast = m.link(kRate * 2), slow = m.link(kRate);
     m.connect(0, 1, {{fast, 1}}, {1000000});
@@ -87,7 +87,7 @@ TEST_CASE("a link fails in mid-flow: the rest goes another way", "[sim][executor
 TEST_CASE("a link fails just as a latency or a flow over it ends", "[sim][executor]") {
   // Latency until 0.5 s, bytes until 1.5 s; the other way takes 0.25 s + 2 s.
   const auto run = [](double when) {
-    return simulate_in_child([when] {
+    return std::invoke([when] {
              TableMachine m;
              const LinkId fast = m.link(kRate), slow = m.link(kRate * 0.5);
              m.connect(0, 1, {{fast, 1}}, {500000000000});
@@ -120,7 +120,7 @@ class CancelOnEnd : public ListProgram {
 
 TEST_CASE("what ends in the step in which it is cancelled ends once", "[sim][executor]") {
   for (const bool message : {false, true}) {
-    const json ended = simulate_in_child([message] {
+    const json ended = std::invoke([message] {
       TableMachine m;
       m.connect(1, 2, {{m.link(kRate), 1}});
       Simulation simulation(m);
@@ -140,7 +140,7 @@ TEST_CASE("what ends in the step in which it is cancelled ends once", "[sim][exe
 }
 
 TEST_CASE("without any way a message waits for the link to come back", "[sim][executor]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
     return ends_of(m, programs(ListProgram({compute(2), send(1e9)}, {1}), ListProgram({recv()}, {0})),
@@ -152,7 +152,7 @@ TEST_CASE("without any way a message waits for the link to come back", "[sim][ex
 namespace {
 
 json cancelled(std::vector<Op> victim, std::vector<Op> partner) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}}, {1000000});
     Simulation simulation(m);
@@ -186,7 +186,7 @@ TEST_CASE("cancel ends work, a moving message (both halves) and a waiting one", 
 }
 
 TEST_CASE("operations that end together finish in the order of actor and stream", "[sim][executor]") {
-  const json order = simulate_in_child([] {
+  const json order = std::invoke([] {
     TableMachine m;
     for (const Actor to : {1, 3, 5}) m.connect(to - 1, to, {{m.link(kRate), 1}});
     Ends ends;
@@ -206,7 +206,7 @@ TEST_CASE("operations that end together finish in the order of actor and stream"
 
 TEST_CASE("look-ahead is bounded, and said where it delays", "[sim][executor]") {
   const auto run = [](int ahead) {
-    return simulate_in_child([ahead] {
+    return std::invoke([ahead] {
       std::vector<Op> ops;
       for (int i = 0; i < ahead; ++i) ops.push_back(compute(1, 0));
       ops.push_back(compute(1, 1));
@@ -239,7 +239,7 @@ TEST_CASE("an 8-rank ring folded by hand to one rank equals the full run", "[sim
     return std::make_unique<ListProgram>(ops, std::vector<Actor>{next, previous}, 2);
   };
   const auto run = [&ring](bool folded) {
-    return simulate_in_child([&ring, folded] {
+    return std::invoke([&ring, folded] {
       TableMachine m;
       const LinkId bus = m.link(kRate * 3);
       const int ranks = folded ? 1 : kRanks;
@@ -279,7 +279,7 @@ class Pinger : public CoroutineProgram {
 }  // namespace
 
 TEST_CASE("a dynamic program decides by what has happened", "[sim][executor]") {
-  CHECK(simulate_in_child([] {
+  CHECK(std::invoke([] {
           TableMachine m;
           return ends_of(m, programs(Pinger()));
         })[0] == near(4.0));
@@ -287,7 +287,7 @@ TEST_CASE("a dynamic program decides by what has happened", "[sim][executor]") {
 
 TEST_CASE("a deadlock names its cycle; a missing partner is named too", "[sim][executor]") {
   CHECK_THROWS_WITH(
-      simulate_in_child([] {
+      std::invoke([] {
         TableMachine m;
         m.connect(0, 1, {{m.link(kRate), 1}});
         m.connect(1, 0, {{m.link(kRate), 1}});
@@ -295,7 +295,7 @@ TEST_CASE("a deadlock names its cycle; a missing partner is named too", "[sim][e
       }),
       "deadlock at 0 ns, 2 operations wait: rank 0 sends to rank 1 (tag 0) -> rank 1 sends to rank 0 (tag 0) -> rank 0 "
       "again");
-  CHECK_THROWS_WITH(simulate_in_child([] {
+  CHECK_THROWS_WITH(std::invoke([] {
                       TableMachine m;
                       m.connect(0, 1, {{m.link(kRate), 1}});
                       return ends_of(m, programs(ListProgram({compute(1), send(1, 0, 5)}, {1}), ListProgram({})));
@@ -335,7 +335,7 @@ class EndlessDaemon : public CoroutineProgram {
 }  // namespace
 
 TEST_CASE("a sender that cancels its receiver as their message ends comes too late", "[sim][executor]") {
-  const json ended = simulate_in_child([] {
+  const json ended = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
     Simulation simulation(m);
@@ -352,7 +352,7 @@ TEST_CASE("a sender that cancels its receiver as their message ends comes too la
 
 TEST_CASE("the run ends with its last operation, whatever else is going on", "[sim][executor]") {
   const auto end = [](std::vector<std::unique_ptr<Program>> (*make)(), const std::vector<LinkChange>& changes) {
-    return simulate_in_child([&] {
+    return std::invoke([&] {
       TableMachine m;
       m.connect(0, 1, {{m.link(kRate), 1}});
       Simulation simulation(m);
@@ -374,7 +374,7 @@ TEST_CASE("the run ends with its last operation, whatever else is going on", "[s
 }
 
 TEST_CASE("a message without bytes waits for a dead link too", "[sim][executor]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}}, {1000000000000});
     return ends_of(m, programs(ListProgram({send(0)}, {1}), ListProgram({recv()}, {0})),
@@ -384,7 +384,7 @@ TEST_CASE("a message without bytes waits for a dead link too", "[sim][executor]"
 }
 
 TEST_CASE("a look-ahead that is too short is not called a deadlock", "[sim][executor]") {
-  CHECK_THROWS_WITH(simulate_in_child([] {
+  CHECK_THROWS_WITH(std::invoke([] {
                       std::vector<Op> ops{recv()};
                       for (std::uint32_t i = 0; i < look_ahead(2) + 10; ++i) ops.push_back(compute(1));
                       ops.push_back(send(1, 0, 0, 1));
@@ -397,7 +397,7 @@ TEST_CASE("a look-ahead that is too short is not called a deadlock", "[sim][exec
 }
 
 TEST_CASE("a dependency on a stream that is not there is refused", "[sim][executor]") {
-  CHECK_THROWS_AS(simulate_in_child([] {
+  CHECK_THROWS_AS(std::invoke([] {
                     TableMachine m;
                     return ends_of(m, programs(ListProgram({after(compute(1), 5, 1)})));
                   }),
@@ -422,7 +422,7 @@ struct Enough : Observer {
 
 TEST_CASE("a run is over when an observer has seen enough, and what is under way is cancelled", "[sim][executor]") {
   for (const TransportKind transport : {TransportKind::flow, TransportKind::native}) {
-    const json t = simulate_in_child([transport] {
+    const json t = std::invoke([transport] {
       TableMachine m;
       m.connect(0, 1, {{m.link(kRate), 1}});
       Enough observer(2);

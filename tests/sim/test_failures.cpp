@@ -61,12 +61,12 @@ constexpr int kCompute = static_cast<int>(Kind::compute), kRecv = static_cast<in
 
 TEST_CASE("what ends as its actor fails has ended; all else has no effect", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
-    const json got = simulate_in_child([&] {
+    const json got = std::invoke([&] {
       return run(transport, both(list({compute(1), compute(1), compute(1)}), list({compute(5)})), fails(2, 0));
     });
     CHECK(got[0] == 5);
     CHECK(got[1] == json{{0, 0, kCompute, 1.0, true}, {0, 0, kCompute, 2.0, true}, {1, 0, kCompute, 5.0, true}});
-    const json within = simulate_in_child([&] {
+    const json within = std::invoke([&] {
       return run(transport, both(list({compute(1), compute(1)}), list({compute(5)})), fails(1.5, 0));
     });
     CHECK(within[1][1] == json{0, 0, kCompute, 1.5, false});
@@ -76,13 +76,13 @@ TEST_CASE("what ends as its actor fails has ended; all else has no effect", "[si
 TEST_CASE("a run that waits for a dead actor says so", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
     for (const double at : {0.5, 1.0005}) {  // before the message, and in the middle of it
-      const json got = simulate_in_child([&] {
+      const json got = std::invoke([&] {
         return run(transport, both(list({compute(1), send(1e6, 0, 7)}, {1}), list({recv(0, 7)}, {0})), fails(at, 0));
       });
       CHECK(got[0].get<std::string>().find("rank 1 receives from rank 0, which failed at ") != std::string::npos);
       CHECK(got[1].back()[4] == false);
     }
-    const json sender = simulate_in_child([&] {
+    const json sender = std::invoke([&] {
       return run(transport, both(list({send(1e6, 0, 7)}, {1}), list({compute(1), recv(0, 7)}, {0})), fails(0.5, 1));
     });
     CHECK(sender[0].get<std::string>().find("rank 0 sends to rank 1, which failed at 500 ms") != std::string::npos);
@@ -95,7 +95,7 @@ TEST_CASE("a group that lost a member never meets", "[sim][failures]") {
     join.kind = Kind::join;
     join.message.steps = 2;
     join.message.tag = 3;
-    const json got = simulate_in_child([&] {
+    const json got = std::invoke([&] {
       return run(transport, both(list({join}), list({compute(1), join})), fails(0.5, 1));
     });
     CHECK(got[0].get<std::string>().find("not rank 1, which failed at 500 ms") != std::string::npos);
@@ -108,7 +108,7 @@ TEST_CASE("messages on their way to and from a dead actor are lost; what had com
     const auto sends = [] {
       return list({send(1e6, 0, 1, 0, Mode::eager), compute(0.01), send(1e6, 0, 2, 0, Mode::eager), compute(1)}, {1});
     };
-    const json got = simulate_in_child([&] {
+    const json got = std::invoke([&] {
       return run(transport, both(sends(), list({compute(0.1), recv(0, 1), recv(0, 2)}, {0})), fails(0.0105, 0));
     });
     CHECK(got[1].back()[4] == true);  // the first was received after its sender's end
@@ -120,7 +120,7 @@ TEST_CASE("messages on their way to and from a dead actor are lost; what had com
 TEST_CASE("an actor comes back with another program; what was sent to it while it was away is gone",
           "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
-    const json got = simulate_in_child([&] {
+    const json got = std::invoke([&] {
       std::vector<ActorChange> changes = fails(0.5, 1);
       changes.push_back({Seconds{2}, 1, list({recv(0, 1), compute(1)}, {0})});
       return run(transport,
@@ -135,7 +135,7 @@ TEST_CASE("an actor comes back with another program; what was sent to it while i
 TEST_CASE("a receiver that comes back takes the message of a sender that waited", "[sim][failures]") {
   for (const TransportKind transport : kTransports)
     for (const Mode mode : {Mode::rendezvous, Mode::put}) {
-      const json got = simulate_in_child([&] {
+      const json got = std::invoke([&] {
         std::vector<ActorChange> changes = fails(0.0005, 1);  // in the middle of it
         changes.push_back({Seconds{2}, 1, list({recv(0, 1)}, {0})});
         return run(transport, both(list({send(1e6, 0, 1, 0, mode)}, {1}), list({recv(0, 1)}, {0})), std::move(changes));
@@ -146,7 +146,7 @@ TEST_CASE("a receiver that comes back takes the message of a sender that waited"
 
 TEST_CASE("what a failed actor had exposed is gone: who gets it waits until it is exposed anew", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
-    const json got = simulate_in_child([&] {
+    const json got = std::invoke([&] {
       std::vector<ActorChange> changes = fails(0.5, 0);
       changes.push_back({Seconds{2}, 0, list({send(1e6, 0, 1, 0, Mode::get)}, {1})});
       return run(transport,
@@ -187,7 +187,7 @@ class Impatient : public CoroutineProgram {
 TEST_CASE("a program finds out by a timeout, and goes on", "[sim][failures]") {
   for (const TransportKind transport : kTransports)
     for (const double at : {0.2, 0.8}) {
-      const json got = simulate_in_child([&] {
+      const json got = std::invoke([&] {
         Pair pair;
         Simulation simulation(pair.machine, transport);
         Executor* executor = &simulation.executor();

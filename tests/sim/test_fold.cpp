@@ -83,7 +83,7 @@ void wire(EqualMachine& m, int actors, int per_node, int ring) {
 }
 
 double end_of(const Rings& rings, int per_node, int ring, bool folded, int* classes = nullptr) {
-  const json out = simulate_in_child([&] {
+  const json out = std::invoke([&] {
     EqualMachine m;
     wire(m, rings.actors(), per_node, ring);
     const Fold fold(m, rings);
@@ -142,7 +142,7 @@ TEST_CASE("the check refuses classes whose members are not alike", "[sim][foldin
 
 TEST_CASE("a deadlock is told of folded actors as of all", "[sim][folding]") {
   const auto told = [](bool folded) {
-    return simulate_in_child([folded] {
+    return std::invoke([folded] {
       Rings rings(8, 8, 2);
       rings.stuck = 0;
       EqualMachine m;

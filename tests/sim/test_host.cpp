@@ -24,7 +24,7 @@ class LaunchingMachine : public TableMachine {
 };
 
 double end_of(double launch, const std::vector<Op>& ops) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
            LaunchingMachine machine(launch);
            return ends_of(machine, programs(ListProgram(ops)));
          })[0]

@@ -69,7 +69,7 @@ class LegCanceller : public ListProgram {
 
 TEST_CASE("a message cancelled in any leg ends both halves, and leaves the links", "[sim][legs]") {
   for (const double when : {0.5e-6, 0.4e-3, 1e-3 + 2e-6, 1.2e-3}) {
-    const json got = simulate_in_child([when] {
+    const json got = std::invoke([when] {
       TwoLegs two;
       Simulation simulation(two.machine);
       Executor* executor = &simulation.executor();
@@ -166,7 +166,7 @@ json random_legs(unsigned seed) {
 void check_random_legs(unsigned from, unsigned to) {
   for (unsigned seed = from; seed < to; ++seed) {
     CAPTURE(seed);
-    const json got = simulate_in_child([seed] { return random_legs(seed); });
+    const json got = std::invoke([seed] { return random_legs(seed); });
     CHECK(got[1] == near(got[0].get<double>()));
     CHECK(got[2] == true);
     CHECK(got[4] == near(got[3].get<double>()));

@@ -35,7 +35,7 @@ TEST_CASE("of a larger message all legs run at once, each a chunk behind the one
 
 TEST_CASE("a link of both legs counts twice where they run at once", "[sim][legs]") {
   const auto time = [](double bytes) {
-    return simulate_in_child([bytes] {
+    return std::invoke([bytes] {
       LegMachine m;
       const LinkId memory = m.link(kRate, "memory");
       m.connect_by_legs(0, 1, {{{{memory, 1}}, {}}, {{{memory, 1}}, {}}});
@@ -57,7 +57,7 @@ TEST_CASE("extra latency is paid once, a rate cap holds on each leg", "[sim][leg
 
 TEST_CASE("messages that meet on a later leg share it from when both are there", "[sim][legs]") {
   const auto ends = [](double second_rate) {
-    return simulate_in_child([second_rate] {
+    return std::invoke([second_rate] {
       LegMachine m;
       const LinkId one = m.link(kRate), two = m.link(BytesPerSecond{second_rate}), shared = m.link(kRate);
       m.connect_by_legs(0, 1, {{{{one, 1}}, {}}, {{{shared, 1}}, {}}});
@@ -90,7 +90,7 @@ TEST_CASE("eager and put messages by legs", "[sim][legs]") {
 }
 
 TEST_CASE("a trace says which way a message took", "[sim][legs]") {
-  const json trace = simulate_in_child([] {
+  const json trace = std::invoke([] {
     TwoLegs two;
     two.machine.connect(1, 0, {{two.in, 1}});
     Names names;

@@ -15,7 +15,7 @@ ListProgram receiver() { return {{recv()}, {0}}; }
 }  // namespace
 
 TEST_CASE("a message takes its latency and its bytes over the rate", "[sim][messages]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}}, {1500000});
     return ends_of(m, programs(sender(1e6), receiver()));
@@ -25,7 +25,7 @@ TEST_CASE("a message takes its latency and its bytes over the rate", "[sim][mess
 }
 
 TEST_CASE("fractions of a byte count", "[sim][messages]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(BytesPerSecond{1000}), 1}});
     return ends_of(m, programs(sender(1000.0 / 3), receiver()));
@@ -34,7 +34,7 @@ TEST_CASE("fractions of a byte count", "[sim][messages]") {
 }
 
 TEST_CASE("messages without bytes or without links take their latency only", "[sim][messages]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}}, {2000000});
     m.connect(2, 3, {}, {3000000});
@@ -51,7 +51,7 @@ TEST_CASE("a send whose bytes its program could not know asks who watches", "[si
     Bytes size_of(const OpRun& run) override { return Bytes{run.op->message.tag == 0 ? 1e6 : unknown}; }
   };
   for (const Mode mode : {Mode::rendezvous, Mode::eager, Mode::put}) {
-    const json t = simulate_in_child([mode] {
+    const json t = std::invoke([mode] {
       TableMachine m;
       m.connect(0, 1, {{m.link(kRate), 1}});
       Sizes sizes;
@@ -59,7 +59,7 @@ TEST_CASE("a send whose bytes its program could not know asks who watches", "[si
     });
     CHECK(t[2] == near(1e-3));
   }
-  CHECK_THROWS_WITH(simulate_in_child([] {
+  CHECK_THROWS_WITH(std::invoke([] {
                       TableMachine m;
                       m.connect(0, 1, {{m.link(kRate), 1}});
                       return ends_of(m, programs(sender(unknown), receiver()));
@@ -69,7 +69,7 @@ TEST_CASE("a send whose bytes its program could not know asks who watches", "[si
 
 TEST_CASE("flows share a link max-min fair", "[sim][messages]") {
   // Flows A: links 1, 2; B: link 1; C: link 2. Link 1 has rate 1, link 2 rate 2 (GB/s): A and B get 1/2, C gets 3/2.
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     const LinkId one = m.link(kRate), two = m.link(kRate * 2);
     m.connect(0, 1, {{one, 1}, {two, 1}});
@@ -84,7 +84,7 @@ TEST_CASE("flows share a link max-min fair", "[sim][messages]") {
 }
 
 TEST_CASE("unequal latencies do not change the shares", "[sim][messages]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     const LinkId link = m.link(kRate);
     m.connect(0, 1, {{link, 1}}, {1000000});
@@ -97,7 +97,7 @@ TEST_CASE("unequal latencies do not change the shares", "[sim][messages]") {
 }
 
 TEST_CASE("a rate cap holds, and leaves the rest to others", "[sim][messages]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     const LinkId link = m.link(kRate);
     m.connect(0, 1, {{link, 1}});
@@ -112,7 +112,7 @@ TEST_CASE("a rate cap holds, and leaves the rest to others", "[sim][messages]") 
 }
 
 TEST_CASE("a route that lists a link k times takes k times the rate", "[sim][messages]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 8}});
     return ends_of(m, programs(sender(1e9), receiver()));
@@ -122,7 +122,7 @@ TEST_CASE("a route that lists a link k times takes k times the rate", "[sim][mes
 
 TEST_CASE("modes: rendezvous waits, eager goes on, put needs no receiver yet", "[sim][messages]") {
   const auto run = [](Mode mode) {
-    return simulate_in_child([mode] {
+    return std::invoke([mode] {
       TableMachine m;
       m.connect(0, 1, {{m.link(kRate), 1}});
       // The receiver computes for 2 s first; the message takes 1 s.
@@ -140,7 +140,7 @@ TEST_CASE("modes: rendezvous waits, eager goes on, put needs no receiver yet", "
 
 TEST_CASE("get reads what the sender has exposed, and pays the latency of its route twice", "[sim][messages]") {
   const auto run = [](Mode mode, double sender_at, double receiver_at) {
-    return simulate_in_child([=] {
+    return std::invoke([=] {
       TableMachine m;
       m.connect(0, 1, {{m.link(kRate), 1}}, Picoseconds{250'000'000'000});  // 0.25 s
       return ends_of(m, programs(ListProgram({compute(sender_at), send(1e9, 0, 0, 0, mode)}, {1}),
@@ -160,7 +160,7 @@ TEST_CASE("get reads what the sender has exposed, and pays the latency of its ro
 }
 
 TEST_CASE("messages match by tag, whatever the order of posting", "[sim][messages]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
     Ends ends;
@@ -176,7 +176,7 @@ TEST_CASE("messages match by tag, whatever the order of posting", "[sim][message
 }
 
 TEST_CASE("a receive from anyone takes the oldest message", "[sim][messages]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(1, 0, {{m.link(kRate), 1}});
     m.connect(2, 0, {{m.link(kRate), 1}});
@@ -198,14 +198,14 @@ TEST_CASE("a receive from anyone takes the oldest message", "[sim][messages]") {
 
 TEST_CASE("what cannot run is refused before SimGrid sees it", "[sim][messages]") {
   const auto with_capacity = [](double capacity) {
-    return simulate_in_child([capacity] {
+    return std::invoke([capacity] {
       TableMachine m;
       m.connect(0, 1, {{m.link(BytesPerSecond{capacity}), 1}});
       return ends_of(m, programs(sender(1), receiver()));
     });
   };
   for (const double bad : {0.0, -1.0, std::nan(""), HUGE_VAL}) CHECK_THROWS_AS(with_capacity(bad), UserError);
-  CHECK_THROWS_WITH(simulate_in_child([] {
+  CHECK_THROWS_WITH(std::invoke([] {
                       TableMachine m;
                       return ends_of(m, programs(sender(1), receiver()));
                     }),

@@ -13,7 +13,7 @@ using namespace trainyard;
 using namespace trainyard::test;
 
 TEST_CASE("the breakdown books compute, then exposed communication, then bubbles", "[sim][observers]") {
-  const json t = simulate_in_child([] {
+  const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
     m.connect(1, 0, {{m.link(kRate), 1}});
@@ -43,7 +43,7 @@ TEST_CASE("the breakdown books compute, then exposed communication, then bubbles
 }
 
 TEST_CASE("the critical path leads through the messages that were waited for", "[sim][observers]") {
-  const json path = simulate_in_child([] {
+  const json path = std::invoke([] {
     TableMachine m;
     const LinkId slow = m.link(kRate, "slow");
     m.connect(0, 1, {{m.link(kRate * 2, "fast"), 1}, {slow, 1}}, {500000000000});  // half a second
@@ -59,7 +59,7 @@ TEST_CASE("the critical path leads through the messages that were waited for", "
 }
 
 TEST_CASE("memory is taken at the start, given back at the end, by class", "[sim][observers]") {
-  const json m = simulate_in_child([] {
+  const json m = std::invoke([] {
     const auto holds = [](Op op, double change, double high_water, std::uint8_t memory_class) {
       op.memory = {change, high_water};
       op.set_memory_class(memory_class);
@@ -84,7 +84,7 @@ TEST_CASE("memory is taken at the start, given back at the end, by class", "[sim
 }
 
 TEST_CASE("a trace is JSON in microseconds with bytes and algorithm", "[sim][observers]") {
-  const json trace = simulate_in_child([] {
+  const json trace = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
     Names names;
@@ -157,7 +157,7 @@ class CancelAfter : public ListProgram {
 }  // namespace
 
 TEST_CASE("a message that is cancelled while it waits is a wait, and holds nothing", "[sim][observers]") {
-  const json r = simulate_in_child([] {
+  const json r = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
     m.connect(1, 0, {{m.link(kRate), 1}});
@@ -186,7 +186,7 @@ TEST_CASE("a message that is cancelled while it waits is a wait, and holds nothi
 
 TEST_CASE("traffic follows a message that is rerouted, cancelled, or over a link that was made faster",
           "[sim][observers]") {
-  const json rerouted = simulate_in_child([] {
+  const json rerouted = std::invoke([] {
     TableMachine m;
     const LinkId fast = m.link(kRate * 2), slow = m.link(kRate);
     m.connect(0, 1, {{fast, 1}});
@@ -201,7 +201,7 @@ TEST_CASE("traffic follows a message that is rerouted, cancelled, or over a link
   for (const std::size_t i : {0U, 1U}) CHECK(rerouted[i].get<double>() == near(2e9));
   CHECK(rerouted[2].get<double>() == near(4e9));
   CHECK(rerouted[4] == 1);
-  const json faster = simulate_in_child([] {
+  const json faster = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
     Traffic traffic(m.links());
@@ -212,7 +212,7 @@ TEST_CASE("traffic follows a message that is rerouted, cancelled, or over a link
   });
   CHECK(faster[0].get<double>() == near(4e9));
   CHECK(faster[1].get<double>() == near(2.0));
-  const json cancelled = simulate_in_child([] {
+  const json cancelled = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}}, {500000000000});
     Simulation simulation(m);
@@ -229,7 +229,7 @@ TEST_CASE("traffic follows a message that is rerouted, cancelled, or over a link
 }
 
 TEST_CASE("the limiting link is the one that is full", "[sim][observers]") {
-  const json path = simulate_in_child([] {
+  const json path = std::invoke([] {
     TableMachine m;
     // A over l1 (6) and l2 (10), B over l2 and l3 (1): l1 limits A, although l2 has two flows.
     const LinkId l1 = m.link(BytesPerSecond{6e9}, "l1"), l2 = m.link(BytesPerSecond{1e10}, "l2"),
@@ -251,7 +251,7 @@ TEST_CASE("observers are told the end of a run; an actor without a program does 
     std::vector<double> ends;
     void ended(Seconds end) override { ends.push_back(end.value); }
   };
-  CHECK(simulate_in_child([] {
+  CHECK(std::invoke([] {
           TableMachine m;
           Programs all = programs(ListProgram({compute(2)}));
           all.push_back(nullptr);

@@ -179,11 +179,11 @@ TEST_CASE("rounds that are alike pass at once, and nobody can tell", "[sim][roun
   int cases = 0;
   for (unsigned seed = 1; seed <= 120; ++seed) {
     CAPTURE(seed);
-    const json got = simulate_in_child([seed] {
+    const json got = std::invoke([seed] {
       RoundsCase c(seed);
       return told(c, true);
     });
-    const json wanted = simulate_in_child([seed] {
+    const json wanted = std::invoke([seed] {
       RoundsCase c(seed);
       return told(c, false);
     });

@@ -252,9 +252,9 @@ TEST_CASE("a series is its parts, whatever interrupts it", "[sim][series]") {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     const Case c(seed);
-    const json single = simulate_in_child([&c] { return told(c, How::single); });
-    const json parts = simulate_in_child([&c] { return told(c, How::parts); });
-    const json whole = simulate_in_child([&c] { return told(c, How::stretches); });
+    const json single = std::invoke([&c] { return told(c, How::single); });
+    const json parts = std::invoke([&c] { return told(c, How::parts); });
+    const json whole = std::invoke([&c] { return told(c, How::stretches); });
     CHECK(parts[0] == 0);
     check_equal(parts, single);
     check_equal(whole, single);
@@ -270,12 +270,12 @@ TEST_CASE("a series is its parts beside a host that runs ahead, or does not get 
     const double launch = seed % 3 == 0 ? 0.6 : 0.3;  // kernels take 0.1 to 1 s
     CAPTURE(seed);
     const Case c(seed);
-    const json single = simulate_in_child([&] { return told(c, How::single, launch); });
-    check_equal(simulate_in_child([&] { return told(c, How::parts, launch); }), single);
-    const json whole = simulate_in_child([&] { return told(c, How::stretches, launch); });
+    const json single = std::invoke([&] { return told(c, How::single, launch); });
+    check_equal(std::invoke([&] { return told(c, How::parts, launch); }), single);
+    const json whole = std::invoke([&] { return told(c, How::stretches, launch); });
     check_equal(whole, single);
     launched += single[1].get<double>();
-    at_once += simulate_in_child([&] { return told(c, How::single); })[1].get<double>();
+    at_once += std::invoke([&] { return told(c, How::single); })[1].get<double>();
     stretches += whole[0].get<int>();
   }
   CHECK(launched > at_once);
@@ -285,7 +285,7 @@ TEST_CASE("a series is its parts beside a host that runs ahead, or does not get 
 TEST_CASE("a program that knows no series may not yield one", "[sim][series]") {
   Op op;
   op.kind = Kind::series;
-  const std::string error = simulate_in_child([&op]() -> json {
+  const std::string error = std::invoke([&op]() -> json {
     TableMachine machine;
     try {
       run_programs(machine, programs(ListProgram({op})));

@@ -75,7 +75,7 @@ struct TransportCase {
 
 /// Ends of all operations in an order that near-ties do not change.
 json ends_on(unsigned seed, TransportKind kind) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
     TransportCase test(seed);
     Simulation simulation(test.machine, kind);
     test.executor = &simulation.executor();
@@ -127,7 +127,7 @@ TEST_CASE("both transports end every operation of random cases at the same time"
 // nothing anew before the next event, so the oracle starts it again (found by comparing the two).
 TEST_CASE("a flow whose link comes back takes its share at once, on both transports", "[sim][transport]") {
   for (const TransportKind kind : {TransportKind::native, TransportKind::flow}) {
-    const json ends = simulate_in_child([kind] {
+    const json ends = std::invoke([kind] {
       TableMachine m;
       const LinkId shared = m.link(kRate), fails = m.link(kRate);
       m.connect(0, 1, {{shared, 1}});

@@ -137,7 +137,7 @@ Replayed replay(const CompressedTraining& t) {
 }
 
 Simulated simulated(const CompressedTraining& t) {
-  const json out = simulate_in_child([&t] {
+  const json out = std::invoke([&t] {
     const Laid laid = laid_out(t);
     ClusterMachine machine(star_cluster(t.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
     Names names;

@@ -70,7 +70,7 @@ double largest_difference_of_copies(const ServerPlan& plan, TrainingValues& trai
 }  // namespace
 
 json train_servers(const ServerTraining& s) {
-  return simulate_in_child([&s] {
+  return std::invoke([&s] {
     constexpr int kBatch = 840;  // divisible by all that is tried
     const TrainingTask task = small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // backups go on
     const Network network = network_of(task);

@@ -25,7 +25,7 @@ struct Setting {
 
 /// [largest difference to the single device, updates of the center, hazards, whether the center learns]
 json train(const Setting& s, const TrainingTask& task, const Network& network) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
     TrainingPlan replicas = replica_plan(std::make_shared<const Network>(network), s.replicas, s.micro_batches);
     without_all_reduce(replicas);
     replicas.steps = s.steps;

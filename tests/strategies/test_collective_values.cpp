@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/process/parallel.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
@@ -51,7 +52,7 @@ std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each,
       if (done && !collectives(operation).find(algorithm, {}).on_switch) CHECK(all.size() > before);
     }
   if (done) *done = all.size();
-  const std::vector<std::string> faults = in_children(all.size(), processors(), [&all](std::size_t i) {
+  const std::vector<std::string> faults = all_in_parallel(all.size(), processors(), [&all](std::size_t i) {
     const CollectiveRunOptions o = all[i].options();
     try {
       return fault(o);
@@ -93,7 +94,7 @@ class LateAtBarrier : public CoroutineProgram {
 
 /// When the first of n ranks leaves a barrier to which one of them comes a second late.
 double first_to_leave(const std::string& algorithm, int n, int late) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
     const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
     TableMachine machine;
     const LinkId link = machine.link(kRate);

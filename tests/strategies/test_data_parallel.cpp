@@ -27,7 +27,7 @@ struct Setting {
 
 /// [largest difference to the single device, replicas identical, hazards]
 json train(const Setting& s) {
-  return simulate_in_child([&s] {
+  return std::invoke([&s] {
     const int global_batch = 840;  // divisible by all that is tried
     const TrainingTask task = small_task(global_batch / s.ranks / s.micro_batches, global_batch * s.steps);
     const Network network = network_of(task);

@@ -101,7 +101,7 @@ TEST_CASE("a modelled collective takes what the model says, and longer where its
 
 TEST_CASE("a rank that stays away is a deadlock that names those who wait", "[collectives]") {
   for (const Fidelity fidelity : {Fidelity::messages, Fidelity::flows}) {
-    const std::string text = in_child([fidelity] {
+    const std::string text = std::invoke([fidelity] {
       CollectiveOptions options;
       options.size = Bytes{1e6};
       options.settings.fidelity = fidelity;

@@ -70,7 +70,7 @@ struct Failure {
 
 Trained train(bool elastic, const std::vector<Failure>& failures, const std::vector<LinkChange>& links = {},
               TransportKind transport = TransportKind::flow) {
-  const json got = simulate_in_child([&] {
+  const json got = std::invoke([&] {
     const GuardedPlan plan = plan_of(elastic);
     TableMachine machine;
     for (Actor other = 0; other <= plan.store(); ++other)

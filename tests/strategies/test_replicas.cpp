@@ -29,7 +29,7 @@ struct Setting {
 
 /// [largest difference of any replica to the replay, largest difference between replicas, hazards]
 json train(const Setting& s) {
-  return simulate_in_child([&s] {
+  return std::invoke([&s] {
     TrainingTask task = small_task(120 / s.ranks / s.micro_batches, 120 * s.steps);
     task.rule.momentum = 0.9;
     const Network network = network_of(task);

@@ -24,7 +24,7 @@ struct PassedRounds : Observer {
 
 /// Of an operation by rings among `n` ranks in nodes of eight: rounds at once, the end, the bytes that each rank sends.
 json ring_run(Operation operation, int n, int channels, bool at_once) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
     PassedRounds passed(at_once);
     CollectiveRunOptions o;
     o.ranks = n;

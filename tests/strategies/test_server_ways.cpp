@@ -27,7 +27,7 @@ double seconds_of(ServerCell cell, const std::function<void(ServerPlan&)>& chang
   cell.change = change;
   cell.cluster = star_cluster(devices, BytesPerSecond{kRate}, kHop);
   for (Actor device = 0; device < devices; ++device) cell.places.push_back(device);
-  return simulate_in_child([&] {
+  return std::invoke([&] {
            ServerCellRun run(cell);
            run.run();
            return json(run.end().value);

@@ -9,6 +9,7 @@
 #include <simgrid/s4u.hpp>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "sim/process/child.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topologies/drawings/simgrid_platform.hpp"
@@ -43,7 +44,7 @@ struct ExportTransfer {
 
 /// When SimGrid ends the transfers, one after the other, on the platform and with the settings of our own runs.
 json simgrid_times(const std::string& platform, const std::vector<ExportTransfer>& transfers, int gpus = 8) {
-  return simulate_in_child([&] {
+  return json::parse(in_child([&] {
     const char* arguments[] = {"test",
                                "--log=root.thres:error",
                                "--cfg=network/model:CM02",
@@ -71,24 +72,20 @@ json simgrid_times(const std::string& platform, const std::vector<ExportTransfer
       }
     });
     engine.run();
-    return times;
-  });
+    return times.dump();
+  }));
 }
 
 double our_time(const Scenario& scenario, const ExportTransfer& t) {
-  return simulate_in_child([&] {
-           ClusterMachine machine(scenario.cluster, scenario.software);
-           Simulation simulation(machine);
-           for (Actor a = 0; a < scenario.cluster.gpus(); ++a)
-             simulation.add(
-                 a, a == t.from ? std::make_unique<ListProgram>(std::vector<Op>{send(static_cast<double>(t.bytes))},
-                                                                std::vector<Actor>{static_cast<Actor>(t.to)})
-                    : a == t.to ? std::make_unique<ListProgram>(std::vector<Op>{recv()},
-                                                                std::vector<Actor>{static_cast<Actor>(t.from)})
-                                : std::make_unique<ListProgram>(std::vector<Op>{}));
-           return json(simulation.run().end.value);
-         })
-      .get<double>();
+  ClusterMachine machine(scenario.cluster, scenario.software);
+  Simulation simulation(machine);
+  for (Actor a = 0; a < scenario.cluster.gpus(); ++a)
+    simulation.add(a, a == t.from ? std::make_unique<ListProgram>(std::vector<Op>{send(static_cast<double>(t.bytes))},
+                                                                  std::vector<Actor>{static_cast<Actor>(t.to)})
+                      : a == t.to ? std::make_unique<ListProgram>(std::vector<Op>{recv()},
+                                                                  std::vector<Actor>{static_cast<Actor>(t.from)})
+                                  : std::make_unique<ListProgram>(std::vector<Op>{}));
+  return simulation.run().end.value;
 }
 
 }  // namespace

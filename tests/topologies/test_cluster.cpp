@@ -112,7 +112,7 @@ TEST_CASE("fabrics state the slowest rate among their own links", "[topologies]"
 
 TEST_CASE("an NVLink fails in mid-flow: the rest of the message goes over PCIe", "[topologies]") {
   const auto run = [](double when) {
-    return simulate_in_child([when] {
+    return std::invoke([when] {
              ClusterMachine m(dgx(1), SoftwareStack{});
              Simulation simulation(m);
              for (Actor a = 0; a < 8; ++a)

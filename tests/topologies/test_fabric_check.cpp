@@ -30,7 +30,7 @@ FabricCheck checked(const ClusterSpec& spec) { return check_fabric(build_cluster
 
 /// The GPUs of the pattern's HCAs send 10 GB each (one second alone): the end.
 double pattern_time(const ClusterSpec& spec, const std::vector<HcaPair>& pairs) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
     ClusterMachine machine(spec, SoftwareStack{});
     Simulation simulation(machine);
     const auto rank = [&machine](DeviceId hca) {

@@ -176,7 +176,7 @@ namespace {
 
 /// Host 0 sends 1 GB to host `to` while the wire of that name fails after `when` ms: until it has arrived, in ms.
 double with_failure_ms(const ClusterSpec& spec, Actor to, const std::string& wire, double when) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
            ClusterMachine m(spec, SoftwareStack{});
            Simulation simulation(m);
            for (Actor a = 0; a < spec.nodes; ++a)

@@ -16,7 +16,7 @@ ClusterSpec hosts(int count, const std::vector<FabricLevel>& levels, bool rails 
 
 /// Every host sends 1 GB to to[host] at once: the end.
 double exchange_time(const ClusterSpec& spec, const std::vector<Actor>& to) {
-  return simulate_in_child([&] {
+  return std::invoke([&] {
     ClusterMachine machine(spec, SoftwareStack{});
     Simulation simulation(machine);
     std::vector<Actor> from(to.size());

@@ -169,7 +169,7 @@ TEST_CASE("each pair of GPUs of a DGX-1 uses the HCA of its switch", "[nodes]") 
 
 TEST_CASE("wiring changes the time: transfers share an uplink and the link between sockets", "[nodes]") {
   const auto time = [](const ClusterSpec& spec, const std::vector<std::pair<Actor, Actor>>& pairs) {
-    return simulate_in_child([&] {
+    return std::invoke([&] {
              ClusterMachine m(spec, SoftwareStack{});
              Simulation simulation(m);
              std::vector<std::unique_ptr<Program>> programs(static_cast<std::size_t>(spec.node.gpus));

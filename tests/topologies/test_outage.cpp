@@ -15,7 +15,7 @@ namespace {
 double with_outage_ms(const std::string& name) {
   const ClusterSpec spec =
       hosts_of(8, "rate: 10 GB/s", "{type: folded-clos, switch_latency: 0 us, levels: [{down: 4}], routing: ecmp}");
-  return simulate_in_child([&] {
+  return std::invoke([&] {
            ClusterMachine m(spec, SoftwareStack{});
            Simulation simulation(m);
            for (Actor a = 0; a < spec.nodes; ++a)

@@ -7,8 +7,8 @@
 #include "scenarios/src/studies/bench.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "sim/process/parallel.hpp"
 #include "tools/reports/bench_table.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/packet_flags.hpp"
@@ -246,12 +246,9 @@ std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o
   }
   ProgressLine progress;
   std::size_t ended = 0;
-  const auto rows = in_children(
-      sizes.size(), processors(),
-      [&](std::size_t i) { return to_text(bench_row(cluster, o, sizes[i], known(sizes[i]))); },
-      [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
-  for (const std::string& row : rows) result.push_back(bench_row_from_text(row));
-  return result;
+  return all_in_parallel(
+      sizes.size(), processors(), [&](std::size_t i) { return bench_row(cluster, o, sizes[i], known(sizes[i])); },
+      [&](std::size_t, const BenchRow&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
 }
 
 int bench(const std::vector<std::string>& words) {

@@ -124,10 +124,10 @@ Sweep sweep_of(const SweepFlags& flags) {
 }
 
 /// The words of why no process could be started, with what was done before.
-[[noreturn]] void fail_to_start(const NoProcess& e, const std::string& journal) {
+[[noreturn]] void fail_to_start(const MachineLimit& e, const std::string& journal) {
   std::error_code ignored;
   const bool kept = !journal.empty() && std::filesystem::exists(journal, ignored);  // one without points is removed
-  throw NoProcess(
+  throw MachineLimit(
       kept ? fmt::format("{}; {} keeps the points that are done for the same command again", e.what(), journal)
            : e.what());
 }
@@ -199,7 +199,7 @@ int sweep(const std::vector<std::string>& words) {
   int code = kGood;
   try {
     code = is_streamed(sweep) ? sweep_in_files(sweep, flags, options) : sweep_in_memory(sweep, flags, options);
-  } catch (const NoProcess& e) {
+  } catch (const MachineLimit& e) {
     fail_to_start(e, journal);
   }
   if (code == kGood && file.empty() && !journal.empty()) std::filesystem::remove(journal);

@@ -48,7 +48,7 @@ int run_command(const std::vector<std::string>& words) {
   } catch (const UserError& e) {
     complain(e.what());
     return kBadInput;
-  } catch (const NoProcess& e) {
+  } catch (const MachineLimit& e) {
     complain(e.what());
     return kBadInput;
   } catch (const Interrupted& e) {

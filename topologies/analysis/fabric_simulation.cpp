@@ -1,12 +1,10 @@
 #include "topologies/analysis/fabric_simulation.hpp"
 
-#include <cstdlib>
 #include <map>
 
 #include "sim/error.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/process/child.hpp"
 #include "topologies/analysis/fabric_tree.hpp"
 
 namespace trainyard {
@@ -59,15 +57,12 @@ std::unique_ptr<Program> one_message(Kind kind, Bytes bytes, Actor peer) {
 }
 
 double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkId>> paths, Bytes bytes) {
-  return std::strtod(in_child([&] {
-                       PairMachine machine(graph, paths);
-                       Programs programs;
-                       const auto count = static_cast<Actor>(paths.size());
-                       for (Actor a = 0; a < count; ++a) programs.push_back(one_message(Kind::send, bytes, a + count));
-                       for (Actor a = 0; a < count; ++a) programs.push_back(one_message(Kind::recv, Bytes{}, a));
-                       return exact(run_programs(machine, std::move(programs)).end.value);
-                     }).c_str(),
-                     nullptr);
+  PairMachine machine(graph, paths);
+  Programs programs;
+  const auto count = static_cast<Actor>(paths.size());
+  for (Actor a = 0; a < count; ++a) programs.push_back(one_message(Kind::send, bytes, a + count));
+  for (Actor a = 0; a < count; ++a) programs.push_back(one_message(Kind::recv, Bytes{}, a));
+  return run_programs(machine, std::move(programs)).end.value;
 }
 
 double slowdown_on(const FabricView& view, const WiresOfPairs& paths) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "scenarios/src/collectives/switch_actors.hpp"
@@ -14,15 +13,12 @@
 #include "sim/list_program.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/tcp_network.hpp"
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 SoftwareStack no_software() {
   SoftwareStack stack;
@@ -247,21 +243,6 @@ std::string busiest_device(const ClusterMachine& machine, const TrafficOfAll& tr
 /// Of an all-to-all-v each member sends as it is said.
 bool amounts_differ(const CollectiveRunOptions& o) { return !o.options.settings.amounts.empty(); }
 
-json to_json(const CollectiveRun& run) {
-  return {{"time", run.time},
-          {"sent", run.sent},
-          {"received", run.received},
-          {"total", run.total},
-          {"values", run.values},
-          {"inputs", run.inputs},
-          {"steps", run.steps},
-          {"hazards", run.hazards},
-          {"links", run.links},
-          {"messages", run.messages},
-          {"busiest", run.busiest_device},
-          {"crossings", run.crossings}};
-}
-
 }  // namespace
 
 CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
@@ -321,36 +302,14 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   return run;
 }
 
-namespace {
-
-CollectiveRun run_in_child(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
-  const json j = json_in_child([&] { return to_json(run_collective_here(cluster, options)); });
-  CollectiveRun run;
-  run.time = j.at("time");
-  run.sent = j.at("sent").get<std::vector<double>>();
-  run.received = j.at("received").get<std::vector<double>>();
-  run.total = j.at("total");
-  run.crossings = j.at("crossings");
-  run.values = j.at("values").get<std::vector<std::vector<double>>>();
-  run.inputs = j.at("inputs").get<std::vector<std::vector<double>>>();
-  run.steps = j.at("steps").get<std::vector<std::vector<std::vector<double>>>>();
-  run.hazards = j.at("hazards").get<std::vector<std::string>>();
-  run.links = j.at("links").get<std::map<std::string, double>>();
-  run.messages = j.at("messages");
-  run.busiest_device = j.at("busiest");
-  return run;
-}
-
-}  // namespace
-
 CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
   try {
-    return run_in_child(cluster, options);
+    return run_collective_here(cluster, options);
   } catch (const Deadlock&) {
     if (options.folding == Folding::off) throw;
     CollectiveRunOptions each = options;  // the cycle is told of every rank
     each.folding = Folding::off;
-    return run_in_child(cluster, each);
+    return run_collective_here(cluster, each);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
 
@@ -14,7 +13,6 @@
 #include "sim/error.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/values.hpp"
-#include "sim/process/child.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -257,7 +255,9 @@ std::vector<Actor> members_of(const ClusterSpec& cluster, const TeachOptions& o,
   return members;
 }
 
-CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
+}  // namespace
+
+CollectiveLesson teach_collective(const ClusterSpec& cluster, const TeachOptions& o) {
   CollectiveRunOptions run;
   run.ranks = o.ranks;
   run.operation = o.operation;
@@ -297,12 +297,6 @@ CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
   recorder->write_to(lesson);
   closed_forms(lesson, o.operation);
   return lesson;
-}
-
-}  // namespace
-
-CollectiveLesson teach_collective(const ClusterSpec& cluster, const TeachOptions& options) {
-  return lesson_from_json(json_in_child([&] { return lesson_json(teach_here(cluster, options)); }));
 }
 
 }  // namespace trainyard

@@ -9,7 +9,6 @@
 #include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/values.hpp"
-#include "sim/process/child.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
@@ -151,34 +150,6 @@ class SplitProduct {
 
 std::vector<double> numbers_of_matrix(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
 
-nlohmann::json run_product(const ProductShape& shape) {
-  SplitProduct split(shape);
-  ClusterMachine machine(star_cluster(shape.threads + 1, BytesPerSecond{1e9}), SoftwareStack{});
-  Values values;
-  MemoryUse memory;
-  split.attach(values);
-  Programs programs;
-  for (int t = 0; t < shape.threads; ++t) programs.push_back(split.thread(t));
-  programs.push_back(split.caller());
-  run_programs(machine, std::move(programs), {{&values, &memory}});
-  nlohmann::json threads = nlohmann::json::array();
-  for (int t = 0; t < shape.threads; ++t) {
-    const MemoryUse::ByClass held = memory.parts_at_peak(t);
-    const auto of = [&held](MemoryClass kind) { return held[static_cast<std::size_t>(kind)]; };
-    threads.push_back({split.first(t), split.count(t), of(MemoryClass::activations), of(MemoryClass::parameters),
-                       of(MemoryClass::buffers), split.flops(t)});
-  }
-  const RowMajor y = split.x() * split.w();
-  const Eigen::VectorXd& got = values.buffer(shape.threads, kY);
-  const bool right = got == Eigen::Map<const Eigen::VectorXd>(y.data(), y.size()) && values.hazards().empty();
-  return {threads,
-          memory.peak(shape.threads).value,
-          numbers_of_matrix(split.x()),
-          numbers_of_matrix(split.w()),
-          std::vector<double>(got.data(), got.data() + got.size()),
-          right};
-}
-
 }  // namespace
 
 double ProductLesson::w_copies() const {
@@ -193,18 +164,31 @@ int ProductLesson::pieces(const ProductThread& thread) const {
 }
 
 ProductLesson teach_product(const ProductShape& shape) {
-  const nlohmann::json all = json_in_child([&shape] { return run_product(shape); });
+  SplitProduct split(shape);
+  ClusterMachine machine(star_cluster(shape.threads + 1, BytesPerSecond{1e9}), SoftwareStack{});
+  Values values;
+  MemoryUse memory;
+  split.attach(values);
+  Programs programs;
+  for (int t = 0; t < shape.threads; ++t) programs.push_back(split.thread(t));
+  programs.push_back(split.caller());
+  run_programs(machine, std::move(programs), {{&values, &memory}});
   ProductLesson lesson;
   lesson.shape = shape;
-  for (const auto& thread : all[0]) {
-    lesson.threads.push_back({thread[0], thread[1], thread[2], thread[3], thread[4], thread[5]});
+  for (int t = 0; t < shape.threads; ++t) {
+    const MemoryUse::ByClass held = memory.parts_at_peak(t);
+    const auto of = [&held](MemoryClass kind) { return held[static_cast<std::size_t>(kind)]; };
+    lesson.threads.push_back({split.first(t), split.count(t), of(MemoryClass::activations), of(MemoryClass::parameters),
+                              of(MemoryClass::buffers), split.flops(t)});
     lesson.moved += lesson.threads.back().held();
   }
-  lesson.extra_buffer = all[1];
-  lesson.x = all[2].get<std::vector<double>>();
-  lesson.w = all[3].get<std::vector<double>>();
-  lesson.y = all[4].get<std::vector<double>>();
-  lesson.right = all[5];
+  lesson.extra_buffer = memory.peak(shape.threads).value;
+  lesson.x = numbers_of_matrix(split.x());
+  lesson.w = numbers_of_matrix(split.w());
+  const RowMajor y = split.x() * split.w();
+  const Eigen::VectorXd& got = values.buffer(shape.threads, kY);
+  lesson.y = {got.data(), got.data() + got.size()};
+  lesson.right = got == Eigen::Map<const Eigen::VectorXd>(y.data(), y.size()) && values.hazards().empty();
   return lesson;
 }
 

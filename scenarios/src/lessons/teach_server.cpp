@@ -2,12 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/process/child.hpp"
-
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 /// Kernels, messages of workers, and what servers apply.
 class Spans : public Observer {
@@ -29,14 +25,7 @@ class Spans : public Observer {
       span.worker = op.effect.call == static_cast<std::uint16_t>(ServerCall::update) ? -1 : op.effect.read.chunk;
     actors_[op.actor].push_back(span);
   }
-  json list() const {
-    json all = json::array();
-    for (const auto& spans : actors_) {
-      json& of = all.emplace_back(json::array());
-      for (const ServerSpan& s : spans) of.push_back({static_cast<int>(s.what), s.worker, s.begin, s.end});
-    }
-    return all;
-  }
+  const std::vector<std::vector<ServerSpan>>& of_actors() const { return actors_; }
 
  private:
   int workers_;
@@ -69,20 +58,23 @@ const char* name_of(ServerSpan::What what) {
 }
 
 ServerLesson teach_server(const ServerQuestion& q) {
-  const json j = json_in_child([&q] {
-    ServerCellRun run(cell_of(q));
-    Spans spans(q.workers, q.servers);
-    run.run({&spans});
-    return json{spans.list(), run.end().value, run.board().staleness(), run.board().steps_per_s()};
-  });
-  ServerLesson lesson{q.workers, q.servers, q.steps, q.staleness, q.backups, q.consistency, q.compute,
-                      q.push,    q.apply,   j[1],    {},          {},        j[3]};
-  for (const json& of : j[0]) {
-    std::vector<ServerSpan>& spans = lesson.actors.emplace_back();
-    for (const json& s : of) spans.push_back({static_cast<ServerSpan::What>(s[0].get<int>()), s[1], s[2], s[3]});
-  }
+  ServerCellRun run(cell_of(q));
+  Spans spans(q.workers, q.servers);
+  run.run({&spans});
+  ServerLesson lesson{q.workers,
+                      q.servers,
+                      q.steps,
+                      q.staleness,
+                      q.backups,
+                      q.consistency,
+                      q.compute,
+                      q.push,
+                      q.apply,
+                      run.end().value,
+                      spans.of_actors(),
+                      run.board().staleness(),
+                      run.board().steps_per_s()};
   lesson.keys = q.keys;
-  lesson.staleness = j[2].get<std::map<std::uint32_t, std::uint64_t>>();
   return lesson;
 }
 

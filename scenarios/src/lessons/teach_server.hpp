@@ -36,7 +36,7 @@ struct ServerQuestion {
   double compute = 4, push = 1, apply = 0.25;
   std::vector<double> slower;  ///< by worker
 };
-/// Simulated in a child. Throws UserError for more servers than keys.
+/// Throws UserError for more servers than keys.
 ServerLesson teach_server(const ServerQuestion&);
 
 nlohmann::ordered_json server_report(const ServerLesson&);

@@ -8,7 +8,6 @@
 #include "sim/list_program.hpp"
 #include "sim/observers/timeline.hpp"
 #include "sim/observers/values.hpp"
-#include "sim/process/child.hpp"
 #include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
@@ -73,7 +72,13 @@ struct SharedWork {
   }
 };
 
-nlohmann::json run_shared_work(const SharedWork& work) {
+struct SharedWorkRun {
+  double end = 0;
+  std::vector<std::vector<ThreadTask>> threads;
+  std::vector<double> results;  // by item
+};
+
+SharedWorkRun run_shared_work(const SharedWork& work) {
   IdealMachine machine("thread");
   Values values;
   Timeline timeline;
@@ -90,34 +95,34 @@ nlohmann::json run_shared_work(const SharedWork& work) {
     double& x = values.buffer(thread, kItems)[number / work.functions()];
     x = work.apply(number / work.functions(), number % work.functions(), x);
   });
-  const Seconds end = run_programs(machine, std::move(programs), {{&values, &timeline}}).end;
-  nlohmann::json tasks = nlohmann::json::array(), results = nlohmann::json::array();
-  for (const OpRecord& r : timeline.records())
-    if (r.kind == Kind::compute) tasks.push_back({r.actor, r.tag, r.started, r.ended});
+  SharedWorkRun run;
+  run.end = run_programs(machine, std::move(programs), {{&values, &timeline}}).end.value;
+  run.threads.resize(static_cast<std::size_t>(work.threads));
+  for (const OpRecord& r : timeline.records()) {
+    const auto number = static_cast<int>(r.tag);
+    if (r.kind == Kind::compute)
+      run.threads[position(r.actor)].push_back(
+          {number / work.functions(), number % work.functions(), r.started, r.ended});
+  }
   for (int item = 0; item < work.items; ++item)
-    results.push_back(values.buffer(work.thread_of(item, work.functions() - 1), kItems)[item]);
-  return {end.value, tasks, results};
+    run.results.push_back(values.buffer(work.thread_of(item, work.functions() - 1), kItems)[item]);
+  return run;
 }
 
 ThreadLesson teach_shared_work(SharedWork work) {
-  const nlohmann::json all = json_in_child([&work] { return run_shared_work(work); });
+  SharedWorkRun all = run_shared_work(work);
   ThreadLesson lesson;
   lesson.loop = work.loop;
   lesson.times = work.times;
   lesson.handover = work.handover;
-  lesson.end = all[0];
-  lesson.results = all[2].get<std::vector<double>>();
+  lesson.end = all.end;
+  lesson.results = std::move(all.results);
   for (int item = 0; item < work.items; ++item) lesson.inputs.push_back(SharedWork::input(item));
-  lesson.threads.resize(static_cast<std::size_t>(work.threads));
-  for (const auto& task : all[1]) {
-    const int number = task[1];
-    lesson.threads[task[0].get<std::size_t>()].push_back(
-        {number / work.functions(), number % work.functions(), task[2], task[3]});
-  }
+  lesson.threads = std::move(all.threads);
   work.threads = 1;
-  const nlohmann::json alone = json_in_child([&work] { return run_shared_work(work); });
-  lesson.serial = alone[0];
-  lesson.right = alone[2] == all[2];
+  const SharedWorkRun alone = run_shared_work(work);
+  lesson.serial = alone.end;
+  lesson.right = alone.results == lesson.results;
   return lesson;
 }
 

@@ -6,13 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/running/step_run.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/step/rank_peers.hpp"
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 /// Notes what one actor does.
 class ActorTimeline : public Observer {
@@ -92,19 +89,12 @@ nlohmann::ordered_json to_json(const RankView& view) {
 
 RankTimeline rank_timeline(const Scenario& s, const Plan& laid_out, int rank) {
   require_rank(s, rank);
-  const json rows = json_in_child([&] {
-    std::optional<ActorTimeline> timeline;
-    SimulateOptions options;
-    options.critical_path = false;
-    options.observe.emplace_back([&](const StepRun& run) { return &timeline.emplace(run, run.seen(rank)); });
-    const StepRun run(s, laid_out, options);
-    json all = json::array();
-    for (const RankTimeline::Row& row : timeline->rows)
-      all.push_back({row.stream, row.what, row.begin, row.end, row.operations});
-    return all;
-  });
-  RankTimeline timeline;
-  for (const json& row : rows) timeline.rows.push_back({row[0], row[1], row[2], row[3], row[4]});
+  std::optional<ActorTimeline> of_actor;
+  SimulateOptions options;
+  options.critical_path = false;
+  options.observe.emplace_back([&](const StepRun& run) { return &of_actor.emplace(run, run.seen(rank)); });
+  const StepRun run(s, laid_out, options);
+  RankTimeline timeline{of_actor->rows};
   std::stable_sort(timeline.rows.begin(), timeline.rows.end(),
                    [](const RankTimeline::Row& a, const RankTimeline::Row& b) { return a.begin < b.begin; });
   return timeline;

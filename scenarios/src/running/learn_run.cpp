@@ -291,59 +291,21 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   return result;
 }
 
-namespace {
-
-/// What a child knew last, when it is killed: two files in memory that it writes in turns, one of which is whole.
-class LastLook {
- public:
-  LastLook() : files_{::memfd_create("look", MFD_CLOEXEC), ::memfd_create("look", MFD_CLOEXEC)} {}
-  ~LastLook() {
-    for (const int file : files_) ::close(file);
-  }
-  LastLook(const LastLook&) = delete;
-  LastLook& operator=(const LastLook&) = delete;
-
-  void keep(const std::string& text) {
-    const int file = files_[turn_++ % files_.size()];
-    const std::string line = text + "\n";
-    if (::ftruncate(file, 0) == 0 && ::pwrite(file, line.data(), line.size(), 0) < 0) return;  // the other one stays
-  }
-  /// The longer of those that are whole, since points are added alone; "": none is.
-  std::string last() const {
-    std::string longest;
-    for (const int file : files_) {
-      std::string text(static_cast<std::size_t>(std::max<off_t>(0, ::lseek(file, 0, SEEK_END))), '\0');
-      if (::pread(file, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) continue;
-      if (text.ends_with('\n') && text.size() > longest.size()) longest = text;
-    }
-    return longest;
-  }
-
- private:
-  std::array<int, 2> files_;
-  std::size_t turn_ = 0;
-};
-
-}  // namespace
-
 LearnResult learn(const Scenario& s, const LearnOptions& options) {
   if (!s.learn.used()) throw UserError(fmt::format("{}: no section `learn`", s.name));
   if (!learning_tasks().find(s.learn.task.name, s.learn.place).make) return learn_by_formula(s);
   const Plan laid_out = plan(s);
-  if (!options.partial)
-    return learn_result_from_text(in_child([&] { return to_text(learn_here(s, laid_out, options)); }));
-  LastLook look;
+  if (!options.partial) return learn_here(s, laid_out, options);
+  std::optional<LearnResult> last;
   LearnOptions kept = options;
-  kept.look = [&look](const LearnResult& now) { look.keep(to_text(now)); };
+  kept.look = [&last](const LearnResult& now) { last = now; };
   try {
-    return learn_result_from_text(in_child([&] { return to_text(learn_here(s, laid_out, kept)); }));
+    return learn_here(s, laid_out, kept);
   } catch (const Interrupted&) {
-    const std::string last = look.last();
-    if (last.empty()) throw;
-    LearnResult result = learn_result_from_text(last);
-    result.mechanism = mechanism_words(s, laid_out);
-    result.ended = "interrupted";
-    return result;
+    if (!last) throw;
+    last->mechanism = mechanism_words(s, laid_out);
+    last->ended = "interrupted";
+    return *last;
   }
 }
 

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/timeline.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/step/training_programs.hpp"
 #include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 /// One kernel forward and two back, which keep one byte between them.
 Layer layer_of(const PipelineTimes& times, double transfer) {
@@ -33,30 +29,6 @@ Layer layer_of(const PipelineTimes& times, double transfer) {
 }
 
 std::size_t kernels_of(PipelineTask::Pass pass) { return pass == PipelineTask::Pass::backward ? 2 : 1; }
-
-json simulate_pipeline(const TrainingPlan& plan) {
-  IdealMachine machine("stage");
-  for (int v = 1; v < plan.virtual_stages(); ++v) {
-    const int before = plan.schedule->place_of(v - 1, plan.pipeline).stage,
-              stage = plan.schedule->place_of(v, plan.pipeline).stage;
-    machine.connect(before, stage);
-    machine.connect(stage, before);
-  }
-  Names names;
-  const TrainingPrograms programs(plan, names);
-  Timeline timeline;
-  MemoryUse memory;
-  const Seconds end = run_programs(machine, programs.all(), {{&timeline, &memory}}).end;
-  json result{{"end", end.value}, {"kernels", json::array()}, {"in_flight", json::array()}};
-  for (int stage = 0; stage < plan.ranks(); ++stage) {
-    result["kernels"].push_back(json::array());
-    result["in_flight"].push_back(memory.peak(stage).value);
-  }
-  for (const OpRecord& record : timeline.records())
-    if (record.kind != Kind::mark && record.group == programs.tables().words().compute)
-      result["kernels"][record.actor].push_back({record.started, record.ended});
-  return result;
-}
 
 }  // namespace
 
@@ -111,20 +83,33 @@ double PipelineRun::busy() const {
 }
 
 PipelineRun run_pipeline(const TrainingPlan& plan) {
-  const json result = json_in_child([&plan] { return simulate_pipeline(plan); });
+  IdealMachine machine("stage");
+  for (int v = 1; v < plan.virtual_stages(); ++v) {
+    const int before = plan.schedule->place_of(v - 1, plan.pipeline).stage,
+              stage = plan.schedule->place_of(v, plan.pipeline).stage;
+    machine.connect(before, stage);
+    machine.connect(stage, before);
+  }
+  Names names;
+  const TrainingPrograms programs(plan, names);
+  Timeline timeline;
+  MemoryUse memory;
   PipelineRun run;
-  run.end = result["end"];
+  run.end = run_programs(machine, programs.all(), {{&timeline, &memory}}).end.value;
+  std::vector<std::vector<const OpRecord*>> kernels(static_cast<std::size_t>(plan.ranks()));
+  for (const OpRecord& record : timeline.records())
+    if (record.kind != Kind::mark && record.group == programs.tables().words().compute)
+      kernels[position(record.actor)].push_back(&record);
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const json& kernels = result["kernels"][stage];
     std::vector<PipelineTaskRun>& tasks = run.stages.emplace_back();
     std::size_t next = 0;
     for (int step = 0; step < plan.steps; ++step)
       for (const PipelineTask& task : plan.stages[stage].tasks) {
         const std::size_t last = next + kernels_of(task.pass) - 1;
-        tasks.push_back({task, kernels[next][0], kernels[last][1]});
+        tasks.push_back({task, kernels[stage].at(next)->started, kernels[stage].at(last)->ended});
         next = last + 1;
       }
-    run.in_flight.push_back(static_cast<int>(std::lround(result["in_flight"][stage].get<double>())));
+    run.in_flight.push_back(static_cast<int>(std::lround(memory.peak(static_cast<Actor>(stage)).value)));
   }
   return run;
 }

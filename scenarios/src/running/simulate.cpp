@@ -15,8 +15,8 @@
 #include "scenarios/src/running/step_run.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/observers/trace.hpp"
-#include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -42,19 +42,12 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
                : std::string("Fewer layers or micro-batches do")));
 }
 
-/// A run that stays until the process ends. It is the only one here, since a process simulates once, and to take a machine
-/// of 100,000 GPUs apart takes a fifth of the time that a folded run of it takes.
-const StepRun& lasting_run(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
-  static auto& kept = *new std::vector<std::unique_ptr<const StepRun>>;
-  return *kept.emplace_back(std::make_unique<const StepRun>(s, plan, options));
-}
-
 /// What a run answers, with its critical path where operations are not kept; `use` looks at the run.
 Result result_of_run(const Scenario& s, const Plan& plan, SimulateOptions options,
                      const std::function<void(const StepRun&)>& use = {}) {
   PathWatch path;
   if (options.critical_path) path.watch(options);
-  const StepRun& run = lasting_run(s, plan, options);
+  const StepRun run(s, plan, options);
   Result r = result_of(run);
   book_critical_path(run, path.by_resource(), r);
   if (use) use(run);
@@ -105,16 +98,13 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) { return
 
 Result simulate(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   if (s.prescribed_step.given()) return prescribed_result(s);
-  const auto in_own_child = [&](const SimulateOptions& as) {
-    return result_from_text(in_child([&] { return to_text(simulate_here(s, plan, as)); }));
-  };
   try {
-    return in_own_child(options);
+    return simulate_here(s, plan, options);
   } catch (const Deadlock&) {
     if (options.folding == Folding::off) throw;
     SimulateOptions each = options;  // the cycle is told of every rank
     each.folding = Folding::off;
-    return in_own_child(each);
+    return simulate_here(s, plan, each);
   }
 }
 
@@ -143,18 +133,18 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
     options.folding = as.folding;
     const Scenario changed = read_again(s, changes(i));
     const Plan laid_out = plan(changed);
-    return to_text(result_of(StepRun(changed, laid_out, options)));
+    return result_of(StepRun(changed, laid_out, options)).step_time;
   };
-  const std::vector<std::string> texts = in_children(
-      runs, processors(), faster_run,
-      [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} what-ifs", ++ended, runs)); });
+  const std::vector<double> step_times = all_in_parallel(runs, processors(), faster_run, [&](std::size_t, double) {
+    progress.show(fmt::format("{} of {} what-ifs", ++ended, runs));
+  });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i) {
     WhatIf& row = table.emplace_back();
     row.resource_class = classes[i];
     row.factor = factor;
-    row.step_time = result_from_text(texts[i]).step_time;
-    if (steady) row.compared_with = result_from_text(texts.back()).step_time;
+    row.step_time = step_times[i];
+    if (steady) row.compared_with = step_times.back();
     row.sets = as_sets(changes(i));
   }
   return table;
@@ -174,13 +164,10 @@ double rounding_sensitivity(const Scenario& s, const SimulateOptions& as) {
 Explanation explain(const Scenario& s, const Plan& plan) {
   require_simulable(s, plan);
   const std::optional<Result> fed = simulate_without_input_wait(s, plan, {});
-  Explanation e = explanation_from_text(in_child([&s, &plan] {
-    Explanation of_run;
-    SimulateOptions options;
-    options.path_pieces = true;
-    of_run.result = result_of_run(s, plan, options, [&of_run](const StepRun& run) { add_path(run, of_run.path); });
-    return to_text(of_run);
-  }));
+  Explanation e;
+  SimulateOptions options;
+  options.path_pieces = true;
+  e.result = result_of_run(s, plan, options, [&e](const StepRun& run) { add_path(run, e.path); });
   if (fed) book_input_wait(*fed, e.result);
   return e;
 }

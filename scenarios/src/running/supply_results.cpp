@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "scenarios/src/running/step_result.hpp"
-#include "sim/process/child.hpp"
 
 namespace trainyard {
 
@@ -12,7 +11,7 @@ std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan&
   options.critical_path = options.progress = false;
   options.trace.clear();
   options.watch = nullptr;
-  return result_from_text(in_child([&] { return to_text(result_of(StepRun(fed, plan, options))); }));
+  return result_of(StepRun(fed, plan, options));
 }
 
 /// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for

@@ -8,8 +8,7 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/sweeps/scaling_knee.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -81,37 +80,23 @@ AxisPoint simulated_point(const Node& document, const std::string& name) {
   return point;
 }
 
-std::string text_of(const PlanQuestion& question, const std::string& axis, int devices) {
+AxisPoint point_on(const PlanQuestion& question, const std::string& axis, int devices) {
   try {
-    const AxisPoint p = simulated_point(alone_on(question, axis, devices), question.base.name);
-    return json_text(nlohmann::json{{"point", {p.step_time, p.rate, p.peak}}, {"fits", p.fits}});
+    return simulated_point(alone_on(question, axis, devices), question.base.name);
   } catch (const UserError& e) {
-    return json_text(nlohmann::json{{"error", e.what()}});
+    AxisPoint impossible;
+    impossible.error = e.what();
+    return impossible;
   }
-}
-
-AxisPoint point_in(const std::string& text) {
-  AxisPoint point;
-  const nlohmann::json j = parse_json(text);
-  if (j.contains("error")) {
-    point.error = j["error"];
-    return point;
-  }
-  const nlohmann::json& figures = j["point"];
-  point.step_time = figures[0];
-  point.rate = figures[1];
-  point.peak = figures[2];
-  point.fits = j["fits"];
-  return point;
 }
 
 /// Points that can be, and why none comes after the last of them.
-AxisLimit limit_of(const std::string& axis, const std::vector<int>& devices, const std::vector<std::string>& texts) {
+AxisLimit limit_of(const std::string& axis, const std::vector<int>& devices, std::span<const AxisPoint> simulated) {
   AxisLimit limit;
   limit.axis = axis;
   std::vector<GpusAndRate> rates;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    AxisPoint point = point_in(texts[i]);
+    AxisPoint point = simulated[i];
     if (!point.good()) {
       if (limit.end.empty()) limit.end = point.error;
       continue;
@@ -142,20 +127,20 @@ AxisLimits axis_limits(const PlanQuestion& question, int most,
     for (const int n : devices.back()) points.emplace_back(axis, n);
   }
   std::size_t done = 0;
-  const std::vector<std::string> texts = in_workers(
-      points.size(), processors(), [&](std::size_t i) { return text_of(question, points[i].first, points[i].second); },
-      [&](std::size_t, const std::string&) {
+  const std::vector<AxisPoint> simulated = all_in_parallel(
+      points.size(), processors(), [&](std::size_t i) { return point_on(question, points[i].first, points[i].second); },
+      [&](std::size_t, const AxisPoint&) {
         if (progress) progress(++done, points.size());
       });
   AxisLimits limits;
   limits.scenario = base.name;
   limits.batch = base.global_batch_size;
   limits.capacity = base.cluster.node.gpu.memory_capacity.value;
-  auto first = texts.begin();
+  std::size_t first = 0;
   for (std::size_t axis = 0; axis < devices.size(); ++axis) {
-    const auto last = first + static_cast<std::ptrdiff_t>(devices[axis].size());
-    limits.axes.push_back(limit_of(kLimitedAxes[axis], devices[axis], {first, last}));
-    first = last;
+    const std::size_t count = devices[axis].size();
+    limits.axes.push_back(limit_of(kLimitedAxes[axis], devices[axis], std::span(simulated).subspan(first, count)));
+    first += count;
   }
   if (limits.axes.front().points.empty()) throw UserError(limits.axes.front().end);
   return limits;

@@ -4,15 +4,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "scenarios/src/planning/balanced_cut.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/linear_ways.hpp"
 #include "scenarios/src/search/uneven_pipeline.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -159,29 +157,23 @@ class LayerPlanner {
         }
       }
     std::size_t ended = 0;
-    const std::vector<std::string> texts = in_workers(
+    const std::vector<PieceTimes> pieces = all_in_parallel(
         jobs.size(), processors(),
         [&](std::size_t i) {
           const Job& job = jobs[i];
-          const PieceTimes p =
-              pieces_.times(job.layer, job.layer + 1, meshes_[job.mesh], variants_[job.variant].splits);
-          if (!p.error.empty()) return json_text(nlohmann::json{{"error", p.error}});
-          return json_text(nlohmann::json{{"figures", {p.time, p.tail, p.parameters, p.kept, p.transient}}});
+          return pieces_.times(job.layer, job.layer + 1, meshes_[job.mesh], variants_[job.variant].splits);
         },
-        [&](std::size_t, const std::string&) {
+        [&](std::size_t, const PieceTimes&) {
           if (options_.progress) options_.progress(fmt::format("{} of {} layers simulated", ++ended, jobs.size()));
         });
     answer_.simulated = jobs.size();
     std::vector<LayerFigures> by_job;
-    for (const std::string& text : texts) {
-      const nlohmann::json j = parse_json(text);
+    for (const PieceTimes& p : pieces) {
       LayerFigures& of = by_job.emplace_back();
-      if (j.contains("error")) {
-        if (refusal_.empty()) refusal_ = "; " + j["error"].get<std::string>();
-        continue;
-      }
-      const nlohmann::json& f = j["figures"];
-      of = {f[0], f[1], f[2], f[3], f[4]};
+      if (p.error.empty())
+        of = {p.time, p.tail, p.parameters, p.kept, p.transient};
+      else if (refusal_.empty())
+        refusal_ = "; " + p.error;
     }
     for (const auto& of_mesh : job_of) {
       auto& mesh = figures_.emplace_back();

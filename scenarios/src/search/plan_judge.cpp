@@ -152,4 +152,17 @@ Scenario PlanJudge::scenario(const PlanPoint& point) {
   return s;
 }
 
+PlanJudges::Loan PlanJudges::lend() {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return Loan(new PlanJudge(first_), {this});
+  Loan loan(idle_.back().release(), {this});
+  idle_.pop_back();
+  return loan;
+}
+
+void PlanJudges::GiveBack::operator()(PlanJudge* judge) const {
+  const std::lock_guard lock(to->mutex_);
+  to->idle_.emplace_back(judge);
+}
+
 }  // namespace trainyard

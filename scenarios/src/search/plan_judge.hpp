@@ -1,7 +1,9 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "scenarios/src/search/pass_floors.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
@@ -53,6 +55,26 @@ class PlanJudge {
 
   std::string share_key(const Scenario&) const;
   const PassFloors& floors(const Scenario&, const std::shared_ptr<const Network>& share);
+};
+
+/// Judges of one scenario for threads that ask at the same time: each is lent to one of them, and remembers what it has
+/// made.
+class PlanJudges {
+ public:
+  PlanJudges(const Scenario& scenario, const PlanSpace& space) : first_(scenario, space) {}
+
+  struct GiveBack {
+    PlanJudges* to;
+    void operator()(PlanJudge*) const;
+  };
+  using Loan = std::unique_ptr<PlanJudge, GiveBack>;
+  Loan lend();
+  double capacity() const { return first_.capacity(); }
+
+ private:
+  const PlanJudge first_;  // the others are copies of it
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PlanJudge>> idle_;
 };
 
 }  // namespace trainyard

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <sstream>
 #include <tuple>
 
 #include "scenarios/src/planning/plan.hpp"
@@ -13,7 +12,7 @@
 #include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/studies/sweeps/answer_key.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -51,23 +50,6 @@ PlanOutcome outcome_of(const std::string& text) {
   return outcome;
 }
 
-json json_of(const JudgedPlan& plan) {
-  if (!plan.error.empty()) return plan.error;
-  return json::array({plan.memory.peak.value, plan.memory.exact, plan.floor, plan.tasks});
-}
-
-JudgedPlan judged_of(const json& j) {
-  JudgedPlan plan;
-  if (j.is_string()) {
-    plan.error = j;
-    return plan;
-  }
-  plan.memory = {Bytes{j.at(0)}, j.at(1)};
-  plan.floor = j.at(2);
-  plan.tasks = j.at(3);
-  return plan;
-}
-
 }  // namespace
 
 PlanOutcome outcome_of(const Result& r) {
@@ -89,27 +71,26 @@ PlanOutcome outcome_of(const Result& r) {
 }
 
 PlanRunner::PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed)
-    : space_(space), judge_(scenario, space), journal_(journal), key_(answer_key(scenario) + changed) {}
+    : space_(space), judges_(scenario, space), journal_(journal), key_(answer_key(scenario) + changed) {}
 
 std::string PlanRunner::key_of(const PlanPoint& point) const { return answer_key(key_, space_.section(point)); }
 
-std::string PlanRunner::simulated_text(const PlanPoint& point) {
+PlanOutcome PlanRunner::simulate_plan(const PlanPoint& point) {
   try {
-    const Scenario s = judge_.scenario(point);
-    const Plan laid_out = plan(s, judge_.share(s));
-    return in_child([&] {
-      double operations = 0;
-      SimulateOptions options;
-      options.critical_path = false;
-      options.after = [&operations](const StepRun& run) { operations = static_cast<double>(run.end.operations); };
-      PlanOutcome outcome = outcome_of(simulate_here(s, laid_out, options));
-      outcome.operations = operations;
-      return json_text(json_of(outcome));
-    });
+    const PlanJudges::Loan judge = judges_.lend();
+    const Scenario s = judge->scenario(point);
+    const Plan laid_out = plan(s, judge->share(s));
+    double operations = 0;
+    SimulateOptions options;
+    options.critical_path = false;
+    options.after = [&operations](const StepRun& run) { operations = static_cast<double>(run.end.operations); };
+    PlanOutcome outcome = outcome_of(simulate_here(s, laid_out, options));
+    outcome.operations = operations;
+    return outcome;
   } catch (const UserError& e) {
     PlanOutcome none;
     none.error = e.what();
-    return json_text(json_of(none));
+    return none;
   }
 }
 
@@ -128,12 +109,12 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
     known_[keys.back()].error = "interrupted";  // until it is known
     open.push_back(keys.size() - 1);
   }
-  in_workers(
-      open.size(), processors(), [&](std::size_t k) { return simulated_text(points[open[k]]); },
-      [&](std::size_t k, const std::string& text) {
+  in_parallel(
+      open.size(), processors(), [&](std::size_t k) { return simulate_plan(points[open[k]]); },
+      [&](std::size_t k, const PlanOutcome& outcome) {
         const std::string& key = keys[open[k]];
-        known_[key] = outcome_of(text);
-        journal_.add(key, text);
+        known_[key] = outcome;
+        journal_.add(key, json_text(json_of(outcome)));
         ++simulated_;
         if (done) done(known_[key]);
       });
@@ -160,43 +141,37 @@ std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& group
     members.push_back(of);
   }
   std::vector<double> floors(groups.size(), 0);  // of those that an interrupt leaves out
-  in_workers(
+  in_parallel(
       members.size(), processors(),
       [&](std::size_t family) {
         std::vector<PlanPoint> points;
         for (const std::size_t i : members[family]) points.push_back(groups[i]);
-        return fmt::format("{}", fmt::join(judge_.group_floors(points), " "));
+        return judges_.lend()->group_floors(points);
       },
-      [&](std::size_t family, const std::string& text) {
-        std::istringstream words(text);
-        std::string word;
-        for (const std::size_t i : members[family])
-          if (words >> word) floors[i] = std::stod(word);
+      [&](std::size_t family, const std::vector<double>& of_family) {
+        for (std::size_t k = 0; k < of_family.size(); ++k) floors[members[family][k]] = of_family[k];
         if (done) done(members[family].size());
       });
   return floors;
 }
 
 std::vector<std::vector<JudgedPlan>> PlanRunner::judged(const std::vector<PlanPoint>& groups) {
-  const std::vector<std::string> texts = in_workers(groups.size(), processors(), [&](std::size_t i) {
-    json all = json::array();
-    for (const PlanPoint& point : space_.points(groups[i])) all.push_back(json_of(judge_.judge(point)));
-    return json_text(all);
-  });
   std::vector<std::vector<JudgedPlan>> judged;
-  for (const std::string& text : texts) {
-    std::vector<JudgedPlan>& of_group = judged.emplace_back();
-    if (text.empty()) continue;
-    for (const json& plan : parse_json(text)) of_group.push_back(judged_of(plan));
-  }
+  for (auto& of_group : in_parallel(groups.size(), processors(), [&](std::size_t i) {
+         std::vector<JudgedPlan> all;
+         const PlanJudges::Loan judge = judges_.lend();
+         for (const PlanPoint& point : space_.points(groups[i])) all.push_back(judge->judge(point));
+         return all;
+       }))
+    judged.push_back(of_group ? std::move(*of_group) : std::vector<JudgedPlan>());
   return judged;
 }
 
 std::vector<JudgedPlan> PlanRunner::judged_points(const std::vector<PlanPoint>& points) {
   std::vector<JudgedPlan> all;
-  for (const std::string& text : in_workers(points.size(), processors(),
-                                            [&](std::size_t i) { return json_text(json_of(judge_.judge(points[i]))); }))
-    all.push_back(text.empty() ? JudgedPlan{{}, 0, 0, "interrupted"} : judged_of(parse_json(text)));
+  for (auto& plan :
+       in_parallel(points.size(), processors(), [&](std::size_t i) { return judges_.lend()->judge(points[i]); }))
+    all.push_back(plan ? std::move(*plan) : JudgedPlan{{}, 0, 0, "interrupted"});
   return all;
 }
 

@@ -28,7 +28,7 @@ struct PlanOutcome {
 
 PlanOutcome outcome_of(const Result&);
 
-/// Judges and simulates plans of one scenario in forked workers, each plan once; what a journal has is not done again.
+/// Judges and simulates plans of one scenario side by side, each plan once; what a journal has is not done again.
 class PlanRunner {
  public:
   /// The journal may be one without a file. All must outlive it. `changed`: what of the scenario its document does
@@ -45,19 +45,19 @@ class PlanRunner {
   /// All plans of each group, judged, in the order of `PlanSpace::points`.
   std::vector<std::vector<JudgedPlan>> judged(const std::vector<PlanPoint>& groups);
   std::vector<JudgedPlan> judged_points(const std::vector<PlanPoint>&);
-  double capacity() const { return judge_.capacity(); }
-  std::size_t simulated() const { return simulated_; }
+  double capacity() const { return judges_.capacity(); }
+  std::size_t simulated() const { return simulated_; }  ///< or known from the journal
 
  private:
   const PlanSpace& space_;
-  PlanJudge judge_;
+  PlanJudges judges_;
   Journal& journal_;
   std::string key_;
   std::map<std::string, PlanOutcome> known_;
   std::size_t simulated_ = 0;
 
   std::string key_of(const PlanPoint&) const;
-  std::string simulated_text(const PlanPoint&);
+  PlanOutcome simulate_plan(const PlanPoint&);
 };
 
 }  // namespace trainyard

@@ -1,12 +1,10 @@
 #include "scenarios/src/search/uneven_pipeline.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/traces/replay_program.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -123,18 +121,16 @@ class UnevenRank {
 
 double uneven_step(const ClusterSpec& cluster, const SoftwareStack& software, const std::vector<PlacedStage>& stages,
                    int micro_batches) {
-  return json_in_child([&]() -> nlohmann::json {
-    ClusterMachine base(cluster, software);
-    ReplayMachine machine(base);
-    Programs programs;
-    for (int rank = 0; rank < cluster.gpus(); ++rank)
-      programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{}));
-    for (std::size_t stage = 0; stage < stages.size(); ++stage)
-      for (std::size_t place = 0; place < stages[stage].ranks.size(); ++place)
-        programs[static_cast<std::size_t>(stages[stage].ranks[place])] =
-            UnevenRank(stages, static_cast<int>(stage), static_cast<int>(place), micro_batches).program();
-    return run_programs(machine, std::move(programs)).end.value;
-  });
+  ClusterMachine base(cluster, software);
+  ReplayMachine machine(base);
+  Programs programs;
+  for (int rank = 0; rank < cluster.gpus(); ++rank)
+    programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{}));
+  for (std::size_t stage = 0; stage < stages.size(); ++stage)
+    for (std::size_t place = 0; place < stages[stage].ranks.size(); ++place)
+      programs[static_cast<std::size_t>(stages[stage].ranks[place])] =
+          UnevenRank(stages, static_cast<int>(stage), static_cast<int>(place), micro_batches).program();
+  return run_programs(machine, std::move(programs)).end.value;
 }
 
 }  // namespace trainyard

@@ -8,8 +8,7 @@
 
 #include "scenarios/src/running/learn_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -80,32 +79,25 @@ BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, 
   }
   const std::vector<std::int64_t> batches = batches_of(s);
   std::size_t done = 0;
-  const auto at = [&](std::size_t i) -> std::string {
+  const auto at = [&](std::size_t i) {
+    BatchPoint p;
+    p.batch = static_cast<double>(batches[i]);
     try {
       const Scenario changed = with_batch(s, batches[i]);
       SimulateOptions options;
       options.critical_path = false;
-      Json j{{"step_time", simulate(changed, plan(changed), options).step_time}};
+      p.step_time = simulate(changed, plan(changed), options).step_time;
       if (study.measured)
-        if (const LearnResult r = learn(changed); r.reached) j["learned"] = r.reached->steps;
-      return json_text(j);
+        if (const LearnResult r = learn(changed); r.reached) p.learned = r.reached->steps;
+      p.steps = study.model.steps(p.batch);
     } catch (const UserError& e) {
-      return json_text(Json{{"error", e.what()}});
+      p.error = e.what();
     }
+    return p;
   };
-  const std::vector<std::string> texts = in_children(batches.size(), processors(), at, [&](std::size_t, const auto&) {
+  study.points = all_in_parallel(batches.size(), processors(), at, [&](std::size_t, const BatchPoint&) {
     if (progress) progress(++done, batches.size());
   });
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const Json j = parse_ordered_json(texts[i]);
-    BatchPoint& p = study.points.emplace_back();
-    p.batch = static_cast<double>(batches[i]);
-    p.error = j.value("error", "");
-    if (!p.error.empty()) continue;
-    p.step_time = j["step_time"];
-    p.steps = study.model.steps(p.batch);
-    if (j.contains("learned")) p.learned = j["learned"].get<double>();
-  }
   study.published = batch_error_curve(Catalog(), s.network.name);
   return study;
 }

@@ -8,7 +8,6 @@
 
 #include "scenarios/src/answer/json_fields.hpp"
 #include "sim/error.hpp"
-#include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -178,18 +177,6 @@ const JsonFields<BenchRow>& bench_fields() {
           .value("flow_us", "us", &R::flow_us, "time by the default transport")
           .when([](const R& r) { return r.flow_us.has_value(); }, "with --transport packets");
   return fields;
-}
-
-std::string to_text(const BenchRow& row) {
-  nlohmann::ordered_json j = nlohmann::ordered_json::object();
-  bench_fields().write(row, j);
-  return json_text(j);
-}
-
-BenchRow bench_row_from_text(const std::string& text) {
-  BenchRow row;
-  bench_fields().read(parse_ordered_json(text), row);
-  return row;
 }
 
 std::vector<double> bench_sizes(const BenchOptions& o) {

@@ -43,8 +43,6 @@ struct BenchRow {
   std::optional<double> flow_us;                      ///< by packets: of the same by the default transport
 };
 const JsonFields<BenchRow>& bench_fields();
-std::string to_text(const BenchRow&);
-BenchRow bench_row_from_text(const std::string&);
 
 /// The row of the size that is nearest to `size` from below among those that can be. `measured`: of that size, if known.
 BenchRow bench_row(const ClusterSpec&, const BenchOptions&, double size, std::optional<Seconds> measured = {});

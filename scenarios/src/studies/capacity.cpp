@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/step/training_programs.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -52,25 +50,23 @@ Bytes peak_memory(const Scenario& s) {
 }
 
 Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
-  return Bytes{json_in_child([&] {
-                 plan.mesh = {};
-                 plan.micro_batches = plan.steps = 1;
-                 plan.stages.front().tasks = one_stage_tasks(1);
-                 plan.lanes = {};
-                 plan.updates = {};
-                 plan.bucket_copy = false;  // their memory is part of the stage's
-                 ClusterSpec alone = s.cluster;
-                 alone.nodes = 1;
-                 alone.others.clear();
-                 alone.taken_out.clear();
-                 alone.fabric = nullptr;
-                 ClusterMachine machine(alone, s.software);
-                 Names names;
-                 const TrainingPrograms programs(plan, names);
-                 MemoryUse memory;
-                 run_programs(machine, programs.all(), {{&memory}});
-                 return nlohmann::json(memory.peak(0).value);
-               }).get<double>()};
+  plan.mesh = {};
+  plan.micro_batches = plan.steps = 1;
+  plan.stages.front().tasks = one_stage_tasks(1);
+  plan.lanes = {};
+  plan.updates = {};
+  plan.bucket_copy = false;  // their memory is part of the stage's
+  ClusterSpec alone = s.cluster;
+  alone.nodes = 1;
+  alone.others.clear();
+  alone.taken_out.clear();
+  alone.fabric = nullptr;
+  ClusterMachine machine(alone, s.software);
+  Names names;
+  const TrainingPrograms programs(plan, names);
+  MemoryUse memory;
+  run_programs(machine, programs.all(), {{&memory}});
+  return memory.peak(0);
 }
 
 namespace {

@@ -9,7 +9,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -56,10 +56,8 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
   for (const auto& [path, field] : fields)
     if (std::any_of(field.values.begin(), field.values.end(), [&](const auto& v) { return v != field.values.front(); }))
       comparison.differences.push_back(field);
-  for (const std::string& text : in_workers(scenarios.size(), processors(), [&scenarios](std::size_t i) {
-         return to_text(simulate_training(scenarios[i]));
-       }))
-    comparison.results.push_back(result_from_text(text));
+  comparison.results = all_in_parallel(scenarios.size(), processors(),
+                                       [&scenarios](std::size_t i) { return simulate_training(scenarios[i]); });
   return comparison;
 }
 

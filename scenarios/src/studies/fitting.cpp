@@ -10,7 +10,7 @@
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -117,26 +117,24 @@ std::vector<Tried> try_all(const Scenario& s, const Overrides& before, std::set<
   }
   ProgressLine progress;
   std::size_t done = 0;
-  std::vector<std::string> texts(all.size());
-  in_children(
+  const auto results = in_parallel(
       all.size(), processors(),
-      [&](std::size_t i) {
+      [&](std::size_t i) -> std::optional<Result> {
         SimulateOptions options;
         options.critical_path = false;
         try {
-          return to_text(simulate_here(all[i].scenario, all[i].plan, options));
+          return simulate_here(all[i].scenario, all[i].plan, options);
         } catch (const UserError&) {  // too large to simulate
-          return std::string();
+          return std::nullopt;
         }
       },
-      [&](std::size_t i, const std::string& text) {
-        texts[i] = text;
+      [&](std::size_t, const std::optional<Result>&) {
         progress.show(fmt::format("what would fit? {} of {} changes tried", ++done, all.size()));
       });
   std::vector<Tried> tried;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (texts[i].empty()) continue;
-    const Result r = result_from_text(texts[i]);
+    if (!results[i] || !*results[i]) continue;
+    const Result& r = **results[i];
     tried.push_back({all[i].overrides,
                      all[i].scenario.plan.offload.copies(),
                      {in_words(all[i].overrides), r.memory.peak, r.fits, all[i].whole ? r.step_time : 0}});

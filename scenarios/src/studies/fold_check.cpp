@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <span>
 
@@ -12,7 +11,6 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "sim/error.hpp"
-#include "sim/process/child.hpp"
 
 namespace trainyard {
 namespace {
@@ -21,7 +19,7 @@ constexpr double kTolerance = 1e-9;
 /// Of the critical path: moments that are the same but for rounding leave gaps in it.
 constexpr double kPathTolerance = 1e-6;
 
-/// What one run of a fold tells, as bytes that a child can send.
+/// What one run of a fold tells.
 struct FoldedTimes {
   std::vector<Actor> class_of;                         // by rank
   std::vector<LinkId> class_of_link;                   // by link
@@ -31,42 +29,6 @@ struct FoldedTimes {
   std::vector<std::vector<double>> busy;               // by class and stream
   std::map<std::string, double> path;                  // by resource
   std::string unfolded;
-};
-
-class Bytesink {
- public:
-  template <class T>
-  void put(const std::vector<T>& list) {
-    number(list.size());
-    text.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T));
-  }
-  void number(std::uint64_t n) { text.append(reinterpret_cast<const char*>(&n), sizeof n); }
-  std::string text;
-};
-
-class ByteSource {
- public:
-  explicit ByteSource(std::string_view text) : text_(text) {}
-  template <class T>
-  std::vector<T> list() {
-    std::vector<T> items(number());
-    if (!items.empty()) std::memcpy(items.data(), take(items.size() * sizeof(T)), items.size() * sizeof(T));
-    return items;
-  }
-  std::uint64_t number() {
-    std::uint64_t n = 0;
-    std::memcpy(&n, take(sizeof n), sizeof n);
-    return n;
-  }
-
- private:
-  std::string_view text_;
-  const char* take(std::size_t size) {
-    if (size > text_.size()) throw InternalError("a run sent less than it said");
-    const char* at = text_.data();
-    text_.remove_prefix(size);
-    return at;
-  }
 };
 
 /// How long the operations of each stream of each actor run.
@@ -97,7 +59,7 @@ class OpEnds : public Observer {
   BusyTimes busy;
 };
 
-std::string folded_run(const Scenario& s, const Plan& plan) {
+FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   OpEnds ends;
   PathWatch path;
   SimulateOptions options;
@@ -105,57 +67,18 @@ std::string folded_run(const Scenario& s, const Plan& plan) {
   options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
   path.watch(options);
   const StepRun run(s, plan, options);
-  Bytesink out;
-  out.put(std::vector<char>(run.unfolded.begin(), run.unfolded.end()));
-  if (!run.fold) return out.text;
-  std::vector<Actor> class_of;
-  for (Actor rank = 0; rank < run.fold->actors(); ++rank) class_of.push_back(run.fold->class_of(rank));
-  out.put(class_of);
-  std::vector<LinkId> class_of_link;
-  for (std::size_t link = 0; link < run.machine.top().links().size(); ++link)
-    class_of_link.push_back(run.fold->class_of_link(static_cast<LinkId>(link)));
-  out.put(class_of_link);
-  std::vector<double> bytes, peaks;
-  for (std::size_t c = 0; c < run.fold->links().size(); ++c)
-    bytes.push_back(run.traffic.on_link(static_cast<LinkId>(c)).value);
-  for (Actor c = 0; c < run.fold->classes(); ++c) peaks.push_back(run.memory.peak(c).value);
-  out.put(bytes);
-  out.put(peaks);
-  out.number(ends.ends.size());
-  for (const auto& streams : ends.ends) {
-    out.number(streams.size());
-    for (const std::vector<double>& stream : streams) out.put(stream);
-  }
-  for (const std::vector<double>& streams : ends.busy.all()) out.put(streams);
-  const std::map<std::string, double> resources = path.by_resource();
-  out.number(resources.size());
-  for (const auto& [resource, seconds] : resources) {
-    out.put(std::vector<char>(resource.begin(), resource.end()));
-    out.put(std::vector<double>{seconds});
-  }
-  return out.text;
-}
-
-FoldedTimes times_from(const std::string& text) {
-  ByteSource in(text);
   FoldedTimes times;
-  const std::vector<char> why = in.list<char>();
-  times.unfolded.assign(why.begin(), why.end());
-  if (!times.unfolded.empty()) return times;
-  times.class_of = in.list<Actor>();
-  times.class_of_link = in.list<LinkId>();
-  times.bytes = in.list<double>();
-  times.peaks = in.list<double>();
-  times.ends.resize(in.number());
-  for (auto& streams : times.ends) {
-    streams.resize(in.number());
-    for (std::vector<double>& stream : streams) stream = in.list<double>();
-  }
-  for (std::size_t c = 0; c < times.ends.size(); ++c) times.busy.push_back(in.list<double>());
-  for (std::uint64_t left = in.number(); left > 0; --left) {
-    const std::vector<char> resource = in.list<char>();
-    times.path.emplace(std::string(resource.begin(), resource.end()), in.list<double>().front());
-  }
+  times.unfolded = run.unfolded;
+  if (!run.fold) return times;
+  for (Actor rank = 0; rank < run.fold->actors(); ++rank) times.class_of.push_back(run.fold->class_of(rank));
+  for (std::size_t link = 0; link < run.machine.top().links().size(); ++link)
+    times.class_of_link.push_back(run.fold->class_of_link(static_cast<LinkId>(link)));
+  for (std::size_t c = 0; c < run.fold->links().size(); ++c)
+    times.bytes.push_back(run.traffic.on_link(static_cast<LinkId>(c)).value);
+  for (Actor c = 0; c < run.fold->classes(); ++c) times.peaks.push_back(run.memory.peak(c).value);
+  times.ends.assign(ends.ends.begin(), ends.ends.end());
+  times.busy.assign(ends.busy.all().begin(), ends.busy.all().end());
+  times.path = path.by_resource();
   return times;
 }
 
@@ -287,13 +210,12 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   require_comparable(s, plan);
   FoldCheck check;
   check.ranks = s.ranks();
-  const FoldedTimes folded = times_from(in_child([&] { return folded_run(s, plan); }));
+  const FoldedTimes folded = folded_run(s, plan);
   check.unfolded = folded.unfolded;
   check.classes = folded.unfolded.empty() ? static_cast<int>(folded.peaks.size()) : check.ranks;
   if (!check.unfolded.empty()) return check;
-  const std::string text = in_child([&] {
-    FoldCheck full = check;
-    FoldComparison comparison(folded, full);
+  {
+    FoldComparison comparison(folded, check);
     SimulateOptions options;
     options.critical_path = false;
     options.folding = Folding::off;
@@ -303,12 +225,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     const StepRun run(s, plan, options);
     comparison.compare_rest(run);
     comparison.compare_path(path.by_resource());
-    return fmt::format("{} {} {}", full.operations, full.worst, full.difference);
-  });
-  int read = 0;
-  if (std::sscanf(text.c_str(), "%lf %lf %n", &check.operations, &check.worst, &read) < 2)
-    throw InternalError("a comparison sent \"" + text + "\"");
-  check.difference = text.substr(static_cast<std::size_t>(read));
+  }
   if (!check.difference.empty() && check.worst < 1) {
     SimulateOptions full;
     full.folding = Folding::off;

@@ -11,7 +11,7 @@
 #include "scenarios/src/running/steady_state.hpp"
 #include "scenarios/src/studies/sweeps/answer_key.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -69,7 +69,7 @@ struct LearnJob {
   std::uint64_t seed = 0;
 };
 
-/// Trainings in child processes, each once; a text that begins with '!' is why one is impossible.
+/// Trainings side by side, each once; a text that begins with '!' is why one is impossible.
 class LearnJobs {
  public:
   LearnJobs(const LearnQuestion& question, const std::vector<LearnVariant>& variants, const std::vector<LearnJob>& jobs)
@@ -92,7 +92,7 @@ class LearnJobs {
       if (!interrupted()) journal_.add(keys[open[0]], texts_[open[0]]);
       return std::move(texts_);
     }
-    in_children(
+    in_parallel(
         open.size(), processors(), [&](std::size_t k) { return train(open[k]); },
         [&](std::size_t k, const std::string& text) {
           texts_[open[k]] = text;

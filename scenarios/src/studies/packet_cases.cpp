@@ -1,21 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
-#include "sim/json_text.hpp"
 #include "sim/list_program.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 #include "sim/transports/packet_network.hpp"
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 /// Hosts around one switch: host i's cable is links 2i (out) and 2i + 1 (in).
 class TcpStar : public Machine {
@@ -180,56 +176,48 @@ std::vector<Seconds> star_arrivals(const std::vector<StarMessage>& messages, Byt
                                    Bytes port_buffer) {
   int hosts = 0;
   for (const StarMessage& message : messages) hosts = std::max({hosts, message.from + 1, message.to + 1});
-  const json times = json_in_child([&] {
-    TcpStar star(hosts, rate, latencies, port_buffer);
-    Programs programs;
-    // A stream for each message, so that all leave at once.
-    for (Actor actor = 0; actor < hosts; ++actor) {
-      std::vector<Op> ops;
-      std::vector<Actor> everyone;
-      for (Actor peer = 0; peer < hosts; ++peer) everyone.push_back(peer);
-      for (std::size_t i = 0; i < messages.size(); ++i) {
-        const StarMessage& message = messages[i];
-        if (message.from != actor && message.to != actor) continue;
-        Op& op = ops.emplace_back();
-        const bool sends = message.from == actor;
-        op.kind = sends ? Kind::send : Kind::recv;
-        op.stream = static_cast<Stream>(ops.size() - 1);
-        op.message.bytes = message.bytes;
-        op.message.slot = static_cast<std::uint16_t>(sends ? message.to : message.from);
-        op.message.tag = static_cast<Tag>(i);
-      }
-      const int streams = std::max(1, static_cast<int>(ops.size()));
-      programs.push_back(std::make_unique<ListProgram>(std::move(ops), std::move(everyone), streams));
+  TcpStar star(hosts, rate, latencies, port_buffer);
+  Programs programs;
+  // A stream for each message, so that all leave at once.
+  for (Actor actor = 0; actor < hosts; ++actor) {
+    std::vector<Op> ops;
+    std::vector<Actor> everyone;
+    for (Actor peer = 0; peer < hosts; ++peer) everyone.push_back(peer);
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const StarMessage& message = messages[i];
+      if (message.from != actor && message.to != actor) continue;
+      Op& op = ops.emplace_back();
+      const bool sends = message.from == actor;
+      op.kind = sends ? Kind::send : Kind::recv;
+      op.stream = static_cast<Stream>(ops.size() - 1);
+      op.message.bytes = message.bytes;
+      op.message.slot = static_cast<std::uint16_t>(sends ? message.to : message.from);
+      op.message.tag = static_cast<Tag>(i);
     }
-    StarArrivals arrivals(messages.size());
-    run_programs(star, std::move(programs),
-                 {.observers = {&arrivals},
-                  .transport = transport,
-                  .packets = transport == TransportKind::packets ? &star.network() : nullptr});
-    return json(arrivals.times);
-  });
-  std::vector<Seconds> arrivals;
-  for (const json& time : times) arrivals.push_back(Seconds{time.get<double>()});
-  return arrivals;
+    const int streams = std::max(1, static_cast<int>(ops.size()));
+    programs.push_back(std::make_unique<ListProgram>(std::move(ops), std::move(everyone), streams));
+  }
+  StarArrivals arrivals(messages.size());
+  run_programs(star, std::move(programs),
+               {.observers = {&arrivals},
+                .transport = transport,
+                .packets = transport == TransportKind::packets ? &star.network() : nullptr});
+  std::vector<Seconds> seconds;
+  for (const double time : arrivals.times) seconds.push_back(Seconds{time});
+  return seconds;
 }
 
 std::vector<PacketCase> packet_cases(const std::function<void(std::size_t, std::size_t)>& done) {
   const std::vector<CaseOf> cases = all_packet_cases();
   std::size_t ended = 0;
-  const std::vector<std::string> texts = in_children(
-      cases.size(), processors(),
-      [&](std::size_t i) {
-        const TimedPair pair = cases[i].run();
-        return json_text(json{pair.packets, pair.flows});
-      },
-      [&](std::size_t, const std::string&) { done(++ended, cases.size()); });
+  const std::vector<TimedPair> pairs = all_in_parallel(
+      cases.size(), processors(), [&](std::size_t i) { return cases[i].run(); },
+      [&](std::size_t, const TimedPair&) { done(++ended, cases.size()); });
   std::vector<PacketCase> results;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const json figures = parse_json(texts[i]);
     PacketCase& result = results.emplace_back(cases[i].words);
-    result.packets = figures[0];
-    result.flows = figures[1];
+    result.packets = pairs[i].packets;
+    result.flows = pairs[i].flows;
   }
   return results;
 }

@@ -15,7 +15,6 @@
 #include "scenarios/src/traces/kineto.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 
 namespace trainyard {
@@ -139,23 +138,16 @@ PredictedStep predicted_step(const Scenario& s, std::optional<int> rank) {
         fmt::format("compare --kineto: about {:.2g} million operations; at most {:.0f} million are kept. Fewer "
                     "nodes, at the same work a GPU, do",
                     operations * 1e-6, kMostKept * 1e-6));
-  const nlohmann::json j = json_in_child([&] {
-    nlohmann::json answer;
-    SimulateOptions options;
-    options.folding = Folding::off;
-    options.watch = [&](const StepRun& run) {
-      const Actor of = rank ? *rank : run.last();
-      answer["rank"] = of;
-      for (const auto& [family, sum] : predicted_kernels(run, of))
-        answer["families"][family] = {sum.seconds, sum.count};
-      answer["products"] = flops_of(run, of, {Kernel::gemm});
-      answer["attention"] = flops_of(run, of, {Kernel::attention, Kernel::attention_backward});
-    };
-    answer["time"] = simulate_here(s, laid_out, options).step_time;
-    return answer;
-  });
-  PredictedStep step{j.at("rank"), j.at("time"), {}, j.at("products"), j.at("attention")};
-  for (const auto& [family, sum] : j.at("families").items()) step.families[family] = {sum.at(0), sum.at(1)};
+  PredictedStep step;
+  SimulateOptions options;
+  options.folding = Folding::off;
+  options.watch = [&](const StepRun& run) {
+    step.rank = rank ? *rank : run.last();
+    step.families = predicted_kernels(run, step.rank);
+    step.product_flops = flops_of(run, step.rank, {Kernel::gemm});
+    step.attention_flops = flops_of(run, step.rank, {Kernel::attention, Kernel::attention_backward});
+  };
+  step.time = simulate_here(s, laid_out, options).step_time;
   return step;
 }
 

@@ -11,13 +11,11 @@
 #include "scenarios/src/traces/replay_program.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/folding/folded_machine.hpp"
-#include "sim/json_text.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/observers/path_sums.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/observers/trace.hpp"
 #include "sim/observers/traffic.hpp"
-#include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 
@@ -212,16 +210,7 @@ const JsonFields<ReplayResult>& replay_fields() {
 
 ReplayResult replay(const ReplayOptions& options, const ClusterSpec& cluster, const SoftwareStack& software,
                     Folding folding, const std::filesystem::path& trace) {
-  const auto run = [&](Folding as) {
-    ReplayResult r;
-    const std::string text = in_child([&] {
-      nlohmann::ordered_json j = nlohmann::ordered_json::object();
-      replay_fields().write(replay_here(options, cluster, software, as, trace), j);
-      return json_text(j);
-    });
-    replay_fields().read(parse_ordered_json(text), r);
-    return r;
-  };
+  const auto run = [&](Folding as) { return replay_here(options, cluster, software, as, trace); };
   try {
     return run(folding);
   } catch (const Deadlock&) {

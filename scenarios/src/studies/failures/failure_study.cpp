@@ -4,23 +4,18 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "models/software/checkpoint_state.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/fewer_replicas.hpp"
 #include "scenarios/src/studies/failures/training_phases.hpp"
-#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 /// Ranks that hold the model once: the first replica.
 std::vector<Actor> holders(const Mesh& mesh) {
@@ -57,18 +52,11 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
       for (NodeGroup& group : cluster.others) group.type.nvme = *choice.drive;
     }
     const CheckpointPlan plan = transfer_plan(s, cost.bytes);
-    const auto simulated = [&](std::size_t which) {
-      if (which == 1) return json_text(json{simulate_checkpoint_load(cluster, s.software, plan).value});
-      const CheckpointWrite w = simulate_checkpoint_write(cluster, s.software, plan);
-      return json_text(json{w.snapshot.value, w.write.value});
-    };
     try {
-      const std::vector<std::string> texts = in_children(2, processors(), simulated);
-      if (interrupted()) throw Interrupted();
-      const json written = parse_json(texts[0]), read = parse_json(texts[1]);
-      snapshot = Seconds{written[0].get<double>()};
-      write = Seconds{written[1].get<double>()};
-      load = Seconds{read[0].get<double>()};
+      const CheckpointWrite written = simulate_checkpoint_write(cluster, s.software, plan);
+      snapshot = written.snapshot;
+      write = written.write;
+      load = simulate_checkpoint_load(cluster, s.software, plan);
     } catch (const UserError& e) {
       fail(choice.checkpoint_place, fmt::format("faults.checkpoint: {}", e.what()));
     }

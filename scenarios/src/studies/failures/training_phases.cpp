@@ -4,14 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/json_text.hpp"
 #include "sim/list_program.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
 #include "topologies/machines/ideal_machine.hpp"
 #include "topologies/machines/placed_machine.hpp"
@@ -22,51 +19,45 @@ namespace {
 
 /// From the socket of the first rank to its GPU; nothing where it hangs at none.
 double copy_to_gpu(const Scenario& s, Bytes bytes) {
-  return parse_json(in_child([&] {
-           ClusterMachine cluster(s.cluster, s.software);
-           const DeviceId socket = cluster.socket_of(0);
-           if (socket < 0) return std::string("0");
-           PlacedMachine machine(cluster, {{cluster.actor(socket), ""}, {0, ""}});
-           Op op;
-           op.message.bytes = bytes;
-           op.message.mode = Mode::put;
-           op.kind = Kind::send;
-           Programs programs;
-           programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{1}));
-           op.actor = 1;
-           op.kind = Kind::recv;
-           programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{0}));
-           return json_text(nlohmann::json(run_programs(machine, std::move(programs)).end.value));
-         }))
-      .get<double>();
+  ClusterMachine cluster(s.cluster, s.software);
+  const DeviceId socket = cluster.socket_of(0);
+  if (socket < 0) return 0;
+  PlacedMachine machine(cluster, {{cluster.actor(socket), ""}, {0, ""}});
+  Op op;
+  op.message.bytes = bytes;
+  op.message.mode = Mode::put;
+  op.kind = Kind::send;
+  Programs programs;
+  programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{1}));
+  op.actor = 1;
+  op.kind = Kind::recv;
+  programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{0}));
+  return run_programs(machine, std::move(programs)).end.value;
 }
 
 /// By the first socket of every node, all at once: they share what the registry gives.
 double pull_image(const Scenario& s) {
-  return parse_json(in_child([&] {
-           ClusterMachine cluster(s.cluster, s.software);
-           StorageMachine shared(cluster, *s.training.ends.registry);
-           std::vector<PlacedMachine::Placed> places;
-           Programs programs;
-           int node = 0;
-           for (std::size_t i = 0; i < shared.sockets().size(); ++i) {
-             if (cluster.graph().devices()[cluster.device(shared.sockets()[i])].node != node) continue;
-             ++node;
-             const auto pulls = static_cast<Actor>(places.size());
-             places.push_back({shared.sockets()[i], ""});
-             places.push_back({shared.door(i), ""});
-             Op op;
-             op.message.bytes = s.training.ends.image;
-             op.message.mode = Mode::put;
-             op.kind = Kind::recv;
-             programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{pulls + 1}));
-             op.kind = Kind::send;
-             programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{pulls}));
-           }
-           PlacedMachine machine(shared, std::move(places));
-           return json_text(nlohmann::json(run_programs(machine, std::move(programs)).end.value));
-         }))
-      .get<double>();
+  ClusterMachine cluster(s.cluster, s.software);
+  StorageMachine shared(cluster, *s.training.ends.registry);
+  std::vector<PlacedMachine::Placed> places;
+  Programs programs;
+  int node = 0;
+  for (std::size_t i = 0; i < shared.sockets().size(); ++i) {
+    if (cluster.graph().devices()[cluster.device(shared.sockets()[i])].node != node) continue;
+    ++node;
+    const auto pulls = static_cast<Actor>(places.size());
+    places.push_back({shared.sockets()[i], ""});
+    places.push_back({shared.door(i), ""});
+    Op op;
+    op.message.bytes = s.training.ends.image;
+    op.message.mode = Mode::put;
+    op.kind = Kind::recv;
+    programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{pulls + 1}));
+    op.kind = Kind::send;
+    programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{pulls}));
+  }
+  PlacedMachine machine(shared, std::move(places));
+  return run_programs(machine, std::move(programs)).end.value;
 }
 
 Bytes weights_of(const Scenario& s) { return element_size(s.precision) * s.network.parameters(); }
@@ -76,11 +67,8 @@ double work_alone(const Scenario& s) {
   const TrainingEnds::Alone& alone = *s.training.ends.alone;
   if (!alone.writes) return alone.time.value;
   try {
-    return alone.time.value +
-           parse_json(in_child([&] {
-             const CheckpointPlan plan{{{0, weights_of(s)}}, alone.store};
-             return json_text(nlohmann::json(simulate_checkpoint_write(s.cluster, s.software, plan).write.value));
-           })).get<double>();
+    const CheckpointPlan plan{{{0, weights_of(s)}}, alone.store};
+    return alone.time.value + simulate_checkpoint_write(s.cluster, s.software, plan).write.value;
   } catch (const UserError& e) {
     fail(alone.place, fmt::format("plan.training.rank_0: {}", e.what()));
   }
@@ -89,37 +77,34 @@ double work_alone(const Scenario& s) {
 /// When rank 0 and the others have ended that do `times` stretches of steps, after each of which rank 0 works alone. Where
 /// updates are synchronous, all meet at the end of a stretch.
 std::pair<double, double> ends_of_ranks(double stretch, double alone, double times, bool meet) {
-  const auto ends = parse_json(in_child([&] {
-    IdealMachine machine("rank");
-    class Ends : public Observer {
-     public:
-      void finished(const OpRun& run) override { of[run.op->actor == 0 ? 0 : 1] = run.ended.value; }
-      double of[2] = {0, 0};
-    } observed;
-    Programs programs;
-    for (int rank = 0; rank < 2; ++rank) {
-      std::vector<Op> ops;
-      for (double i = 0; i < times; ++i) {
-        Op op;
-        op.kind = Kind::compute;
-        op.work.flops = Flops{stretch};
-        ops.push_back(op);
-        op = {};
-        op.kind = Kind::join;
-        op.message.steps = 2;
-        op.message.tag = static_cast<Tag>(i);
-        if (meet) ops.push_back(op);
-        op = {};
-        op.kind = Kind::compute;
-        op.work.flops = Flops{alone};
-        if (rank == 0) ops.push_back(op);
-      }
-      programs.push_back(std::make_unique<ListProgram>(std::move(ops)));
+  IdealMachine machine("rank");
+  class Ends : public Observer {
+   public:
+    void finished(const OpRun& run) override { of[run.op->actor == 0 ? 0 : 1] = run.ended.value; }
+    double of[2] = {0, 0};
+  } observed;
+  Programs programs;
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<Op> ops;
+    for (double i = 0; i < times; ++i) {
+      Op op;
+      op.kind = Kind::compute;
+      op.work.flops = Flops{stretch};
+      ops.push_back(op);
+      op = {};
+      op.kind = Kind::join;
+      op.message.steps = 2;
+      op.message.tag = static_cast<Tag>(i);
+      if (meet) ops.push_back(op);
+      op = {};
+      op.kind = Kind::compute;
+      op.work.flops = Flops{alone};
+      if (rank == 0) ops.push_back(op);
     }
-    run_programs(machine, std::move(programs), {{&observed}});
-    return json_text(nlohmann::json(observed.of));
-  }));
-  return {ends[0], ends[1]};
+    programs.push_back(std::make_unique<ListProgram>(std::move(ops)));
+  }
+  run_programs(machine, std::move(programs), {{&observed}});
+  return {observed.of[0], observed.of[1]};
 }
 
 void book_work_alone(const Scenario& s, Result& r) {

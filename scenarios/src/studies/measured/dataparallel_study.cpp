@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -71,12 +69,11 @@ std::vector<ScalingPoint> predict(const DataParallelSet& set) {
   for (const DataParallelRow& row : set.rows)
     for (const auto& [gpus, rate] : row.images_per_s)
       if (gpus > 1) points.push_back({&row, gpus, 0});
-  const std::vector<std::string> steps = in_children(points.size(), processors(), [&](std::size_t i) {
-    return json_text(nlohmann::json(simulated_step(set, *points[i].row, points[i].gpus)));
-  });
+  const std::vector<double> steps = all_in_parallel(
+      points.size(), processors(), [&](std::size_t i) { return simulated_step(set, *points[i].row, points[i].gpus); });
   for (std::size_t i = 0; i < points.size(); ++i) {
     const DataParallelRow& row = *points[i].row;
-    points[i].predicted = row.batch / row.images_per_s.at(1) / parse_json(steps[i]).get<double>();
+    points[i].predicted = row.batch / row.images_per_s.at(1) / steps[i];
   }
   return points;
 }

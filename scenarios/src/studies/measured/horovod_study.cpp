@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -88,15 +86,11 @@ Scenario horovod_scenario(const HorovodStudy& study, HorovodReading reading, con
 }
 
 std::vector<double> predict(const HorovodStudy& study, HorovodReading reading) {
-  const std::vector<std::string> times = in_children(study.rows.size(), processors(), [&](std::size_t i) {
+  return all_in_parallel(study.rows.size(), processors(), [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
-    return json_text(
-        nlohmann::json(simulate_here(horovod_scenario(study, reading, study.rows[i]), options).training_time));
+    return simulate_here(horovod_scenario(study, reading, study.rows[i]), options).training_time;
   });
-  std::vector<double> predicted;
-  for (const std::string& time : times) predicted.push_back(parse_json(time));
-  return predicted;
 }
 
 std::vector<std::pair<double, double>> predict_ranks(const HorovodStudy& study) {

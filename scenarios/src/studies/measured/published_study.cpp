@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
-#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -45,44 +43,14 @@ PublishedRun predict_one(const fs::path& file) {
   return run;
 }
 
-nlohmann::json as_json(const PublishedRun& r) {
-  return {{"id", r.id},
-          {"devices", r.devices},
-          {"counted", r.counted},
-          {"assumed", r.assumed},
-          {"source", r.source},
-          {"rates", {r.published, r.predicted}},
-          {"mfus", {r.published_mfu, r.predicted_mfu, r.mfu, r.mfu_with_attention}},
-          {"fits", r.fits},
-          {"refused", r.refused}};
-}
-
-PublishedRun run_of(const nlohmann::json& j) {
-  PublishedRun r;
-  r.id = j["id"];
-  r.devices = j["devices"];
-  r.counted = j["counted"];
-  r.assumed = j["assumed"];
-  r.source = j["source"];
-  r.published = j["rates"][0];
-  r.predicted = j["rates"][1];
-  r.published_mfu = j["mfus"][0];
-  r.predicted_mfu = j["mfus"][1];
-  r.mfu = j["mfus"][2];
-  r.mfu_with_attention = j["mfus"][3];
-  r.fits = j["fits"];
-  r.refused = j["refused"];
-  return r;
-}
-
-std::string prediction_text(const fs::path& file) {
+PublishedRun predict_or_refuse(const fs::path& file) {
   try {
-    return json_text(as_json(predict_one(file)));
+    return predict_one(file);
   } catch (const UserError& e) {
     PublishedRun run;
     run.id = file.stem().string();
     run.refused = e.what();
-    return json_text(as_json(run));
+    return run;
   }
 }
 
@@ -92,14 +60,11 @@ std::vector<PublishedRun> predict_published() {
   const std::vector<fs::path> files = shipped_yaml_files("scenarios/published");
   ProgressLine progress;
   std::size_t ended = 0;
-  const std::vector<std::string> texts = in_children(
-      files.size(), processors(), [&](std::size_t i) { return prediction_text(files[i]); },
-      [&](std::size_t, const std::string&) {
+  return all_in_parallel(
+      files.size(), processors(), [&](std::size_t i) { return predict_or_refuse(files[i]); },
+      [&](std::size_t, const PublishedRun&) {
         progress.show(fmt::format("{} of {} published runs", ++ended, files.size()));
       });
-  std::vector<PublishedRun> runs;
-  for (const std::string& text : texts) runs.push_back(run_of(parse_json(text)));
-  return runs;
 }
 
 std::optional<PublishedErrors> errors_of(const std::vector<PublishedRun>& runs) {

@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
-#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -44,22 +42,16 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
 }
 
 /// A run that the simulator refuses is an answer too.
-nlohmann::json prediction_of(const MeasuredFamily& family, std::size_t row) {
+RunPrediction predict_or_refuse(const MeasuredFamily& family, std::size_t row) {
+  RunPrediction run;
   try {
-    const RunPrediction run = predict(family, row);
-    return {{"stack", run.stack},
-            {"gpu", run.gpu},
-            {"attention", run.attention},
-            {"traits", run.traits},
-            {"times", {run.step_time, run.measured_step_time}},
-            {"memories", {run.peak_memory, run.measured_peak_memory}},
-            {"tokens", run.tokens},
-            {"reserved", {run.reserved_memory, run.measured_reserved_memory}},
-            {"samples", run.samples},
-            {"fits", run.fits}};
+    run = predict(family, row);
   } catch (const UserError& e) {
-    return {{"refused", e.what()}};
+    run.refused = e.what();
   }
+  run.id = family.ids[row];
+  run.scaled_from = family.scaled_from[row];
+  return run;
 }
 
 }  // namespace
@@ -174,36 +166,15 @@ std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& famil
                                         const std::vector<RunOfFamily>& rows, const std::string& what) {
   ProgressLine progress;
   std::size_t ended = 0;
-  const std::vector<std::string> texts = in_children(
+  return all_in_parallel(
       rows.size(), processors(),
       [&](std::size_t i) {
-        try_figures(rows[i].trials);
-        return json_text(prediction_of(families[rows[i].family], rows[i].row));
+        const FigureTrials trials(rows[i].trials);
+        return predict_or_refuse(families[rows[i].family], rows[i].row);
       },
-      [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} {}", ++ended, rows.size(), what)); });
-  std::vector<RunPrediction> all;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const nlohmann::json j = parse_json(texts[i]);
-    RunPrediction& run = all.emplace_back();
-    run.id = families[rows[i].family].ids[rows[i].row];
-    run.scaled_from = families[rows[i].family].scaled_from[rows[i].row];
-    run.refused = j.value("refused", "");
-    if (!run.refused.empty()) continue;
-    run.stack = j["stack"];
-    run.gpu = j["gpu"];
-    run.attention = j["attention"];
-    run.traits = j["traits"];
-    run.step_time = j["times"][0];
-    run.measured_step_time = j["times"][1];
-    run.tokens = j["tokens"];
-    run.peak_memory = j["memories"][0];
-    run.measured_peak_memory = j["memories"][1];
-    run.reserved_memory = j["reserved"][0];
-    run.measured_reserved_memory = j["reserved"][1];
-    run.samples = j["samples"];
-    run.fits = j["fits"];
-  }
-  return all;
+      [&](std::size_t, const RunPrediction&) {
+        progress.show(fmt::format("{} of {} {}", ++ended, rows.size(), what));
+      });
 }
 
 }  // namespace trainyard

@@ -10,7 +10,7 @@
 #include "scenarios/src/studies/sweeps/answer_key.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/parallel.hpp"
 
 namespace trainyard {
 namespace {
@@ -18,13 +18,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kSweptTogether = 10000;
-
-/// A point as children write it: its figures, or {"error": ...}.
-SweepPoint point_from_text(const std::string& text) {
-  const json j = parse_json(text);
-  if (j.contains("error")) return {true, j.at("error"), ""};
-  return {true, "", text};
-}
 
 /// The points of a sweep as workers take them: what is read for one is there for the next.
 class PointReader {
@@ -40,27 +33,18 @@ class PointReader {
   std::string name_;
 };
 
-/// What a worker says of a point: its key in the journal, a line end, and its figures or error. One that cannot be read has
-/// no key.
-struct Told {
-  std::string key, text;
-};
-Told told_in(const std::string& line) {
-  const std::size_t end = line.find('\n');
-  return {line.substr(0, end), line.substr(end + 1)};
-}
-std::string impossible(const UserError& e) { return json_text(json{{"error", e.what()}}); }
-
-std::string told_of(const PointReader& reader, std::size_t point) {
-  std::string key;
+SweepPoint simulated_point(const PointReader& reader, std::size_t point) {
+  SweepPoint simulated;
+  simulated.done = true;
   try {
     Scenario s = reader.read(point);
-    key = answer_key(s) + "\n";
+    simulated.key = answer_key(s);
     s.failures.find_best = false;  // no column shows it
-    return key + column_figures(simulate_training(s));
+    simulated.figures = column_figures(simulate_training(s));
   } catch (const UserError& e) {  // such as a deadlock, found only in the run: this point is impossible, not the sweep
-    return (key.empty() ? "\n" : key) + impossible(e);
+    simulated.error = e.what();
   }
+  return simulated;
 }
 
 /// From the journal, if it has the point whole.
@@ -88,7 +72,10 @@ std::vector<std::size_t> take_known(const PointReader& reader, const Journal& jo
       return "";
     }
   };
-  if (!journal.empty()) keys = in_workers(mine.size(), processors(), key_of);
+  if (!journal.empty()) {
+    const auto known = in_parallel(mine.size(), processors(), key_of);
+    for (std::size_t k = 0; k < mine.size(); ++k) keys[k] = known[k].value_or("");
+  }
   std::vector<std::size_t> left;
   for (std::size_t k = 0; k < mine.size() && !interrupted(); ++k)
     if (!take_from(journal, keys[k], points[k])) left.push_back(k);
@@ -132,18 +119,15 @@ class SweepRunner {
     std::vector<SweepPoint> points(mine.size());
     const std::vector<std::size_t> open = take_known(reader_, journal_, mine, points);
     done_ += mine.size() - open.size();
-    const auto note = [&](std::size_t k, const std::string& line) {
-      const Told told = told_in(line);
-      SweepPoint& point = points[open[k]];
-      point = point_from_text(told.text);
-      point.key = told.key;
-      const std::string whole = sweep_line(sweep_, mine[open[k]], point);
-      const std::size_t space = whole.find(' ');  // behind the key, which the journal goes by
-      if (!told.key.empty()) journal_.add(whole.substr(0, space), whole.substr(space + 1));
-      if (options_.progress) options_.progress(++done_, of_shard_);
-    };
-    in_workers(
-        open.size(), processors(), [&](std::size_t k) { return told_of(reader_, mine[open[k]]); }, note);
+    in_parallel(
+        open.size(), processors(), [&](std::size_t k) { return simulated_point(reader_, mine[open[k]]); },
+        [&](std::size_t k, const SweepPoint& point) {
+          points[open[k]] = point;
+          const std::string whole = sweep_line(sweep_, mine[open[k]], point);
+          const std::size_t space = whole.find(' ');  // behind the key, which the journal goes by
+          if (!point.key.empty()) journal_.add(whole.substr(0, space), whole.substr(space + 1));
+          if (options_.progress) options_.progress(++done_, of_shard_);
+        });
     return points;
   }
 };

@@ -1,0 +1,132 @@
+#include "sim/process/parallel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "sim/process/waiting.hpp"
+
+namespace trainyard {
+namespace {
+
+thread_local bool g_background = false;
+
+/// Numbers that threads take, one after the other, and hand back.
+class Numbers {
+ public:
+  Numbers(std::size_t count, const std::function<void(std::size_t)>& work)
+      : count_(count), work_(work), errors_(count) {}
+
+  void work_until_none_is_left() {
+    for (;;) {
+      const std::size_t i = next_.fetch_add(1);
+      if (i >= count_ || interrupted()) break;
+      bool whole = true;
+      try {
+        work_(i);
+      } catch (const Interrupted&) {
+        whole = false;
+      } catch (...) {
+        errors_[i] = std::current_exception();
+      }
+      const std::lock_guard lock(mutex_);
+      if (whole) ended_.push_back(i);
+      changed_.notify_one();
+    }
+    const std::lock_guard lock(mutex_);
+    --at_work_;
+    changed_.notify_one();
+  }
+
+  void begin(std::size_t threads) { at_work_ = threads; }
+  /// One that could not be started.
+  void leave_thread_out() {
+    const std::lock_guard lock(mutex_);
+    --at_work_;
+  }
+  /// From then on nobody takes another.
+  void leave_rest() { next_ = count_; }
+  bool failed(std::size_t i) const { return errors_[i] != nullptr; }
+
+  /// Those that have ended since the last call; none: all threads have.
+  std::vector<std::size_t> wait() {
+    std::unique_lock lock(mutex_);
+    const auto something = [this] { return !ended_.empty() || at_work_ == 0; };
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(500), something)) {
+      lock.unlock();
+      waiting_work();
+      lock.lock();
+    }
+    return std::exchange(ended_, {});
+  }
+
+  void rethrow_first() const {
+    for (const std::exception_ptr& error : errors_)
+      if (error) std::rethrow_exception(error);
+  }
+
+ private:
+  std::size_t count_;
+  const std::function<void(std::size_t)>& work_;
+  std::vector<std::exception_ptr> errors_;
+  std::atomic<std::size_t> next_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::size_t> ended_;
+  std::size_t at_work_ = 0;
+};
+
+}  // namespace
+
+void run_parallel(std::size_t count, int jobs, const std::function<void(std::size_t)>& work,
+                  const std::function<void(std::size_t)>& done) {
+  if (count == 1) {
+    if (interrupted()) return;
+    try {
+      work(0);
+    } catch (const Interrupted&) {
+      return;
+    }
+    if (done) done(0);
+    return;
+  }
+  Numbers numbers(count, work);
+  const std::size_t threads = std::min(count, static_cast<std::size_t>(std::max(1, jobs)));
+  numbers.begin(threads);
+  std::vector<std::jthread> pool;
+  struct Rest {
+    Numbers& numbers;
+    ~Rest() { numbers.leave_rest(); }
+  };
+  const Rest rest{numbers};  // where `done` throws
+  for (std::size_t i = 0; i < threads; ++i) {
+    try {
+      pool.emplace_back([&numbers] {
+        g_background = true;
+        numbers.work_until_none_is_left();
+      });
+    } catch (const std::system_error& e) {
+      if (pool.empty())
+        throw MachineLimit(fmt::format("cannot start a thread: {} (see ulimit -u)", e.code().message()));
+      numbers.leave_thread_out();
+    }
+  }
+  for (;;) {
+    const std::vector<std::size_t> ended = numbers.wait();
+    if (ended.empty()) break;
+    for (const std::size_t i : ended)
+      if (done && !numbers.failed(i)) done(i);
+  }
+  numbers.rethrow_first();
+}
+
+bool is_background_thread() { return g_background; }
+
+}  // namespace trainyard
