@@ -202,7 +202,7 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   refused(shell, "validate training --fit", "--fit: only with validate horovod");
   refused(shell, "validate seeds",
           "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, memory, plans, mlperf, "
-          "published, dataparallel, horovod, packets");
+          "published, dataparallel, horovod, packets, engines");
 }
 
 TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses what is none", "[cli][nccl]") {

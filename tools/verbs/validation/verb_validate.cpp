@@ -5,6 +5,7 @@
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/validation/validate_collectives.hpp"
 #include "tools/verbs/validation/validate_dataparallel.hpp"
+#include "tools/verbs/validation/validate_engines.hpp"
 #include "tools/verbs/validation/validate_horovod.hpp"
 #include "tools/verbs/validation/validate_kernels.hpp"
 #include "tools/verbs/validation/validate_knobs.hpp"
@@ -22,8 +23,8 @@ namespace {
 int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments("validate",
                       "Compares what the simulator gives with measurements. Sets: collectives, kernels, training, "
-                      "memory, plans, mlperf, published, dataparallel, horovod; and with TCP packet by packet: "
-                      "packets.",
+                      "memory, plans, mlperf, published, dataparallel, horovod; with TCP packet by packet: "
+                      "packets; and with SimGrid's own communications: engines.",
                       "validate training --points --json -");
   std::string set, json_file, html, svg, csv, systems;
   std::vector<std::string> families;
@@ -36,7 +37,9 @@ int validate_verb(const std::vector<std::string>& words) {
       "submissions; of its data-parallel ones scaling too), "
       "published (the rates of famous runs, as their papers give them), "
       "dataparallel (scaling of CNNs over GPUs), horovod (a measured study on two T4), packets (times by the default "
-      "transport beside TCP packet by packet: incast, slow start, round-trip times; half a minute)");
+      "transport beside TCP packet by packet: incast, slow start, round-trip times; half a minute), engines (every "
+      "shipped scenario that SimGrid's own "
+      "communications can run, beside the default transport)");
   arguments.flag(
       "--points", points,
       "every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; what was assumed "
@@ -56,8 +59,8 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
   arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
-  const std::vector<std::string> sets{"collectives", "kernels",   "training",     "memory",  "plans",
-                                      "mlperf",      "published", "dataparallel", "horovod", "packets"};
+  const std::vector<std::string> sets{"collectives", "kernels",      "training", "memory",  "plans",  "mlperf",
+                                      "published",   "dataparallel", "horovod",  "packets", "engines"};
   if (std::find(sets.begin(), sets.end(), set) == sets.end())
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, sets)));
   if (set != "horovod" && fit) throw UserError("--fit: only with validate horovod");
@@ -83,6 +86,7 @@ int validate_verb(const std::vector<std::string>& words) {
   if (set == "plans") return validate_plans(json_file, points, families);
   if (set == "published") return validate_published(json_file, points);
   if (set == "packets") return validate_packets(json_file);
+  if (set == "engines") return validate_engines(json_file);
   if (set == "dataparallel") return validate_data_parallel(json_file, points);
   return validate_horovod(json_file, points, fit);
 }

@@ -1,0 +1,112 @@
+#include "tools/verbs/validation/validate_engines.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "sim/json_text.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/output.hpp"
+#include "sim/process/parallel.hpp"
+#include "sim/units.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kMostOperations = 2.5e6;  // half a minute of SimGrid
+constexpr double kEqual = 1e-9;            // to what SimGrid's own times are exact to
+
+struct EngineCase {
+  std::string scenario;
+  double operations = 0;        ///< of all ranks, each by itself
+  double flow = 0, native = 0;  ///< s, of a step
+  std::string left_out;         ///< why it is not run; empty: it is
+  double difference() const { return std::abs(flow / native - 1); }
+};
+
+EngineCase engine_case(const std::filesystem::path& file) {
+  EngineCase one;
+  one.scenario = file.stem().string();
+  try {
+    const Scenario s = read_scenario(file);
+    if (s.prescribed_step.given()) throw UserError("its step time is given");
+    const Plan laid_out = plan(s);
+    one.operations = estimated_operations(laid_out);
+    if (one.operations > kMostOperations)
+      throw UserError(fmt::format("{:.2g} operations; at most {:.2g} are compared", one.operations, kMostOperations));
+    SimulateOptions options;
+    options.critical_path = false;
+    one.flow = simulate(s, laid_out, options).step_time;
+    options.transport = TransportKind::native;
+    one.native = simulate(s, laid_out, options).step_time;
+  } catch (const UserError& e) {
+    one.left_out = e.what();
+  }
+  return one;
+}
+
+}  // namespace
+
+int validate_engines(const std::string& json_file) {
+  const std::vector<std::filesystem::path> files = shipped_yaml_files("scenarios");
+  std::vector<EngineCase> cases;
+  {
+    ProgressLine progress;
+    std::size_t ended = 0;
+    cases = all_in_parallel(
+        files.size(), processors(), [&](std::size_t i) { return engine_case(files[i]); },
+        [&](std::size_t, const EngineCase&) {
+          progress.show(fmt::format("{} of {} scenarios", ++ended, files.size()));
+        });
+  }
+  double largest = 0;
+  std::size_t run = 0;
+  for (const EngineCase& one : cases)
+    if (one.left_out.empty()) {
+      ++run;
+      largest = std::max(largest, one.difference());
+    }
+  const int code = largest <= kEqual ? kGood : kFailsLimit;
+  if (!json_file.empty()) {
+    nlohmann::ordered_json j{
+        {"largest_difference", largest}, {"run", run}, {"scenarios", nlohmann::ordered_json::array()}};
+    for (const EngineCase& one : cases) {
+      nlohmann::ordered_json& row = j["scenarios"].emplace_back(nlohmann::ordered_json{{"scenario", one.scenario}});
+      if (!one.left_out.empty())
+        row["left_out"] = one.left_out;
+      else
+        row.update({{"operations", one.operations},
+                    {"flow_s", one.flow},
+                    {"native_s", one.native},
+                    {"difference", one.difference()}});
+    }
+    write_atomically(json_file, json_text(j, 2) + "\n");
+  }
+  if (json_file == "-") return code;
+  TextTable table{
+      {"scenario", "operations", "step by flow", "step by native", "difference"}, {false, true, true, true, true}, {}};
+  for (const EngineCase& one : cases)
+    if (one.left_out.empty())
+      table.rows.push_back({one.scenario, fmt::format("{:.0f}", one.operations), show(Seconds{one.flow}),
+                            show(Seconds{one.native}), fmt::format("{:.1e}", one.difference())});
+  fmt::print(
+      "Steps by the default transport (flow) and by SimGrid's own communications (--transport native), rank by "
+      "rank.\n\n"
+      "{}\nThe largest difference of {} scenarios is {:.1e}{}.\n",
+      table.text(), run, largest, code == kGood ? "" : fmt::format(", MORE THAN {:.0e}", kEqual));
+  if (run < cases.size()) fmt::print("\nNot compared:\n");
+  for (const EngineCase& one : cases)
+    if (!one.left_out.empty()) fmt::print("  {}: {}\n", one.scenario, one.left_out);
+  return code;
+}
+
+}  // namespace trainyard
