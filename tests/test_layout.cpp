@@ -209,4 +209,70 @@ TEST_CASE("no two files define types of one name", "[layout]") {
   CHECK(defined_in.size() > 500);
 }
 
+namespace {
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("every room with code states its question", "[layout]") {
+  for (const std::string& folder : kFolders)
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() != ".cpp") continue;
+      // A room of a room is explained by the room.
+      const fs::path within = fs::relative(entry.path().parent_path(), fs::path(TRAINYARD_SOURCE_DIR) / folder);
+      const auto depth = std::distance(within.begin(), within.end());
+      if (depth > (folder == "scenarios" ? 2 : 1)) continue;
+      CAPTURE(entry.path().string());
+      const std::vector<std::string> lines = lines_of(entry.path().parent_path() / "README.md");
+      REQUIRE_FALSE(lines.empty());
+      CHECK(lines.front().find('?') != std::string::npos);
+    }
+}
+
+TEST_CASE("what the pages for contributors name and quote is there", "[layout]") {
+  const fs::path root(TRAINYARD_SOURCE_DIR);
+  const std::regex named(
+      "`([A-Za-z_]+)`[^`]{0,4}\\(?(?:in )?\\(?`((?:sim|models|topologies|strategies|scenarios|tools|tests)/[^`]+)`"),
+      path("`((?:sim|models|topologies|strategies|scenarios|tools|tests)/[^`*]*)`"), quoted("From `([^`]+)`:");
+  int names = 0, quotes = 0;
+  for (const char* page : {"ARCHITECTURE.md", "CONTRIBUTING.md"}) {
+    const std::vector<std::string> lines = lines_of(root / ".github" / page);
+    std::string text;
+    for (const std::string& line : lines) text += line + " ";
+    for (std::sregex_iterator at(text.begin(), text.end(), path), end; at != end; ++at) {
+      CAPTURE(page, at->str());
+      CHECK(fs::exists(root / (*at)[1].str()));
+    }
+    for (std::sregex_iterator at(text.begin(), text.end(), named), end; at != end; ++at, ++names) {
+      CAPTURE(page, at->str());
+      const std::vector<std::string> file = lines_of(root / (*at)[2].str());
+      const std::regex word("\\b" + (*at)[1].str() + "\\b");
+      CHECK(std::any_of(file.begin(), file.end(),
+                        [&](const std::string& line) { return std::regex_search(line, word); }));
+    }
+    // A block of code stands in its file, in that order, but for what is left out ("…").
+    std::smatch match;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (!std::regex_search(lines[i], match, quoted)) continue;
+      ++quotes;
+      const std::vector<std::string> file = lines_of(root / match[1].str());
+      auto from = file.begin();
+      for (i += 3; lines.at(i) != "```"; ++i) {
+        if (lines[i].ends_with("…") || lines[i].empty()) continue;
+        CAPTURE(page, lines[i]);
+        from = std::find(from, file.end(), lines[i]);
+        REQUIRE(from != file.end());
+      }
+    }
+  }
+  CHECK(names >= 25);
+  CHECK(quotes >= 7);
+}
+
 }  // namespace test_layout
