@@ -218,11 +218,8 @@ struct Report {
 
 nlohmann::json to_json(const Result&);
 Result result_from_json(const nlohmann::json&);
-/// As text, for a parent process.
 std::string to_text(const Result&);
 Result result_from_text(const std::string&);
-std::string to_text(const Explanation&);
-Explanation explanation_from_text(const std::string&);
 
 /// `timing`: with the wall time, which differs from run to run.
 nlohmann::json report_json(Report, bool timing);

@@ -24,18 +24,6 @@ Result result_from_json(const json& j) {
 std::string to_text(const Result& result) { return json_text(to_json(result)); }
 Result result_from_text(const std::string& text) { return result_from_json(parse_json(text)); }
 
-std::string to_text(const Explanation& explanation) {
-  ordered_json j = ordered_json::object();
-  explanation_fields().write(explanation, j);
-  return json_text(j);
-}
-
-Explanation explanation_from_text(const std::string& text) {
-  Explanation explanation;
-  explanation_fields().read(parse_ordered_json(text), explanation);
-  return explanation;
-}
-
 json report_json(Report report, bool timing) {
   if (!timing) report.result.wall_s = 0;
   for (WhatIf& w : report.what_ifs) w.saves_share = w.saves(report.result.step_time);

@@ -56,9 +56,9 @@ struct CollectiveRun {
   std::string busiest_device;           ///< an end of the link that carried most bytes
 };
 
-/// Runs in this process; see `Simulation`. Throws UserError for groups that cannot be.
+/// As it is asked for. Throws UserError for groups that cannot be.
 CollectiveRun run_collective_here(const ClusterSpec&, const CollectiveRunOptions&);
-/// In a forked child.
+/// The same; a deadlock is told rank by rank.
 CollectiveRun run_collective(const ClusterSpec&, const CollectiveRunOptions&);
 
 }  // namespace trainyard

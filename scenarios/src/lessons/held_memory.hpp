@@ -7,7 +7,7 @@
 namespace trainyard {
 
 /// What every rank holds at most, by memory class, in a step of replicas that keep so much each and compute nothing;
-/// simulated, in a child.
+/// simulated.
 std::vector<MemoryUse::ByClass> held_memory(const StaticMemory& of_rank, int ranks);
 
 }  // namespace trainyard

@@ -72,12 +72,10 @@ struct TeachOptions {
 /// Most slots that a lesson shows.
 constexpr int kMostLessonSlots = 512;
 
-/// Simulates it, in a child. Throws UserError where the algorithm or the machine cannot.
+/// Simulates it. Throws UserError where the algorithm or the machine cannot.
 CollectiveLesson teach_collective(const ClusterSpec&, const TeachOptions&);
 
-nlohmann::json lesson_json(const CollectiveLesson&);
 /// For people: keys carry their units.
 nlohmann::json lesson_report(const CollectiveLesson&);
-CollectiveLesson lesson_from_json(const nlohmann::json&);
 
 }  // namespace trainyard

@@ -41,7 +41,4 @@ nlohmann::json lesson_report(const CollectiveLesson& lesson) {
   return j;
 }
 
-nlohmann::json lesson_json(const CollectiveLesson& lesson) { return lesson; }
-CollectiveLesson lesson_from_json(const nlohmann::json& j) { return j.get<CollectiveLesson>(); }
-
 }  // namespace trainyard

@@ -32,7 +32,7 @@ struct PipelineLesson {
   double activations(std::size_t stage) const { return static_cast<double>(run.in_flight.at(stage)) / shape.chunks; }
 };
 
-/// Simulates both, in children. `steps`: so many of `run`; 0: one, or several where steps in a row overlap.
+/// Simulates both. `steps`: so many of `run`; 0: one, or several where steps in a row overlap.
 PipelineLesson teach_pipeline(const PipelineSchedule&, const PipelineShape&, const PipelineTimes&, double transfer,
                               int steps = 0);
 

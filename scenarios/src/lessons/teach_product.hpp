@@ -36,7 +36,7 @@ struct ProductLesson {
   int pieces(const ProductThread&) const;
 };
 
-/// Simulates it, in a child.
+/// Simulates it.
 ProductLesson teach_product(const ProductShape&);
 
 nlohmann::ordered_json product_report(const ProductLesson&);

@@ -28,7 +28,7 @@ struct ThreadLesson {
   double working_share() const;  ///< of the threads' time
 };
 
-/// Both simulate, in children, on arrays too. The loop adds one array to another.
+/// Both simulate, on arrays too. The loop adds one array to another.
 ThreadLesson teach_loop(int items, int threads);
 /// Threads beyond the functions have nothing to do; with fewer threads, neighbouring functions share one.
 ThreadLesson teach_tasks(int items, const std::vector<double>& times, int threads, double handover);

@@ -16,10 +16,10 @@ struct LearnOptions {
   std::function<void(const LearnResult&)> look = {};  ///< called at each look, in the process that learns
 };
 
-/// The training of `learn` on the programs of the scenario's plan, in this process: one simulation a process. Throws
+/// The training of `learn` on the programs of the scenario's plan. Throws
 /// UserError for a checkpoint or samples that are not as they should be.
 LearnResult learn_here(const Scenario&, const Plan&, const LearnOptions& = {});
-/// In a forked child. Of the task noise-scale the step is simulated and the rest is a formula.
+/// The same, and what is known when it is interrupted. Of the task noise-scale the step is simulated and the rest is a formula.
 LearnResult learn(const Scenario&, const LearnOptions& = {});
 
 }  // namespace trainyard

@@ -39,7 +39,7 @@ struct PipelineRun {
   double utilisation() const { return busy() / (end * static_cast<double>(stages.size())); }
 };
 
-/// Runs the training program of such a plan on an IdealMachine, in a child: its steps one after the other, each stage on
+/// Runs the training program of such a plan on an IdealMachine: its steps one after the other, each stage on
 /// the next one as soon as it has done its own work. Throws Deadlock where the orders of the
 /// stages wait for each other.
 PipelineRun run_pipeline(const TrainingPlan&);

@@ -33,7 +33,7 @@ struct ServerCell {
   std::function<void(ServerPlan&)> change;  ///< what else is to be said of the plan
 };
 
-/// One run of it, in this process. The cell is copied.
+/// One run of it. The cell is copied.
 class ServerCellRun {
  public:
   explicit ServerCellRun(const ServerCell&);

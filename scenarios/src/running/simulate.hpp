@@ -8,10 +8,11 @@
 
 namespace trainyard {
 
-/// Programs, machine and observers put together and run, in this process. One simulation a process: use the next two.
+/// Programs, machine and observers put together and run.
 Result simulate_here(const Scenario&, const Plan&, const SimulateOptions&);
 Result simulate_here(const Scenario&, const SimulateOptions&);
-/// In a forked child; a prescribed step is not simulated. Failures are another study's (see simulate_training).
+/// The same; a deadlock is told rank by rank, and a prescribed step is not simulated. Failures are another study's (see
+/// simulate_training).
 Result simulate(const Scenario&, const Plan&, const SimulateOptions& = {});
 /// Laid out, then simulated.
 Result simulate(const Scenario&, const SimulateOptions& = {});

@@ -14,7 +14,7 @@ Result result_of(const StepRun&);
 /// Of a prescribed step: its rates, and nothing that only a simulation knows.
 Result prescribed_result(const Scenario&);
 
-/// The same steps with all samples on the GPUs from the beginning, simulated in a child; nothing of a scenario without an
+/// The same steps with all samples on the GPUs from the beginning, simulated; nothing of a scenario without an
 /// input pipeline.
 std::optional<Result> simulate_without_input_wait(const Scenario&, const Plan&, SimulateOptions);
 /// What samples add to the step: `fed` is the result without them.

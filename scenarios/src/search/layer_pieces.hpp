@@ -36,7 +36,7 @@ class LayerPieces {
   LayerPieces(const Scenario&, std::int64_t micro_batch);
 
   int layers() const { return static_cast<int>(of_.network.layers.size()); }
-  /// From one layer up to another. Simulates in a child of this process.
+  /// From one layer up to another, simulated.
   PieceTimes times(int from, int to, const StageMesh&, const std::vector<LinearSplit>& splits);
   /// Equal for layers that take the same time on that mesh.
   std::string likeness(int layer, const StageMesh&, const std::vector<LinearSplit>& splits);

@@ -16,7 +16,7 @@ struct PlacedStage {
 
 /// s: a step of stages on unequally many devices under 1F1B, simulated message by message on the cluster. A rank gets the
 /// samples that it works on from ranks of the stage before that have them, tensor rank by tensor rank in turn; gradients go
-/// the same way back. Passes take what they are given. In a child of this process.
+/// the same way back. Passes take what they are given.
 double uneven_step(const ClusterSpec&, const SoftwareStack&, const std::vector<PlacedStage>&, int micro_batches);
 
 }  // namespace trainyard

@@ -21,7 +21,7 @@ struct FoldCheck {
 };
 
 /// Compares when every operation of every rank ends, how long each of its streams is busy, what each link carries,
-/// each rank's peak of memory, and the critical path by resource. A result that is missing in one of both runs is a difference of 1. Each runs in a child.
+/// each rank's peak of memory, and the critical path by resource. A result that is missing in one of both runs is a difference of 1.
 FoldCheck check_folding(const Scenario&, const Plan&);
 
 }  // namespace trainyard

@@ -50,7 +50,7 @@ struct LearnQuestion {
   std::function<void(std::size_t done, std::size_t of)> progress;
 };
 
-/// All variants and seeds, in child processes on the processors there are; of a shard some have no runs. Throws UserError where no variant is possible.
+/// All variants and seeds, side by side on the processors there are; of a shard some have no runs. Throws UserError where no variant is possible.
 LearnStudy run_learn_study(const LearnQuestion&);
 
 nlohmann::ordered_json learn_study_json(const LearnQuestion&, const LearnStudy&);

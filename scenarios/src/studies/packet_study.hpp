@@ -22,7 +22,7 @@ struct PacketCase {
   double difference() const { return packets / flows - 1; }
 };
 
-/// The cases of `validate packets`, each in a child of its own: a flow alone, incast, short messages, unequal round-trip
+/// The cases of `validate packets`: a flow alone, incast, short messages, unequal round-trip
 /// times, a ring, parameter servers, the study of Horovod. `done` is told how many of how many have ended.
 std::vector<PacketCase> packet_cases(const std::function<void(std::size_t, std::size_t)>& done);
 

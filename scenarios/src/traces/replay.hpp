@@ -38,7 +38,7 @@ struct ReplayResult {
 };
 const JsonFields<ReplayResult>& replay_fields();
 
-/// Replays the trace, in a forked child. `trace`: a Chrome/Perfetto trace is written there, unless it is empty; every rank is
+/// Replays the trace. `trace`: a Chrome/Perfetto trace is written there, unless it is empty; every rank is
 /// simulated for it. Throws UserError.
 ReplayResult replay(const ReplayOptions&, const ClusterSpec&, const SoftwareStack&, Folding = Folding::automatic,
                     const std::filesystem::path& trace = {});

@@ -18,7 +18,7 @@ class FewerReplicas {
   /// `step` of all replicas.
   FewerReplicas(const Scenario& scenario, Seconds step) : scenario_(scenario), step_(step) {}
 
-  /// Simulated once, in a child, where the scenario allows for it: where the batch, the nodes and the fabric divide, and
+  /// Simulated once, where the scenario allows for it: where the batch, the nodes and the fabric divide, and
   /// the step time is not given and its simulation does not take minutes. At most `kMostSimulated` are simulated.
   Seconds operator()(int replicas);
   const std::map<int, Step>& asked() const { return asked_; }  ///< by replicas

@@ -39,7 +39,7 @@ struct ScalingPoint {
   double error() const { return predicted - measured(); }  ///< a share: 0.01 is a point
 };
 
-/// Simulates every row of more than one GPU, in child processes. The points refer to the set.
+/// Simulates every row of more than one GPU, side by side. The points refer to the set.
 std::vector<ScalingPoint> predict(const DataParallelSet&);
 
 }  // namespace trainyard
