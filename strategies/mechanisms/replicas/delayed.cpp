@@ -117,7 +117,8 @@ const RegisterMechanism register_delayed_updates{
      {"delay"},
      [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-       return std::make_unique<DelayedUpdates>(fields.integer_within<int>("delay", 1, kMostDelay));
+       return std::make_unique<DelayedUpdates>(fields.integer_within<int>(
+           {"delay", "steps by which updates come late", "with mechanism delayed-updates"}, 1, kMostDelay));
      }}};
 
 }  // namespace

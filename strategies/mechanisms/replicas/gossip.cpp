@@ -187,7 +187,9 @@ const RegisterMechanism register_gossip{
     {"gossip",
      "replicas update alone and average with their neighbours after every step",
      {"gossip"},
-     [](Fields& fields) { return fields.has("gossip"); },
+     [](Fields& fields) {
+       return fields.has({"gossip", "with which replicas weights are averaged"});
+     },
      [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<GossipSgd>(); }}};
 
 }  // namespace

@@ -82,14 +82,15 @@ class LocalSgd : public WholeReplicas {
   int steps_;
 };
 
-const RegisterMechanism register_local_sgd{{"local-sgd",
-                                            "replicas update alone and average their parameters every few steps",
-                                            {"local_steps"},
-                                            [](Fields& fields) { return fields.has("local_steps"); },
-                                            [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-                                              return std::make_unique<LocalSgd>(
-                                                  fields.integer_within<int>("local_steps", 1, kMostLocalSteps));
-                                            }}};
+const RegisterMechanism register_local_sgd{
+    {"local-sgd",
+     "replicas update alone and average their parameters every few steps",
+     {"local_steps"},
+     [](Fields& fields) { return fields.has("local_steps"); },
+     [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
+       return std::make_unique<LocalSgd>(fields.integer_within<int>(
+           {"local_steps", "steps between averages of the weights", "with mechanism local-sgd"}, 1, kMostLocalSteps));
+     }}};
 
 }  // namespace
 
