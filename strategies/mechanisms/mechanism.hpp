@@ -141,6 +141,8 @@ struct MechanismKind {
   /// Is it chosen by one of its keys, where the mechanism is all-reduce or not said? Null: by name alone.
   bool (*chosen)(Fields& data_parallel) = nullptr;
   std::unique_ptr<Mechanism> (*read)(Fields& data_parallel, const ClusterSpec&) = nullptr;
+  std::vector<MechanismFigureKind> figures = {};  ///< that it books, of a replica
+  const char* figures_when = "";                  ///< when an answer has them: "with gossip"
 };
 
 Registry<MechanismKind>& mechanisms();
