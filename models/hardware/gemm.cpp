@@ -134,31 +134,31 @@ GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, const GemmShape
 }
 
 GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t kernel, Bytes element) {
-  using Key = std::array<double, 18>;
-  const Key key{static_cast<double>(kernel),
-                element.value,
-                chip.peak.value,
-                chip.memory_bandwidth.value,
-                chip.l2.value,
-                static_cast<double>(chip.sms),
-                model.peak,
-                model.memory,
-                model.l2_feed.value,
-                model.split.value,
-                model.throttle,
-                model.throttle_after.value,
-                model.exposed_output,
-                model.exposed_most,
-                model.inner_step,
-                model.cached,
-                model.tiles_of_256 ? 1.0 : 0.0,
-                model.clock};
-  const auto hash = [](const Key& k) {
+  using Product = std::array<double, 18>;
+  const Product key{static_cast<double>(kernel),
+                    element.value,
+                    chip.peak.value,
+                    chip.memory_bandwidth.value,
+                    chip.l2.value,
+                    static_cast<double>(chip.sms),
+                    model.peak,
+                    model.memory,
+                    model.l2_feed.value,
+                    model.split.value,
+                    model.throttle,
+                    model.throttle_after.value,
+                    model.exposed_output,
+                    model.exposed_most,
+                    model.inner_step,
+                    model.cached,
+                    model.tiles_of_256 ? 1.0 : 0.0,
+                    model.clock};
+  const auto hash = [](const Product& k) {
     std::uint64_t h = 0;
     for (const double value : k) h = mixed(h ^ std::bit_cast<std::uint64_t>(value));
     return static_cast<std::size_t>(h);
   };
-  static std::unordered_map<Key, GemmTime, decltype(hash)> known(64, hash);
+  static std::unordered_map<Product, GemmTime, decltype(hash)> known(64, hash);
   static std::shared_mutex mutex;
   {
     const std::shared_lock lock(mutex);

@@ -17,9 +17,15 @@ void AskedFields::add(AskedField field) {
   const auto at = std::find_if(all_.begin(), all_.end(),
                                [&](const AskedField& f) { return f.what == field.what && f.key == field.key; });
   last_ = static_cast<std::size_t>(at - all_.begin());
-  if (at == all_.end())
+  if (at == all_.end()) {
     all_.push_back(std::move(field));
-  else if (!field.type.empty()) {
+    return;
+  }
+  if (at->words.empty()) at->words = field.words;
+  if (at->condition.empty()) at->condition = field.condition;
+  if (!field.type.empty()) {
+    field.words = std::move(at->words);
+    field.condition = std::move(at->condition);
     if (field.choices.empty()) field.choices = std::move(at->choices);
     if (!at->type.empty()) field.required &= at->required;
     *at = std::move(field);

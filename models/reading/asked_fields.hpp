@@ -7,6 +7,8 @@ namespace trainyard {
 /// What a reader asked of a document: a key of a map, which may be absent.
 struct AskedField {
   std::string what, key;  ///< the map as errors call it ("plan.pipeline", "node dgx-a100"), and its key
+  std::string words;      ///< what it means; "" where no reader says it
+  std::string condition;  ///< under which alone it is required: "with mechanism local-sgd"
   std::string type;       ///< "a whole number", "a rate such as …", "text"; "" of maps and lists
   bool required = false;
   std::string fallback;              ///< where there is none; "" where the reader decides

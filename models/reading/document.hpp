@@ -78,6 +78,19 @@ std::string hint(std::string_view word, const std::vector<std::string>& names);
 /// Throws UserError "place: what".
 [[noreturn]] void fail(const Place&, const std::string& what);
 
+/// A key of a map, with what it means in a few words, and the condition under which alone it is required ("with mechanism
+/// local-sgd"), both for `trainyard help scenario`. Of several readers of a key one says them.
+struct Key {
+  Key(const char* key) : name(key) {}
+  Key(const std::string& key) : name(key) {}
+  Key(std::string_view key, const char* meaning = "", const char* required_when = "")
+      : name(key), words(meaning), condition(required_when) {}
+  operator std::string_view() const { return name; }
+  std::string_view name;
+  const char* words = "";
+  const char* condition = "";
+};
+
 /// Reads the fields of one map, each by name and type, and refuses what nobody read. Every error names the place, what
 /// was expected, and the nearest known key. A figure may be plain (`2 TB/s`) or `{value: 2 TB/s, source: KEY}` with an
 /// optional `unverified: true`; the readers below take both. A key whose value is null counts as absent (as in JSON),
@@ -87,53 +100,53 @@ class Fields {
   /// `node` must be a map (or null, read as empty); `what` is how errors call it ("cluster", "gpu a100-sxm4-80gb").
   Fields(const Node& node, std::string what);
 
-  bool has(std::string_view key);           ///< counts as read
-  const Node* child(std::string_view key);  ///< null where absent
-  const Node& required_child(std::string_view key);
+  bool has(Key key);           ///< counts as read
+  const Node* child(Key key);  ///< null where absent
+  const Node& required_child(Key key);
   /// Throws one error that names all that are missing, where these are two or more; a single one is for its reader to
   /// say. `paths`: keys, or keys of maps below ("gpu.count").
   void require_all(const std::vector<std::string>& paths) const;
   /// Null where absent. Throws for what is no list, or an empty one.
-  const std::vector<Node>* list(std::string_view key);
-  std::vector<std::string> texts(std::string_view key);  ///< the scalars of such a list; none where absent
+  const std::vector<Node>* list(Key key);
+  std::vector<std::string> texts(Key key);  ///< the scalars of such a list; none where absent
   /// Of such a list, the place of each item among `names`; none where absent.
-  std::vector<std::size_t> choices(std::string_view key, const std::vector<std::string>& names);
+  std::vector<std::size_t> choices(Key key, const std::vector<std::string>& names);
 
-  std::string text(std::string_view key);
-  std::string text(std::string_view key, std::string fallback);
-  std::string choice(std::string_view key, const std::vector<std::string>& names);  ///< required, one of `names`
-  std::string choice(std::string_view key, const std::vector<std::string>& names, std::string fallback);
-  bool boolean(std::string_view key, bool fallback);
+  std::string text(Key key);
+  std::string text(Key key, std::string fallback);
+  std::string choice(Key key, const std::vector<std::string>& names);  ///< required, one of `names`
+  std::string choice(Key key, const std::vector<std::string>& names, std::string fallback);
+  bool boolean(Key key, bool fallback);
   /// A whole number from `least` to `most`, required or with a fallback. One that `Whole` does not hold is refused.
   template <std::integral Whole = std::int64_t>
-  Whole integer(std::string_view key, std::int64_t least) {
+  Whole integer(Key key, std::int64_t least) {
     return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), nullptr));
   }
   template <std::integral Whole = std::int64_t>
-  Whole integer(std::string_view key, std::int64_t least, std::int64_t fallback) {
+  Whole integer(Key key, std::int64_t least, std::int64_t fallback) {
     return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), &fallback));
   }
   template <std::integral Whole = std::int64_t>
-  Whole integer_within(std::string_view key, std::int64_t least, Whole most) {
+  Whole integer_within(Key key, std::int64_t least, Whole most) {
     return static_cast<Whole>(whole_number(key, least, most, nullptr));
   }
   template <std::integral Whole = std::int64_t>
-  Whole integer_within(std::string_view key, std::int64_t least, Whole most, std::int64_t fallback) {
+  Whole integer_within(Key key, std::int64_t least, Whole most, std::int64_t fallback) {
     return static_cast<Whole>(whole_number(key, least, most, &fallback));
   }
-  double number(std::string_view key, double least, double most);
-  double number(std::string_view key, double least, double most, double fallback);
+  double number(Key key, double least, double most);
+  double number(Key key, double least, double most, double fallback);
   /// Quantities must be finite and > 0 (times may be 0).
-  Seconds seconds(std::string_view key);
-  Seconds seconds(std::string_view key, Seconds fallback);
-  Bytes bytes(std::string_view key);
-  Bytes bytes(std::string_view key, Bytes fallback);
-  BytesPerSecond bandwidth(std::string_view key);
-  BytesPerSecond bandwidth(std::string_view key, BytesPerSecond fallback);
-  FlopsPerSecond flops_rate(std::string_view key);
-  FlopsPerSecond flops_rate(std::string_view key, FlopsPerSecond fallback);
-  Hertz frequency(std::string_view key, Hertz fallback);
-  Watts power(std::string_view key, Watts fallback);
+  Seconds seconds(Key key);
+  Seconds seconds(Key key, Seconds fallback);
+  Bytes bytes(Key key);
+  Bytes bytes(Key key, Bytes fallback);
+  BytesPerSecond bandwidth(Key key);
+  BytesPerSecond bandwidth(Key key, BytesPerSecond fallback);
+  FlopsPerSecond flops_rate(Key key);
+  FlopsPerSecond flops_rate(Key key, FlopsPerSecond fallback);
+  Hertz frequency(Key key, Hertz fallback);
+  Watts power(Key key, Watts fallback);
 
   bool knows(std::string_view key) const;  ///< has been asked for
   /// Throws for the first key that nobody read. Call it last.
@@ -148,8 +161,8 @@ class Fields {
   std::string what_;
   Place place_;
   std::vector<std::string> known_;  ///< every key that was asked for
-  const Node* scalar(std::string_view key, const char* expected, bool required);
-  std::int64_t whole_number(std::string_view key, std::int64_t least, std::int64_t most, const std::int64_t* fallback);
+  const Node* scalar(Key key, const char* expected, bool required);
+  std::int64_t whole_number(Key key, std::int64_t least, std::int64_t most, const std::int64_t* fallback);
   template <std::integral Whole>
   static constexpr std::int64_t most_of() {
     constexpr auto most = std::numeric_limits<Whole>::max();

@@ -96,9 +96,10 @@ double bounded_number(const Node& node, const std::string& path, double least, d
   fail(node.place, fmt::format("{}: {} is out of range; expected {} {}", path, node.scalar, kNumber, range));
 }
 
-void tell(const std::string& what, std::string_view key, const char* type, bool required, const Node* node) {
+void tell(const std::string& what, Key key, const char* type, bool required, const Node* node) {
   if (AskedFields* listening = AskedFields::listening())
-    listening->add({what, std::string(key), type, required, {}, {}, node ? node->scalar : ""});
+    listening->add(
+        {what, std::string(key.name), key.words, key.condition, type, required, {}, {}, node ? node->scalar : ""});
 }
 
 /// What the field is where it is absent.
@@ -126,16 +127,15 @@ Fields::Fields(const Node& node, std::string what) : node_(&node), what_(std::mo
   fail(place_, fmt::format("{}expected a map of keys, got {}", what_.empty() ? "" : what_ + ": ", got));
 }
 
-const Node* Fields::child(std::string_view key) {
+const Node* Fields::child(Key key) {
   const Node* node = node_->find(key);
-  if (!knows(key)) {
-    known_.emplace_back(key);
-    tell(what_, key, "", false, node);
-  }
+  const bool first = !knows(key);
+  if (first) known_.emplace_back(key.name);
+  if (first || *key.words) tell(what_, key, "", false, node);
   return node;
 }
 
-const std::vector<Node>* Fields::list(std::string_view key) {
+const std::vector<Node>* Fields::list(Key key) {
   if (!has(key)) return nullptr;
   const Node& node = *child(key);
   if (node.kind != Node::Kind::list || node.items.empty())
@@ -144,12 +144,12 @@ const std::vector<Node>* Fields::list(std::string_view key) {
   return &node.items;
 }
 
-bool Fields::has(std::string_view key) {
+bool Fields::has(Key key) {
   const Node* node = child(key);
   return node && node->kind != Node::Kind::null;
 }
 
-const Node& Fields::required_child(std::string_view key) {
+const Node& Fields::required_child(Key key) {
   if (const Node* node = child(key)) return *node;
   // A key that is nearly this one is likelier a slip than an omission.
   std::vector<std::string> unread;
@@ -157,9 +157,9 @@ const Node& Fields::required_child(std::string_view key) {
     if (!knows(name)) unread.push_back(name);
   const auto near = nearest(key, unread);
   if (near)
-    fail(node_->find(*near)->key_place,
-         fmt::format("unknown key \"{}\"{}; did you mean \"{}\"?", *near, what_.empty() ? "" : " in " + what_, key));
-  fail(place_, fmt::format("{}missing key \"{}\"", what_.empty() ? "" : what_ + ": ", key));
+    fail(node_->find(*near)->key_place, fmt::format("unknown key \"{}\"{}; did you mean \"{}\"?", *near,
+                                                    what_.empty() ? "" : " in " + what_, key.name));
+  fail(place_, fmt::format("{}missing key \"{}\"", what_.empty() ? "" : what_ + ": ", key.name));
 }
 
 namespace {
@@ -188,7 +188,7 @@ void Fields::require_all(const std::vector<std::string>& paths) const {
   fail(place_, fmt::format("{}missing keys \"{}\"", what_.empty() ? "" : what_ + ": ", fmt::join(missing, "\", \"")));
 }
 
-const Node* Fields::scalar(std::string_view key, const char* expected, bool required) {
+const Node* Fields::scalar(Key key, const char* expected, bool required) {
   const bool looked_for = knows(key);  // a reader that first looks whether it is there does without
   const Node* node = required ? &required_child(key) : child(key);
   const Node* value = node && node->kind == Node::Kind::map ? node->find("value") : nullptr;
@@ -201,33 +201,33 @@ const Node* Fields::scalar(std::string_view key, const char* expected, bool requ
   return node;
 }
 
-std::vector<std::string> Fields::texts(std::string_view key) {
+std::vector<std::string> Fields::texts(Key key) {
   std::vector<std::string> all;
   if (const std::vector<Node>* items = list(key))
     for (const Node& item : *items) all.push_back(item.scalar);
   return all;
 }
 
-std::string Fields::text(std::string_view key) { return scalar(key, "text", true)->scalar; }
-std::string Fields::text(std::string_view key, std::string fallback) {
+std::string Fields::text(Key key) { return scalar(key, "text", true)->scalar; }
+std::string Fields::text(Key key, std::string fallback) {
   const Node* node = scalar(key, "text", false);
   tell_default(fallback);
   return node ? node->scalar : fallback;
 }
 
-std::string Fields::choice(std::string_view key, const std::vector<std::string>& names) {
+std::string Fields::choice(Key key, const std::vector<std::string>& names) {
   const Node& node = *scalar(key, "a name", true);
   tell_choices(names);
   return choose(node, path_of(what_, key), names);
 }
-std::string Fields::choice(std::string_view key, const std::vector<std::string>& names, std::string fallback) {
+std::string Fields::choice(Key key, const std::vector<std::string>& names, std::string fallback) {
   const Node* node = scalar(key, "a name", false);
   tell_choices(names);
   tell_default(fallback);
   return node ? choose(*node, path_of(what_, key), names) : fallback;
 }
 
-std::vector<std::size_t> Fields::choices(std::string_view key, const std::vector<std::string>& names) {
+std::vector<std::size_t> Fields::choices(Key key, const std::vector<std::string>& names) {
   std::vector<std::size_t> all;
   const std::vector<Node>* items = list(key);
   tell_choices(names);
@@ -239,7 +239,7 @@ std::vector<std::size_t> Fields::choices(std::string_view key, const std::vector
   return all;
 }
 
-bool Fields::boolean(std::string_view key, bool fallback) {
+bool Fields::boolean(Key key, bool fallback) {
   const Node* node = scalar(key, "true or false", false);
   tell_default(fallback ? "true" : "false");
   if (!node) return fallback;
@@ -248,8 +248,7 @@ bool Fields::boolean(std::string_view key, bool fallback) {
   fail(node->place, fmt::format("{}: expected true or false, got \"{}\"", path_of(what_, key), node->scalar));
 }
 
-std::int64_t Fields::whole_number(std::string_view key, std::int64_t least, std::int64_t most,
-                                  const std::int64_t* fallback) {
+std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most, const std::int64_t* fallback) {
   const Node* node = scalar(key, kInteger, !fallback);
   if (fallback) tell_default(static_cast<double>(*fallback), "");
   if (!node) return *fallback;
@@ -260,54 +259,52 @@ std::int64_t Fields::whole_number(std::string_view key, std::int64_t least, std:
   return v;
 }
 
-double Fields::number(std::string_view key, double least, double most) {
+double Fields::number(Key key, double least, double most) {
   return bounded_number(*scalar(key, kNumber, true), path_of(what_, key), least, most);
 }
-double Fields::number(std::string_view key, double least, double most, double fallback) {
+double Fields::number(Key key, double least, double most, double fallback) {
   const Node* node = scalar(key, kNumber, false);
   tell_default(fallback, "");
   return node ? bounded_number(*node, path_of(what_, key), least, most) : fallback;
 }
 
-Seconds Fields::seconds(std::string_view key) {
+Seconds Fields::seconds(Key key) {
   return positive(*scalar(key, kTime, true), path_of(what_, key), parse_seconds, true);
 }
-Seconds Fields::seconds(std::string_view key, Seconds fallback) {
+Seconds Fields::seconds(Key key, Seconds fallback) {
   const Node* node = scalar(key, kTime, false);
   tell_default(fallback.value, " s");
   return node ? positive(*node, path_of(what_, key), parse_seconds, true) : fallback;
 }
-Bytes Fields::bytes(std::string_view key) {
-  return positive(*scalar(key, kSize, true), path_of(what_, key), parse_bytes);
-}
-Bytes Fields::bytes(std::string_view key, Bytes fallback) {
+Bytes Fields::bytes(Key key) { return positive(*scalar(key, kSize, true), path_of(what_, key), parse_bytes); }
+Bytes Fields::bytes(Key key, Bytes fallback) {
   const Node* node = scalar(key, kSize, false);
   tell_default(fallback.value, " B");
   return node ? positive(*node, path_of(what_, key), parse_bytes) : fallback;
 }
-BytesPerSecond Fields::bandwidth(std::string_view key) {
+BytesPerSecond Fields::bandwidth(Key key) {
   return positive(*scalar(key, kRate, true), path_of(what_, key), parse_bandwidth);
 }
-BytesPerSecond Fields::bandwidth(std::string_view key, BytesPerSecond fallback) {
+BytesPerSecond Fields::bandwidth(Key key, BytesPerSecond fallback) {
   const Node* node = scalar(key, kRate, false);
   tell_default(fallback.value, " B/s");
   return node ? positive(*node, path_of(what_, key), parse_bandwidth) : fallback;
 }
-FlopsPerSecond Fields::flops_rate(std::string_view key) {
+FlopsPerSecond Fields::flops_rate(Key key) {
   return positive(*scalar(key, kFlopsRate, true), path_of(what_, key), parse_flops_rate);
 }
-FlopsPerSecond Fields::flops_rate(std::string_view key, FlopsPerSecond fallback) {
+FlopsPerSecond Fields::flops_rate(Key key, FlopsPerSecond fallback) {
   const Node* node = scalar(key, kFlopsRate, false);
   tell_default(fallback.value, " FLOP/s");
   return node ? positive(*node, path_of(what_, key), parse_flops_rate) : fallback;
 }
 
-Hertz Fields::frequency(std::string_view key, Hertz fallback) {
+Hertz Fields::frequency(Key key, Hertz fallback) {
   const Node* node = scalar(key, kFrequency, false);
   tell_default(fallback.value, " Hz");
   return node ? positive(*node, path_of(what_, key), parse_frequency) : fallback;
 }
-Watts Fields::power(std::string_view key, Watts fallback) {
+Watts Fields::power(Key key, Watts fallback) {
   const Node* node = scalar(key, kPower, false);
   tell_default(fallback.value, " W");
   return node ? positive(*node, path_of(what_, key), parse_power) : fallback;

@@ -43,7 +43,7 @@ Registry<CompressorKind>& compressors() {
 std::shared_ptr<const Compressor> read_compressor(const Node& node) {
   const Node map = long_form(&node, "name", node.place);
   Fields fields(map, kWhat);
-  const std::string name = fields.text("name");
+  const std::string name = fields.text({"name", "the compressor of gradients (trainyard list compressors)"});
   const CompressorKind& kind = compressors().find(name, fields.place_of("name"));
   refuse_keys_of_others(map, kind);
   std::shared_ptr<const Compressor> compressor = kind.read(fields);
@@ -95,8 +95,12 @@ std::vector<double> compressed_sum(const Compressor& compressor, const GradientS
 
 std::string share_in_words(double share) { return fmt::format("{:.4g} %", share * 100); }
 
+bool read_error_feedback(Fields& fields) {
+  return fields.boolean({"error_feedback", "what was not sent is added to the next gradient"}, true);
+}
+
 double read_density(Fields& fields) {
-  const double density = fields.number("density", 0, 1);
+  const double density = fields.number({"density", "share of the numbers that is sent"}, 0, 1);
   if (density == 0)
     fail(fields.place_of("density"), fmt::format("{}.density: 0 sends nothing; over 0, up to 1", kWhat));
   return density;

@@ -117,6 +117,7 @@ std::vector<double> compressed_sum(const Compressor&, const GradientShape&,
 std::string share_in_words(double share);
 /// Reads `density`, over 0 up to 1.
 double read_density(Fields&);
+bool read_error_feedback(Fields&);
 /// So many elements of all, one at least.
 double chosen_elements(double density, double elements);
 /// A kernel that reads and writes so many bytes in all.

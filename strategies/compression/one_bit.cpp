@@ -219,7 +219,7 @@ const RegisterCompressor register_one_bit[] = {
          {"error_feedback", "exchange"},
          [](Fields& fields) -> std::shared_ptr<const Compressor> {
            OneBitChoice choice;
-           choice.feedback = fields.boolean("error_feedback", true);
+           choice.feedback = read_error_feedback(fields);
            choice.stripes = fields.choice("exchange", {"all-gather", "stripes"}, "all-gather") == "stripes";
            return std::make_shared<OneBit>(choice);
          }}},

@@ -199,7 +199,7 @@ const RegisterCompressor register_power_sgd{{"powersgd",
                                                PowerSgdChoice choice;
                                                choice.rank =
                                                    static_cast<double>(fields.integer_within<int>("rank", 1, 1 << 20));
-                                               choice.feedback = fields.boolean("error_feedback", true);
+                                               choice.feedback = read_error_feedback(fields);
                                                choice.warm_start = fields.boolean("warm_start", true);
                                                choice.least_rate = fields.number("min_compression_rate", 1, 1e6, 2);
                                                return std::make_shared<PowerSgd>(choice);

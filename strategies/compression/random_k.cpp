@@ -93,8 +93,7 @@ const RegisterCompressor register_random_k{{"random-k",
                                             {"density", "error_feedback"},
                                             [](Fields& fields) -> std::shared_ptr<const Compressor> {
                                               const double density = read_density(fields);
-                                              return std::make_shared<RandomK>(density,
-                                                                               fields.boolean("error_feedback", true));
+                                              return std::make_shared<RandomK>(density, read_error_feedback(fields));
                                             }}};
 
 }  // namespace

@@ -36,7 +36,8 @@ std::size_t count_of(const Selection& selection, std::size_t elements) {
 
 Selection read_selection(Fields& fields) {
   Selection selection{read_density(fields), 0};
-  if (fields.has("sample")) selection.sample = fields.number("sample", 1e-6, 1);
+  if (fields.has({"sample", "share of the numbers from which a threshold is found"}))
+    selection.sample = fields.number("sample", 1e-6, 1);
   return selection;
 }
 
@@ -130,7 +131,8 @@ CompressionRound sparse_round(const GradientShape& shape, double count, bool rin
 }
 
 bool read_sparse_ring(Fields& fields) {
-  return fields.choice("exchange", {"all-gather", "ring"}, "all-gather") == "ring";
+  return fields.choice({"exchange", "how compressed gradients are summed"}, {"all-gather", "ring"}, "all-gather") ==
+         "ring";
 }
 
 }  // namespace trainyard

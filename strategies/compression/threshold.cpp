@@ -96,7 +96,7 @@ const RegisterCompressor register_threshold{
      {"threshold", "density", "error_feedback"},
      [](Fields& fields) -> std::shared_ptr<const Compressor> {
        const double threshold = fields.number("threshold", 1e-300, 1e300), density = read_density(fields);
-       return std::make_shared<Threshold>(threshold, density, fields.boolean("error_feedback", true));
+       return std::make_shared<Threshold>(threshold, density, read_error_feedback(fields));
      }}};
 
 }  // namespace

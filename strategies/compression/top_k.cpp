@@ -91,7 +91,7 @@ const RegisterCompressor register_top_k{{"top-k",
                                          [](Fields& fields) -> std::shared_ptr<const Compressor> {
                                            TopKChoice choice;
                                            choice.selection = read_selection(fields);
-                                           choice.feedback = fields.boolean("error_feedback", true);
+                                           choice.feedback = read_error_feedback(fields);
                                            choice.ring = read_sparse_ring(fields);
                                            return std::make_shared<TopK>(choice);
                                          }}};

@@ -42,22 +42,22 @@ std::string joined_with_and(const std::vector<std::string>& words) {
 
 /// The kind that a plan names, or chooses by one of its keys.
 const MechanismKind& chosen_kind(Fields& fields) {
-  const std::string name = fields.choice("mechanism", mechanisms().names(), kAllReduce);
+  const std::string name = fields.choice({"mechanism", "how replicas agree"}, mechanisms().names(), kAllReduce);
   std::vector<std::string> keys;  // that choose a mechanism
   std::vector<const MechanismKind*> chosen;
   for (const std::string& each : mechanisms().names()) {
     const MechanismKind& kind = mechanisms().find(each, {});
     if (!kind.chosen) continue;
-    keys.push_back(kind.keys.front());
+    keys.emplace_back(kind.keys.front().name);
     if (kind.chosen(fields)) chosen.push_back(&kind);
   }
   if (chosen.size() > 1)
-    fail(
-        fields.place_of(chosen.front()->keys.front()),
-        fmt::format("plan.data_parallel.{}: one of {} at a time", chosen.front()->keys.front(), joined_with_and(keys)));
+    fail(fields.place_of(chosen.front()->keys.front()),
+         fmt::format("plan.data_parallel.{}: one of {} at a time", chosen.front()->keys.front().name,
+                     joined_with_and(keys)));
   if (chosen.empty() || chosen.front()->name == name) return mechanisms().find(name, fields.place());
   if (name == kAllReduce) return *chosen.front();
-  const std::string& key = chosen.front()->keys.front();
+  const std::string key(chosen.front()->keys.front().name);
   fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: with mechanism {} only", key, kAllReduce));
 }
 
@@ -98,9 +98,9 @@ ChosenMechanism read_mechanism(Fields& fields, const ClusterSpec& cluster) {
   for (const std::string& name : mechanisms().names()) {
     const MechanismKind& other = mechanisms().find(name, {});
     if (other.name == kind.name) continue;
-    for (const std::string& key : other.keys)
-      if (fields.has(key) && !other.chosen && std::find(kind.keys.begin(), kind.keys.end(), key) == kind.keys.end())
-        fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: of mechanism {} only", key, other.name));
+    for (const Key& key : other.keys)
+      if (fields.has(key) && !other.chosen && std::ranges::find(kind.keys, key.name, &Key::name) == kind.keys.end())
+        fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: of mechanism {} only", key.name, other.name));
   }
   return {kind.name, kind.read(fields, cluster)};
 }

@@ -135,12 +135,14 @@ class Mechanism {
 
 /// A mechanism as the registry knows it.
 struct MechanismKind {
-  std::string name;               ///< plan.data_parallel.mechanism
-  std::string description;        ///< for `trainyard list mechanisms`
-  std::vector<std::string> keys;  ///< of plan.data_parallel: its own, refused with others
+  std::string name;         ///< plan.data_parallel.mechanism
+  std::string description;  ///< for `trainyard list mechanisms`
+  std::vector<Key> keys;    ///< of plan.data_parallel: its own, refused with others
   /// Is it chosen by one of its keys, where the mechanism is all-reduce or not said? Null: by name alone.
   bool (*chosen)(Fields& data_parallel) = nullptr;
   std::unique_ptr<Mechanism> (*read)(Fields& data_parallel, const ClusterSpec&) = nullptr;
+  std::vector<MechanismFigureKind> figures = {};  ///< that it books, of a replica
+  const char* figures_when = "";                  ///< when an answer has them: "with gossip"
 };
 
 Registry<MechanismKind>& mechanisms();

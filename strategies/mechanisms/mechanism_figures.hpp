@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace trainyard {
@@ -27,19 +28,21 @@ struct ServerFigures {
   bool used() const { return workers > 0; }
 };
 
-/// How replicas of a whole model go on without the newest gradients of all others, where they do.
-struct ReplicaFigures {
-  int delay = 0, local_steps = 0;
-  std::string gossip;                  ///< the graph's name
-  int neighbours = 0;                  ///< of a rank in a step, the most
-  std::optional<double> spectral_gap;  ///< of gossip on a fixed graph; none: pairs are drawn
-  bool used() const { return delay > 0 || local_steps > 0 || !gossip.empty(); }
+/// A figure that one mechanism alone has. A number may be missing: null in the answer.
+using MechanismFigure = std::variant<std::int64_t, std::string, std::optional<double>>;
+
+/// A key of the answer's `replicas`, as the mechanism that has it explains it.
+struct MechanismFigureKind {
+  const char* key;
+  const char* words;
+  MechanismFigure none;  ///< of its type
 };
 
 /// What a mechanism tells of a run besides what every run tells.
 struct MechanismFigures {
   ServerFigures servers;
-  ReplicaFigures replicas;
+  /// How replicas of a whole model go on without the newest gradients of all others, where they do, by key.
+  std::map<std::string, MechanismFigure> replicas;
   /// Pushes of keys to servers, or delayed gradients of ranks, by how many updates they missed.
   std::map<std::uint32_t, std::uint64_t> staleness;
   double taught_share = 1;  ///< of samples: those whose gradients are not dropped

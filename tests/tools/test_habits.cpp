@@ -87,17 +87,13 @@ TEST_CASE("a new scenario can be run, and nothing is written of a bad one", "[cl
   }
 }
 
-TEST_CASE("the reference of scenarios has words for all keys that readers ask for, and for no others", "[cli][help]") {
+TEST_CASE("the reference of scenarios has words for all keys that readers ask for", "[cli][help]") {
   std::set<std::string> paths;
   for (const trainyard::ScenarioField& field : trainyard::known_scenario_fields()) {
     INFO(field.path);
     CHECK(paths.insert(field.path).second);
     // Of the hardware, but for three, are those of the cluster.
-    if (!field.path.starts_with("cluster.")) CHECK(trainyard::field_words().contains(field.path));
-  }
-  for (const auto& [path, words] : trainyard::field_words()) {
-    INFO(path << ": " << words);
-    CHECK(paths.contains(path));
+    if (!field.path.starts_with("cluster.")) CHECK_FALSE(field.words.empty());
   }
   for (const char* path :
        {"cluster.nodes", "plan.global_batch_size", "plan.pipeline.schedule", "plan.data_parallel.zero_stage",

@@ -70,16 +70,11 @@ TEST_CASE("what the course prints below a command is what that prints", "[readme
   CHECK(lines >= 20);
 }
 
-TEST_CASE("the reference of the keys of a scenario is what help prints", "[readme][help]") {
-  const std::string text = readme("scenarios/README.md");
-  const std::string begin = "<!-- trainyard help scenario --markdown -->\n", end = "<!-- end -->\n";
-  const std::size_t from = text.find(begin), to = text.find(end, from);
-  REQUIRE(from != std::string::npos);
-  REQUIRE(to != std::string::npos);
+TEST_CASE("the scenarios' README names the command that lists their keys, which takes Markdown", "[readme][help]") {
+  CHECK(readme("scenarios/README.md").find("`./tools/trainyard help scenario`") != std::string::npos);
   const trainyard::test::TopoAnswer answer = trainyard::test::TopoFolder().trainyard("help scenario --markdown");
   REQUIRE(answer.exit == 0);
   CHECK(answer.out.find("| cluster.nodes ") != std::string::npos);
-  CHECK(text.substr(from + begin.size(), to - from - begin.size()) == answer.out);
 }
 
 TEST_CASE("the README's limits are those of help", "[readme][help]") {

@@ -57,14 +57,12 @@ std::string scenario_reference() {
   for (const auto& [name, what] : listed_kinds()) kinds.rows.push_back({name, what});
   constexpr std::size_t most_choices = 60;  // characters
   for (const ScenarioField& field : known_scenario_fields()) {
-    const auto words = field_words().find(field.path);
-    if (words == field_words().end()) continue;  // figures of the hardware
+    if (field.words.empty()) continue;  // figures of the hardware
     std::string type = fmt::format("{}", fmt::join(field.choices, " | "));
     if (type.empty() || type.size() > most_choices) type = field.type;
     std::string fallback = field.required ? "required" : field.fallback;
-    if (const auto condition = field_conditions().find(field.path); condition != field_conditions().end())
-      fallback += (fallback.empty() ? "required " : "; required ") + condition->second;
-    table.rows.push_back({field.path, std::move(type), std::move(fallback), words->second});
+    if (!field.condition.empty()) fallback += (fallback.empty() ? "required " : "; required ") + field.condition;
+    table.rows.push_back({field.path, std::move(type), std::move(fallback), field.words});
   }
   return "Keys of a scenario, as `--set PATH=VALUE` names them. Figures of the hardware may be changed too: "
          "cluster.gpu, "

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "models/fitted/nccl_model.hpp"
 #include "models/hardware/attention_kernel.hpp"
@@ -163,8 +164,9 @@ std::vector<ListRow> list_mechanisms(const Catalog&) {
   std::vector<ListRow> rows;
   for (const std::string& name : mechanisms().names()) {
     const MechanismKind& kind = mechanisms().find(name, {});
-    rows.push_back(
-        {list_word(name), list_word(fmt::format("{}", fmt::join(kind.keys, " "))), list_word(kind.description)});
+    rows.push_back({list_word(name),
+                    list_word(fmt::format("{}", fmt::join(std::views::transform(kind.keys, &Key::name), " "))),
+                    list_word(kind.description)});
   }
   return rows;
 }

@@ -118,8 +118,9 @@ class JsonFields {
     return *this;
   }
   /// The field before is present only where `present`; `words` say when that is.
-  JsonFields& when(bool (*present)(const T&), const char* words) {
-    table_.when([present](const void* owner) { return present(*static_cast<const T*>(owner)); }, words);
+  JsonFields& when(std::function<bool(const T&)> present, const char* words) {
+    table_.when([present = std::move(present)](const void* owner) { return present(*static_cast<const T*>(owner)); },
+                words);
     return *this;
   }
 

@@ -168,7 +168,7 @@ struct Result {
     double ratio() const { return dense / sent; }
   } compression;
   using Servers = ServerFigures;
-  using Replicas = ReplicaFigures;
+  using Replicas = std::map<std::string, MechanismFigure>;
   Servers servers;
   Replicas replicas;
   /// Pushes of keys to servers, or delayed gradients of ranks, by how many updates they missed.

@@ -1,5 +1,8 @@
+#include <variant>
+
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/answer/result.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {
@@ -127,20 +130,27 @@ JsonFields<Result::Servers> server_fields() {
               "parameter servers");
 }
 
+/// A mechanism's figure of this type.
+template <class V>
+struct FigureByKey {
+  const char* key;
+  const V& operator()(const Result::Replicas& all) const { return std::get<V>(all.at(key)); }
+  V& operator()(Result::Replicas& all) const { return std::get<V>(all.try_emplace(key, V{}).first->second); }
+};
+
 JsonFields<Result::Replicas> replica_fields() {
-  using R = Result::Replicas;
-  const auto gossip = [](const R& r) { return !r.gossip.empty(); };
-  return JsonFields<R>()
-      .value("local_steps", "", &R::local_steps, "steps between two averages of the parameters")
-      .when([](const R& r) { return r.local_steps > 0; }, "with local SGD")
-      .value("delay", "", &R::delay, "updates by which gradients are late")
-      .when([](const R& r) { return r.delay > 0; }, "with delayed gradients")
-      .value("gossip", "", &R::gossip, "graph of the peers that average their parameters")
-      .when(gossip, "with gossip")
-      .value("neighbours", "", &R::neighbours, "most peers of a rank in a step")
-      .when(gossip, "with gossip")
-      .value("spectral_gap", "", &R::spectral_gap, "of the graph: how fast averages spread; null where peers are drawn")
-      .when(gossip, "with gossip");
+  JsonFields<Result::Replicas> fields;
+  for (const std::string& name : mechanisms().names()) {
+    const MechanismKind& kind = mechanisms().find(name, {});
+    for (const MechanismFigureKind& figure : kind.figures) {
+      const auto add = [&]<class V>(const V&) {
+        fields.value(figure.key, "", FigureByKey<V>{figure.key}, figure.words);
+      };
+      std::visit(add, figure.none);
+      fields.when([key = figure.key](const Result::Replicas& all) { return all.contains(key); }, kind.figures_when);
+    }
+  }
+  return fields;
 }
 
 JsonFields<Result::Input> input_fields() {
@@ -284,7 +294,7 @@ JsonFields<Result::Phase> phase_fields() {
 
 const JsonFields<Result>& result_fields() {
   using R = Result;
-  const auto late = [](const R& r) { return r.servers.used() || r.replicas.delay > 0; };
+  const auto late = [](const R& r) { return r.servers.used() || !r.staleness.empty(); };
   const auto trains = [](const R& r) { return r.training_steps > 0; };
   const auto several = [](const R& r) { return r.steps + r.warm_steps > 1; };
   static const JsonFields<R> fields =
@@ -315,7 +325,7 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return r.input.has_value(); }, "with an input pipeline")
           .value(
               "throughput", "1/s", [](const R& r) { return r.samples_per_s; }, "samples_per_s")
-          .when([](const R& r) { return r.servers.used() || r.replicas.used(); },
+          .when([](const R& r) { return r.servers.used() || !r.replicas.empty(); },
                 "with parameter servers, delayed gradients, local SGD or gossip")
           .value("staleness", "", &R::staleness, "pushes or gradients, by how many updates they missed")
           .when(late, "with parameter servers or delayed gradients")
@@ -323,7 +333,7 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return r.servers.used(); }, "with parameter servers")
           .object("replicas", &R::replicas, replica_fields(),
                   "replicas that go on without each other's newest gradients")
-          .when([](const R& r) { return r.replicas.used(); }, "with delayed gradients, local SGD or gossip")
+          .when([](const R& r) { return !r.replicas.empty(); }, "with delayed gradients, local SGD or gossip")
           .value("steps_looked_at", "", &R::steps, "simulated steps that the figures are means of")
           .when(several, "where one step does not tell")
           .value("warm_steps", "", &R::warm_steps, "steps simulated before them: warm-up")

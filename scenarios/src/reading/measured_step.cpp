@@ -70,11 +70,13 @@ MeasuredSteps read_measured_steps(const Node& node) {
   Fields fields(node, kWhat);
   MeasuredSteps steps;
   steps.place = node.place;
-  steps.source = fields.text("source");
-  steps.network = fields.text("network");
+  steps.source = fields.text({"source", "who measured"});
+  steps.network = fields.text({"network", "the network that was measured"});
   steps.network_place = fields.place_of("network");
   const Node& table = fields.required_child("table");
-  fields.child("precision");  // held against the plan's by its reader
+  fields.child({"precision",
+                "of the steps that were measured (default: the plan's); another one in the plan is "
+                "refused"});  // held against the plan's by its reader
   fields.finish();
   if (table.kind != Node::Kind::map || table.fields.empty())
     fail(table.place, fmt::format("{}.table: expected step times by batch, such as {{1: 4.2 ms, 32: 5.9 ms}}", kWhat));
@@ -84,7 +86,7 @@ MeasuredSteps read_measured_steps(const Node& node) {
     if (!steps.rows.empty() && batch <= steps.rows.back().batch)
       fail(value.key_place, fmt::format("{}.table: batch {} after {}; batches must rise, each once", kWhat, batch,
                                         steps.rows.back().batch));
-    const Seconds time = times.seconds(key);
+    const Seconds time = times.seconds({key, "of a step with N samples"});
     if (!(time.value > 0)) fail(value.place, fmt::format("{}.table.{}: must be greater than 0", kWhat, key));
     steps.rows.push_back({batch, time});
   }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kMostPort = 65535;
 
-std::vector<int> read_ports(Fields& fields, const char* key) {
+std::vector<int> read_ports(Fields& fields, Key key) {
   std::vector<int> ports;
   const std::vector<Node>* list = fields.list(key);
   if (!list) return ports;
@@ -20,8 +20,8 @@ std::vector<int> read_ports(Fields& fields, const char* key) {
     } catch (const UserError&) {
     }
     if (port < 1 || port > kMostPort)
-      fail(item.place, fmt::format("{}.{}: a port from 1 to {} expected, found \"{}\"", fields.what(), key, kMostPort,
-                                   item.scalar));
+      fail(item.place, fmt::format("{}.{}: a port from 1 to {} expected, found \"{}\"", fields.what(), key.name,
+                                   kMostPort, item.scalar));
     ports.push_back(static_cast<int>(port));
   }
   return ports;
@@ -112,8 +112,10 @@ void require_same_versions(const ReadHost& read, const ReadHost& first) {
 
 std::vector<DeclaredHost> checked_hosts(const Node& preflight, const ClusterSpec& cluster) {
   Fields fields(preflight, "cluster.preflight");
-  const std::vector<int> ports = read_ports(fields, "ports");
-  const std::vector<Node>* list = fields.list("hosts");
+  const std::vector<int> ports = read_ports(fields, {"ports", "ports that have to be open on all of them"});
+  const std::vector<Node>* list = fields.list({"hosts",
+                                               "what the hosts have, one a node, to be checked before a start: [{name, "
+                                               "gpus, open_ports, reaches, versions: {cuda: 12.2}}]"});
   if (!list)
     fail(fields.place(), "cluster.preflight: missing key \"hosts\" (a list of {name, open_ports, versions, …})");
   fields.finish();

@@ -4,6 +4,6 @@
 namespace trainyard {
 
 /// A number of ranks. Throws UserError with the place for what no cluster has.
-int read_rank_count(Fields&, const char* key, std::int64_t fallback = 1);
+int read_rank_count(Fields&, Key, std::int64_t fallback = 1);
 
 }  // namespace trainyard

@@ -14,7 +14,10 @@ constexpr std::int64_t kMostNodes = 16384;
 
 /// The node type, with what is said beside it of its GPUs, HCAs and links laid on top.
 NodeType read_changed_node(Fields& around, const Catalog& catalog) {
-  Node entry = catalog.resolve("node", around.required_child("node"));
+  Node entry = catalog.resolve(
+      "node",
+      around.required_child(
+          {"node", "the type of node: a name, a file beside, or a map laid on {base: NAME} (trainyard list nodes)"}));
   for (const char* part : {"gpu", "gpu_speed", "hca", "nvlink", "pcie", "sockets", "socket_link", "cpu", "host_memory",
                            "nvme", "staging_chunk"}) {
     const Node* over = around.child(part);
@@ -102,13 +105,18 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
   if (nodes && nodes->kind == Node::Kind::list) {
     read_groups(spec, *nodes, catalog);
   } else {
-    const std::int64_t count = fields.integer("nodes", 1, 1);
+    const std::int64_t count =
+        fields.integer({"nodes", "how many nodes; or a list of {count, node} for several types"}, 1, 1);
     require_nodes(count, fields.place_of("nodes"));
     spec.nodes = static_cast<int>(count);
     spec.node = read_changed_node(fields, catalog);
   }
   read_taken_out(spec, fields);
-  const Node* fabric = fields.child("fabric");
+  const Node* fabric = fields.child(
+      {"fabric",
+       "what joins the nodes (trainyard list fabrics); {base: NAME, oversubscription: 2}: leaves have twice as much "
+       "rate to their hosts as up; {base: NAME, sharp: true}: its switches add for NCCL (InfiniBand SHARP)",
+       "with several nodes, unless links of their chips join them"});
   Node own;  // of the nodes
   if (!fabric && !spec.node.fabric.empty()) {
     own = Node::of_text(spec.node.fabric, fields.place_of("node"));

@@ -93,16 +93,19 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
   } else {
     Fields fields(*node, what);
     // `base` is what a name becomes when a key is set beside it: all_reduce: ring, --set ….all_reduce.channels=8.
-    name = fields.text("base", name);
-    name = fields.text("algorithm", name);
+    name = fields.text({"base", "the same, where more is said of it"}, name);
+    name =
+        fields.text({"algorithm", "of the gradients' all-reduce (trainyard list collectives; auto tries all)"}, name);
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
-    choice.settings.channels = fields.integer<int>("channels", 1, 1);
+    choice.settings.channels = fields.integer<int>({"channels", "parts that go around side by side"}, 1, 1);
     if (2 * choice.settings.channels + 3 > kMaxStreams)
       fail(fields.place_of("channels"),
            fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));
-    choice.settings.chunk = fields.bytes("chunk", choice.settings.chunk);
-    if (fields.has("torus")) choice.settings.torus = read_torus(fields, what, ranks);
-    choice.settings.fidelity = parse_fidelity(fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages"));
+    choice.settings.chunk = fields.bytes({"chunk", "bytes that are sent at once"}, choice.settings.chunk);
+    if (fields.has({"torus", "shape of the torus that a torus algorithm goes by"}))
+      choice.settings.torus = read_torus(fields, what, ranks);
+    choice.settings.fidelity = parse_fidelity(fields.choice({"fidelity", "as plan.collectives, for this one"},
+                                                            {"messages", "flows", "modelled"}, "messages"));
     fields.finish();
     if (choice.settings.fidelity == Fidelity::modelled) {
       if (fields.has("algorithm") || choice.settings.channels > 1)

@@ -12,16 +12,24 @@ namespace trainyard {
 namespace {
 
 void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
-  const std::int64_t stage = fields.integer("zero_stage", 0, stack.parallel.zero_stage);
+  const std::int64_t stage =
+      fields.integer({"zero_stage", "what replicas share out: 1 optimizer states, 2 gradients too, 3 parameters too"},
+                     0, stack.parallel.zero_stage);
   if (stage > 3)
     fail(fields.place_of("zero_stage"), fmt::format("plan.data_parallel.zero_stage: {}; 0, 1, 2 or 3", stage));
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
-  choice.zero_group = fields.has("zero_group") ? read_rank_count(fields, "zero_group") : 0;
-  choice.prefetch = fields.integer_within<int>("prefetch", 0, 1 << 10, 1);
-  choice.reshard = fields.boolean("reshard", true);
-  choice.overlap_parameters = fields.boolean("overlap_parameters", stack.parallel.overlap_parameters);
-  choice.sync_last = fields.choice("gradient_sync", {"each", "last"}, "each") == "last";
+  choice.zero_group = fields.has({"zero_group", "replicas that share out among themselves"})
+                          ? read_rank_count(fields, "zero_group")
+                          : 0;
+  choice.prefetch =
+      fields.integer_within<int>({"prefetch", "layers whose parameters are gathered ahead, at stage 3"}, 0, 1 << 10, 1);
+  choice.reshard =
+      fields.boolean({"reshard", "at stage 3: gathered parameters are dropped after the forward pass"}, true);
+  choice.overlap_parameters = fields.boolean(
+      {"overlap_parameters", "parameters are gathered while the next step begins"}, stack.parallel.overlap_parameters);
+  choice.sync_last = fields.choice({"gradient_sync", "at stage 3: each micro-batch, or the last alone"},
+                                   {"each", "last"}, "each") == "last";
   const auto only = [&](const char* key, bool fits, const char* where) {
     if (fields.has(key) && !fits)
       fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: at zero_stage {} only", key, where));
@@ -67,7 +75,8 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
                      "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed",
                      mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
   const std::int64_t workers = choice.mechanism->workers();
-  const std::int64_t data = fields.integer("size", 1, workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
+  const std::int64_t data = fields.integer({"size", "replicas (default: what the others leave of the devices)"}, 1,
+                                           workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
         cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
@@ -100,7 +109,9 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
 
 /// Devices without work are an error, unless the plan allows them.
 void refuse_idle_devices(const PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster) {
-  if (plan.choice("idle_devices", {"refused", "allowed"}, "refused") == "allowed") return;
+  if (plan.choice({"idle_devices", "devices of the cluster that the plan gives no work: refused, or allowed"},
+                  {"refused", "allowed"}, "refused") == "allowed")
+    return;
   const int idle = idle_devices(choice, cluster);
   if (idle == 0) return;
   const Mesh& mesh = choice.mesh;
@@ -140,12 +151,17 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
   BucketChoice& buckets = choice.buckets;
   const bool given = fields.has("bucket");
   choice.bucket_place = given ? fields.place_of("bucket") : choice.place;
-  choice.overlap_gradients = fields.boolean("overlap", stack.overlap || choice.offload.used());
+  choice.overlap_gradients = fields.boolean(
+      {"overlap",
+       "gradients are exchanged while the backward pass goes on; false: after it, or at stage 2 while it waits"},
+      stack.overlap || choice.offload.used());
   const Bytes rest = stack.default_bucket(choice.replicas()), first = stack.bucket_rule ? rest : stack.first_bucket;
-  buckets.rest = fields.bytes("bucket", rest);
-  buckets.first = fields.bytes("first_bucket", given ? std::min(buckets.rest, first) : first);
-  buckets.whole_tensors =
-      fields.choice("bucket_boundaries", {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
+  buckets.rest = fields.bytes(
+      {"bucket", "gradients that are exchanged together (default: the stack's; Megatron's grow with the replicas)"},
+      rest);
+  buckets.first = fields.bytes({"first_bucket", "the first of them"}, given ? std::min(buckets.rest, first) : first);
+  buckets.whole_tensors = fields.choice({"bucket_boundaries", "buckets end at tensors, or at bytes"},
+                                        {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
 }
 
 void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
@@ -201,8 +217,9 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   read_offload(choice, fields, cluster, stack);
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
   refuse_idle_devices(choice, plan, fields, cluster);
-  choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"},
-                                               name_of(library ? Fidelity::modelled : Fidelity::messages)));
+  choice.fidelity = parse_fidelity(plan.choice(
+      {"collectives", "how collectives are simulated: by a fitted model of NCCL, as flows, or message by message"},
+      {"messages", "flows", "modelled"}, name_of(library ? Fidelity::modelled : Fidelity::messages)));
   read_all_reduce(choice, fields, cluster, stack, library);
   choice.library = library ? library->model : choice.all_reduce.settings.model;
   read_buckets(choice, fields, stack);

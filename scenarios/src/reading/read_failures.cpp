@@ -10,7 +10,24 @@
 namespace trainyard {
 namespace {
 
-const std::vector<std::string> kKinds{"gpu", "node", "nic", "switch", "link", "software", "worker", "server"};
+/// What fails, with the mean time between failures of one.
+const std::vector<Key> kMeanTimes{{"gpu", "mean time between failures of one device"},
+                                  {"node", "of one node"},
+                                  {"nic", "of one network adapter"},
+                                  {"switch", "of one switch"},
+                                  {"link", "of one link"},
+                                  {"software", "of the software of a node"},
+                                  {"worker", "of one worker"},
+                                  {"server", "of one parameter server"}};
+
+const std::vector<std::string>& kinds() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Key& kind : kMeanTimes) all.emplace_back(kind.name);
+    return all;
+  }();
+  return names;
+}
 
 /// What fails with its node: a spare takes the node's place.
 bool takes_node(const std::string& kind) { return kind == "gpu" || kind == "node" || kind == "nic"; }
@@ -47,8 +64,9 @@ Seconds positive_time(Fields& fields, const char* key) {
 
 void read_rates(FailureChoice& choice, const Node& node, const FailingMachine& machine) {
   Fields fields(node, "faults.failures.mtbf");
-  for (const std::string& kind : kKinds) {
-    if (!fields.has(kind)) continue;
+  for (const Key& mean_time : kMeanTimes) {
+    if (!fields.has(mean_time)) continue;
+    const std::string kind(mean_time.name);
     const Node& part = *fields.child(kind);
     FailingParts parts;
     parts.name = kind;
@@ -71,7 +89,7 @@ void read_rates(FailureChoice& choice, const Node& node, const FailingMachine& m
   fields.finish();
   if (choice.parts.empty())
     fail(node.place, fmt::format("faults.failures.mtbf: expected the mean time between failures of one {}",
-                                 fmt::join(kKinds, ", one ")));
+                                 fmt::join(kinds(), ", one ")));
 }
 
 int number_of(const std::string& word, int count, const std::string& kind, const Place& place) {
@@ -111,8 +129,8 @@ int node_of(const std::string& kind, int number, const ClusterSpec& cluster) {
 void read_component(SetFailure& failure, const std::string& what, const FailingMachine& machine, const Place& place) {
   const std::size_t space = what.find(' ');
   const std::string kind = what.substr(0, space), which = space == std::string::npos ? "" : what.substr(space + 1);
-  if (std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end())
-    fail(place, fmt::format("faults.failures: unknown component \"{}\"{}", kind, hint(kind, kKinds)));
+  if (std::find(kinds().begin(), kinds().end(), kind) == kinds().end())
+    fail(place, fmt::format("faults.failures: unknown component \"{}\"{}", kind, hint(kind, kinds())));
   if (kind == "software") {
     if (!which.empty()) fail(place, "faults.failures: software is one; nothing expected after it");
   } else if (kind == "switch" || kind == "link") {
@@ -156,7 +174,7 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
 }
 
 void read_interval(FailureChoice& choice, Fields& fields) {
-  const bool every = fields.has("every"), epochs = fields.has("virtual_epochs");
+  const bool every = fields.has("every"), epochs = fields.has({"virtual_epochs", "checkpoints of an epoch"});
   if (every == epochs)
     fail(fields.place(), "faults.checkpoint: expected one of every: 100 steps | 30 min | optimal, and virtual_epochs");
   choice.every_place = fields.place_of(every ? "every" : "virtual_epochs");
@@ -164,7 +182,7 @@ void read_interval(FailureChoice& choice, Fields& fields) {
     choice.virtual_epochs = static_cast<double>(fields.integer("virtual_epochs", 1));
     return;
   }
-  const std::string text = fields.text("every");
+  const std::string text = fields.text({"every", "time or steps between checkpoints; optimal: what loses least"});
   choice.optimal = text == "optimal";
   if (choice.optimal) return;
   if (const std::optional<double> steps = steps_of(text)) {
@@ -178,7 +196,7 @@ void read_interval(FailureChoice& choice, Fields& fields) {
 }
 
 void read_storage_choice(FailureChoice& choice, Fields& fields, const ClusterSpec& cluster, const Catalog& catalog) {
-  const Node* node = fields.child("storage");
+  const Node* node = fields.child({"storage", "where checkpoints go"});
   if (!node) return;
   if (node->kind == Node::Kind::scalar && node->scalar == "local") {
     choice.local = true;
@@ -206,11 +224,15 @@ void read_checkpoint(FailureChoice& choice, const Node& node, const ClusterSpec&
   choice.checkpoints = true;
   choice.checkpoint_place = node.place;
   read_interval(choice, fields);
-  choice.asynchronous = fields.choice("kind", {"synchronous", "asynchronous"}, "synchronous") == "asynchronous";
-  choice.sharded = fields.boolean("sharded", true);
+  choice.asynchronous = fields.choice({"kind", "training waits for the whole checkpoint, or for its copy alone"},
+                                      {"synchronous", "asynchronous"}, "synchronous") == "asynchronous";
+  choice.sharded = fields.boolean({"sharded", "each rank writes its share"}, true);
   read_storage_choice(choice, fields, cluster, catalog);
   for (const auto& [key, said] :
-       {std::pair{"snapshot", &choice.snapshot}, {"write", &choice.write}, {"load", &choice.load}})
+       {std::pair{Key{"snapshot", "time of the copy for which an asynchronous checkpoint stops training"},
+                  &choice.snapshot},
+        {{"write", "time of writing, where it is not simulated"}, &choice.write},
+        {{"load", "time of reading, where it is not simulated"}, &choice.load}})
     if (fields.has(key)) *said = fields.seconds(key);
   if (choice.snapshot && !choice.asynchronous)
     fail(fields.place_of("snapshot"), "faults.checkpoint.snapshot: only of kind: asynchronous");
@@ -227,12 +249,12 @@ void read_checkpoint(FailureChoice& choice, const Node& node, const ClusterSpec&
 
 void read_restart(Recovery& recovery, const Node& node) {
   Fields fields(node, "faults.restart");
-  recovery.detect = fields.seconds("detect", Seconds{0});
-  recovery.restart = fields.seconds("restart", Seconds{0});
-  recovery.repair = fields.seconds("repair", Seconds{0});
-  recovery.elastic = fields.boolean("elastic", false);
+  recovery.detect = fields.seconds({"detect", "time until a failure is noticed"}, Seconds{0});
+  recovery.restart = fields.seconds({"restart", "time until training goes on"}, Seconds{0});
+  recovery.repair = fields.seconds({"repair", "time until the node is back"}, Seconds{0});
+  recovery.elastic = fields.boolean({"elastic", "training goes on with fewer replicas meanwhile"}, false);
   constexpr int most_spares = 1 << 20;
-  if (fields.has("spares")) {
+  if (fields.has({"spares", "nodes that wait to replace one that failed"})) {
     recovery.spares = fields.integer_within("spares", 0, most_spares);
   } else if (recovery.elastic) {
     recovery.spares = 0;
@@ -257,9 +279,9 @@ FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const
     } else {
       Fields fields(*node, "faults.failures");
       read_rates(choice, fields.required_child("mtbf"), machine);
-      choice.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+      choice.seed = fields.integer<std::uint64_t>({"seed", "of what is drawn"}, 0, 1);
       constexpr int most_runs = 100000;
-      choice.runs = fields.integer_within("runs", 1, most_runs, choice.runs);
+      choice.runs = fields.integer_within({"runs", "trainings that are drawn"}, 1, most_runs, choice.runs);
       fields.finish();
     }
   }

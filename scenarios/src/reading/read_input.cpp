@@ -19,13 +19,15 @@ constexpr double kMostFiles = 1 << 20;
 
 void read_dataset(InputSupply& supply, const Node& node) {
   Fields fields(node, "input.dataset");
-  supply.samples = fields.number("samples", 1, kMostSamples);
-  supply.sample = fields.bytes("sample_size");
-  const bool records = fields.choice("files", {"records", "small"}, "records") == "records";
+  supply.samples = fields.number({"samples", "samples of an epoch"}, 1, kMostSamples);
+  supply.sample = fields.bytes({"sample_size", "of a stored sample"});
+  const bool records =
+      fields.choice({"files", "a file a sample, or records of many"}, {"records", "small"}, "records") == "records";
   if (!records && fields.has("record_file"))
     fail(fields.place_of("record_file"),
          "input.dataset.record_file: with files: records only; small files have one sample");
-  supply.file = records ? fields.bytes("record_file", Bytes{128.0 * (1 << 20)}) : supply.sample;
+  supply.file =
+      records ? fields.bytes({"record_file", "size of a file of records"}, Bytes{128.0 * (1 << 20)}) : supply.sample;
   if (supply.file < supply.sample)
     fail(fields.place_of("record_file"), fmt::format("input.dataset.record_file: {} does not hold a sample of {}",
                                                      show(supply.file), show(supply.sample)));
@@ -34,7 +36,7 @@ void read_dataset(InputSupply& supply, const Node& node) {
 
 /// "100", "100 /s".
 double read_rate(Fields& fields) {
-  std::string text = fields.text("rate");
+  std::string text = fields.text({"rate", "samples that a thread decodes"});
   if (const std::size_t unit = text.find("/s"); unit != std::string::npos && unit + 2 == text.size())
     text.erase(text.find_last_not_of(' ', unit - (unit > 0 ? 1 : 0)) + 1);
   double rate = 0;
@@ -54,8 +56,8 @@ double read_rate(Fields& fields) {
 /// Workers share the cores that the scenario says, or that the node has where its CPU is known.
 void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.decode");
-  supply.workers = fields.integer_within<int>("workers", 1, kMostWorkers);
-  if (fields.has("rate") == fields.has("time"))
+  supply.workers = fields.integer_within<int>({"workers", "threads that decode, of a node"}, 1, kMostWorkers);
+  if (fields.has("rate") == fields.has({"time", "of a sample"}))
     fail(fields.place(), "input.decode: either rate (samples a second of one worker) or time (of one sample) expected");
   if (fields.has("rate")) {
     supply.rate = read_rate(fields);
@@ -70,7 +72,8 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
     const int has = type->sockets * type->cpu.cores;
     if (has > 0) cores = cores == 0 ? has : std::min(cores, has);
   }
-  supply.cores = fields.integer_within<int>("cores", 1, cores > 0 ? cores : kMostWorkers, cores);
+  supply.cores = fields.integer_within<int>({"cores", "cores that a decoding thread takes"}, 1,
+                                            cores > 0 ? cores : kMostWorkers, cores);
   fields.finish();
 }
 
@@ -87,7 +90,7 @@ void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluste
 
 void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   InputSupply& supply = choice.supply;
-  const Node* storage = fields.child("storage");
+  const Node* storage = fields.child({"storage", "where samples are: drives of the node, or a store that nodes share"});
   const auto only = [&fields](const char* key, bool fits) {
     if (fields.has(key) && !fits)
       fail(fields.place_of(key), fmt::format("input.{}: of a storage that nodes share only", key));
@@ -99,7 +102,7 @@ void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
     const Node entry = catalog.resolve("storage", *storage);
     supply.storage = read_storage(entry);
     choice.sources = supply.storage.sources;
-    const bool shared = fields.boolean("shared", supply.storage.lanes == 0);
+    const bool shared = fields.boolean({"shared", "the store is one for all nodes"}, supply.storage.lanes == 0);
     supply.store = shared ? SampleStore::shared : SampleStore::own;
     const Bytes dataset = supply.samples * supply.sample;
     if (shared && supply.storage.capacity.value > 0 && dataset > supply.storage.capacity)
@@ -108,8 +111,9 @@ void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   }
   only("port", supply.store == SampleStore::shared);
   only("over_adapters", supply.store == SampleStore::shared);
-  supply.port = fields.bandwidth("port", BytesPerSecond{0});
-  supply.over_adapters = fields.boolean("over_adapters", false);
+  supply.port = fields.bandwidth({"port", "of the node towards the store"}, BytesPerSecond{0});
+  supply.over_adapters =
+      fields.boolean({"over_adapters", "stored samples come over the adapters of the devices"}, false);
   if (supply.over_adapters && supply.port.value > 0)
     fail(fields.place_of("port"), "input.port: the samples come over the adapters; leave one of both out");
 }
@@ -167,20 +171,25 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   read_dataset(supply, fields.required_child("dataset"));
   read_store(choice, fields, catalog);
   if (const Node* decode = fields.child("decode")) read_decode(supply, *decode, cluster);
-  supply.readers = fields.integer_within<int>("readers", 1, kMostWorkers, std::max<std::int64_t>(1, supply.workers));
-  supply.on_gpu = fields.bytes("sample_on_gpu", supply.sample);
-  const std::string overlap = fields.choice("overlap", {"none", "prefetch", "full"}, "full");
+  supply.readers = fields.integer_within<int>({"readers", "threads that read, of a node"}, 1, kMostWorkers,
+                                              std::max<std::int64_t>(1, supply.workers));
+  supply.on_gpu = fields.bytes({"sample_on_gpu", "size of a sample as it goes to the device"}, supply.sample);
+  const std::string overlap =
+      fields.choice({"overlap", "what copies to the device overlap with"}, {"none", "prefetch", "full"}, "full");
   choice.overlap = overlap == "none"       ? InputOverlap::none
                    : overlap == "prefetch" ? InputOverlap::prefetch
                                            : InputOverlap::full;
   if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
     fail(fields.place_of("prefetch"), "input.prefetch: nothing is fetched ahead with overlap: none");
-  choice.prefetch = fields.integer_within<int>("prefetch", 1, kMostPrefetch, 2);
-  if (const Node* cache = fields.child("cache")) read_cache(supply, *cache, cluster);
-  supply.order = fields.choice("order", {"sequential", "shuffled"}, "sequential") == "sequential"
-                     ? ReadOrder::sequential
-                     : ReadOrder::shuffled;
-  const std::int64_t epoch = fields.integer("epoch", 1, 1);
+  choice.prefetch = fields.integer_within<int>({"prefetch", "batches that are made ahead"}, 1, kMostPrefetch, 2);
+  if (const Node* cache = fields.child({"cache", "memory of the nodes that keeps samples: {size, policy}"}))
+    read_cache(supply, *cache, cluster);
+  supply.order =
+      fields.choice({"order", "in which samples are read"}, {"sequential", "shuffled"}, "sequential") == "sequential"
+          ? ReadOrder::sequential
+          : ReadOrder::shuffled;
+  const std::int64_t epoch =
+      fields.integer({"epoch", "which epoch is simulated: in the first one nothing is cached"}, 1, 1);
   if (epoch > kMostEpochs)
     fail(fields.place_of("epoch"), fmt::format("input.epoch: {}; up to {} are run through the cache, and by then it "
                                                "holds what it will",

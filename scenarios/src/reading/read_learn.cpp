@@ -37,15 +37,15 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   for (const char* key : {"beta1", "beta2", "epsilon"}) only(key, adam);
   only("trust", rule.kind == UpdateRule::Kind::lars);
   constexpr double adams_rate = 1e-3, sgds_rate = 0.1;
-  learn.base_rate = fields.number("learning_rate", 0, kMostRate, adam ? adams_rate : sgds_rate);
-  rule.momentum = optimizer == "sgd" ? 0 : fields.number("momentum", 0, 1, 0.9);
-  rule.beta1 = fields.number("beta1", 0, 1, 0.9);
-  rule.beta2 = fields.number("beta2", 0, 1, 0.999);
-  rule.epsilon = fields.number("epsilon", 0, 1, 1e-8);
-  rule.trust = fields.number("trust", 0, 1, 0.001);
-  rule.weight_decay = fields.number("weight_decay", 0, 1e3, 0);
-  rule.clip = fields.number("clip", 0, 1e12, 0);
-  rule.staleness_aware = fields.boolean("staleness_aware", false);
+  learn.base_rate = fields.number({"learning_rate", "of the optimizer"}, 0, kMostRate, adam ? adams_rate : sgds_rate);
+  rule.momentum = optimizer == "sgd" ? 0 : fields.number({"momentum", "of the optimizer"}, 0, 1, 0.9);
+  rule.beta1 = fields.number({"beta1", "of Adam"}, 0, 1, 0.9);
+  rule.beta2 = fields.number({"beta2", "of Adam"}, 0, 1, 0.999);
+  rule.epsilon = fields.number({"epsilon", "of the optimizer"}, 0, 1, 1e-8);
+  rule.trust = fields.number({"trust", "coefficient of LARS and LAMB"}, 0, 1, 0.001);
+  rule.weight_decay = fields.number({"weight_decay", "of the optimizer"}, 0, 1e3, 0);
+  rule.clip = fields.number({"clip", "norm to which gradients are clipped"}, 0, 1e12, 0);
+  rule.staleness_aware = fields.boolean({"staleness_aware", "late gradients count less"}, false);
   if (rule.staleness_aware && s.plan.mechanism->stops_together())
     fail(fields.place_of("staleness_aware"),
          "learn.staleness_aware: of parameter servers that take each gradient alone (consistency asynchronous or "
@@ -56,22 +56,26 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
 void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
   RateSchedule& schedule = learn.rule.schedule;
   learn.scaling = static_cast<RateScaling>(
-      std::find(scaling_names().begin(), scaling_names().end(), fields.choice("scaling", scaling_names(), "none")) -
+      std::find(scaling_names().begin(), scaling_names().end(),
+                fields.choice({"scaling", "of the learning rate with the batch"}, scaling_names(), "none")) -
       scaling_names().begin());
-  learn.base_batch = fields.number("base_batch", 1, 1e12, batch);
+  learn.base_batch = fields.number({"base_batch", "the batch for which the learning rate is meant"}, 1, 1e12, batch);
   if (fields.has("base_batch") && learn.scaling == RateScaling::none)
     fail(fields.place_of("base_batch"), "learn.base_batch: with scaling square-root or linear only");
   learn.rule.learning_rate =
       learn.base_rate * std::pow(batch / learn.base_batch, 0.5 * static_cast<double>(learn.scaling));
-  schedule.warmup = static_cast<double>(fields.integer_within<int>("warmup", 0, kMostLearnedSteps, 0));
-  const std::string decay = fields.choice("decay", decay_names(), decay_names().front());
+  schedule.warmup = static_cast<double>(
+      fields.integer_within<int>({"warmup", "steps in which the learning rate rises"}, 0, kMostLearnedSteps, 0));
+  const std::string decay =
+      fields.choice({"decay", "how the learning rate falls"}, decay_names(), decay_names().front());
   schedule.decay = static_cast<RateSchedule::Decay>(std::find(decay_names().begin(), decay_names().end(), decay) -
                                                     decay_names().begin());
   schedule.steps = learn.steps;
   const bool milestones = schedule.decay == RateSchedule::Decay::milestones;
-  for (const char* key : {"milestones", "factor"})
+  for (const Key& key : {Key{"milestones", "updates at which the learning rate falls"},
+                         Key{"factor", "by which the learning rate falls at milestones"}})
     if (fields.has(key) && !milestones)
-      fail(fields.place_of(key), fmt::format("learn.{}: with decay milestones only", key));
+      fail(fields.place_of(key), fmt::format("learn.{}: with decay milestones only", key.name));
   if (milestones) {
     const std::vector<Node>* all = fields.list("milestones");
     if (!all) fail(fields.place(), "learn.milestones: missing; steps after which the rate falls expected");
@@ -82,15 +86,17 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
 }
 
 void read_ends(LearnChoice& learn, Fields& fields) {
-  learn.patience = fields.integer_within<int>("early_stopping", 1, kMostLearnedSteps, 0);
+  learn.patience = fields.integer_within<int>({"early_stopping", "evaluations without progress after which it ends"}, 1,
+                                              kMostLearnedSteps, 0);
   if (const Node* node = fields.has("target") ? fields.child("target") : nullptr) {
     Fields target(*node, "learn.target");
-    if (target.has("loss")) learn.target_loss = target.number("loss", -1e12, 1e12);
-    if (target.has("accuracy")) learn.target_accuracy = target.number("accuracy", 0, 1);
+    if (target.has({"loss", "to be reached"})) learn.target_loss = target.number("loss", -1e12, 1e12);
+    if (target.has("accuracy")) learn.target_accuracy = target.number({"accuracy", "to be reached"}, 0, 1);
     target.finish();
     if (!learn.has_target()) fail(node->place, "learn.target: loss or accuracy expected");
   }
-  for (auto [key, file] : {std::pair{"from", &learn.from}, std::pair{"save", &learn.save}})
+  for (auto [key, file] : {std::pair{Key{"from", "file of weights to begin with"}, &learn.from},
+                           std::pair{Key{"save", "file to write the weights to"}, &learn.save}})
     *file = fields.text(key, "");
 }
 
@@ -110,15 +116,16 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
   Fields fields(node, "learn");
   LearnChoice learn;
   learn.place = node.place;
-  learn.task.name = fields.choice("task", learning_tasks().names());
+  learn.task.name = fields.choice({"task", "what is learned"}, learning_tasks().names());
   const TaskKind& kind = learning_tasks().find(learn.task.name, fields.place_of("task"));
-  learn.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  learn.seed = fields.integer<std::uint64_t>({"seed", "of initial weights and batches"}, 0, 1);
   learn.task.seed = learn.seed;
   kind.read(fields, learn.task);
   if (kind.make) {
     require_whole_replicas(s, node.place);
-    learn.steps = fields.integer_within<int>("steps", 1, kMostLearnedSteps, learn.steps);
-    learn.every = fields.integer_within<int>("evaluate_every", 1, kMostLearnedSteps, std::max(1, learn.steps / 50));
+    learn.steps = fields.integer_within<int>({"steps", "updates"}, 1, kMostLearnedSteps, learn.steps);
+    learn.every = fields.integer_within<int>({"evaluate_every", "updates between evaluations"}, 1, kMostLearnedSteps,
+                                             std::max(1, learn.steps / 50));
     read_rule(learn, fields, s);
     read_schedule(learn, fields, static_cast<double>(s.global_batch_size));
     read_ends(learn, fields);

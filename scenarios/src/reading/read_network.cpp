@@ -58,10 +58,11 @@ std::string key_of_part(const std::string& part) {
 }
 
 /// A length in tokens, bounded so that squares of it stay exact.
-std::int64_t read_length(Fields& plan, std::string_view key, std::int64_t fallback) {
+std::int64_t read_length(Fields& plan, Key key, std::int64_t fallback) {
   constexpr std::int64_t longest = 1 << 26;
   const std::int64_t length = plan.integer(key, 1, fallback);
-  if (length > longest) fail(plan.place_of(key), fmt::format("plan.{}: {} tokens; at most {}", key, length, longest));
+  if (length > longest)
+    fail(plan.place_of(key), fmt::format("plan.{}: {} tokens; at most {}", key.name, length, longest));
   return length;
 }
 
@@ -76,7 +77,7 @@ std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, Transfo
   if (config.position_embedding == PositionEmbedding::learned && seq > positions)
     fail(plan.place_of("seq_length"),
          fmt::format("plan.seq_length: {} tokens, but {} has {} learned positions", seq, config.name, positions));
-  const bool given = plan.has("decoder_seq_length");
+  const bool given = plan.has({"decoder_seq_length", "tokens of a sample that the decoder writes"});
   if (given && config.num_decoder_layers == 0)
     fail(plan.place_of("decoder_seq_length"),
          fmt::format("plan.decoder_seq_length: {} has no decoder beside an encoder", config.name));
@@ -89,8 +90,11 @@ UnpaddedLengths read_unpadded(const Node& node, std::int64_t seq_length) {
   Fields fields(node, "plan.unpadded");
   UnpaddedLengths lengths;
   const double most = static_cast<double>(seq_length);
-  lengths.mean = fields.number("mean_length", 1, most);
-  lengths.attended = fields.number("attended_length", lengths.mean, most, lengths.mean);
+  lengths.mean = fields.number(
+      {"mean_length", "mean of the lengths of sequences that are packed, or run without padding"}, 1, most);
+  lengths.attended =
+      fields.number({"attended_length", "mean length of the sequence that a token is in (default: mean_length)"},
+                    lengths.mean, most, lengths.mean);
   fields.finish();
   return lengths;
 }
@@ -114,14 +118,19 @@ namespace {
 Adapters read_lora(const Node& node) {
   Fields fields(node, "plan.lora");
   Adapters adapters;
-  adapters.rank = static_cast<int>(fields.integer("rank", 1, 1 << 20));
+  adapters.rank =
+      static_cast<int>(fields.integer({"rank", "of the adapters; the network itself is frozen"}, 1, 1 << 20));
   const bool all = !fields.has("targets");
-  for (const std::size_t target : fields.choices("targets", {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}))
+  for (const std::size_t target : fields.choices(
+           {"targets",
+            "linear layers with an adapter, of linear_qkv, linear_proj, linear_fc1, linear_fc2 (default: all)"},
+           {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}))
     adapters.beside[target + 1] = true;
   if (all) std::fill(adapters.beside.begin() + 1, adapters.beside.end(), true);
-  adapters.dropout = fields.number("dropout", 0, 1, 0);
+  adapters.dropout = fields.number({"dropout", "part of an adapter's input that is dropped"}, 0, 1, 0);
   const std::vector<std::string> bases{"as-trained", "fp8", "nf4"};
-  const std::string base = fields.choice("base", bases, bases.front());
+  const std::string base = fields.choice(
+      {"base", "how the frozen matrices lie in memory: as trained, fp8, or in 4 bits (QLoRA)"}, bases, bases.front());
   adapters.base = static_cast<Adapters::Base>(std::find(bases.begin(), bases.end(), base) - bases.begin());
   fields.finish();
   return adapters;
@@ -134,7 +143,8 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   ModelChoice model;
   model.entry = known ? *known : read_network_entry(find_model(node, catalog));
   static_cast<Fusions&>(model.options) = fusions;
-  model.options.flash_attention = plan.boolean("flash_attention", fusions.flash_attention);
+  model.options.flash_attention =
+      plan.boolean({"flash_attention", "attention without the matrix of scores in memory"}, fusions.flash_attention);
   if (const Node* lora = plan.child("lora")) {
     if (!model.entry.transformer()) fail(lora->place, "plan.lora: adapters are of a transformer's linear layers");
     model.options.adapters = read_lora(*lora);
@@ -146,8 +156,9 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
     model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
   }
   model.place = node.place;
-  model.seq_length_place =
-      model.entry.transformer() && plan.has("seq_length") ? plan.place_of("seq_length") : node.place;
+  model.seq_length_place = model.entry.transformer() && plan.has({"seq_length", "tokens of a sample"})
+                               ? plan.place_of("seq_length")
+                               : node.place;
   for (const char* part : {"tensor", "sequence", "context", "expert", "recompute", "linear_split"})
     if (const std::string key = key_of_part(part); plan.has(key)) model.split_places[part] = plan.place_of(key);
   return model;

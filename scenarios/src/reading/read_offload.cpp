@@ -23,8 +23,9 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
   }
   const Node map = long_form(node, "optimizer", node->place);
   Fields fields(map, "plan.data_parallel.offload");
-  offload.optimizer = device_of(fields.choice("optimizer", devices, "none"));
-  offload.parameters = device_of(fields.choice("parameters", devices, "none"));
+  offload.optimizer = device_of(fields.choice({"optimizer", "where optimizer states are kept"}, devices, "none"));
+  offload.parameters =
+      device_of(fields.choice({"parameters", "where parameters are kept, at stage 3"}, devices, "none"));
   fields.finish();
 }
 
@@ -35,7 +36,11 @@ void read_activation_offload(PlanChoice& choice, Fields& plan) {
   const Node map = long_form(plan.child("activation_offload"), "blocks", choice.place);
   Fields fields(map, "plan.activation_offload");
   offload.activations_place = fields.place_of("blocks");
-  const std::string blocks = fields.text("blocks", "none");
+  const std::string blocks =
+      fields.text({"blocks",
+                   "none, all, or the number of blocks at the beginning of each virtual stage whose activations lie in "
+                   "host memory between their forward and their backward pass"},
+                  "none");
   const auto [end, error] = std::from_chars(blocks.data(), blocks.data() + blocks.size(), offload.activation_blocks);
   const bool is_number = error == std::errc{} && end == blocks.data() + blocks.size() && offload.activation_blocks >= 0;
   if (blocks == "all" || blocks == "none")
@@ -43,7 +48,8 @@ void read_activation_offload(PlanChoice& choice, Fields& plan) {
   else if (!is_number)
     fail(offload.activations_place,
          fmt::format("plan.activation_offload.blocks: none, all or a number of blocks expected, got \"{}\"", blocks));
-  offload.activations_ahead = fields.integer<int>("ahead", 0, 1);
+  offload.activations_ahead = fields.integer<int>(
+      {"ahead", "blocks whose activations come back while the backward pass of a later one goes on"}, 0, 1);
   if (fields.has("ahead") && !fields.has("blocks"))
     fail(fields.place_of("ahead"),
          "plan.activation_offload.ahead: plan.activation_offload.blocks is missing; all, or a number of blocks, "

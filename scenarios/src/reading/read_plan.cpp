@@ -14,7 +14,8 @@ namespace {
 /// true, false, user-buffers (with the part that the stack states), or a map that states the part itself.
 void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& stack) {
   static const std::string what = "plan.tensor_parallel_overlap";
-  if (!plan.has("tensor_parallel_overlap")) {
+  if (!plan.has(
+          {"tensor_parallel_overlap", "whether its exchanges overlap with products: true, false, user-buffers"})) {
     sharding.overlap = stack.parallel.overlap_tensor;
     sharding.user_buffers = sharding.sequence ? stack.parallel.user_buffers : 0;
     return;
@@ -49,8 +50,9 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
 void read_context(PlanChoice& choice, Fields& plan) {
   const Node node = long_form(plan.child("context_parallel"), "size", choice.place);
   Fields fields(node, "plan.context_parallel");
-  choice.mesh.context = choice.sharding.context = read_rank_count(fields, "size");
-  if (fields.choice("exchange", {"ring", "all-to-all"}, "ring") == "all-to-all")
+  choice.mesh.context = choice.sharding.context =
+      read_rank_count(fields, {"size", "ranks that split the sequence in attention"});
+  if (fields.choice({"exchange", "how they exchange keys and values"}, {"ring", "all-to-all"}, "ring") == "all-to-all")
     choice.sharding.context_exchange = ContextExchange::all_to_all;
   fields.finish();
 }
@@ -58,13 +60,15 @@ void read_context(PlanChoice& choice, Fields& plan) {
 /// `all-to-all`, the library's, or an entry of the catalog.
 void read_dispatcher(PlanChoice& choice, Fields& fields) {
   Sharding& sharding = choice.sharding;
-  const Node* named = fields.child("dispatcher");
+  const Node* named =
+      fields.child({"dispatcher", "what sends rows to their experts: all-to-all of the library, or deepep"});
   if (named && named->scalar != "all-to-all") {
     choice.dispatcher = read_expert_dispatcher(Catalog(), *named);
     choice.dispatcher_place = named->place;
     sharding.one_row_a_rank = true;
   }
-  sharding.fp8_dispatch = fields.boolean("fp8_dispatch", false);
+  sharding.fp8_dispatch =
+      fields.boolean({"fp8_dispatch", "the dispatcher sends rows in fp8, what comes back in 16 bits"}, false);
   if (sharding.fp8_dispatch && !sharding.one_row_a_rank)
     fail(fields.place_of("fp8_dispatch"),
          "plan.expert_parallel.fp8_dispatch: all-to-all sends rows as they are; expected a dispatcher, as deepep");
@@ -73,8 +77,11 @@ void read_dispatcher(PlanChoice& choice, Fields& fields) {
 void read_expert(PlanChoice& choice, Fields& plan) {
   const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
-  choice.mesh.expert = choice.sharding.expert = read_rank_count(fields, "size");
-  if (fields.has("tensor")) {
+  choice.mesh.expert = choice.sharding.expert = read_rank_count(fields, {"size", "ranks that split the experts"});
+  if (fields.has(
+          {"tensor",
+           "ranks that split each expert, over all ranks of a stage; unsaid: as many as tensor_parallel, or as a stage "
+           "has ranks for (with sequence_parallel: false its ranks each send all of their common tokens)"})) {
     choice.mesh.expert_tensor = choice.sharding.expert_tensor = read_rank_count(fields, "tensor");
     if (choice.sharding.tensor > 1 && !choice.sharding.sequence)
       fail(fields.place_of("tensor"),
@@ -83,15 +90,19 @@ void read_expert(PlanChoice& choice, Fields& plan) {
                        "plan.sequence_parallel: true",
                        choice.sharding.tensor));
   }
-  choice.sharding.expert_imbalance = fields.number("imbalance", 1, 1e6, 1);
-  if (fields.has("capacity")) choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
+  choice.sharding.expert_imbalance =
+      fields.number({"imbalance", "tokens of the busiest rank over the mean"}, 1, 1e6, 1);
+  if (fields.has({"capacity", "tokens that an expert takes at most, over the mean"}))
+    choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
   read_dispatcher(choice, fields);
   if (choice.mesh.expert_tensor > 1 && choice.sharding.one_row_a_rank)
     fail(fields.place_of("tensor"),
          fmt::format("plan.expert_parallel.tensor: {} with dispatcher {}, of which a token goes once to each rank; "
                      "expected 1, or dispatcher: all-to-all",
                      choice.mesh.expert_tensor, choice.dispatcher.name));
-  if (fields.has("overlap")) {
+  if (fields.has({"overlap",
+                  "a forward and a backward pass alternate layer by layer, so that exchanges hide; with a pipeline of "
+                  "virtual stages, or without one"})) {
     choice.pairs_passes = fields.boolean("overlap", false) && (choice.mesh.expert > 1 || choice.mesh.expert_tensor > 1);
     choice.pairs_place = fields.place_of("overlap");
   }
@@ -119,7 +130,8 @@ void read_layers(PlanChoice& choice, Fields& fields) {
   const Node* layers = fields.child("layers");
   choice.layers_place = layers->place;
   if (layers->kind != Node::Kind::list) {
-    choice.balanced = fields.choice("layers", {"even", "balanced"}) == "balanced";
+    choice.balanced =
+        fields.choice({"layers", "even, balanced, or the number of each stage"}, {"even", "balanced"}) == "balanced";
     if (choice.balanced && fields.has("ends_count_as_layers"))
       fail(fields.place_of("ends_count_as_layers"),
            "plan.pipeline.ends_count_as_layers: not with layers: balanced, which counts what each layer takes");
@@ -130,19 +142,25 @@ void read_layers(PlanChoice& choice, Fields& fields) {
 }
 
 void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
-  choice.mesh.pipeline = read_rank_count(plan, "pipeline_parallel");
+  choice.mesh.pipeline = read_rank_count(plan, {"pipeline_parallel", "stages of the pipeline"});
   choice.stages_place = plan.has("pipeline_parallel") ? plan.place_of("pipeline_parallel") : choice.place;
   static const Node none;
   const Node* node = plan.child("pipeline");
   Fields fields(node ? *node : none, "plan.pipeline");
   choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
-  const std::string named = fields.text("schedule", "");
-  choice.chunks = read_rank_count(
-      fields, "chunks", named.empty() ? 1 : pipeline_schedules().find(named, choice.schedule_place).least_chunks);
+  const std::string named =
+      fields.text({"schedule", "order of forward and backward passes (trainyard list pipelines)"}, "");
+  choice.chunks =
+      read_rank_count(fields, {"chunks", "virtual stages of a rank"},
+                      named.empty() ? 1 : pipeline_schedules().find(named, choice.schedule_place).least_chunks);
   choice.schedule = !named.empty() ? named : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
-  choice.ends_count_as_layers = fields.boolean("ends_count_as_layers", false);
-  choice.overlap_pipeline = fields.boolean("overlap", stack.parallel.overlap_pipeline);
-  choice.scatter_gather = fields.boolean("scatter_gather", stack.parallel.scatter_gather && !choice.sharding.sequence);
+  choice.ends_count_as_layers =
+      fields.boolean({"ends_count_as_layers", "embedding and head count as a layer each"}, false);
+  choice.overlap_pipeline =
+      fields.boolean({"overlap", "messages between stages overlap with compute"}, stack.parallel.overlap_pipeline);
+  choice.scatter_gather =
+      fields.boolean({"scatter_gather", "tensor ranks send a share each, and gather it in the node"},
+                     stack.parallel.scatter_gather && !choice.sharding.sequence);
   read_layers(choice, fields);
   const int parts = choice.mesh.pipeline * choice.chunks;
   if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != parts)
@@ -155,7 +173,7 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
 
 /// The axes of a mesh as its order names them, each once.
 void read_order(PlanChoice& choice, Fields& plan) {
-  const Node* node = plan.child("mesh_order");
+  const Node* node = plan.child({"mesh_order", "axes of the mesh from neighbours to far apart"});
   if (!node) return;
   const auto refuse = [](const Place& where, const std::string& why) {
     fail(where, fmt::format("plan.mesh_order: {}; tensor, context, data and pipeline are expected, each once, from "
@@ -206,7 +224,9 @@ namespace {
 
 /// Parts of blocks in Megatron-Core's words.
 void read_remade(Sharding& sharding, Fields& plan) {
-  for (const std::size_t module : plan.choices("recompute_modules", {"layernorm", "moe_act", "mla_up_proj"}))
+  for (const std::size_t module :
+       plan.choices({"recompute_modules", "parts of blocks made again besides: layernorm, moe_act, mla_up_proj"},
+                    {"layernorm", "moe_act", "mla_up_proj"}))
     sharding.remade[module + 1] = true;
 }
 
@@ -217,7 +237,8 @@ constexpr std::pair<const char*, LinearSplit> kLinearSplits[] = {{"pairs", Linea
 
 /// One for all layers, or a list with one for each.
 void read_linear_split(Sharding& sharding, Fields& plan) {
-  const Node* given = plan.child("linear_split");
+  const Node* given =
+      plan.child({"linear_split", "of an mlp: pairs, columns, rows or replicated; or a list with one for each layer"});
   if (!given) return;
   const auto split_of = [](const Node& node, bool of_all) {
     std::vector<std::string> names;
@@ -245,7 +266,8 @@ void read_recompute(PlanChoice& choice, Fields& plan) {
   if (node && node->kind == Node::Kind::map) {
     const Node map = long_form(node, nullptr, node->place);
     Fields fields(map, "plan.recompute");
-    choice.recomputed_blocks = fields.integer<int>("full", 1);
+    choice.recomputed_blocks = fields.integer<int>(
+        {"full", "blocks at the beginning of each virtual stage that are computed again, instead of all"}, 1);
     choice.recomputed_place = fields.place_of("full");
     choice.sharding.recompute = Recompute::full;
     fields.finish();
@@ -253,7 +275,8 @@ void read_recompute(PlanChoice& choice, Fields& plan) {
   }
   std::vector<std::string> words;
   for (int i = 0; i < kRecomputes; ++i) words.emplace_back(name_of(static_cast<Recompute>(i)));
-  const std::string word = plan.choice("recompute", words, words.front());
+  const std::string word =
+      plan.choice({"recompute", "which activations are computed again in the backward pass"}, words, words.front());
   choice.sharding.recompute = static_cast<Recompute>(std::find(words.begin(), words.end(), word) - words.begin());
 }
 
@@ -267,9 +290,12 @@ bool spreads_experts(const PlanChoice& choice, Fields& plan) {
 
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
-  choice.mesh.tensor = sharding.tensor = read_rank_count(plan, "tensor_parallel");
+  choice.mesh.tensor = sharding.tensor = read_rank_count(plan, {"tensor_parallel", "ranks that split each layer"});
   const bool splits_tokens = stack.parallel.sequence || spreads_experts(choice, plan);
-  sharding.sequence = plan.boolean("sequence_parallel", splits_tokens && sharding.tensor > 1);
+  sharding.sequence = plan.boolean({"sequence_parallel",
+                                    "what tensor ranks do not split is split over the sequence (default: the stack's, "
+                                    "and true with expert_parallel)"},
+                                   splits_tokens && sharding.tensor > 1);
   if (sharding.sequence && sharding.tensor == 1)
     fail(plan.place_of("sequence_parallel"),
          "plan.sequence_parallel: it is over the ranks of plan.tensor_parallel, which is 1");

@@ -30,7 +30,8 @@ std::vector<std::string> precision_names() {
 /// What is kept and updated; fp8: that of products alone, of which `multiplies_in_fp8` tells.
 Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplies_in_fp8) {
   const std::vector<std::string> names = precision_names();
-  const Precision precision = parse_precision(plan.choice("precision", names, "bf16"));
+  const Precision precision = parse_precision(plan.choice(
+      {"precision", "of weights and activations in matrix products; with master weights in fp32"}, names, "bf16"));
   multiplies_in_fp8 = precision == Precision::fp8;
   try {
     if (!multiplies_in_fp8) require_training_precision(precision);
@@ -58,7 +59,11 @@ void set_fp8(Scenario& s, Fields& plan, bool known) {
   std::vector<std::string> words = fp8_scalings();
   words.emplace_back("tensor");
   Fp8Scaling& scaling = s.software.fp8_scaling;
-  const std::string word = plan.choice("fp8_scaling", words, words[static_cast<std::size_t>(scaling)]);
+  const std::string word =
+      plan.choice({"fp8_scaling",
+                   "scales of fp8: a tensor's by the maxima of earlier steps (delayed) or its own (current), a row's, "
+                   "a block's; tensor: current where the stack's is, else delayed; default: the stack's"},
+                  words, words[static_cast<std::size_t>(scaling)]);
   if (word != "tensor")
     scaling = parse_fp8_scaling(word);
   else if (scaling != Fp8Scaling::current)
@@ -76,10 +81,13 @@ void split_batch(Scenario& s, Fields& plan) {
     if (value > most) fail(plan.place_of(key), fmt::format("plan.{}: {} {}; at most {}", key, value, unit, most));
     return value;
   };
-  s.micro_batch_size = bounded("micro_batch_size", plan.integer("micro_batch_size", 1), most_micro);
+  s.micro_batch_size = bounded(
+      "micro_batch_size", plan.integer({"micro_batch_size", "samples of a forward pass on a rank"}, 1), most_micro);
   const int data = s.plan.mesh.data;
   const std::int64_t unit = s.micro_batch_size * data;
-  s.global_batch_size = bounded("global_batch_size", plan.integer("global_batch_size", 1, unit), most_global);
+  s.global_batch_size =
+      bounded("global_batch_size", plan.integer({"global_batch_size", "samples of a step, over all ranks"}, 1, unit),
+              most_global);
   if (s.global_batch_size % unit != 0)
     fail(
         plan.place_of("global_batch_size"),
@@ -89,7 +97,13 @@ void split_batch(Scenario& s, Fields& plan) {
     fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
   if (!plan.has("steps")) return;
   constexpr std::int64_t most_steps = 1 << 20;
-  s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1), most_steps, "steps"));
+  s.plan.steps = static_cast<int>(bounded(
+      "steps",
+      plan.integer(
+          {"steps",
+           "steps to simulate, of those that are alike at most 1,000 (default: until the mean is known within 1 %)"},
+          1),
+      most_steps, "steps"));
   s.plan.steps_place = plan.place_of("steps");
 }
 
@@ -179,7 +193,9 @@ void require_possible(const Scenario& s, Seconds time, double samples, int devic
 
 /// `precision`, where the map says of which one its times are.
 void require_precision(const Scenario& s, Fields& of) {
-  const Precision precision = parse_precision(of.choice("precision", precision_names(), name_of(s.multiplied_in())));
+  const Precision precision = parse_precision(
+      of.choice({"precision", "precision of that step (default: the plan's); another one in the plan is refused"},
+                precision_names(), name_of(s.multiplied_in())));
   if (precision != s.multiplied_in())
     fail(of.place_of("precision"), fmt::format("{}.precision: a time in {}, but plan.precision is {}", of.what(),
                                                name_of(precision), name_of(s.multiplied_in())));
@@ -216,15 +232,18 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
     Node map = long_form(node, "value", node->place);
     std::erase_if(map.fields, [](const auto& field) { return field.first == "unverified"; });
     Fields fields(map, "plan.step_time");
-    s.prescribed_step.time = fields.seconds("value");
-    s.prescribed_step.source = fields.text("source", s.prescribed_step.source);
+    s.prescribed_step.time = fields.seconds({"value", "that time"});
+    s.prescribed_step.source = fields.text({"source", "where that time is from"}, s.prescribed_step.source);
     require_precision(s, fields);
-    if (const int devices = fields.integer<int>("devices", 1, s.ranks()); devices != s.ranks())
+    if (const int devices = fields.integer<int>(
+            {"devices", "ranks whose step that is (default: those of the plan); another number in the plan is refused"},
+            1, s.ranks());
+        devices != s.ranks())
       fail(fields.place_of("devices"),
            fmt::format("plan.step_time.devices: a time of {}, but the plan has {} ranks", devices, s.ranks()));
     fields.finish();
   } else {
-    s.prescribed_step.time = plan.seconds("step_time");
+    s.prescribed_step.time = plan.seconds({"step_time", "of a step that is not simulated"});
   }
   if (!s.prescribed_step.given()) fail(node->place, "plan.step_time: more than 0 expected");
   require_possible(s, s.prescribed_step.time, static_cast<double>(s.global_batch_size), s.ranks(), node->place,
@@ -297,9 +316,17 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
 /// Cluster, software and what goes with them; as in `of`, where they were read before.
 void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const Scenario* of) {
   const Node& cluster = root.required_child("cluster");
-  const Node* software = root.child("software");
-  const Node* site = root.has("site") ? root.child("site") : nullptr;
-  const Node* prices = root.has("prices") ? root.child("prices") : nullptr;
+  const Node* software =
+      root.child({"software",
+                  "software stack: what launching, exchanges and buffers cost (trainyard list stacks); {base: NAME, "
+                  "nccl_version: 2.18, nccl_pxn: false}: which NCCL, and as with NCCL_PXN_DISABLE=1"});
+  const Node* site = root.has({"site", "what the place adds to the power of the nodes: a name, or {pue: 1.2}"})
+                         ? root.child("site")
+                         : nullptr;
+  const Node* prices =
+      root.has({"prices", "what devices, nodes and energy cost: {gpu_hour: {NAME: 2.5}, node_hour, kwh, currency}"})
+          ? root.child("prices")
+          : nullptr;
   s.software_given = software != nullptr;
   if (of) {
     s.cluster = of->cluster;
@@ -332,24 +359,27 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.document = document;
   const FrameworkMode* mode = apply_framework_mode(document);
   Fields root(document, "the scenario");
-  s.name = root.text("name", name);
+  s.name = root.text({"name", "how answers call the scenario (its file's name)"}, name);
   root.require_all({"cluster", "model", "plan"});
-  const Node& model = root.required_child("model");
+  const Node& model = root.required_child(
+      {"model", "the network: a name, {config: FILE}, or a map laid on {base: NAME} (trainyard list networks)"});
   const Node& plan_node = root.required_child("plan");
   const Node* input = root.has("input") ? root.child("input") : nullptr;
-  const Node* measured = root.child("measured");
+  const Node* measured = root.child({"measured", "what was measured of this run, to compare with"});
   const Node* faults = root.has("faults") ? root.child("faults") : nullptr;
   const Node* learn = root.has("learn") ? root.child("learn") : nullptr;
   read_surroundings(s, root, catalog, of);
   root.finish();
 
   Fields plan(plan_node, "plan");
-  s.strategy = plan.text("strategy", "");
+  s.strategy = plan.text(
+      {"strategy", "a framework's word for how it trains on several devices (trainyard list strategies)"}, "");
   s.precision = precision_of(plan, s.cluster, s.fp8);
   set_fp8(s, plan, of != nullptr);
   s.plan = errors_in_words_of(device_noun(s.cluster),
                               [&] { return read_plan(plan_node, plan, s.cluster, s.software, s.library.get()); });
-  s.plan.inference = plan.choice("mode", {"training", "inference"}, "training") == "inference";
+  s.plan.inference = plan.choice({"mode", "training, or inference: forward passes alone"}, {"training", "inference"},
+                                 "training") == "inference";
   if (mode) require_schedule(*mode, s.plan);
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
@@ -360,7 +390,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (s.plan.inference)
     require_inference(s, root, plan);
   else
-    s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
+    s.optimizer = find_optimizer(plan.text({"optimizer", "what updates the weights; its states take memory"}, "adam"),
+                                 plan.place_of("optimizer"));
   read_model(s, model, catalog, plan, of);
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 
 #include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -61,7 +60,7 @@ std::vector<std::string> names_of(const std::string& path) {
 
 std::vector<ScenarioField> scenario_fields(const AskedFields& asked) {
   std::vector<ScenarioField> fields;
-  std::set<std::string> seen;
+  std::map<std::string, std::size_t> seen;
   for (const AskedField& field : asked.all()) {
     std::string path;
     if (field.what == "the scenario")
@@ -71,9 +70,16 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked) {
     else if (const std::string hardware = hardware_path(field.what); !hardware.empty())
       path = hardware + "." + field.key;
     std::vector<std::string> choices = field.choices.empty() ? names_of(path) : field.choices;
-    if (path.empty() || !seen.insert(path).second) continue;
-    fields.push_back({path, field.type.empty() && !choices.empty() ? "a name" : field.type, field.required,
-                      field.fallback, std::move(choices), field.value});
+    if (path.empty()) continue;
+    if (const auto [at, fresh] = seen.emplace(path, fields.size()); !fresh) {  // of the hardware, and of the scenario
+      ScenarioField& first = fields[at->second];
+      if (first.words.empty()) first.words = field.words;
+      if (first.condition.empty()) first.condition = field.condition;
+      continue;
+    }
+    fields.push_back({path, field.words, field.condition,
+                      field.type.empty() && !choices.empty() ? "a name" : field.type, field.required, field.fallback,
+                      std::move(choices), field.value});
   }
   return fields;
 }

@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,8 @@ namespace trainyard {
 /// A field of a scenario that holds one value, by the path that overrides have for it.
 struct ScenarioField {
   std::string path;
+  std::string words;      ///< what it means; "" of the hardware's figures, which have their sources
+  std::string condition;  ///< under which alone it is required: "with mechanism local-sgd"
   std::string
       type;  ///< "a whole number", "a rate such as 400 Gbit/s or 25 GB/s", "a name", …; "" where it depends on what is there
   bool required = false;
@@ -24,10 +25,5 @@ std::vector<ScenarioField> scenario_fields(const AskedFields&);
 
 /// Of all scenarios that come with the program: every field that some reader asks for. Values are left out.
 std::vector<ScenarioField> known_scenario_fields();
-
-/// What they mean, in a few words; not of the hardware's figures, which have their sources.
-const std::map<std::string, std::string>& field_words();
-/// Keys that are required under a condition alone, and that: "with mechanism local-sgd".
-const std::map<std::string, std::string>& field_conditions();
 
 }  // namespace trainyard

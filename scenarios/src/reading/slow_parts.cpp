@@ -51,39 +51,42 @@ Straggler read_straggler(const Node& node, int ranks) {
   Fields fields(node, "faults.stragglers");
   Straggler s;
   const std::vector<std::string>& names = straggler_names();
-  const std::string kind = fields.choice("kind", names);
+  const std::string kind = fields.choice({"kind", "which ranks are slow, and when"}, names);
   s.kind = static_cast<StragglerKind>(std::find(names.begin(), names.end(), kind) - names.begin());
-  s.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  s.seed = fields.integer<std::uint64_t>({"seed", "of what is drawn"}, 0, 1);
   s.slow.assign(static_cast<std::size_t>(ranks), true);
-  if (const std::vector<Node>* only = fields.list("ranks")) {
+  if (const std::vector<Node>* only = fields.list({"ranks", "which ranks are slow"})) {
     s.slow.assign(static_cast<std::size_t>(ranks), false);
     for (const Node& item : *only) s.slow[rank_of(item, ranks)] = true;
   }
-  constexpr double least = 1e-6;
+  const auto factor = [&fields] {
+    constexpr double least = 1e-6;
+    return fields.number({"factor", "how much slower"}, least, kMostFactor);
+  };
   switch (s.kind) {
     case StragglerKind::constant:
-      if (const std::vector<Node>* factors = fields.list("factors"))
+      if (const std::vector<Node>* factors = fields.list({"factors", "how much slower each of the ranks is"}))
         s.factors = factors_of(*factors, ranks);
       else
-        s.factor = fields.number("factor", least, kMostFactor);
+        s.factor = factor();
       break;
     case StragglerKind::uniform:
       s.spread = fields.number("spread", 0, 1);
       break;
     case StragglerKind::lognormal:
-      s.sigma = fields.number("sigma", 0, 5);
+      s.sigma = fields.number({"sigma", "of the lognormal distribution"}, 0, 5);
       break;
     case StragglerKind::exponential_tail:
       s.mean = fields.number("mean", 0, kMostFactor);
       break;
     case StragglerKind::one_slow:
-      s.factor = fields.number("factor", least, kMostFactor);
+      s.factor = factor();
       s.slow.assign(static_cast<std::size_t>(ranks), false);
       s.slow[rank_of(fields.required_child("rank"), ranks)] = true;
       break;
     case StragglerKind::periodic: {
       constexpr std::int64_t most_steps = 1 << 20;
-      s.factor = fields.number("factor", least, kMostFactor);
+      s.factor = factor();
       s.period = fields.integer_within<std::uint32_t>("period", 1, most_steps);
       s.busy = fields.integer_within<std::uint32_t>("busy", 0, most_steps);
       if (s.busy > s.period)
@@ -135,7 +138,7 @@ SlowParts read_slow_parts(Fields& faults, int ranks) {
   SlowParts slow;
   if (const Node* stragglers = faults.child("stragglers"))
     for (const Node* node : maps_of(*stragglers)) slow.stragglers.push_back(read_straggler(*node, ranks));
-  if (const Node* links = faults.child("links"))
+  if (const Node* links = faults.child({"links", "links that are slower: {link, factor, from, to}"}))
     for (const Node* node : maps_of(*links)) slow.links.push_back(read_link(*node));
   return slow;
 }

@@ -55,11 +55,16 @@ TrainingEnds::Alone read_alone(const Node& node, const Catalog& catalog) {
 
 TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   TrainingEnds ends;
-  ends.start = fields.seconds("start", Seconds{0});
-  ends.weights = fields.boolean("weights", false);
-  if (fields.has("image")) read_image(ends, *fields.child("image"), catalog);
-  if (fields.has("rank_0")) ends.alone = read_alone(*fields.child("rank_0"), catalog);
-  const Node* node = fields.has("evaluate") ? fields.child("evaluate") : nullptr;
+  ends.start = fields.seconds({"start", "time before the first step"}, Seconds{0});
+  ends.weights = fields.boolean({"weights", "weights are handed out to all devices first"}, false);
+  if (fields.has({"image",
+                  "a container image that every node pulls first: {size, from: STORAGE, cached: what of it is there}"}))
+    read_image(ends, *fields.child("image"), catalog);
+  if (fields.has({"rank_0", "what rank 0 alone does: {time, every: steps, checkpoint: local | STORAGE}"}))
+    ends.alone = read_alone(*fields.child("rank_0"), catalog);
+  const Node* node = fields.has({"evaluate", "evaluations on the way: {samples, every, precision}"})
+                         ? fields.child("evaluate")
+                         : nullptr;
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");
   ends.evaluate_place = node->place;
@@ -85,8 +90,12 @@ std::string with_commas(double v) {
 TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens,
                                     const Catalog& catalog) {
   Fields fields(node, "plan.training");
-  const bool steps = fields.has("steps"), tokens = fields.has("tokens"), epochs = fields.has("epochs"),
-             samples = fields.has("samples"), each = fields.has("steps_per_epoch"), time = fields.has("time");
+  const bool steps = fields.has({"steps", "steps of the training"}),
+             tokens = fields.has({"tokens", "tokens of the training"}),
+             epochs = fields.has({"epochs", "times that all samples are seen"}),
+             samples = fields.has({"samples", "samples of an epoch"}),
+             each = fields.has({"steps_per_epoch", "steps of an epoch"}),
+             time = fields.has({"time", "length of the training"});
   TrainingLength length;
   length.ends = read_ends(fields, catalog);
   fields.finish();

@@ -21,7 +21,7 @@ class MasterGpu : public CentralMechanism {
 const RegisterMechanism register_master{
     {"master",
      "one process: the first GPU of a node hands out parameters and takes gradients in",
-     {"loss"},
+     {{"loss", "where the losses are computed"}},
      nullptr,
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<MasterGpu>(fields.choice("loss", {"master", "replicas"}, "master") == "master");

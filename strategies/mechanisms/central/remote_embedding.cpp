@@ -241,7 +241,7 @@ class RemoteEmbedding : public WholeReplicas {
 const RegisterMechanism register_remote_embedding{
     {"remote-embedding",
      "a parameter server has the first layer, of which ranks look rows up; all else is all-reduced (DDP with RPC)",
-     {"embedding_node"},
+     {{"embedding_node", "the node whose memory has a remote embedding"}},
      nullptr,
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<RemoteEmbedding>(fields.integer_within<int>("embedding_node", 0, 1 << 20, 0),

@@ -99,7 +99,7 @@ class DelayedUpdates : public WholeReplicas {
     return {turns, "updates that are late come in turns of delay + 1 steps", 4 * turns, 4.0 * turns};
   }
   void book(MechanismFigures& figures, const TrainingPlan& plan, int steps) const override {
-    figures.replicas.delay = delay_;
+    figures.replicas["delay"] = std::int64_t{delay_};
     figures.staleness[static_cast<std::uint32_t>(delay_)] =
         static_cast<std::uint64_t>(plan.ranks()) * static_cast<std::uint64_t>(steps);
   }
@@ -117,8 +117,11 @@ const RegisterMechanism register_delayed_updates{
      {"delay"},
      [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-       return std::make_unique<DelayedUpdates>(fields.integer_within<int>("delay", 1, kMostDelay));
-     }}};
+       return std::make_unique<DelayedUpdates>(fields.integer_within<int>(
+           {"delay", "steps by which updates come late", "with mechanism delayed-updates"}, 1, kMostDelay));
+     },
+     {{"delay", "updates by which gradients are late", std::int64_t{}}},
+     "with delayed gradients"}};
 
 }  // namespace
 

@@ -163,19 +163,20 @@ class GossipSgd : public WholeReplicas {
   }
 
   void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
-    figures.replicas.gossip = graph_->name();
-    figures.replicas.neighbours = graph_->most_neighbours();
+    figures.replicas["gossip"] = graph_->name();
+    figures.replicas["neighbours"] = std::int64_t{graph_->most_neighbours()};
+    figures.replicas["spectral_gap"] = std::optional<double>{};
   }
   void book_slow(MechanismFigures& figures) const override {
     if (graph_->drawn()) return;
-    if (const double gap = spectral_gap(*graph_); gap > 0) figures.replicas.spectral_gap = gap;
+    if (const double gap = spectral_gap(*graph_); gap > 0) figures.replicas["spectral_gap"] = std::optional{gap};
   }
   std::string summary(const std::string&) const override {
     return graph_->drawn() ? "gossip with a random partner each step" : fmt::format("gossip ({})", graph_->name());
   }
   Report report(const MechanismFigures& figures, const std::function<std::string(double)>&,
                 const std::string&) const override {
-    const std::optional<double>& gap = figures.replicas.spectral_gap;
+    const auto& gap = std::get<std::optional<double>>(figures.replicas.at("spectral_gap"));
     return {"updates", {summary("") + (gap ? fmt::format(", spectral gap {:.4g}", *gap) : "")}};
   }
 
@@ -187,8 +188,14 @@ const RegisterMechanism register_gossip{
     {"gossip",
      "replicas update alone and average with their neighbours after every step",
      {"gossip"},
-     [](Fields& fields) { return fields.has("gossip"); },
-     [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<GossipSgd>(); }}};
+     [](Fields& fields) {
+       return fields.has({"gossip", "with which replicas weights are averaged"});
+     },
+     [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<GossipSgd>(); },
+     {{"gossip", "graph of the peers that average their parameters", std::string{}},
+      {"neighbours", "most peers of a rank in a step", std::int64_t{}},
+      {"spectral_gap", "of the graph: how fast averages spread; null where peers are drawn", std::optional<double>{}}},
+     "with gossip"}};
 
 }  // namespace
 

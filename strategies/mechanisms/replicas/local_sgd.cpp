@@ -72,7 +72,7 @@ class LocalSgd : public WholeReplicas {
   std::string refuses_compression() const override { return "replicas average parameters, and exchange no gradients"; }
   StepRhythm rhythm() const override { return {steps_, "plan.data_parallel.local_steps: one average each", steps_}; }
   void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
-    figures.replicas.local_steps = steps_;
+    figures.replicas["local_steps"] = std::int64_t{steps_};
   }
   Report report(const MechanismFigures&, const std::function<std::string(double)>&, const std::string&) const override {
     return {"updates", {fmt::format("parameters averaged every {} steps", steps_)}};
@@ -82,14 +82,17 @@ class LocalSgd : public WholeReplicas {
   int steps_;
 };
 
-const RegisterMechanism register_local_sgd{{"local-sgd",
-                                            "replicas update alone and average their parameters every few steps",
-                                            {"local_steps"},
-                                            [](Fields& fields) { return fields.has("local_steps"); },
-                                            [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-                                              return std::make_unique<LocalSgd>(
-                                                  fields.integer_within<int>("local_steps", 1, kMostLocalSteps));
-                                            }}};
+const RegisterMechanism register_local_sgd{
+    {"local-sgd",
+     "replicas update alone and average their parameters every few steps",
+     {"local_steps"},
+     [](Fields& fields) { return fields.has("local_steps"); },
+     [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
+       return std::make_unique<LocalSgd>(fields.integer_within<int>(
+           {"local_steps", "steps between averages of the weights", "with mechanism local-sgd"}, 1, kMostLocalSteps));
+     },
+     {{"local_steps", "steps between two averages of the parameters", std::int64_t{}}},
+     "with local SGD"}};
 
 }  // namespace
 

@@ -42,7 +42,7 @@ const Named& named(const std::vector<Named>& all, const std::string& name) {
 }
 
 void read_split(ServerChoice& choice, Fields& servers) {
-  const Node* node = servers.child("split");
+  const Node* node = servers.child({"split", "how large keys are split over servers"});
   if (!node) return;
   const std::string what = "plan.data_parallel.servers.split";
   if (choice.shards == KeySharding::split)
@@ -66,7 +66,7 @@ void read_split(ServerChoice& choice, Fields& servers) {
 }
 
 void read_replicas(ServerChoice& choice, Fields& servers) {
-  const Node* node = servers.child("replicas");
+  const Node* node = servers.child({"replicas", "copies of each server"});
   if (!node) return;
   if (node->kind != Node::Kind::map) {
     choice.replication.copies = servers.integer_within<int>("replicas", 1, kMostCopies, 1);
@@ -80,12 +80,13 @@ void read_replicas(ServerChoice& choice, Fields& servers) {
   fields.finish();
 }
 
-const Collective& read_local_collective(Fields* fields, const char* key, Operation operation) {
+const Collective& read_local_collective(Fields* fields, Key key, Operation operation) {
   if (!fields || !fields->has(key)) return default_collective(operation);
   const Collective& algorithm = collectives(operation).find(fields->text(key), fields->place_of(key));
   if (algorithm.for_teaching || algorithm.channels || algorithm.switches != SwitchKind::none)
-    fail(fields->place_of(key), fmt::format("{}.{}: {} is not among the GPUs of a node alone, on one channel; {} is",
-                                            fields->what(), key, algorithm.name, default_collective(operation).name));
+    fail(fields->place_of(key),
+         fmt::format("{}.{}: {} is not among the GPUs of a node alone, on one channel; {} is", fields->what(), key.name,
+                     algorithm.name, default_collective(operation).name));
   return algorithm;
 }
 
@@ -96,10 +97,16 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
   const bool map = node->kind == Node::Kind::map;
   const Node long_node = map ? long_form(node, "on", node->place) : Node{};
   Fields fields(long_node, "plan.data_parallel.local_aggregation");
-  const std::string where = map ? fields.choice("on", on) : data_parallel.choice("local_aggregation", on, "none");
+  const std::string where =
+      map ? fields.choice({"on", "where the sum is made"}, on)
+          : data_parallel.choice(
+                {"local_aggregation", "the workers of a node push once, the sum of theirs: none, cpu, gpu"}, on,
+                "none");
   choice.local = static_cast<ServerChoice::Local>(std::find(on.begin(), on.end(), where) - on.begin());
-  choice.reduce = &read_local_collective(map ? &fields : nullptr, "reduce", Operation::reduce);
-  choice.broadcast = &read_local_collective(map ? &fields : nullptr, "broadcast", Operation::broadcast);
+  choice.reduce =
+      &read_local_collective(map ? &fields : nullptr, {"reduce", "collective by which a node sums"}, Operation::reduce);
+  choice.broadcast = &read_local_collective(
+      map ? &fields : nullptr, {"broadcast", "collective by which a node hands out weights"}, Operation::broadcast);
   fields.finish();
   if (choice.local == ServerChoice::Local::none) return;
   for (const char* key : {"backup_workers", "worker_weights"})
@@ -122,23 +129,28 @@ Node servers_map(const Node& node) {
 void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster) {
   const Node map = servers_map(node);
   Fields fields(map, "plan.data_parallel.servers");
-  if (fields.has("label")) take_label(choice, fields.text("label"), fields.place_of("label"));
-  choice.count = fields.integer_within<int>("count", 1, kMostServers, choice.count);
-  choice.dedicated = fields.choice("place", {"colocated", "dedicated"}, "colocated") == "dedicated";
+  if (fields.has("label"))
+    take_label(choice, fields.text({"label", "in the words of a paper: 8W2PS"}), fields.place_of("label"));
+  choice.count = fields.integer_within<int>({"count", "parameter servers"}, 1, kMostServers, choice.count);
+  choice.dedicated = fields.choice({"place", "in nodes of their own, or among the workers"}, {"colocated", "dedicated"},
+                                   "colocated") == "dedicated";
   const std::vector<std::string> on{"cpu", "gpu", "gpus"}, keys{"tensors", "layers", "buckets"};
   const auto number = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) - names.begin();
   };
-  choice.on = static_cast<ServerChoice::On>(number(on, fields.choice("on", on, "cpu")));
-  choice.keys = static_cast<ServerChoice::Keys>(number(keys, fields.choice("keys", keys, "tensors")));
+  choice.on = static_cast<ServerChoice::On>(number(on, fields.choice({"on", "on the CPU or on a GPU"}, on, "cpu")));
+  choice.keys = static_cast<ServerChoice::Keys>(
+      number(keys, fields.choice({"keys", "a key for each tensor, or for each layer"}, keys, "tensors")));
   choice.shards =
-      static_cast<KeySharding>(number(key_sharding_names(), fields.choice("shards", key_sharding_names(), "balanced")));
+      static_cast<KeySharding>(number(key_sharding_names(), fields.choice({"shards", "how keys are given to servers"},
+                                                                          key_sharding_names(), "balanced")));
   read_split(choice, fields);
-  choice.rule = named(server_rules(), fields.choice("rule", names_of(server_rules()), choice.rule.name));
+  choice.rule = named(server_rules(), fields.choice({"rule", "gradients are summed or averaged"},
+                                                    names_of(server_rules()), choice.rule.name));
   choice.rule_place = fields.place_of("rule");
   read_replicas(choice, fields);
   choice.replicas_place = fields.place_of("replicas");
-  if (const std::vector<Node>* nodes = fields.list("nodes"))
+  if (const std::vector<Node>* nodes = fields.list({"nodes", "nodes on which servers are"}))
     for (const Node& item : *nodes)
       choice.nodes.push_back(static_cast<int>(item_of(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
   fields.finish();
@@ -159,19 +171,21 @@ void place_by_default(ServerChoice& choice, const ClusterSpec& cluster) {
 
 void read_consistency(ServerChoice& choice, Fields& fields) {
   const std::vector<std::string>& names = consistency_names();
-  const std::string name = fields.choice("consistency", names, names.front());
+  const std::string name =
+      fields.choice({"consistency", "of servers: whether workers wait for each other"}, names, names.front());
   choice.consistency = static_cast<Consistency>(std::find(names.begin(), names.end(), name) - names.begin());
-  const auto only = [&](const char* key, bool fits, const char* with) {
+  const auto only = [&](Key key, bool fits, const char* with) {
     if (fields.has(key) && !fits)
-      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: with consistency {} only", key, with));
+      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: with consistency {} only", key.name, with));
   };
-  only("staleness", choice.consistency == Consistency::stale, "stale");
+  only({"staleness", "steps that the fastest worker may be ahead"}, choice.consistency == Consistency::stale, "stale");
   only("backup_workers", choice.in_step(), "synchronous");
   only("worker_weights", !choice.in_step(), "stale or asynchronous");
   if (choice.consistency == Consistency::stale)
     choice.staleness = fields.integer_within<int>("staleness", 0, kMostStaleness);
-  choice.backup_workers = fields.integer_within<int>("backup_workers", 0, kMostServers, 0);
-  if (const std::vector<Node>* weights = fields.list("worker_weights"))
+  choice.backup_workers =
+      fields.integer_within<int>({"backup_workers", "workers that a step does not wait for"}, 0, kMostServers, 0);
+  if (const std::vector<Node>* weights = fields.list({"worker_weights", "how much each worker's gradient counts"}))
     for (const Node& item : *weights) {
       double weight = 0;
       try {
@@ -187,16 +201,16 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
 
 }  // namespace
 
-const std::vector<std::string>& server_keys() {
-  static const std::vector<std::string> keys{"servers",        "server",         "consistency",      "staleness",
-                                             "backup_workers", "worker_weights", "local_aggregation"};
+const std::vector<Key>& server_keys() {
+  static const std::vector<Key> keys{"servers",        "server",         "consistency",      "staleness",
+                                     "backup_workers", "worker_weights", "local_aggregation"};
   return keys;
 }
 
 ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
   ServerChoice choice;
   choice.place = fields.place();
-  if (fields.has("server")) {
+  if (fields.has({"server", "the node of one parameter server"})) {
     if (fields.has("servers"))
       fail(fields.place_of("server"),
            "plan.data_parallel.server: the node of one server; `servers` says where they are");

@@ -34,7 +34,7 @@ struct ServerChoice {
 };
 
 /// The keys of plan.data_parallel that say it.
-const std::vector<std::string>& server_keys();
+const std::vector<Key>& server_keys();
 /// Reads of plan.data_parallel: `servers` (a number, a label such as 8W2PS, or a map {count, label, place: colocated |
 /// dedicated, on: cpu | gpu | gpus, nodes: […], keys: tensors | layers | buckets, shards: balanced | round-robin | split,
 /// split: none | mxnet | byteps | {bigarray_bound} | {partition_bytes}, rule: optimizer | sum | mean, replicas: 2 | {count,

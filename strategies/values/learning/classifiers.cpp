@@ -220,7 +220,7 @@ constexpr int kMostWidth = 1 << 14, kMostHidden = 16;
 
 void read_mlp(Fields& learn, TaskChoice& choice) {
   choice.layers = {64};
-  if (const std::vector<Node>* widths = learn.list("layers")) {
+  if (const std::vector<Node>* widths = learn.list({"layers", "sizes of the hidden layers"})) {
     choice.layers.clear();
     for (const Node& width : *widths) choice.layers.push_back(read_width(width, "learn.layers", kMostWidth));
     if (choice.layers.size() > kMostHidden)

@@ -30,16 +30,16 @@ void read_files(Fields& data, TaskChoice& choice) {
 
 void read_made(Fields& data, TaskChoice& choice, bool images) {
   MadeData& made = choice.data;
-  made.classes = data.integer_within<int>("classes", 2, kMostClasses, made.classes);
-  made.samples = data.integer_within<std::int64_t>("samples", 2, kMostSamples, made.samples);
-  made.noise = data.number("noise", 0, 1e6, made.noise);
-  made.label_noise = data.number("label_noise", 0, 1, made.label_noise);
-  made.seed = data.integer<std::uint64_t>("seed", 0, 1);
+  made.classes = data.integer_within<int>({"classes", "of made data"}, 2, kMostClasses, made.classes);
+  made.samples = data.integer_within<std::int64_t>({"samples", "of made data"}, 2, kMostSamples, made.samples);
+  made.noise = data.number({"noise", "of samples around their cluster"}, 0, 1e6, made.noise);
+  made.label_noise = data.number({"label_noise", "share of wrong labels"}, 0, 1, made.label_noise);
+  made.seed = data.integer<std::uint64_t>({"seed", "of made data"}, 0, 1);
   if (images) {
     choice.side = data.integer_within<int>("side", 4, kMostSide, choice.side);
   } else {
-    made.features = data.integer_within<int>("features", 1, kMostFeatures, made.features);
-    made.clusters = data.integer_within<int>("clusters", 1, 64, made.clusters);
+    made.features = data.integer_within<int>({"features", "numbers of a sample"}, 1, kMostFeatures, made.features);
+    made.clusters = data.integer_within<int>({"clusters", "of a class"}, 1, 64, made.clusters);
   }
 }
 
@@ -73,8 +73,8 @@ void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
   const Node nothing = Node::empty_map(learn.place());
   const Node* node = learn.child("data");
   Fields data(node ? *node : nothing, "learn.data");
-  choice.validation = data.number("validation", 1e-6, 0.9, choice.validation);
-  if (data.has("csv") || data.has("images"))
+  choice.validation = data.number({"validation", "share of samples held back"}, 1e-6, 0.9, choice.validation);
+  if (data.has({"csv", "file of samples"}) || data.has({"images", "file of images (IDX)"}))
     read_files(data, choice);
   else
     read_made(data, choice, images);
