@@ -44,6 +44,23 @@ TEST_CASE("folders include only what lies below them", "[layout]") {
   CHECK(files > 60);
 }
 
+TEST_CASE("an algorithm says what ranks send and receive, and nothing of how that is simulated", "[layout]") {
+  const std::regex inside("repeat|emitter|probe|hash", std::regex::icase);
+  int files = 0;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / "strategies/collectives/algorithms")) {
+    ++files;
+    std::ifstream in(entry.path());
+    int lines = 0;
+    for (std::string line; std::getline(in, line); ++lines) {
+      CAPTURE(entry.path().string(), line);
+      CHECK(!std::regex_search(line, inside));
+    }
+    if (entry.path().filename() == "ring.cpp") CHECK(lines < 80);
+  }
+  CHECK(files > 30);
+}
+
 namespace {
 
 /// Who includes whom: own files by their path.

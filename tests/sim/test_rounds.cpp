@@ -34,10 +34,12 @@ class RoundsProgram : public CoroutineProgram {
       for (const Op& op : part.first) co_yield op;
       for (const Op& op : part.second) co_yield op;
       if (part.rounds == 0) continue;
-      Repeat repeat;
-      for (const Op& op : part.first) repeat.add_first(op);
-      for (std::size_t i = 0; i < part.second.size(); ++i) repeat.add_second(static_cast<int>(i), part.second[i]);
-      repeat.set_rounds(part.rounds);
+      Repeat repeat(part.rounds);
+      for (std::size_t i = 0; i < part.second.size(); ++i) {
+        Repeat::Each each{part.second[i], stride_between(part.first[i], part.second[i])};
+        advance(each.first, each.stride);
+        repeat.add(each);
+      }
       if (at_once_) {
         co_yield repeat;
       } else {
