@@ -219,7 +219,7 @@ bool Rounds::tell_observers() {
     live_.push_back(s.busy && s.transfer ? transfers_[s.transfer].cause : 0);
   }
   bool same = true;
-  for (Observer* o : context_.observers.all()) same = o->end_round(live_) && same;
+  for (RoundSums* sums : context_.observers.round_sums()) same = sums->end_round(live_) && same;
   return same;
 }
 
@@ -249,7 +249,7 @@ void Rounds::take(std::uint32_t rounds) {
   streams_.skip(rounds * (now_.operations - before_.operations), now_.end == before_.end ? 0 : later);
   transfers_.skip(rounds * (now_.transfers - before_.transfers));
   move(context_.now);
-  for (Observer* o : context_.observers.all()) o->repeat_round(rounds);
+  for (RoundSums* sums : context_.observers.round_sums()) sums->repeat_round(rounds);
 }
 
 }  // namespace trainyard::execution

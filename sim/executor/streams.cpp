@@ -104,7 +104,7 @@ void Streams::pull(ActorState& a) {
     }
     const Op* op = nullptr;
     const Repeat* repeat = nullptr;
-    switch (a.program->next_or_repeat(op, pulled_, repeat)) {
+    switch (a.program->next(op, repeat)) {
       case Pull::done:
         a.exhausted = true;
         return;

@@ -14,6 +14,7 @@ std::uint16_t distance(const Chunk& from, const Chunk& to) {
 /// The numbers of the chunks that are sent, or received, in steps one after the other.
 class ChunkNumbers {
  public:
+  ChunkNumbers() = default;
   explicit ChunkNumbers(const std::array<Chunk, 4>& first) : last_(first[0]) {
     const bool same = distance(first[0], first[1]) == distance(first[1], first[2]);  // or one of them is the jump
     stride_ = same ? distance(first[0], first[1]) : distance(first[2], first[3]);
@@ -52,24 +53,26 @@ void add(Repeat::Each& each, const Op& op) {
 
 Ops ring_steps(Local me, int steps, RingStepOf step_of) {
   bool repeats = steps >= kFewest && me.two_streams();
-  const auto chunks = [&](Chunk RingStep::*side) {
-    return std::array{step_of(me, 0).*side, step_of(me, 1).*side, step_of(me, 2).*side, step_of(me, 3).*side};
-  };
-  ChunkNumbers sent(chunks(&RingStep::send)), received(chunks(&RingStep::receive));
-  // All the way round, so that all members say the same.
-  for (int step = 1; repeats && step <= steps; ++step) {
-    const RingStep now = step_of(me, step);
-    repeats = sent.add(step, now.send) && received.add(step, now.receive);
+  ChunkNumbers sent, received;
+  if (repeats) {
+    const std::array<RingStep, 4> first{step_of(me, 0), step_of(me, 1), step_of(me, 2), step_of(me, 3)};
+    sent = ChunkNumbers({first[0].send, first[1].send, first[2].send, first[3].send});
+    received = ChunkNumbers({first[0].receive, first[1].receive, first[2].receive, first[3].receive});
+    // All the way round, so that all members say the same.
+    for (int step = 1; repeats && step <= steps; ++step) {
+      const RingStep now = step_of(me, step);
+      repeats = sent.add(step, now.send) && received.add(step, now.receive) && now.adds == first[0].adds;
+    }
   }
   Repeat::Each out, in;
   for (int step = 0; step < (repeats ? kOneByOne : steps); ++step) {
     const RingStep now = step_of(me, step);
     const Op& send = me.send(me.next(), now.send);
-    add(out, send);
+    if (repeats) add(out, send);
     co_yield send;
     const Op& receive =
         now.adds ? me.recv_reduce(me.previous(), now.receive) : me.recv_copy(me.previous(), now.receive);
-    add(in, receive);
+    if (repeats) add(in, receive);
     co_yield receive;
   }
   if (!repeats) co_return;

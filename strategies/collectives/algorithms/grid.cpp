@@ -10,12 +10,13 @@ namespace {
 /// n−1 steps: rank i ends up with the sum of chunk i.
 Ops chunks_to_owners(Local me) {
   return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
-    return RingStep{rank.chunk(rank.index() - step - 1), rank.chunk(rank.index() - step - 2), true};
+    return RingStep{
+        .send = rank.chunk(rank.index() - step - 1), .receive = rank.chunk(rank.index() - step - 2), .adds = true};
   });
 }
 Ops chunks_to_all(Local me) {
   return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
-    return RingStep{rank.chunk(rank.index() - step), rank.chunk(rank.index() - step - 1), false};
+    return RingStep{.send = rank.chunk(rank.index() - step), .receive = rank.chunk(rank.index() - step - 1)};
   });
 }
 

@@ -7,22 +7,24 @@ namespace trainyard {
 Ops one_ring_all_reduce(Local me) {
   const int steps = me.group_size() - 1;
   co_yield ring_steps(me, steps, [](const Local& rank, int step) {
-    return RingStep{rank.chunk(rank.index() - step), rank.chunk(rank.index() - step - 1), true};
+    return RingStep{
+        .send = rank.chunk(rank.index() - step), .receive = rank.chunk(rank.index() - step - 1), .adds = true};
   });
   co_yield ring_steps(me, steps, [](const Local& rank, int step) {
-    return RingStep{rank.chunk(rank.index() + 1 - step), rank.chunk(rank.index() - step), false};
+    return RingStep{.send = rank.chunk(rank.index() + 1 - step), .receive = rank.chunk(rank.index() - step)};
   });
 }
 
 Ops one_ring_reduce_scatter(Local me) {
   return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
-    return RingStep{rank.block(rank.index() - step - 1), rank.block(rank.index() - step - 2), true};
+    return RingStep{
+        .send = rank.block(rank.index() - step - 1), .receive = rank.block(rank.index() - step - 2), .adds = true};
   });
 }
 
 Ops one_ring_all_gather(Local me) {
   return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
-    return RingStep{rank.block(rank.index() - step), rank.block(rank.index() - step - 1), false};
+    return RingStep{.send = rank.block(rank.index() - step), .receive = rank.block(rank.index() - step - 1)};
   });
 }
 
