@@ -11,9 +11,9 @@ class ListProgram : public Program {
  public:
   ListProgram(std::vector<Op> ops, std::vector<Actor> slots = {}, int streams = 1)
       : ops_(std::move(ops)), slots_(std::move(slots)), streams_(streams) {}
-  Pull next(Op& op) override {
+  Pull next(const Op*& op, const Repeat*&) override {
     if (at_ == ops_.size()) return Pull::done;
-    op = ops_[at_++];
+    op = &ops_[at_++];
     return Pull::op;
   }
   std::span<const Actor> slots() const override { return slots_; }

@@ -62,6 +62,24 @@ struct Cost {
 
 struct GroupFlow;
 
+/// What a machine knows of a group's flow.
+struct KnownGroup {
+  Route route;  ///< the routes of all edges as one
+  /// Actors for each of which the links carry nothing but what it sends, and the flows of its groups.
+  std::vector<Actor> owners;
+};
+
+/// How operations that run on an actor at the same time slow each other.
+class Contention {
+ public:
+  virtual ~Contention() = default;
+  /// The speed of an operation of `kind` on `actor`, relative to running alone, while the kinds in `active` (its own
+  /// included) run there. > 0.
+  virtual double speed(Actor, Kind kind, KindSet active) const = 0;
+  /// The links that only this actor's messages use; speed(actor, send, …) slows them.
+  virtual std::span<const LinkId> ports(Actor) const = 0;
+};
+
 /// Prices work and finds routes. Durations come from here, or from sharing links.
 class Machine {
  public:
@@ -72,18 +90,10 @@ class Machine {
   /// Unreachable pairs have `reachable` false: the executor reports them, or waits if a link may come back.
   virtual Route route(Actor from, Actor to, PathClass) const = 0;
 
-  /// Do concurrent operations slow each other? If not, `speed` is not called.
-  virtual bool interferes() const { return false; }
-  /// Interference: the speed of an operation of `kind` on `actor`, relative to running alone, while the kinds in
-  /// `active` (its own included) run there. > 0.
-  virtual double speed(Actor, Kind /*kind*/, KindSet /*active*/) const { return 1; }
-  /// The links that only this actor's messages use; speed(actor, send, …) slows them.
-  virtual std::span<const LinkId> ports(Actor) const { return {}; }
-
-  /// The routes of all edges of a group as one, where the machine knows it already; null: `route_of_group` finds it.
-  virtual const Route* group_route(const GroupFlow&) const { return nullptr; }
-  /// Do the links of a group's flow carry nothing but what this actor sends, and the flows of its groups? False: maybe not.
-  virtual bool lone_links(Actor, const GroupFlow&) const { return false; }
+  /// Null: operations that run at the same time do not slow each other.
+  virtual const Contention* contention() const { return nullptr; }
+  /// Null: `route_of_group` finds the route, and who owns its links is not known.
+  virtual const KnownGroup* known_group(const GroupFlow&) const { return nullptr; }
   /// Equal for actors on which all work takes the same time, alone and beside other work. By default each is of its own.
   virtual std::uint64_t likeness(Actor actor) const { return static_cast<std::uint64_t>(actor); }
 

@@ -20,6 +20,21 @@ enum class Level : std::uint8_t {
   links,   ///< also the rate of every link over time
 };
 
+/// What an observer is told, since calls are most of the cost of observing, and at which level of detail.
+struct Interest {
+  Level level = Level::totals;
+  bool operations = true;  ///< false: no calls about operations
+  bool transfers = true;   ///< false: no calls about messages
+  /// Parts of a series that nothing interrupts are told as one operation (OpRun::stretch). The parts that go on when one is
+  /// interrupted are posted, with a time of posting that is past; then it ends. Where somebody takes no stretches, each part
+  /// is an operation.
+  bool stretches = false;
+  /// Rounds of operations that have become alike (execution::Rounds) pass as so many times one of them. Operations have no
+  /// effects then.
+  bool rounds = false;
+  bool takes_stretches() const { return stretches || !operations; }
+};
+
 /// One execution of an operation. `started` ≥ `posted`: a message waits for its other half.
 struct OpRun {
   const Op* op = nullptr;
@@ -55,6 +70,18 @@ struct TransferRun {
   bool last_leg = true;  ///< false: a buffer on the route has stored the message, and passes it on
 };
 
+/// What an observer knows, where rounds that are alike pass at once.
+class RoundSums {
+ public:
+  virtual ~RoundSums() = default;
+  /// A round is over. False: what is known has not grown by the same as in the round before. `live`: operations under way,
+  /// those that ended last on each stream, and what messages under way follow, each as at the end of the round before; 0:
+  /// none.
+  virtual bool end_round(std::span<const OpId> live) = 0;
+  /// So many rounds like the last one have passed at once.
+  virtual void repeat_round(double times) = 0;
+};
+
 /// Watches a run. Times in calls never go back.
 class Observer {
  public:
@@ -76,23 +103,9 @@ class Observer {
   virtual Bytes size_of(const OpRun&) { return Bytes{std::numeric_limits<double>::quiet_NaN()}; }
   /// All programs have ended, the last operation at `end`. Not after a deadlock.
   virtual void ended(Seconds /*end*/) {}
-  virtual Level level() const { return Level::totals; }
-  /// An observer of one kind is not called for the other: calls are most of the cost of observing.
-  virtual bool sees_operations() const { return true; }
-  virtual bool sees_transfers() const { return true; }
-  /// Does it take parts of a series that nothing interrupts as one operation (OpRun::stretch)? The parts that go on when one
-  /// is interrupted are posted, with a time of posting that is past; then it ends. Where somebody takes none, each part is
-  /// an operation.
-  virtual bool takes_stretches() const { return !sees_operations(); }
-  /// Does it take rounds of operations that have become alike (execution::Rounds) as so many times one of them? Operations
-  /// have no effects then.
-  virtual bool takes_rounds() const { return false; }
-  /// A round is over. False: what it knows has not grown by the same as in the round before. `live`: operations under way,
-  /// those that ended last on each stream, and what messages under way follow, each as at the end of the round before; 0:
-  /// none.
-  virtual bool end_round(std::span<const OpId> /*live*/) { return true; }
-  /// So many rounds like the last one have passed at once.
-  virtual void repeat_round(double /*times*/) {}
+  virtual Interest interest() const { return {}; }
+  /// Null: it takes no rounds, or knows nothing that they change.
+  virtual RoundSums* round_sums() { return nullptr; }
 };
 
 }  // namespace trainyard

@@ -67,6 +67,7 @@ struct Work {
   std::uint16_t kernel = 0;
   std::uint8_t precision = 0;
   std::uint32_t sample = 0;  ///< number of the step that it belongs to: random durations are drawn anew for each
+  constexpr bool operator==(const Work&) const = default;
 };
 
 struct Message {
@@ -80,12 +81,14 @@ struct Message {
   /// One message that stands for so many in sequence: it pays the latency of its route as often. 0: not at all
   /// (`extra_latency` has it all). Of a join: the number of members.
   std::uint32_t steps = 1;
+  constexpr bool operator==(const Message&) const = default;
 };
 
 /// Waits until `count` operations of `stream` of the same actor have ended. A stream ends its operations in order.
 struct Dep {
   std::uint32_t count = 0;  ///< 0: no dependency
   Stream stream = 0;
+  constexpr bool operator==(const Dep&) const = default;
 };
 
 /// Change of the actor's memory: `change` > 0 is taken at the start, < 0 given back at the end;
@@ -93,6 +96,7 @@ struct Dep {
 struct Memory {
   double change = 0;
   double high_water = 0;
+  constexpr bool operator==(const Memory&) const = default;
 };
 
 /// A named buffer of the actor, or `count` of its `of` near-equal chunks, from `chunk` on.
@@ -112,6 +116,7 @@ struct Effect {
   Action action = Action::none;
   std::uint16_t call = 0;  ///< which registered call
   BufferRef read, write;
+  constexpr bool operator==(const Effect&) const = default;
 };
 
 /// One piece of work of one actor.
@@ -129,6 +134,7 @@ struct Op {
   Effect effect;
   NameId name = 0;
 
+  constexpr bool operator==(const Op&) const = default;
   void set_memory_class(std::uint8_t c) { memory_class = c & 0x7fU; }
 };
 // Programs yield ops from coroutines (g++ 12 destroys non-trivial temporaries twice there), and copying is the

@@ -150,20 +150,23 @@ class CoroutineProgram : public Program {
       : slots_(std::move(slots)), streams_(streams), dynamic_(dynamic) {}
 
   /// The sequence is made by the first call of `next`, when the derived object is whole.
-  Pull next(Op& op) final {
-    const Op* given = nullptr;
-    const Pull pull = next_in_place(given, op);
-    if (pull == Pull::op) op = *given;
-    return pull;
-  }
-  Pull next_in_place(const Op*& op, Op&) final {
-    return next_of([&op](Ops& ops) { return ops.next(op); });
-  }
-  Pull next_or_repeat(const Op*& op, Op&, const Repeat*& repeat) final {
-    Repeat* rounds = nullptr;
-    const Pull pull = next_of([&](Ops& ops) { return ops.next(op, rounds); });
-    repeat = rounds;
-    return pull;
+  Pull next(const Op*& op, const Repeat*& rounds) final {
+    if (!begun_) {
+      ops_ = run();
+      begun_ = true;
+    }
+    if (ops_.waiting()) {
+      if (events_.size() == read_) return Pull::waiting;
+      hand_over_event();
+    }
+    for (;;) {
+      Repeat* given = nullptr;
+      const Pull pull = ops_.next(op, given);
+      rounds = given;
+      // Events that came while nobody waited are kept in order: a wait takes the oldest.
+      if (pull != Pull::waiting || events_.size() == read_) return pull;
+      hand_over_event();
+    }
   }
   void notify(const Event& event) final { events_.push_back(event); }
   bool dynamic() const final { return dynamic_; }
@@ -183,23 +186,6 @@ class CoroutineProgram : public Program {
   std::size_t read_ = 0;
   Event current_;
 
-  template <class Next>
-  Pull next_of(Next next) {
-    if (!begun_) {
-      ops_ = run();
-      begun_ = true;
-    }
-    if (ops_.waiting()) {
-      if (events_.size() == read_) return Pull::waiting;
-      hand_over_event();
-    }
-    for (;;) {
-      const Pull pull = next(ops_);
-      // Events that came while nobody waited are kept in order: a wait takes the oldest.
-      if (pull != Pull::waiting || events_.size() == read_) return pull;
-      hand_over_event();
-    }
-  }
   void hand_over_event() {
     current_ = events_[read_++];
     if (read_ == events_.size()) {

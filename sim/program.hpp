@@ -25,7 +25,7 @@ enum class Pull : std::uint8_t {
   op,       ///< an operation was yielded
   waiting,  ///< a dynamic program decides after its next event
   done,     ///< no more operations
-  repeat,   ///< a number of rounds of operations (Program::next_or_repeat)
+  repeat,   ///< a number of rounds of operations (Repeat)
 };
 
 /// The edges over which a group moves bytes at once (see Kind::join): those of a ring, or of several.
@@ -56,17 +56,9 @@ struct Series;
 class Program {
  public:
   virtual ~Program() = default;
-  /// Assigns the whole operation if it returns Pull::op.
-  virtual Pull next(Op&) = 0;
-  /// The same without a copy, where the program stores the operation: it stays valid until the next call.
-  virtual Pull next_in_place(const Op*& op, Op& scratch) {
-    op = &scratch;
-    return next(scratch);
-  }
-  /// The same, but rounds that repeat may come at once: Pull::repeat, which assigns `repeat`.
-  virtual Pull next_or_repeat(const Op*& op, Op& scratch, const Repeat*& /*repeat*/) {
-    return next_in_place(op, scratch);
-  }
+  /// Assigns `op` if it returns Pull::op, and `rounds` if Pull::repeat. What they point to stays valid until the next call.
+  /// OpReader gives all operations one by one.
+  virtual Pull next(const Op*& op, const Repeat*& rounds) = 0;
   /// Every end of an operation of this actor, before `next` is asked again. Only for dynamic programs.
   virtual void notify(const Event&) {}
   virtual bool dynamic() const { return false; }
@@ -89,6 +81,28 @@ class Program {
   /// A bit for each stream that is refilled when it runs dry. If one stream has most of the operations, and the program
   /// yields those of other streams before the operation that they overlap with, the others need no look-ahead.
   virtual std::uint64_t driving() const { return ~std::uint64_t{0}; }
+};
+
+/// The operations of a program one by one, those of rounds that repeat too.
+class OpReader {
+ public:
+  /// The program must outlive it.
+  explicit OpReader(Program& program) : program_(program) {}
+  /// Assigns the operation if it returns Pull::op; otherwise the program waits or has ended.
+  Pull next(Op& op) {
+    for (;;) {
+      const Op* given = rounds_.take();
+      const Repeat* rounds = nullptr;
+      const Pull pull = given ? Pull::op : program_.next(given, rounds);
+      if (pull == Pull::op) op = *given;
+      if (pull != Pull::repeat) return pull;
+      rounds_ = *rounds;
+    }
+  }
+
+ private:
+  Program& program_;
+  Repeat rounds_;
 };
 
 /// By actor, from 0; null: one that does nothing.

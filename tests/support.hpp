@@ -21,7 +21,7 @@ using nlohmann::json;
 /// A test's simulation in a process of its own: what it returns comes back.
 
 /// Links and routes given one by one. 1 FLOP takes a second, bytes of local memory are free.
-class TableMachine : public Machine {
+class TableMachine : public Machine, private Contention {
  public:
   LinkId link(BytesPerSecond capacity, std::string kind = "wire") {
     links_.push_back({"link " + std::to_string(links_.size()), std::move(kind), capacity});
@@ -46,10 +46,8 @@ class TableMachine : public Machine {
     }
     return none;
   }
-  bool interferes() const override { return static_cast<bool>(interference); }
-  double speed(Actor actor, Kind kind, KindSet active) const override {
-    return interference ? interference(actor, kind, active) : 1;
-  }
+  const Contention* contention() const override { return interference ? this : nullptr; }
+  double speed(Actor actor, Kind kind, KindSet active) const override { return interference(actor, kind, active); }
   std::span<const LinkId> ports(Actor actor) const override {
     const auto at = port_links.find(actor);
     return at == port_links.end() ? std::span<const LinkId>{} : at->second;
@@ -108,9 +106,9 @@ class Canceller : public ListProgram {
  public:
   Canceller(double when, Executor*& executor, Actor victim, Stream stream)
       : ListProgram({compute(when), compute(0)}), executor_(executor), victim_(victim), stream_(stream) {}
-  Pull next(Op& op) override {
+  Pull next(const Op*& op, const Repeat*& rounds) override {
     if (calls_++ == 1) executor_->cancel(victim_, stream_);
-    return ListProgram::next(op);
+    return ListProgram::next(op, rounds);
   }
 
  private:

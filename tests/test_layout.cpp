@@ -46,6 +46,41 @@ TEST_CASE("folders include only what lies below them", "[layout]") {
   CHECK(files > 60);
 }
 
+TEST_CASE("what the executor asks of others stays small", "[layout]") {
+  const std::map<std::string, std::pair<std::string, int>> most{{"Program", {"sim/program.hpp", 10}},
+                                                                {"Observer", {"sim/observer.hpp", 11}},
+                                                                {"Machine", {"sim/machine.hpp", 9}}};
+  for (const auto& [name, where] : most) {
+    std::ifstream in(fs::path(TRAINYARD_SOURCE_DIR) / where.first);
+    int functions = 0;
+    bool inside = false;
+    for (std::string line; std::getline(in, line);) {
+      inside = line == "class " + name + " {" || (inside && line != "};");
+      functions += inside && line.starts_with("  virtual ") && !line.starts_with("  virtual ~") ? 1 : 0;
+    }
+    CAPTURE(name);
+    CHECK(functions > 0);
+    CHECK(functions <= where.second);
+  }
+}
+
+TEST_CASE("an algorithm says what ranks send and receive, and nothing of how that is simulated", "[layout]") {
+  const std::regex inside("repeat|emitter|probe|hash", std::regex::icase);
+  int files = 0;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / "strategies/collectives/algorithms")) {
+    ++files;
+    std::ifstream in(entry.path());
+    int lines = 0;
+    for (std::string line; std::getline(in, line); ++lines) {
+      CAPTURE(entry.path().string(), line);
+      CHECK(!std::regex_search(line, inside));
+    }
+    if (entry.path().filename() == "ring.cpp") CHECK(lines < 80);
+  }
+  CHECK(files > 30);
+}
+
 namespace {
 
 /// Who includes whom: own files by their path.

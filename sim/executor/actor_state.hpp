@@ -56,15 +56,15 @@ struct alignas(64) StreamState {
   }
   /// So many operations which differ by the same, one from the next. What these return: how many take no place of their
   /// own in the queue.
-  std::uint32_t push(OpWords next, const OpWords& step, std::uint32_t operations) {
+  std::uint32_t push(Op next, const Stride& stride, std::uint32_t operations) {
     if (queued == 0) {
-      push(std::bit_cast<Op>(next));
+      push(next);
       if (--operations == 0) return 0;
-      next = plus(next, step);
+      advance(next, stride);
     }
     queued += operations;
     if (!behind) behind = std::make_unique<OpQueue>();
-    return behind->push(next, step, operations);
+    return behind->push(next, stride, operations);
   }
   std::uint32_t pop() {
     if (--queued == 0) return 0;

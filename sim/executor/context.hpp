@@ -13,14 +13,17 @@ class ObserverList {
  public:
   void add(Observer& observer) {
     all_.push_back(&observer);
-    if (observer.sees_operations()) of_operations_.push_back(&observer);
-    if (observer.sees_transfers()) of_transfers_.push_back(&observer);
-    if (observer.level() >= Level::ops) record_limiting_ = true;
-    if (observer.level() >= Level::links) record_link_rates_ = true;
-    if (!observer.takes_stretches()) take_stretches_ = false;
-    if (!observer.takes_rounds()) take_rounds_ = false;
+    const Interest interest = observer.interest();
+    if (interest.operations) of_operations_.push_back(&observer);
+    if (interest.transfers) of_transfers_.push_back(&observer);
+    if (interest.level >= Level::ops) record_limiting_ = true;
+    if (interest.level >= Level::links) record_link_rates_ = true;
+    if (!interest.takes_stretches()) take_stretches_ = false;
+    if (!interest.rounds) take_rounds_ = false;
+    if (RoundSums* sums = observer.round_sums()) round_sums_.push_back(sums);
   }
   const std::vector<Observer*>& all() const { return all_; }
+  const std::vector<RoundSums*>& round_sums() const { return round_sums_; }
   const std::vector<Observer*>& of_operations() const { return of_operations_; }
   const std::vector<Observer*>& of_transfers() const { return of_transfers_; }
   /// Does anybody ask which link limited a message?
@@ -31,6 +34,7 @@ class ObserverList {
 
  private:
   std::vector<Observer*> all_, of_operations_, of_transfers_;
+  std::vector<RoundSums*> round_sums_;
   bool record_limiting_ = false;
   bool record_link_rates_ = false;
   bool take_stretches_ = true;

@@ -42,7 +42,7 @@ void Executor::change(ActorChange change) { failures_.add(std::move(change)); }
 void Executor::start() {
   streams_.start();
   if (link_changes_.empty() && failures_.empty() && enough_ == &kNever && context_.observers.take_stretches() &&
-      context_.machine.interferes() && context_.transport.can_shift())
+      context_.machine.contention() && context_.transport.can_shift())
     series_.allow_stretches();
   if (link_changes_.empty() && failures_.empty() && context_.observers.take_rounds() &&
       context_.transport.can_shift()) {

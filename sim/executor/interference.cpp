@@ -52,7 +52,7 @@ void Interference::retime(Actor actor, KindSet kinds) {
   for (std::uint64_t left = a.working; left != 0; left &= left - 1) {
     StreamState& s = a.streams[position(std::countr_zero(left))];
     const Kind kind = s.front().kind;
-    const double speed = kind == Kind::delay || !enabled_ ? 1.0 : context_.machine.speed(actor, kind, kinds);
+    const double speed = kind == Kind::delay || !contention_ ? 1.0 : contention_->speed(actor, kind, kinds);
     if (s.timed && speed == s.speed) continue;
     if (!(speed > 0)) throw InternalError(fmt::format("interference gives a speed of {}; expected more than 0", speed));
     if (s.timed) {
@@ -69,10 +69,10 @@ void Interference::retime(Actor actor, KindSet kinds) {
 void Interference::slow_ports(Actor actor, KindSet kinds) {
   ActorState& a = table_.actors[actor];
   const KindSet messages = bit(Kind::send) | bit(Kind::recv);
-  const double speed = (kinds & messages) ? context_.machine.speed(actor, Kind::send, kinds) : 1.0;
+  const double speed = contention_ && (kinds & messages) ? contention_->speed(actor, Kind::send, kinds) : 1.0;
   if (speed == a.port_speed) return;
   a.port_speed = speed;
-  for (const LinkId link : context_.machine.ports(actor)) links_.slow(link, speed);
+  for (const LinkId link : contention_->ports(actor)) links_.slow(link, speed);
 }
 
 }  // namespace trainyard::execution

@@ -12,11 +12,11 @@ namespace trainyard::execution {
 class Interference {
  public:
   Interference(Context& context, ActorTable& table, Links& links)
-      : context_(context), table_(table), links_(links), enabled_(context.machine.interferes()) {}
+      : context_(context), table_(table), links_(links), contention_(context.machine.contention()) {}
 
   /// An operation of this kind begins (+1) or ends (−1).
   void change_active(Actor actor, Kind kind, int change) {
-    if (enabled_) count(actor, kind, change);
+    if (contention_) count(actor, kind, change);
   }
   /// Work was begun: it gets its timer when the time step settles, with everything that runs beside it.
   void add_work(Actor actor);
@@ -31,7 +31,7 @@ class Interference {
   Context& context_;
   ActorTable& table_;
   Links& links_;
-  const bool enabled_;
+  const Contention* contention_;
   std::vector<Actor> unsettled_, interrupted_;
 
   void count(Actor, Kind, int change);

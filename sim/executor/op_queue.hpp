@@ -1,6 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -13,17 +12,34 @@ namespace trainyard::execution {
 /// thousands take the memory, and the cache lines, of a few. Operations without a rule take what they took alone.
 class OpQueue {
  public:
-  void push(const Op& op) { push(op_words(op)); }
+  void push(const Op& op) {
+    if (count_ > 0) {
+      Run& run = last_run();
+      const Stride stride = run.operations == 1 ? stride_between(last_, op) : run.stride;
+      if (follows(op, last_, stride)) {
+        run.stride = stride;
+        ++run.operations;
+        last_ = op;
+        return;
+      }
+    }
+    if (count_ == runs_.size()) grow();
+    ++count_;
+    Run& run = last_run();
+    run.next = last_ = op;
+    run.operations = 1;
+    run.taken = run.at_once = 0;
+  }
   /// So many operations which differ by the same, one from the next; how many of them took no place of their own.
-  std::uint32_t push(OpWords next, const OpWords& step, std::uint32_t operations) {
-    for (; operations > 0; --operations, next = plus(next, step)) {
+  std::uint32_t push(Op next, const Stride& stride, std::uint32_t operations) {
+    for (; operations > 0; --operations, advance(next, stride)) {
       push(next);
       Run& run = last_run();
-      if (run.operations > 1 && run.step != step) continue;
-      run.step = step;
+      if (run.operations > 1 && run.stride != stride) continue;
+      run.stride = stride;
       run.operations += operations - 1;
       run.at_once += operations - 1;
-      last_ = plus(next, step, operations - 1);
+      advance(last_, stride, operations - 1);
       return operations - 1;
     }
     return 0;
@@ -31,8 +47,8 @@ class OpQueue {
   /// How many took no place of their own: 0 or 1.
   std::uint32_t pop(Op& op) {
     Run& run = runs_[first_];
-    if (run.taken > 0) run.next = plus(run.next, run.step);
-    op = std::bit_cast<Op>(run.next);
+    if (run.taken > 0) advance(run.next, run.stride);
+    op = run.next;
     const std::uint32_t at_once = run.at_once > 0 ? 1 : 0;
     run.at_once -= at_once;
     if (++run.taken < run.operations) return at_once;
@@ -44,19 +60,19 @@ class OpQueue {
   /// How operations differ that are of one run with the one that was popped last.
   struct Regular {
     std::uint32_t popped = 0, left = 0;  ///< of that run; 0: what was popped last was the last of one
-    const OpWords* step = nullptr;
+    const Stride* stride = nullptr;
   };
   Regular regular() const {
     if (count_ == 0 || runs_[first_].taken == 0) return {};
     const Run& run = runs_[first_];
-    return {run.taken, run.operations - run.taken, &run.step};
+    return {run.taken, run.operations - run.taken, &run.stride};
   }
   /// As if so many had been popped, fewer than are left of the run; the last of them.
   std::uint32_t skip(std::uint32_t operations, Op& op) {
     Run& run = runs_[first_];
-    run.next = plus(run.next, run.step, operations);
+    advance(run.next, run.stride, operations);
     run.taken += operations;
-    op = std::bit_cast<Op>(run.next);
+    op = run.next;
     const std::uint32_t at_once = std::min(run.at_once, operations);
     run.at_once -= at_once;
     return at_once;
@@ -66,35 +82,14 @@ class OpQueue {
   struct Run {  // what every operation touches lies together: it is taken up from cold memory
     std::uint32_t operations = 0, taken = 0;
     std::uint32_t at_once = 0;  // of those not taken, so many have come with another one
-    OpWords step, next;
+    Stride stride;
+    Op next;
   };
   std::vector<Run> runs_;  // a power of two of them
   std::size_t first_ = 0, count_ = 0;
-  OpWords last_{};  // that came
+  Op last_;  // that came
 
   Run& last_run() { return runs_[(first_ + count_ - 1) & (runs_.size() - 1)]; }
-  void push(const OpWords& words) {
-    if (count_ > 0) {
-      Run& run = last_run();
-      if (run.operations == 1) run.step = minus(words, last_);
-      if (run.operations == 1 || follows(words, last_, run.step)) {
-        ++run.operations;
-        last_ = words;
-        return;
-      }
-    }
-    if (count_ == runs_.size()) grow();
-    ++count_;
-    Run& run = last_run();
-    run.next = last_ = words;
-    run.operations = 1;
-    run.taken = run.at_once = 0;
-  }
-  static bool follows(const OpWords& words, const OpWords& last, const OpWords& step) {
-    std::uint32_t differences = 0;  // of all words, without a branch: the compiler compares four at once
-    for (std::size_t i = 0; i < words.size(); ++i) differences |= words[i] - last[i] - step[i];
-    return differences == 0;
-  }
   void grow() {
     std::rotate(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(first_), runs_.end());
     first_ = 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 #include <utility>
 
@@ -14,20 +13,6 @@ constexpr std::uint32_t kFirstLook = 16;  // rounds
 constexpr double kWorthWhile = 8;         // rounds at once
 
 double earliest(double a, double b) { return std::min(a, b); }
-
-/// The words of an operation that may differ from round to round: which operations it waits for.
-OpWords counts_of(const OpWords& step) {
-  OpWords counts{};
-  for (std::size_t d = 0; d < std::size(Op{}.deps); ++d) {
-    const std::size_t word = (offsetof(Op, deps) + d * sizeof(Dep) + offsetof(Dep, count)) / sizeof(std::uint32_t);
-    counts[word] = step[word];
-  }
-  return counts;
-}
-
-std::uint32_t step_of_count(const OpWords& step, std::size_t dep) {
-  return step[(offsetof(Op, deps) + dep * sizeof(Dep) + offsetof(Dep, count)) / sizeof(std::uint32_t)];
-}
 
 /// What takes memory each time may come above a peak that is higher now.
 bool can_repeat(const Op& op) {
@@ -110,7 +95,7 @@ bool Rounds::take_state(State& r) const {
     for (const StreamState& s : a.streams) {
       const StreamId id = table_.id_of(s);
       r.done.push_back(s.done);
-      r.heads.push_back(op_words(s.front()));
+      r.heads.push_back(s.front());
       r.ids.push_back(s.busy ? s.id : 0);
       for (const bool flag : {s.busy, s.empty(), s.timed, s.busy && s.began, s.last_end == context_.now}) fact(flag);
       r.times.push_back({id, s.last_end});
@@ -214,11 +199,11 @@ double Rounds::most_rounds(StreamId id, const StreamState& s) const {
   }
   const OpQueue::Regular run = s.behind ? s.behind->regular() : OpQueue::Regular{};
   if (!can_repeat(head) || run.popped <= 2 * each || run.left < 1) return 0;
-  if (*run.step != counts_of(*run.step)) return 0;
-  if (now_.heads[id] != plus(before_.heads[id], *run.step, each)) return 0;
+  if (run.stride->read != 0 || run.stride->write != 0) return 0;
+  if (!follows(now_.heads[id], before_.heads[id], *run.stride, each)) return 0;
   for (std::size_t d = 0; d < std::size(head.deps); ++d) {
     const Dep& dep = head.deps[d];
-    const std::uint32_t further = step_of_count(*run.step, d), waited = step(table_.id_of(of(dep)));
+    const std::uint32_t further = run.stride->counts[d], waited = step(table_.id_of(of(dep)));
     const bool over = further == 0 && dep.count <= of(dep).done;
     if (!over && further * each != waited) return 0;
   }
@@ -234,7 +219,7 @@ bool Rounds::tell_observers() {
     live_.push_back(s.busy && s.transfer ? transfers_[s.transfer].cause : 0);
   }
   bool same = true;
-  for (Observer* o : context_.observers.all()) same = o->end_round(live_) && same;
+  for (RoundSums* sums : context_.observers.round_sums()) same = sums->end_round(live_) && same;
   return same;
 }
 
@@ -264,7 +249,7 @@ void Rounds::take(std::uint32_t rounds) {
   streams_.skip(rounds * (now_.operations - before_.operations), now_.end == before_.end ? 0 : later);
   transfers_.skip(rounds * (now_.transfers - before_.transfers));
   move(context_.now);
-  for (Observer* o : context_.observers.all()) o->repeat_round(rounds);
+  for (RoundSums* sums : context_.observers.round_sums()) sums->repeat_round(rounds);
 }
 
 }  // namespace trainyard::execution

@@ -43,7 +43,7 @@ class Rounds {
     std::vector<Amount> amounts;       // the same
     std::vector<Time> times;
     IndexedVector<std::uint32_t, StreamId> done;
-    IndexedVector<OpWords, StreamId> heads;
+    IndexedVector<Op, StreamId> heads;
     IndexedVector<OpId, StreamId> ids;
   };
 

@@ -39,8 +39,8 @@ const Route& RouteCache::find(const GroupFlow& group) {
   if (entry.version == version_) return entry.current->route;
   entry.version = version_;
   Route route;
-  if (const Route* known = machine_.group_route(group)) {
-    route = *known;
+  if (const KnownGroup* known = machine_.known_group(group)) {
+    route = known->route;
   } else {
     GroupRoute found = route_of_group(machine_, group);
     route.latency = found.latency;

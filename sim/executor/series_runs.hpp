@@ -15,7 +15,7 @@ namespace trainyard::execution {
 /// as one stretch, with one event. What begins there meanwhile interrupts the stretch: its present parts go on by themselves.
 ///
 /// Nothing but its own actor may disturb a stretch: that holds for work, and for joins over links on which nobody else
-/// has flows (Machine::lone_links).
+/// has flows (KnownGroup::owners).
 class SeriesRuns {
  public:
   SeriesRuns(Context& context, ActorTable& table, Interference& interference, Streams& streams, Transfers& transfers,

@@ -93,11 +93,16 @@ class Timing {
     now_.latency = part(number).latency.seconds().value;
     now_.bytes = m.bytes.value;
     now_.rate = 0;
-    lone_ = lone_ && route_->reachable && !group.by_engines && machine_.lone_links(actor_, group);
+    lone_ = lone_ && route_->reachable && !group.by_engines && owns_links(group);
     auto& moved = times_.moved;
     if (std::any_of(moved.begin(), moved.end(), [&](const auto& known) { return known.group == &group; })) return;
     const std::vector<double> before(times_.phases.size(), 0);
     moved.push_back({&group, route_, before, before});
+  }
+
+  bool owns_links(const GroupFlow& group) const {
+    const KnownGroup* known = machine_.known_group(group);
+    return known && std::find(known->owners.begin(), known->owners.end(), actor_) != known->owners.end();
   }
 
   /// Of the part that works, beside a join or not, and of the join, whose links it slows.
@@ -105,13 +110,13 @@ class Timing {
     const bool works = now_.main >= 0 && !moves(now_.main) && op(now_.main).kind != Kind::delay;
     KindSet kinds = works ? bit(op(now_.main).kind) : KindSet{0};
     if (join() >= 0) kinds |= bit(Kind::send);
-    now_.speed = works ? machine_.speed(actor_, op(now_.main).kind, kinds) : 1;
+    now_.speed = works ? machine_.contention()->speed(actor_, op(now_.main).kind, kinds) : 1;
     now_.group = op(now_.main >= 0 ? now_.main : now_.beside).group;
     if (join() < 0 || now_.latency > 0) return;
-    const double slow = machine_.speed(actor_, Kind::send, kinds);
+    const double slow = machine_.contention()->speed(actor_, Kind::send, kinds);
     const bool leaves = now_.rate == 0;
     const auto capacity = [&](LinkId link) {
-      const std::span<const LinkId> ports = machine_.ports(actor_);
+      const std::span<const LinkId> ports = machine_.contention()->ports(actor_);
       const bool port = slow != 1 && std::find(ports.begin(), ports.end(), link) != ports.end();
       return machine_.links()[position(link)].capacity.value * (port ? slow : 1);
     };

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstddef>
 #include <utility>
 
 #include "sim/error.hpp"
@@ -15,15 +13,6 @@ namespace trainyard::execution {
 namespace {
 
 constexpr std::uint32_t kLongRun = 64;  // rounds
-
-/// The operation without what it does to values. By words, since an assignment may leave anything between its members,
-/// and rounds are compared by words.
-OpWords without_effect(OpWords words) {
-  constexpr std::size_t word = sizeof(OpWords::value_type);
-  static_assert(offsetof(Op, effect) % word == 0 && sizeof(Effect) % word == 0);
-  std::fill_n(words.begin() + offsetof(Op, effect) / word, sizeof(Effect) / word, 0U);
-  return words;
-}
 
 }  // namespace
 
@@ -115,7 +104,7 @@ void Streams::pull(ActorState& a) {
     }
     const Op* op = nullptr;
     const Repeat* repeat = nullptr;
-    switch (a.program->next_or_repeat(op, pulled_, repeat)) {
+    switch (a.program->next(op, repeat)) {
       case Pull::done:
         a.exhausted = true;
         return;
@@ -155,21 +144,31 @@ StreamState& Streams::fed(ActorState& a, const Op& op) {
 
 void Streams::accept(ActorState& a, const Op& op) {
   StreamState& s = fed(a, op);
-  s.push(keeps_effects_ ? op : std::bit_cast<Op>(without_effect(op_words(op))));
+  if (keeps_effects_) {
+    s.push(op);
+  } else {
+    Op kept = op;
+    kept.effect = {};
+    s.push(kept);
+  }
   ++a.queued;
 }
 
 void Streams::accept(ActorState& a, const Repeat& repeat) {
-  const auto kept = [this](const OpWords& words) { return keeps_effects_ ? words : without_effect(words); };
   for (int i = 0; i < repeat.operations(); ++i) {
     const Repeat::Each& each = repeat.each(i);
-    StreamState& s = fed(a, each.op());
+    StreamState& s = fed(a, each.first);
+    const auto push = [&](std::uint32_t round, std::uint32_t rounds) {
+      Op first = each.of_round(round);
+      Stride stride = each.stride;
+      if (!keeps_effects_) {
+        first.effect = {};
+        stride.read = stride.write = 0;
+      }
+      a.at_once += s.push(first, stride, rounds);
+    };
     // Where effects are not kept, nothing jumps.
     const std::uint32_t until = keeps_effects_ ? std::min(each.until_jump, repeat.rounds()) : repeat.rounds();
-    const auto push = [&](std::uint32_t round, std::uint32_t rounds) {
-      const OpWords first = kept(each.words(round)), second = kept(plus(each.words(round), each.step));
-      a.at_once += s.push(first, minus(second, first), rounds);
-    };
     if (until > 0) push(0, until);
     if (until < repeat.rounds()) push(until, repeat.rounds() - until);
     a.queued += repeat.rounds();

@@ -101,7 +101,6 @@ class Streams {
   ActorTable& table_;
   Interference& interference_;
   std::vector<Actor> touched_;
-  Op pulled_;  // scratch of pull
   std::uint32_t look_ahead_ = kLeastLookAhead;
   OpId next_id_ = 0;
   double end_ = 0;

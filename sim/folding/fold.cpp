@@ -90,8 +90,9 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   }
   quotient_ = std::make_unique<folding::Quotient>(machine, classes);
   ports_.resize(members_.size());
-  for (Actor c = 0; c < this->classes() && machine.interferes(); ++c)
-    for (const LinkId port : machine.ports(representative(c))) ports_[position(c)].push_back(class_of_link(port));
+  const Contention* contention = machine.contention();
+  for (Actor c = 0; c < this->classes() && contention; ++c)
+    for (const LinkId port : contention->ports(representative(c))) ports_[position(c)].push_back(class_of_link(port));
   reasons_ = reasons_of(machine, graph, coloured.colours, partition.splits);
 }
 
@@ -126,9 +127,7 @@ const Route& Fold::route(Actor from, Actor to) const {
   return *found;
 }
 
-const Route* Fold::group_route(const GroupFlow& flow) const { return quotient_->group_route(flow); }
-
-bool Fold::lone_links(Actor of_class, const GroupFlow& flow) const { return quotient_->lone_links(of_class, flow); }
+const KnownGroup* Fold::known_group(const GroupFlow& flow) const { return quotient_->known_group(flow); }
 
 bool Fold::meets_itself(Actor of_class, Tag group) const {
   const auto& meetings = quotient_->view(of_class).meetings;

@@ -60,9 +60,8 @@ class Fold {
 
   // What the quotient's machine answers:
 
-  const Route& route(Actor from, Actor to) const;    ///< of a way: two actors of the whole
-  const Route* group_route(const GroupFlow&) const;  ///< of the quotient's group
-  bool lone_links(Actor of_class, const GroupFlow&) const;
+  const Route& route(Actor from, Actor to) const;         ///< of a way: two actors of the whole
+  const KnownGroup* known_group(const GroupFlow&) const;  ///< of the quotient's group
   /// Does a class meet nobody else where its members join that group (ActorOutline::Meeting)?
   bool meets_itself(Actor of_class, Tag group) const;
   const std::vector<LinkId>& ports(Actor of_class) const { return ports_[static_cast<std::size_t>(of_class)]; }

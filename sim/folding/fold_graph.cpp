@@ -96,8 +96,8 @@ void FoldGraph::take_ways(Actor actor) {
     }
     own.push_back(way);
   }
-  if (machine_.interferes())
-    for (const LinkId port : machine_.ports(actor)) use(crossed, port, kPort, 1);
+  if (const Contention* contention = machine_.contention())
+    for (const LinkId port : contention->ports(actor)) use(crossed, port, kPort, 1);
   crossings.emplace_back(crossed.begin(), crossed.end());
 }
 

@@ -6,7 +6,7 @@
 namespace trainyard {
 
 /// The machine of a quotient: classes are its actors, classes of links its links.
-class FoldedMachine : public Machine {
+class FoldedMachine : public Machine, private Contention {
  public:
   /// Both must outlive it.
   FoldedMachine(Machine&, const Fold&);
@@ -15,11 +15,10 @@ class FoldedMachine : public Machine {
   Cost price(const Work& work, Actor c) const override { return machine_.price(work, fold_.representative(c)); }
   /// Of a way of the whole.
   Route route(Actor from, Actor to, PathClass) const override;
-  const Route* group_route(const GroupFlow& flow) const override { return fold_.group_route(flow); }
-  bool lone_links(Actor c, const GroupFlow& flow) const override { return fold_.lone_links(c, flow); }
-  bool interferes() const override { return machine_.interferes(); }
+  const KnownGroup* known_group(const GroupFlow& flow) const override { return fold_.known_group(flow); }
+  const Contention* contention() const override { return machine_.contention() ? this : nullptr; }
   double speed(Actor c, Kind kind, KindSet active) const override {
-    return machine_.speed(fold_.representative(c), kind, active);
+    return machine_.contention()->speed(fold_.representative(c), kind, active);
   }
   std::span<const LinkId> ports(Actor c) const override { return fold_.ports(c); }
   std::string cause_of_cut(Actor from, Actor to) const override {

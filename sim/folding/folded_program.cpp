@@ -15,19 +15,10 @@ class FoldedProgram : public Program {
       throw InternalError("a program that decides as it goes stands for itself only");
   }
 
-  Pull next(Op& op) override {
-    const Pull pull = original_->next(op);
-    if (pull == Pull::op && op.kind == Kind::join) rename(op);
+  Pull next(const Op*& op, const Repeat*& rounds) override {
+    const Pull pull = original_->next(op, rounds);
+    if (pull == Pull::op && op->kind == Kind::join) op = &meeting(*op);
     return pull;
-  }
-  Pull next_in_place(const Op*& op, Op& scratch) override {
-    const Pull pull = original_->next_in_place(op, scratch);
-    return pull == Pull::op ? renamed(op, scratch) : pull;
-  }
-  /// Joins come one by one.
-  Pull next_or_repeat(const Op*& op, Op& scratch, const Repeat*& repeat) override {
-    const Pull pull = original_->next_or_repeat(op, scratch, repeat);
-    return pull == Pull::op ? renamed(op, scratch) : pull;
   }
   std::span<const Actor> slots() const override { return view_.peers; }
   Way way(std::uint16_t slot, bool sending) const override { return (sending ? view_.sending : view_.receiving)[slot]; }
@@ -39,21 +30,18 @@ class FoldedProgram : public Program {
  private:
   std::unique_ptr<Program> original_;
   ClassView view_;
+  Op join_;  // given last
 
-  Pull renamed(const Op*& op, Op& scratch) const {
-    if (op->kind != Kind::join) return Pull::op;
-    if (op != &scratch) scratch = *op;
-    rename(scratch);
-    op = &scratch;
-    return Pull::op;
-  }
   /// One member of each class meets.
-  void rename(Op& op) const {
+  const Op& meeting(const Op& join) {
+    join_ = join;
     constexpr Tag kCount = (Tag{1} << kMeetingBits) - 1;
-    const auto at = view_.meetings.find(op.message.tag >> kMeetingBits);
-    if (at == view_.meetings.end()) throw InternalError(fmt::format("a join of an unknown group, {}", op.message.tag));
-    op.message.tag = at->second.number << kMeetingBits | (op.message.tag & kCount);
-    op.message.steps = at->second.classes;
+    const auto at = view_.meetings.find(join.message.tag >> kMeetingBits);
+    if (at == view_.meetings.end())
+      throw InternalError(fmt::format("a join of an unknown group, {}", join.message.tag));
+    join_.message.tag = at->second.number << kMeetingBits | (join.message.tag & kCount);
+    join_.message.steps = at->second.classes;
+    return join_;
   }
 };
 

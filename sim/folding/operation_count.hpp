@@ -10,21 +10,21 @@
 namespace trainyard {
 
 /// Counts operations, those of a class of actors as often as it has members.
-class OperationCount : public Observer {
+class OperationCount : public Observer, private RoundSums {
  public:
   /// `fused`: how many an operation is that stands for several in a row.
   explicit OperationCount(std::vector<double> sizes, std::function<double(const Op&)> fused = {})
       : sizes_(std::move(sizes)), fused_(std::move(fused)) {}
-  bool sees_transfers() const override { return false; }
-  bool takes_stretches() const override { return true; }
-  bool takes_rounds() const override { return true; }
+  Interest interest() const override {
+    return {.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
+  }
+  RoundSums* round_sums() override { return this; }
   bool end_round(std::span<const OpId>) override {
     return growth_.end_round(0, [this](auto visit) { each_number(visit); });
   }
   void repeat_round(double times) override {
     growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
   }
-  Level level() const override { return Level::none; }
   void finished(const OpRun& run) override {
     double count = run.stretch ? 0 : fused(*run.op);
     if (run.stretch) run.stretch->for_each_part([&](std::size_t i) { count += fused(run.stretch->part(i)); });

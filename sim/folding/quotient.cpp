@@ -1,6 +1,7 @@
 #include "sim/folding/quotient.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace trainyard::folding {
@@ -97,6 +98,17 @@ void Quotient::add_owners(const Consumption& consumption) {
   for (const auto& [stretch, uses] : consumption.stretches()) restrict_to(uses, {stretch.first});
   for (std::size_t g = 0; g < flows_.size(); ++g)
     restrict_to(consumption.of_groups(g), flows_[g].by_engines ? std::set<Actor>{} : members_of_groups_[g]);
+  for (std::size_t g = 0; g < flows_.size(); ++g) {
+    const auto known = known_groups_.find(&flows_[g]);
+    if (known == known_groups_.end()) continue;
+    const std::span<const LinkUse> links = known->second.route.links;
+    const auto owns_all = [&](Actor member) {
+      return std::all_of(links.begin(), links.end(),
+                         [&](const LinkUse& use) { return owners_[position(use.link)]->contains(member); });
+    };
+    std::copy_if(members_of_groups_[g].begin(), members_of_groups_[g].end(), std::back_inserter(known->second.owners),
+                 owns_all);
+  }
 }
 
 void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
@@ -150,10 +162,9 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
     }
     for (const auto& [actor, count] : members)
       flow.shares.push_back({actor, shares[actor].sends / count, shares[actor].receives / count});
-    Route route;
-    route.latency = first[c]->latency;
-    route.links = links_.emplace_back(list_of(consumption.of_groups(c)));
-    group_routes_.emplace(&flow, route);
+    KnownGroup& known = known_groups_[&flow];
+    known.route.latency = first[c]->latency;
+    known.route.links = links_.emplace_back(list_of(consumption.of_groups(c)));
   }
 }
 
@@ -190,17 +201,9 @@ const Route* Quotient::route(Actor from, Actor to) const {
   return at == routes_.end() ? nullptr : &at->second;
 }
 
-bool Quotient::lone_links(Actor of_class, const GroupFlow& flow) const {
-  const Route* route = group_route(flow);
-  return route && std::all_of(route->links.begin(), route->links.end(), [&](const LinkUse& use) {
-           const std::optional<std::set<Actor>>& owners = owners_[position(use.link)];
-           return owners && owners->contains(of_class);
-         });
-}
-
-const Route* Quotient::group_route(const GroupFlow& flow) const {
-  const auto at = group_routes_.find(&flow);
-  return at == group_routes_.end() ? nullptr : &at->second;
+const KnownGroup* Quotient::known_group(const GroupFlow& flow) const {
+  const auto at = known_groups_.find(&flow);
+  return at == known_groups_.end() ? nullptr : &at->second;
 }
 
 }  // namespace trainyard::folding

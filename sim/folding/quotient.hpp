@@ -34,9 +34,7 @@ class Quotient {
 
   /// Between two actors of the whole, over links of the quotient; null: no representative's slot names them.
   const Route* route(Actor from, Actor to) const;
-  const Route* group_route(const GroupFlow&) const;
-  /// See Machine::lone_links.
-  bool lone_links(Actor of_class, const GroupFlow&) const;
+  const KnownGroup* known_group(const GroupFlow&) const;
   const ClassView& view(Actor of_class) const { return views_[position(of_class)]; }
 
  private:
@@ -44,7 +42,7 @@ class Quotient {
   std::deque<std::vector<LinkUse>> links_;  // that routes refer to
   std::deque<std::vector<Leg>> legs_;
   std::deque<GroupFlow> flows_;  // by class of groups
-  std::unordered_map<const GroupFlow*, Route> group_routes_;
+  std::unordered_map<const GroupFlow*, KnownGroup> known_groups_;
   std::vector<ClassView> views_;                    // by class
   std::vector<std::set<Actor>> members_of_groups_;  // by class of groups: classes
   /// By class of links: classes of actors of which each has a part in all flows there, as sender or member.

@@ -22,11 +22,10 @@ struct BreakdownParts {
 
 /// Books each instant of each actor under the first that applies: work (groups in the order of `names`), communication,
 /// bubble, prefetch, other. Memory: a few numbers per actor, whatever the number of operations.
-class Breakdown : public Observer {
+class Breakdown : public Observer, private RoundSums {
  public:
-  bool sees_transfers() const override { return false; }
-  bool takes_stretches() const override { return true; }
-  bool takes_rounds() const override { return true; }
+  Interest interest() const override { return {.transfers = false, .stretches = true, .rounds = true}; }
+  RoundSums* round_sums() override { return this; }
   bool end_round(std::span<const OpId>) override {
     double latest = 0;
     for (const State& s : actors_) latest = std::max(latest, s.since);

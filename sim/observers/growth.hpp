@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// By how much numbers grow from round to round (Observer::end_round).
+/// By how much numbers grow from round to round (RoundSums::end_round).
 class Growth {
  public:
   /// `each(visit)` calls visit(double&) for all of them, in the same order at any time. Have they grown as in the round

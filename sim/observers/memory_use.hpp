@@ -10,9 +10,8 @@ namespace trainyard {
 
 /// Memory of every actor over time, from what its operations allocate, hold and free; by memory class (the numbers of
 /// Op::memory_class, which the strategy defines).
-class MemoryUse : public Observer {
+class MemoryUse : public Observer, private RoundSums {
  public:
-  bool sees_transfers() const override { return false; }
   static constexpr std::size_t kClasses = 8;
   using ByClass = std::array<double, kClasses>;  // bytes
   struct Sample {
@@ -22,7 +21,13 @@ class MemoryUse : public Observer {
 
   /// With `over_time`, each change is kept (memory grows with the number of operations).
   explicit MemoryUse(bool over_time = false) : over_time_(over_time) {}
-  Level level() const override { return over_time_ ? Level::ops : Level::totals; }
+  Interest interest() const override {
+    return {.level = over_time_ ? Level::ops : Level::totals,
+            .transfers = false,
+            .stretches = !over_time_,
+            .rounds = !over_time_};
+  }
+  RoundSums* round_sums() override { return this; }
 
   Actor highest() const;  ///< the actor with the highest peak (the lowest of several)
   Bytes peak(Actor) const;
@@ -32,8 +37,6 @@ class MemoryUse : public Observer {
 
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
-  bool takes_stretches() const override { return !over_time_; }
-  bool takes_rounds() const override { return !over_time_; }
   bool end_round(std::span<const OpId>) override {
     return growth_.end_round(0, [this](auto visit) { each_number(visit); });
   }

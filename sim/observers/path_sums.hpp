@@ -48,7 +48,7 @@ class PathShares {
 
 /// The critical path of a run by resource (see `critical_path`, and `by_resource` of it), without a record of all
 /// operations: each carries the sums of the chain that ends with it, for as long as another may still follow it.
-class PathSums : public Observer {
+class PathSums : public Observer, private RoundSums {
  public:
   /// Names the pieces of an operation: book(resource, seconds) for parts of [begin, end), in order.
   class Naming {
@@ -62,9 +62,8 @@ class PathSums : public Observer {
   /// Both must outlive it.
   PathSums(std::span<const Link> links, const Naming& naming) : links_(links), naming_(naming) {}
 
-  Level level() const override { return Level::ops; }
-  bool takes_stretches() const override { return true; }
-  bool takes_rounds() const override { return true; }
+  Interest interest() const override { return {.level = Level::ops, .stretches = true, .rounds = true}; }
+  RoundSums* round_sums() override { return this; }
   bool end_round(std::span<const OpId> live) override;
   void repeat_round(double times) override;
   void posted(const OpRun&) override;
@@ -101,7 +100,7 @@ class PathSums : public Observer {
   std::unordered_map<const SeriesTimes*, std::vector<PathShares::Sums>> parts_;
 
   static constexpr std::size_t kNoChain = ~std::size_t{0};
-  /// Of operations under way and what they may follow (Observer::end_round): their chains' sums as a round was over, and
+  /// Of operations under way and what they may follow (RoundSums::end_round): their chains' sums as a round was over, and
   /// by how much they differ from those a round before.
   struct Live {
     std::size_t chain = kNoChain;

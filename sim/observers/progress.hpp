@@ -23,10 +23,9 @@ class ProgressLine {
 /// Shows how far a simulation is, by its operations and its clock.
 class Progress : public Observer {
  public:
-  bool sees_transfers() const override { return false; }
-  bool takes_stretches() const override { return true; }
-  bool takes_rounds() const override { return true; }
-  Level level() const override { return Level::none; }
+  Interest interest() const override {
+    return {.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
+  }
   void finished(const OpRun&) override;
 
  private:

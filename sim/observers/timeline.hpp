@@ -44,7 +44,7 @@ struct LegRecord {
 /// Every operation of a run, by its number (1 …): for traces, pictures and the critical path.
 class Timeline : public Observer {
  public:
-  Level level() const override { return Level::ops; }
+  Interest interest() const override { return {.level = Level::ops}; }
   void finished(const OpRun&) override;
   void transferred(const TransferRun&) override;
   void delivered(const OpRun& send, const OpRun& recv) override { share_message(send.id, recv.id); }

@@ -17,13 +17,13 @@ struct Multiplicity {
 };
 
 /// Bytes by link and by actor. Checks them when the run ends.
-class Traffic : public Observer {
+class Traffic : public Observer, private RoundSums {
  public:
-  bool sees_operations() const override { return false; }
+  Interest interest() const override { return {.operations = false, .rounds = true}; }
+  RoundSums* round_sums() override { return this; }
   explicit Traffic(std::span<const Link> links, Multiplicity = {});
   void transferred(const TransferRun&) override;
   void link_changed(LinkId, BytesPerSecond capacity) override;
-  bool takes_rounds() const override { return true; }
   bool end_round(std::span<const OpId>) override {
     return growth_.end_round(0, [this](auto visit) { each_number(visit); });
   }

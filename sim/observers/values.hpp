@@ -16,7 +16,7 @@ namespace trainyard {
 /// the last one: a range of a ring of blocks.
 class Values : public Observer {
  public:
-  bool sees_transfers() const override { return false; }
+  Interest interest() const override { return {.transfers = false}; }
   using Call = std::function<void(Actor, const Op&)>;
 
   /// A scratch buffer (see kScratch) has the length of the buffer it belongs to.

@@ -16,11 +16,8 @@ class PacketRoutes : public Machine {
   std::span<const Link> links() const override { return base_.links(); }
   Cost price(const Work& work, Actor actor) const override { return base_.price(work, actor); }
   Route route(Actor from, Actor to, PathClass path_class) const override;
-  bool interferes() const override { return base_.interferes(); }
-  double speed(Actor actor, Kind kind, KindSet active) const override { return base_.speed(actor, kind, active); }
-  std::span<const LinkId> ports(Actor actor) const override { return base_.ports(actor); }
-  const Route* group_route(const GroupFlow& group) const override { return base_.group_route(group); }
-  bool lone_links(Actor actor, const GroupFlow& group) const override { return base_.lone_links(actor, group); }
+  const Contention* contention() const override { return base_.contention(); }
+  const KnownGroup* known_group(const GroupFlow& group) const override { return base_.known_group(group); }
   std::uint64_t likeness(Actor actor) const override { return base_.likeness(actor); }
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }

@@ -33,6 +33,20 @@ std::vector<int> rotated_ring_peers(GroupPlace place, int channels) {
   return peers;
 }
 
+std::vector<int> rotated_ring_role(GroupPlace place) {
+  const int channels = place.settings->channels;
+  if (channels == 1) return {};
+  const std::vector<int> peers = rotated_ring_peers(place);
+  std::vector<int> role{static_cast<int>(peers.size())};
+  for (int channel = 0; channel < channels; ++channel) {
+    const Numbering ring = channel_ring(place.size, *place.settings, channel);
+    const int at = ring.number(place.index);
+    for (const int neighbour : {ring.member((at + 1) % place.size), ring.member((at + place.size - 1) % place.size)})
+      role.push_back(static_cast<int>(std::find(peers.begin(), peers.end(), neighbour) - peers.begin()));
+  }
+  return role;
+}
+
 std::vector<int> all_others(GroupPlace place) {
   std::vector<int> peers;
   for (int step = 1; step < place.size; ++step) peers.push_back((place.index + step) % place.size);

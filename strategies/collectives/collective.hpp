@@ -27,9 +27,9 @@ struct Collective {
   /// Switches take part: they are members too (see SwitchTree), have peers, and run `on_switch`.
   SwitchKind switches = SwitchKind::none;
   Ops (*on_switch)(Local, Bytes) = nullptr;
-  /// Members of a group with equal roles give the same operations, but for the members behind their peers' slots and for
-  /// which part of the data they are about. Null: `role_of` compares what they give.
-  std::uint64_t (*role)(GroupPlace) = nullptr;
+  /// Numbers that are the same for members that give the same operations, but for the members behind their peers' slots and
+  /// for which part of the data they are about. Null: `role_of` compares what they give.
+  std::vector<int> (*role)(GroupPlace) = nullptr;
   Operation operation = Operation::all_reduce;
 
   int channels_of(GroupPlace place) const;
@@ -45,10 +45,12 @@ const Collective& default_collective(Operation);
 
 /// Members that the rank at `place` exchanges with.
 std::vector<int> peers_of(const Collective&, GroupPlace place);
-/// See Collective::role. Groups of over 256 members whose algorithm says no roles are all unlike.
+/// One number for Collective::role. Groups of over 256 members whose algorithm says no roles are all unlike.
 std::uint64_t role_of(const Collective&, GroupPlace place);
 /// The role of members that all do the same.
-constexpr std::uint64_t all_alike(GroupPlace) { return 0; }
+inline std::vector<int> all_alike(GroupPlace) { return {}; }
+/// Of several channels, some of whose neighbours may be the same: where each channel's stand among `rotated_ring_peers`.
+std::vector<int> rotated_ring_role(GroupPlace);
 
 // Peers that several algorithms have:
 

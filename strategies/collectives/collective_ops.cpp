@@ -36,7 +36,11 @@ Ops collective_ops(const Collective& collective, Local me, Bytes size) {
 }
 
 std::uint64_t role_of(const Collective& collective, GroupPlace place) {
-  if (collective.role) return collective.role(place);
+  std::uint64_t role = 0;
+  if (collective.role) {
+    for (const int number : collective.role(place)) role = hashed({role, static_cast<std::uint64_t>(number)});
+    return role;
+  }
   constexpr int largest = 256;
   if (place.size > largest) return static_cast<std::uint64_t>(place.index) + 1;
   const std::vector<int> peers = peers_of(collective, place);
@@ -44,7 +48,6 @@ std::uint64_t role_of(const Collective& collective, GroupPlace place) {
   Emitter out;
   const CollectiveCall call;
   Ops ops = collective_ops(collective, Local(out, place, peers, call, Bytes{size}), Bytes{size});
-  std::uint64_t role = 0;
   for (const Op* op = nullptr; ops.next(op) == Pull::op;) {
     const Message& m = op->message;
     role = hashed({role, static_cast<std::uint64_t>(op->kind), op->stream, m.slot, m.tag, m.steps,

@@ -81,7 +81,7 @@ class LastOfRanks : public Observer {
   void finished(const OpRun& run) override {
     if (run.op->actor < ranks_) last_ = std::max(last_, run.ended);
   }
-  bool sees_transfers() const override { return false; }
+  Interest interest() const override { return {.transfers = false}; }
   Seconds last() const { return last_; }
 
  private:

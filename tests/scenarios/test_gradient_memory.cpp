@@ -67,7 +67,7 @@ class LiveGradients : public Observer {
     if (!is_exchange(op)) return;
     on_the_way_ -= whole_.at(name_of(op));
   }
-  bool takes_stretches() const override { return false; }
+  Interest interest() const override { return {.stretches = false}; }
 
  private:
   const StepRun& run_;

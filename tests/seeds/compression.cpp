@@ -58,7 +58,7 @@ struct Exchanging {
 class Sends : public Observer {
  public:
   explicit Sends(const Names& names) : names_(names) {}
-  bool sees_transfers() const override { return false; }
+  Interest interest() const override { return {.transfers = false}; }
   void finished(const OpRun& run) override {
     if (run.op->actor != 0) return;
     if (names_[run.op->name] == "decode: scatter and add") scattered = run.op->work.bytes.value;

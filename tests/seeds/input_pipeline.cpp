@@ -16,10 +16,11 @@ class FeedProgram : public Program {
  public:
   FeedProgram(std::vector<Actor> from_to, Bytes batch, int steps, bool relays)
       : peers_(std::move(from_to)), batch_(batch), steps_(relays ? 2 * steps : steps), relays_(relays) {}
-  Pull next(Op& op) override {
+  Pull next(const Op*& given, const Repeat*&) override {
+    given = &op_;
     if (at_ == steps_) return Pull::done;
     const bool sends = !relays_ || at_ % 2 == 1;
-    op = Op{};
+    Op& op = op_ = Op{};
     op.kind = sends ? Kind::send : Kind::recv;
     op.stream = sends ? 1 : 0;
     op.message.bytes = sends ? batch_ : Bytes{0};
@@ -36,6 +37,7 @@ class FeedProgram : public Program {
   Bytes batch_;
   int steps_, at_ = 0;
   bool relays_;
+  Op op_;
 };
 
 /// One of two GPUs: takes a batch, computes, all-reduces, each step's stages behind those of the step before.

@@ -55,9 +55,9 @@ namespace {
 class LegCanceller : public ListProgram {
  public:
   LegCanceller(double when, Executor*& executor) : ListProgram({compute(when), compute(0)}), executor_(executor) {}
-  Pull next(Op& op) override {
+  Pull next(const Op*& op, const Repeat*& rounds) override {
     if (calls_++ == 1) executor_->cancel(0, 0);
-    return ListProgram::next(op);
+    return ListProgram::next(op, rounds);
   }
 
  private:

@@ -1,5 +1,3 @@
-#include <bit>
-#include <cstring>
 #include <deque>
 #include <random>
 
@@ -52,22 +50,23 @@ TEST_CASE("a queue of operations gives back what came, whatever their rules", "[
         queue.push(expected.back());
       }
       if (random() % 16 == 0) {  // many at once
-        const OpWords first = op_words(yielded.next()), step = minus(op_words(yielded.next()), first);
+        const Op first = yielded.next();
+        const Stride stride = stride_between(first, yielded.next());
         const auto many = static_cast<std::uint32_t>(1 + random() % 40);
-        at_once += queue.push(first, step, many);
-        for (std::uint32_t k = 0; k < many; ++k) expected.push_back(std::bit_cast<Op>(plus(first, step, k)));
+        at_once += queue.push(first, stride, many);
+        for (std::uint32_t k = 0; k < many; ++k) advance(expected.emplace_back(first), stride, k);
       }
       if (const auto regular = queue.regular(); regular.left > 1 && random() % 4 == 0) {
         const auto skipped = static_cast<std::uint32_t>(1 + random() % (regular.left - 1));
         at_once -= queue.skip(skipped, head);
         expected.erase(expected.begin(), expected.begin() + skipped - 1);
-        same = same && std::memcmp(&head, &expected.front(), sizeof(Op)) == 0;
+        same = same && head == expected.front();
         expected.pop_front();
       }
       for (auto n = random() % 5; n > 0 && !expected.empty(); --n) {
         at_once -= queue.pop(head);
         head.actor = 0;
-        same = same && std::memcmp(&head, &expected.front(), sizeof(Op)) == 0;
+        same = same && head == expected.front();
         expected.pop_front();
         head.actor = 5;                     // the executor says whose it is,
         head.message.bytes = Bytes{12345};  // and how large a message is that nobody knew

@@ -76,7 +76,7 @@ struct RandomCase {
 class RatesBelowCapacity : public Observer {
  public:
   explicit RatesBelowCapacity(std::span<const Link> links) : links_(links), carried(links.size(), 0.0) {}
-  Level level() const override { return Level::links; }
+  Interest interest() const override { return {.level = Level::links}; }
   void link_rates(Seconds from, Seconds to, std::span<const BytesPerSecond> rates) override {
     for (std::size_t l = 0; l < rates.size(); ++l) {
       worst = std::max(worst, rates[l] / links_[l].capacity);

@@ -34,10 +34,12 @@ class RoundsProgram : public CoroutineProgram {
       for (const Op& op : part.first) co_yield op;
       for (const Op& op : part.second) co_yield op;
       if (part.rounds == 0) continue;
-      Repeat repeat;
-      for (const Op& op : part.first) repeat.add_first(op);
-      for (std::size_t i = 0; i < part.second.size(); ++i) repeat.add_second(static_cast<int>(i), part.second[i]);
-      repeat.set_rounds(part.rounds);
+      Repeat repeat(part.rounds);
+      for (std::size_t i = 0; i < part.second.size(); ++i) {
+        Repeat::Each each{part.second[i], stride_between(part.first[i], part.second[i])};
+        advance(each.first, each.stride);
+        repeat.add(each);
+      }
       if (at_once_) {
         co_yield repeat;
       } else {
@@ -55,9 +57,11 @@ class RoundsProgram : public CoroutineProgram {
 };
 
 /// How many rounds have passed at once.
-class RoundCount : public Observer {
+class RoundCount : public Observer, private RoundSums {
  public:
-  bool takes_rounds() const override { return true; }
+  Interest interest() const override { return {.rounds = true}; }
+  RoundSums* round_sums() override { return this; }
+  bool end_round(std::span<const OpId>) override { return true; }
   void repeat_round(double times) override { count += times; }
   double count = 0;
 };
@@ -204,7 +208,8 @@ TEST_CASE("rounds that repeat come one by one to who does not ask for them at on
   const Op out = send(10, 0, 7, kOut), in = recv(1, 7, kIn);
   RoundsProgram program({{{after(out, kIn, 1), in}, {after(out, kIn, 2), in}, 3}}, {0, 1}, true);
   std::vector<std::uint32_t> waits;
-  for (Op op; program.next(op) == Pull::op;) waits.push_back(op.kind == Kind::send ? op.deps[0].count : 0);
+  OpReader reader(program);
+  for (Op op; reader.next(op) == Pull::op;) waits.push_back(op.kind == Kind::send ? op.deps[0].count : 0);
   CHECK(waits == std::vector<std::uint32_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0});
 }
 

@@ -1,7 +1,9 @@
 // Series: what is told of operations one after the other as one is what is told of them one by one.
+#include <deque>
 #include <random>
 
 #include "sim/folding/operation_count.hpp"
+#include "sim/group_route.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/path_sums.hpp"
@@ -22,12 +24,20 @@ constexpr GroupId kWork = 0, kMeet = 1, kMessage = 2;
 /// Each actor meets itself over a link that only it uses.
 class LoneMachine : public TableMachine {
  public:
-  bool lone_links(Actor, const GroupFlow&) const override { return true; }
+  const KnownGroup* known_group(const GroupFlow& group) const override {
+    const GroupRoute& found = found_.emplace_back(route_of_group(*this, group));
+    known_.route = {found.links, found.latency, found.reachable};
+    return &known_;
+  }
   Cost price(const Work& work, Actor) const override {
     const Seconds alone{work.flops.value};
     return {alone, Seconds{launch} + alone, Seconds{launch}};
   }
   double launch = 0;  ///< s that the host takes for a kernel
+
+ private:
+  mutable std::deque<GroupRoute> found_;
+  mutable KnownGroup known_{{}, {0, 1, 2}};
 };
 
 class SeriesProgram : public ListProgram {
@@ -162,7 +172,7 @@ struct Case {
 /// Counts stretches, and lets them be.
 class StretchCount : public Observer {
  public:
-  bool takes_stretches() const override { return true; }
+  Interest interest() const override { return {.stretches = true}; }
   void finished(const OpRun& run) override {
     count += run.stretch && run.stretch->last > run.stretch->times->first + 1 ? 1 : 0;
   }

@@ -23,9 +23,10 @@ class BrokenProgram : public Program {
  public:
   BrokenProgram(int rank, std::unique_ptr<Program> program, const Names& names, Break change)
       : rank_(rank), program_(std::move(program)), names_(names), change_(std::move(change)) {}
-  Pull next(Op& op) override {
-    const Pull pull = program_->next(op);
-    if (pull == Pull::op && change_) change_(op, rank_, number_++, names_[op.name]);
+  Pull next(const Op*& op, const Repeat*&) override {
+    const Pull pull = reader_.next(op_);
+    if (pull == Pull::op && change_) change_(op_, rank_, number_++, names_[op_.name]);
+    op = &op_;
     return pull;
   }
   std::span<const Actor> slots() const override { return program_->slots(); }
@@ -36,6 +37,8 @@ class BrokenProgram : public Program {
  private:
   int rank_, number_ = 0;
   std::unique_ptr<Program> program_;
+  OpReader reader_{*program_};
+  Op op_;
   const Names& names_;
   Break change_;
 };
@@ -201,7 +204,8 @@ std::vector<Op> operations_where(const TrainingTask& task, const SplitStep& s, i
   const TrainingStreams streams(plan);
   const auto program = training_program(rank, plan, tables, streams);
   std::vector<Op> all;
-  for (Op op; program->next(op) == Pull::op;)
+  OpReader reader(*program);
+  for (Op op; reader.next(op) == Pull::op;)
     if (wanted(op, names[op.name])) all.push_back(op);
   return all;
 }

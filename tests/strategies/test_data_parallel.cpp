@@ -156,8 +156,8 @@ TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[d
   CHECK(std::vector<Actor>(program->slots().begin(), program->slots().end()) == std::vector<Actor>{4, 2});
   CHECK_FALSE(program->dynamic());
   int messages = 0;
-  Op op;
-  while (program->next(op) == Pull::op) messages += op.kind == Kind::send || op.kind == Kind::recv ? 1 : 0;
+  OpReader reader(*program);
+  for (Op op; reader.next(op) == Pull::op;) messages += op.kind == Kind::send || op.kind == Kind::recv ? 1 : 0;
   CHECK(messages == 2 * 2 * 7);
 }
 

@@ -138,7 +138,7 @@ TEST_CASE("groups at the same time meet each for itself", "[collectives]") {
   for (const Actor first : {0, 4}) {
     const auto program = collective_program(ring, {1, 2}, options, names, {first, first + 1});
     Op op;
-    REQUIRE(program->next(op) == Pull::op);
+    REQUIRE(OpReader(*program).next(op) == Pull::op);
     CHECK(op.kind == Kind::join);
     tags.push_back(op.message.tag);
   }

@@ -12,9 +12,11 @@ using namespace trainyard::test;
 namespace {
 
 /// Rounds that have passed at once; `takes` false: none may.
-struct PassedRounds : Observer {
+struct PassedRounds : Observer, RoundSums {
   explicit PassedRounds(bool takes) : takes_(takes) {}
-  bool takes_rounds() const override { return takes_; }
+  Interest interest() const override { return {.rounds = takes_}; }
+  RoundSums* round_sums() override { return this; }
+  bool end_round(std::span<const OpId>) override { return true; }
   void repeat_round(double times) override { count += times; }
   double count = 0;
 
@@ -69,7 +71,8 @@ TEST_CASE("the chunks of a ring's steps count down, and begin again from the las
       Names names;
       const auto program = collective_program(ring, {rank, n, &options.settings}, options, names, members);
       std::vector<int> sent, received, expected_sent, expected_received;
-      for (Op op; program->next(op) == Pull::op;) {
+      OpReader reader(*program);
+      for (Op op; reader.next(op) == Pull::op;) {
         if (op.kind == Kind::send) sent.push_back(op.effect.read.chunk);
         if (op.kind == Kind::recv) received.push_back(op.effect.write.chunk);
       }

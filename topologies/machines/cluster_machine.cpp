@@ -135,7 +135,11 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
   for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::nvme, DeviceKind::nvswitch, DeviceKind::network_switch})
     for (const DeviceId id : graph_.all(kind)) actors_.push_back(id);
   ports_.resize(actors_.size());
-  if (!interferes()) return;
+  const std::vector<const NodeType*> types = spec_.types();
+  interferes_ = std::any_of(types.begin(), types.end(), [](const NodeType* type) {
+    return type->gpu.compute_while_communicating != 1 || type->gpu.communication_while_computing != 1;
+  });
+  if (!interferes_) return;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     ports_[rank] = graph_.links_from(actors_[rank]);
     const std::vector<LinkId> in = graph_.links_to(actors_[rank]);
@@ -233,13 +237,6 @@ std::string ClusterMachine::cause_of_cut(Actor from, Actor to) const {
   const std::string place = cause->place.text(), key = "cluster.taken_out: ";
   return fmt::format("{}{}{}without {}, ", place, place.empty() ? "" : ": ", place.starts_with("--set") ? "" : key,
                      cause->name);
-}
-
-bool ClusterMachine::interferes() const {
-  const std::vector<const NodeType*> types = spec_.types();
-  return std::any_of(types.begin(), types.end(), [](const NodeType* type) {
-    return type->gpu.compute_while_communicating != 1 || type->gpu.communication_while_computing != 1;
-  });
 }
 
 double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {

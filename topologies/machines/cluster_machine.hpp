@@ -37,7 +37,7 @@ Seconds rank_time(const NodeType&, const SoftwareStack&, const Work&);
 /// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket, every NVMe drive, every
 /// NVSwitch and every switch of the fabric is an actor too. Kernels take `kernel_cost`, host work takes what the CPU's
 /// figures give, and messages take the paths of `Routing`.
-class ClusterMachine : public Machine {
+class ClusterMachine : public Machine, private Contention {
  public:
   ClusterMachine(const ClusterSpec&, const SoftwareStack&);
   ClusterMachine(const ClusterMachine&) = delete;  // its routing refers to its graph
@@ -52,7 +52,7 @@ class ClusterMachine : public Machine {
   std::span<const Link> links() const override { return graph_.links(); }
   Cost price(const Work&, Actor) const override;
   Route route(Actor from, Actor to, PathClass path_class) const override;
-  bool interferes() const override;
+  const Contention* contention() const override { return interferes_ ? this : nullptr; }
   double speed(Actor, Kind, KindSet active) const override;
   std::span<const LinkId> ports(Actor actor) const override { return ports_.at(static_cast<std::size_t>(actor)); }
   void link_state(LinkId link, bool up) override { routing_.link_state(link, up); }
@@ -79,6 +79,7 @@ class ClusterMachine : public Machine {
 
  private:
   ClusterSpec spec_;
+  bool interferes_ = false;    // kernels and messages slow each other on some GPU
   mutable DeviceGraph graph_;  // remembers the paths it has found
   mutable Routing routing_;
   SoftwareStack stack_;

@@ -18,7 +18,7 @@ Upgrade with_drives(const InputSupply&, Upgrade);
 /// samples, a loader on the CPU of its first rank, and readers at the storage: one at each drive of the node, or one at
 /// the storage that the supply names. The rate of a storage and the rate that the latency of files allows each loader are
 /// links beyond those of the cluster.
-class InputMachine : public Machine {
+class InputMachine : public Machine, private Contention {
  public:
   /// `groups`: the ranks of each loader. `kernel`: what Work::kernel calls decoding. Throws UserError at `where` for a
   /// node without drives, without a CPU, or without adapters where the samples come over these.
@@ -40,12 +40,12 @@ class InputMachine : public Machine {
   std::span<const Link> links() const override { return links_; }
   Cost price(const Work&, Actor) const override;
   Route route(Actor from, Actor to, PathClass) const override;
-  bool interferes() const override { return base_.interferes(); }
+  const Contention* contention() const override { return base_.contention() ? this : nullptr; }
   double speed(Actor actor, Kind kind, KindSet active) const override {
-    return actor < first_ ? base_.speed(actor, kind, active) : 1;
+    return actor < first_ ? base_.contention()->speed(actor, kind, active) : 1;
   }
   std::span<const LinkId> ports(Actor actor) const override {
-    return actor < first_ ? base_.ports(actor) : std::span<const LinkId>{};
+    return actor < first_ ? base_.contention()->ports(actor) : std::span<const LinkId>{};
   }
   void link_state(LinkId link, bool up) override;
   std::string cause_of_cut(Actor from, Actor to) const override {

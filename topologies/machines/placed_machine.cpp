@@ -15,11 +15,12 @@ Route PlacedMachine::route(Actor from, Actor to, PathClass path_class) const {
 }
 
 double PlacedMachine::speed(Actor actor, Kind kind, KindSet active) const {
-  return first_.at(static_cast<std::size_t>(actor)) ? base_.speed(place(actor), kind, active) : 1;
+  return first_.at(static_cast<std::size_t>(actor)) ? base_.contention()->speed(place(actor), kind, active) : 1;
 }
 
 std::span<const LinkId> PlacedMachine::ports(Actor actor) const {
-  return first_.at(static_cast<std::size_t>(actor)) ? base_.ports(place(actor)) : std::span<const LinkId>{};
+  return first_.at(static_cast<std::size_t>(actor)) ? base_.contention()->ports(place(actor))
+                                                    : std::span<const LinkId>{};
 }
 
 std::string PlacedMachine::actor_name(Actor actor) const {

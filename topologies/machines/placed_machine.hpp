@@ -10,7 +10,7 @@ namespace trainyard {
 /// Places actors on those of another machine, several on one if wanted: a worker and a server on one GPU. The work of
 /// each takes as long as it would alone; messages within a place take no time. Interference counts for the first actor
 /// of a place only.
-class PlacedMachine : public Machine {
+class PlacedMachine : public Machine, private Contention {
  public:
   struct Placed {
     Actor at = 0;      ///< whose place it has
@@ -21,7 +21,7 @@ class PlacedMachine : public Machine {
   std::span<const Link> links() const override { return base_.links(); }
   Cost price(const Work& work, Actor actor) const override { return base_.price(work, place(actor)); }
   Route route(Actor from, Actor to, PathClass path_class) const override;
-  bool interferes() const override { return base_.interferes(); }
+  const Contention* contention() const override { return base_.contention() ? this : nullptr; }
   double speed(Actor actor, Kind kind, KindSet active) const override;
   std::span<const LinkId> ports(Actor actor) const override;
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }

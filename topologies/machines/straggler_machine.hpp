@@ -41,9 +41,7 @@ class StragglerMachine : public Machine {
   std::span<const Link> links() const override { return base_.links(); }
   Cost price(const Work&, Actor) const override;
   Route route(Actor from, Actor to, PathClass path_class) const override { return base_.route(from, to, path_class); }
-  bool interferes() const override { return base_.interferes(); }
-  double speed(Actor actor, Kind kind, KindSet active) const override { return base_.speed(actor, kind, active); }
-  std::span<const LinkId> ports(Actor actor) const override { return base_.ports(actor); }
+  const Contention* contention() const override { return base_.contention(); }
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
   std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }

@@ -198,8 +198,8 @@ int slots_needed(const Collective& collective, int ranks, const std::vector<Acto
   for (std::size_t member = 0; member < members.size(); ++member) {
     Names names;
     const auto program = collective_program(collective, {static_cast<int>(member), ranks}, options, names, members);
-    Op op;
-    while (program->next(op) == Pull::op) {
+    OpReader reader(*program);
+    for (Op op; reader.next(op) == Pull::op;) {
       fit(op.effect.read);
       fit(op.effect.write);
       if (op.effect.write) ++written;

@@ -35,7 +35,7 @@ class Recorder : public Observer {
     values.on_change([this](Actor actor, const Op& op) { changed(actor, op); });
   }
 
-  Level level() const override { return Level::ops; }
+  Interest interest() const override { return {.level = Level::ops}; }
   void posted(const OpRun&) override;
   void transferred(const TransferRun&) override;
   void delivered(const OpRun& send, const OpRun& recv) override;

@@ -15,7 +15,7 @@ namespace {
 class ActorTimeline : public Observer {
  public:
   explicit ActorTimeline(const StepRun& run, Actor actor) : run_(run), actor_(actor) {}
-  bool sees_transfers() const override { return false; }
+  Interest interest() const override { return {.transfers = false}; }
 
   void finished(const OpRun& of) override {
     if (of.op->actor != actor_ || of.op->kind == Kind::mark) return;

@@ -85,7 +85,8 @@ Schedule schedule(const Plan& plan, int rank, std::size_t most) {
   const TrainingStreams& streams = programs.streams();
   const auto program = programs.program(rank);
   Schedule all;
-  for (Op op; program->next(op) == Pull::op; op = Op{}) {
+  OpReader reader(*program);
+  for (Op op; reader.next(op) == Pull::op;) {
     if (++all.operations > most) continue;
     ScheduleLine line{all.operations,
                       streams.names()[op.stream],

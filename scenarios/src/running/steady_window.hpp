@@ -29,9 +29,8 @@ class SteadyWindow : public Observer {
   void find(const StepSearch&, Ends);
   const bool& enough() const { return enough_; }  ///< no further step is needed
 
-  bool sees_transfers() const override { return false; }
-  bool takes_stretches() const override { return true; }
-  bool takes_rounds() const override { return true; }  // a step's end is in none
+  /// The end of a step is in no round.
+  Interest interest() const override { return {.transfers = false, .stretches = true, .rounds = true}; }
   void finished(const OpRun&) override;
 
   int warm_steps() const { return warm_steps_ + (state_ ? state_->warm() : 0); }

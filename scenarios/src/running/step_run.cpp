@@ -157,8 +157,9 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool small = estimated_operations(planned) * part <= kMostUnfused;
   if (!records_ && plan.fuses_kernels && (!path || (fold && !small))) {
     plan.first_fused = kFirstFused;
-    plan.series = meet_themselves() && std::all_of(others.begin(), others.end(),
-                                                   [](const Observer* o) { return !o || o->takes_stretches(); });
+    plan.series = meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
+                    return !o || o->interest().takes_stretches();
+                  });
     make_programs();
     if (path) count_unfused();
   }

@@ -48,7 +48,7 @@ class BusyTimes {
 /// Notes when each operation ends.
 class OpEnds : public Observer {
  public:
-  bool sees_transfers() const override { return false; }
+  Interest interest() const override { return {.transfers = false}; }
   void finished(const OpRun& run) override {
     auto& streams = ends.grown(run.op->actor);
     if (streams.size() <= run.op->stream) streams.resize(run.op->stream + 1U);
@@ -86,7 +86,7 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
 class FoldComparison : public Observer {
  public:
   FoldComparison(const FoldedTimes& folded, FoldCheck& check) : folded_(folded), check_(check) {}
-  bool sees_transfers() const override { return false; }
+  Interest interest() const override { return {.transfers = false}; }
 
   void finished(const OpRun& run) override {
     const auto stream = static_cast<std::size_t>(run.op->stream);

@@ -20,8 +20,7 @@ class ChakraExport : public Observer {
   /// The run must outlive it.
   explicit ChakraExport(const StepRun& run) : run_(run), ranks_(static_cast<std::size_t>(run.scenario.ranks())) {}
 
-  Level level() const override { return Level::ops; }
-  bool sees_transfers() const override { return false; }
+  Interest interest() const override { return {.level = Level::ops, .transfers = false}; }
   /// Throws UserError for what a Chakra trace has no node for: actors that are no ranks, groups that meet without bytes.
   void finished(const OpRun&) override;
   /// PREFIX.RANK.et of each rank, and PREFIX.groups.json. Throws UserError where one cannot be written.

@@ -10,7 +10,7 @@ constexpr std::uint16_t kStatedTime = 999;
 
 /// A cluster on which work may have a time of its own. What the trace states is final, whatever runs beside it (Kind::compute
 /// here); what the cluster prices is slowed by messages (Kind::local).
-class ReplayMachine : public Machine {
+class ReplayMachine : public Machine, private Contention {
  public:
   explicit ReplayMachine(ClusterMachine& base) : base_(base) {}
   std::span<const Link> links() const override { return base_.links(); }
@@ -18,11 +18,11 @@ class ReplayMachine : public Machine {
     return work.kernel == kStatedTime ? Cost{Seconds{work.flops.value}} : base_.price(work, actor);
   }
   Route route(Actor from, Actor to, PathClass path_class) const override { return base_.route(from, to, path_class); }
-  bool interferes() const override { return base_.interferes(); }
+  const Contention* contention() const override { return base_.contention() ? this : nullptr; }
   double speed(Actor actor, Kind kind, KindSet active) const override {
-    return kind == Kind::compute ? 1 : base_.speed(actor, kind, active);
+    return kind == Kind::compute ? 1 : base_.contention()->speed(actor, kind, active);
   }
-  std::span<const LinkId> ports(Actor actor) const override { return base_.ports(actor); }
+  std::span<const LinkId> ports(Actor actor) const override { return base_.contention()->ports(actor); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
   std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
   std::uint64_t likeness(Actor actor) const override { return base_.likeness(actor); }

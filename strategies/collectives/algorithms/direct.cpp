@@ -86,7 +86,7 @@ Ops direct_all_to_all(Local me, Bytes) {
 }
 
 /// Whom a rank meets by exclusive or depends on its number; otherwise all do the same.
-constexpr std::uint64_t (*role_by(Order order))(GroupPlace) {
+constexpr std::vector<int> (*role_by(Order order))(GroupPlace) {
   return order == Order::exclusive_or ? nullptr : all_alike;
 }
 

@@ -8,8 +8,17 @@ namespace trainyard {
 namespace {
 
 /// n−1 steps: rank i ends up with the sum of chunk i.
-Ops chunks_to_owners(Local me) { return ring_steps(me, me.index() - 1, true); }
-Ops chunks_to_all(Local me) { return ring_steps(me, me.index(), false); }
+Ops chunks_to_owners(Local me) {
+  return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
+    return RingStep{
+        .send = rank.chunk(rank.index() - step - 1), .receive = rank.chunk(rank.index() - step - 2), .adds = true};
+  });
+}
+Ops chunks_to_all(Local me) {
+  return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
+    return RingStep{.send = rank.chunk(rank.index() - step), .receive = rank.chunk(rank.index() - step - 1)};
+  });
+}
 
 /// The blocks of the ranks that share a place of the first dimension: they lie apart, so each is a message.
 class BlockSets {

@@ -13,9 +13,9 @@ std::vector<int> recursive_peers(GroupPlace place) {
   return peers;
 }
 
-std::uint64_t recursive_role(GroupPlace place) {
+std::vector<int> recursive_role(GroupPlace place) {
   const RecursivePlace part(place.size);
-  return part.stands_back(place.index) ? 2 : part.paired(place.index) ? 1 : 0;
+  return {part.stands_back(place.index) ? 2 : part.paired(place.index) ? 1 : 0};
 }
 
 std::string recursive_refuses(GroupPlace place) {

@@ -20,7 +20,7 @@ struct RecursivePlace {
 /// The neighbour of a pair, and the ranks at distances 1, 2, 4 … of those that take part.
 std::vector<int> recursive_peers(GroupPlace);
 /// Those that take part alone, those that stand for another, those that stand back.
-std::uint64_t recursive_role(GroupPlace);
+std::vector<int> recursive_role(GroupPlace);
 /// Flows of other numbers of ranks than powers of two: those that stand back are not busy in every step.
 std::string recursive_refuses(GroupPlace);
 

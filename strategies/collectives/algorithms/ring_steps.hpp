@@ -1,13 +1,11 @@
 #pragma once
 #include "strategies/collectives/collective.hpp"
+#include "strategies/collectives/ring_step.hpp"
 
 namespace trainyard {
 
 // One ring through all members of a view, on one channel: what the algorithms that are made of rings share.
 
-/// n−1 steps: in the first each rank sends chunk `number` (or block) to the next one and receives the one before it, which
-/// it adds to its own or keeps; then it goes on with that.
-Ops ring_steps(Local, int number, bool adds, Chunk (Local::*of)(int) const = &Local::chunk);
 /// 2(n−1) steps: reduce-scatter, then all-gather; each rank sends 2(n−1)/n of the data. After the reduce-scatter, rank i
 /// owns chunk i+1.
 Ops one_ring_all_reduce(Local);

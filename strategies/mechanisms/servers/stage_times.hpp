@@ -16,7 +16,7 @@ namespace trainyard {
 class StageTimes : public Observer {
  public:
   StageTimes(const ServerPlan&, const CentralWords&);
-  bool sees_operations() const override { return false; }
+  Interest interest() const override { return {.operations = false}; }
   void transferred(const TransferRun&) override;
 
   /// A step of all is over.
