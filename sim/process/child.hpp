@@ -26,8 +26,9 @@ std::string in_child(const std::function<std::string()>& work);
 /// Number of processors this process may use.
 int processors();
 
-/// From then on SIGINT and SIGTERM end a process in order: `interrupted()` says that one has come. A second of the processor
-/// later, and with a second signal, the process dies of it. In a child this is its parent's business: nothing happens.
+/// From then on SIGINT and SIGTERM end a process in order: `interrupted()` says that one has come. The process dies of
+/// the signal when a second has passed and the process has used a second of the processor, and at once with a second
+/// signal. In a child this is its parent's business: nothing happens.
 void watch_interrupts();
 bool interrupted();
 
