@@ -87,7 +87,7 @@ std::vector<std::filesystem::path> shipped_scenarios() {
 }  // namespace
 
 TEST_CASE("the reference has every key of the shipped scenarios' answers, and they survive JSON", "[answer]") {
-  const Reference reference = reference_of(report_fields().rows());
+  const Reference reference = reference_of(answer_fields().rows());
   std::size_t answered = 0;
   for (const std::filesystem::path& file : shipped_scenarios()) {
     CAPTURE(file.string());
@@ -98,7 +98,7 @@ TEST_CASE("the reference has every key of the shipped scenarios' answers, and th
     const json j = to_json(r);
     CHECK(to_json(result_from_json(j)) == j);
     CHECK(result_from_text(to_text(r)).breakdown.exposed_communication == r.breakdown.exposed_communication);
-    check_against(reference, report_json({r, {WhatIf{"HCA", 2, r.step_time / 2}}, s.sources, {}, {}}, true));
+    check_against(reference, answer_json({r, {WhatIf{"HCA", 2, r.step_time / 2}}, s.sources, {}, {}}, true));
     ++answered;
   }
   CHECK(answered > 40);
@@ -174,15 +174,15 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   WhatIf faster{"HCA", 2, 1};
   faster.goodput = 0.9;
   faster.compared_with = 2;
-  const Report report{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
-  const json whole = report_json(report, true);
+  const Answer answer{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
+  const json whole = answer_json(answer, true);
   CHECK(whole.at("what_if")[0].at("saves_share") == 0.5);
-  const Reference reference = reference_of(report_fields().rows());
+  const Reference reference = reference_of(answer_fields().rows());
   std::set<std::string> paths, explained;
   add_paths(whole, "", reference, paths);
   for (const auto& [path, row] : reference) explained.insert(path);
   CHECK(paths == explained);
-  CHECK_FALSE(report_json(report, false).contains("wall_s"));
+  CHECK_FALSE(answer_json(answer, false).contains("wall_s"));
 }
 
 TEST_CASE("every column of a sweep is a field of the answer", "[answer][sweep]") {

@@ -8,13 +8,10 @@
 
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/pictures/run_pictures.hpp"
-#include "scenarios/src/planning/size.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "sim/json_text.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
@@ -95,26 +92,6 @@ ordered_json controls_of(const std::vector<ScenarioField>& fields) {
   return controls;
 }
 
-/// As `run` answers; `whole`: with pictures and what-ifs.
-struct SimulatedStep {
-  nlohmann::json answer;
-  std::string screen;
-  ordered_json pictures;
-};
-SimulatedStep simulated(const Scenario& scenario, bool whole) {
-  const Plan laid_out = plan(scenario);
-  SimulateOptions options;
-  std::optional<RunPictures> pictures;
-  if (whole) pictures.emplace(scenario, laid_out, options);
-  const Result result = simulate_training(scenario, laid_out, options);
-  std::vector<WhatIf> what_ifs;
-  if (whole && result.step_time_source.empty() &&
-      estimated_operations(laid_out) * result.simulated_ranks / result.ranks <= kMostKept)
-    what_ifs = what_if(scenario, 2, options);
-  return {report_json({result, what_ifs, scenario.sources, {}, {}}, false),
-          screen(scenario, laid_out, result, what_ifs), pictures ? pictures->read() : ordered_json()};
-}
-
 /// The task's start with what the page has changed of what may change, judged.
 ordered_json answer_to_task(const PageRequest& request, const Task& task, const ServedTasks& tasks) {
   for (const auto& [path, value] : request.set) require_change(task, path, value, is_plain_value);
@@ -166,13 +143,16 @@ ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenar
                          yaml_text(scenario.document)}};
   if (request.want != "answer" && request.want != "report")
     throw UserError("want: answer, scenario or report expected");
-  SimulatedStep step = simulated(scenario, request.want == "report");
-  if (request.want == "report")
-    return {{"html", run_page(step.answer, step.screen, std::move(step.pictures), device_noun(scenario.cluster))}};
-  return {{"answer", step.answer},
-          {"screen", step.screen},
-          {"device", device_noun(scenario.cluster)},
-          {"controls", controls_of(fields)}};
+  const bool report = request.want == "report";  // with pictures and what-ifs
+  const Plan laid_out = plan(scenario);
+  AnswerOptions options{.simulation = {}, .factor = report ? 2.0 : 0.0, .changes = true};
+  const auto pictures = std::make_shared<ordered_json>();
+  if (report) draw_run(scenario, laid_out, options.simulation, pictures);
+  const Answer all = answer(scenario, laid_out, options);
+  const nlohmann::json written = answer_json(all, false);
+  const std::string text = screen(scenario, laid_out, all.result, all.what_ifs), device = device_noun(scenario.cluster);
+  if (report) return {{"html", run_page(written, text, *pictures, device)}};
+  return {{"answer", written}, {"screen", text}, {"device", device}, {"controls", controls_of(fields)}};
 }
 
 }  // namespace

@@ -4,15 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/axis_limits.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/batch_study.hpp"
-#include "scenarios/src/studies/capacity.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
-#include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/output.hpp"
@@ -28,44 +27,42 @@
 namespace trainyard {
 namespace {
 
-std::string shares_text(const Explanation& e) {
-  std::string text = fmt::format("critical path of {}: {}\n", e.result.scenario, show(Seconds{e.result.step_time}));
-  for (const auto& [seconds, resource] : e.result.shares())
-    text +=
-        fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / e.result.step_time));
-  if (e.result.critical_path.contains(kLibraryStart))
+std::string shares_text(const Result& r) {
+  std::string text = fmt::format("critical path of {}: {}\n", r.scenario, show(Seconds{r.step_time}));
+  for (const auto& [seconds, resource] : r.shares())
+    text += fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / r.step_time));
+  if (r.critical_path.contains(kLibraryStart))
     text += fmt::format(
         "  {}: launch, protocol and hops of collectives, by the fitted model (faster links buy nothing there)\n",
         kLibraryStart);
-  if (e.result.critical_path.contains(kKernelStart))
+  if (r.critical_path.contains(kKernelStart))
     text += fmt::format("  {}: what each kernel takes however fast the GPU is (fewer and larger kernels save it)\n",
                         kKernelStart);
   return text;
 }
 
-std::string path_text(const Explanation& e, bool in_step, std::size_t most) {
-  if (e.path.empty() && !in_step) {
+std::string path_text(const Result& r, const std::vector<PathLine>& path, bool in_step, std::size_t most) {
+  if (path.empty() && !in_step) {
     return "\nworkers do not step together: there is no critical path of one step\n";
   }
-  if (e.path.empty()) {
+  if (path.empty()) {
     return fmt::format(
         "\nthe pieces of the path are not told: {} operations, of {} of {} ranks, are too many to keep; fewer steps or "
         "micro-batches show them\n",
-        e.result.operations / static_cast<std::uint64_t>(e.result.ranks) *
-            static_cast<std::uint64_t>(e.result.simulated_ranks),
-        e.result.simulated_ranks, e.result.ranks);
+        r.operations / static_cast<std::uint64_t>(r.ranks) * static_cast<std::uint64_t>(r.simulated_ranks),
+        r.simulated_ranks, r.ranks);
   }
   // The longest pieces say what the step waits for; in the order of time.
-  std::vector<std::size_t> longest(e.path.size());
+  std::vector<std::size_t> longest(path.size());
   for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;
-  const auto length = [&e](std::size_t i) { return e.path[i].end - e.path[i].begin; };
+  const auto length = [&path](std::size_t i) { return path[i].end - path[i].begin; };
   std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::sort(longest.begin(), longest.end());
   std::string text = fmt::format("\nthe {} longest of its {} pieces\n  {:>10} {:>10}  {:<24} {:<15} what\n",
-                                 longest.size(), e.path.size(), "from", "takes", "actor", "resource");
+                                 longest.size(), path.size(), "from", "takes", "actor", "resource");
   for (const std::size_t i : longest) {
-    const PathLine& line = e.path[i];
+    const PathLine& line = path[i];
     text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}),
                         line.actor, line.resource, line.name);
   }
@@ -116,27 +113,6 @@ int explain_limits(const std::string& file, const Overrides& overrides, int most
   return kGood;
 }
 
-/// What fails, and what each change of it would buy.
-std::vector<FailureWhatIf> explain_failures(const Scenario& s, const FailureResult& failures, Seconds step, int factor,
-                                            bool print) {
-  std::vector<FailureWhatIf> table = failure_what_ifs(s, step, failures, factor);
-  if (print) fmt::print("\n{}\n{}", failure_lines(failures), failure_what_if_table(failures, table));
-  return table;
-}
-
-int write_report(const Report& report, const std::string& json) {
-  if (!json.empty()) write_atomically(json, json_text(report_json(report, false), 2) + "\n");
-  return kGood;
-}
-
-/// Of a prescribed step time there is nothing to explain but its failures.
-int explain_prescribed_step(const Scenario& s, int factor, const std::string& json) {
-  Report report{simulate_training(s), {}, s.sources, {}, {}};
-  const Result& result = report.result;
-  report.failure_what_ifs = explain_failures(s, *result.failures, Seconds{result.step_time}, factor, json != "-");
-  return write_report(report, json);
-}
-
 int explain_verb(const std::vector<std::string>& words) {
   Arguments arguments("explain",
                       "Why the step takes this long: its critical path by resource, what making each resource faster "
@@ -173,28 +149,25 @@ int explain_verb(const std::vector<std::string>& words) {
   if (batch) return explain_batch(scenario, json);
   const Plan laid_out = plan(scenario);
   if (layers) return explain_layers(scenario, laid_out, json);
-  if (scenario.prescribed_step.given() && scenario.failures.given())
-    return explain_prescribed_step(scenario, factor, json);
-  Explanation e = explain(scenario, laid_out);
-  e.result.capacity = capacity(scenario);
-  std::vector<WhatIf> table = what_if(scenario, factor);
-  const Seconds step{e.result.step_time};
-  if (scenario.failures.given()) {
-    e.result.failures = study_failures(scenario, step);
-    add_goodput(table, scenario, *e.result.failures);
-  }
+  const bool prescribed = scenario.prescribed_step.given();
+  if (prescribed && !scenario.failures.given()) require_simulable(scenario, laid_out);
+  const Answer all =
+      answer(scenario, laid_out, {.simulation = {}, .factor = static_cast<double>(factor), .reasons = true});
+  const Result& r = all.result;
   if (json != "-") {
-    const std::string text = shares_text(e) +
-                             path_text(e, scenario.plan.mechanism->in_step(), static_cast<std::size_t>(pieces)) +
-                             "\neach resource made faster, simulated again\n" + what_if_table(e.result, table) +
-                             fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}",
-                                         show(e.result.capacity->memory), capacity_line(*e.result.capacity));
+    std::string text;
+    if (!prescribed)
+      text = shares_text(r) +
+             path_text(r, *all.path, scenario.plan.mechanism->in_step(), static_cast<std::size_t>(pieces)) +
+             "\neach resource made faster, simulated again\n" + what_if_table(r, all.what_ifs) +
+             fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(r.capacity->memory),
+                         capacity_line(*r.capacity));
     fmt::print("{}", in_words_of(device_noun(scenario.cluster), text));
+    if (all.failure_what_ifs)
+      fmt::print("\n{}\n{}", failure_lines(*r.failures), failure_what_if_table(*r.failures, *all.failure_what_ifs));
   }
-  Report report{e.result, table, scenario.sources, e.path, {}};
-  if (e.result.failures)
-    report.failure_what_ifs = explain_failures(scenario, *e.result.failures, step, factor, json != "-");
-  return write_report(report, json);
+  if (!json.empty()) write_atomically(json, json_text(answer_json(all, false), 2) + "\n");
+  return kGood;
 }
 
 const RegisterVerb registered_explain{"explain", "critical path, and what each upgrade would buy", explain_verb};

@@ -8,12 +8,9 @@
 #include "scenarios/src/pictures/run_pictures.hpp"
 #include "scenarios/src/pictures/step_picture.hpp"
 #include "scenarios/src/planning/size.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
-#include "scenarios/src/studies/capacity.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
-#include "scenarios/src/studies/fitting.hpp"
+#include "scenarios/src/running/packet_cost.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/fold_check.hpp"
-#include "scenarios/src/studies/packet_study.hpp"
 #include "scenarios/src/traces/chakra_export.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
@@ -118,33 +115,26 @@ int run(const std::vector<std::string>& words) {
   if (fold == "off") options.folding = Folding::off;
   options.progress = true;
   const Plan laid_out = plan(scenario);
-  std::optional<RunPictures> pictures;
-  if (!html.empty()) pictures.emplace(scenario, laid_out, options);
+  const auto pictures = std::make_shared<nlohmann::ordered_json>();
+  if (!html.empty()) draw_run(scenario, laid_out, options, pictures);
   if (!chakra.empty()) export_chakra(laid_out, chakra, options);
   if (rank != kLastRank) require_rank(scenario, rank);
   if (fold == "check") return check_folding_of(scenario, laid_out);
-  const bool by_packets = options.transport == TransportKind::packets;
-  Result result =
-      by_packets ? simulate_by_packets(scenario, laid_out, options) : simulate_training(scenario, laid_out, options);
-  // What simulates again many times is left out of a step of minutes.
+  const Answer all =
+      answer(scenario, laid_out, {.simulation = options, .factor = no_what_if ? 0.0 : 2.0, .changes = true});
+  const Result& result = all.result;
   const bool prescribed = !result.step_time_source.empty();
   if (prescribed && !(trace.empty() && picture.empty() && chakra.empty()))
     throw UserError("--trace, --picture, --chakra: plan.step_time is not simulated");
-  const double part = static_cast<double>(result.simulated_ranks) / result.ranks;
-  const double simulated = part * estimated_operations(laid_out);
-  const bool large = prescribed || simulated > kMostKept;
-  if (!result.fits && !large) result.capacity = capacity(scenario);
-  if (!result.fits) result.changes = fitting_changes(scenario);
-  std::vector<WhatIf> what_ifs;
-  if (!no_what_if && !large && !by_packets) what_ifs = what_if(scenario, 2, options);
-  const std::string text = screen(scenario, laid_out, result, what_ifs);
+  const double simulated = simulated_operations(laid_out, result);
+  const std::string text = screen(scenario, laid_out, result, all.what_ifs);
   if (json != "-" && trace != "-" && picture != "-" && html != "-") {
     fmt::print("{}", text);
     if (rank != kLastRank && picture.empty() && !prescribed)
       fmt::print("\n{}", in_words_of(device_noun(scenario.cluster),
                                      rank_text(rank_view(scenario, laid_out, rank)) +
                                          rank_timeline_text(rank_timeline(scenario, laid_out, rank), rank)));
-    if (large && !prescribed && !no_what_if)
+    if (simulated > kMostKept && !prescribed && !no_what_if)
       fmt::print("{}what-ifs left out: {:.2g} million operations would be simulated for each; explain does that\n",
                  report_label("note"), simulated * 1e-6);
     if (result.flow_step_time)
@@ -154,9 +144,9 @@ int run(const std::vector<std::string>& words) {
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
   if (!(json + html).empty()) {
-    const nlohmann::json answer = report_json({result, what_ifs, scenario.sources, {}, {}}, timing);
-    if (!json.empty()) write_atomically(json, json_text(answer, 2) + "\n");
-    if (pictures) write_atomically(html, run_page(answer, text, pictures->read(), device_noun(scenario.cluster)));
+    const nlohmann::json written = answer_json(all, timing);
+    if (!json.empty()) write_atomically(json, json_text(written, 2) + "\n");
+    if (!html.empty()) write_atomically(html, run_page(written, text, *pictures, device_noun(scenario.cluster)));
   }
   const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
   return fails ? kFailsLimit : kGood;

@@ -201,14 +201,8 @@ struct PathLine {
   std::string actor, name, resource;
 };
 
-/// Why a step takes its time.
-struct Explanation {
-  Result result;
-  std::vector<PathLine> path;  ///< neighbours with one name, actor and resource joined
-};
-
 /// All that `run --json` and `explain --json` write.
-struct Report {
+struct Answer {
   Result result;
   std::vector<WhatIf> what_ifs;
   Sources sources;
@@ -222,13 +216,12 @@ std::string to_text(const Result&);
 Result result_from_text(const std::string&);
 
 /// `timing`: with the wall time, which differs from run to run.
-nlohmann::json report_json(Report, bool timing);
+nlohmann::json answer_json(Answer, bool timing);
 
 /// The table of the answer's fields: all that is written, read, explained to users, and shown in a sweep's columns.
 const JsonFields<Result>& result_fields();
 JsonFields<Energy> energy_fields();
 JsonFields<Money> money_fields();
-const JsonFields<Explanation>& explanation_fields();
-const JsonFields<Report>& report_fields();
+const JsonFields<Answer>& answer_fields();
 
 }  // namespace trainyard

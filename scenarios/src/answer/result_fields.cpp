@@ -380,20 +380,12 @@ const JsonFields<Result>& result_fields() {
   return fields;
 }
 
-const JsonFields<Explanation>& explanation_fields() {
-  static const JsonFields<Explanation> fields =
-      JsonFields<Explanation>()
-          .inlined(&Explanation::result, result_fields())
-          .list("critical_path", &Explanation::path, path_fields(), "the critical path, piece by piece");
-  return fields;
-}
-
-const JsonFields<Report>& report_fields() {
+const JsonFields<Answer>& answer_fields() {
   const auto failing = [](const WhatIf& w) { return w.goodput > 0; };
-  static const JsonFields<Report> fields =
-      JsonFields<Report>()
-          .inlined(&Report::result, result_fields())
-          .list("what_if", &Report::what_ifs,
+  static const JsonFields<Answer> fields =
+      JsonFields<Answer>()
+          .inlined(&Answer::result, result_fields())
+          .list("what_if", &Answer::what_ifs,
                 JsonFields<WhatIf>()
                     .value("resource", "", &WhatIf::resource_class, "resource class that is made faster")
                     .value("factor", "", &WhatIf::factor, "how many times")
@@ -409,18 +401,18 @@ const JsonFields<Report>& report_fields() {
                     .value("effective_step_time_s", "s", &WhatIf::effective_step_time, "training time over steps done")
                     .when(failing, "in explain, with faults"),
                 "what faster resources would save; empty with --no-what-if")
-          .list("sources", &Report::sources,
+          .list("sources", &Answer::sources,
                 JsonFields<FigureSource>()
                     .value("figure", "", &FigureSource::figure, "which figure of the hardware, model or software")
                     .value("value", "", &FigureSource::value, "its value, as written")
                     .value("source", "", &FigureSource::source, "where it is from")
                     .value("unverified", "", &FigureSource::unverified, "the source could not be checked"),
                 "every figure that the answer stands on")
-          .list("critical_path", &Report::path, path_fields(), "the critical path, piece by piece")
-          .when([](const Report& r) { return r.path.has_value(); }, "in explain")
-          .list("failure_what_if", &Report::failure_what_ifs, failure_what_if_fields(),
+          .list("critical_path", &Answer::path, path_fields(), "the critical path, piece by piece")
+          .when([](const Answer& r) { return r.path.has_value(); }, "in explain")
+          .list("failure_what_if", &Answer::failure_what_ifs, failure_what_if_fields(),
                 "what fewer failures, faster restarts and cheaper checkpoints would save")
-          .when([](const Report& r) { return r.failure_what_ifs.has_value(); }, "in explain, with faults");
+          .when([](const Answer& r) { return r.failure_what_ifs.has_value(); }, "in explain, with faults");
   return fields;
 }
 
@@ -428,7 +420,7 @@ namespace {
 
 const RegisterJsonReference result_fields_json{"run",
                                                "the answer to a scenario; explain --json writes the same, and its path",
-                                               [] { return report_fields().rows(); }};
+                                               [] { return answer_fields().rows(); }};
 
 }  // namespace
 }  // namespace trainyard

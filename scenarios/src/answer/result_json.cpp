@@ -24,11 +24,11 @@ Result result_from_json(const json& j) {
 std::string to_text(const Result& result) { return json_text(to_json(result)); }
 Result result_from_text(const std::string& text) { return result_from_json(parse_json(text)); }
 
-json report_json(Report report, bool timing) {
-  if (!timing) report.result.wall_s = 0;
-  for (WhatIf& w : report.what_ifs) w.saves_share = w.saves(report.result.step_time);
+json answer_json(Answer answer, bool timing) {
+  if (!timing) answer.result.wall_s = 0;
+  for (WhatIf& w : answer.what_ifs) w.saves_share = w.saves(answer.result.step_time);
   ordered_json j = ordered_json::object();
-  report_fields().write(report, j);
+  answer_fields().write(answer, j);
   return j;
 }
 

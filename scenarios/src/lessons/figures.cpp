@@ -14,7 +14,7 @@
 namespace trainyard {
 namespace {
 
-using Answer = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 struct FigureKind {
   const char* name;
@@ -74,7 +74,7 @@ const char* kind_by_name(const std::vector<std::string>& names) {
 /// Reads an expression once, from left to right.
 class FigureReader {
  public:
-  FigureReader(const Answer& answer, std::string_view text, const Place& where)
+  FigureReader(const ordered_json& answer, std::string_view text, const Place& where)
       : answer_(answer), text_(text), where_(where) {}
 
   double all() {
@@ -83,15 +83,15 @@ class FigureReader {
     return v;
   }
   /// What a lone path leads to; null for anything else. `names`: of the path.
-  const Answer* lone_path(std::vector<std::string>& names) {
+  const ordered_json* lone_path(std::vector<std::string>& names) {
     if (std::isalpha(static_cast<unsigned char>(next())) == 0 || text_.substr(at_).starts_with("count("))
       return nullptr;
-    const Answer& found = path(names);
+    const ordered_json& found = path(names);
     return next() == 0 ? &found : nullptr;
   }
 
  private:
-  const Answer& answer_;
+  const ordered_json& answer_;
   std::string_view text_;
   const Place& where_;
   std::size_t at_ = 0;
@@ -147,11 +147,11 @@ class FigureReader {
     std::vector<std::string> names;
     if (text_.substr(at_).starts_with("count(")) {
       at_ += 6;
-      const Answer& list = path(names);
+      const ordered_json& list = path(names);
       if (!take(')')) refuse("\")\"");
       return static_cast<double>(list.size());
     }
-    const Answer& found = path(names);
+    const ordered_json& found = path(names);
     if (found.is_boolean()) return found.get<bool>() ? 1 : 0;
     if (!found.is_number()) fail(where_, fmt::format("figure \"{}\": {} is no number", text_, names.back()));
     return found.get<double>();
@@ -167,15 +167,15 @@ class FigureReader {
     if (at_ == from) refuse("the name of a figure");
     return std::string(text_.substr(from, at_ - from));
   }
-  const Answer& member(const Answer& of, const std::string& key) const {
+  const ordered_json& member(const ordered_json& of, const std::string& key) const {
     if (of.is_object() && of.contains(key)) return of[key];
     std::vector<std::string> keys;
     if (of.is_object())
       for (const auto& [known, value] : of.items()) keys.push_back(known);
     fail(where_, fmt::format("figure \"{}\": there is no \"{}\"{}", text_, key, hint(key, keys)));
   }
-  const Answer& path(std::vector<std::string>& names) {
-    const Answer* found = &member(answer_, names.emplace_back(name()));
+  const ordered_json& path(std::vector<std::string>& names) {
+    const ordered_json* found = &member(answer_, names.emplace_back(name()));
     while (true) {
       if (take('.'))
         found = &member(*found, names.emplace_back(name()));
@@ -186,7 +186,7 @@ class FigureReader {
     }
   }
   /// Behind the bracket: a number, from the end if it is negative, or a key in quotes.
-  const Answer& item(const Answer& of, std::vector<std::string>& names) {
+  const ordered_json& item(const ordered_json& of, std::vector<std::string>& names) {
     const std::size_t end = text_.find(']', at_);
     if (end == std::string_view::npos) refuse("\"]\"");
     const std::string inside(text_.substr(at_, end - at_));
@@ -203,13 +203,13 @@ class FigureReader {
 
 /// What an expression that is a path alone leads to (null for others), and the kind of figure that it tells by its name.
 struct LonePath {
-  const Answer* found = nullptr;
+  const ordered_json* found = nullptr;
   std::string kind = "number";
 };
 
-LonePath lone_path_of(const Answer& answer, const std::string& expression, const Place& where) {
+LonePath lone_path_of(const ordered_json& answer, const std::string& expression, const Place& where) {
   std::vector<std::string> names;
-  const Answer* found = FigureReader(answer, expression, where).lone_path(names);
+  const ordered_json* found = FigureReader(answer, expression, where).lone_path(names);
   return found ? LonePath{found, kind_by_name(names)} : LonePath{};
 }
 
@@ -217,15 +217,16 @@ const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
 
 /// Whether the collective whose figure it is was asked for with a size in powers of 1000: of the one run, or of that which
 /// the expression names.
-bool asked_decimal(const Answer& answer, const std::string& expression) {
-  const auto decimal = [](const Answer& run) { return run.is_object() && run.value("decimal_sizes", false); };
+bool asked_decimal(const ordered_json& answer, const std::string& expression) {
+  const auto decimal = [](const ordered_json& run) { return run.is_object() && run.value("decimal_sizes", false); };
   return decimal(answer) || std::any_of(answer.items().begin(), answer.items().end(), [&](const auto& run) {
            return decimal(run.value()) && expression.find(run.key() + ".") != std::string::npos;
          });
 }
 
 /// The text of an expression for people, and as what.
-std::string shown(const Answer& answer, const std::string& expression, const std::string& kind, const Place& where) {
+std::string shown(const ordered_json& answer, const std::string& expression, const std::string& kind,
+                  const Place& where) {
   const LonePath path = lone_path_of(answer, expression, where);
   if (path.found && path.found->is_string()) return path.found->get<std::string>();
   if (path.found && path.found->is_boolean()) return yes_or_no(path.found->get<bool>());
@@ -250,7 +251,7 @@ std::optional<double> parsed(Parse parse, const std::string& text) {
   }
 }
 
-Limit limit_of(const Criterion& criterion, const Answer& answer) {
+Limit limit_of(const Criterion& criterion, const ordered_json& answer) {
   const std::string& text = criterion.limit;
   if (text == "true" || text == "false") return {text == "true" ? 1.0 : 0.0, ""};
   if (text.ends_with('%'))
@@ -264,11 +265,11 @@ Limit limit_of(const Criterion& criterion, const Answer& answer) {
 
 }  // namespace
 
-double figure_of(const Answer& answer, const std::string& expression, const Place& where) {
+double figure_of(const ordered_json& answer, const std::string& expression, const Place& where) {
   return FigureReader(answer, expression, where).all();
 }
 
-std::string told(const Answer& answer, const std::string& sentence, const Place& where) {
+std::string told(const ordered_json& answer, const std::string& sentence, const Place& where) {
   std::string text;
   for (std::size_t from = 0;;) {
     const std::size_t open = sentence.find('{', from);
@@ -300,7 +301,7 @@ Criterion read_criterion(const Node& node) {
   return criterion;
 }
 
-Verdict judge(const Criterion& criterion, const Answer& answer) {
+Verdict judge(const Criterion& criterion, const ordered_json& answer) {
   const double value = figure_of(answer, criterion.figure, criterion.place);
   const Limit limit = limit_of(criterion, answer);
   const double slack = 1e-9 * std::max(std::abs(value), std::abs(limit.value));

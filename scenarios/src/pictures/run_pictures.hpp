@@ -1,5 +1,4 @@
 #pragma once
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
@@ -8,20 +7,13 @@
 
 namespace trainyard {
 
-/// What a page shows of one simulated step besides its answer, taken from the very run that answers.
-class RunPictures {
- public:
-  /// Makes a run with these options keep what is drawn. Steps of more than kMostKept operations are not drawn over time.
-  RunPictures(const Scenario&, const Plan&, SimulateOptions&);
-  /// After the run. Null where nothing was simulated; else
-  /// - `left_out`: why there is no timeline; or `timeline`: `tick_s`, `end` and all times in ticks, `tones`, `names`,
-  ///   `ranks` with their lanes and memory (see the code for its lists of numbers), and the critical `path`;
-  /// - `machine`: a drawing (SVG) of the node of the rank that ends last, each cable with the share of time that it is
-  ///   busy, and `links`: classes of equal links with what they carry.
-  nlohmann::ordered_json read() const;
-
- private:
-  std::shared_ptr<std::FILE> kept_;  ///< without a name; the run is in a process of its own
-};
+/// Makes a run with these options keep what it draws, and fill `pictures` with what a page shows of the step besides its
+/// answer. `pictures` stays null where nothing is simulated; else it has
+/// - `left_out`: why there is no timeline (steps of more than kMostKept operations are not drawn over time); or
+///   `timeline`: `tick_s`, `end` and all times in ticks, `tones`, `names`, `ranks` with their lanes and memory (see the
+///   code for its lists of numbers), and the critical `path`;
+/// - `machine`: a drawing (SVG) of the node of the rank that ends last, each cable with the share of time that it is
+///   busy, and `links`: classes of equal links with what they carry.
+void draw_run(const Scenario&, const Plan&, SimulateOptions&, const std::shared_ptr<nlohmann::ordered_json>& pictures);
 
 }  // namespace trainyard

@@ -42,30 +42,21 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
                : std::string("Fewer layers or micro-batches do")));
 }
 
-/// What a run answers, with its critical path where operations are not kept; `use` looks at the run.
-Result result_of_run(const Scenario& s, const Plan& plan, SimulateOptions options,
-                     const std::function<void(const StepRun&)>& use = {}) {
+Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions options) {
   PathWatch path;
   if (options.critical_path) path.watch(options);
   const StepRun run(s, plan, options);
   Result r = result_of(run);
   book_critical_path(run, path.by_resource(), r);
-  if (use) use(run);
+  if (!options.trace.empty())
+    write_atomically(options.trace,
+                     chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
+                       return !options.trace_ranks ||
+                              run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
+                     }));
+  if (options.watch) options.watch(run);
+  if (options.after) options.after(run);
   return r;
-}
-
-void add_path(const StepRun& run, std::vector<PathLine>& path) {
-  for (const PathStep& step : named_path(run)) {
-    if (step.end <= step.begin) continue;  // of the other steps
-    const OpRecord& record = run.timeline.records()[step.id - 1];
-    const PathLine line{step.begin, step.end, run.simulated().actor_name(record.actor), run.names[record.name],
-                        step.resource};
-    PathLine* last = path.empty() ? nullptr : &path.back();
-    if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)
-      last->end = line.end;
-    else
-      path.push_back(line);
-  }
 }
 
 }  // namespace
@@ -75,17 +66,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   require_traceable(s, plan, options);
   const auto begin = std::chrono::steady_clock::now();
   const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);
-  Result r = result_of_run(s, plan, options, [&](const StepRun& run) {
-    if (!options.trace.empty())
-      write_atomically(
-          options.trace,
-          chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
-            return !options.trace_ranks ||
-                   run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
-          }));
-    if (options.watch) options.watch(run);
-    if (options.after) options.after(run);
-  });
+  Result r = watched_result(s, plan, options);
   MechanismFigures figures = r.of_mechanism();
   s.plan.mechanism->book_slow(figures);
   r.replicas = figures.replicas;
@@ -159,17 +140,6 @@ double rounding_sensitivity(const Scenario& s, const SimulateOptions& as) {
   double most = 0;
   for (const WhatIf& w : what_if(s, 1 + 1e-13, options)) most = std::max(most, std::abs(w.step_time / step_time - 1));
   return most;
-}
-
-Explanation explain(const Scenario& s, const Plan& plan) {
-  require_simulable(s, plan);
-  const std::optional<Result> fed = simulate_without_input_wait(s, plan, {});
-  Explanation e;
-  SimulateOptions options;
-  options.path_pieces = true;
-  e.result = result_of_run(s, plan, options, [&e](const StepRun& run) { add_path(run, e.path); });
-  if (fed) book_input_wait(*fed, e.result);
-  return e;
 }
 
 }  // namespace trainyard

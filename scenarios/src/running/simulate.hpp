@@ -29,6 +29,4 @@ std::vector<WhatIf> what_if(const Scenario&, double factor = 2, const SimulateOp
 /// rounding decides who comes first, and the step may change by 1e-3. Of the options, transport and folding count.
 double rounding_sensitivity(const Scenario&, const SimulateOptions& = {});
 
-Explanation explain(const Scenario&, const Plan&);
-
 }  // namespace trainyard

@@ -8,7 +8,7 @@
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "sim/process/parallel.hpp"
 
 namespace trainyard {
@@ -57,7 +57,7 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
     if (std::any_of(field.values.begin(), field.values.end(), [&](const auto& v) { return v != field.values.front(); }))
       comparison.differences.push_back(field);
   comparison.results = all_in_parallel(scenarios.size(), processors(),
-                                       [&scenarios](std::size_t i) { return simulate_training(scenarios[i]); });
+                                       [&scenarios](std::size_t i) { return answer(scenarios[i]).result; });
   return comparison;
 }
 

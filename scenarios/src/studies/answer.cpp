@@ -1,0 +1,72 @@
+#include "scenarios/src/studies/answer.hpp"
+
+#include <utility>
+
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/running/path_resources.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/capacity.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/failures/failure_what_ifs.hpp"
+#include "scenarios/src/studies/fitting.hpp"
+#include "scenarios/src/studies/packet_study.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The critical path of a run; neighbours with one name, actor and resource are joined.
+std::vector<PathLine> path_lines(const StepRun& run) {
+  std::vector<PathLine> path;
+  for (const PathStep& step : named_path(run)) {
+    if (step.end <= step.begin) continue;  // The piece lies in another step.
+    const OpRecord& record = run.timeline.records()[step.id - 1];
+    const PathLine line{step.begin, step.end, run.simulated().actor_name(record.actor), run.names[record.name],
+                        step.resource};
+    PathLine* last = path.empty() ? nullptr : &path.back();
+    if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)
+      last->end = line.end;
+    else
+      path.push_back(line);
+  }
+  return path;
+}
+
+/// The options with which a run leaves its path in `path`.
+SimulateOptions with_path(SimulateOptions options, std::optional<std::vector<PathLine>>& path) {
+  options.path_pieces = true;
+  options.after = [&path, after = std::move(options.after)](const StepRun& run) {
+    if (after) after(run);
+    path = path_lines(run);
+  };
+  return options;
+}
+
+}  // namespace
+
+double simulated_operations(const Plan& plan, const Result& r) {
+  return estimated_operations(plan) * r.simulated_ranks / r.ranks;
+}
+
+Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options) {
+  Answer a;
+  a.sources = s.sources;
+  const SimulateOptions simulation = options.reasons ? with_path(options.simulation, a.path) : options.simulation;
+  const bool by_packets = simulation.transport == TransportKind::packets;
+  a.result = by_packets ? simulate_by_packets(s, plan, simulation) : simulate_training(s, plan, simulation);
+  Result& r = a.result;
+  const bool prescribed = !r.step_time_source.empty();
+  const bool again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
+  if (again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);
+  if (options.changes && !r.fits) r.changes = fitting_changes(s);
+  if (again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
+  if (options.reasons && r.failures) {
+    add_goodput(a.what_ifs, s, *r.failures);
+    a.failure_what_ifs = failure_what_ifs(s, Seconds{r.step_time}, *r.failures, options.factor);
+  }
+  return a;
+}
+
+Answer answer(const Scenario& s, const AnswerOptions& options) { return answer(s, plan(s), options); }
+
+}  // namespace trainyard
