@@ -105,13 +105,6 @@ struct Simulation::Loop {
   static constexpr std::uint32_t kLookEvery = 256;  // steps, of a few microseconds each
 };
 
-TransportKind parse_transport(const std::string& name) {
-  if (name == "native") return TransportKind::native;
-  if (name == "flow") return TransportKind::flow;
-  if (name == "packets") return TransportKind::packets;
-  throw UserError(fmt::format("--transport: unknown transport \"{}\"; known: native, flow, packets", name));
-}
-
 Simulation::Simulation(Machine& machine, TransportKind kind, const PacketNetwork* packets)
     : loop_(std::make_unique<Loop>(machine, kind, packets)) {}
 

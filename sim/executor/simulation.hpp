@@ -4,6 +4,7 @@
 
 #include "sim/executor/changes.hpp"
 #include "sim/observer.hpp"
+#include "sim/transports/transport_kind.hpp"
 
 namespace trainyard {
 
@@ -17,12 +18,6 @@ struct SimulationResult {
   std::uint64_t late_by_look_ahead = 0;
   std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives that daemons still wait for
 };
-
-/// Who shares the links: SimGrid's own communications (the oracle), our solver (fast), or TCP, packet by packet, where it
-/// carries the messages (SimGrid's model on ns-3; slow). SimGrid runs in a process of its own.
-enum class TransportKind : std::uint8_t { native, flow, packets };
-TransportKind parse_transport(const std::string&);  ///< throws UserError naming all
-constexpr TransportKind kDefaultTransport = TransportKind::flow;
 
 /// Runs programs on a machine to their end. There may be any number of simulations, one after the other and side by side.
 class Simulation {

@@ -63,7 +63,8 @@ class OneProcessor {
 
 }  // namespace
 
-EngineProcess::EngineProcess(std::span<const Link> links, const PacketNetwork* packets) : shares_(links.size(), 0) {
+EngineProcess::EngineProcess(std::span<const Link> links, const PacketNetwork* packets)
+    : by_packets_(packets != nullptr), shares_(links.size(), 0) {
   start();
   add_setup(orders_, packets != nullptr, links, packets ? *packets : PacketNetwork{});
   flush();
@@ -197,6 +198,11 @@ void EngineProcess::report_death() const {
   const ssize_t n = ::pread(caught_stderr_, text.data(), text.size(), from);
   std::string said(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
   std::replace(said.begin(), said.end(), '\n', ' ');
+  if (by_packets_)  // The TCP of ns-3 has bugs that end its process.
+    throw UserError(
+        fmt::format("--transport packets: ns-3 died of this traffic, a fault of its TCP; other sizes, fewer hosts or "
+                    "another --port-buffer may do ({})",
+                    said));
   throw InternalError(fmt::format("the simulation died: {}", said));
 }
 

@@ -37,6 +37,7 @@ class EngineProcess : public Transport {
   pid_t process_ = -1;
   int socket_ = -1;
   int caught_stderr_ = -1;
+  bool by_packets_;
   mutable EngineMessage orders_;  // not sent yet
   struct KnownRoute {
     std::uint32_t number = 0;

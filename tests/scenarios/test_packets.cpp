@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -56,6 +57,22 @@ std::string refusal_of(const std::string& scenario, const Overrides& overrides =
 }
 
 }  // namespace
+
+TEST_CASE("the key transport says who shares links, whoever asks for the step", "[packets]") {
+  const Scenario flow = read_scenario_text(kServers, "servers.yaml");
+  const Scenario native = read_scenario_text(kServers, "servers.yaml", {{"transport", "native"}});
+  SimulateOptions by_option;
+  by_option.transport = TransportKind::native;
+  const Result by_key = simulate(native);
+  CHECK(by_key.step_time == simulate(flow, by_option).step_time);
+  CHECK(by_key.step_time == Approx(simulate(flow).step_time).epsilon(1e-9));
+  CHECK(by_key.unfolded == "SimGrid's own communications stand for themselves");
+  const Result packets = answer(read_scenario_text(kServers, "servers.yaml", {{"transport", "packets"}})).result;
+  CHECK(packets.step_time == by_packets(kServers).step_time);
+  CHECK(packets.flow_step_time == simulate(flow).step_time);
+  CHECK_THROWS_WITH(read_scenario_text(kServers, "servers.yaml", {{"transport", "nativ"}}),
+                    Catch::Contains("did you mean \"native\"?"));
+}
 
 TEST_CASE("packets on a star of 10 Gbit/s take what SimGrid's own runs of ns-3 took", "[packets]") {
   // SimGrid 3.32 with ns-3 3.37 alone, actors and its default settings: 8.32 ms and 2.71 ms.

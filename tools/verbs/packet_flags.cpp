@@ -2,9 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/error.hpp"
 
 namespace trainyard {
+
+TransportKind parse_transport(const std::string& name) {
+  const auto* const found = std::find(kTransportNames.begin(), kTransportNames.end(), name);
+  if (found == kTransportNames.end())
+    throw UserError(
+        fmt::format("--transport: unknown transport \"{}\"; known: {}", name, fmt::join(kTransportNames, ", ")));
+  return static_cast<TransportKind>(found - kTransportNames.begin());
+}
 
 Bytes port_buffer_of(const std::string& text, TransportKind transport) {
   if (text.empty()) return {};

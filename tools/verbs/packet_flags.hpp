@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "sim/executor/simulation.hpp"
+#include "sim/transports/transport_kind.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
@@ -11,6 +11,8 @@ constexpr const char* kPortBufferHelp =
     "all "
     "(default: FqCoDel of 10,240 frames)";
 
+/// `--transport NAME`. Throws UserError naming all.
+TransportKind parse_transport(const std::string&);
 /// `--port-buffer SIZE`; "" is 0, ns-3's own queue. Throws UserError for no size, less than a frame, or another transport.
 Bytes port_buffer_of(const std::string& text, TransportKind);
 

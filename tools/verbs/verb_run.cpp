@@ -111,7 +111,7 @@ int run(const std::vector<std::string>& words) {
   if (!picture.empty())
     options.watch = picture_of(scenario, picture, rank == kLastRank ? std::nullopt : std::optional<int>(rank));
   if (!transport.empty()) options.transport = parse_transport(transport);
-  options.port_buffer = port_buffer_of(port_buffer, options.transport);
+  options.port_buffer = port_buffer_of(port_buffer, options.transport.value_or(scenario.transport));
   if (fold == "off") options.folding = Folding::off;
   options.progress = true;
   const Plan laid_out = plan(scenario);

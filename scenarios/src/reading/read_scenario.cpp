@@ -348,6 +348,16 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   s.library = library_of(s.cluster, s.software);
 }
 
+TransportKind read_transport(Fields& root) {
+  const std::string name = root.choice(
+      {"transport",
+       "who shares links among messages: flow, by our solver; native, by SimGrid's (slower, equal to 1e-9); "
+       "or packets: TCP packet by packet, by ns-3 (TCP networks only, slow)"},
+      {kTransportNames.begin(), kTransportNames.end()}, kTransportNames.front());
+  return static_cast<TransportKind>(std::find(kTransportNames.begin(), kTransportNames.end(), name) -
+                                    kTransportNames.begin());
+}
+
 /// `of`: a scenario that differs in its plan alone.
 Scenario read(Node document, const std::string& name, const Overrides& overrides, const Scenario* of = nullptr) {
   // What a lesson or a task says of its scenario is for its reader.
@@ -368,6 +378,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node* measured = root.child({"measured", "what was measured of this run, to compare with"});
   const Node* faults = root.has("faults") ? root.child("faults") : nullptr;
   const Node* learn = root.has("learn") ? root.child("learn") : nullptr;
+  s.transport = read_transport(root);
   read_surroundings(s, root, catalog, of);
   root.finish();
 

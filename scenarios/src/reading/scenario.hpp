@@ -19,6 +19,7 @@
 #include "scenarios/src/reading/read_network.hpp"
 #include "scenarios/src/reading/slow_parts.hpp"
 #include "scenarios/src/reading/training_length.hpp"
+#include "sim/transports/transport_kind.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
@@ -54,6 +55,7 @@ struct Scenario {
   SlowParts slow;            ///< where `faults` says them
   FailureChoice failures;    ///< where the scenario says it
   PrescribedStep prescribed_step;
+  TransportKind transport = kDefaultTransport;
   Site site;                                    ///< around the cluster
   Prices prices;                                ///< where the scenario says them
   LearnChoice learn;                            ///< where the scenario says it

@@ -6,6 +6,9 @@
 #include <cstdio>
 
 #include "models/hardware/link_kind.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "sim/error.hpp"
+#include "topologies/machines/tcp_network.hpp"
 
 namespace trainyard {
 namespace {
@@ -39,14 +42,16 @@ PacketCost packet_cost(const Result& by_flows) {
   return cost;
 }
 
-void rethrow_as_of_ns3(const InternalError& error) {
-  const std::string what = error.what();
-  const std::size_t died = what.find("died (");
-  if (died == std::string::npos) throw error;
-  throw UserError(
-      fmt::format("--transport packets: ns-3 {} of this traffic, a fault of its TCP; other sizes, fewer hosts or "
-                  "another --port-buffer may do",
-                  what.substr(died, what.find(')', died) + 1 - died)));
+void require_packets(const Scenario& s) {
+  tcp_network(ClusterMachine(s.cluster, s.software));
+  const Fidelity fidelity = s.plan.all_reduce.settings.fidelity;
+  if (s.plan.mechanism->all_reduces() && s.ranks() > 1 && fidelity != Fidelity::messages)
+    throw UserError(
+        fmt::format("--transport packets: of single messages; gradients are all-reduced as {} here. Take "
+                    "data_parallel: {{all_reduce: ring}} (trainyard list collectives)",
+                    name_of(fidelity)));
+  if (s.prescribed_step.given())
+    throw UserError("--transport packets: plan.step_time says what a step takes, and nothing is sent");
 }
 
 std::string packets_in_words() {

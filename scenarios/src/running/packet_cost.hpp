@@ -2,7 +2,6 @@
 #include <string>
 
 #include "scenarios/src/answer/result.hpp"
-#include "sim/error.hpp"
 
 namespace trainyard {
 
@@ -22,21 +21,13 @@ struct PacketCost {
   void announce() const;
 };
 
-/// Throws UserError where a simulation by packets died, else the error itself.
-[[noreturn]] void rethrow_as_of_ns3(const InternalError&);
+struct Scenario;
+
+/// Throws UserError where packets cannot be of the scenario's network or plan.
+void require_packets(const Scenario&);
 
 /// Of as many steps as the answer by the default transport simulated.
 PacketCost packet_cost(const Result& by_flows);
-
-/// Runs work by packets. ns-3's TCP has bugs that end its process; then throws UserError, since it is none of ours.
-template <class Work>
-auto by_ns3(const Work& work) {
-  try {
-    return work();
-  } catch (const InternalError& error) {
-    rethrow_as_of_ns3(error);
-  }
-}
 
 /// What packets show that flows do not, to stand below times by both.
 std::string packets_in_words();

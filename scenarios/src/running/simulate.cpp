@@ -10,6 +10,7 @@
 
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/running/packet_cost.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/step_result.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -64,6 +65,7 @@ Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions optio
 Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   require_simulable(s, plan);
   require_traceable(s, plan, options);
+  if (options.transport.value_or(s.transport) == TransportKind::packets) require_packets(s);
   const auto begin = std::chrono::steady_clock::now();
   const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);
   Result r = watched_result(s, plan, options);

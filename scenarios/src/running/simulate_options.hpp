@@ -31,8 +31,8 @@ struct SimulateOptions {
   std::function<void(const StepRun&)> after;
   /// Other observers of the run, asked for before it begins; null: none.
   std::vector<std::function<Observer*(const StepRun&)>> observe;
-  TransportKind transport = kDefaultTransport;
-  Bytes port_buffer = {};  ///< by packets: see PacketNetwork
+  std::optional<TransportKind> transport;  ///< none: the scenario's
+  Bytes port_buffer = {};                  ///< by packets: see PacketNetwork
   Folding folding = Folding::automatic;
   bool lays_out_only = false;  ///< machine and classes of ranks are made, and nothing runs
   bool progress = false;       ///< a line on the terminal after 2 s

@@ -37,6 +37,7 @@ TrainingPlan plan_under(const Upgrade& upgrade, const Scenario& s, const Plan& p
 StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions& options)
     : scenario(s),
       planned(laid_out),
+      transport(options.transport.value_or(s.transport)),
       machine(s, planned, options.upgrade),
       breakdown(names),
       traffic(machine.top().links()),
@@ -73,8 +74,8 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
     if (options.folding == Folding::off) return "not asked for";
-    if (options.transport == TransportKind::packets) return "each packet stands for itself";
-    if (options.transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
+    if (transport == TransportKind::packets) return "each packet stands for itself";
+    if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
     if (!mechanism->source()) return "programs of this mechanism decide as they go";
     if (planned.search) return "steps differ, and are looked at until their mean is known";
     if (machine.input) return "samples come from loaders, which decide as they go";
@@ -170,12 +171,12 @@ void StepRun::simulate(const SimulateOptions& options) {
   if (machine.input) machine.input->add_to(programs, names);
   Progress progress;
   std::optional<PacketNetwork> packets;
-  if (options.transport == TransportKind::packets) packets = tcp_network(machine.cluster, options.port_buffer);
+  if (transport == TransportKind::packets) packets = tcp_network(machine.cluster, options.port_buffer);
   RunSetup setup{
       .observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
                     records_ ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
       .link_changes = fold ? fold->changes(changes) : changes,
-      .transport = options.transport,
+      .transport = transport,
       .packets = packets ? &*packets : nullptr,
       .enough = planned.search ? &window.enough() : nullptr};
   setup.observers.insert(setup.observers.end(), others.begin(), others.end());

@@ -25,6 +25,7 @@ class StepRun {
 
   const Scenario& scenario;
   const Plan& planned;
+  const TransportKind transport;
   Names names;
   StepMachine machine;
   Breakdown breakdown;

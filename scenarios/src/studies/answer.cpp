@@ -52,7 +52,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   Answer a;
   a.sources = s.sources;
   const SimulateOptions simulation = options.reasons ? with_path(options.simulation, a.path) : options.simulation;
-  const bool by_packets = simulation.transport == TransportKind::packets;
+  const bool by_packets = simulation.transport.value_or(s.transport) == TransportKind::packets;
   a.result = by_packets ? simulate_by_packets(s, plan, simulation) : simulate_training(s, plan, simulation);
   Result& r = a.result;
   const bool prescribed = !r.step_time_source.empty();

@@ -241,10 +241,7 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
   if (o.transport == TransportKind::packets) row.flow_us = run_collective(cluster, run).time * 1e6;
   run.transport = o.transport;
   run.port_buffer = o.port_buffer;
-  const auto simulated = [&] { return run_collective(cluster, run).time; };
-  const double time = o.modelled                              ? o.modelled->time(Bytes{row.size_bytes}).value
-                      : o.transport == TransportKind::packets ? by_ns3(simulated)
-                                                              : simulated();
+  const double time = o.modelled ? o.modelled->time(Bytes{row.size_bytes}).value : run_collective(cluster, run).time;
   row.time_us = time * 1e6;
   const double bandwidth = time > 0 ? row.size_bytes / time : 0;
   row.algbw_GBps = bandwidth * 1e-9;
