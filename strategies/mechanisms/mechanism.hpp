@@ -51,6 +51,7 @@ struct StepsLookedAt {
   bool found = false;                          ///< there may be steps after them, too
   std::function<BreakdownParts(Actor)> parts;  ///< of a worker's time in its own steps among them
   std::function<double(Actor)> own_steps;      ///< how many these are
+  Seconds step;                                ///< of all workers together
 };
 
 /// One simulation of a plan by a mechanism: its programs, and its own account of what happened.
@@ -141,8 +142,10 @@ struct MechanismKind {
   /// Is it chosen by one of its keys, where the mechanism is all-reduce or not said? Null: by name alone.
   bool (*chosen)(Fields& data_parallel) = nullptr;
   std::unique_ptr<Mechanism> (*read)(Fields& data_parallel, const ClusterSpec&) = nullptr;
-  std::vector<MechanismFigureKind> figures = {};  ///< that it books, of a replica
+  std::vector<MechanismFigureKind> figures = {};  ///< that it books
   const char* figures_when = "";                  ///< when an answer has them: "with gossip"
+  /// Which of the figures it books.
+  FiguresByKey MechanismFigures::*group = &MechanismFigures::replicas;
 };
 
 Registry<MechanismKind>& mechanisms();

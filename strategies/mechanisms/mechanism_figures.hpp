@@ -8,41 +8,40 @@
 
 namespace trainyard {
 
-/// Of parameter servers.
-struct ServerFigures {
-  int workers = 0;  ///< 0: there are none
-  int servers = 0;
-  std::string consistency;
-  double largest_share = 0;              ///< of all bytes: the fullest server's
-  double dropped_share = 0;              ///< of pushes: too late for their step
-  std::map<std::string, double> waits;   ///< s a step, mean over workers, by what for
-  int keys = 0;                          ///< as servers have them: parts, where keys are split
-  std::map<std::string, double> shares;  ///< of all bytes, by server
-  std::string rule;                      ///< optimizer, sum, mean
-  int copies = 1;                        ///< of each key, on as many servers
-  struct Stage {
-    std::string name;
-    double time = 0;  ///< s a step
-  };
-  std::vector<Stage> stages;  ///< of a step, where gradients are summed in nodes first
-  bool used() const { return workers > 0; }
+/// What takes so many seconds of a step.
+struct NamedTime {
+  std::string name;
+  double time = 0;
 };
 
-/// A figure that one mechanism alone has. A number may be missing: null in the answer.
-using MechanismFigure = std::variant<std::int64_t, std::string, std::optional<double>>;
+using NumbersByName = std::map<std::string, double>;
 
-/// A key of the answer's `replicas`, as the mechanism that has it explains it.
+/// A figure that one mechanism alone has: a number (as an optional it may be missing: null in the answer), a name, numbers
+/// by name, or times in the order in which they come.
+using MechanismFigure =
+    std::variant<std::int64_t, double, std::string, std::optional<double>, NumbersByName, std::vector<NamedTime>>;
+using FiguresByKey = std::map<std::string, MechanismFigure>;
+
+/// The figure of that key, which must be there and of that type.
+template <class V>
+const V& figure(const FiguresByKey& all, const std::string& key) {
+  return std::get<V>(all.at(key));
+}
+
+/// A key of the answer, as the mechanism that books it explains it.
 struct MechanismFigureKind {
   const char* key;
   const char* words;
-  MechanismFigure none;  ///< of its type
+  MechanismFigure none;        ///< of its type
+  const char* unit = "";       ///< of its numbers
+  const char* when = "";       ///< when it is there, if not in every answer of the mechanism
+  bool beside_others = false;  ///< stands beside the object that holds the mechanism's other figures
 };
 
 /// What a mechanism tells of a run besides what every run tells.
 struct MechanismFigures {
-  ServerFigures servers;
-  /// How replicas of a whole model go on without the newest gradients of all others, where they do, by key.
-  std::map<std::string, MechanismFigure> replicas;
+  FiguresByKey servers;   ///< of parameter servers
+  FiguresByKey replicas;  ///< of replicas of a whole model that go on without the newest gradients of all others
   /// Pushes of keys to servers, or delayed gradients of ranks, by how many updates they missed.
   std::map<std::uint32_t, std::uint64_t> staleness;
   double taught_share = 1;  ///< of samples: those whose gradients are not dropped

@@ -120,9 +120,10 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.breakdown.compression = r.stages[1].breakdown.compression = 0.375;
   r.host_memory.peak = 5;
   r.idle_devices = 3;
-  r.servers.workers = 3;
-  r.servers.shares["server 0"] = 1;
-  r.servers.stages.push_back({"push", 0.5});
+  for (const MechanismFigureKind& of_servers : mechanisms().find("parameter-server", {}).figures)
+    r.servers[of_servers.key] = of_servers.none;
+  r.servers["shares"] = NumbersByName{{"server 0", 1}};
+  r.servers["stages"] = std::vector<NamedTime>{{"push", 0.5}};
   r.replicas = {{"delay", std::int64_t{2}},
                 {"local_steps", std::int64_t{3}},
                 {"gossip", "ring"},
@@ -158,8 +159,8 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   CHECK(back.energy->step() == 6);
   CHECK(back.money->training == 4);
   CHECK(j.at("tokens_per_J") == Approx(100 * 2 / 6.0));
-  CHECK(std::get<std::optional<double>>(back.replicas.at("spectral_gap")) == 0.25);
-  CHECK(back.servers.stages.at(0).time == 0.5);
+  CHECK(figure<std::optional<double>>(back.replicas, "spectral_gap") == 0.25);
+  CHECK(figure<std::vector<NamedTime>>(back.servers, "stages").at(0).time == 0.5);
   CHECK(back.changes[0].set == "plan.recompute=full");
   CHECK(j.at("memory_bytes").at("stages")[1] == j.at("stages")[1].at("memory_bytes"));
   CHECK(back.stages.at(1).layers == 3);

@@ -102,8 +102,8 @@ TEST_CASE("where servers are decides how many workers there are", "[servers]") {
   CHECK(scenario_of("servers: {label: 2W2PS, place: dedicated}").ranks() == 2);
   CHECK(scenario_of("servers: 4W1PS").ranks() == 4);
   const Result r = simulate(scenario_of("servers: {count: 1, on: gpus, place: dedicated}"));
-  CHECK(r.servers.servers == 2);  // a node's two GPUs share the keys
-  CHECK(r.servers.workers == 4);
+  CHECK(figure<std::int64_t>(r.servers, "servers") == 2);  // a node's two GPUs share the keys
+  CHECK(figure<std::int64_t>(r.servers, "workers") == 4);
 }
 
 TEST_CASE("a server on a worker's GPU holds its weights and sums there", "[servers]") {
@@ -126,17 +126,17 @@ TEST_CASE("more servers make a step shorter, backups and asynchrony spare stragg
                     two = "servers: {count: 2, place: dedicated}, size: 4";
   const Result one = time(dedicated);
   CHECK(time(two).step_time < one.step_time);
-  CHECK(one.servers.waits.at("barrier") > 0);
+  CHECK(figure<NumbersByName>(one.servers, "waits_s").at("barrier") > 0);
   CHECK(one.staleness.size() == 1);  // none
   CHECK_FALSE(one.critical_path.empty());
   const Result slowed = time(dedicated, slow), spared = time(dedicated + ", backup_workers: 1", slow),
                apart = time(dedicated + ", consistency: asynchronous", slow);
   CHECK(slowed.step_time > one.step_time);
   CHECK(spared.step_time < slowed.step_time);
-  CHECK(spared.servers.dropped_share > 0);
+  CHECK(figure<double>(spared.servers, "dropped_share") > 0);
   CHECK(apart.samples_per_s > slowed.samples_per_s);
   CHECK(apart.critical_path.empty());
-  CHECK(apart.servers.waits.contains("server"));
+  CHECK(figure<NumbersByName>(apart.servers, "waits_s").contains("server"));
 }
 
 TEST_CASE("a degraded link of a server slows its workers", "[servers]") {

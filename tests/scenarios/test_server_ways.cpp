@@ -64,13 +64,13 @@ TEST_CASE("64 servers of 32 keys need keys that are cut", "[servers]") {
   CHECK_THROWS_WITH(run(""), Catch::Contains("64 servers, but mlp has 32 keys: at most as many servers as keys, or "
                                              "split: mxnet or byteps"));
   const Result sliced = run(", split: {bigarray_bound: 4096}");  // the weights
-  CHECK(sliced.servers.keys == 16 + 16 * 64);
-  CHECK(sliced.servers.shares.size() == 64);
-  CHECK(sliced.servers.largest_share < 1.5 / 64);
+  CHECK(figure<std::int64_t>(sliced.servers, "keys") == 16 + 16 * 64);
+  CHECK(figure<NumbersByName>(sliced.servers, "shares").size() == 64);
+  CHECK(figure<double>(sliced.servers, "largest_share") < 1.5 / 64);
   const Result parts = run(", split: {partition_bytes: 1 kB}");
-  CHECK(parts.servers.keys == 16 + 16 * 17);  // 16384 bytes in parts of 1000
+  CHECK(figure<std::int64_t>(parts.servers, "keys") == 16 + 16 * 17);  // 16384 bytes in parts of 1000
   const Result idle = run(", split: mxnet");  // nothing is large enough: servers without keys do nothing
-  CHECK(idle.servers.keys == 32);
+  CHECK(figure<std::int64_t>(idle.servers, "keys") == 32);
   CHECK(use_of(idle, "server 0").received > 0);
   CHECK(std::count_if(idle.actors.begin(), idle.actors.end(),
                       [](const auto& use) { return use.name.starts_with("server"); }) == 32);
@@ -87,7 +87,7 @@ TEST_CASE("memory and traffic of the server rules", "[servers]") {
   CHECK(sum.memory.optimizer == near(2 * all));
   CHECK(sum.memory.peak - optimizer.memory.peak == near(2 * all));
   CHECK(sum.bytes_total == near(2 * 8 * all));
-  CHECK(sum.servers.rule == "sum");
+  CHECK(figure<std::string>(sum.servers, "rule") == "sum");
   CHECK(sum.breakdown.optimizer > 0);
   CHECK(optimizer.breakdown.optimizer == 0);
 }
@@ -97,7 +97,7 @@ TEST_CASE("one push leaves a node that aggregates", "[servers]") {
   const Result each = result_of("count: 1, place: dedicated"),
                cpu = result_of("count: 1, place: dedicated", "local_aggregation: cpu"),
                gpu = result_of("count: 1, place: dedicated", "local_aggregation: {on: gpu, reduce: chain}");
-  CHECK(each.servers.workers == 6);
+  CHECK(figure<std::int64_t>(each.servers, "workers") == 6);
   CHECK(use_of(each, "server 0").received == near(6 * all));
   for (const Result* r : {&cpu, &gpu}) {
     CHECK(use_of(*r, "server 0").received == near(3 * all));
@@ -108,9 +108,9 @@ TEST_CASE("one push leaves a node that aggregates", "[servers]") {
   CHECK(cpu.bytes_total == near(3 * 6 * all));  // reduce, up, push and back, of three nodes
   CHECK(gpu.bytes_total == near(3 * 4 * all));
   CHECK(gpu.memory.peak - cpu.memory.peak == near(all));  // the GPU holds what the CPU did
-  CHECK(cpu.servers.stages.size() == 7);
-  CHECK(gpu.servers.stages.size() == 5);
-  CHECK(cpu.servers.stages.at(0).time == near(cpu.breakdown.compute));
+  CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").size() == 7);
+  CHECK(figure<std::vector<NamedTime>>(gpu.servers, "stages").size() == 5);
+  CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").at(0).time == near(cpu.breakdown.compute));
   const nlohmann::json j = to_json(cpu);
   CHECK(j.at("servers").at("stages").at(3).at("name") == "push");
   CHECK(to_json(result_from_json(j)) == j);
@@ -132,7 +132,7 @@ TEST_CASE("copies of keys take memory and traffic", "[servers]") {
     CHECK(memory(*r) == near(4 * all + 2 * 3 * all));  // a copy: weights and moments, no sum
     CHECK(r->bytes_total == near(one.bytes_total + 2 * 3 * all));
     CHECK(r->step_time > one.step_time);
-    CHECK(r->servers.copies == 3);
+    CHECK(figure<std::int64_t>(r->servers, "copies") == 3);
   }
   const Result sums = result_of("count: 4, split: {bigarray_bound: 1}, rule: mean, replicas: 2");
   CHECK(memory(sums) == near(2 * all));

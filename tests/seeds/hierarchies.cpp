@@ -53,9 +53,10 @@ SeedFigures biring_01(const Node& inputs) {
 std::map<std::string, double> stages_ms(const Scenario& s) {
   std::map<std::string, double> ms;
   const Result r = simulate(s);
-  for (std::size_t i = 1; i < r.servers.stages.size(); ++i) {
-    ms[r.servers.stages[i].name] = r.servers.stages[i].time * 1e3;
-    ms["all"] += r.servers.stages[i].time * 1e3;
+  const auto& stages = figure<std::vector<NamedTime>>(r.servers, "stages");
+  for (std::size_t i = 1; i < stages.size(); ++i) {
+    ms[stages[i].name] = stages[i].time * 1e3;
+    ms["all"] += stages[i].time * 1e3;
   }
   return ms;
 }

@@ -167,10 +167,7 @@ struct Result {
     double encode = 0, decode = 0;  ///< s a step, of kernels on the rank that the breakdown describes
     double ratio() const { return dense / sent; }
   } compression;
-  using Servers = ServerFigures;
-  using Replicas = std::map<std::string, MechanismFigure>;
-  Servers servers;
-  Replicas replicas;
+  FiguresByKey servers, replicas;
   /// Pushes of keys to servers, or delayed gradients of ranks, by how many updates they missed.
   std::map<std::uint32_t, std::uint64_t> staleness;
   /// The last three, as the mechanism tells them.

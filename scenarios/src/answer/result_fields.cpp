@@ -105,49 +105,34 @@ JsonFields<Result::AllReduce> all_reduce_fields() {
       .when([](const A& a) { return !a.tuned.empty(); }, "with `algorithm: auto`");
 }
 
-JsonFields<Result::Servers> server_fields() {
-  using S = Result::Servers;
-  const auto stage = JsonFields<S::Stage>()
-                         .value("name", "", &S::Stage::name, "what happens")
-                         .value("time_s", "s", &S::Stage::time, "in a step, on the node where it takes longest");
-  return JsonFields<S>()
-      .value("waits_s", "s", &S::waits, "waiting of a worker in a step, by what it waits for; mean of the workers")
-      .object("servers",
-              JsonFields<S>()
-                  .value("workers", "", &S::workers, "number of workers")
-                  .value("servers", "", &S::servers, "number of servers")
-                  .value("consistency", "", &S::consistency, "synchronous, stale or asynchronous")
-                  .value("keys", "", &S::keys, "keys that they share out: parts, where keys are split")
-                  .value("shares", "share", &S::shares, "of all bytes, by server")
-                  .value("largest_share", "share", &S::largest_share, "of all bytes, on the server with most of them")
-                  .value("rule", "", &S::rule, "what they do with gradients: optimizer, sum or mean")
-                  .value("copies", "", &S::copies, "servers that have each key")
-                  .value("dropped_share", "share", &S::dropped_share, "of pushes, that came too late for their step")
-                  .list("stages", &S::stages, stage,
-                        "of a step, each from its first message to its last; they overlap "
-                        "where there are several keys")
-                  .when([](const S& s) { return !s.stages.empty(); }, "with local aggregation"),
-              "parameter servers");
-}
-
 /// A mechanism's figure of this type.
 template <class V>
 struct FigureByKey {
   const char* key;
-  const V& operator()(const Result::Replicas& all) const { return std::get<V>(all.at(key)); }
-  V& operator()(Result::Replicas& all) const { return std::get<V>(all.try_emplace(key, V{}).first->second); }
+  const V& operator()(const FiguresByKey& all) const { return figure<V>(all, key); }
+  V& operator()(FiguresByKey& all) const { return std::get<V>(all.try_emplace(key, V{}).first->second); }
 };
 
-JsonFields<Result::Replicas> replica_fields() {
-  JsonFields<Result::Replicas> fields;
+/// Those that stand beside the object of a group of figures, or those that stand in it.
+JsonFields<FiguresByKey> figure_fields(FiguresByKey MechanismFigures::*group, bool beside_others) {
+  JsonFields<FiguresByKey> fields;
   for (const std::string& name : mechanisms().names()) {
     const MechanismKind& kind = mechanisms().find(name, {});
     for (const MechanismFigureKind& figure : kind.figures) {
+      if (kind.group != group || figure.beside_others != beside_others) continue;
       const auto add = [&]<class V>(const V&) {
-        fields.value(figure.key, "", FigureByKey<V>{figure.key}, figure.words);
+        if constexpr (std::is_same_v<V, std::vector<NamedTime>>)
+          fields.list(figure.key, FigureByKey<V>{figure.key},
+                      JsonFields<NamedTime>()
+                          .value("name", "", &NamedTime::name, "what happens")
+                          .value("time_s", "s", &NamedTime::time, "in a step, on the node where it takes longest"),
+                      figure.words);
+        else
+          fields.value(figure.key, figure.unit, FigureByKey<V>{figure.key}, figure.words);
       };
       std::visit(add, figure.none);
-      fields.when([key = figure.key](const Result::Replicas& all) { return all.contains(key); }, kind.figures_when);
+      fields.when([key = figure.key](const FiguresByKey& all) { return all.contains(key); },
+                  *figure.when ? figure.when : kind.figures_when);
     }
   }
   return fields;
@@ -294,7 +279,7 @@ JsonFields<Result::Phase> phase_fields() {
 
 const JsonFields<Result>& result_fields() {
   using R = Result;
-  const auto late = [](const R& r) { return r.servers.used() || !r.staleness.empty(); };
+  const auto late = [](const R& r) { return !r.servers.empty() || !r.staleness.empty(); };
   const auto trains = [](const R& r) { return r.training_steps > 0; };
   const auto several = [](const R& r) { return r.steps + r.warm_steps > 1; };
   static const JsonFields<R> fields =
@@ -325,13 +310,15 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return r.input.has_value(); }, "with an input pipeline")
           .value(
               "throughput", "1/s", [](const R& r) { return r.samples_per_s; }, "samples_per_s")
-          .when([](const R& r) { return r.servers.used() || !r.replicas.empty(); },
+          .when([](const R& r) { return !r.servers.empty() || !r.replicas.empty(); },
                 "with parameter servers, delayed gradients, local SGD or gossip")
           .value("staleness", "", &R::staleness, "pushes or gradients, by how many updates they missed")
           .when(late, "with parameter servers or delayed gradients")
-          .inlined(&R::servers, server_fields())
-          .when([](const R& r) { return r.servers.used(); }, "with parameter servers")
-          .object("replicas", &R::replicas, replica_fields(),
+          .inlined(&R::servers,
+                   figure_fields(&MechanismFigures::servers, true)
+                       .object("servers", figure_fields(&MechanismFigures::servers, false), "parameter servers"))
+          .when([](const R& r) { return !r.servers.empty(); }, "with parameter servers")
+          .object("replicas", &R::replicas, figure_fields(&MechanismFigures::replicas, false),
                   "replicas that go on without each other's newest gradients")
           .when([](const R& r) { return !r.replicas.empty(); }, "with delayed gradients, local SGD or gossip")
           .value("steps_looked_at", "", &R::steps, "simulated steps that the figures are means of")

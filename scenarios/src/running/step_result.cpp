@@ -221,15 +221,9 @@ void book_mechanism(const StepRun& run, Result& r) {
                                 .steps = r.steps,
                                 .found = run.window.state().has_value(),
                                 .parts = [&run](Actor worker) { return run.window.parts(run.seen(worker)); },
-                                .own_steps = [&run](Actor worker) { return run.window.own_steps(run.seen(worker)); }});
+                                .own_steps = [&run](Actor worker) { return run.window.own_steps(run.seen(worker)); },
+                                .step = Seconds{r.step_time}});
   r.servers = figures.servers;
-  // Workers of one step end before the parameters are back in all nodes, and wait for the others then.
-  if (const auto barrier = r.servers.waits.find("barrier"); barrier != r.servers.waits.end() && !run.plan.marks_steps) {
-    double own = 0;
-    for (Actor worker = 0; worker < run.plan.ranks(); ++worker)
-      own += run.window.parts(run.seen(worker)).total.value / run.plan.ranks();
-    barrier->second += std::max(0.0, r.step_time - own);
-  }
   r.replicas = figures.replicas;
   r.staleness = figures.staleness;
   r.samples_per_s *= figures.taught_share;  // late gradients teach nothing

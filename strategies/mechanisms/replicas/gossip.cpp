@@ -176,7 +176,7 @@ class GossipSgd : public WholeReplicas {
   }
   Report report(const MechanismFigures& figures, const std::function<std::string(double)>&,
                 const std::string&) const override {
-    const auto& gap = std::get<std::optional<double>>(figures.replicas.at("spectral_gap"));
+    const auto& gap = figure<std::optional<double>>(figures.replicas, "spectral_gap");
     return {"updates", {summary("") + (gap ? fmt::format(", spectral gap {:.4g}", *gap) : "")}};
   }
 

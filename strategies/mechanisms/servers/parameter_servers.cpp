@@ -86,37 +86,46 @@ class ServerRun : public MechanismRun {
 
   /// What workers wait for in a step, all of them taken together.
   void book(MechanismFigures& figures, const StepsLookedAt& looked_at) const override {
-    ServerFigures& f = figures.servers;
-    f.workers = plan_.workers();
-    f.servers = plan_.servers;
-    f.consistency = consistency_names()[static_cast<std::size_t>(plan_.consistency)];
-    f.keys = static_cast<int>(plan_.keys());
-    f.rule = plan_.rule.name;
-    f.copies = plan_.replication.copies;
+    FiguresByKey& f = figures.servers;
+    f["workers"] = std::int64_t{plan_.workers()};
+    f["servers"] = std::int64_t{plan_.servers};
+    f["consistency"] = std::string(consistency_names()[static_cast<std::size_t>(plan_.consistency)]);
+    f["keys"] = static_cast<std::int64_t>(plan_.keys());
+    f["rule"] = plan_.rule.name;
+    f["copies"] = std::int64_t{plan_.replication.copies};
     std::vector<double> held(static_cast<std::size_t>(plan_.servers));
     for (std::size_t k = 0; k < plan_.keys(); ++k) held[plan_.server_of[k]] += plan_.share_of(k);
+    NumbersByName shares;
     for (std::size_t server = 0; server < held.size(); ++server)
-      f.shares[fmt::format("server {}", server)] = held[server];
-    f.largest_share = *std::max_element(held.begin(), held.end());
+      shares[fmt::format("server {}", server)] = held[server];
+    f["shares"] = shares;
+    f["largest_share"] = *std::max_element(held.begin(), held.end());
     const Pushes pushes = pushes_in(looked_at);
     figures.staleness = pushes.staleness;
     std::uint64_t applied = 0;
     for (const auto& [of, count] : figures.staleness) applied += count;
     const auto dropped = static_cast<double>(pushes.dropped);
-    f.dropped_share = dropped / (dropped + static_cast<double>(applied));
+    f["dropped_share"] = dropped / (dropped + static_cast<double>(applied));
     const char* others = plan_.consistency == Consistency::synchronous ? "barrier"
                          : plan_.consistency == Consistency::stale     ? "staleness bound"
                                                                        : "server";
+    NumbersByName waits;
     Seconds compute;
+    double own = 0;
     for (Actor worker = 0; worker < plan_.workers(); ++worker) {
       const BreakdownParts parts = looked_at.parts(worker);
       const double own_steps = looked_at.own_steps(worker), each = plan_.workers() * own_steps;
       compute = std::max(compute, parts.work.at(kComputeGroup) / own_steps);
-      f.waits["pull"] += parts.exposed.at("parameters").value / each;
-      f.waits["push"] += parts.exposed.at("gradients").value / each;
-      f.waits[others] += parts.bubble.value / each;
+      waits["pull"] += parts.exposed.at("parameters").value / each;
+      waits["push"] += parts.exposed.at("gradients").value / each;
+      waits[others] += parts.bubble.value / each;
+      own += parts.total.value / plan_.workers();
     }
-    if (stages_) f.stages = stages_->stages(compute, looked_at);
+    // Workers of one step end before the parameters are back in all nodes, and wait for the others then.
+    if (plan_.consistency == Consistency::synchronous && !plan_.base.step.marks_steps)
+      waits[others] += std::max(0.0, looked_at.step.value - own);
+    f["waits_s"] = waits;
+    if (stages_) f["stages"] = stages_->stages(compute, looked_at);
     figures.taught_share = static_cast<double>(plan_.workers() - plan_.backup_workers) / plan_.workers();
   }
 
@@ -147,11 +156,11 @@ class ServerRun : public MechanismRun {
 };
 
 /// ", the emptiest 20.1 %" where that is another.
-std::string emptiest(const ServerFigures& figures) {
-  double least = figures.largest_share;
-  for (const auto& [server, share] : figures.shares) least = std::min(least, share);
+std::string emptiest(const NumbersByName& shares, double largest) {
+  double least = largest;
+  for (const auto& [server, share] : shares) least = std::min(least, share);
   constexpr double visible = 0.001;
-  return figures.largest_share - least < visible ? "" : fmt::format(", the emptiest {:.1f} %", least * 100);
+  return largest - least < visible ? "" : fmt::format(", the emptiest {:.1f} %", least * 100);
 }
 
 /// Workers by node.
@@ -251,22 +260,26 @@ class ParameterServers : public Mechanism {
   /// What workers wait for, staleness where there is any, how uneven the servers are.
   Report report(const MechanismFigures& figures, const std::function<std::string(double)>& time,
                 const std::string& unit) const override {
-    const ServerFigures& f = figures.servers;
+    const FiguresByKey& f = figures.servers;
+    const auto whole = [&f](const char* key) { return figure<std::int64_t>(f, key); };
     std::vector<std::string> waits;
-    for (const auto& [what, seconds] : f.waits) waits.push_back(fmt::format("{} {}", what, time(seconds)));
-    std::string how = f.consistency;
-    if (!f.rule.empty() && f.rule != server_rules().front().name)
-      how += fmt::format(", which keep the {} of gradients", f.rule);
-    if (f.copies > 1) how += fmt::format(", each key on {}", f.copies);
+    for (const auto& [what, seconds] : figure<NumbersByName>(f, "waits_s"))
+      waits.push_back(fmt::format("{} {}", what, time(seconds)));
+    auto how = figure<std::string>(f, "consistency");
+    if (const auto& rule = figure<std::string>(f, "rule"); !rule.empty() && rule != server_rules().front().name)
+      how += fmt::format(", which keep the {} of gradients", rule);
+    if (whole("copies") > 1) how += fmt::format(", each key on {}", whole("copies"));
+    const std::int64_t servers = whole("servers");
     Report report{"servers",
-                  {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", f.workers, f.servers,
-                               f.servers == 1 ? "" : "s", how, fmt::join(waits, " │ "), unit)}};
+                  {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", whole("workers"), servers,
+                               servers == 1 ? "" : "s", how, fmt::join(waits, " │ "), unit)}};
     std::vector<std::string> stages;
-    for (const ServerFigures::Stage& stage : f.stages)
-      stages.push_back(fmt::format("{} {}", stage.name, time(stage.time)));
+    if (f.contains("stages"))
+      for (const NamedTime& stage : figure<std::vector<NamedTime>>(f, "stages"))
+        stages.push_back(fmt::format("{} {}", stage.name, time(stage.time)));
     if (!stages.empty())
       report.lines.push_back(
-          fmt::format("stages of a step, of {} keys: {}   ({})", f.keys, fmt::join(stages, " │ "), unit));
+          fmt::format("stages of a step, of {} keys: {}   ({})", whole("keys"), fmt::join(stages, " │ "), unit));
     double pushes = 0, missed = 0;
     for (const auto& [of, count] : figures.staleness) {
       pushes += static_cast<double>(count);
@@ -276,12 +289,15 @@ class ParameterServers : public Mechanism {
     if (missed > 0)
       more.push_back(fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes,
                                  figures.staleness.rbegin()->first));
-    if (f.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", f.dropped_share * 100));
+    if (const double dropped = figure<double>(f, "dropped_share"); dropped > 0)
+      more.push_back(fmt::format("{:.1f} % of gradients come too late", dropped * 100));
+    const double largest = figure<double>(f, "largest_share");
     // Whole tensors can be larger than a server's even part.
-    const bool uneven =
-        f.largest_share * f.servers > 1.5 && choice_.keys != ServerChoice::Keys::buckets && !choice_.split.used();
-    if (f.servers > 1)
-      more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}{}", f.largest_share * 100, emptiest(f),
+    const bool uneven = largest * static_cast<double>(servers) > 1.5 && choice_.keys != ServerChoice::Keys::buckets &&
+                        !choice_.split.used();
+    if (servers > 1)
+      more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}{}", largest * 100,
+                                 emptiest(figure<NumbersByName>(f, "shares"), largest),
                                  uneven ? ": split: mxnet or byteps would cut large tensors" : ""));
     if (!more.empty()) report.lines.push_back(fmt::format("{}", fmt::join(more, "; ")));
     return report;
@@ -308,9 +324,26 @@ const RegisterMechanism register_parameter_servers{
      "servers hold the parameters by key; workers push gradients and are answered with weights. servers: {count, "
      "label, "
      "place, on, nodes, keys, shards, split, rule, replicas}",
-     server_keys(), nullptr, [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
+     server_keys(),
+     nullptr,
+     [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
        return std::make_unique<ParameterServers>(read_servers(fields, cluster));
-     }}};
+     },
+     {{"waits_s", "waiting of a worker in a step, by what it waits for; mean of the workers", NumbersByName{}, "s", "",
+       true},
+      {"workers", "number of workers", std::int64_t{}},
+      {"servers", "number of servers", std::int64_t{}},
+      {"consistency", "synchronous, stale or asynchronous", std::string{}},
+      {"keys", "keys that they share out: parts, where keys are split", std::int64_t{}},
+      {"shares", "of all bytes, by server", NumbersByName{}, "share"},
+      {"largest_share", "of all bytes, on the server with most of them", 0.0, "share"},
+      {"rule", "what they do with gradients: optimizer, sum or mean", std::string{}},
+      {"copies", "servers that have each key", std::int64_t{}},
+      {"dropped_share", "of pushes, that came too late for their step", 0.0, "share"},
+      {"stages", "of a step, each from its first message to its last; they overlap where there are several keys",
+       std::vector<NamedTime>{}, "", "with local aggregation"}},
+     "",
+     &MechanismFigures::servers}};
 
 }  // namespace
 }  // namespace trainyard

@@ -54,8 +54,8 @@ void StageTimes::transferred(const TransferRun& run) {
   busy_[{static_cast<std::size_t>(stage - stages_.begin()), node}].add(run.started.value, run.ended.value);
 }
 
-std::vector<ServerFigures::Stage> StageTimes::stages(Seconds compute, const StepsLookedAt& looked_at) const {
-  std::vector<ServerFigures::Stage> all{{"compute", compute.value}};
+std::vector<NamedTime> StageTimes::stages(Seconds compute, const StepsLookedAt& looked_at) const {
+  std::vector<NamedTime> all{{"compute", compute.value}};
   for (const Stage& stage : stages_) all.push_back({stage.words, 0});
   const auto up_to = [this](int steps) { return by_step_.at(static_cast<std::size_t>(steps - 1)); };
   const bool found = looked_at.found;

@@ -23,7 +23,7 @@ class StageTimes : public Observer {
   void step_over() { by_step_.push_back(lengths()); }
 
   /// A step's, in their order; `compute` is known to others.
-  std::vector<ServerFigures::Stage> stages(Seconds compute, const StepsLookedAt&) const;
+  std::vector<NamedTime> stages(Seconds compute, const StepsLookedAt&) const;
 
  private:
   struct Stage {
