@@ -1,72 +1,51 @@
 #include "topologies/analysis/max_flow.hpp"
 
 #include <algorithm>
-#include <deque>
-#include <limits>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/boykov_kolmogorov_max_flow.hpp>
+#include <cmath>
+#include <cstdint>
 
 namespace trainyard {
 
-int MaxFlow::add_vertex() {
-  arcs_of_.emplace_back();
-  return static_cast<int>(arcs_of_.size()) - 1;
-}
-
 int MaxFlow::add_arc(int from, int to, double capacity) {
-  const auto arc = static_cast<int>(arcs_.size());
-  arcs_.push_back({to, capacity, 0});
-  arcs_.push_back({from, 0, 0});
-  arcs_of_[from].push_back(arc);
-  arcs_of_[to].push_back(arc + 1);
-  return arc;
-}
-
-void MaxFlow::set_capacity(int arc, double capacity) { arcs_[arc].capacity = capacity; }
-double MaxFlow::flow(int arc) const { return arcs_[static_cast<std::size_t>(arc) + 1].left; }
-
-bool MaxFlow::find_levels(int source, int sink) {
-  level_.assign(arcs_of_.size(), -1);
-  level_[source] = 0;
-  std::deque<int> row{source};
-  for (; !row.empty(); row.pop_front())
-    for (const int a : arcs_of_[row.front()]) {
-      const Arc& arc = arcs_[a];
-      int& level = level_[arc.to];
-      if (arc.left <= least_ || level >= 0) continue;
-      level = level_[row.front()] + 1;
-      row.push_back(arc.to);
-    }
-  return level_[sink] >= 0;
-}
-
-double MaxFlow::push(int at, int sink, double most) {
-  if (at == sink) return most;
-  const std::vector<int>& arcs = arcs_of_[at];
-  double pushed = 0;
-  for (std::size_t& i = next_[at]; i < arcs.size(); ++i) {
-    Arc& arc = arcs_[arcs[i]];
-    if (arc.left <= least_ || level_[arc.to] != level_[at] + 1) continue;
-    const double got = push(arc.to, sink, std::min(most - pushed, arc.left));
-    arc.left -= got;
-    arcs_[arcs[i] ^ 1].left += got;
-    pushed += got;
-    if (most - pushed <= least_) return pushed;
-  }
-  return pushed;
+  arcs_.push_back({from, to, capacity, 0});
+  return static_cast<int>(arcs_.size()) - 1;
 }
 
 double MaxFlow::run(int source, int sink) {
-  double largest = 0;
-  for (Arc& arc : arcs_) {
-    arc.left = arc.capacity;
-    largest = std::max(largest, arc.capacity);
+  // Whole numbers, so that nothing is left that rounding made: the algorithm takes every rest as a capacity.
+  using Units = std::int64_t;
+  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+  using Edge = Traits::edge_descriptor;
+  using Vertex = boost::property<
+      boost::vertex_color_t, boost::default_color_type,
+      boost::property<boost::vertex_distance_t, int, boost::property<boost::vertex_predecessor_t, Edge>>>;
+  using Capacities = boost::property<
+      boost::edge_capacity_t, Units,
+      boost::property<boost::edge_residual_capacity_t, Units, boost::property<boost::edge_reverse_t, Edge>>>;
+  using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Capacities>;
+
+  double sum = 0;
+  for (const Arc& arc : arcs_) sum += arc.capacity;
+  if (sum == 0) return 0;
+  const double units = std::exp2(61 - std::ceil(std::log2(sum)));  // of one; a power of two rounds no rate of whole bytes
+  Graph graph(static_cast<std::size_t>(vertices_));
+  const auto capacity = get(boost::edge_capacity, graph);
+  const auto residual = get(boost::edge_residual_capacity, graph);
+  const auto reverse = get(boost::edge_reverse, graph);
+  std::vector<Edge> edges;
+  for (const Arc& arc : arcs_) {
+    const Edge forth = add_edge(arc.from, arc.to, graph).first, back = add_edge(arc.to, arc.from, graph).first;
+    capacity[forth] = std::llround(arc.capacity * units);
+    reverse[forth] = back;
+    reverse[back] = forth;
+    edges.push_back(forth);
   }
-  least_ = largest * 1e-12;
-  double total = 0;
-  while (find_levels(source, sink)) {
-    next_.assign(arcs_of_.size(), 0);
-    total += push(source, sink, std::numeric_limits<double>::infinity());
-  }
-  return total;
+  const Units total = boost::boykov_kolmogorov_max_flow(graph, source, sink);
+  for (std::size_t i = 0; i < arcs_.size(); ++i)
+    arcs_[i].flow = static_cast<double>(capacity[edges[i]] - residual[edges[i]]) / units;
+  return static_cast<double>(total) / units;
 }
 
 }  // namespace trainyard
