@@ -20,24 +20,16 @@ Ops InputBatches::take() {
 }
 
 const Op& InputBatches::ask() {
-  Op& op = step_.out.begin(Kind::send, step_.streams.input_request());
-  op.group = step_.words.input;
-  op.name = step_.words.ask_input;
-  op.message.slot = step_.peers.input_slot;
-  op.message.tag = kInputMessages;
-  op.message.mode = Mode::eager;
-  op.deps[0] = step_.out.after(TrainingStreams::compute);
+  Op& op = step_.out.begin(Kind::send, step_.streams.input_request(), step_.words.ask_input, step_.words.input,
+                           step_.out.after(TrainingStreams::compute));
+  op.address(step_.peers.input_slot, kInputMessages, Mode::eager);
   return step_.out.emit();
 }
 
 const Op& InputBatches::receive() {
-  Op& op = step_.out.begin(Kind::recv, step_.streams.input());
-  op.group = step_.words.input;
-  op.name = step_.words.receive_input;
-  op.message.slot = step_.peers.input_slot;
-  op.message.tag = kInputMessages;
-  op.memory.change = step_.plan.input.held.value;
-  op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
+  Op& op = step_.out.begin(Kind::recv, step_.streams.input(), step_.words.receive_input, step_.words.input);
+  op.address(step_.peers.input_slot, kInputMessages);
+  op.book_memory(step_.plan.input.held.value, MemoryClass::buffers);
   op.deps[0] = released_;
   return step_.out.emit();
 }

@@ -160,12 +160,11 @@ class PassMaker {
   Op exchange_op(const Listed& listed) const {
     const Exchange& exchange = *listed.exchange;
     const Lane lane = lane_of(exchange.axis);
-    Op op;
-    op.kind = Kind::join;
-    op.group = words_.lane[static_cast<std::size_t>(lane)];
-    op.name = names_.intern(
-        fmt::format("{} {}{}", layer_.name, exchange.name, listed.hidden ? ", beside the matrix product" : ""));
-    op.message.bytes = exchange.bytes * listed.share;
+    Op op{.kind = Kind::join,
+          .group = words_.lane[static_cast<std::size_t>(lane)],
+          .message = {.bytes = exchange.bytes * listed.share},
+          .name = names_.intern(
+              fmt::format("{} {}{}", layer_.name, exchange.name, listed.hidden ? ", beside the matrix product" : ""))};
     const LaneGroup& any = plan_.lane(lane).groups.front();
     if (any.settings.fidelity != Fidelity::modelled) return op;
     const int ranks = static_cast<int>(any.members.size());
@@ -186,12 +185,7 @@ class PassMaker {
     PassItem waiting;
     const int count = take_needed(kernel.number, waiting);
     if (count > 0 || fine_ || plan_.first_fused == 0) flush();
-    if (run_.empty()) {
-      item_ = {};
-      item_.op.kind = Kind::local;
-      item_.op.group = words_.compute;
-      item_.op.name = names_.intern(name_of_kernel(*kernel.call), phase());
-    }
+    if (run_.empty()) begin_item(names_.intern(name_of_kernel(*kernel.call), phase()));
     if (count > 0) std::copy(std::begin(waiting.waits_for), std::end(waiting.waits_for), std::begin(item_.waits_for));
     run_.push_back(kernel.call->work);
     if (kernel.call->work.flops.value > 0) item_.op.kind = Kind::compute;
@@ -199,6 +193,7 @@ class PassMaker {
     accumulate(kernel);
   }
 
+  void begin_item(NameId name) { item_ = {.op = {.kind = Kind::local, .group = words_.compute, .name = name}}; }
   /// Gradients of earlier micro-batches are there already: these are added to them.
   void accumulate(const KernelOfPass& kernel) {
     if (first_ || !kernel.gradients || kernel.gradients->empty()) return;
@@ -212,10 +207,7 @@ class PassMaker {
     sum.bytes = sum.bytes * elements;
     if (fine_ || plan_.first_fused == 0) {
       flush();
-      item_ = {};
-      item_.op.kind = Kind::local;
-      item_.op.group = words_.compute;
-      item_.op.name = words_.accumulate;
+      begin_item(words_.accumulate);
       item_.kernel = kernel.number;
     }
     run_.push_back(sum);

@@ -19,12 +19,12 @@ constexpr int kPasses = 4;
 struct PassItem {
   enum class What : std::uint8_t { kernels, exchange };
   What what = What::kernels;
-  Op op;                                 ///< kernels: of compute; a modelled exchange: without tag
+  Op op{};                               ///< kernels: of compute; a modelled exchange: without tag
   std::int16_t waits_for[2] = {-1, -1};  ///< kernels: exchanges (by their place in the pass)
   std::int16_t exchange = -1;            ///< its number in the layer's list
   Lane lane = Lane::tensor;              ///< of an exchange
   Operation operation = Operation::all_reduce;
-  Bytes bytes;              ///< of an exchange, as its collective counts them
+  Bytes bytes{};            ///< of an exchange, as its collective counts them
   std::int16_t place = -1;  ///< of an exchange: which of this pass
   int kernel = 0;           ///< the last kernel, as numbered in the layer
 };

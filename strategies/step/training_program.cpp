@@ -87,8 +87,7 @@ class TrainingStep : public CoroutineProgram {
     }
     co_yield updates_->after_backward(number);
     if (!plan_.marks_steps) co_return;
-    Op& over = step_.out.begin(Kind::mark, TrainingStreams::compute);
-    over.name = step_.words.step_over;
+    step_.out.begin(Kind::mark, TrainingStreams::compute, step_.words.step_over);
     co_yield step_.out.emit();
   }
 

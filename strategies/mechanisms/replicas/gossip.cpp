@@ -70,13 +70,10 @@ class RankGossip : public RankUpdates {
 
   Op& message(Kind kind, Stream stream, int peer, Dep ready) {
     StepContext& step = parts_.step;
-    Op& op = step.out.begin(kind, stream);
-    op.group = step.words.lane[static_cast<std::size_t>(Lane::gradients)];
-    op.name = step.words.average;
+    Op& op =
+        step.out.begin(kind, stream, step.words.average, step.words.lane[static_cast<std::size_t>(Lane::gradients)]);
     const auto at = std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin();
-    op.message.slot = static_cast<std::uint16_t>(step.peers.first_of_updates + at);
-    op.message.tag = kGossipMessages;
-    op.message.mode = Mode::put;  // whoever is ready first sends first
+    op.address(step.peers.first_of_updates + at, kGossipMessages, Mode::put);  // whoever is ready first sends first
     op.deps[0] = ready;
     return op;
   }
@@ -93,12 +90,8 @@ class RankGossip : public RankUpdates {
 
   const Op& receive(const std::vector<int>& neighbours, std::size_t i, Bytes bytes, Dep ready) {
     Op& op = message(Kind::recv, parts_.collectives.receives(Lane::gradients), neighbours[i], ready);
-    op.memory.change = bytes.value;
-    op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
-    if (parts_.step.plan.values) {
-      op.effect.action = Action::copy;
-      op.effect.write = {number_of({TrainingBuffer::Kind::replica, i + 1}), 0, 1};
-    }
+    op.book_memory(bytes.value, MemoryClass::buffers);
+    if (parts_.step.plan.values) op.write_to({number_of({TrainingBuffer::Kind::replica, i + 1}), 0, 1});
     return parts_.step.out.emit();
   }
 };

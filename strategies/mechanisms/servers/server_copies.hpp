@@ -61,6 +61,7 @@ class ServerCopies {
   Stream confirmations() const { return static_cast<Stream>(ways_.first_stream + targets()); }
   int copy_of(std::size_t key) const;
   void receive_on(Stream);
+  void send(ServerBoard::What, int to, std::size_t key, int way, Message, BufferRef from);
   void send_copy(std::size_t key, int target, std::uint16_t buffer);
   void confirm(std::size_t key);
 };
