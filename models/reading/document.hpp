@@ -65,6 +65,10 @@ Node merged(const Node& base, const Node& over);
 
 /// Names are equal where they differ by '-' and '_' alone.
 bool same_name(std::string_view a, std::string_view b);
+/// The place of `word` among `names`; their number where it is none of them.
+std::size_t place_among(std::string_view word, const std::vector<std::string>& names);
+/// Throws UserError "unknown KIND "word"; did you mean …" where it is none of them.
+std::size_t place_of_word(std::string_view kind, std::string_view word, const std::vector<std::string>& names);
 /// The nearest of `names` to `word` by edit distance, if it is near enough to be meant.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names);
 /// The file whose name is nearest to that of a file that is not there, in the same folder.
@@ -102,6 +106,8 @@ class Fields {
 
   bool has(Key key);           ///< counts as read
   const Node* child(Key key);  ///< null where absent
+  /// The same, null too where the value is.
+  const Node* stated(Key key) { return has(key) ? child(key) : nullptr; }
   const Node& required_child(Key key);
   /// Throws one error that names all that are missing, where these are two or more; a single one is for its reader to
   /// say. `paths`: keys, or keys of maps below ("gpu.count").
@@ -116,6 +122,15 @@ class Fields {
   std::string text(Key key, std::string fallback);
   std::string choice(Key key, const std::vector<std::string>& names);  ///< required, one of `names`
   std::string choice(Key key, const std::vector<std::string>& names, std::string fallback);
+  /// The value of an enumeration whose names, in its order, are `names`.
+  template <class Enum>
+  Enum one_of(Key key, const std::vector<std::string>& names) {
+    return static_cast<Enum>(place_among(choice(key, names), names));
+  }
+  template <class Enum>
+  Enum one_of(Key key, const std::vector<std::string>& names, Enum fallback) {
+    return static_cast<Enum>(place_among(choice(key, names, names.at(static_cast<std::size_t>(fallback))), names));
+  }
   bool boolean(Key key, bool fallback);
   /// A whole number from `least` to `most`, required or with a fallback. One that `Whole` does not hold is refused.
   template <std::integral Whole = std::int64_t>
@@ -155,6 +170,10 @@ class Fields {
   const Place& place() const { return place_; }
   const std::string& what() const { return what_; }
   const Place& place_of(std::string_view key) const;  ///< of the value of `key`, or of the map
+  /// Throws UserError at the place of `key`: "cluster.nodes: why".
+  [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
+  /// Of a key that only some choices have: "plan.data_parallel.staleness: with consistency stale only".
+  void only(Key key, bool fits, std::string_view where);
 
  private:
   const Node* node_;

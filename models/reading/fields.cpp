@@ -319,6 +319,14 @@ void Fields::finish() const {
            fmt::format("unknown key \"{}\"{}{}", key, what_.empty() ? "" : " in " + what_, hint(key, known_)));
 }
 
+void Fields::refuse(std::string_view key, const std::string& why) const {
+  fail(place_of(key), fmt::format("{}: {}", path_of(what_, key), why));
+}
+
+void Fields::only(Key key, bool fits, std::string_view where) {
+  if (has(key) && !fits) refuse(key.name, fmt::format("{} only", where));
+}
+
 const Place& Fields::place_of(std::string_view key) const {
   const Node* node = node_->find(key);
   return node ? node->place : place_;

@@ -150,16 +150,6 @@ const char* name_of(InputOverlap overlap) {
   return names[static_cast<std::size_t>(overlap)];
 }
 
-InputWords::InputWords(Names& names)
-    : read(names.group(kReadGroup, Role::point_to_point)),
-      decode(names.group("decode", Role::work)),
-      copy(names.group(kCopyGroup, Role::point_to_point)),
-      reading(names.intern("read from the storage")),
-      decoding(names.intern("decode")),
-      copying(names.intern("copy to the GPU")),
-      asked(names.intern("asked for a batch")),
-      wait_for_messages(names.intern("wait for messages")) {}
-
 std::unique_ptr<Program> input_loader(const InputPlan& plan, std::size_t loader, const InputWords& words) {
   return std::make_unique<InputLoader>(plan, loader, words);
 }

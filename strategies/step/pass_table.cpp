@@ -9,7 +9,6 @@
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/plan/update_policy.hpp"
-#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 namespace {
@@ -98,9 +97,7 @@ class PassMaker {
   std::vector<Work> run_;   // kernels that become one operation
   PassItem item_;           // of them
 
-  std::uint8_t phase() const {
-    return static_cast<std::uint8_t>(pass_ == Pass::forward ? ComputePhase::forward : ComputePhase::backward);
-  }
+  ComputePhase phase() const { return pass_ == Pass::forward ? ComputePhase::forward : ComputePhase::backward; }
   std::string name_of_kernel(const KernelCall& call) const {
     return fmt::format("{} {}{}", layer_.name, call.name, pass_ == Pass::forward ? "" : " backward");
   }
@@ -319,10 +316,7 @@ Operation operation_of(Exchanged what) {
   throw InternalError("an unknown exchange");
 }
 
-TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
-  compute = names.group(kComputeGroup, Role::work);
-  optimizer = names.group("optimizer", Role::work);
-  framework = names.group("framework", Role::work);
+TrainingWords::TrainingWords(const TrainingPlan& plan, Names& all) : names(all) {
   const auto group = [&](Lane l, const std::string& name) {
     const LaneGroups& groups = plan.lane(l);
     if (!groups.used() && (l != Lane::gradients || plan.through_center)) return;
@@ -353,38 +347,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
     const GroupId copies = names.group("offload copies", Role::collective);
     host = {copies, cpu, copies, drive, drive};
   }
-  activations_out = names.intern("copy activations to host");
-  activations_in = names.intern("copy activations from host");
-  gradients_out = names.intern("copy gradients to host");
-  add_on_host = names.intern("add gradients on host");
-  read_states = names.intern("read optimizer states");
-  write_states = names.intern("write optimizer states");
-  read_parameters = names.intern("read parameters");
-  parameters_in = names.intern("copy parameters from host");
   if (plan.input.used()) input = names.group(kInputGroup, Role::prefetch);
-  receive_input = names.intern("samples");
-  ask_input = names.intern("ask for samples");
-  step_over = names.intern(kStepOver);
-  average = names.intern("average parameters");
-  setup = names.intern("set-up");
-  overhead = names.intern("framework");
-  accumulate = names.intern("accumulate gradients", static_cast<std::uint8_t>(ComputePhase::backward));
-  wait = names.intern("wait for the coordinator's tick");
-  constexpr auto copies = static_cast<std::uint8_t>(ComputePhase::bucket_copies);
-  copy_in = names.intern("copy gradients to bucket", copies);
-  copy_out = names.intern("copy bucket to gradients", copies);
-  optimizer_step = names.intern("optimizer step");
-  wait_for_messages = names.intern("wait for messages");
-  call = names.intern("values");
-  gather_parameters = names.intern("gather parameters");
-  drop_parameters = names.intern("drop gathered parameters");
-  tied = names.intern("all-reduce gradient of the tied weight");
-  partial = names.intern("all-reduce gradients of norms over tensor ranks");
-  maxima = names.intern("all-reduce maxima of fp8");
-  scales = names.intern("scales of fp8");
-  take = names.intern("take what was exchanged");
-  pipeline_message = {names.intern("send activations"), names.intern("receive activations"),
-                      names.intern("send gradients"), names.intern("receive gradients")};
   std::size_t most = 0;
   for (const StagePlan& stage : plan.stages) most = std::max(most, stage.buckets.size());
   for (std::size_t b = 0; b < most; ++b)

@@ -307,8 +307,8 @@ std::shared_ptr<const Fabric> read_torus(Fields& fields) {
   double places = 1;  // a whole number of any size
   for (const int length : shape.node_dims) places *= length;
   if (places > kMostPlaces)
-    fail(fields.place_of("node_dims"), fmt::format("{}.node_dims: {} are {} places; at most {}", fields.what(),
-                                                   fmt::join(shape.node_dims, " x "), places, kMostPlaces));
+    fields.refuse("node_dims",
+                  fmt::format("{} are {} places; at most {}", fmt::join(shape.node_dims, " x "), places, kMostPlaces));
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.wrap = fields.boolean("wrap", true);
   shape.wrap_multiple = fields.integer_within<int>("wrap_multiple", 1, 1 << 20, 1);

@@ -54,9 +54,7 @@ const CnnWord* find_cnn_word(std::string_view word) {
 
 std::int64_t cnn_size(Fields& fields, const char* key, std::int64_t least, const std::int64_t* fallback) {
   const std::int64_t value = fallback ? fields.integer(key, least, *fallback) : fields.integer(key, least);
-  if (value > kLargestSize)
-    fail(fields.place_of(key),
-         fmt::format("{}.{}: {} is too large; the most is {}", fields.what(), key, value, kLargestSize));
+  if (value > kLargestSize) fields.refuse(key, fmt::format("{} is too large; the most is {}", value, kLargestSize));
   return value;
 }
 

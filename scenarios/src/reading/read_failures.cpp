@@ -58,7 +58,7 @@ std::string none_of(const std::string& kind) {
 
 Seconds positive_time(Fields& fields, const char* key) {
   const Seconds time = fields.seconds(key);
-  if (time.value <= 0) fail(fields.place_of(key), fmt::format("{}.{}: more than 0 expected", fields.what(), key));
+  if (time.value <= 0) fields.refuse(key, "more than 0 expected");
   return time;
 }
 
@@ -161,7 +161,7 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
     if (const std::optional<double> steps = steps_of(at)) {
       failure.after_step = *steps;
       if (*steps < 0 || *steps != std::floor(*steps))
-        fail(fields.place_of("at"), fmt::format("{}.at: {} steps; expected a whole number", fields.what(), *steps));
+        fields.refuse("at", fmt::format("{} steps; expected a whole number", *steps));
     } else {
       failure.at = fields.seconds("at");
     }
@@ -234,10 +234,9 @@ void read_checkpoint(FailureChoice& choice, const Node& node, const ClusterSpec&
         {{"write", "time of writing, where it is not simulated"}, &choice.write},
         {{"load", "time of reading, where it is not simulated"}, &choice.load}})
     if (fields.has(key)) *said = fields.seconds(key);
-  if (choice.snapshot && !choice.asynchronous)
-    fail(fields.place_of("snapshot"), "faults.checkpoint.snapshot: only of kind: asynchronous");
+  if (choice.snapshot && !choice.asynchronous) fields.refuse("snapshot", "only of kind: asynchronous");
   if (choice.snapshot && choice.write && *choice.snapshot > *choice.write)
-    fail(fields.place_of("snapshot"), "faults.checkpoint.snapshot: longer than the write that it is a part of");
+    fields.refuse("snapshot", "longer than the write that it is a part of");
   const bool stored = choice.store || choice.local;
   const bool said = choice.write && choice.load && (choice.snapshot || !choice.asynchronous);
   if (!stored && !said)

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "sim/list_program.hpp"
-#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 
@@ -36,34 +35,6 @@ CentralPlan central_plan(TrainingPlan replicas) {
     if (tensor.name == "logits" || tensor.name == "output") central.output = tensor.bytes;
   return central;
 }
-
-CentralWords::CentralWords(Names& names)
-    : compute(names.group(kComputeGroup, Role::work)),
-      optimizer(names.group("optimizer", Role::work)),
-      framework(names.group("framework", Role::work)),
-      parameters(names.group("parameters", Role::point_to_point)),
-      gradients(names.group("gradients", Role::point_to_point)),
-      data(names.group("inputs and outputs", Role::point_to_point)),
-      setup(names.intern("set-up")),
-      overhead(names.intern("framework")),
-      wait_for_messages(names.intern("wait for messages")),
-      call(names.intern("values")),
-      input(names.intern("scatter inputs")),
-      output(names.intern("gather outputs")),
-      output_gradient(names.intern("scatter gradients of outputs")),
-      give(names.intern("give parameters")),
-      take(names.intern("take parameters")),
-      push(names.intern("push gradients")),
-      collect(names.intern("collect gradients")),
-      copy(names.intern("copy to another server")),
-      local_reduce(names.intern("reduce in the node")),
-      up(names.intern("GPU to aggregator")),
-      down(names.intern("aggregator to GPU")),
-      local_broadcast(names.intern("broadcast in the node")),
-      add(names.intern("add gradients")),
-      update(names.intern("optimizer step")),
-      over(names.intern("step is over")),
-      step_over(names.intern(kStepOver)) {}
 
 std::vector<std::string> central_streams(const CentralPlan& plan) {
   std::vector<std::string> names{"compute", "receive"};

@@ -177,9 +177,7 @@ class RemoteEmbedding : public WholeReplicas {
   void settle(Fields& fields, const MechanismSetting& setting) override {
     WholeReplicas::settle(fields, setting);
     if (node_ >= setting.cluster.nodes)
-      fail(fields.place_of("embedding_node"),
-           fmt::format("plan.data_parallel.embedding_node: {}, but nodes are 0 to {}", node_,
-                       setting.cluster.nodes - 1));
+      fields.refuse("embedding_node", fmt::format("{}, but nodes are 0 to {}", node_, setting.cluster.nodes - 1));
   }
   bool ranks_alike() const override { return false; }
   int servers() const override { return 1; }

@@ -135,8 +135,7 @@ class GossipSgd : public WholeReplicas {
 
   void settle(Fields& fields, const MechanismSetting& setting) override {
     WholeReplicas::settle(fields, setting);
-    if (fields.has("all_reduce"))
-      fail(fields.place_of("all_reduce"), "plan.data_parallel.all_reduce: there is none with gossip; leave it out");
+    if (fields.has("all_reduce")) fields.refuse("all_reduce", "there is none with gossip; leave it out");
     graph_ = std::make_shared<const Gossip>(read_gossip(fields.required_child("gossip"), setting.mesh.ranks()));
   }
   bool all_reduces() const override { return false; }

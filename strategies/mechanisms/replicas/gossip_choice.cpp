@@ -34,8 +34,7 @@ Gossip read_edges(const Node& list, int ranks) {
 Gossip read_topology(Fields& fields, int ranks) {
   const std::string name = fields.choice("topology", {"ring", "torus", "exponential", "pairs"});
   if (fields.has("seed") && name != "pairs")
-    fail(fields.place_of("seed"),
-         fmt::format("plan.data_parallel.gossip.seed: of random pairs only, not of a {}", name));
+    fields.refuse("seed", fmt::format("of random pairs only, not of a {}", name));
   const auto seed = fields.integer<std::uint64_t>("seed", 0, 1);
   if (name == "pairs") return Gossip::pairs(ranks, seed);
   return name == "ring" ? Gossip::ring(ranks) : name == "torus" ? Gossip::torus(ranks) : Gossip::exponential(ranks);

@@ -5,9 +5,7 @@
 namespace trainyard {
 
 void WholeReplicas::settle(Fields& fields, const MechanismSetting& setting) {
-  const auto refuse = [&](const char* why) {
-    fail(fields.place_of(key_), fmt::format("plan.data_parallel.{}: {}", key_, why));
-  };
+  const auto refuse = [&](const char* why) { fields.refuse(key_, fmt::format("{}", why)); };
   if (setting.splits_model)
     refuse(
         "replicas of a whole model only: no tensor, pipeline, context or expert parallelism, no ZeRO, no "
