@@ -41,17 +41,8 @@ std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
   if (!list || list->kind == Node::Kind::null) return chosen;
   if (list->kind != Node::Kind::list || list->items.size() != static_cast<std::size_t>(node.gpus))
     fail(list->place, fmt::format("{}.of_gpu: expected a list of {} HCAs, one for each GPU", fields.what(), node.gpus));
-  for (const Node& item : list->items) {
-    std::int64_t hca = -1;
-    try {
-      hca = parse_integer(item.scalar);
-    } catch (const UserError& e) {
-      fail(item.place, fmt::format("{}.of_gpu: {}", fields.what(), e.what()));
-    }
-    if (hca < 0 || hca >= node.hcas)
-      fail(item.place, fmt::format("{}.of_gpu: {}, expected 0 to {}", fields.what(), hca, node.hcas - 1));
-    chosen.push_back(static_cast<int>(hca));
-  }
+  for (const Node& item : list->items)
+    chosen.push_back(static_cast<int>(whole_number(item, fields.what() + ".of_gpu", 0, node.hcas - 1)));
   return chosen;
 }
 

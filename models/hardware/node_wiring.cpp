@@ -23,16 +23,8 @@ const Node* list_of(Fields& fields, std::string_view key) {
 }
 
 int number_below(const Node& node, int count, const std::string& what) {
-  std::int64_t v = -1;
-  try {
-    v = parse_integer(node.scalar);
-  } catch (const UserError& e) {
-    fail(node.place, fmt::format("{}: {}", what, e.what()));
-  }
-  if (v < 0 || v >= count)
-    fail(node.place, count > 0 ? fmt::format("{}: {}, expected 0 to {}", what, v, count - 1)
-                               : fmt::format("{}: {}, but the node has none", what, v));
-  return static_cast<int>(v);
+  if (count == 0) fail(node.place, fmt::format("{}: {}, but the node has none", what, node.scalar));
+  return static_cast<int>(whole_number(node, what, 0, count - 1));
 }
 
 int lanes_of(Fields& fields, std::string_view key, int fallback) {

@@ -79,6 +79,9 @@ std::map<std::filesystem::path, std::string>& stand_ins();
 /// "; did you mean \"x\"?" or "; known: a, b, c".
 std::string hint(std::string_view word, const std::vector<std::string>& names);
 
+/// An item of a list that is such a number. Throws UserError "place: what: 8, expected 0 to 7".
+std::int64_t whole_number(const Node& item, const std::string& what, std::int64_t least, std::int64_t most);
+
 /// Throws UserError "place: what".
 [[noreturn]] void fail(const Place&, const std::string& what);
 

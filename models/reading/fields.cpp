@@ -121,6 +121,18 @@ bool same_name(std::string_view a, std::string_view b) {
                     [](char x, char y) { return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_')); });
 }
 
+std::int64_t whole_number(const Node& item, const std::string& what, std::int64_t least, std::int64_t most) {
+  std::int64_t number = 0;
+  try {
+    number = parse_integer(item.scalar);
+  } catch (const UserError&) {
+    fail(item.place, fmt::format("{}: \"{}\" is no whole number, expected {} to {}", what, item.scalar, least, most));
+  }
+  if (number < least || number > most)
+    fail(item.place, fmt::format("{}: {}, expected {} to {}", what, number, least, most));
+  return number;
+}
+
 Fields::Fields(const Node& node, std::string what) : node_(&node), what_(std::move(what)), place_(node.place) {
   if (node.kind == Node::Kind::map || node.kind == Node::Kind::null) return;
   const std::string got = node.kind == Node::Kind::scalar ? fmt::format("\"{}\"", node.scalar) : what_it_is(node);

@@ -9,10 +9,7 @@
 
 #include "sim/error.hpp"
 #include "sim/timer_queue.hpp"
-#include "strategies/failures/long_run_totals.hpp"
-#include "strategies/failures/node_pool.hpp"
-#include "strategies/failures/saved_work.hpp"
-#include "strategies/failures/stretch.hpp"
+#include "strategies/failures/long_run_parts.hpp"
 
 namespace trainyard {
 namespace {
@@ -31,6 +28,20 @@ enum class JobState : std::uint8_t { training, stall, waits_for_write, down, wai
 constexpr double kHopeless = 1e5;
 /// Relative: what happens so close together happens at one time.
 constexpr double kEventRounding = 1e-12;
+
+/// The totals of a run that ends at `end`, from what was done and what was booked on the way; `step` is that of a whole
+/// machine, `partial` the time of the step under way. Throws InternalError where the parts do not sum to the end.
+void settle(LongRunResult& r, const SavedWork& work, Seconds step, Seconds end, Seconds partial) {
+  constexpr double kNothing = 1e-9, kRounding = 1e-6;  // of the whole run
+  r.end = end;
+  r.steps = work.steps();
+  r.useful = step * work.steps();
+  r.slower = work.trained() + partial - r.useful;
+  if (std::abs(r.slower.value) < kNothing * end.value) r.slower = Seconds{0};
+  const Seconds sum = r.useful + r.slower + r.lost_work + r.stalled + r.down + r.without_node;
+  if (std::abs((sum - end).value) > kRounding * end.value)
+    throw InternalError(fmt::format("a long run of {} s whose parts sum to {} s", end.value, sum.value));
+}
 
 class LongRun {
  public:

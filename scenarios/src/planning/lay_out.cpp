@@ -8,7 +8,6 @@
 #include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/planning/layer_times.hpp"
 #include "scenarios/src/planning/offload.hpp"
-#include "scenarios/src/planning/recomputed_blocks.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -18,6 +17,30 @@
 
 namespace trainyard {
 namespace {
+
+/// A network of which all blocks are recomputed, with those alone left so that begin a virtual stage, as many as the plan
+/// says; `stages`: the layers of each virtual stage. The others keep their activations, but for the parts that
+/// `Sharding::remade` names. Throws UserError where a stage has fewer.
+std::shared_ptr<const Network> recomputed_in_part(const Network& all, const Scenario& s,
+                                                  const std::vector<std::vector<int>>& stages) {
+  Sharding kept = s.plan.sharding;
+  kept.recompute = Recompute::none;
+  auto network =
+      std::make_shared<Network>(network_of(s.model, s.micro_batch_size, s.precision, kept, s.plan.ends_apart()));
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    int left = s.plan.recomputed_blocks;
+    for (const int number : stages[stage]) {
+      const Layer& again = all.layers[static_cast<std::size_t>(number)];
+      if (left == 0 || !again.recomputes_all) continue;
+      network->layers[static_cast<std::size_t>(number)] = again;
+      --left;
+    }
+    if (left > 0)
+      fail(s.plan.recomputed_place, fmt::format("plan.recompute.full: {} blocks a stage, but virtual stage {} has {}",
+                                                s.plan.recomputed_blocks, stage, s.plan.recomputed_blocks - left));
+  }
+  return network;
+}
 
 constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers them
 

@@ -102,4 +102,9 @@ void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const 
 /// (https://www.deepspeed.ai/docs/config-json/, offload_optimizer and offload_param). All else of the choice is read.
 void read_offload(PlanChoice&, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
 
+/// A number of ranks. Throws UserError with the place for what no cluster has.
+inline int read_rank_count(Fields& fields, Key key, std::int64_t fallback = 1) {
+  return fields.integer_within(key, 1, 1 << 20, fallback);
+}
+
 }  // namespace trainyard

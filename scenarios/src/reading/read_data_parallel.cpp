@@ -5,7 +5,6 @@
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
-#include "scenarios/src/reading/rank_count.hpp"
 #include "strategies/collectives/library_model.hpp"
 
 namespace trainyard {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "scenarios/src/reading/epoch_reads.hpp"
+#include "models/hardware/page_cache.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,10 +1,12 @@
-#include "scenarios/src/reading/read_learn.hpp"
+#include "scenarios/src/reading/learn_choice.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+
+#include "scenarios/src/reading/scenario.hpp"
 
 namespace trainyard {
 namespace {
@@ -70,7 +72,7 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
     const std::vector<Node>* all = fields.list("milestones");
     if (!all) fail(fields.place(), "learn.milestones: missing; steps after which the rate falls expected");
     for (const Node& each : *all)
-      schedule.milestones.push_back(read_width(each, "learn.milestones", kMostLearnedSteps));
+      schedule.milestones.push_back(static_cast<int>(whole_number(each, "learn.milestones", 1, kMostLearnedSteps)));
     schedule.factor = fields.number("factor", 0, 1, schedule.factor);
   }
 }
@@ -101,6 +103,11 @@ void require_whole_replicas(const Scenario& s, const Place& place) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& scaling_names() {
+  static const std::vector<std::string> names{"none", "square-root", "linear"};
+  return names;
+}
 
 LearnChoice read_learn(const Node& node, const Scenario& s) {
   Fields fields(node, "learn");

@@ -6,7 +6,6 @@
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
-#include "scenarios/src/reading/rank_count.hpp"
 
 namespace trainyard {
 namespace {

@@ -10,9 +10,9 @@
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
+#include "scenarios/src/reading/learn_choice.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "scenarios/src/reading/read_learn.hpp"
 #include "scenarios/src/reading/used_sources.hpp"
 #include "topologies/device_noun.hpp"
 

@@ -11,17 +11,6 @@ namespace {
 
 constexpr std::int64_t kMostServers = 4096, kMostStaleness = 1 << 20;
 
-std::int64_t item_of(const Node& item, const char* what, std::int64_t least, std::int64_t most) {
-  std::int64_t value = least - 1;
-  try {
-    if (item.kind == Node::Kind::scalar) value = parse_integer(item.scalar);
-  } catch (const UserError&) {
-  }
-  if (value < least || value > most)
-    fail(item.place, fmt::format("{}: \"{}\"; expected {} to {}", what, item.scalar, least, most));
-  return value;
-}
-
 void take_label(ServerChoice& choice, const std::string& label, const Place& place) {
   const ServerLabel read = parse_server_label(label, place);
   choice.workers = read.workers;
@@ -142,7 +131,8 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
   choice.replicas_place = fields.place_of("replicas");
   if (const std::vector<Node>* nodes = fields.list({"nodes", "nodes on which servers are"}))
     for (const Node& item : *nodes)
-      choice.nodes.push_back(static_cast<int>(item_of(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
+      choice.nodes.push_back(
+          static_cast<int>(whole_number(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
   fields.finish();
 }
 

@@ -222,7 +222,8 @@ void read_mlp(Fields& learn, TaskChoice& choice) {
   choice.layers = {64};
   if (const std::vector<Node>* widths = learn.list({"layers", "sizes of the hidden layers"})) {
     choice.layers.clear();
-    for (const Node& width : *widths) choice.layers.push_back(read_width(width, "learn.layers", kMostWidth));
+    for (const Node& width : *widths)
+      choice.layers.push_back(static_cast<int>(whole_number(width, "learn.layers", 1, kMostWidth)));
     if (choice.layers.size() > kMostHidden) learn.refuse("layers", fmt::format("at most {}", kMostHidden));
   }
   read_class_data(learn, choice, false);
