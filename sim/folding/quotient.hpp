@@ -1,5 +1,6 @@
 #pragma once
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <unordered_map>

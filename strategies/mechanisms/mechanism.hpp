@@ -149,7 +149,6 @@ struct MechanismKind {
 };
 
 Registry<MechanismKind>& mechanisms();
-constexpr const char* kAllReduce = "all-reduce";
 
 /// Reads `mechanism` and the keys of the one that is chosen, and refuses those of all others. Throws UserError.
 struct ChosenMechanism {

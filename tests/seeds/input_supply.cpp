@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "models/hardware/page_cache.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/input_run.hpp"
 #include "scenarios/src/running/steady_window.hpp"
 #include "sim/executor/simulation.hpp"

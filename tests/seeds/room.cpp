@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "models/networks/network_entry.hpp"
+#include "models/software/training_memory.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/capacity.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {

@@ -11,6 +11,7 @@
 #include "scenarios/src/planning/step_counts.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/plan/gradient_shape.hpp"
 #include "strategies/step/bucket_copies.hpp"
 #include "strategies/step/forward_only.hpp"

@@ -1,4 +1,7 @@
 #include "scenarios/src/planning/offload.hpp"
+#include "models/software/training_memory.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 #include <fmt/format.h>
 

@@ -8,6 +8,8 @@
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 namespace {

@@ -7,13 +7,15 @@
 #include "models/software/expert_dispatcher.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/src/reading/read_collective.hpp"
-#include "strategies/compression/compressor.hpp"
-#include "strategies/mechanisms/mechanism.hpp"
-#include "strategies/plan/training_plan.hpp"
+#include "strategies/plan/gradient_buckets.hpp"
+#include "strategies/plan/offload_plan.hpp"
+#include "strategies/plan/step_options.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
 
+class Compressor;
+class Mechanism;
 struct LibraryModel;
 
 /// Where states, and activations, lie between their uses.

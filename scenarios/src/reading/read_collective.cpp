@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "strategies/collectives/collective.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/collectives/node_rings.hpp"
 

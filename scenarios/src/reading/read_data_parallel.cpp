@@ -6,6 +6,8 @@
 #include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "strategies/compression/compressor.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {

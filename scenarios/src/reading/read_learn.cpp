@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {

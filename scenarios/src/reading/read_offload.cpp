@@ -4,6 +4,7 @@
 
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {

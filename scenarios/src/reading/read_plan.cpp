@@ -6,6 +6,7 @@
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
 
 namespace trainyard {
 namespace {

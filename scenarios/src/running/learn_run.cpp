@@ -24,6 +24,7 @@
 #include "sim/observers/traffic.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/training_values.hpp"

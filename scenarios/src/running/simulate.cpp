@@ -18,6 +18,7 @@
 #include "sim/observers/trace.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/parallel.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,4 +1,6 @@
 #include "scenarios/src/running/steady_state.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "sim/index.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
 #include "scenarios/src/running/steady_window.hpp"
+#include "scenarios/src/planning/plan.hpp"
 
 #include <algorithm>
 

@@ -6,6 +6,7 @@
 
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/lane_collectives.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "topologies/machines/tcp_network.hpp"

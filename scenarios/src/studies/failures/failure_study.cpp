@@ -13,6 +13,8 @@
 #include "sim/observers/progress.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 namespace {

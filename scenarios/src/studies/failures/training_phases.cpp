@@ -10,6 +10,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "topologies/machines/ideal_machine.hpp"
 #include "topologies/machines/placed_machine.hpp"
 #include "topologies/machines/storage_machine.hpp"
