@@ -1,11 +1,12 @@
 #include "scenarios/src/planning/offload.hpp"
-#include "models/software/training_memory.hpp"
-#include "strategies/pipelines/pipeline_schedule.hpp"
-#include "strategies/plan/training_plan.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "models/software/training_memory.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,13 +1,14 @@
 #include "scenarios/src/planning/size.hpp"
-#include "models/software/training_memory.hpp"
-#include "strategies/mechanisms/mechanism.hpp"
-#include "strategies/pipelines/pipeline_schedule.hpp"
-#include "strategies/plan/training_plan.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "models/software/training_memory.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,11 +1,12 @@
 #include "scenarios/src/running/steady_state.hpp"
-#include "scenarios/src/planning/plan.hpp"
-#include "sim/index.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
+
+#include "scenarios/src/planning/plan.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,7 +1,8 @@
 #include "scenarios/src/running/steady_window.hpp"
-#include "scenarios/src/planning/plan.hpp"
 
 #include <algorithm>
+
+#include "scenarios/src/planning/plan.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,5 @@
 #include "scenarios/src/running/step_machine.hpp"
+
 #include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
