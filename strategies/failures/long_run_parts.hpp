@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,13 +17,13 @@ class FailuresBySteps {
  public:
   explicit FailuresBySteps(const std::vector<SetFailure>& failures) : failures_(failures) {
     for (std::size_t i = 0; i < failures.size(); ++i)
-      if (failures[i].after_step >= 0) order_.push_back(i);
+      if (failures[i].after_step) order_.push_back(i);
     std::stable_sort(order_.begin(), order_.end(), [&failures](std::size_t a, std::size_t b) {
       return failures[a].after_step < failures[b].after_step;
     });
   }
   /// Steps before the next one; infinite where there is none.
-  double next() const { return taken_ < order_.size() ? failures_[order_[taken_]].after_step : HUGE_VAL; }
+  double next() const { return taken_ < order_.size() ? *failures_[order_[taken_]].after_step : HUGE_VAL; }
   /// Its number in the plan.
   std::size_t take() { return order_[taken_++]; }
 
@@ -107,22 +108,22 @@ class SavedWork {
 /// a broken replica step in for those of others, so that as few replicas as possible are broken.
 class NodePool {
  public:
-  NodePool(int nodes, int replicas, int spares) : nodes_(nodes), replicas_(replicas), spares_(spares) {}
+  NodePool(int nodes, int replicas, std::optional<int> spares) : nodes_(nodes), replicas_(replicas), spares_(spares) {}
 
   bool complete() const { return missing_.empty(); }
   int missing() const { return static_cast<int>(missing_.size()); }  ///< places that are empty
   /// Nothing is in its place.
-  bool is_away(int node) const {
-    return node >= 0 && std::find(missing_.begin(), missing_.end(), node) != missing_.end();
+  bool is_away(std::optional<int> node) const {
+    return node && std::find(missing_.begin(), missing_.end(), node) != missing_.end();
   }
   /// Whole ones.
   int replicas() const { return replicas_without(missing()); }
 
-  /// One fails (−1: any): a spare takes its place, if there is one. False where it is not to be repaired: there are
+  /// One fails (none: any): a spare takes its place, if there is one. False where it is not to be repaired: there are
   /// always enough spares, or it is the last.
-  bool lose(int node) {
-    if (spares_ < 0 || missing() == nodes_) return false;
-    if (spares_ <= in_repair_) missing_.push_back(node);
+  bool lose(std::optional<int> node) {
+    if (!spares_ || missing() == nodes_) return false;
+    if (*spares_ <= in_repair_) missing_.push_back(node);
     ++in_repair_;
     return true;
   }
@@ -141,8 +142,9 @@ class NodePool {
   void take_back_waiting() { missing_.erase(missing_.begin(), missing_.begin() + std::exchange(joining_, 0)); }
 
  private:
-  int nodes_, replicas_, spares_;  ///< spares −1: always enough
-  std::deque<int> missing_;        ///< in the order in which they failed, as they are repaired
+  int nodes_, replicas_;
+  std::optional<int> spares_;               ///< none: always enough
+  std::deque<std::optional<int>> missing_;  ///< in the order in which they failed, as they are repaired
   int in_repair_ = 0;
   int joining_ = 0;  ///< repaired, and waiting for the end of a step
 

@@ -51,7 +51,7 @@ class LongRun {
         by_steps_(plan.failures),
         pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
-      if (plan.failures[i].after_step < 0) note(EventKind::prescribed_failure, plan.failures[i].at.value, i);
+      if (!plan.failures[i].after_step) note(EventKind::prescribed_failure, plan.failures[i].at.value, i);
     result_.prescribed.resize(plan.failures.size());
   }
 
@@ -335,7 +335,7 @@ class LongRun {
     enter(JobState::down, plan_.recovery.detect.value);
   }
   /// The others go on. Those that are gone start again: on a spare, or when their node is repaired.
-  void lose_workers(bool takes_node, int workers, int node) {
+  void lose_workers(bool takes_node, int workers, std::optional<int> node) {
     change_workers(workers);
     const auto number = static_cast<std::size_t>(workers);
     if (takes_node && !replace(node))
@@ -351,10 +351,10 @@ class LongRun {
     phase_timer_ = note(EventKind::phase_ends, now_ + std::max(0.0, stretch_.until(target_ - work_.steps(), pace())));
   }
   /// A node has failed, and will be repaired. Is there a spare in its place?
-  bool replace(int node) {
+  bool replace(std::optional<int> node) {
     const int missing = pool_.missing();
-    if (pool_.lose(node) && plan_.recovery.repair.value > 0)
-      note(EventKind::repaired, now_ + plan_.recovery.repair.value);
+    if (const auto& repair = plan_.recovery.repair; pool_.lose(node) && repair)
+      note(EventKind::repaired, now_ + repair->value);
     return pool_.missing() == missing;
   }
   bool goes_on_without_some() const {

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,8 @@ struct PlanChoice : StepOptions {
   Fidelity fidelity = Fidelity::messages;          ///< of collectives whose algorithm nobody names
   std::shared_ptr<const CollectiveModel> library;  ///< of the cluster, where it was read; null: not, or it has none
   ExpertDispatcher dispatcher;
-  bool inference = false;  ///< forward passes alone
-  int steps = 0;           ///< that are looked at; 0: not said
+  bool inference = false;    ///< forward passes alone
+  std::optional<int> steps;  ///< that are looked at, where the plan says it
   Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place, compression_place,
       pairs_place, dispatcher_place, recomputed_place;
 

@@ -65,9 +65,9 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
          fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
                      "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed",
                      mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
-  const std::int64_t workers = choice.mechanism->workers();
-  const std::int64_t data = fields.integer({"size", "replicas (default: what the others leave of the devices)"}, 1,
-                                           workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
+  const std::int64_t data =
+      fields.integer({"size", "replicas (default: what the others leave of the devices)"}, 1,
+                     choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
         cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";

@@ -115,11 +115,11 @@ std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cl
   return names;
 }
 
-/// The node that a part stands in; −1: in none. A server may be on any.
-int node_of(const std::string& kind, int number, const ClusterSpec& cluster) {
+/// The node that a part stands in, if it is in one. A server may be on any.
+std::optional<int> node_of(const std::string& kind, int number, const ClusterSpec& cluster) {
   if (kind == "node") return number;
   if (kind == "gpu" || kind == "worker") return cluster.node_of_gpu(number);
-  if (kind != "nic") return -1;
+  if (kind != "nic") return std::nullopt;
   int node = 0;
   for (int left = number; left >= cluster.type_of(node).hcas; ++node) left -= cluster.type_of(node).hcas;
   return node;
@@ -250,7 +250,8 @@ void read_restart(Recovery& recovery, const Node& node) {
   Fields fields(node, "faults.restart");
   recovery.detect = fields.seconds({"detect", "time until a failure is noticed"}, Seconds{0});
   recovery.restart = fields.seconds({"restart", "time until training goes on"}, Seconds{0});
-  recovery.repair = fields.seconds({"repair", "time until the node is back"}, Seconds{0});
+  if (const Seconds time = fields.seconds({"repair", "time until the node is back"}, Seconds{0}); time.value > 0)
+    recovery.repair = time;
   recovery.elastic = fields.boolean({"elastic", "training goes on with fewer replicas meanwhile"}, false);
   constexpr int most_spares = 1 << 20;
   if (fields.has({"spares", "nodes that wait to replace one that failed"})) {
@@ -310,10 +311,10 @@ void check_failures(const FailureChoice& choice, const TrainingLength& length) {
          fmt::format("faults.checkpoint.every: {} steps, but the training has {}", choice.every, length.steps));
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
     const SetFailure& failure = choice.failures[i];
-    if (length.steps > 0 && failure.after_step >= length.steps)
+    if (length.steps > 0 && failure.after_step.value_or(0) >= length.steps)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends after {}", i,
-                                                 failure.after_step, length.steps));
-    if (length.time.value > 0 && failure.after_step < 0 && failure.at >= length.time)
+                                                 *failure.after_step, length.steps));
+    if (length.time.value > 0 && !failure.after_step && failure.at >= length.time)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
                                                  show(failure.at), long_time(length.time)));
   }

@@ -16,7 +16,7 @@ constexpr int kMostLearnedSteps = 1 << 20;
 constexpr double kMostRate = 1e6;
 
 /// By the name of the plan's optimizer; SGD is momentum of 0.
-UpdateRule::Kind kind_of(const std::string& optimizer) {
+UpdateRule::Kind update_kind_of(const std::string& optimizer) {
   if (optimizer == "sgd") return UpdateRule::Kind::momentum;
   for (std::size_t kind = 0; kind < update_kinds().size(); ++kind)
     if (optimizer == update_kinds()[kind].name) return static_cast<UpdateRule::Kind>(kind);
@@ -30,7 +30,7 @@ bool adaptive(UpdateRule::Kind kind) {
 void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   UpdateRule& rule = learn.rule;
   const std::string& optimizer = s.optimizer.name;
-  rule.kind = kind_of(optimizer);
+  rule.kind = update_kind_of(optimizer);
   const bool adam = adaptive(rule.kind);
   const auto only = [&](const char* key, bool fits) {
     if (fields.has(key) && !fits) fields.refuse(key, fmt::format("plan.optimizer is {}, which has none", optimizer));

@@ -70,7 +70,7 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   constexpr std::int64_t most_samples = 1 << 24;
   if (evaluate.has("micro_batch_size"))
     ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, most_samples);
-  ends.precision = evaluate.text("precision", "");
+  if (evaluate.has("precision")) ends.precision = evaluate.text("precision");
   evaluate.finish();
   return ends;
 }

@@ -210,9 +210,9 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
              choice.rule.name));
   read_local(choice, fields);
   place_by_default(choice, cluster);
-  if (choice.dedicated && choice.workers == 0)
+  if (choice.dedicated && !choice.workers)
     choice.workers = first_gpu_of(cluster, *std::min_element(choice.nodes.begin(), choice.nodes.end()));
-  if (choice.dedicated && choice.workers == 0)
+  if (choice.dedicated && choice.workers.value_or(0) == 0)
     fail(choice.place,
          "plan.data_parallel.servers: dedicated servers take the first node; no GPU is left for workers, "
          "which are on the first ones");
@@ -225,7 +225,7 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
   const Node* label = servers && servers->kind == Node::Kind::map ? map.find("label") : servers;
   if (label && label->scalar.find('W') != std::string::npos && choice.workers != workers)
     fail(choice.place, fmt::format("plan.data_parallel.servers: the label says {} workers, but the plan has {} ranks",
-                                   choice.workers, workers));
+                                   *choice.workers, workers));
   const int last = cluster.node_of_gpu(workers - 1);
   for (const int node : choice.nodes) {
     if (choice.dedicated && node <= last)
