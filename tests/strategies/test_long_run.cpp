@@ -128,7 +128,7 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
   plan.replicas = 2;
   plan.nodes = 4;
   plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{7}};
-  plan.recovery = {Seconds{5}, Seconds{10}, Seconds{0}, 0, true, false};
+  plan.recovery = {Seconds{5}, Seconds{10}, std::nullopt, 0, true, false};
   plan.failures = {{Seconds{0}, 950, "switch", false},
                    {Seconds{255.5}, std::nullopt, "gpu", true, 1},
                    {Seconds{300}, std::nullopt, "nic", true, 1},
@@ -152,7 +152,7 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
 TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
   LongRunPlan plan = plan_of(1000);
   plan.replicas = 4;
-  plan.recovery = {Seconds{5}, Seconds{10}, Seconds{0}, 0, true, true};
+  plan.recovery = {Seconds{5}, Seconds{10}, std::nullopt, 0, true, true};
   plan.failures = {{Seconds{100}, std::nullopt, "node", true}, {Seconds{300}, std::nullopt, "node", true}};
   const auto pace_at_end = [&plan](int nodes) {
     plan.nodes = nodes;
@@ -301,7 +301,7 @@ TEST_CASE("what is skipped is what would have been run", "[long-run]") {
   plan.until = Seconds{20 * kDay};
   plan.replicas = 4;
   plan.parts = {{"software", 1, Seconds{15 * kHour}, false}};
-  plan.recovery = {Seconds{5}, Seconds{60}, Seconds{0}, 0, true, true};
+  plan.recovery = {Seconds{5}, Seconds{60}, std::nullopt, 0, true, true};
   const auto write = GENERATE(1.5, 20.0, 400.0);  // stops the training; in the background; and longer than the interval
   CAPTURE(write);
   plan.checkpoint = {480, Seconds{1.5}, Seconds{write}, Seconds{30}};

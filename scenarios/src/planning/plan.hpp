@@ -3,11 +3,19 @@
 #include <string>
 
 #include "scenarios/src/collectives/tuner.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
+
+/// How a run finds the steps that it looks at, where steps differ from each other (see SteadyState).
+struct StepSearch {
+  int unit = 1;        ///< what comes in turns does so again after so many steps
+  int batch = 1;       ///< steps in one value of which the warm-up is told: multiple of `unit`
+  int fewest = 1;      ///< from the first that may be looked at on, before anything is told
+  bool given = false;  ///< as many steps as the scenario says; false: until their mean is known well enough
+  bool warms = true;   ///< further steps of warm-up are looked for; false: those of Plan::warm_steps are all
+};
 
 /// How many operations all ranks together run in one step: those of the first and the last member of each group stand
 /// for all (between them, in the trees and rings there are, lie the others).

@@ -2,7 +2,7 @@
 #include <span>
 #include <vector>
 
-#include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/planning/plan.hpp"
 
 namespace trainyard {
 
