@@ -121,10 +121,10 @@ class Fields {
   /// Of such a list, the place of each item among `names`; none where absent.
   std::vector<std::size_t> choices(Key key, const std::vector<std::string>& names);
 
-  std::string text(Key key);
-  std::string text(Key key, std::string fallback);
-  std::string choice(Key key, const std::vector<std::string>& names);  ///< required, one of `names`
-  std::string choice(Key key, const std::vector<std::string>& names, std::string fallback);
+  // Each of these is required where it has no fallback.
+  std::string text(Key key, std::optional<std::string> fallback = {});
+  /// One of `names`.
+  std::string choice(Key key, const std::vector<std::string>& names, std::optional<std::string> fallback = {});
   /// The value of an enumeration whose names, in its order, are `names`.
   template <class Enum>
   Enum one_of(Key key, const std::vector<std::string>& names) {
@@ -135,36 +135,23 @@ class Fields {
     return static_cast<Enum>(place_among(choice(key, names, names.at(static_cast<std::size_t>(fallback))), names));
   }
   bool boolean(Key key, bool fallback);
-  /// A whole number from `least` to `most`, required or with a fallback. One that `Whole` does not hold is refused.
+  /// A whole number from `least` to `most`. One that `Whole` does not hold is refused.
   template <std::integral Whole = std::int64_t>
-  Whole integer(Key key, std::int64_t least) {
-    return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), nullptr));
+  Whole integer(Key key, std::int64_t least, std::optional<std::int64_t> fallback = {}) {
+    return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), fallback));
   }
   template <std::integral Whole = std::int64_t>
-  Whole integer(Key key, std::int64_t least, std::int64_t fallback) {
-    return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), &fallback));
+  Whole integer_within(Key key, std::int64_t least, Whole most, std::optional<std::int64_t> fallback = {}) {
+    return static_cast<Whole>(whole_number(key, least, most, fallback));
   }
-  template <std::integral Whole = std::int64_t>
-  Whole integer_within(Key key, std::int64_t least, Whole most) {
-    return static_cast<Whole>(whole_number(key, least, most, nullptr));
-  }
-  template <std::integral Whole = std::int64_t>
-  Whole integer_within(Key key, std::int64_t least, Whole most, std::int64_t fallback) {
-    return static_cast<Whole>(whole_number(key, least, most, &fallback));
-  }
-  double number(Key key, double least, double most);
-  double number(Key key, double least, double most, double fallback);
+  double number(Key key, double least, double most, std::optional<double> fallback = {});
   /// Quantities must be finite and > 0 (times may be 0).
-  Seconds seconds(Key key);
-  Seconds seconds(Key key, Seconds fallback);
-  Bytes bytes(Key key);
-  Bytes bytes(Key key, Bytes fallback);
-  BytesPerSecond bandwidth(Key key);
-  BytesPerSecond bandwidth(Key key, BytesPerSecond fallback);
-  FlopsPerSecond flops_rate(Key key);
-  FlopsPerSecond flops_rate(Key key, FlopsPerSecond fallback);
-  Hertz frequency(Key key, Hertz fallback);
-  Watts power(Key key, Watts fallback);
+  Seconds seconds(Key key, std::optional<Seconds> fallback = {});
+  Bytes bytes(Key key, std::optional<Bytes> fallback = {});
+  BytesPerSecond bandwidth(Key key, std::optional<BytesPerSecond> fallback = {});
+  FlopsPerSecond flops_rate(Key key, std::optional<FlopsPerSecond> fallback = {});
+  Hertz frequency(Key key, std::optional<Hertz> fallback = {});
+  Watts power(Key key, std::optional<Watts> fallback = {});
 
   bool knows(std::string_view key) const;  ///< has been asked for
   /// Throws for the first key that nobody read. Call it last.
@@ -184,7 +171,10 @@ class Fields {
   Place place_;
   std::vector<std::string> known_;  ///< every key that was asked for
   const Node* scalar(Key key, const char* expected, bool required);
-  std::int64_t whole_number(Key key, std::int64_t least, std::int64_t most, const std::int64_t* fallback);
+  std::int64_t whole_number(Key key, std::int64_t least, std::int64_t most, std::optional<std::int64_t> fallback);
+  template <class Unit>
+  Unit quantity(Key key, std::optional<Unit> fallback, const char* expected, const char* unit,
+                Unit (*parse)(std::string_view));
   template <std::integral Whole>
   static constexpr std::int64_t most_of() {
     constexpr auto most = std::numeric_limits<Whole>::max();
