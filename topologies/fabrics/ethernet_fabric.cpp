@@ -24,9 +24,6 @@ class EthernetFabric : public Fabric {
   std::string type() const override { return "ethernet"; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca}; }
   bool reduces_in_switches() const override { return false; }
-  std::shared_ptr<const Fabric> upgraded(const ClusterSpec&, const LinkUpgrade&) const override {
-    return std::make_shared<EthernetFabric>(*this);
-  }
 
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
     const DeviceId middle = graph.add({hub_ ? "hub" : "switch", DeviceKind::network_switch, -1, 0});

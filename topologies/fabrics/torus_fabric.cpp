@@ -139,11 +139,6 @@ class TorusFabric : public Fabric {
   BytesPerSecond slowest_stated_link() const override { return shape_.link_rate; }
   std::string routing() const override { return "dimension by dimension, the shorter way round"; }
   std::string pair_routing() const override { return "dimension order"; }
-  std::shared_ptr<const Fabric> upgraded(const ClusterSpec& before, const LinkUpgrade& upgrade) const override {
-    TorusShape faster = shape_;
-    faster.link_rate = link_rate(before) * upgrade.rate(link_kind());
-    return std::make_shared<TorusFabric>(std::move(faster));
-  }
   void build(DeviceGraph&, const ClusterSpec&) const override;
   std::vector<FabricRow> rows(const DeviceGraph&, const ClusterSpec&) const override;
 

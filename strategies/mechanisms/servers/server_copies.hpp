@@ -36,7 +36,6 @@ class ServerCopies {
     std::vector<std::size_t> clients;
   };
   Release received(Stream, Actor from);
-  bool is_own(Stream stream) const { return stream >= ways_.first_stream; }
   /// Everything that it will ever get or send has come and gone.
   bool over() const { return copies_left_ == 0 && all_confirmed(); }
   /// All copies of its own keys are there.
