@@ -34,11 +34,12 @@ class Names {
   }
   const std::string& operator[](NameId id) const { return names_.at(id); }
 
-  /// The phase of an operation tells apart what one group holds: a number that whoever writes programs gives a meaning.
-  NameId intern(std::string_view name, std::uint8_t phase) {
+  /// The phase of an operation tells apart what one group holds: an enumeration of whoever writes programs.
+  template <class Phase>
+  NameId intern(std::string_view name, Phase phase) {
     const NameId id = intern(name);
     if (phases_.size() <= id) phases_.resize(id + 1, 0);
-    phases_[id] = phase;
+    phases_[id] = static_cast<std::uint8_t>(phase);
     return id;
   }
   std::uint8_t phase(NameId id) const { return id < phases_.size() ? phases_[id] : 0; }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -71,11 +72,11 @@ struct Work {
 };
 
 struct Message {
-  Bytes bytes;  ///< NaN, of a send: see Observer::size_of
+  Bytes bytes{};  ///< NaN, of a send: see Observer::size_of
   Tag tag = 0;
-  Picoseconds extra_latency;
-  BytesPerSecond rate_cap;  ///< 0: none
-  std::uint16_t slot = 0;   ///< which of the program's peers, or kAnyPeer
+  Picoseconds extra_latency{};
+  BytesPerSecond rate_cap{};  ///< 0: none
+  std::uint16_t slot = 0;     ///< which of the program's peers, or kAnyPeer
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;  ///< of a join: over which links its rate cap lies; automatic: none
   /// One message that stands for so many in sequence: it pays the latency of its route as often. 0: not at all
@@ -127,15 +128,29 @@ struct Op {
   GroupId group = 0;
   bool last_of_stream : 1 = false;    ///< the program will not use this stream again
   std::uint8_t memory_class : 7 = 0;  ///< what the memory is booked under
-  Work work;
-  Message message;
-  Dep deps[2];
-  Memory memory;
-  Effect effect;
+  Work work{};
+  Message message{};
+  Dep deps[2]{};
+  Memory memory{};
+  Effect effect{};
   NameId name = 0;
 
   constexpr bool operator==(const Op&) const = default;
   void set_memory_class(std::uint8_t c) { memory_class = c & 0x7fU; }
+  /// `change` as in Memory, booked under one of an enumeration of classes.
+  template <class Class>
+  void book_memory(double change, Class what) {
+    memory.change = change;
+    set_memory_class(static_cast<std::uint8_t>(what));
+  }
+  /// Half of a message with the peer of that slot.
+  void address(std::size_t slot, Tag tag, Mode mode = Mode::rendezvous) {
+    message.slot = static_cast<std::uint16_t>(slot);
+    message.tag = tag;
+    message.mode = mode;
+  }
+  /// What it brings, or reads of `from`, is copied there, or summed up.
+  void write_to(BufferRef into, Action action = Action::copy, BufferRef from = {}) { effect = {action, 0, from, into}; }
 };
 // Programs yield ops from coroutines (g++ 12 destroys non-trivial temporaries twice there), and copying is the
 // executor's largest cost.

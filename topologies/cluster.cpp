@@ -96,8 +96,7 @@ double read_km(Fields& fields, const std::string& key) {
   }
   constexpr double farthest = 1e6;  // km
   if ((name != "m" && name != "km") || !(length >= 0) || length > farthest)
-    fail(fields.place_of(key),
-         fmt::format("{}.{}: \"{}\" is no distance; expected one such as 30 m or 100 km", fields.what(), key, text));
+    fields.refuse(key, fmt::format("\"{}\" is no distance; expected one such as 30 m or 100 km", text));
   return name == "m" ? length / 1000 : length;
 }
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,12 +32,6 @@ struct FabricRow {
   bool note = false;   ///< not a part but a remark: how messages are routed, what is taken out
 };
 
-/// A what-if: factors on the rates of links by kind, and a divisor of latencies.
-struct LinkUpgrade {
-  std::function<double(LinkKind)> rate;
-  double latency = 1;
-};
-
 /// What joins the nodes of a cluster (or the chips of a pod): its parameters, its part of the device graph, and all
 /// that is said of it. One file in fabrics/ for each type, which adds itself to `fabric_types` by name.
 class Fabric {
@@ -51,9 +44,6 @@ class Fabric {
   virtual void build(DeviceGraph&, const ClusterSpec&) const = 0;
   /// Does `build` leave this out by itself? Otherwise it is taken out of the graph that `build` has made.
   virtual bool leaves_out(const TakenOut&) const { return false; }
-  /// The same with faster links, for nodes as they are before the upgrade: rates that follow from those of the nodes'
-  /// adapters are kept.
-  virtual std::shared_ptr<const Fabric> upgraded(const ClusterSpec& before, const LinkUpgrade&) const = 0;
 
   virtual bool joins_chips() const { return false; }         ///< it joins the chips themselves, not HCAs
   virtual std::vector<LinkKind> link_kinds() const = 0;      ///< of its cables: classes of what-ifs

@@ -45,7 +45,7 @@ void read_protocols(Fields& fields, const char* key, std::vector<NcclCurve>& cur
   const auto rates = quantities(protocol, "rate", curves.size(), parse_bandwidth);
   protocol.finish();
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    if (rates[i].value <= 0) fail(protocol.place_of("rate"), protocol.what() + ".rate: not greater than 0");
+    if (rates[i].value <= 0) protocol.refuse("rate", "not greater than 0");
     curves[i].*member = {startups[i], rates[i]};
   }
 }

@@ -77,17 +77,15 @@ void fit_to_peak(Gpu& gpu, const Node& gemm, const std::string& what) {
   gpu.gemm.throttle_after = gpu.gemm.throttle_after / (peak / rated);
 }
 
-void read_power_limit(Gpu& gpu, Fields& fields, const std::string& what) {
+void read_power_limit(Gpu& gpu, Fields& fields) {
   gpu.clock_by_power = fields.number("clock_by_power", kLeastShare, 1, gpu.clock_by_power);
   gpu.power_limit = fields.power("power_limit", Watts{0});
   if (gpu.power_limit.value == 0) return;
   if (!gpu.power.given() || gpu.power.idle >= gpu.power.busy)
-    fail(fields.place_of("power_limit"),
-         fmt::format("{}.power_limit: needs power.busy and power.idle, between which it lies", what));
+    fields.refuse("power_limit", "needs power.busy and power.idle, between which it lies");
   if (gpu.power_limit <= gpu.power.idle || gpu.power_limit > gpu.power.busy)
-    fail(fields.place_of("power_limit"),
-         fmt::format("{}.power_limit: expected above {:g} W, which it draws idle, and at most {:g} W", what,
-                     gpu.power.idle.value, gpu.power.busy.value));
+    fields.refuse("power_limit", fmt::format("expected above {:g} W, which it draws idle, and at most {:g} W",
+                                             gpu.power.idle.value, gpu.power.busy.value));
 }
 
 /// What a datasheet says beside the figures of the roofline.
@@ -98,10 +96,9 @@ void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
   gpu.clock = fields.frequency("clock", Hertz{0});
   // An entry on a base may take these away with null.
   gpu.power = read_power(fields, what);
-  read_power_limit(gpu, fields, what);
+  read_power_limit(gpu, fields);
   gpu.reconfigure = fields.seconds("reconfigure", Seconds{0});
-  if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga)
-    fail(fields.place_of("reconfigure"), fmt::format("{}.reconfigure: of kind fpga alone", what));
+  if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga) fields.refuse("reconfigure", "of kind fpga alone");
   if (fields.has("chip_links")) gpu.chip_links = read_chip_links(*fields.child("chip_links"), what + ": chip_links");
 }
 
@@ -129,9 +126,7 @@ Gpu read_gpu(const Node& entry) {
   Fields fields(entry, what);
   Gpu gpu;
   gpu.name = fields.text("name", "custom-gpu");
-  const std::string kind = fields.choice("kind", {kChipKindNames.begin(), kChipKindNames.end()}, name_of(gpu.kind));
-  gpu.kind =
-      static_cast<ChipKind>(std::find(kChipKindNames.begin(), kChipKindNames.end(), kind) - kChipKindNames.begin());
+  gpu.kind = fields.one_of("kind", {kChipKindNames.begin(), kChipKindNames.end()}, gpu.kind);
   gpu.architecture = fields.text("architecture", "");
   fields.text("description", "");
   gpu.measured_as = fields.text("measured_as", "");
@@ -141,12 +136,11 @@ Gpu read_gpu(const Node& entry) {
   gpu.memory_bandwidth = fields.bandwidth("memory_bandwidth");
   gpu.memory_capacity = fields.bytes("memory_capacity");
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
-  if (const Node* node = fields.has("gemm") ? fields.child("gemm") : nullptr) {
+  if (const Node* node = fields.stated("gemm")) {
     gpu.gemm = read_gemm_model(*node, what + ": gemm");
     fit_to_peak(gpu, *node, what + ": gemm");
   }
-  if (const Node* node = fields.has("attention") ? fields.child("attention") : nullptr)
-    gpu.attention = read_attention_model(*node, what + ": attention");
+  if (const Node* node = fields.stated("attention")) gpu.attention = read_attention_model(*node, what + ": attention");
   if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
   gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 0);
   if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");

@@ -23,11 +23,9 @@ Hca read_hca(const Node& entry) {
     Fields pcie(*node, what + ": pcie");
     constexpr std::int64_t oldest = 3, newest = 6;  // as `pcie_rate`
     const std::int64_t generation = pcie.integer("generation", oldest), lanes = pcie.integer("lanes", 1);
-    if (generation > newest)
-      fail(pcie.place_of("generation"),
-           fmt::format("{}.generation: {}; {} to {}", pcie.what(), generation, oldest, newest));
+    if (generation > newest) pcie.refuse("generation", fmt::format("{}; {} to {}", generation, oldest, newest));
     if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-      fail(pcie.place_of("lanes"), fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16", pcie.what(), lanes));
+      pcie.refuse("lanes", fmt::format("{} lanes; 1, 2, 4, 8 or 16", lanes));
     hca.generation = static_cast<int>(generation);
     hca.lanes = static_cast<int>(lanes);
     pcie.finish();

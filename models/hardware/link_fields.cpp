@@ -16,7 +16,7 @@ BytesPerSecond pcie_rate(int generation, int lanes) {
 Picoseconds read_latency(Fields& fields, std::string_view key) {
   constexpr Seconds most{10};
   const Seconds s = fields.seconds(key);
-  if (s > most) fail(fields.place_of(key), fmt::format("{}.{}: more than {}", fields.what(), key, show(most)));
+  if (s > most) fields.refuse(key, fmt::format("more than {}", show(most)));
   return to_picoseconds(s);
 }
 

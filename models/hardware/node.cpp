@@ -41,17 +41,8 @@ std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
   if (!list || list->kind == Node::Kind::null) return chosen;
   if (list->kind != Node::Kind::list || list->items.size() != static_cast<std::size_t>(node.gpus))
     fail(list->place, fmt::format("{}.of_gpu: expected a list of {} HCAs, one for each GPU", fields.what(), node.gpus));
-  for (const Node& item : list->items) {
-    std::int64_t hca = -1;
-    try {
-      hca = parse_integer(item.scalar);
-    } catch (const UserError& e) {
-      fail(item.place, fmt::format("{}.of_gpu: {}", fields.what(), e.what()));
-    }
-    if (hca < 0 || hca >= node.hcas)
-      fail(item.place, fmt::format("{}.of_gpu: {}, expected 0 to {}", fields.what(), hca, node.hcas - 1));
-    chosen.push_back(static_cast<int>(hca));
-  }
+  for (const Node& item : list->items)
+    chosen.push_back(static_cast<int>(whole_number(item, fields.what() + ".of_gpu", 0, node.hcas - 1)));
   return chosen;
 }
 
@@ -82,13 +73,11 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
   }
   node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)
-    fail(fields.place_of("gpudirect"), fmt::format("{}.gpudirect: not with transport tcp, whose data are copied by the "
-                                                   "CPU",
-                                                   fields.what()));
+    fields.refuse("gpudirect", "not with transport tcp, whose data are copied by the CPU");
   constexpr std::int64_t most_copies = 8;
   const std::int64_t copies = fields.integer("copies", 0, 2);
   if (copies > most_copies || (fields.has("copies") && !node.network.tcp))
-    fail(fields.place_of("copies"), fmt::format("{}.copies: with transport tcp, 0 to {}", fields.what(), most_copies));
+    fields.refuse("copies", fmt::format("with transport tcp, 0 to {}", most_copies));
   node.network.copies = static_cast<int>(copies);
   node.network.half_duplex = read_half_duplex(fields);
   node.network.hca_of_gpu = read_hca_of_gpu(node, fields);
@@ -101,8 +90,7 @@ void read_nvmes(NodeType& node, const Node& entry, const std::string& what, cons
   if (has_type(fields)) {
     const Storage type = read_storage(catalog.typed("storage", entry, kStorageFigures));
     for (const std::string_view figure : kStorageFigures) fields.child(figure);
-    if (type.lanes == 0)
-      fail(fields.place_of("type"), fmt::format("{}.type: {} is no drive on PCIe", fields.what(), type.name));
+    if (type.lanes == 0) fields.refuse("type", fmt::format("{} is no drive on PCIe", type.name));
     node.nvme = {node.nvme.count, type.read, type.write, type.latency, type.lanes, type.capacity};
     node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
     fields.finish();
@@ -113,7 +101,7 @@ void read_nvmes(NodeType& node, const Node& entry, const std::string& what, cons
   node.nvme.latency = read_latency(fields, "latency");
   const std::int64_t lanes = fields.integer("lanes", 1, 4);
   if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-    fail(fields.place_of("lanes"), fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16", fields.what(), lanes));
+    fields.refuse("lanes", fmt::format("{} lanes; 1, 2, 4, 8 or 16", lanes));
   node.nvme.lanes = static_cast<int>(lanes);
   node.nvme.capacity = fields.bytes("capacity", Bytes{0});
   fields.finish();

@@ -26,8 +26,8 @@ std::vector<std::string> devices_of_graph(const NodeType& node) {
 std::string end_of_wire(Fields& fields, const char* key, const std::vector<std::string>& devices) {
   std::string name = fields.text(key);
   if (std::find(devices.begin(), devices.end(), name) == devices.end())
-    fail(fields.place_of(key), fmt::format("{}.{}: the wire ends at \"{}\", which is no device of the node{}",
-                                           fields.what(), key, name, hint(name, devices)));
+    fields.refuse(key,
+                  fmt::format("the wire ends at \"{}\", which is no device of the node{}", name, hint(name, devices)));
   return name;
 }
 
@@ -66,7 +66,7 @@ GraphWire wire_of(const NodeType& node, Fields& around, const Node& entry, const
   const bool pcie = link.kind == LinkKind::pcie;
   const std::int64_t lanes = fields.integer("lanes", 1, kFullWidth);
   if (fields.has("lanes") && (!pcie || lanes > kFullWidth || (lanes & (lanes - 1)) != 0))
-    fail(fields.place_of("lanes"), fmt::format("{}.lanes: of PCIe, 1, 2, 4, 8 or {}", what, kFullWidth));
+    fields.refuse("lanes", fmt::format("of PCIe, 1, 2, 4, 8 or {}", kFullWidth));
   const BytesPerSecond standard = link.rate(node) * (pcie ? static_cast<double>(lanes) / kFullWidth : 1);
   wire.rate = standard.value > 0 ? fields.bandwidth("rate", standard) : fields.bandwidth("rate");
   // Required where the node states none for links of this kind.

@@ -23,24 +23,15 @@ const Node* list_of(Fields& fields, std::string_view key) {
 }
 
 int number_below(const Node& node, int count, const std::string& what) {
-  std::int64_t v = -1;
-  try {
-    v = parse_integer(node.scalar);
-  } catch (const UserError& e) {
-    fail(node.place, fmt::format("{}: {}", what, e.what()));
-  }
-  if (v < 0 || v >= count)
-    fail(node.place, count > 0 ? fmt::format("{}: {}, expected 0 to {}", what, v, count - 1)
-                               : fmt::format("{}: {}, but the node has none", what, v));
-  return static_cast<int>(v);
+  if (count == 0) fail(node.place, fmt::format("{}: {}, but the node has none", what, node.scalar));
+  return static_cast<int>(whole_number(node, what, 0, count - 1));
 }
 
 int lanes_of(Fields& fields, std::string_view key, int fallback) {
   const std::int64_t lanes = fields.integer(key, 1, fallback > 0 ? fallback : 1);
   if (!fields.has(key)) return fallback;
   if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-    fail(fields.place_of(key),
-         fmt::format("{}.{}: {} lanes; PCIe links have 1, 2, 4, 8 or {}", fields.what(), key, lanes, kFullWidth));
+    fields.refuse(key, fmt::format("{} lanes; PCIe links have 1, 2, 4, 8 or {}", lanes, kFullWidth));
   return static_cast<int>(lanes);
 }
 
@@ -81,8 +72,7 @@ void read_pcie_rate(NodeType& node, Fields& pcie) {
   const BytesPerSecond given = pcie.bandwidth("rate", BytesPerSecond{0});
   const std::int64_t generation = pcie.integer("generation", 1, 0);
   if (pcie.has("generation") && (generation < 3 || generation > 6))
-    fail(pcie.place_of("generation"),
-         fmt::format("{}.generation: {} is not known; known: 3, 4, 5, 6", pcie.what(), generation));
+    pcie.refuse("generation", fmt::format("{} is not known; known: 3, 4, 5, 6", generation));
   if (given.value > 0) {
     node.pcie_rate = given;
   } else if (generation > 0) {
@@ -110,12 +100,9 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
   if (node.lanes_per_socket == 0 && (!node.pcie_switches.empty() || node.device_lanes > 0))
     node.lanes_per_socket = node.cpu.lanes;
   node.pcie_half_duplex = read_half_duplex(pcie);
-  static const std::vector<std::string> reaches{"none", "switch", "socket", "node"};
-  const std::string reach = pcie.choice("peer_to_peer", reaches, "socket");
-  node.peer_to_peer = static_cast<PeerToPeer>(std::find(reaches.begin(), reaches.end(), reach) - reaches.begin());
+  node.peer_to_peer = pcie.one_of("peer_to_peer", {"none", "switch", "socket", "node"}, PeerToPeer::socket);
   if (node.device_lanes > 0 && node.lanes_per_socket == 0 && node.pcie_switches.empty())
-    fail(pcie.place_of("device_lanes"),
-         fmt::format("{}.device_lanes: says nothing without lanes_per_socket or switches", pcie.what()));
+    pcie.refuse("device_lanes", "says nothing without lanes_per_socket or switches");
   pcie.finish();
 }
 

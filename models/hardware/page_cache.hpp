@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <list>
 #include <unordered_map>
+#include <vector>
 
 #include "sim/units.hpp"
 
@@ -35,5 +36,10 @@ class PageCache {
 /// In which order the files of an epoch are read.
 enum class ReadOrder : std::uint8_t { sequential, shuffled };
 const char* name_of(ReadOrder);
+
+/// Bytes that each read of an epoch (from 1) takes from the storage, in the order of reading: all epochs up to it are
+/// run through the cache. `files` of `size` each; a shuffled order is drawn for each epoch from the seed.
+std::vector<Bytes> missed_reads(std::int64_t files, Bytes size, PageCache, ReadOrder, int epoch,
+                                std::uint64_t seed = 1);
 
 }  // namespace trainyard

@@ -13,8 +13,7 @@ PowerDraw read_power(const Node& node, const std::string& what) {
   PowerDraw power;
   power.busy = fields.power("busy", Watts{0});
   power.idle = fields.power("idle", power.busy);
-  if (power.given() && fields.has("idle") && power.idle >= power.busy)
-    fail(fields.place_of("idle"), fmt::format("{}.idle: not below busy", what));
+  if (power.given() && fields.has("idle") && power.idle >= power.busy) fields.refuse("idle", "not below busy");
   fields.finish();
   return power;
 }

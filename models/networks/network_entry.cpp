@@ -10,15 +10,8 @@ MlpShape read_mlp(const Node& node) {
   const Node& widths = mlp.required_child("widths");
   if (widths.kind != Node::Kind::list) fail(widths.place, "mlp.widths: expected a list such as [784, 128, 10]");
   MlpShape shape;
-  for (const Node& width : widths.items) {
-    try {
-      const std::int64_t w = parse_integer(width.scalar);
-      if (w < 1 || w > 1 << 24) throw UserError(fmt::format("{} is not between 1 and 16777216", w));
-      shape.widths.push_back(static_cast<int>(w));
-    } catch (const UserError& e) {
-      fail(width.place, fmt::format("mlp.widths: {}", e.what()));
-    }
-  }
+  for (const Node& width : widths.items)
+    shape.widths.push_back(static_cast<int>(whole_number(width, "mlp.widths", 1, 1 << 24)));
   constexpr std::size_t most_widths = 10000;
   if (shape.widths.size() > most_widths)
     fail(widths.place, fmt::format("mlp.widths: {} widths; at most {}", shape.widths.size(), most_widths));

@@ -65,6 +65,10 @@ Node merged(const Node& base, const Node& over);
 
 /// Names are equal where they differ by '-' and '_' alone.
 bool same_name(std::string_view a, std::string_view b);
+/// The place of `word` among `names`; their number where it is none of them.
+std::size_t place_among(std::string_view word, const std::vector<std::string>& names);
+/// Throws UserError "unknown KIND "word"; did you mean …" where it is none of them.
+std::size_t place_of_word(std::string_view kind, std::string_view word, const std::vector<std::string>& names);
 /// The nearest of `names` to `word` by edit distance, if it is near enough to be meant.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names);
 /// The file whose name is nearest to that of a file that is not there, in the same folder.
@@ -74,6 +78,9 @@ std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&
 std::map<std::filesystem::path, std::string>& stand_ins();
 /// "; did you mean \"x\"?" or "; known: a, b, c".
 std::string hint(std::string_view word, const std::vector<std::string>& names);
+
+/// An item of a list that is such a number. Throws UserError "place: what: 8, expected 0 to 7".
+std::int64_t whole_number(const Node& item, const std::string& what, std::int64_t least, std::int64_t most);
 
 /// Throws UserError "place: what".
 [[noreturn]] void fail(const Place&, const std::string& what);
@@ -102,6 +109,8 @@ class Fields {
 
   bool has(Key key);           ///< counts as read
   const Node* child(Key key);  ///< null where absent
+  /// The same, null too where the value is.
+  const Node* stated(Key key) { return has(key) ? child(key) : nullptr; }
   const Node& required_child(Key key);
   /// Throws one error that names all that are missing, where these are two or more; a single one is for its reader to
   /// say. `paths`: keys, or keys of maps below ("gpu.count").
@@ -112,41 +121,37 @@ class Fields {
   /// Of such a list, the place of each item among `names`; none where absent.
   std::vector<std::size_t> choices(Key key, const std::vector<std::string>& names);
 
-  std::string text(Key key);
-  std::string text(Key key, std::string fallback);
-  std::string choice(Key key, const std::vector<std::string>& names);  ///< required, one of `names`
-  std::string choice(Key key, const std::vector<std::string>& names, std::string fallback);
+  // Each of these is required where it has no fallback.
+  std::string text(Key key, std::optional<std::string> fallback = {});
+  /// One of `names`.
+  std::string choice(Key key, const std::vector<std::string>& names, std::optional<std::string> fallback = {});
+  /// The value of an enumeration whose names, in its order, are `names`.
+  template <class Enum>
+  Enum one_of(Key key, const std::vector<std::string>& names) {
+    return static_cast<Enum>(place_among(choice(key, names), names));
+  }
+  template <class Enum>
+  Enum one_of(Key key, const std::vector<std::string>& names, Enum fallback) {
+    return static_cast<Enum>(place_among(choice(key, names, names.at(static_cast<std::size_t>(fallback))), names));
+  }
   bool boolean(Key key, bool fallback);
-  /// A whole number from `least` to `most`, required or with a fallback. One that `Whole` does not hold is refused.
+  /// A whole number from `least` to `most`. One that `Whole` does not hold is refused.
   template <std::integral Whole = std::int64_t>
-  Whole integer(Key key, std::int64_t least) {
-    return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), nullptr));
+  Whole integer(Key key, std::int64_t least, std::optional<std::int64_t> fallback = {}) {
+    return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), fallback));
   }
   template <std::integral Whole = std::int64_t>
-  Whole integer(Key key, std::int64_t least, std::int64_t fallback) {
-    return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), &fallback));
+  Whole integer_within(Key key, std::int64_t least, Whole most, std::optional<std::int64_t> fallback = {}) {
+    return static_cast<Whole>(whole_number(key, least, most, fallback));
   }
-  template <std::integral Whole = std::int64_t>
-  Whole integer_within(Key key, std::int64_t least, Whole most) {
-    return static_cast<Whole>(whole_number(key, least, most, nullptr));
-  }
-  template <std::integral Whole = std::int64_t>
-  Whole integer_within(Key key, std::int64_t least, Whole most, std::int64_t fallback) {
-    return static_cast<Whole>(whole_number(key, least, most, &fallback));
-  }
-  double number(Key key, double least, double most);
-  double number(Key key, double least, double most, double fallback);
+  double number(Key key, double least, double most, std::optional<double> fallback = {});
   /// Quantities must be finite and > 0 (times may be 0).
-  Seconds seconds(Key key);
-  Seconds seconds(Key key, Seconds fallback);
-  Bytes bytes(Key key);
-  Bytes bytes(Key key, Bytes fallback);
-  BytesPerSecond bandwidth(Key key);
-  BytesPerSecond bandwidth(Key key, BytesPerSecond fallback);
-  FlopsPerSecond flops_rate(Key key);
-  FlopsPerSecond flops_rate(Key key, FlopsPerSecond fallback);
-  Hertz frequency(Key key, Hertz fallback);
-  Watts power(Key key, Watts fallback);
+  Seconds seconds(Key key, std::optional<Seconds> fallback = {});
+  Bytes bytes(Key key, std::optional<Bytes> fallback = {});
+  BytesPerSecond bandwidth(Key key, std::optional<BytesPerSecond> fallback = {});
+  FlopsPerSecond flops_rate(Key key, std::optional<FlopsPerSecond> fallback = {});
+  Hertz frequency(Key key, std::optional<Hertz> fallback = {});
+  Watts power(Key key, std::optional<Watts> fallback = {});
 
   bool knows(std::string_view key) const;  ///< has been asked for
   /// Throws for the first key that nobody read. Call it last.
@@ -155,6 +160,10 @@ class Fields {
   const Place& place() const { return place_; }
   const std::string& what() const { return what_; }
   const Place& place_of(std::string_view key) const;  ///< of the value of `key`, or of the map
+  /// Throws UserError at the place of `key`: "cluster.nodes: why".
+  [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
+  /// Of a key that only some choices have: "plan.data_parallel.staleness: with consistency stale only".
+  void only(Key key, bool fits, std::string_view where);
 
  private:
   const Node* node_;
@@ -162,7 +171,10 @@ class Fields {
   Place place_;
   std::vector<std::string> known_;  ///< every key that was asked for
   const Node* scalar(Key key, const char* expected, bool required);
-  std::int64_t whole_number(Key key, std::int64_t least, std::int64_t most, const std::int64_t* fallback);
+  std::int64_t whole_number(Key key, std::int64_t least, std::int64_t most, std::optional<std::int64_t> fallback);
+  template <class Unit>
+  Unit quantity(Key key, std::optional<Unit> fallback, const char* expected, const char* unit,
+                Unit (*parse)(std::string_view));
   template <std::integral Whole>
   static constexpr std::int64_t most_of() {
     constexpr auto most = std::numeric_limits<Whole>::max();

@@ -101,6 +101,16 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   return best ? std::optional(*best) : std::nullopt;
 }
 
+std::size_t place_among(std::string_view word, const std::vector<std::string>& names) {
+  return static_cast<std::size_t>(std::find(names.begin(), names.end(), word) - names.begin());
+}
+
+std::size_t place_of_word(std::string_view kind, std::string_view word, const std::vector<std::string>& names) {
+  const std::size_t place = place_among(word, names);
+  if (place == names.size()) throw UserError(fmt::format("unknown {} \"{}\"{}", kind, word, hint(word, names)));
+  return place;
+}
+
 std::string hint(std::string_view word, const std::vector<std::string>& names) {
   if (const auto modelled = nearest_modelled(word, names))
     return fmt::format("; not modelled yet; nearest: \"{}\" (trainyard help limits)", *modelled);

@@ -42,12 +42,12 @@ auto parse_at(const Node& node, const std::string& path, Parse parse) {
   }
 }
 
-template <typename Parse>
-auto positive(const Node& node, const std::string& path, Parse parse, bool zero_too = false) {
-  const auto quantity = parse_at(node, path, parse);
+template <class Unit>
+Unit positive(const Node& node, const std::string& path, Unit (*parse)(std::string_view)) {
+  const Unit quantity = parse_at(node, path, parse);
   // In SI units; beyond these nothing is built, and products of them overflow or vanish.
-  constexpr bool time = std::is_same_v<std::remove_cv_t<decltype(quantity)>, Seconds>;
-  constexpr double most = 1e24, least = time ? 1e-15 : 1;
+  constexpr bool zero_too = std::is_same_v<Unit, Seconds>;
+  constexpr double most = 1e24, least = zero_too ? 1e-15 : 1;
   if (!std::isfinite(quantity.value) || quantity.value > most)
     fail(node.place, fmt::format("{}: \"{}\" is too large", path, node.scalar));
   if (quantity.value < 0 || (quantity.value == 0 && !zero_too))
@@ -80,12 +80,6 @@ std::string choose(const Node& node, const std::string& path, const std::vector<
 
 constexpr const char* kNumber = "a number";
 constexpr const char* kInteger = "a whole number";
-constexpr const char* kTime = "a time such as 1.5 us";
-constexpr const char* kSize = "a size such as 80 GiB";
-constexpr const char* kRate = "a rate such as 400 Gbit/s or 25 GB/s";
-constexpr const char* kFlopsRate = "a rate such as 312 TFLOP/s";
-constexpr const char* kFrequency = "a frequency such as 1410 MHz";
-constexpr const char* kPower = "a power such as 400 W";
 
 double bounded_number(const Node& node, const std::string& path, double least, double most) {
   const double v = parse_at(node, path, parse_number);
@@ -119,6 +113,18 @@ void tell_choices(const std::vector<std::string>& names) {
 bool same_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_')); });
+}
+
+std::int64_t whole_number(const Node& item, const std::string& what, std::int64_t least, std::int64_t most) {
+  std::int64_t number = 0;
+  try {
+    number = parse_integer(item.scalar);
+  } catch (const UserError&) {
+    fail(item.place, fmt::format("{}: \"{}\" is no whole number, expected {} to {}", what, item.scalar, least, most));
+  }
+  if (number < least || number > most)
+    fail(item.place, fmt::format("{}: {}, expected {} to {}", what, number, least, most));
+  return number;
 }
 
 Fields::Fields(const Node& node, std::string what) : node_(&node), what_(std::move(what)), place_(node.place) {
@@ -208,23 +214,17 @@ std::vector<std::string> Fields::texts(Key key) {
   return all;
 }
 
-std::string Fields::text(Key key) { return scalar(key, "text", true)->scalar; }
-std::string Fields::text(Key key, std::string fallback) {
-  const Node* node = scalar(key, "text", false);
-  tell_default(fallback);
-  return node ? node->scalar : fallback;
+std::string Fields::text(Key key, std::optional<std::string> fallback) {
+  const Node* node = scalar(key, "text", !fallback);
+  if (fallback) tell_default(*fallback);
+  return node ? node->scalar : *fallback;
 }
 
-std::string Fields::choice(Key key, const std::vector<std::string>& names) {
-  const Node& node = *scalar(key, "a name", true);
+std::string Fields::choice(Key key, const std::vector<std::string>& names, std::optional<std::string> fallback) {
+  const Node* node = scalar(key, "a name", !fallback);
   tell_choices(names);
-  return choose(node, path_of(what_, key), names);
-}
-std::string Fields::choice(Key key, const std::vector<std::string>& names, std::string fallback) {
-  const Node* node = scalar(key, "a name", false);
-  tell_choices(names);
-  tell_default(fallback);
-  return node ? choose(*node, path_of(what_, key), names) : fallback;
+  if (fallback) tell_default(*fallback);
+  return node ? choose(*node, path_of(what_, key), names) : *fallback;
 }
 
 std::vector<std::size_t> Fields::choices(Key key, const std::vector<std::string>& names) {
@@ -248,7 +248,8 @@ bool Fields::boolean(Key key, bool fallback) {
   fail(node->place, fmt::format("{}: expected true or false, got \"{}\"", path_of(what_, key), node->scalar));
 }
 
-std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most, const std::int64_t* fallback) {
+std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most,
+                                  std::optional<std::int64_t> fallback) {
   const Node* node = scalar(key, kInteger, !fallback);
   if (fallback) tell_default(static_cast<double>(*fallback), "");
   if (!node) return *fallback;
@@ -259,55 +260,37 @@ std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most
   return v;
 }
 
-double Fields::number(Key key, double least, double most) {
-  return bounded_number(*scalar(key, kNumber, true), path_of(what_, key), least, most);
-}
-double Fields::number(Key key, double least, double most, double fallback) {
-  const Node* node = scalar(key, kNumber, false);
-  tell_default(fallback, "");
-  return node ? bounded_number(*node, path_of(what_, key), least, most) : fallback;
+double Fields::number(Key key, double least, double most, std::optional<double> fallback) {
+  const Node* node = scalar(key, kNumber, !fallback);
+  if (fallback) tell_default(*fallback, "");
+  return node ? bounded_number(*node, path_of(what_, key), least, most) : *fallback;
 }
 
-Seconds Fields::seconds(Key key) {
-  return positive(*scalar(key, kTime, true), path_of(what_, key), parse_seconds, true);
-}
-Seconds Fields::seconds(Key key, Seconds fallback) {
-  const Node* node = scalar(key, kTime, false);
-  tell_default(fallback.value, " s");
-  return node ? positive(*node, path_of(what_, key), parse_seconds, true) : fallback;
-}
-Bytes Fields::bytes(Key key) { return positive(*scalar(key, kSize, true), path_of(what_, key), parse_bytes); }
-Bytes Fields::bytes(Key key, Bytes fallback) {
-  const Node* node = scalar(key, kSize, false);
-  tell_default(fallback.value, " B");
-  return node ? positive(*node, path_of(what_, key), parse_bytes) : fallback;
-}
-BytesPerSecond Fields::bandwidth(Key key) {
-  return positive(*scalar(key, kRate, true), path_of(what_, key), parse_bandwidth);
-}
-BytesPerSecond Fields::bandwidth(Key key, BytesPerSecond fallback) {
-  const Node* node = scalar(key, kRate, false);
-  tell_default(fallback.value, " B/s");
-  return node ? positive(*node, path_of(what_, key), parse_bandwidth) : fallback;
-}
-FlopsPerSecond Fields::flops_rate(Key key) {
-  return positive(*scalar(key, kFlopsRate, true), path_of(what_, key), parse_flops_rate);
-}
-FlopsPerSecond Fields::flops_rate(Key key, FlopsPerSecond fallback) {
-  const Node* node = scalar(key, kFlopsRate, false);
-  tell_default(fallback.value, " FLOP/s");
-  return node ? positive(*node, path_of(what_, key), parse_flops_rate) : fallback;
+template <class Unit>
+Unit Fields::quantity(Key key, std::optional<Unit> fallback, const char* expected, const char* unit,
+                      Unit (*parse)(std::string_view)) {
+  const Node* node = scalar(key, expected, !fallback);
+  if (fallback) tell_default(fallback->value, unit);
+  return node ? positive(*node, path_of(what_, key), parse) : *fallback;
 }
 
-Hertz Fields::frequency(Key key, Hertz fallback) {
-  const Node* node = scalar(key, kFrequency, false);
-  tell_default(fallback.value, " Hz");
-  return node ? positive(*node, path_of(what_, key), parse_frequency) : fallback;
+Seconds Fields::seconds(Key key, std::optional<Seconds> fallback) {
+  return quantity(key, fallback, "a time such as 1.5 us", " s", parse_seconds);
 }
-Watts Fields::power(Key key, Watts fallback) {
-  const Node* node = scalar(key, kPower, false);
-  tell_default(fallback.value, " W");
-  return node ? positive(*node, path_of(what_, key), parse_power) : fallback;
+Bytes Fields::bytes(Key key, std::optional<Bytes> fallback) {
+  return quantity(key, fallback, "a size such as 80 GiB", " B", parse_bytes);
+}
+BytesPerSecond Fields::bandwidth(Key key, std::optional<BytesPerSecond> fallback) {
+  return quantity(key, fallback, "a rate such as 400 Gbit/s or 25 GB/s", " B/s", parse_bandwidth);
+}
+FlopsPerSecond Fields::flops_rate(Key key, std::optional<FlopsPerSecond> fallback) {
+  return quantity(key, fallback, "a rate such as 312 TFLOP/s", " FLOP/s", parse_flops_rate);
+}
+Hertz Fields::frequency(Key key, std::optional<Hertz> fallback) {
+  return quantity(key, fallback, "a frequency such as 1410 MHz", " Hz", parse_frequency);
+}
+Watts Fields::power(Key key, std::optional<Watts> fallback) {
+  return quantity(key, fallback, "a power such as 400 W", " W", parse_power);
 }
 
 bool Fields::knows(std::string_view key) const { return std::find(known_.begin(), known_.end(), key) != known_.end(); }
@@ -317,6 +300,14 @@ void Fields::finish() const {
     if (!knows(key))
       fail(node.key_place,
            fmt::format("unknown key \"{}\"{}{}", key, what_.empty() ? "" : " in " + what_, hint(key, known_)));
+}
+
+void Fields::refuse(std::string_view key, const std::string& why) const {
+  fail(place_of(key), fmt::format("{}: {}", path_of(what_, key), why));
+}
+
+void Fields::only(Key key, bool fits, std::string_view where) {
+  if (has(key) && !fits) refuse(key.name, fmt::format("{} only", where));
 }
 
 const Place& Fields::place_of(std::string_view key) const {

@@ -45,8 +45,7 @@ void read_host(SoftwareStack::Host& host, const Node& node, const std::string& w
     fail(fields.place_of("launch_blocking"),
          what + ".launch_blocking: not with cuda_graphs, which launch kernels together");
   for (const char* key : {"micro_batch", "waits_for_messages", "cuda_graphs", "launch_blocking"})
-    if (fields.has(key) && !host.runs_ahead)
-      fail(fields.place_of(key), fmt::format("{}.{}: only of a host with runs_ahead", what, key));
+    if (fields.has(key) && !host.runs_ahead) fields.refuse(key, "only of a host with runs_ahead");
   fields.finish();
 }
 
@@ -80,12 +79,10 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("fp8_activation_input", f.fp8_activation_input);
   read("fp8_attention", f.fp8_attention);
   read("fp8_norms", f.fp8_norms);
-  f.fp8_scaling = parse_fp8_scaling(
-      fields.choice("fp8_scaling", fp8_scalings(), fp8_scalings()[static_cast<std::size_t>(f.fp8_scaling)]));
+  f.fp8_scaling = fields.one_of("fp8_scaling", fp8_scalings(), f.fp8_scaling);
   read("weighted_expert_activation", f.weighted_expert_activation);
-  static const std::vector<std::string> kNorms{"none", "activation", "statistics", "convolution"};
-  const std::string norms = fields.choice("fused_batch_norm", kNorms, kNorms.front());
-  f.batch_norm = static_cast<BatchNormFusion>(std::find(kNorms.begin(), kNorms.end(), norms) - kNorms.begin());
+  f.batch_norm =
+      fields.one_of("fused_batch_norm", {"none", "activation", "statistics", "convolution"}, BatchNormFusion::none);
   f.loss_traffic = fields.bytes("loss_traffic", f.loss_traffic);
   constexpr std::int64_t most = 65536;
   const std::int64_t multiple = fields.integer("vocabulary_multiple", 1, f.vocabulary_multiple);

@@ -8,7 +8,6 @@
 #include "sim/executor/failures.hpp"
 #include "sim/executor/interference.hpp"
 #include "sim/executor/joins.hpp"
-#include "sim/executor/link_rates.hpp"
 #include "sim/executor/links.hpp"
 #include "sim/executor/messages.hpp"
 #include "sim/executor/rounds.hpp"

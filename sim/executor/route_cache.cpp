@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/group_route.hpp"
+#include "sim/machine.hpp"
 
 namespace trainyard::execution {
 namespace {

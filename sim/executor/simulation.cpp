@@ -12,7 +12,7 @@
 #include "sim/process/child.hpp"
 #include "sim/transports/engine_process.hpp"
 #include "sim/transports/flow_transport.hpp"
-#include "sim/transports/packet_routes.hpp"
+#include "sim/transports/packet_network.hpp"
 
 namespace trainyard {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <unordered_map>
 
-#include "sim/group_route.hpp"
 #include "sim/hashing.hpp"
+#include "sim/machine.hpp"
 
 namespace trainyard::folding {
 namespace {

@@ -1,11 +1,13 @@
 #include "sim/simgrid/packet_transport.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <simgrid/config.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <simgrid/s4u/Comm.hpp>
 #include <simgrid/s4u/Engine.hpp>
 #include <simgrid/s4u/Host.hpp>
@@ -13,12 +15,34 @@
 #include <simgrid/s4u/NetZone.hpp>
 
 #include "sim/error.hpp"
-#include "sim/simgrid/ns3_settings.hpp"
 
 namespace trainyard {
 namespace {
 
 namespace grid = simgrid::s4u;
+
+/// Sets the default of an attribute of ns-3, "ns3::TcpSocket::SegmentSize" to "1460", for what is made after it. SimGrid has
+/// no key for most, and reads its library's environment variable as it is loaded, which is too early. ns-3's headers are
+/// not needed: its function is looked up in the library that SimGrid has loaded. False where there is no such function or
+/// attribute.
+bool set_ns3_default(const std::string& attribute, const std::string& value) {
+  // ns3::StringValue::StringValue(const std::string&), bool ns3::Config::SetDefaultFailSafe(std::string, const
+  // ns3::AttributeValue&).
+  using MakeValue = void (*)(void*, const std::string&);
+  using SetDefault = bool (*)(std::string, const void*);
+  const auto make = reinterpret_cast<MakeValue>(
+      ::dlsym(RTLD_DEFAULT, "_ZN3ns311StringValueC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"));
+  const auto set = reinterpret_cast<SetDefault>(::dlsym(
+      RTLD_DEFAULT,
+      "_ZN3ns36Config18SetDefaultFailSafeENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_14AttributeValueE"));
+  if (!make || !set) return false;
+  // A StringValue is two pointers and a string; it stays, as the settings do.
+  constexpr std::size_t kRoom = 4 * sizeof(std::string);
+  static_assert(kRoom >= 2 * sizeof(void*) + sizeof(std::string));
+  auto* room = new std::max_align_t[kRoom / sizeof(std::max_align_t)];
+  make(room, value);
+  return set(attribute, room);
+}
 
 [[noreturn]] void refuse_packets(const std::string& why) { throw UserError("--transport packets: " + why); }
 

@@ -27,13 +27,10 @@ const char* name_of(Operation operation) { return kOperationNames[static_cast<st
 
 Operation parse_operation(const std::string& text) {
   const std::string wanted = plain_word(text);
-  const std::vector<std::string> names(std::begin(kOperationNames), std::end(kOperationNames));
   if (wanted == "alltoall") return Operation::all_to_all;  // as NCCL writes it
   if (wanted == "sendrecv") return Operation::send_recv;
-  const auto at = std::find(names.begin(), names.end(), wanted);
-  if (at == names.end())
-    throw UserError(fmt::format("unknown collective operation \"{}\"{}", text, hint(wanted, names)));
-  return static_cast<Operation>(at - names.begin());
+  const std::vector<std::string> names(std::begin(kOperationNames), std::end(kOperationNames));
+  return static_cast<Operation>(place_of_word("collective operation", wanted, names));
 }
 
 bool has_root(Operation operation) {
@@ -71,21 +68,16 @@ double bus_factor(Operation operation, int ranks) {
 const char* name_of(Reduction reduction) { return kReductionNames[static_cast<std::size_t>(reduction)]; }
 
 Reduction parse_reduction(const std::string& text) {
-  const std::vector<std::string> names(std::begin(kReductionNames), std::end(kReductionNames));
   // NCCL's and MPI's short words too.
   const std::string word = text == "avg" ? "average" : text == "max" ? "maximum" : text == "prod" ? "product" : text;
-  const auto at = std::find(names.begin(), names.end(), word);
-  if (at == names.end()) throw UserError(fmt::format("unknown reduction \"{}\"{}", text, hint(word, names)));
-  return static_cast<Reduction>(at - names.begin());
+  return static_cast<Reduction>(
+      place_of_word("reduction", word, {std::begin(kReductionNames), std::end(kReductionNames)}));
 }
 
 const char* name_of(Fidelity fidelity) { return kFidelityNames[static_cast<std::size_t>(fidelity)]; }
 
 Fidelity parse_fidelity(const std::string& text) {
-  const std::vector<std::string> names(std::begin(kFidelityNames), std::end(kFidelityNames));
-  const auto at = std::find(names.begin(), names.end(), text);
-  if (at == names.end()) throw UserError(fmt::format("unknown fidelity \"{}\"{}", text, hint(text, names)));
-  return static_cast<Fidelity>(at - names.begin());
+  return static_cast<Fidelity>(place_of_word("fidelity", text, {std::begin(kFidelityNames), std::end(kFidelityNames)}));
 }
 
 std::array<int, 2> CollectiveSettings::torus_of(int ranks) const {

@@ -15,13 +15,13 @@ class Emitter {
     ++emitted_[op.stream];
     return scratch_;
   }
-  /// The next operation of `stream`, to be filled in place.
-  Op& begin(Kind kind, Stream stream) {
-    scratch_ = Op{};
-    scratch_.kind = kind;
-    scratch_.stream = stream;
+  /// The next operation of `stream`, which waits for `after` besides: its other fields are to be filled in place.
+  Op& begin(Kind kind, Stream stream, NameId name = 0, GroupId group = 0, Dep after = {}) {
+    scratch_ = {.stream = stream, .kind = kind, .group = group, .deps = {after}, .name = name};
     return scratch_;
   }
+  /// The same, made ready.
+  Op& begin(const Op& op) { return scratch_ = op; }
   const Op& emit() {
     scratch_.work.sample = sample_;
     ++emitted_[scratch_.stream];

@@ -121,9 +121,7 @@ Op& Local::begin(Kind kind, Stream stream) {
 Op& Local::message(Kind kind, int peer, const Chunk& chunk) {
   Op& op = begin(kind, kind == Kind::send ? send_stream_ : recv_stream_);
   op.message.bytes = chunk.bytes;
-  op.message.slot = slot(peer);
-  op.message.tag = tag_;
-  op.message.mode = call_->mode;
+  op.address(slot(peer), tag_, call_->mode);
   op.message.path = call_->path;
   return op;
 }
@@ -176,9 +174,7 @@ Local Local::emitting_to(Emitter& out) const {
 const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps) {
   Op& op = begin(Kind::send, send_stream_);
   op.message.bytes = bytes;
-  op.message.slot = slot;
-  op.message.tag = tag_;
-  op.message.mode = Mode::eager;
+  op.address(slot, tag_, Mode::eager);
   op.message.path = call_->path;
   op.message.steps = steps;
   op.deps[0] = out_->after(recv_stream_);
@@ -187,8 +183,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
 }
 const Op& Local::recv_flow(std::uint16_t slot) {
   Op& op = begin(Kind::recv, recv_stream_);
-  op.message.slot = slot;
-  op.message.tag = tag_;
+  op.address(slot, tag_);
   op.message.path = call_->path;
   out_->first_of(number_of_call_, recv_stream_);
   return out_->emit();

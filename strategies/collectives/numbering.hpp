@@ -1,5 +1,9 @@
 #pragma once
+#include <cstddef>
+#include <utility>
 #include <vector>
+
+#include "sim/error.hpp"
 
 namespace trainyard {
 
@@ -8,7 +12,14 @@ struct RingOrder {
   std::vector<int> member;
   std::vector<int> number;  ///< of each member
   RingOrder() = default;
-  explicit RingOrder(std::vector<int> order);  ///< throws InternalError unless it is a permutation of 0 … size−1
+  /// Throws InternalError unless it is a permutation of 0 … size−1.
+  explicit RingOrder(std::vector<int> order) : member(std::move(order)), number(member.size(), -1) {
+    for (std::size_t v = 0; v < member.size(); ++v) {
+      const auto m = static_cast<std::size_t>(member[v]);
+      if (m >= number.size() || number[m] >= 0) throw InternalError("a ring that does not meet every member once");
+      number[m] = static_cast<int>(v);
+    }
+  }
 };
 
 /// How a view numbers members of a group 0 … size−1: all of them, or every k-th, in one order or another. An algorithm

@@ -8,7 +8,6 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observer.hpp"
-#include "strategies/failures/message_op.hpp"
 #include "topologies/machines/storage_machine.hpp"
 
 namespace trainyard {
@@ -60,6 +59,13 @@ class Actors {
   };
   std::vector<One> of_;
 };
+
+/// One half of a message, rendezvous.
+Op message_op(Kind kind, std::size_t stream, std::size_t slot, Tag tag, Bytes bytes) {
+  Op op{.stream = static_cast<Stream>(stream), .kind = kind, .message = {.bytes = bytes}};
+  op.address(slot, tag);
+  return op;
+}
 
 /// From one end to the host, then, whole, to the other.
 void add_passage(Actors& actors, const ShareRoute& p, bool write) {

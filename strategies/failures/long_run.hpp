@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,11 @@ namespace trainyard {
 /// A prescribed failure, not a drawn one: at a time, or when so many steps have ended.
 struct SetFailure {
   Seconds at;
-  double after_step = -1;  ///< −1: at the time
-  std::string what;        ///< kind of part
+  std::optional<double> after_step = {};  ///< none: at the time
+  std::string what;                       ///< kind of part
   bool takes_node = false;
-  int node = -1;    ///< it stands in; while that is away, nothing of it fails. −1: in none
-  int workers = 0;  ///< see FailingParts
+  std::optional<int> node = {};  ///< it stands in; while that is away, nothing of it fails
+  int workers = 0;               ///< see FailingParts
   bool survived = false;
 };
 
@@ -41,8 +42,8 @@ struct CheckpointTimes {
 /// Of one that takes workers only, these start again; if all are gone, so does the job.
 struct Recovery {
   Seconds detect, restart;
-  Seconds repair;   ///< until a node that failed can be used again; 0: never
-  int spares = -1;  ///< nodes that stand by; −1: always enough
+  std::optional<Seconds> repair;  ///< until a node that failed can be used again; none: it never can
+  std::optional<int> spares;      ///< nodes that stand by; none: always enough
   bool elastic =
       false;  ///< without a spare the replicas left do the whole batch, as much slower; else the training waits
   /// The replicas left hold the whole state: an elastic training goes on from the end of the last step.

@@ -9,10 +9,7 @@
 
 #include "sim/error.hpp"
 #include "sim/timer_queue.hpp"
-#include "strategies/failures/long_run_totals.hpp"
-#include "strategies/failures/node_pool.hpp"
-#include "strategies/failures/saved_work.hpp"
-#include "strategies/failures/stretch.hpp"
+#include "strategies/failures/long_run_parts.hpp"
 
 namespace trainyard {
 namespace {
@@ -32,6 +29,20 @@ constexpr double kHopeless = 1e5;
 /// Relative: what happens so close together happens at one time.
 constexpr double kEventRounding = 1e-12;
 
+/// The totals of a run that ends at `end`, from what was done and what was booked on the way; `step` is that of a whole
+/// machine, `partial` the time of the step under way. Throws InternalError where the parts do not sum to the end.
+void settle(LongRunResult& r, const SavedWork& work, Seconds step, Seconds end, Seconds partial) {
+  constexpr double kNothing = 1e-9, kRounding = 1e-6;  // of the whole run
+  r.end = end;
+  r.steps = work.steps();
+  r.useful = step * work.steps();
+  r.slower = work.trained() + partial - r.useful;
+  if (std::abs(r.slower.value) < kNothing * end.value) r.slower = Seconds{0};
+  const Seconds sum = r.useful + r.slower + r.lost_work + r.stalled + r.down + r.without_node;
+  if (std::abs((sum - end).value) > kRounding * end.value)
+    throw InternalError(fmt::format("a long run of {} s whose parts sum to {} s", end.value, sum.value));
+}
+
 class LongRun {
  public:
   explicit LongRun(const LongRunPlan& plan)
@@ -40,7 +51,7 @@ class LongRun {
         by_steps_(plan.failures),
         pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
-      if (plan.failures[i].after_step < 0) note(EventKind::prescribed_failure, plan.failures[i].at.value, i);
+      if (!plan.failures[i].after_step) note(EventKind::prescribed_failure, plan.failures[i].at.value, i);
     result_.prescribed.resize(plan.failures.size());
   }
 
@@ -324,7 +335,7 @@ class LongRun {
     enter(JobState::down, plan_.recovery.detect.value);
   }
   /// The others go on. Those that are gone start again: on a spare, or when their node is repaired.
-  void lose_workers(bool takes_node, int workers, int node) {
+  void lose_workers(bool takes_node, int workers, std::optional<int> node) {
     change_workers(workers);
     const auto number = static_cast<std::size_t>(workers);
     if (takes_node && !replace(node))
@@ -340,10 +351,10 @@ class LongRun {
     phase_timer_ = note(EventKind::phase_ends, now_ + std::max(0.0, stretch_.until(target_ - work_.steps(), pace())));
   }
   /// A node has failed, and will be repaired. Is there a spare in its place?
-  bool replace(int node) {
+  bool replace(std::optional<int> node) {
     const int missing = pool_.missing();
-    if (pool_.lose(node) && plan_.recovery.repair.value > 0)
-      note(EventKind::repaired, now_ + plan_.recovery.repair.value);
+    if (const auto& repair = plan_.recovery.repair; pool_.lose(node) && repair)
+      note(EventKind::repaired, now_ + repair->value);
     return pool_.missing() == missing;
   }
   bool goes_on_without_some() const {

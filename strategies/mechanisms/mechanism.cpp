@@ -52,13 +52,11 @@ const MechanismKind& chosen_kind(Fields& fields) {
     if (kind.chosen(fields)) chosen.push_back(&kind);
   }
   if (chosen.size() > 1)
-    fail(fields.place_of(chosen.front()->keys.front()),
-         fmt::format("plan.data_parallel.{}: one of {} at a time", chosen.front()->keys.front().name,
-                     joined_with_and(keys)));
+    fields.refuse(chosen.front()->keys.front(), fmt::format("one of {} at a time", joined_with_and(keys)));
   if (chosen.empty() || chosen.front()->name == name) return mechanisms().find(name, fields.place());
   if (name == kAllReduce) return *chosen.front();
   const std::string key(chosen.front()->keys.front().name);
-  fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: with mechanism {} only", key, kAllReduce));
+  fields.refuse(key, fmt::format("with mechanism {} only", kAllReduce));
 }
 
 }  // namespace
@@ -100,7 +98,7 @@ ChosenMechanism read_mechanism(Fields& fields, const ClusterSpec& cluster) {
     if (other.name == kind.name) continue;
     for (const Key& key : other.keys)
       if (fields.has(key) && !other.chosen && std::ranges::find(kind.keys, key.name, &Key::name) == kind.keys.end())
-        fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: of mechanism {} only", key.name, other.name));
+        fields.refuse(key, fmt::format("of mechanism {} only", other.name));
   }
   return {kind.name, kind.read(fields, cluster)};
 }

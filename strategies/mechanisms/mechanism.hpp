@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,7 +39,7 @@ struct TrainingStates {
 struct StepRhythm {
   int turns = 1;  ///< what happens repeats after so many steps: steps that are looked at are a multiple of it
   std::string turns_reason;  ///< why, of turns > 1
-  int steps = 0;             ///< that are looked at where the plan does not say; 0: one
+  std::optional<int> steps;  ///< that are looked at where the plan does not say; none: one
   double warm = 0;           ///< steps before those at least: buffers fill, fast workers run ahead
   int fewest = 1;            ///< steps below which the plan's own number is refused
   bool varies = false;       ///< steps differ of themselves: when they are alike on average is found by looking
@@ -92,7 +93,7 @@ class Mechanism {
   virtual ~Mechanism() = default;
 
   // What its keys say.
-  virtual int workers() const { return 0; }                                   ///< ranks; 0: not said
+  virtual std::optional<int> workers() const { return std::nullopt; }         ///< ranks, where they say it
   virtual void settle(Fields& /*data_parallel*/, const MechanismSetting&) {}  ///< the rest, once the mesh is known
   // What others ask.
   virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
@@ -149,7 +150,6 @@ struct MechanismKind {
 };
 
 Registry<MechanismKind>& mechanisms();
-constexpr const char* kAllReduce = "all-reduce";
 
 /// Reads `mechanism` and the keys of the one that is chosen, and refuses those of all others. Throws UserError.
 struct ChosenMechanism {

@@ -50,9 +50,17 @@ constexpr const char* kReadGroup = "read";
 constexpr const char* kCopyGroup = "copy to the GPU";
 
 struct InputWords {
-  GroupId read, decode, copy;
-  NameId reading, decoding, copying, asked, wait_for_messages;
-  explicit InputWords(Names&);
+  Names& names;
+  GroupId read = names.group(kReadGroup, Role::point_to_point);
+  GroupId decode = names.group("decode", Role::work);
+  GroupId copy = names.group(kCopyGroup, Role::point_to_point);
+  NameId reading = names.intern("read from the storage");
+  NameId decoding = names.intern("decode");
+  NameId copying = names.intern("copy to the GPU");
+  NameId asked = names.intern("asked for a batch");
+  NameId wait_for_messages = names.intern("wait for messages");
+
+  explicit InputWords(Names& all) : names(all) {}
 };
 
 /// All batches of one loader, and of one of its readers. The plan must outlive them.

@@ -6,19 +6,14 @@
 #include <vector>
 
 #include "models/networks/layers/network.hpp"
-#include "models/networks/layers/sharding.hpp"
 #include "models/software/training_memory.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 #include "strategies/plan/gradient_buckets.hpp"
-#include "strategies/plan/mesh.hpp"
 #include "strategies/plan/offload_plan.hpp"
+#include "strategies/plan/step_options.hpp"
 
 namespace trainyard {
-
-/// What replicas share out among themselves instead of each keeping all (Rajbhandari et al. 2020, ZeRO): nothing; the
-/// optimizer's state (stage 1); gradients too (stage 2); parameters too (stage 3, FSDP).
-enum class ZeroStage : std::uint8_t { none, optimizer, gradients, parameters };
 
 /// What ranks exchange with each other, each on a stream (or pair of streams) of its own.
 enum class Lane : std::uint8_t {
@@ -82,23 +77,6 @@ struct InputFeed {
   bool asks = false;                         ///< each batch is asked for when it is due
   Bytes held;                                ///< of a batch on the GPU
   bool used() const { return !loader_of_rank.empty(); }
-};
-
-/// What a plan chooses of a step and its programs read as it was chosen.
-struct StepOptions {
-  Mesh mesh;
-  Sharding sharding;  ///< of every layer, over tensor, context and expert
-  ZeroStage zero = ZeroStage::none;
-  /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
-  int zero_group = 0;
-  int prefetch = 1;     ///< stage 3: layers whose parameters are gathered ahead
-  bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass, and gathered again
-  /// Stage 3: a layer's gradients stay whole until its last micro-batch, and are exchanged then; else after each.
-  bool sync_last = false;
-  bool overlap_gradients = true;   ///< exchanged while the backward pass goes on
-  bool overlap_parameters = true;  ///< stages 1 and 2: gathered while the next step's forward pass goes on
-  bool overlap_pipeline = false;   ///< messages between stages: nobody waits for their sending
-  bool scatter_gather = false;     ///< each tensor rank sends a part of what they all have
 };
 
 /// What is laid out: the training steps of all ranks of a mesh, of which a single device and plain data parallelism are

@@ -40,6 +40,9 @@ class UpdatePolicy {
 };
 
 /// The plan's, or the default.
-const UpdatePolicy& update_policy_of(const TrainingPlan&);
+inline const UpdatePolicy& update_policy_of(const TrainingPlan& plan) {
+  static const UpdatePolicy all_reduce;
+  return plan.updates ? *plan.updates : all_reduce;
+}
 
 }  // namespace trainyard

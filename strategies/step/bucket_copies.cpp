@@ -29,11 +29,9 @@ Ops BucketCopies::copy_out(const std::vector<Exchanged>& exchanged) {
 }
 
 const Op& BucketCopies::wait_for_tick() {
-  Op& op = step_.out.begin(Kind::delay, TrainingStreams::coordinator);
+  Op& op = step_.out.begin(Kind::delay, TrainingStreams::coordinator, step_.words.wait, step_.words.framework,
+                           step_.out.after(TrainingStreams::compute));
   op.work.kernel = step_.plan.wait_kernel;
-  op.group = step_.words.framework;
-  op.name = step_.words.wait;
-  op.deps[0] = step_.out.after(TrainingStreams::compute);
   return step_.out.emit();
 }
 

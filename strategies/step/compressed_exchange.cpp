@@ -17,9 +17,7 @@ Ops CompressedExchange::begin(const Exchanged& of) {
 
 Ops CompressedExchange::run(const std::vector<Op>& kernels) {
   for (const Op& kernel : kernels) {
-    Op& op = step_.out.begin(kernel.kind, TrainingStreams::compute);
-    op = kernel;
-    step_.waits.take_into(op);
+    step_.waits.take_into(step_.out.begin(kernel));
     co_yield step_.out.emit();
   }
 }

@@ -27,12 +27,10 @@ class BucketMaker {
   std::vector<Op> operations(const std::vector<KernelCall>& kernels, ComputePhase phase) {
     std::vector<Op> all;
     for (const KernelCall& kernel : kernels) {
-      Op op;
-      op.kind = kernel.work.flops.value > 0 ? Kind::compute : Kind::local;
-      op.work = kernel.work;
-      op.group = group_;
-      op.name = names_.intern(std::string(name_of(phase)) + ": " + kernel.name, static_cast<std::uint8_t>(phase));
-      all.push_back(op);
+      all.push_back({.kind = kernel.work.flops.value > 0 ? Kind::compute : Kind::local,
+                     .group = group_,
+                     .work = kernel.work,
+                     .name = names_.intern(std::string(name_of(phase)) + ": " + kernel.name, phase)});
     }
     return all;
   }

@@ -160,11 +160,9 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
 
 /// The rank's share is added to that of earlier micro-batches.
 const Op& GradientExchange::accumulate(std::size_t bucket, Stream stream) {
-  Op& op = step_.out.begin(Kind::local, stream);
+  Op& op = step_.out.begin(Kind::local, stream, step_.words.accumulate, step_.words.compute);
   op.work = step_.plan.accumulation;
   op.work.bytes = op.work.bytes * step_.own_elements(bucket);
-  op.group = step_.words.compute;
-  op.name = step_.words.accumulate;
   return step_.out.emit();
 }
 

@@ -14,16 +14,13 @@ HostOffload::HostOffload(StepContext& step) : step_(step), added_(step.buckets()
 Op& HostOffload::transfer(HostWay way, Bytes bytes, NameId name, Dep first, Dep second) {
   const auto at = static_cast<std::size_t>(way);
   const GroupFlow* flow = step_.peers.flows[kLanes + at];
-  Op& op = step_.out.begin(Kind::join, step_.streams.host(way));
-  op.group = step_.words.host[at];
-  op.name = name;
+  Op& op = step_.out.begin(Kind::join, step_.streams.host(way), name, step_.words.host[at]);
   // Drives are striped: an edge each. The memory of a CPU counts what comes and what goes.
   const bool striped = way == HostWay::drive_read || way == HostWay::drive_write;
   const double parts = way == HostWay::in_host ? 2 : striped && flow ? static_cast<double>(flow->edges.size()) : 1;
   op.message.bytes = bytes / parts;
   op.message.steps = 1;
-  op.message.slot = static_cast<std::uint16_t>(kLanes + at);
-  op.message.tag = group_of_transfer(way, step_.rank) << kMeetingBits | ++calls_[at];
+  op.address(kLanes + at, group_of_transfer(way, step_.rank) << kMeetingBits | ++calls_[at]);
   op.deps[0] = first;
   op.deps[1] = second;
   return op;
@@ -58,11 +55,8 @@ Ops HostOffload::send_gradients(std::size_t index, bool accumulate, Dep ready) {
   // What came before has been added by now.
   Op& copied =
       transfer(HostWay::to_host, share * step_.plan.gradient_element, step_.words.gradients_out, ready, added_[index]);
-  if (step_.plan.values) {
-    copied.effect.action = Action::copy;
-    copied.effect.read = whole(Buffer::gradient_share, index);
-    copied.effect.write = whole(Buffer::host_gradients, index);
-  }
+  if (step_.plan.values)
+    copied.write_to(whole(Buffer::host_gradients, index), Action::copy, whole(Buffer::gradient_share, index));
   co_yield step_.out.emit();
   sent_ = {sent_.back(), step_.out.after(out)};
   if (step_.plan.zero == ZeroStage::gradients)
@@ -90,11 +84,8 @@ Ops HostOffload::fetch_parameters(std::size_t index) {
 Ops HostOffload::return_parameters(std::size_t index, Dep first, Dep second) {
   Op& op = transfer(HostWay::from_host, step_.own_elements(index) * step_.plan.parameter_element,
                     step_.words.parameters_in, first, second);
-  if (step_.plan.values) {
-    op.effect.action = Action::copy;
-    op.effect.read = whole(Buffer::host_parameters, index);
-    op.effect.write = whole(Buffer::own_parameters, index);
-  }
+  if (step_.plan.values)
+    op.write_to(whole(Buffer::own_parameters, index), Action::copy, whole(Buffer::host_parameters, index));
   co_yield step_.out.emit();
   if (step_.plan.values)
     co_yield step_.call_on(step_.streams.host(HostWay::from_host), TrainingCall::take_own,

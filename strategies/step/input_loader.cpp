@@ -19,11 +19,10 @@ class InputReader : public CoroutineProgram {
   Ops run() override {
     for (int batch = 0; batch < plan_.batches; ++batch) {
       if (plan_.read_of(batch).value == 0) continue;
-      Op op;
-      op.kind = Kind::send;
-      op.group = words_.read;
-      op.name = words_.reading;
-      op.message.bytes = plan_.read_of(batch) / readers_;
+      const Op op{.kind = Kind::send,
+                  .group = words_.read,
+                  .message = {.bytes = plan_.read_of(batch) / readers_},
+                  .name = words_.reading};
       co_yield op;
     }
   }
@@ -91,12 +90,8 @@ class InputLoader : public CoroutineProgram {
   Dep room_for(int batch) const { return copied_[static_cast<std::size_t>(batch) % depth()]; }
 
   Ops ask(Dep after) {
-    Op& op = out_.begin(Kind::recv, asked);
-    op.group = words_.copy;
-    op.name = words_.asked;
-    op.message.slot = static_cast<std::uint16_t>(readers_);
-    op.message.tag = kInputMessages;
-    op.deps[0] = after;
+    Op& op = out_.begin(Kind::recv, asked, words_.asked, words_.copy, after);
+    op.address(readers_, kInputMessages);
     co_yield out_.emit();
   }
 
@@ -104,11 +99,8 @@ class InputLoader : public CoroutineProgram {
   Ops read(Dep begin, int batch) {
     if (plan_.read_of(batch).value == 0) co_return;
     for (std::size_t reader = 0; reader < readers_; ++reader) {
-      Op& op = out_.begin(Kind::recv, static_cast<Stream>(first_read + reader));
-      op.group = words_.read;
-      op.name = words_.reading;
+      Op& op = out_.begin(Kind::recv, static_cast<Stream>(first_read + reader), words_.reading, words_.read, begin);
       op.message.slot = static_cast<std::uint16_t>(reader);
-      op.deps[0] = begin;
       if (reader == 0) hold(op, plan_.stored);
       co_yield out_.emit();
     }
@@ -117,11 +109,8 @@ class InputLoader : public CoroutineProgram {
   }
 
   Ops decode(int batch) {
-    Op& op = out_.begin(Kind::compute, lane(batch));
+    Op& op = out_.begin(Kind::compute, lane(batch), words_.decoding, words_.decode, there_);
     op.work = plan_.decode;
-    op.group = words_.decode;
-    op.name = words_.decoding;
-    op.deps[0] = there_;
     hold(op, plan_.on_gpu);
     co_yield out_.emit();
     there_ = out_.after(lane(batch));
@@ -129,13 +118,9 @@ class InputLoader : public CoroutineProgram {
 
   Ops copy(int batch) {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      Op& op = out_.begin(Kind::send, copying(rank));
-      op.group = words_.copy;
-      op.name = words_.copying;
+      Op& op = out_.begin(Kind::send, copying(rank), words_.copying, words_.copy, there_);
       op.message.bytes = plan_.on_gpu;
-      op.message.slot = static_cast<std::uint16_t>(readers_ + rank);
-      op.message.tag = kInputMessages;
-      op.deps[0] = there_;
+      op.address(readers_ + rank, kInputMessages);
       co_yield out_.emit();
     }
     Bytes held;
@@ -148,19 +133,14 @@ class InputLoader : public CoroutineProgram {
   /// The latest operations of `count` streams, two a mark; the last one takes or gives back host memory.
   Ops join(Stream on, Stream first, std::size_t count, Bytes change) {
     for (std::size_t i = 0; i < count; i += 2) {
-      Op& op = out_.begin(Kind::mark, on);
-      op.name = words_.wait_for_messages;
-      op.deps[0] = out_.after(static_cast<Stream>(first + i));
+      Op& op = out_.begin(Kind::mark, on, words_.wait_for_messages, 0, out_.after(static_cast<Stream>(first + i)));
       if (i + 1 < count) op.deps[1] = out_.after(static_cast<Stream>(first + i + 1));
       if (i + 2 >= count) hold(op, change);
       co_yield out_.emit();
     }
   }
 
-  static void hold(Op& op, Bytes change) {
-    op.memory.change = change.value;
-    op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
-  }
+  static void hold(Op& op, Bytes change) { op.book_memory(change.value, MemoryClass::buffers); }
 };
 
 }  // namespace
@@ -169,16 +149,6 @@ const char* name_of(InputOverlap overlap) {
   static constexpr const char* names[] = {"none", "prefetch", "full"};
   return names[static_cast<std::size_t>(overlap)];
 }
-
-InputWords::InputWords(Names& names)
-    : read(names.group(kReadGroup, Role::point_to_point)),
-      decode(names.group("decode", Role::work)),
-      copy(names.group(kCopyGroup, Role::point_to_point)),
-      reading(names.intern("read from the storage")),
-      decoding(names.intern("decode")),
-      copying(names.intern("copy to the GPU")),
-      asked(names.intern("asked for a batch")),
-      wait_for_messages(names.intern("wait for messages")) {}
 
 std::unique_ptr<Program> input_loader(const InputPlan& plan, std::size_t loader, const InputWords& words) {
   return std::make_unique<InputLoader>(plan, loader, words);

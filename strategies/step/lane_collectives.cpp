@@ -36,9 +36,7 @@ Ops LaneCollectives::run(Call what) {
   co_yield all;
   if (group.settings.fidelity == Fidelity::modelled) co_return;
   // One stream to wait for.
-  Op& op = step_.out.begin(Kind::mark, call.recv_stream);
-  op.name = step_.words.wait_for_messages;
-  op.deps[0] = step_.out.after(call.send_stream);
+  step_.out.begin(Kind::mark, call.recv_stream, step_.words.wait_for_messages, 0, step_.out.after(call.send_stream));
   co_yield step_.out.emit();
 }
 

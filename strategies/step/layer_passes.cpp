@@ -182,11 +182,8 @@ Ops LayerPasses::exchange(const PassItem& item, std::uint16_t own) {
   co_yield collectives_.run({item.lane, item.operation, item.bytes, item.op.name, shift ? input : own,
                              step_.out.after(TrainingStreams::compute), input});
   if (!shift || !step_.plan.values_by_layer()) co_return;
-  Op& op = step_.out.begin(Kind::mark, collectives_.receives(item.lane));
-  op.name = step_.words.call;
-  op.effect.action = Action::copy;
-  op.effect.read = {input, 0, 1};
-  op.effect.write = {own, 0, 1};
+  Op& op = step_.out.begin(Kind::mark, collectives_.receives(item.lane), step_.words.call);
+  op.write_to({own, 0, 1}, Action::copy, {input, 0, 1});
   co_yield step_.out.emit();
 }
 

@@ -9,7 +9,6 @@
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/plan/update_policy.hpp"
-#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 namespace {
@@ -98,9 +97,7 @@ class PassMaker {
   std::vector<Work> run_;   // kernels that become one operation
   PassItem item_;           // of them
 
-  std::uint8_t phase() const {
-    return static_cast<std::uint8_t>(pass_ == Pass::forward ? ComputePhase::forward : ComputePhase::backward);
-  }
+  ComputePhase phase() const { return pass_ == Pass::forward ? ComputePhase::forward : ComputePhase::backward; }
   std::string name_of_kernel(const KernelCall& call) const {
     return fmt::format("{} {}{}", layer_.name, call.name, pass_ == Pass::forward ? "" : " backward");
   }
@@ -160,12 +157,11 @@ class PassMaker {
   Op exchange_op(const Listed& listed) const {
     const Exchange& exchange = *listed.exchange;
     const Lane lane = lane_of(exchange.axis);
-    Op op;
-    op.kind = Kind::join;
-    op.group = words_.lane[static_cast<std::size_t>(lane)];
-    op.name = names_.intern(
-        fmt::format("{} {}{}", layer_.name, exchange.name, listed.hidden ? ", beside the matrix product" : ""));
-    op.message.bytes = exchange.bytes * listed.share;
+    Op op{.kind = Kind::join,
+          .group = words_.lane[static_cast<std::size_t>(lane)],
+          .message = {.bytes = exchange.bytes * listed.share},
+          .name = names_.intern(
+              fmt::format("{} {}{}", layer_.name, exchange.name, listed.hidden ? ", beside the matrix product" : ""))};
     const LaneGroup& any = plan_.lane(lane).groups.front();
     if (any.settings.fidelity != Fidelity::modelled) return op;
     const int ranks = static_cast<int>(any.members.size());
@@ -186,12 +182,7 @@ class PassMaker {
     PassItem waiting;
     const int count = take_needed(kernel.number, waiting);
     if (count > 0 || fine_ || plan_.first_fused == 0) flush();
-    if (run_.empty()) {
-      item_ = {};
-      item_.op.kind = Kind::local;
-      item_.op.group = words_.compute;
-      item_.op.name = names_.intern(name_of_kernel(*kernel.call), phase());
-    }
+    if (run_.empty()) begin_item(names_.intern(name_of_kernel(*kernel.call), phase()));
     if (count > 0) std::copy(std::begin(waiting.waits_for), std::end(waiting.waits_for), std::begin(item_.waits_for));
     run_.push_back(kernel.call->work);
     if (kernel.call->work.flops.value > 0) item_.op.kind = Kind::compute;
@@ -199,6 +190,7 @@ class PassMaker {
     accumulate(kernel);
   }
 
+  void begin_item(NameId name) { item_ = {.op = {.kind = Kind::local, .group = words_.compute, .name = name}}; }
   /// Gradients of earlier micro-batches are there already: these are added to them.
   void accumulate(const KernelOfPass& kernel) {
     if (first_ || !kernel.gradients || kernel.gradients->empty()) return;
@@ -212,10 +204,7 @@ class PassMaker {
     sum.bytes = sum.bytes * elements;
     if (fine_ || plan_.first_fused == 0) {
       flush();
-      item_ = {};
-      item_.op.kind = Kind::local;
-      item_.op.group = words_.compute;
-      item_.op.name = words_.accumulate;
+      begin_item(words_.accumulate);
       item_.kernel = kernel.number;
     }
     run_.push_back(sum);
@@ -327,10 +316,7 @@ Operation operation_of(Exchanged what) {
   throw InternalError("an unknown exchange");
 }
 
-TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
-  compute = names.group(kComputeGroup, Role::work);
-  optimizer = names.group("optimizer", Role::work);
-  framework = names.group("framework", Role::work);
+TrainingWords::TrainingWords(const TrainingPlan& plan, Names& all) : names(all) {
   const auto group = [&](Lane l, const std::string& name) {
     const LaneGroups& groups = plan.lane(l);
     if (!groups.used() && (l != Lane::gradients || plan.through_center)) return;
@@ -361,38 +347,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
     const GroupId copies = names.group("offload copies", Role::collective);
     host = {copies, cpu, copies, drive, drive};
   }
-  activations_out = names.intern("copy activations to host");
-  activations_in = names.intern("copy activations from host");
-  gradients_out = names.intern("copy gradients to host");
-  add_on_host = names.intern("add gradients on host");
-  read_states = names.intern("read optimizer states");
-  write_states = names.intern("write optimizer states");
-  read_parameters = names.intern("read parameters");
-  parameters_in = names.intern("copy parameters from host");
   if (plan.input.used()) input = names.group(kInputGroup, Role::prefetch);
-  receive_input = names.intern("samples");
-  ask_input = names.intern("ask for samples");
-  step_over = names.intern(kStepOver);
-  average = names.intern("average parameters");
-  setup = names.intern("set-up");
-  overhead = names.intern("framework");
-  accumulate = names.intern("accumulate gradients", static_cast<std::uint8_t>(ComputePhase::backward));
-  wait = names.intern("wait for the coordinator's tick");
-  constexpr auto copies = static_cast<std::uint8_t>(ComputePhase::bucket_copies);
-  copy_in = names.intern("copy gradients to bucket", copies);
-  copy_out = names.intern("copy bucket to gradients", copies);
-  optimizer_step = names.intern("optimizer step");
-  wait_for_messages = names.intern("wait for messages");
-  call = names.intern("values");
-  gather_parameters = names.intern("gather parameters");
-  drop_parameters = names.intern("drop gathered parameters");
-  tied = names.intern("all-reduce gradient of the tied weight");
-  partial = names.intern("all-reduce gradients of norms over tensor ranks");
-  maxima = names.intern("all-reduce maxima of fp8");
-  scales = names.intern("scales of fp8");
-  take = names.intern("take what was exchanged");
-  pipeline_message = {names.intern("send activations"), names.intern("receive activations"),
-                      names.intern("send gradients"), names.intern("receive gradients")};
   std::size_t most = 0;
   for (const StagePlan& stage : plan.stages) most = std::max(most, stage.buckets.size());
   for (std::size_t b = 0; b < most; ++b)

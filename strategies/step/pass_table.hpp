@@ -7,6 +7,7 @@
 #include "sim/names.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "strategies/step/compression_table.hpp"
+#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 
@@ -19,12 +20,12 @@ constexpr int kPasses = 4;
 struct PassItem {
   enum class What : std::uint8_t { kernels, exchange };
   What what = What::kernels;
-  Op op;                                 ///< kernels: of compute; a modelled exchange: without tag
+  Op op{};                               ///< kernels: of compute; a modelled exchange: without tag
   std::int16_t waits_for[2] = {-1, -1};  ///< kernels: exchanges (by their place in the pass)
   std::int16_t exchange = -1;            ///< its number in the layer's list
   Lane lane = Lane::tensor;              ///< of an exchange
   Operation operation = Operation::all_reduce;
-  Bytes bytes;              ///< of an exchange, as its collective counts them
+  Bytes bytes{};            ///< of an exchange, as its collective counts them
   std::int16_t place = -1;  ///< of an exchange: which of this pass
   int kernel = 0;           ///< the last kernel, as numbered in the layer
 };
@@ -52,19 +53,45 @@ constexpr const char* kInputGroup = "input";
 
 /// Names and groups of a training step's operations.
 struct TrainingWords {
-  GroupId compute, optimizer, framework;
+  Names& names;
+  GroupId compute = names.group(kComputeGroup, Role::work);
+  GroupId optimizer = names.group("optimizer", Role::work);
+  GroupId framework = names.group("framework", Role::work);
   std::array<GroupId, kLanes> lane{};
-  GroupId pipeline = 0;
-  NameId setup, overhead, accumulate, wait, copy_in, copy_out, optimizer_step, wait_for_messages, call;
-  NameId gather_parameters, drop_parameters, tied, partial, take;
-  NameId maxima, scales;
   std::array<GroupId, kHostWays> host{};
-  NameId gradients_out, add_on_host, read_states, write_states, read_parameters, parameters_in, activations_out,
-      activations_in;
-  GroupId input = 0;  ///< samples
-  NameId receive_input, ask_input, step_over, average;
-  std::array<NameId, 4> pipeline_message;  ///< send and receive of activations, of gradients
+  GroupId pipeline = 0, input = 0;  ///< input: samples
+  NameId activations_out = names.intern("copy activations to host");
+  NameId activations_in = names.intern("copy activations from host");
+  NameId gradients_out = names.intern("copy gradients to host");
+  NameId add_on_host = names.intern("add gradients on host");
+  NameId read_states = names.intern("read optimizer states");
+  NameId write_states = names.intern("write optimizer states");
+  NameId read_parameters = names.intern("read parameters");
+  NameId parameters_in = names.intern("copy parameters from host");
+  NameId receive_input = names.intern("samples");
+  NameId ask_input = names.intern("ask for samples");
+  NameId step_over = names.intern(kStepOver);
+  NameId average = names.intern("average parameters");
+  NameId setup = names.intern("set-up");
+  NameId overhead = names.intern("framework");
+  NameId accumulate = names.intern("accumulate gradients", ComputePhase::backward);
+  NameId wait = names.intern("wait for the coordinator's tick");
+  NameId copy_in = names.intern("copy gradients to bucket", ComputePhase::bucket_copies);
+  NameId copy_out = names.intern("copy bucket to gradients", ComputePhase::bucket_copies);
+  NameId optimizer_step = names.intern("optimizer step");
+  NameId wait_for_messages = names.intern("wait for messages");
+  NameId call = names.intern("values");
+  NameId gather_parameters = names.intern("gather parameters");
+  NameId drop_parameters = names.intern("drop gathered parameters");
+  NameId tied = names.intern("all-reduce gradient of the tied weight");
+  NameId partial = names.intern("all-reduce gradients of norms over tensor ranks");
+  NameId maxima = names.intern("all-reduce maxima of fp8");
+  NameId scales = names.intern("scales of fp8");
+  NameId take = names.intern("take what was exchanged");
+  std::array<NameId, 4> pipeline_message{names.intern("send activations"), names.intern("receive activations"),
+                                         names.intern("send gradients"), names.intern("receive gradients")};
   std::vector<NameId> buckets;
+
   TrainingWords(const TrainingPlan&, Names&);
 };
 

@@ -33,9 +33,8 @@ bool PipelineMessages::sends_parts(int virtual_stage) const {
 Op& PipelineMessages::message(Kind kind, int virtual_stage, int micro_batch, bool back) {
   const bool sending = kind == Kind::send;
   const int other = stage_of(virtual_stage + (sending != back ? 1 : 0));
-  Op& op = step_.out.begin(kind, step_.streams.pipeline(back, sending));
-  op.group = step_.words.pipeline;
-  op.name = step_.words.pipeline_message[(back ? 2U : 0U) + (sending ? 0U : 1U)];
+  Op& op = step_.out.begin(kind, step_.streams.pipeline(back, sending),
+                           step_.words.pipeline_message[(back ? 2U : 0U) + (sending ? 0U : 1U)], step_.words.pipeline);
   op.message.slot = step_.peers.stage_slot[other];
   const int number = (micro_batch * step_.plan.virtual_stages() + virtual_stage) * 2 + (back ? 1 : 0);
   op.message.tag = kStageMessages | static_cast<Tag>(number);
@@ -55,10 +54,7 @@ BufferRef PipelineMessages::values(int virtual_stage, int micro_batch, bool back
 Ops PipelineMessages::receive(int virtual_stage, int micro_batch, bool back) {
   Op& op = message(Kind::recv, virtual_stage, micro_batch, back);
   const NameId name = op.name;
-  if (step_.plan.values) {
-    op.effect.action = Action::copy;
-    op.effect.write = values(virtual_stage, micro_batch, back);
-  }
+  if (step_.plan.values) op.write_to(values(virtual_stage, micro_batch, back));
   co_yield step_.out.emit();
   const Dep received = step_.out.after(step_.streams.pipeline(back, false));
   if (!sends_parts(virtual_stage)) {

@@ -29,42 +29,34 @@ StepContext::StepContext(int of_rank, const TrainingPlan& of_plan, const PassTab
 }
 
 const Op& StepContext::take_waits() {
-  Op& op = out.begin(Kind::mark, TrainingStreams::compute);
-  op.name = words.wait_for_messages;
+  Op& op = out.begin(Kind::mark, TrainingStreams::compute, words.wait_for_messages);
   waits.take_into(op);
   return out.emit();
 }
 
 const Op& StepContext::work(const Work& work, Kind kind, GroupId group, NameId name) {
-  Op& op = out.begin(kind, TrainingStreams::compute);
+  Op& op = out.begin(kind, TrainingStreams::compute, name, group);
   op.work = work;
-  op.group = group;
-  op.name = name;
   waits.take_into(op);
   return out.emit();
 }
 
 const Op& StepContext::change_memory(double bytes, MemoryClass memory_class, NameId name, Stream stream) {
-  Op& op = out.begin(Kind::mark, stream);
-  op.name = name;
-  op.memory.change = bytes;
-  op.set_memory_class(static_cast<std::uint8_t>(memory_class));
+  Op& op = out.begin(Kind::mark, stream, name);
+  op.book_memory(bytes, memory_class);
   return out.emit();
 }
 
 const Op& StepContext::call(TrainingCall what, const CallArguments& arguments) {
-  Op& op = out.begin(Kind::mark, TrainingStreams::compute);
-  op.name = words.call;
+  Op& op = out.begin(Kind::mark, TrainingStreams::compute, words.call);
   op.effect = effect_of(what, arguments);
   waits.take_into(op);
   return out.emit();
 }
 
 const Op& StepContext::call_on(Stream stream, TrainingCall what, const CallArguments& arguments, Dep also) {
-  Op& op = out.begin(Kind::mark, stream);
-  op.name = words.call;
+  Op& op = out.begin(Kind::mark, stream, words.call, 0, also);
   op.effect = effect_of(what, arguments);
-  op.deps[0] = also;
   return out.emit();
 }
 

@@ -1,12 +1,193 @@
 #include "strategies/step/training_programs.hpp"
 
+#include <algorithm>
+
 #include "sim/hashing.hpp"
+#include "strategies/plan/input_plan.hpp"
 #include "strategies/plan/update_policy.hpp"
 #include "strategies/step/host_offload.hpp"
 #include "strategies/step/lane_collectives.hpp"
+#include "strategies/step/layer_passes.hpp"
+#include "strategies/step/pipeline_messages.hpp"
 #include "strategies/step/rank_peers.hpp"
+#include "strategies/step/rank_updates.hpp"
 
 namespace trainyard {
+namespace {
+
+/// Samples come in: the first stage waits for each micro-batch before its forward pass, and holds some ahead.
+class InputBatches {
+ public:
+  explicit InputBatches(StepContext& step) : step_(step) {}
+
+  bool used() const { return step_.plan.input.used() && step_.plan.input.loader_of_rank[step_.rank] >= 0; }
+  /// Receives go out ahead, as far as there are buffers on the GPU: a batch's waits until the batch that had its buffer
+  /// before is used up. The next kernel waits for the batch that is due.
+  Ops take() {
+    if (step_.plan.input.asks && step_.at.tensor == 0) {
+      while (step_.waits.any()) co_yield step_.take_waits();
+      co_yield ask();
+    }
+    const int all = step_.plan.steps * step_.plan.micro_batches;
+    for (; posted_ < std::min(all, taken_ + 1 + step_.plan.input.ahead); ++posted_) co_yield receive();
+    ++taken_;
+    step_.waits.add({static_cast<std::uint32_t>(taken_), step_.streams.input()});
+  }
+  /// The forward pass of the batch through this stage is over: its buffer is free for another one.
+  const Op& release() {
+    const Op& op = step_.change_memory(-step_.plan.input.held.value, MemoryClass::buffers, step_.words.receive_input);
+    released_ = step_.out.after(TrainingStreams::compute);
+    return op;
+  }
+
+ private:
+  StepContext& step_;
+  int posted_ = 0, taken_ = 0;  // micro-batches
+  Dep released_;                // the one before is used up
+
+  const Op& ask() {
+    Op& op = step_.out.begin(Kind::send, step_.streams.input_request(), step_.words.ask_input, step_.words.input,
+                             step_.out.after(TrainingStreams::compute));
+    op.address(step_.peers.input_slot, kInputMessages, Mode::eager);
+    return step_.out.emit();
+  }
+  const Op& receive() {
+    Op& op = step_.out.begin(Kind::recv, step_.streams.input(), step_.words.receive_input, step_.words.input);
+    op.address(step_.peers.input_slot, kInputMessages);
+    op.book_memory(step_.plan.input.held.value, MemoryClass::buffers);
+    op.deps[0] = released_;
+    return step_.out.emit();
+  }
+};
+
+/// One rank's training steps. What it does comes from the plan by its place in the mesh; its number is used to find its
+/// peers and nowhere else.
+class TrainingStep : public CoroutineProgram {
+ public:
+  TrainingStep(int rank, const TrainingPlan& plan, const PassTables& tables, const TrainingStreams& streams,
+               RankPeers peers, const PassSeries* series)
+      : CoroutineProgram(peers.slots, streams.count()),
+        plan_(plan),
+        policy_(update_policy_of(plan)),
+        peers_(std::move(peers)),
+        step_(rank, plan, tables, streams, peers_),
+        collectives_(step_),
+        offload_(step_),
+        gradients_(step_, collectives_, offload_),
+        parameters_(step_, collectives_, offload_),
+        series_(series),
+        passes_(step_, collectives_, gradients_, parameters_, offload_, series),
+        messages_(step_, collectives_),
+        input_(step_),
+        updates_(policy_.of_rank({step_, collectives_, gradients_, parameters_})) {}
+
+  std::span<const GroupFlow* const> group_flows() const override { return peers_.flows; }
+  const Series& series(Tag number) const override { return series_->series(number); }
+  /// What goes on beside a kernel is given before it.
+  std::uint64_t driving() const override { return 1; }
+
+ protected:
+  Ops run() override {
+    for (const MemoryPart& part : step_.stage.memory.parts)
+      co_yield step_.change_memory(part.bytes.value, part.memory_class, step_.words.setup);
+    if (plan_.values && plan_.offload.parameters == OffloadDevice::cpu) co_yield offload_.fill_host();
+    for (int number = 0; number < plan_.steps; ++number) {
+      step_.out.begin_sample(static_cast<std::uint32_t>(number));
+      co_yield step(number);
+      // The next step would begin with it.
+      if (plan_.values && parameters_.gathers_ahead()) co_yield parameters_.gather_all();
+    }
+    co_yield updates_->after_training();
+    while (step_.waits.any()) co_yield step_.take_waits();
+  }
+
+ private:
+  const TrainingPlan& plan_;
+  const UpdatePolicy& policy_;
+  const RankPeers peers_;
+  StepContext step_;
+  LaneCollectives collectives_;
+  HostOffload offload_;
+  GradientExchange gradients_;
+  ParameterGathers parameters_;
+  const PassSeries* const series_;
+  LayerPasses passes_;
+  PipelineMessages messages_;
+  InputBatches input_;
+  std::unique_ptr<RankUpdates> updates_;
+
+  Ops step(int number) {
+    co_yield updates_->before_step(number);
+    gradients_.begin_step(number, policy_.sums_gradients(number), updates_->gradient_set(number));
+    parameters_.begin_step();
+    if (plan_.overhead_kernel != 0) {
+      Work host;
+      host.kernel = plan_.overhead_kernel;
+      co_yield step_.work(host, Kind::delay, step_.words.framework, step_.words.overhead);
+    }
+    if (parameters_.gathers_ahead()) co_yield parameters_.gather_all();
+    const std::vector<PipelineTask>& tasks = step_.stage.tasks;
+    for (auto task = tasks.begin(); task != tasks.end(); ++task) {
+      if (task->beside_next) {
+        Ops ahead = forward(*task), back = backward(*++task);
+        co_yield passes_.in_turn(std::move(back), std::move(ahead));
+      } else if (task->pass == Pass::forward) {
+        co_yield forward(*task);
+      } else {
+        co_yield backward(*task);
+      }
+    }
+    co_yield updates_->after_backward(number);
+    if (!plan_.marks_steps) co_return;
+    step_.out.begin(Kind::mark, TrainingStreams::compute, step_.words.step_over);
+    co_yield step_.out.emit();
+  }
+
+  /// Of a micro-batch, through the layers of a model chunk.
+  Ops forward(const PipelineTask& task) {
+    const int stage = virtual_stage(task);
+    const bool input = stage == 0 && input_.used();
+    if (input) co_yield input_.take();
+    const bool receives = messages_.elsewhere(stage - 1), sends = messages_.elsewhere(stage + 1);
+    if (receives) co_yield messages_.receive(stage - 1, task.micro_batch, false);
+    co_yield host_work(receives);
+    co_yield passes_.chunk(task, sends);
+    if (input) co_yield input_.release();
+    if (sends) co_yield messages_.send(stage, task.micro_batch, false);
+  }
+
+  /// Gradients by the input go on to the stage before; those by the weights alone go nowhere.
+  Ops backward(const PipelineTask& task) {
+    const int stage = virtual_stage(task);
+    const bool by_input = task.pass != Pass::backward_weights;
+    const bool receives = by_input && messages_.elsewhere(stage + 1);
+    if (receives) co_yield messages_.receive(stage, task.micro_batch, true);
+    co_yield host_work(receives);
+    const bool sends = by_input && messages_.elsewhere(stage - 1);
+    co_yield passes_.chunk(task, sends);
+    if (sends) co_yield messages_.send(stage - 1, task.micro_batch, true);
+  }
+
+  /// What the host does before it launches a pass that no message brought, or waits for before one that came.
+  Ops host_work(bool received) {
+    Work host;
+    host.kernel = received ? plan_.kernel_after_message : plan_.micro_batch_kernel;
+    if (host.kernel == 0) co_return;
+    while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
+    co_yield step_.work(host, Kind::delay, step_.words.framework, step_.words.overhead);
+  }
+
+  int virtual_stage(const PipelineTask& task) const {
+    return plan_.schedule ? plan_.schedule->virtual_stage(step_.at.pipeline, task.chunk, plan_.pipeline) : 0;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Program> training_program(int rank, const TrainingPlan& plan, const PassTables& tables,
+                                          const TrainingStreams& streams, const PassSeries* series) {
+  return std::make_unique<TrainingStep>(rank, plan, tables, streams, RankPeers(rank, plan), series);
+}
 
 TrainingPrograms::TrainingPrograms(const TrainingPlan& plan, Names& names)
     : plan_(plan), tables_(plan, names), streams_(plan), series_(plan, tables_, streams_) {}

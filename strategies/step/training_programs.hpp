@@ -2,9 +2,15 @@
 #include <memory>
 
 #include "sim/folding/outline.hpp"
-#include "strategies/step/training_program.hpp"
+#include "sim/program.hpp"
+#include "strategies/step/pass_series.hpp"
+#include "strategies/step/training_streams.hpp"
 
 namespace trainyard {
+
+/// All steps of one rank. Plan, tables, streams and series must outlive the program; null: no passes are series.
+std::unique_ptr<Program> training_program(int rank, const TrainingPlan&, const PassTables&, const TrainingStreams&,
+                                          const PassSeries* = nullptr);
 
 /// The programs of all ranks of a plan, with the tables that they share.
 class TrainingPrograms : public ProgramSource {

@@ -1,21 +1,25 @@
 #pragma once
+#include <Eigen/Core>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "strategies/plan/gradient_shape.hpp"
-#include "strategies/values/gradient_coding.hpp"
 
 namespace trainyard {
 
-/// A plan's compressor on the gradients of a small training that rides on it: what the timed exchange would do to them.
-class CompressedCoding : public GradientCoding {
+/// A plan's compressor on the gradients of a small training that rides on it: what the timed exchange would do to them. It
+/// keeps what it needs between steps (error feedback, momentum) by rank and bucket. Values are scaled so that sums over
+/// ranks are means over the global batch.
+class CompressedCoding {
  public:
   /// The plan must outlive it.
   CompressedCoding(const TrainingPlan& plan, std::uint64_t seed) : plan_(plan), seed_(seed) {}
 
-  Eigen::VectorXd sum(std::size_t bucket, const std::vector<Eigen::VectorXd>& of_ranks) override;
-  void push(Actor worker, std::size_t bucket, Eigen::VectorXd& values) override;
+  /// The sum that all ranks have after their exchange of one step's gradients of a bucket, by rank.
+  Eigen::VectorXd sum(std::size_t bucket, const std::vector<Eigen::VectorXd>& of_ranks);
+  /// In place of what a worker pushes to a server: what the server decodes.
+  void push(Actor worker, std::size_t bucket, Eigen::VectorXd& values);
 
  private:
   struct Bucket {

@@ -53,7 +53,7 @@ std::vector<Index> bucket_cuts(const TrainingPlan& plan, Index parameters) {
   return cuts;
 }
 
-SharedUpdates::SharedUpdates(const LearningSetup& setup, const TrainingPlan& plan, GradientCoding* coding)
+SharedUpdates::SharedUpdates(const LearningSetup& setup, const TrainingPlan& plan, CompressedCoding* coding)
     : setup_(setup),
       plan_(plan),
       coding_(plan.ranks() > 1 ? coding : nullptr),

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "strategies/plan/training_plan.hpp"
-#include "strategies/values/gradient_coding.hpp"
+#include "strategies/values/compressed_coding.hpp"
 #include "strategies/values/layers/optimizer_state.hpp"
 #include "strategies/values/learning/learning_task.hpp"
 #include "strategies/values/rank_work.hpp"
@@ -45,7 +45,7 @@ std::vector<Eigen::Index> bucket_cuts(const TrainingPlan&, Eigen::Index paramete
 class SharedUpdates {
  public:
   using Weights = std::shared_ptr<const Eigen::VectorXd>;
-  SharedUpdates(const LearningSetup&, const TrainingPlan&, GradientCoding*);
+  SharedUpdates(const LearningSetup&, const TrainingPlan&, CompressedCoding*);
 
   Weights first() const { return first_; }
   /// A rank takes a part of the step's gradient, at these weights.
@@ -57,7 +57,7 @@ class SharedUpdates {
   /// Mean loss of the steps that were summed since the last question; NaN: none was.
   double take_loss();
   double last_loss() const { return last_loss_; }
-  GradientCoding* coding() const { return coding_; }              ///< null: ranks keep no gradients of their own
+  CompressedCoding* coding() const { return coding_; }            ///< null: ranks keep no gradients of their own
   const OptimizerState& optimizer() const { return optimizer_; }  ///< of the newest weights
 
  private:
@@ -72,7 +72,7 @@ class SharedUpdates {
   };
   const LearningSetup& setup_;
   const TrainingPlan& plan_;
-  GradientCoding* coding_;
+  CompressedCoding* coding_;
   double batch_;
   Weights first_;
   std::deque<Step> steps_;  // from `oldest_` on

@@ -6,12 +6,31 @@
 
 #include "sim/error.hpp"
 #include "strategies/plan/update_policy.hpp"
-#include "strategies/values/compressed_coding.hpp"
 
 namespace trainyard {
 
 namespace {
 using Buffer = TrainingBuffer::Kind;
+}
+
+void RankSums::put(Actor rank, std::uint16_t buffer, const Eigen::VectorXd& values) {
+  Turns& turns = buffers_[buffer];
+  Sum& sum = turns.sums[turns.put[rank]++];
+  if (sum.put++ == 0)
+    sum.values = values;
+  else
+    sum.values += values;
+}
+
+const Eigen::VectorXd& RankSums::take(Actor rank, std::uint16_t buffer) {
+  Turns& turns = buffers_[buffer];
+  const auto at = turns.sums.find(turns.taken[rank]++);
+  if (at == turns.sums.end() || at->second.put != ranks_)
+    throw InternalError("a sum is taken before all ranks have given their part");
+  if (++at->second.taken < ranks_) return at->second.values;
+  last_ = std::move(at->second.values);
+  turns.sums.erase(at);
+  return last_;
 }
 
 TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& plan, Values& values)
@@ -25,16 +44,9 @@ TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& pla
   begin();
 }
 
-TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& plan, Values& values,
-                               std::shared_ptr<GradientCoding> coding)
-    : rule_(setup.rule),
-      plan_(plan),
-      values_(values),
-      calls_(values),
-      coding_(std::move(coding)),
-      rides_(true),
-      sums_(plan.ranks()) {
-  if (!coding_ && plan.compression) coding_ = std::make_shared<CompressedCoding>(plan, setup.seed);
+TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& plan, Values& values)
+    : rule_(setup.rule), plan_(plan), values_(values), calls_(values), rides_(true), sums_(plan.ranks()) {
+  if (plan.compression) coding_ = std::make_unique<CompressedCoding>(plan, setup.seed);
   const UpdatePolicy& policy = update_policy_of(plan);
   bool shares = !plan.through_center;
   for (int step = 0; step < plan.steps && shares; ++step) shares = policy.sums_gradients(step);

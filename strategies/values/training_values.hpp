@@ -10,9 +10,32 @@
 #include "strategies/values/compressed_values.hpp"
 #include "strategies/values/learner.hpp"
 #include "strategies/values/rank_values.hpp"
-#include "strategies/values/sums.hpp"
 
 namespace trainyard {
+
+/// Sums over all ranks, made where no message carries values: of each buffer one after the other, as ranks put their
+/// parts in and take the sum out.
+class RankSums {
+ public:
+  explicit RankSums(int ranks) : ranks_(ranks) {}
+
+  void put(Actor rank, std::uint16_t buffer, const Eigen::VectorXd& values);
+  /// The sum that the rank's next turn of this buffer is about. Throws InternalError before all have put theirs in.
+  const Eigen::VectorXd& take(Actor rank, std::uint16_t buffer);
+
+ private:
+  struct Sum {
+    Eigen::VectorXd values;
+    int put = 0, taken = 0;
+  };
+  struct Turns {
+    std::map<int, Sum> sums;          // by turn
+    std::map<Actor, int> put, taken;  // by rank: turns
+  };
+  int ranks_;
+  std::map<std::uint16_t, Turns> buffers_;
+  Eigen::VectorXd last_;
+};
 
 /// Numbers that ride on the timed programs of a training: whatever ops say in calls (see training_calls.hpp) is computed
 /// on real arrays, in double, when the operation ends. Every rank has its shards of the parameters, the activations it
@@ -28,9 +51,8 @@ class TrainingValues {
   /// Task, plan and values must live as long, and all of them until the run has ended. Throws InternalError where layers
   /// of the plan's network are not those that values know for the plan's sharding.
   TrainingValues(const TrainingTask&, const TrainingPlan&, Values&);
-  /// A small training that rides on a plan of replicas that each have the whole network. `coding`: null: gradients are
-  /// exchanged as they are.
-  TrainingValues(const LearningSetup&, const TrainingPlan&, Values&, std::shared_ptr<GradientCoding> coding = nullptr);
+  /// A small training that rides on a plan of replicas that each have the whole network.
+  TrainingValues(const LearningSetup&, const TrainingPlan&, Values&);
   TrainingValues(const TrainingValues&) = delete;
   TrainingValues& operator=(const TrainingValues&) = delete;
 
@@ -103,7 +125,7 @@ class TrainingValues {
   const TrainingPlan& plan_;
   Values& values_;
   CallDispatcher calls_;
-  std::shared_ptr<GradientCoding> coding_;
+  std::unique_ptr<CompressedCoding> coding_;       // null: gradients are exchanged as they are
   std::vector<numeric::LayerPosition> positions_;  // by layer
   std::unique_ptr<SharedUpdates> shared_;
   std::vector<std::unique_ptr<RankWork>> ranks_;

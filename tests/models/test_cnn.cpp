@@ -231,7 +231,7 @@ TEST_CASE("what is no CNN is refused at its place", "[cnn]") {
   refused(layer("conv"), "x.yaml:4:5: cnn.conv: missing key \"out\"");
   refused(layer("conv: {out: -4, kernel: 1}"), "x.yaml:4:17: cnn.conv.out: -4 is too small; the least is 1");
   refused(layer("conv: {out: 4, kernel: [1, 2, 3]}"), "x.yaml:4:28: cnn.conv.kernel: expected one number, or [height");
-  refused(layer("conv: {out: 4, kernel: 0}"), "x.yaml:4:28: cnn.conv.kernel: 0 is not between 1 and");
+  refused(layer("conv: {out: 4, kernel: 0}"), "x.yaml:4:28: cnn.conv.kernel: 0, expected 1 to");
   refused(layer("conv: {out: 4, kernel: 9}"), "x.yaml:4:5: cnn.conv: a kernel of 9 x 9 does not fit into 4 x 8 x 8");
   refused(layer("conv: {out: 6, kernel: 1, groups: 4}"),
           "cnn.conv: 4 groups do not divide 6 output channels (in layer \"conv 1\")");

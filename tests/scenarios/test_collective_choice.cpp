@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/pictures/views.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 
@@ -71,9 +72,7 @@ TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows f
                                                 {"cluster.node", "{base: dgx-a100, hca: {count: 1}}"}});
   CHECK(simulate(modelled).all_reduce.algorithm == "NCCL");
   CHECK(!schedule(plan(modelled), 0, 1000000).lines.empty());
-  SimulateOptions faster;
-  faster.upgrade = {{"HCA", 2.0}};
-  CHECK(simulate(modelled, faster).step_time < simulate(modelled).step_time);
+  CHECK(simulate(read_again(modelled, faster(modelled, "HCA", 2))).step_time < simulate(modelled).step_time);
 }
 
 TEST_CASE("what a plan's all-reduce cannot be", "[collectives]") {

@@ -1,5 +1,5 @@
 // Samples on their way to the GPUs: what starves them, what a cache keeps, and what is refused.
-#include "scenarios/src/reading/epoch_reads.hpp"
+#include "models/hardware/page_cache.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 

@@ -11,6 +11,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/layer_cuts.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tests/support.hpp"
 
 namespace scenarios_test_layer_division {

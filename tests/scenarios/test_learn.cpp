@@ -319,7 +319,7 @@ TEST_CASE("what cannot be learned is refused with its place", "[learn]") {
   l.learn = "task: mlp, staleness_aware: true";
   refused(l, "learn.staleness_aware: of parameter servers");
   l.learn = "task: mlp, layers: [0]";
-  refused(l, "learn.layers: \"0\"; a whole number from 1 to");
+  refused(l, "learn.layers: 0, expected 1 to");
   Learned split;
   split.data_parallel = "all_reduce: ring, zero_stage: 1";
   refused(split, "learn: of replicas that each have the whole model");

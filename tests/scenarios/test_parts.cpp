@@ -9,6 +9,7 @@
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace scenarios_test_parts {
 

@@ -7,6 +7,7 @@
 #include "scenarios/src/pictures/step_picture.hpp"
 #include "scenarios/src/pictures/svg.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/step_run.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"

@@ -8,6 +8,8 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
+#include "strategies/compression/compressor.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace scenarios_test_plan_defaults {
 

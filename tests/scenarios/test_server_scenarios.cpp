@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/src/running/simulate.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/values/training_values.hpp"
 #include "tests/seeds/plain_training.hpp"
 #include "tests/strategies/small_task.hpp"

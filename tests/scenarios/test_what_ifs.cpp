@@ -1,6 +1,8 @@
 // What making a resource faster means: the scenario with the fields that the answer names, as run --set takes them.
 #include <catch2/catch.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -122,6 +124,46 @@ TEST_CASE("a what-if is the scenario with its fields set, over random scenarios"
     } catch (const UserError&) {
     }
   CHECK(checked == 8);
+}
+
+TEST_CASE("what is made faster is so by the factor, and nothing else is but what follows from it", "[what-if]") {
+  const std::string clos = "{base: leaf-spine, levels: [{down: 3", clos_end = "}]}";
+  std::string cables;
+  for (int n = 0; n < 12; ++n) cables += fmt::format(", {{from: node{}/hca0, to: {}}}", n, n % 2 ? "a" : "b");
+  const std::vector<std::string> fabrics{
+      clos + clos_end,
+      clos + ", oversubscription: 1.5}, {down: 2" + clos_end,
+      clos + "}], routing: ecmp}",
+      clos + "}]}, taken_out: [spine2]",
+      "{type: torus, switch_latency: 1 us, dims: [4, 3]}",
+      "{type: torus, switch_latency: 1 us, dims: [12], link_rate: 3 GB/s}",
+      "{type: dragonfly, switch_latency: 1 us, switches_a_group: 4}",
+      "{type: dragonfly, switch_latency: 1 us, switches_a_group: 4, global_rate: 3 GB/s}",
+      "{type: graph, switch_latency: 1 us, switches: [a, b], links: [{from: a, to: b, rate: 7 GB/s}" + cables + "]}"};
+  for (const std::string& fabric : fabrics) {
+    CAPTURE(fabric);
+    const Scenario s =
+        read_scenario_text("cluster: {nodes: 12, node: pcie-1, hca: {count: 1, rate: 40 Gbit/s}, fabric: " + fabric +
+                               "}\n" + small_plan(", idle_devices: allowed, data_parallel: {size: 8}"),
+                           "links.yaml");
+    const DeviceGraph before = build_cluster(s.cluster);
+    for (const std::string& c : resource_classes(s)) {
+      CAPTURE(c);
+      const ClusterSpec faster_cluster = read_again(s, faster(s, c, 2)).cluster;
+      CHECK((faster_cluster.node.gpu.memory_bandwidth / s.cluster.node.gpu.memory_bandwidth == 2) == (c == "memory"));
+      CHECK((faster_cluster.node.hca_latency.count * 2 == s.cluster.node.hca_latency.count) == (c == "latency"));
+      const DeviceGraph after = build_cluster(faster_cluster);
+      REQUIRE(after.links().size() == before.links().size());
+      int wrong = 0;
+      for (std::size_t i = 0; i < before.links().size(); ++i) {
+        const double ratio = after.links()[i].capacity / before.links()[i].capacity;
+        const std::string kind = before.links()[i].kind;
+        const bool follows = c == "HCA" && kind == "uplink";  // where the fabric does not state it
+        wrong += std::abs(ratio - (kind == c ? 2 : 1)) < 1e-12 || (follows && std::abs(ratio - 2) < 1e-12) ? 0 : 1;
+      }
+      CHECK(wrong == 0);
+    }
+  }
 }
 
 TEST_CASE("twice the peak is what twice the FLOP/s means, and four times saves more", "[what-if]") {

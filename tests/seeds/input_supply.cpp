@@ -1,12 +1,12 @@
 // IO-01, IO-02, CACHE-01: reading, decoding and copying of samples, what of it overlaps, and what a host keeps.
 #include <fmt/format.h>
 
-#include "scenarios/src/reading/epoch_reads.hpp"
+#include "models/hardware/page_cache.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/input_run.hpp"
 #include "scenarios/src/running/steady_window.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
-#include "strategies/step/training_program.hpp"
 #include "strategies/step/training_programs.hpp"
 #include "tests/seeds/transfers.hpp"
 

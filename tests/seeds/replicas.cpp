@@ -10,7 +10,7 @@
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
 #include "strategies/mechanisms/replicas/replicas.hpp"
-#include "strategies/step/training_program.hpp"
+#include "strategies/step/training_programs.hpp"
 #include "strategies/values/gossip_mixing.hpp"
 #include "strategies/values/learning/tasks.hpp"
 #include "strategies/values/training_values.hpp"

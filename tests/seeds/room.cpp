@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "models/networks/network_entry.hpp"
+#include "models/software/training_memory.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/capacity.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {
@@ -116,12 +119,10 @@ SeedFigures tfm_01(const Node& inputs) {
   std::string counts;
   for (const Layer& layer : s.network.layers)
     counts += (counts.empty() ? "" : " ") + fmt::format("{:.0f}", layer.parameter_elements());
-  const auto time = [&s](const Upgrade& upgrade) {
-    SimulateOptions options;
-    options.upgrade = upgrade;
-    return simulate(s, options).step_time;
+  const auto time = [&s](const char* faster_class) {
+    return simulate(read_again(s, faster(s, faster_class, 2))).step_time;
   };
-  const double network = time({{"HCA", 2}}), latency = time({{"latency", 2}});
+  const double network = time("HCA"), latency = time("latency");
   return {{"params", counts},
           {"total", s.network.parameters()},
           {"fp32_gradient_bytes", s.network.parameters() * plan(s).training.gradient_element.value},

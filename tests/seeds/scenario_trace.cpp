@@ -4,6 +4,7 @@
 
 #include "scenarios/src/planning/plan.hpp"
 #include "sim/executor/simulation.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 

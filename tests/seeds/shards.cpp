@@ -11,7 +11,7 @@
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
-#include "strategies/step/training_program.hpp"
+#include "strategies/step/training_programs.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

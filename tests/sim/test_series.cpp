@@ -3,7 +3,7 @@
 #include <random>
 
 #include "sim/folding/operation_count.hpp"
-#include "sim/group_route.hpp"
+#include "sim/machine.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/path_sums.hpp"

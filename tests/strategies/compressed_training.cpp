@@ -5,7 +5,7 @@
 #include "sim/hashing.hpp"
 #include "sim/observers/traffic.hpp"
 #include "strategies/plan/gradient_shape.hpp"
-#include "strategies/step/training_program.hpp"
+#include "strategies/step/training_programs.hpp"
 #include "strategies/values/training_values.hpp"
 #include "tests/places.hpp"
 #include "tests/seeds/plain_training.hpp"

@@ -1,4 +1,5 @@
 #include "reference_training.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 #include <fmt/format.h>
 

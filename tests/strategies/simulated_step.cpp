@@ -10,7 +10,7 @@
 #include "scenarios/src/planning/offload.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/process/child.hpp"
-#include "strategies/step/training_program.hpp"
+#include "strategies/step/training_programs.hpp"
 #include "tests/places.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/star_cluster.hpp"

@@ -7,6 +7,7 @@
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tests/places.hpp"
 #include "tests/support.hpp"
 

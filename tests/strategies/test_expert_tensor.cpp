@@ -6,6 +6,7 @@
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/search/plan_space.hpp"
 #include "scenarios/src/studies/fold_check.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 namespace strategies_test_expert_tensor {

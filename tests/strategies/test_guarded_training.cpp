@@ -1,8 +1,8 @@
 // Training that lives through failures: it ends with the weights of what survived, nothing counted twice.
 #include <algorithm>
 
-#include "strategies/failures/guarded_training.hpp"
 #include "tests/seeds/plain_training.hpp"
+#include "tests/strategies/guarded_training.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 

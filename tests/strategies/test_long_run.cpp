@@ -53,7 +53,7 @@ TEST_CASE("a failure costs its detection, the restart, reading back and what no 
   plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{7}};
   plan.recovery.detect = Seconds{30};
   plan.recovery.restart = Seconds{60};
-  plan.failures = {{Seconds{560.25}, -1, "gpu", true}};  // 550 steps have ended, and a quarter of one
+  plan.failures = {{Seconds{560.25}, std::nullopt, "gpu", true}};  // 550 steps have ended, and a quarter of one
   const LongRunResult run = run_long(plan);
   CHECK(run.lost_steps == 50);
   CHECK(run.lost_work.value == Approx(50.25).epsilon(1e-12));
@@ -67,7 +67,7 @@ TEST_CASE("a failure costs its detection, the restart, reading back and what no 
     CHECK(during.end.value == Approx(1000 + 21 + 100 + 97).epsilon(1e-12));
   }
   SECTION("during the restart: it begins again") {
-    plan.failures.push_back({Seconds{600.25}, -1, "gpu", true});
+    plan.failures.push_back({Seconds{600.25}, std::nullopt, "gpu", true});
     const LongRunResult twice = run_long(plan);
     CHECK(twice.lost_steps == 50);
     CHECK(twice.down.value == Approx(40 + 97).epsilon(1e-12));
@@ -83,10 +83,10 @@ TEST_CASE("a checkpoint that is written in the background stops training for its
   plan.checkpoint = {10, Seconds{0.5}, Seconds{4}, Seconds{3}};
   CHECK(run_long(plan).end.value == Approx(110).epsilon(1e-14));
   SECTION("until it is written, a failure falls back to the one before") {
-    plan.failures = {{Seconds{23.5}, -1, "node", true}};  // the second began at 20.5
+    plan.failures = {{Seconds{23.5}, std::nullopt, "node", true}};  // the second began at 20.5
     const LongRunResult early = run_long(plan);
     CHECK(early.lost_steps == 12);
-    plan.failures = {{Seconds{24.5}, -1, "node", true}};  // and has just been written
+    plan.failures = {{Seconds{24.5}, std::nullopt, "node", true}};  // and has just been written
     CHECK(run_long(plan).lost_steps == 3);
   }
   SECTION("the next one waits for it, and the training for the last") {
@@ -100,7 +100,7 @@ TEST_CASE("without a spare the training waits, or goes on with the replicas left
   LongRunPlan plan = plan_of(1000);
   plan.replicas = 4;
   plan.recovery = {Seconds{5}, Seconds{10}, Seconds{100}, 0, false, true};
-  plan.failures = {{Seconds{100.5}, -1, "node", true}};
+  plan.failures = {{Seconds{100.5}, std::nullopt, "node", true}};
   const LongRunResult waits = run_long(plan);
   CHECK(waits.without_node.value == 85);  // of 100 until it is repaired, 15 were needed anyway
   CHECK(waits.end.value == Approx(1000 + 100.5 + 15 + 85).epsilon(1e-12));
@@ -118,7 +118,7 @@ TEST_CASE("without a spare the training waits, or goes on with the replicas left
     CHECK(run_long(plan).end.value == Approx(1000 + 100.5 + 15).epsilon(1e-12));
   }
   SECTION("with none, and no repair, it would stand still for ever") {
-    plan.recovery.repair = Seconds{0};
+    plan.recovery.repair = std::nullopt;
     CHECK_THROWS_WITH(run_long(plan), Catch::Contains("no spare node is left, and none is repaired"));
   }
 }
@@ -128,11 +128,11 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
   plan.replicas = 2;
   plan.nodes = 4;
   plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{7}};
-  plan.recovery = {Seconds{5}, Seconds{10}, Seconds{0}, 0, true, false};
+  plan.recovery = {Seconds{5}, Seconds{10}, std::nullopt, 0, true, false};
   plan.failures = {{Seconds{0}, 950, "switch", false},
-                   {Seconds{255.5}, -1, "gpu", true, 1},
-                   {Seconds{300}, -1, "nic", true, 1},
-                   {Seconds{1e9}, -1, "link", false}};
+                   {Seconds{255.5}, std::nullopt, "gpu", true, 1},
+                   {Seconds{300}, std::nullopt, "nic", true, 1},
+                   {Seconds{1e9}, std::nullopt, "link", false}};
   const LongRunResult run = run_long(plan);
   REQUIRE(run.prescribed.size() == 4);
   CHECK(run.prescribed[1].at == Seconds{255.5});
@@ -152,8 +152,8 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
 TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
   LongRunPlan plan = plan_of(1000);
   plan.replicas = 4;
-  plan.recovery = {Seconds{5}, Seconds{10}, Seconds{0}, 0, true, true};
-  plan.failures = {{Seconds{100}, -1, "node", true}, {Seconds{300}, -1, "node", true}};
+  plan.recovery = {Seconds{5}, Seconds{10}, std::nullopt, 0, true, true};
+  plan.failures = {{Seconds{100}, std::nullopt, "node", true}, {Seconds{300}, std::nullopt, "node", true}};
   const auto pace_at_end = [&plan](int nodes) {
     plan.nodes = nodes;
     const LongRunResult run = run_long(plan);
@@ -287,7 +287,7 @@ TEST_CASE("what Daly's formula does not know moves the best interval", "[long-ru
 TEST_CASE("a run takes as long as it has failures, however often it saves", "[long-run]") {
   LongRunPlan plan = plan_of(1e12, 0.001);
   plan.checkpoint = {1, Seconds{1e-4}, Seconds{1e-4}, Seconds{1}};
-  plan.failures = {{Seconds{5e8}, -1, "node", false}};
+  plan.failures = {{Seconds{5e8}, std::nullopt, "node", false}};
   const LongRunResult run = run_long(plan);
   CHECK(run.checkpoints >= 1e12);
   CHECK(run.end.value == Approx(1.1e9 + 1).epsilon(1e-9));
@@ -301,13 +301,14 @@ TEST_CASE("what is skipped is what would have been run", "[long-run]") {
   plan.until = Seconds{20 * kDay};
   plan.replicas = 4;
   plan.parts = {{"software", 1, Seconds{15 * kHour}, false}};
-  plan.recovery = {Seconds{5}, Seconds{60}, Seconds{0}, 0, true, true};
+  plan.recovery = {Seconds{5}, Seconds{60}, std::nullopt, 0, true, true};
   const auto write = GENERATE(1.5, 20.0, 400.0);  // stops the training; in the background; and longer than the interval
   CAPTURE(write);
   plan.checkpoint = {480, Seconds{1.5}, Seconds{write}, Seconds{30}};
-  plan.failures = {{Seconds{0}, -1, "node", true, 2}};
+  plan.failures = {{Seconds{0}, std::nullopt, "node", true, 2}};
   const LongRunResult skipped = run_long(plan);
-  for (double at = 100; at < plan.until.value; at += 137) plan.failures.push_back({Seconds{at}, -1, "node", true, 2});
+  for (double at = 100; at < plan.until.value; at += 137)
+    plan.failures.push_back({Seconds{at}, std::nullopt, "node", true, 2});
   const LongRunResult run = run_long(plan);
   CHECK(run.failures > 10);
   CHECK(skipped.failures == run.failures);
@@ -348,7 +349,7 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
   plan.replicas = plan.nodes = 4;
   plan.recovery.detect = Seconds{10};
   plan.recovery.restart = Seconds{20};
-  plan.failures = {{Seconds{100.5}, -1, "worker", false, 1, 1}};
+  plan.failures = {{Seconds{100.5}, std::nullopt, "worker", false, 1, 1}};
   SECTION("a worker that starts again: three quarters of the rate for so long, and no step is lost") {
     const LongRunResult run = run_long(plan);
     CHECK(run.end.value == Approx(1000 + 30 / 4.0).epsilon(1e-12));
@@ -362,7 +363,8 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
   SECTION("at the rate that is said of those left") {
     plan.step_with = [](int workers) { return Seconds{workers == 3 ? 1.1 : 2.0}; };
     CHECK(run_long(plan).end.value == Approx(1000 + 30 - 30 / 1.1).epsilon(1e-12));
-    plan.failures.push_back({Seconds{110.5}, -1, "worker", false, 2, 1});  // 10 s of three, 20 of two, 10 of three
+    plan.failures.push_back(
+        {Seconds{110.5}, std::nullopt, "worker", false, 2, 1});  // 10 s of three, 20 of two, 10 of three
     CHECK(run_long(plan).end.value == Approx(1000 + 40 - 20 / 1.1 - 20 / 2.0).epsilon(1e-12));
   }
   SECTION("with checkpoints, which no one reads") {
@@ -372,7 +374,7 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
     CHECK(run_long(plan).end.value == Approx(1000 + 20 + 30 / 4.0).epsilon(1e-12));
   }
   SECTION("a node without a spare: until it is repaired and its worker has started; a spare does at once") {
-    plan.failures = {{Seconds{100.5}, -1, "node", true, 2, 1}};
+    plan.failures = {{Seconds{100.5}, std::nullopt, "node", true, 2, 1}};
     plan.recovery.spares = 0;
     plan.recovery.repair = Seconds{180};
     CHECK(run_long(plan).end.value == Approx(1000 + 200 / 4.0).epsilon(1e-12));
@@ -381,7 +383,7 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
   }
   SECTION("what stops all still does, and the last worker stops all") {
     plan.checkpoint = {100, Seconds{0}, Seconds{0}, Seconds{50}};
-    plan.failures.push_back({Seconds{300.5}, -1, "server", false, -1, 0});
+    plan.failures.push_back({Seconds{300.5}, std::nullopt, "server", false, std::nullopt, 0});
     const LongRunResult run = run_long(plan);  // 7.5 s behind, 293 steps are done, 200 saved
     CHECK(run.down.value == 80);
     CHECK(run.lost_steps == 93);

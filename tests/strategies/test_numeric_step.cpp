@@ -4,6 +4,7 @@
 #include "numeric_tasks.hpp"
 #include "reference_training.hpp"
 #include "sim/error.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace strategies_test_numeric_step {
 

@@ -5,6 +5,7 @@
 #include "numeric_tasks.hpp"
 #include "sim/error.hpp"
 #include "simulated_step.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tests/cases.hpp"
 
 namespace strategies_test_parallel_values {

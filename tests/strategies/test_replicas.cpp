@@ -2,7 +2,7 @@
 #include <Eigen/Eigenvalues>
 #include <cmath>
 
-#include "strategies/step/training_program.hpp"
+#include "strategies/step/training_programs.hpp"
 #include "strategies/values/gossip_mixing.hpp"
 #include "strategies/values/training_values.hpp"
 #include "tests/all_reduce_by.hpp"

@@ -88,18 +88,6 @@ TEST_CASE("what cannot be wired is refused", "[topologies]") {
   CHECK_THROWS_WITH(build_cluster(spec), Catch::Contains("did you mean \"nvswitch\"?"));
 }
 
-TEST_CASE("upgrades make one class faster and nothing else", "[topologies]") {
-  const ClusterSpec spec = dgx(2);
-  for (const std::string& c : resource_classes(spec)) {
-    const ClusterSpec faster = upgraded(spec, {{c, 2.0}});
-    CHECK((faster.node.hca_rate / spec.node.hca_rate == 2) == (c == "HCA"));
-    CHECK((faster.node.pcie_rate / spec.node.pcie_rate == 2) == (c == "PCIe"));
-    CHECK((faster.node.gpu.nvlink / spec.node.gpu.nvlink == 2) == (c == "NVLink"));
-    CHECK((faster.node.gpu.memory_bandwidth / spec.node.gpu.memory_bandwidth == 2) == (c == "memory"));
-    CHECK((faster.node.hca_latency.count * 2 == spec.node.hca_latency.count) == (c == "latency"));
-  }
-}
-
 TEST_CASE("fabrics state the slowest rate among their own links", "[topologies]") {
   CHECK(make_fabric("nonblocking")->slowest_stated_link().value == 0);
   CHECK(make_fabric("ring", "{link_rate: 3 GB/s}")->slowest_stated_link().value == 3e9);

@@ -217,45 +217,4 @@ TEST_CASE("a hub is one medium, whatever the duplex of what hangs on it", "[fabr
   CHECK(transfer_ms(frames, {{0, 1, Bytes{1e9}}}) == near(100 * 1538 / 1460.0));
 }
 
-TEST_CASE("a faster class of links is faster by that, and no other is", "[fabrics][upgrades]") {
-  const std::vector<std::string> fabrics{
-      clos("{down: 3}"),
-      clos("{down: 3, oversubscription: 1.5}, {down: 2}"),
-      clos("{down: 3}", ", routing: ecmp"),
-      clos("{down: 4, oversubscription: 4}", ", routing: ecmp"),
-      "{type: torus, switch_latency: 1 us, dims: [4, 3]}",
-      "{type: torus, switch_latency: 1 us, dims: [12], link_rate: 3 GB/s}",
-      "{type: dragonfly, switch_latency: 1 us, switches_a_group: 4}",
-      "{type: dragonfly, switch_latency: 1 us, switches_a_group: 4, global_rate: 3 GB/s}",
-      "{type: graph, switch_latency: 1 us, switches: [a, b], links: [{from: a, to: b, rate: 7 GB/s}" +
-          [] {
-            std::string links;
-            for (int n = 0; n < 12; ++n) links += fmt::format(", {{from: node{}/hca0, to: {}}}", n, n % 2 ? "a" : "b");
-            return links;
-          }() +
-          "]}"};
-  for (const std::string& fabric : fabrics)
-    for (const std::vector<std::string>& out : {std::vector<std::string>{}, {"node3/hca0"}}) {
-      CAPTURE(fabric);
-      const ClusterSpec spec = hosts_on(12, fabric, out);
-      const DeviceGraph before = build_cluster(spec);
-      for (const std::string& c : resource_classes(spec)) {
-        CAPTURE(c);
-        const DeviceGraph after = build_cluster(upgraded(spec, {{c, 2.0}}));
-        REQUIRE(after.links().size() == before.links().size());
-        int wrong = 0;
-        for (std::size_t i = 0; i < before.links().size(); ++i) {
-          const double ratio = after.links()[i].capacity / before.links()[i].capacity;
-          wrong += std::abs(ratio - (before.links()[i].kind == c ? 2 : 1)) < 1e-12 ? 0 : 1;
-        }
-        CHECK(wrong == 0);
-      }
-    }
-}
-
-TEST_CASE("what a fabric lacks stays out when a class of links is made faster", "[fabrics][upgrades]") {
-  const ClusterSpec spec = hosts_on(6, clos("{down: 3}"), {"spine2"});
-  for (const std::string& c : resource_classes(spec)) CHECK(build_error(upgraded(spec, {{c, 2.0}})) == "no error");
-}
-
 }  // namespace topologies_test_fabric_routing

@@ -198,11 +198,10 @@ TEST_CASE("wiring changes the time: transfers share an uplink and the link betwe
   CHECK(time(box, {{0, 4}, {5, 1}}) == near(1 / 10.0));  // but full duplex
   box.node.socket_rate = BytesPerSecond{100e9};
   CHECK(time(box, {{0, 4}, {1, 5}, {2, 6}}) == near(3 / 16.0));  // then the uplink of the switch
-  CHECK(time(upgraded(box, {{"PCIe", 2.0}}), {{0, 4}, {1, 5}, {2, 6}}) == near(3 / 32.0));
-  box.node.socket_rate = BytesPerSecond{10e9};
-  CHECK(time(upgraded(box, {{"socket", 1.5}}), {{0, 4}}) == near(1 / 15.0));
-  const auto classes = resource_classes(box);
-  CHECK(std::count(classes.begin(), classes.end(), "socket") == 1);
+  box.node.pcie_rate = BytesPerSecond{32e9};
+  CHECK(time(box, {{0, 4}, {1, 5}, {2, 6}}) == near(3 / 32.0));
+  box.node.socket_rate = BytesPerSecond{15e9};
+  CHECK(time(box, {{0, 4}}) == near(1 / 15.0));
 }
 
 TEST_CASE("two sockets without a lane plan deal out the switches", "[nodes]") {

@@ -2,7 +2,6 @@
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/outage.hpp"
 
 namespace topologies_test_outage {
 
@@ -10,6 +9,17 @@ using namespace trainyard;
 using namespace trainyard::test;
 
 namespace {
+
+/// A switch (or any device between others) fails: every wire at it, both ways, from `from` on; they come back at `to`.
+std::vector<LinkChange> outage(const DeviceGraph& graph, DeviceId device, Seconds from, Seconds to) {
+  std::vector<LinkChange> changes;
+  for (const std::vector<LinkId>& wires : {graph.links_from(device), graph.links_to(device)})
+    for (const LinkId wire : wires) {
+      changes.push_back({from, wire, BytesPerSecond{0}});
+      changes.push_back({to, wire, graph.links()[wire].capacity});
+    }
+  return changes;
+}
 
 /// Host 0 of eight on two leaves sends 1 GB at 10 GB/s to host 7 while that switch is away from 40 to 70 ms: in ms.
 double with_outage_ms(const std::string& name) {

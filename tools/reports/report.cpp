@@ -6,6 +6,7 @@
 
 #include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/stage_table.hpp"

@@ -8,6 +8,7 @@
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/steady_state.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace trainyard {
@@ -39,8 +40,8 @@ std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) 
 std::string steps_in_words(const Scenario& s, const Plan& plan, const Result& r) {
   if (r.steps == 1 && r.warm_steps == 0 && !plan.search) return "";
   std::string text = plan.search ? mean_in_words(s, plan, r) : fmt::format("{} looked at", r.steps);
-  if (!plan.search && s.plan.steps > plan.training.steps)
-    text += fmt::format(" of the {} that plan.steps says: they are alike", s.plan.steps);
+  if (!plan.search && s.plan.steps.value_or(0) > plan.training.steps)
+    text += fmt::format(" of the {} that plan.steps says: they are alike", *s.plan.steps);
   if (!plan.search && r.warm_steps > 0) text += fmt::format(", after {} before", r.warm_steps);
   if (const double wanted = steps_to_steady_state(s, plan.training); plan.warm_steps < wanted)
     text += fmt::format(" ({:.0f} would be sure to reach the staleness bound)", wanted);

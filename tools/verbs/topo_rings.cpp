@@ -26,17 +26,6 @@ struct RingInput {
   BytesPerSecond link_rate;  ///< per direction; 0: not known
 };
 
-int ring_number(const Node& node, const std::string& what, std::int64_t least, std::int64_t most) {
-  std::int64_t v = least - 1;
-  try {
-    v = parse_integer(node.scalar);
-  } catch (const UserError&) {
-    fail(node.place, fmt::format("{}: \"{}\" is no whole number", what, node.scalar));
-  }
-  if (v < least || v > most) fail(node.place, fmt::format("{}: {}, expected {} to {}", what, v, least, most));
-  return static_cast<int>(v);
-}
-
 /// `[[0, 3, 2], [0, 1]]`: from, to, number of links (default 1).
 std::vector<LinkBundle> link_list(const Node& list) {
   if (list.kind != Node::Kind::list || list.items.empty())
@@ -48,11 +37,11 @@ std::vector<LinkBundle> link_list(const Node& list) {
     if (item.kind != Node::Kind::list || item.items.size() < 2 || item.items.size() > 3 || !scalars)
       fail(item.place, "links: expected [device, device, number of links]");
     LinkBundle bundle;
-    bundle.a = ring_number(item.items[0], "links: device", 0, kMostRingDevices - 1);
-    bundle.b = ring_number(item.items[1], "links: device", 0, kMostRingDevices - 1);
+    bundle.a = static_cast<int>(whole_number(item.items[0], "links: device", 0, kMostRingDevices - 1));
+    bundle.b = static_cast<int>(whole_number(item.items[1], "links: device", 0, kMostRingDevices - 1));
     if (bundle.a == bundle.b) fail(item.place, fmt::format("links: device {} linked to itself", bundle.a));
     if (item.items.size() == 3)
-      bundle.links = ring_number(item.items[2], "links: number of links", 1, kMostLinksOfPair);
+      bundle.links = static_cast<int>(whole_number(item.items[2], "links: number of links", 1, kMostLinksOfPair));
     bundles.push_back(bundle);
   }
   return bundles;

@@ -15,6 +15,7 @@
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/output.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/batch_report.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/layer_report.hpp"

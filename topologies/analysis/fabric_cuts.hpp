@@ -41,7 +41,6 @@ Bisection bisection_of(const FabricView&, const std::vector<PairLoads>& loads);
 class IdealSplitting {
  public:
   explicit IdealSplitting(const FabricView&);
-  bool decided() const { return decided_; }  ///< false: the fabric is too large for it
   /// No link gets more than it carries, whatever the ends send (hose model).
   bool carries_everything() const { return decided_ && everything_; }
   const PairLoads& loads() const { return loads_; }

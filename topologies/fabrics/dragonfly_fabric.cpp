@@ -98,12 +98,6 @@ class DragonflyFabric : public Fabric {
   std::string pair_routing() const override {
     return shape_.valiant ? fmt::format("Valiant by a hashed third group, seed {}", shape_.seed) : "minimal";
   }
-  std::shared_ptr<const Fabric> upgraded(const ClusterSpec& before, const LinkUpgrade& upgrade) const override {
-    DragonflyShape faster = shape_;
-    faster.link_rate = link_rate(before) * upgrade.rate(LinkKind::uplink);
-    if (shape_.global_rate.value > 0) faster.global_rate = shape_.global_rate * upgrade.rate(LinkKind::uplink);
-    return std::make_shared<DragonflyFabric>(faster);
-  }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
     const FabricView view(graph);
     const int a = shape_.switches_a_group;

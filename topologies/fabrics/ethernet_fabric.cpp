@@ -24,9 +24,6 @@ class EthernetFabric : public Fabric {
   std::string type() const override { return "ethernet"; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca}; }
   bool reduces_in_switches() const override { return false; }
-  std::shared_ptr<const Fabric> upgraded(const ClusterSpec&, const LinkUpgrade&) const override {
-    return std::make_shared<EthernetFabric>(*this);
-  }
 
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
     const DeviceId middle = graph.add({hub_ ? "hub" : "switch", DeviceKind::network_switch, -1, 0});
@@ -61,7 +58,7 @@ class EthernetFabric : public Fabric {
 /// `mtu` (without it, rates are taken as goodput) and `hub`.
 std::shared_ptr<const Fabric> read_ethernet(Fields& fields) {
   const std::int64_t mtu = fields.integer("mtu", 68, 1500);
-  if (mtu > 65535) fail(fields.place_of("mtu"), fmt::format("{}.mtu: {} bytes; at most 65535", fields.what(), mtu));
+  if (mtu > 65535) fields.refuse("mtu", fmt::format("{} bytes; at most 65535", mtu));
   const auto bytes = static_cast<double>(mtu);
   const double payload = fields.has("mtu") ? (bytes - kHeaders) / (bytes + kFraming) : 1;
   return std::make_shared<EthernetFabric>(payload, fields.boolean("hub", false));

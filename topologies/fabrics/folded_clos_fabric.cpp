@@ -103,11 +103,6 @@ class FoldedClosFabric : public Fabric {
     return shape_.hashed ? fmt::format("hashed ECMP, seed {}", shape_.seed) : Fabric::pair_routing();
   }
   bool leaves_out(const TakenOut& out) const override { return !shape_.hashed && between_switches(out); }
-  std::shared_ptr<const Fabric> upgraded(const ClusterSpec& before, const LinkUpgrade& upgrade) const override {
-    FoldedClosShape faster = shape_;
-    faster.link_rate = link_rate(before) * upgrade.rate(LinkKind::uplink);
-    return std::make_shared<FoldedClosFabric>(std::move(faster));
-  }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
     return level_rows(FabricView(graph));
   }

@@ -36,14 +36,6 @@ class GraphFabric : public Fabric {
       if (cable.rate.value > 0) slowest = slowest.value > 0 ? std::min(slowest, cable.rate) : cable.rate;
     return slowest;
   }
-  std::shared_ptr<const Fabric> upgraded(const ClusterSpec&, const LinkUpgrade& upgrade) const override {
-    std::vector<StatedCable> cables = cables_;
-    for (StatedCable& cable : cables) {
-      cable.rate = cable.rate * upgrade.rate(cable.to_hca() ? LinkKind::hca : LinkKind::uplink);
-      if (cable.latency.count > 0) cable.latency = to_picoseconds(cable.latency.seconds() / upgrade.latency);
-    }
-    return std::make_shared<GraphFabric>(switches_, std::move(cables));
-  }
   void build(DeviceGraph&, const ClusterSpec&) const override;
   std::vector<FabricRow> rows(const DeviceGraph&, const ClusterSpec&) const override;
 

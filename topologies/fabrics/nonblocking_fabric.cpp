@@ -10,9 +10,6 @@ class NonblockingFabric : public Fabric {
  public:
   std::string type() const override { return "nonblocking"; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca}; }
-  std::shared_ptr<const Fabric> upgraded(const ClusterSpec&, const LinkUpgrade&) const override {
-    return std::make_shared<NonblockingFabric>();
-  }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
     return level_rows(FabricView(graph));
   }

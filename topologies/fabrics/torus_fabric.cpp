@@ -139,11 +139,6 @@ class TorusFabric : public Fabric {
   BytesPerSecond slowest_stated_link() const override { return shape_.link_rate; }
   std::string routing() const override { return "dimension by dimension, the shorter way round"; }
   std::string pair_routing() const override { return "dimension order"; }
-  std::shared_ptr<const Fabric> upgraded(const ClusterSpec& before, const LinkUpgrade& upgrade) const override {
-    TorusShape faster = shape_;
-    faster.link_rate = link_rate(before) * upgrade.rate(link_kind());
-    return std::make_shared<TorusFabric>(std::move(faster));
-  }
   void build(DeviceGraph&, const ClusterSpec&) const override;
   std::vector<FabricRow> rows(const DeviceGraph&, const ClusterSpec&) const override;
 
@@ -307,8 +302,8 @@ std::shared_ptr<const Fabric> read_torus(Fields& fields) {
   double places = 1;  // a whole number of any size
   for (const int length : shape.node_dims) places *= length;
   if (places > kMostPlaces)
-    fail(fields.place_of("node_dims"), fmt::format("{}.node_dims: {} are {} places; at most {}", fields.what(),
-                                                   fmt::join(shape.node_dims, " x "), places, kMostPlaces));
+    fields.refuse("node_dims",
+                  fmt::format("{} are {} places; at most {}", fmt::join(shape.node_dims, " x "), places, kMostPlaces));
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.wrap = fields.boolean("wrap", true);
   shape.wrap_multiple = fields.integer_within<int>("wrap_multiple", 1, 1 << 20, 1);

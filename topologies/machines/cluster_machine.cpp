@@ -4,124 +4,13 @@
 
 #include <algorithm>
 
-#include "models/hardware/nvlinks.hpp"
-
 namespace trainyard {
 namespace {
+
 constexpr KindSet kMessages = bit(Kind::send) | bit(Kind::recv);
 constexpr KindSet kWork = bit(Kind::compute) | bit(Kind::local);
 
-/// How much faster a what-if makes each resource class.
-class Factors {
- public:
-  explicit Factors(const Upgrade& upgrade) : upgrade_(upgrade) {}
-  double operator()(const std::string& resource_class) const {
-    const auto at = upgrade_.find(resource_class);
-    return at == upgrade_.end() ? 1.0 : at->second;
-  }
-  double operator()(LinkKind kind) const { return (*this)(std::string(name_of(kind))); }
-
- private:
-  const Upgrade& upgrade_;
-};
-
-NodeType upgraded_node(NodeType node, const Factors& factor) {
-  for (FlopsPerSecond& peak : node.gpu.peak) peak = peak * factor("compute");
-  node.gpu.gemm.l2_feed = node.gpu.gemm.l2_feed * factor("compute");  // of the SMs' clock
-  node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * factor("memory");
-  const std::pair<BytesPerSecond*, LinkKind> rates[] = {{&node.gpu.nvlink, LinkKind::nvlink},
-                                                        {&node.gpu.chip_links.rate, LinkKind::ici},
-                                                        {&node.nvlink_rate, LinkKind::nvlink},
-                                                        {&node.pcie_rate, LinkKind::pcie},
-                                                        {&node.gpu_pcie_rate, LinkKind::pcie},
-                                                        {&node.socket_rate, LinkKind::socket},
-                                                        {&node.nvme.read, LinkKind::nvme},
-                                                        {&node.nvme.write, LinkKind::nvme},
-                                                        {&node.cpu.copy_rate, LinkKind::cpu_copies},
-                                                        {&node.cpu.memory_bandwidth, LinkKind::host_memory},
-                                                        {&node.hca_rate, LinkKind::hca}};
-  for (const auto& [rate, kind] : rates) *rate = *rate * factor(kind);
-  for (GraphWire& wire : node.wires) wire.rate = wire.rate * factor(wire.kind);
-  for (Picoseconds* latency :
-       {&node.nvlink_latency, &node.pcie_latency, &node.socket_latency, &node.hca_latency, &node.nvme.latency})
-    *latency = to_picoseconds(latency->seconds() / factor("latency"));
-  for (GraphWire& wire : node.wires) wire.latency = to_picoseconds(wire.latency.seconds() / factor("latency"));
-  return node;
-}
-
-/// Does a cluster of several GPUs have links of this kind, so that making them faster could pay?
-bool has_links(const ClusterSpec& spec, LinkKind kind) {
-  const std::vector<const NodeType*> types = spec.types();
-  const auto any = [&types](auto has) {
-    return std::any_of(types.begin(), types.end(), [&](const NodeType* type) { return has(*type); });
-  };
-  const std::vector<LinkKind> joined = spec.fabric ? spec.fabric->link_kinds() : std::vector<LinkKind>{};
-  const bool in_fabric = std::find(joined.begin(), joined.end(), kind) != joined.end();
-  switch (kind) {
-    case LinkKind::nvlink:
-      return any(has_nvlink);
-    case LinkKind::pcie:
-      return true;
-    case LinkKind::socket:
-      return any([](const NodeType& t) { return t.sockets > 1; });
-    case LinkKind::host_memory:
-      return any([](const NodeType& t) { return t.cpu.memory_bandwidth.value > 0; });
-    case LinkKind::cpu_copies:
-      return spec.nodes > 1 && any([](const NodeType& t) { return t.network.tcp && t.cpu.copy_rate.value > 0; });
-    case LinkKind::ici:
-      return in_fabric;
-    case LinkKind::hca:
-    case LinkKind::uplink:
-      return spec.nodes > 1 && in_fabric;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
-
-std::vector<std::string> resource_classes(const ClusterSpec& spec) {
-  std::vector<std::string> classes{"compute", "memory"};
-  if (spec.gpus() > 1) {
-    for (const LinkKind kind : all_link_kinds())
-      if (has_links(spec, kind)) classes.emplace_back(name_of(kind));
-    classes.emplace_back("latency");
-  }
-  classes.emplace_back("framework");
-  return classes;
-}
-
-std::string describe_upgrade(const std::string& c, double factor) {
-  if (c == "latency") return fmt::format("1/{} of the network latency", factor);
-  if (c == "framework") return fmt::format("1/{} of the software overheads", factor);
-  if (c == "compute") return fmt::format("{}x GPU FLOP/s", factor);
-  if (c == "memory") return fmt::format("{}x GPU memory bandwidth", factor);
-  for (const LinkKind kind : all_link_kinds())
-    if (c == name_of(kind)) return fmt::format("{}x {}", factor, words_of(kind).upgraded);
-  return fmt::format("{}x {} rate", factor, c);
-}
-
-ClusterSpec upgraded(ClusterSpec spec, const Upgrade& upgrade) {
-  const Factors factor(upgrade);
-  if (spec.fabric) spec.fabric = spec.fabric->upgraded(spec, {factor, factor("latency")});
-  spec.node = upgraded_node(std::move(spec.node), factor);
-  for (NodeGroup& group : spec.others) group.type = upgraded_node(std::move(group.type), factor);
-  // The speed of light is not for sale: distances stay.
-  spec.switch_latency = to_picoseconds(spec.switch_latency.seconds() / factor("latency"));
-  return spec;
-}
-
-SoftwareStack upgraded(SoftwareStack stack, const Upgrade& upgrade) {
-  const auto at = upgrade.find("framework");
-  const double factor = at == upgrade.end() ? 1.0 : at->second;
-  stack.kernel_dispatch = stack.kernel_dispatch / factor;
-  stack.collective_launch = stack.collective_launch / factor;
-  stack.network_step = stack.network_step / factor;
-  stack.cycle_time = stack.cycle_time / factor;
-  stack.step_overhead = stack.step_overhead / factor;
-  stack.host.micro_batch = stack.host.micro_batch / factor;
-  return stack;
-}
 
 Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work& work) {
   const Seconds on_gpu = kernel_time(type.gpu, work) / type.gpu_speed;

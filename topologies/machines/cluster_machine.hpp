@@ -8,16 +8,6 @@
 
 namespace trainyard {
 
-/// A resource class made faster by a factor, for what-ifs: "compute", "memory", "latency", "framework", or a kind of
-/// link ("NVLink", "PCIe", "HCA").
-using Upgrade = std::map<std::string, double>;
-/// Classes that a cluster has, in the order of a table.
-std::vector<std::string> resource_classes(const ClusterSpec&);
-/// The change in words: "2x GPU FLOP/s", "1/2 of the network latency".
-std::string describe_upgrade(const std::string& resource_class, double factor);
-ClusterSpec upgraded(ClusterSpec, const Upgrade&);
-SoftwareStack upgraded(SoftwareStack, const Upgrade&);
-
 /// Time of a kernel that has a GPU of this node to itself: the chip's, and at least the stack's dispatch time where its
 /// host does not run ahead.
 /// Throws UserError as `kernel_time` does.

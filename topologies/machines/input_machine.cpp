@@ -6,32 +6,6 @@
 
 namespace trainyard {
 
-std::vector<std::string> resource_classes(const InputSupply& supply) {
-  std::vector<std::string> classes;
-  if (!supply.used()) return classes;
-  classes.emplace_back(name_of(LinkKind::storage));
-  if (supply.workers > 0) classes.emplace_back("decode");
-  return classes;
-}
-
-InputSupply upgraded(InputSupply supply, const Upgrade& upgrade) {
-  const auto factor = [&upgrade](const char* c) {
-    const auto at = upgrade.find(c);
-    return at == upgrade.end() ? 1.0 : at->second;
-  };
-  supply.storage.read = supply.storage.read * factor(name_of(LinkKind::storage));
-  supply.storage.iops *= factor(name_of(LinkKind::storage));
-  supply.storage.seek = supply.storage.seek / factor(name_of(LinkKind::storage));
-  supply.rate *= factor("decode");
-  return supply;
-}
-
-Upgrade with_drives(const InputSupply& supply, Upgrade upgrade) {
-  const auto at = upgrade.find(name_of(LinkKind::storage));
-  if (at != upgrade.end() && supply.store == SampleStore::drives) upgrade[name_of(LinkKind::nvme)] = at->second;
-  return upgrade;
-}
-
 InputMachine::InputMachine(ClusterMachine& base, const InputSupply& supply,
                            const std::vector<std::vector<Actor>>& groups, std::uint16_t kernel, const Place& where)
     : base_(base),

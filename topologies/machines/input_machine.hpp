@@ -8,12 +8,6 @@
 
 namespace trainyard {
 
-/// Classes of resources that a supply adds to those of a cluster, for what-ifs; and the supply with them made faster.
-std::vector<std::string> resource_classes(const InputSupply&);
-InputSupply upgraded(InputSupply, const Upgrade&);
-/// "storage" is the node's drives where samples lie there.
-Upgrade with_drives(const InputSupply&, Upgrade);
-
 /// A cluster whose GPUs are fed with samples. After the actors of the cluster come, for each group of ranks with the same
 /// samples, a loader on the CPU of its first rank, and readers at the storage: one at each drive of the node, or one at
 /// the storage that the supply names. The rate of a storage and the rate that the latency of files allows each loader are
@@ -75,7 +69,6 @@ class InputMachine : public Machine, private Contention {
 
   LinkId add(std::string name, LinkKind kind, BytesPerSecond rate);
   void add_storage(const Place&);
-  void add_group(const std::vector<Actor>& ranks, const Place&);
   BytesPerSecond read_rate(int node) const;
   Picoseconds latency(int node) const;
   Route read_route(const PlaceOf&) const;

@@ -198,7 +198,7 @@ std::vector<CnnLayer> CnnReader::layers(const Node& list) {
     Node one_use = item;
     std::int64_t repeat = 1;
     if (block && figures && figures->find("repeat")) {  // each use is a layer of its own
-      repeat = cnn_size_of(*figures->find("repeat"), "cnn." + word + ".repeat", 1);
+      repeat = whole_number(*figures->find("repeat"), "cnn." + word + ".repeat", 1, kLargestSize);
       std::erase_if(one_use.fields[0].second.fields, [](const auto& field) { return field.first == "repeat"; });
     }
     const CnnWord* known = block ? nullptr : find_cnn_word(word);
@@ -223,9 +223,9 @@ Cnn read_cnn(const Node& node, std::string name, std::string source) {
   const Node& input = fields.required_child("input");
   if (input.kind != Node::Kind::list || input.items.size() != 3)
     fail(input.place, "cnn.input: expected [channels, height, width]");
-  cnn.input.channels = cnn_size_of(input.items[0], "cnn.input", 1);
-  cnn.input.height = cnn_size_of(input.items[1], "cnn.input", 1);
-  cnn.input.width = cnn_size_of(input.items[2], "cnn.input", 1);
+  cnn.input.channels = whole_number(input.items[0], "cnn.input", 1, kLargestSize);
+  cnn.input.height = whole_number(input.items[1], "cnn.input", 1, kLargestSize);
+  cnn.input.width = whole_number(input.items[2], "cnn.input", 1, kLargestSize);
   if (cnn.input.elements() > kMostCnnElements) fail(input.place, "cnn.input: too many elements");
   const Node* blocks = fields.child("blocks");
   const bool auxiliary = fields.boolean("auxiliary", true);

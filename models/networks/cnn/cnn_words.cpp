@@ -10,8 +10,6 @@
 namespace trainyard {
 namespace {
 
-constexpr std::int64_t kLargestSize = 1 << 24;  // of one dimension: products of three fit into a double exactly enough
-
 constexpr CnnWord kCnnWords[] = {{"conv", CnnKind::conv},
                                  {"batch_norm", CnnKind::batch_norm},
                                  {"relu", CnnKind::activation},
@@ -35,11 +33,12 @@ constexpr CnnWord kCnnWords[] = {{"conv", CnnKind::conv},
 /// One number for both, or [height, width].
 std::array<std::int64_t, 2> height_width(const Node& node, const std::string& what, std::int64_t least) {
   if (node.kind != Node::Kind::list) {
-    const std::int64_t both = cnn_size_of(node, what, least);
+    const std::int64_t both = whole_number(node, what, least, kLargestSize);
     return {both, both};
   }
   if (node.items.size() != 2) fail(node.place, what + ": expected one number, or [height, width]");
-  return {cnn_size_of(node.items[0], what, least), cnn_size_of(node.items[1], what, least)};
+  return {whole_number(node.items[0], what, least, kLargestSize),
+          whole_number(node.items[1], what, least, kLargestSize)};
 }
 
 }  // namespace
@@ -54,22 +53,7 @@ const CnnWord* find_cnn_word(std::string_view word) {
 
 std::int64_t cnn_size(Fields& fields, const char* key, std::int64_t least, const std::int64_t* fallback) {
   const std::int64_t value = fallback ? fields.integer(key, least, *fallback) : fields.integer(key, least);
-  if (value > kLargestSize)
-    fail(fields.place_of(key),
-         fmt::format("{}.{}: {} is too large; the most is {}", fields.what(), key, value, kLargestSize));
-  return value;
-}
-
-std::int64_t cnn_size_of(const Node& node, const std::string& what, std::int64_t least) {
-  std::int64_t value = 0;
-  try {
-    if (node.kind != Node::Kind::scalar) throw UserError("expected a whole number");
-    value = parse_integer(node.scalar);
-    if (value < least || value > kLargestSize)
-      throw UserError(fmt::format("{} is not between {} and {}", value, least, kLargestSize));
-  } catch (const UserError& e) {
-    fail(node.place, fmt::format("{}: {}", what, e.what()));
-  }
+  if (value > kLargestSize) fields.refuse(key, fmt::format("{} is too large; the most is {}", value, kLargestSize));
   return value;
 }
 

@@ -16,10 +16,7 @@ const std::vector<std::string>& fp8_scalings() {
 }
 
 Fp8Scaling parse_fp8_scaling(const std::string& word) {
-  const std::vector<std::string>& words = fp8_scalings();
-  const auto found = std::find(words.begin(), words.end(), word);
-  if (found == words.end()) throw UserError(fmt::format("unknown scaling of fp8 \"{}\"{}", word, hint(word, words)));
-  return static_cast<Fp8Scaling>(found - words.begin());
+  return static_cast<Fp8Scaling>(place_of_word("scaling of fp8", word, fp8_scalings()));
 }
 
 Bytes Fp8Products::cast_traffic(double elements, Bytes source, bool both) const {

@@ -28,8 +28,7 @@ void read_bert(Fields& f, TransformerConfig& c) {
   c.max_position_embeddings = read_size(f, "max_position_embeddings");
   c.type_vocab_size = read_size(f, "type_vocab_size", 2);
   if (f.has("max_predictions_per_seq")) c.predictions = read_size(f, "max_predictions_per_seq");
-  if (c.predictions > c.max_position_embeddings)
-    fail(f.place_of("max_predictions_per_seq"), f.what() + ".max_predictions_per_seq: more than there are positions");
+  if (c.predictions > c.max_position_embeddings) f.refuse("max_predictions_per_seq", "more than there are positions");
   c.activation = read_activation(f, "hidden_act", "gelu");
   c.causal = false;
   c.norm_place = NormPlace::after;

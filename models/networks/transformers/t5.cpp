@@ -32,8 +32,7 @@ void read_t5(Fields& f, TransformerConfig& c) {
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = c.activation_dropout =
       read_probability(f, "dropout_rate", 0.1);
-  if (!f.boolean("is_encoder_decoder", true))
-    fail(f.place_of("is_encoder_decoder"), f.what() + ".is_encoder_decoder: T5's encoder alone is not modelled");
+  if (!f.boolean("is_encoder_decoder", true)) f.refuse("is_encoder_decoder", "T5's encoder alone is not modelled");
   ignore_keys(f, {"classifier_dropout", "decoder_start_token_id", "dense_act_fn", "finetuning_task",
                   "gradient_checkpointing", "initializer_factor", "is_decoder", "is_gated_act", "layer_norm_epsilon",
                   "num_labels", "output_attentions", "output_hidden_states", "pruned_heads",

@@ -15,8 +15,8 @@ void read_vit(Fields& f, TransformerConfig& c) {
   c.patch_size = read_size(f, "patch_size", 16);
   c.num_channels = read_size(f, "num_channels", 3);
   if (image < c.patch_size || image > 65536)
-    fail(f.place_of("image_size"), f.what() + ".image_size: " + std::to_string(image) + "; expected from " +
-                                       std::to_string(c.patch_size) + " (a patch) to 65536");
+    f.refuse("image_size",
+             std::to_string(image) + "; expected from " + std::to_string(c.patch_size) + " (a patch) to 65536");
   const std::int64_t side = image / c.patch_size;  // what is left at the edge is not seen
   c.max_position_embeddings = side * side + 1;
   c.fixed_seq_length = true;

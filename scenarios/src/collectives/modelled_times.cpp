@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/error.hpp"
-#include "sim/group_route.hpp"
+#include "sim/machine.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

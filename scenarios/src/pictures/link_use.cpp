@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/views.hpp"
+#include "scenarios/src/running/step_run.hpp"
 #include "topologies/drawings/topology_drawing.hpp"
 
 namespace trainyard {

@@ -7,6 +7,8 @@
 #include "scenarios/src/pictures/link_use.hpp"
 #include "scenarios/src/pictures/step_timeline.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/step_run.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/src/running/step_run.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {

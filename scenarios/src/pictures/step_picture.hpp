@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/running/step_run.hpp"
+#include "sim/observers/memory_use.hpp"
 
 namespace trainyard {
+
+class StepRun;
+struct Scenario;
 
 /// One rank's training step, ready to be drawn.
 struct StepPicture {

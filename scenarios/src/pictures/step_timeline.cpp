@@ -8,6 +8,7 @@
 
 #include "scenarios/src/pictures/step_picture.hpp"
 #include "scenarios/src/running/path_resources.hpp"
+#include "scenarios/src/running/step_run.hpp"
 
 namespace trainyard {
 namespace {

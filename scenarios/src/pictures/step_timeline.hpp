@@ -1,9 +1,11 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
-#include "scenarios/src/running/step_run.hpp"
+#include "sim/observers/memory_use.hpp"
 
 namespace trainyard {
+
+class StepRun;
 
 /// Simulated ranks over time, for a page that zooms: of a run that recorded every operation, whose `memory` was kept over
 /// time. Of many ranks those are taken that end last, hold most, or begin a pipeline stage; bars too short to be seen are

@@ -8,16 +8,40 @@
 #include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/planning/layer_times.hpp"
 #include "scenarios/src/planning/offload.hpp"
-#include "scenarios/src/planning/recomputed_blocks.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/plan/gradient_shape.hpp"
 #include "strategies/step/bucket_copies.hpp"
 #include "strategies/step/forward_only.hpp"
 
 namespace trainyard {
 namespace {
+
+/// A network of which all blocks are recomputed, with those alone left so that begin a virtual stage, as many as the plan
+/// says; `stages`: the layers of each virtual stage. The others keep their activations, but for the parts that
+/// `Sharding::remade` names. Throws UserError where a stage has fewer.
+std::shared_ptr<const Network> recomputed_in_part(const Network& all, const Scenario& s,
+                                                  const std::vector<std::vector<int>>& stages) {
+  Sharding kept = s.plan.sharding;
+  kept.recompute = Recompute::none;
+  auto network =
+      std::make_shared<Network>(network_of(s.model, s.micro_batch_size, s.precision, kept, s.plan.ends_apart()));
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    int left = s.plan.recomputed_blocks;
+    for (const int number : stages[stage]) {
+      const Layer& again = all.layers[static_cast<std::size_t>(number)];
+      if (left == 0 || !again.recomputes_all) continue;
+      network->layers[static_cast<std::size_t>(number)] = again;
+      --left;
+    }
+    if (left > 0)
+      fail(s.plan.recomputed_place, fmt::format("plan.recompute.full: {} blocks a stage, but virtual stage {} has {}",
+                                                s.plan.recomputed_blocks, stage, s.plan.recomputed_blocks - left));
+  }
+  return network;
+}
 
 constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers them
 
@@ -154,9 +178,8 @@ void choose_all_reduce(Plan& plan, const Scenario& s) {
   plan.all_reduce.settings.channels = plan.tuned->best().channels;
 }
 
-/// How the groups of a plan communicate; where they are modelled, as the cluster's library does (null: not read yet).
-void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
-                  const std::shared_ptr<const CollectiveModel>& library) {
+/// How the groups of a plan communicate; where they are modelled, as the cluster's library does.
+void choose_lanes(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
   LaneChoice gradients, others;
   gradients.settings = plan.all_reduce.settings;
@@ -176,7 +199,7 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
       gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;
   if (modelled && training.ranks() > 1)
     gradients.settings.model = others.settings.model =
-        library ? library : library_model(cluster, s.software.nccl_choice).model;
+        s.plan.library ? s.plan.library : library_model(s.cluster, s.software.nccl_choice).model;
   others.settings.slowdown = s.software.slowdowns.exchanges;
   if (const ExpertDispatcher& dispatcher = s.plan.dispatcher; !dispatcher.name.empty()) {
     if (others.settings.fidelity != Fidelity::modelled)
@@ -184,11 +207,11 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
            fmt::format("plan.expert_parallel.dispatcher: {} is known by its rates alone; expected plan.collectives: "
                        "modelled",
                        dispatcher.name));
-    others.dispatcher = dispatcher_model(dispatcher, training.network->routing, cluster, others.settings.model,
+    others.dispatcher = dispatcher_model(dispatcher, training.network->routing, s.cluster, others.settings.model,
                                          s.plan.dispatcher_place);
   }
   std::vector<int> nodes;
-  for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
+  for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(s.cluster.node_of_gpu(rank));
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);
 }
 
@@ -239,7 +262,7 @@ Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
   TrainingPlan& training = plan.training;
   training = lay_out_stages(s, std::move(share));
   choose_all_reduce(plan, s);
-  choose_lanes(plan, s, s.cluster, s.plan.library);
+  choose_lanes(plan, s);
   if (s.plan.inference) make_forward_only(training);
   if (s.plan.compression) add_compression(training, s);
   s.plan.mechanism->lay_out(training, {s.precision, s.optimizer, s.software});
@@ -249,14 +272,6 @@ Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
   if (s.measured.given())
     plan.compute_scale = s.measured.at(s.micro_batch_size) / modelled_step(s, training.stages.front().optimizer);
   choose_steps(plan, s);
-  return plan;
-}
-
-Plan replanned(Plan plan, const Scenario& s, const ClusterSpec& cluster, const SoftwareStack& stack) {
-  plan.training.collective_launch = stack.collective_launch;
-  const auto& lanes = plan.training.lanes;
-  if (std::any_of(lanes.begin(), lanes.end(), [](const LaneGroups& lane) { return lane.used(); }))
-    choose_lanes(plan, s, cluster, nullptr);
   return plan;
 }
 

@@ -10,6 +10,7 @@
 
 #include "scenarios/src/planning/balanced_cut.hpp"
 #include "scenarios/src/planning/layer_times.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 

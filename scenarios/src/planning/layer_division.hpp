@@ -5,6 +5,8 @@
 
 namespace trainyard {
 
+struct TrainingPlan;
+
 /// Layers that stages share out: all but the embedding and the head, where these come on top of what the first and the
 /// last stage have.
 int layers_to_divide(const Network&, const PlanChoice&);

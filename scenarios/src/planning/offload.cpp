@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include "models/software/training_memory.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+#include "strategies/plan/training_plan.hpp"
+
 namespace trainyard {
 namespace {
 

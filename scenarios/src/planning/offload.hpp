@@ -5,6 +5,10 @@
 
 namespace trainyard {
 
+struct HeldElements;
+struct StagePlan;
+struct TrainingPlan;
+
 /// What the scenario's optimizer and precision make of its offload: bytes of one element. The plan's network and elements
 /// are there. Throws UserError for gradients
 /// that it cannot have summed.

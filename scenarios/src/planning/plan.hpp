@@ -4,6 +4,7 @@
 
 #include "scenarios/src/collectives/tuner.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 
@@ -46,10 +47,6 @@ std::shared_ptr<const Network> share_of_rank(const Scenario&);
 /// The first part of `plan`: what each stage does and holds, before anybody is told how to communicate. All errors of
 /// what does not go together but those of collectives and mechanisms come from here.
 TrainingPlan lay_out_stages(const Scenario&, std::shared_ptr<const Network> share);
-
-/// The same plan where the machine or the stack is faster (a what-if): layers, buckets and algorithms stay; what they
-/// take is priced anew.
-Plan replanned(Plan, const Scenario&, const ClusterSpec&, const SoftwareStack&);
 
 /// What carries out its all-reduce: the algorithm, or the library that is modelled.
 std::string all_reduce_name(const CollectiveChoice&);

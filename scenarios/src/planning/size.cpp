@@ -5,6 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/software/training_memory.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+#include "strategies/plan/training_plan.hpp"
+
 namespace trainyard {
 namespace {
 

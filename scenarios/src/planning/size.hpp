@@ -3,6 +3,8 @@
 
 namespace trainyard {
 
+struct TrainingPlan;
+
 StepOperations operations_of_step(const Scenario&, const TrainingPlan&);
 /// In all steps of a plan. fused: where kernels in a row may be one operation, they are.
 double estimated_operations(const Plan&, bool fused = false);

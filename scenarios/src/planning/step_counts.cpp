@@ -8,6 +8,8 @@
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 namespace {
@@ -65,7 +67,7 @@ std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
 /// The most of a search for enough; the one number of them otherwise.
 int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
-  std::int64_t steps = rhythm.steps > 0 ? rhythm.steps : s.input.used() ? kStepsWithInput : 1, unit = rhythm.turns;
+  std::int64_t steps = rhythm.steps.value_or(s.input.used() ? kStepsWithInput : 1), unit = rhythm.turns;
   if (!s.prescribed_step.given()) {
     unit = unit_of(s, plan);
     if (differ || unit % common_period(s.slow) != 0) steps = std::max(steps, affordable_steps(s, plan));
@@ -78,7 +80,7 @@ StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
   const Mechanism& mechanism = *s.plan.mechanism;
   const int ends = mechanism.in_step() ? 1 : s.ranks();
   StepSearch search;
-  search.given = s.plan.steps > 0;
+  search.given = s.plan.steps.has_value();
   search.unit = static_cast<int>(unit_of(s, plan));
   const auto in_units = [&search](int steps) { return (steps + search.unit - 1) / search.unit * search.unit; };
   search.batch = in_units((kObservations + ends - 1) / ends);
@@ -91,7 +93,7 @@ StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
 /// Steps that the scenario says.
 int checked_steps(const Scenario& s) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
-  const int steps = s.plan.steps;
+  const int steps = s.plan.steps.value();
   if (steps % rhythm.turns != 0)
     fail(s.plan.steps_place, fmt::format("plan.steps: {} is not a multiple of {} ({}); nearest: {}", steps,
                                          rhythm.turns, rhythm.turns_reason, nearest_multiples(rhythm.turns, steps)));
@@ -121,8 +123,8 @@ namespace {
 void count_steps(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
   const bool differ = !s.prescribed_step.given() && (s.plan.mechanism->rhythm().varies || any_drawn(s.slow));
-  training.steps = s.plan.steps > 0 ? checked_steps(s) : steps_by_default(s, training, differ);
-  if (!differ && s.plan.steps > 0) training.steps = std::min(training.steps, most_alike(s));
+  training.steps = s.plan.steps ? checked_steps(s) : steps_by_default(s, training, differ);
+  if (!differ && s.plan.steps) training.steps = std::min(training.steps, most_alike(s));
   const double wanted = steps_to_steady_state(s, training);
   if (wanted > 0)
     plan.warm_steps =

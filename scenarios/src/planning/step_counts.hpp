@@ -1,7 +1,10 @@
 #pragma once
-#include "scenarios/src/planning/plan.hpp"
 
 namespace trainyard {
+
+struct Plan;
+struct Scenario;
+struct TrainingPlan;
 
 /// How many steps are simulated, of a plan that is whole but for that: its `training.steps`, which the scenario may say,
 /// `warm_steps` and `search`. Throws UserError where what comes in turns would be cut.

@@ -20,8 +20,7 @@ std::vector<CountedFlops> read_counted(Fields& fields) {
   std::vector<CountedFlops> counted;
   for (const std::size_t what : fields.choices("counts", {kCounted.begin(), kCounted.end()}))
     counted.push_back(static_cast<CountedFlops>(what));
-  if (counted.empty())
-    fail(fields.place_of("rate"), "measured.rate: measured.counts expected too, such as [model, attention]");
+  if (counted.empty()) fields.refuse("rate", "measured.counts expected too, such as [model, attention]");
   return counted;
 }
 
@@ -68,7 +67,7 @@ MeasuredRun read_measured_run(const Node& node, const Network& network, double s
     run.step_time = Seconds{samples / fields.number("samples_per_s", 1e-6, 1e12)};
   } else {
     run.step_time = fields.seconds("step_time");
-    if (!(run.step_time.value > 0)) fail(fields.place_of("step_time"), "measured.step_time: more than 0 expected");
+    if (!(run.step_time.value > 0)) fields.refuse("step_time", "more than 0 expected");
   }
   fields.finish();
   return run;

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,13 +8,15 @@
 #include "models/software/expert_dispatcher.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/src/reading/read_collective.hpp"
-#include "strategies/compression/compressor.hpp"
-#include "strategies/mechanisms/mechanism.hpp"
-#include "strategies/plan/training_plan.hpp"
+#include "strategies/plan/gradient_buckets.hpp"
+#include "strategies/plan/offload_plan.hpp"
+#include "strategies/plan/step_options.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
 
+class Compressor;
+class Mechanism;
 struct LibraryModel;
 
 /// Where states, and activations, lie between their uses.
@@ -52,8 +55,8 @@ struct PlanChoice : StepOptions {
   Fidelity fidelity = Fidelity::messages;          ///< of collectives whose algorithm nobody names
   std::shared_ptr<const CollectiveModel> library;  ///< of the cluster, where it was read; null: not, or it has none
   ExpertDispatcher dispatcher;
-  bool inference = false;  ///< forward passes alone
-  int steps = 0;           ///< that are looked at; 0: not said
+  bool inference = false;    ///< forward passes alone
+  std::optional<int> steps;  ///< that are looked at, where the plan says it
   Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place, compression_place,
       pairs_place, dispatcher_place, recomputed_place;
 
@@ -101,5 +104,10 @@ void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const 
 /// none, cpu and nvme; DeepSpeed's rules for what goes with which stage
 /// (https://www.deepspeed.ai/docs/config-json/, offload_optimizer and offload_param). All else of the choice is read.
 void read_offload(PlanChoice&, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
+
+/// A number of ranks. Throws UserError with the place for what no cluster has.
+inline int read_rank_count(Fields& fields, Key key, std::int64_t fallback = 1) {
+  return fields.integer_within(key, 1, 1 << 20, fallback);
+}
 
 }  // namespace trainyard

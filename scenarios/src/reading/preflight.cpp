@@ -54,8 +54,7 @@ ReadHost read_host(const Node& node, const std::string& what, const NodeType& ty
   read.host.name = fields.text("name");
   const auto gpus = fields.integer<int>("gpus", 0, type.gpus);
   if (gpus < type.gpus)
-    fail(fields.place_of("gpus"),
-         fmt::format("{}.gpus: host {} has {}, but a {} has {}", what, read.host.name, gpus, type.name, type.gpus));
+    fields.refuse("gpus", fmt::format("host {} has {}, but a {} has {}", read.host.name, gpus, type.name, type.gpus));
   read.host.open_ports = read_ports(fields, "open_ports");
   read.ports = fields.place_of("open_ports");
   if (const std::vector<Node>* reaches = fields.list("reaches")) {

@@ -70,8 +70,8 @@ void require_hcas(const ClusterSpec& spec, const Fields& cluster, const Node* no
     if (nodes && nodes->kind == Node::Kind::list)
       fail(nodes->items[i].place,
            fmt::format("cluster.nodes.{}: {} has no HCA; it cannot reach the other nodes", i, types[i]->name));
-    fail(cluster.place_of("node"), fmt::format("cluster.node: {} has no HCA; {} nodes of it cannot reach each other",
-                                               types[i]->name, spec.nodes));
+    cluster.refuse("node",
+                   fmt::format("{} has no HCA; {} nodes of it cannot reach each other", types[i]->name, spec.nodes));
   }
 }
 

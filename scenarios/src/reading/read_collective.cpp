@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "strategies/collectives/collective.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/collectives/node_rings.hpp"
 
@@ -99,8 +100,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
     choice.settings.channels = fields.integer<int>({"channels", "parts that go around side by side"}, 1, 1);
     if (2 * choice.settings.channels + 3 > kMaxStreams)
-      fail(fields.place_of("channels"),
-           fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));
+      fields.refuse("channels", fmt::format("{}; at most {}", choice.settings.channels, (kMaxStreams - 3) / 2));
     choice.settings.chunk = fields.bytes({"chunk", "bytes that are sent at once"}, choice.settings.chunk);
     if (fields.has({"torus", "shape of the torus that a torus algorithm goes by"}))
       choice.settings.torus = read_torus(fields, what, ranks);

@@ -5,11 +5,12 @@
 #include "models/reading/document.hpp"
 #include "models/reading/figure.hpp"
 #include "models/software/nccl_version.hpp"
-#include "strategies/collectives/collective.hpp"
+#include "strategies/collectives/collective_settings.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
 
+struct Collective;
 struct LibraryModel;
 
 /// What a plan says about a collective: its algorithm by name, or `{algorithm, channels, chunk, torus, fidelity}`.

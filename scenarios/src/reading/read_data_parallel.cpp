@@ -5,8 +5,9 @@
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
-#include "scenarios/src/reading/rank_count.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "strategies/compression/compressor.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {
@@ -15,8 +16,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   const std::int64_t stage =
       fields.integer({"zero_stage", "what replicas share out: 1 optimizer states, 2 gradients too, 3 parameters too"},
                      0, stack.parallel.zero_stage);
-  if (stage > 3)
-    fail(fields.place_of("zero_stage"), fmt::format("plan.data_parallel.zero_stage: {}; 0, 1, 2 or 3", stage));
+  if (stage > 3) fields.refuse("zero_stage", fmt::format("{}; 0, 1, 2 or 3", stage));
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
   choice.zero_group = fields.has({"zero_group", "replicas that share out among themselves"})
@@ -30,26 +30,17 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
       {"overlap_parameters", "parameters are gathered while the next step begins"}, stack.parallel.overlap_parameters);
   choice.sync_last = fields.choice({"gradient_sync", "at stage 3: each micro-batch, or the last alone"},
                                    {"each", "last"}, "each") == "last";
-  const auto only = [&](const char* key, bool fits, const char* where) {
-    if (fields.has(key) && !fits)
-      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: at zero_stage {} only", key, where));
-  };
-  only("zero_group", stage > 0, "1 to 3");
-  only("prefetch", stage == 3, "3");
-  only("reshard", stage == 3, "3");
-  only("gradient_sync", stage == 3, "3");
-  only("overlap_parameters", stage == 1 || stage == 2, "1 and 2");
+  fields.only("zero_group", stage > 0, "at zero_stage 1 to 3");
+  for (const char* key : {"prefetch", "reshard", "gradient_sync"}) fields.only(key, stage == 3, "at zero_stage 3");
+  fields.only("overlap_parameters", stage == 1 || stage == 2, "at zero_stage 1 and 2");
   for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
     if (stage == 3 && fields.has(key))
-      fail(fields.place_of(key),
-           fmt::format("plan.data_parallel.{}: not at zero_stage 3, where each layer's gradients leave "
-                       "as its backward pass ends",
-                       key));
+      fields.refuse(key, "not at zero_stage 3, where each layer's gradients leave as its backward pass ends");
   if (stage == 2 && choice.mesh.pipeline > 1)
-    fail(fields.place_of("zero_stage"),
-         "plan.data_parallel.zero_stage: 2 with a pipeline; its gradients are needed whole until the last micro-batch: "
-         "1, or 3, which shares out a layer's gradients after each micro-batch, or the last (with reshard: false its "
-         "parameters are gathered, with gradient_sync: last gradients exchanged once a step)");
+    fields.refuse("zero_stage",
+                  "2 with a pipeline; its gradients are needed whole until the last micro-batch: 1, or 3, which shares "
+                  "out a layer's gradients after each micro-batch, or the last (with reshard: false its parameters are "
+                  "gathered, with gradient_sync: last gradients exchanged once a step)");
 }
 
 /// Unsaid, experts are split as the tensor axis splits other layers (Megatron-Core's expert_tensor_parallel_size), or where
@@ -74,15 +65,13 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
          fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
                      "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed",
                      mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
-  const std::int64_t workers = choice.mechanism->workers();
-  const std::int64_t data = fields.integer({"size", "replicas (default: what the others leave of the devices)"}, 1,
-                                           workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
+  const std::int64_t data =
+      fields.integer({"size", "replicas (default: what the others leave of the devices)"}, 1,
+                     choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
         cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
-    if (others == 1)
-      fail(fields.place_of("size"),
-           fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
+    if (others == 1) fields.refuse("size", fmt::format("{} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
     fail(given ? fields.place_of("size") : choice.place,
          fmt::format(
              "plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
@@ -128,9 +117,9 @@ void refuse_idle_devices(const PlanChoice& choice, Fields& plan, Fields& fields,
 void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
   const int replicas = choice.replicas();
   if (choice.zero_group > 0 && replicas % choice.zero_group != 0)
-    fail(data_parallel.place_of("zero_group"),
-         fmt::format("plan.data_parallel.zero_group: groups of {} do not divide {} replicas; nearest: {}",
-                     choice.zero_group, replicas, nearest_divisors(replicas, choice.zero_group)));
+    data_parallel.refuse("zero_group",
+                         fmt::format("groups of {} do not divide {} replicas; nearest: {}", choice.zero_group, replicas,
+                                     nearest_divisors(replicas, choice.zero_group)));
   if (choice.zero_group == replicas) choice.zero_group = 0;
 }
 

@@ -58,7 +58,7 @@ std::string none_of(const std::string& kind) {
 
 Seconds positive_time(Fields& fields, const char* key) {
   const Seconds time = fields.seconds(key);
-  if (time.value <= 0) fail(fields.place_of(key), fmt::format("{}.{}: more than 0 expected", fields.what(), key));
+  if (time.value <= 0) fields.refuse(key, "more than 0 expected");
   return time;
 }
 
@@ -115,11 +115,11 @@ std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cl
   return names;
 }
 
-/// The node that a part stands in; −1: in none. A server may be on any.
-int node_of(const std::string& kind, int number, const ClusterSpec& cluster) {
+/// The node that a part stands in, if it is in one. A server may be on any.
+std::optional<int> node_of(const std::string& kind, int number, const ClusterSpec& cluster) {
   if (kind == "node") return number;
   if (kind == "gpu" || kind == "worker") return cluster.node_of_gpu(number);
-  if (kind != "nic") return -1;
+  if (kind != "nic") return std::nullopt;
   int node = 0;
   for (int left = number; left >= cluster.type_of(node).hcas; ++node) left -= cluster.type_of(node).hcas;
   return node;
@@ -161,7 +161,7 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
     if (const std::optional<double> steps = steps_of(at)) {
       failure.after_step = *steps;
       if (*steps < 0 || *steps != std::floor(*steps))
-        fail(fields.place_of("at"), fmt::format("{}.at: {} steps; expected a whole number", fields.what(), *steps));
+        fields.refuse("at", fmt::format("{} steps; expected a whole number", *steps));
     } else {
       failure.at = fields.seconds("at");
     }
@@ -234,10 +234,9 @@ void read_checkpoint(FailureChoice& choice, const Node& node, const ClusterSpec&
         {{"write", "time of writing, where it is not simulated"}, &choice.write},
         {{"load", "time of reading, where it is not simulated"}, &choice.load}})
     if (fields.has(key)) *said = fields.seconds(key);
-  if (choice.snapshot && !choice.asynchronous)
-    fail(fields.place_of("snapshot"), "faults.checkpoint.snapshot: only of kind: asynchronous");
+  if (choice.snapshot && !choice.asynchronous) fields.refuse("snapshot", "only of kind: asynchronous");
   if (choice.snapshot && choice.write && *choice.snapshot > *choice.write)
-    fail(fields.place_of("snapshot"), "faults.checkpoint.snapshot: longer than the write that it is a part of");
+    fields.refuse("snapshot", "longer than the write that it is a part of");
   const bool stored = choice.store || choice.local;
   const bool said = choice.write && choice.load && (choice.snapshot || !choice.asynchronous);
   if (!stored && !said)
@@ -251,7 +250,8 @@ void read_restart(Recovery& recovery, const Node& node) {
   Fields fields(node, "faults.restart");
   recovery.detect = fields.seconds({"detect", "time until a failure is noticed"}, Seconds{0});
   recovery.restart = fields.seconds({"restart", "time until training goes on"}, Seconds{0});
-  recovery.repair = fields.seconds({"repair", "time until the node is back"}, Seconds{0});
+  if (const Seconds time = fields.seconds({"repair", "time until the node is back"}, Seconds{0}); time.value > 0)
+    recovery.repair = time;
   recovery.elastic = fields.boolean({"elastic", "training goes on with fewer replicas meanwhile"}, false);
   constexpr int most_spares = 1 << 20;
   if (fields.has({"spares", "nodes that wait to replace one that failed"})) {
@@ -311,10 +311,10 @@ void check_failures(const FailureChoice& choice, const TrainingLength& length) {
          fmt::format("faults.checkpoint.every: {} steps, but the training has {}", choice.every, length.steps));
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
     const SetFailure& failure = choice.failures[i];
-    if (length.steps > 0 && failure.after_step >= length.steps)
+    if (length.steps > 0 && failure.after_step.value_or(0) >= length.steps)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends after {}", i,
-                                                 failure.after_step, length.steps));
-    if (length.time.value > 0 && failure.after_step < 0 && failure.at >= length.time)
+                                                 *failure.after_step, length.steps));
+    if (length.time.value > 0 && !failure.after_step && failure.at >= length.time)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
                                                  show(failure.at), long_time(length.time)));
   }

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "scenarios/src/reading/epoch_reads.hpp"
+#include "models/hardware/page_cache.hpp"
 
 namespace trainyard {
 namespace {
@@ -24,13 +24,12 @@ void read_dataset(InputSupply& supply, const Node& node) {
   const bool records =
       fields.choice({"files", "a file a sample, or records of many"}, {"records", "small"}, "records") == "records";
   if (!records && fields.has("record_file"))
-    fail(fields.place_of("record_file"),
-         "input.dataset.record_file: with files: records only; small files have one sample");
+    fields.refuse("record_file", "with files: records only; small files have one sample");
   supply.file =
       records ? fields.bytes({"record_file", "size of a file of records"}, Bytes{128.0 * (1 << 20)}) : supply.sample;
   if (supply.file < supply.sample)
-    fail(fields.place_of("record_file"), fmt::format("input.dataset.record_file: {} does not hold a sample of {}",
-                                                     show(supply.file), show(supply.sample)));
+    fields.refuse("record_file",
+                  fmt::format("{} does not hold a sample of {}", show(supply.file), show(supply.sample)));
   fields.finish();
 }
 
@@ -46,10 +45,8 @@ double read_rate(Fields& fields) {
   }
   constexpr double least = 1e-6, most = 1e12;
   if (!(rate >= least && rate <= most))
-    fail(fields.place_of("rate"),
-         fmt::format("input.decode.rate: \"{}\"; samples a second of one worker expected, such "
-                     "as 100 /s",
-                     fields.text("rate")));
+    fields.refuse("rate",
+                  fmt::format("\"{}\"; samples a second of one worker expected, such as 100 /s", fields.text("rate")));
   return rate;
 }
 
@@ -63,7 +60,7 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
     supply.rate = read_rate(fields);
   } else {
     const Seconds time = fields.seconds("time");
-    if (!(time.value > 0)) fail(fields.place_of("time"), "input.decode.time: more than 0 expected; leave decode out");
+    if (!(time.value > 0)) fields.refuse("time", "more than 0 expected; leave decode out");
     supply.rate = 1 / time.value;
   }
   // Of nodes that differ, the fewest.
@@ -80,24 +77,21 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
 void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.cache");
   supply.cache = fields.bytes("size");
-  supply.policy = fields.choice("policy", {"lru", "pinned"}, "lru") == "lru" ? CachePolicy::lru : CachePolicy::pinned;
+  supply.policy = fields.one_of("policy", {"lru", "pinned"}, CachePolicy::lru);
   for (const NodeType* type : cluster.types())
     if (type->host_memory.value > 0 && supply.cache > type->host_memory)
-      fail(fields.place_of("size"), fmt::format("input.cache.size: {}, but {} has {} of host memory",
-                                                show(supply.cache), type->name, show(type->host_memory)));
+      fields.refuse("size", fmt::format("{}, but {} has {} of host memory", show(supply.cache), type->name,
+                                        show(type->host_memory)));
   fields.finish();
 }
 
 void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   InputSupply& supply = choice.supply;
   const Node* storage = fields.child({"storage", "where samples are: drives of the node, or a store that nodes share"});
-  const auto only = [&fields](const char* key, bool fits) {
-    if (fields.has(key) && !fits)
-      fail(fields.place_of(key), fmt::format("input.{}: of a storage that nodes share only", key));
-  };
+  constexpr const char* of_shared = "of a storage that nodes share";
   if (!storage || (storage->kind == Node::Kind::scalar && same_name(storage->scalar, "local"))) {
     supply.store = SampleStore::drives;
-    only("shared", false);
+    fields.only("shared", false, of_shared);
   } else {
     const Node entry = catalog.resolve("storage", *storage);
     supply.storage = read_storage(entry);
@@ -109,13 +103,12 @@ void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
       fail(storage->place, fmt::format("input.storage: a dataset of {}, but {} holds {}", show(dataset),
                                        supply.storage.name, show(supply.storage.capacity)));
   }
-  only("port", supply.store == SampleStore::shared);
-  only("over_adapters", supply.store == SampleStore::shared);
+  for (const char* key : {"port", "over_adapters"}) fields.only(key, supply.store == SampleStore::shared, of_shared);
   supply.port = fields.bandwidth({"port", "of the node towards the store"}, BytesPerSecond{0});
   supply.over_adapters =
       fields.boolean({"over_adapters", "stored samples come over the adapters of the devices"}, false);
   if (supply.over_adapters && supply.port.value > 0)
-    fail(fields.place_of("port"), "input.port: the samples come over the adapters; leave one of both out");
+    fields.refuse("port", "the samples come over the adapters; leave one of both out");
 }
 
 std::size_t nodes_of(const std::vector<std::vector<Actor>>& groups, const ClusterSpec& cluster) {
@@ -174,26 +167,20 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   supply.readers = fields.integer_within<int>({"readers", "threads that read, of a node"}, 1, kMostWorkers,
                                               std::max<std::int64_t>(1, supply.workers));
   supply.on_gpu = fields.bytes({"sample_on_gpu", "size of a sample as it goes to the device"}, supply.sample);
-  const std::string overlap =
-      fields.choice({"overlap", "what copies to the device overlap with"}, {"none", "prefetch", "full"}, "full");
-  choice.overlap = overlap == "none"       ? InputOverlap::none
-                   : overlap == "prefetch" ? InputOverlap::prefetch
-                                           : InputOverlap::full;
+  choice.overlap = fields.one_of({"overlap", "what copies to the device overlap with"}, {"none", "prefetch", "full"},
+                                 InputOverlap::full);
   if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
-    fail(fields.place_of("prefetch"), "input.prefetch: nothing is fetched ahead with overlap: none");
+    fields.refuse("prefetch", "nothing is fetched ahead with overlap: none");
   choice.prefetch = fields.integer_within<int>({"prefetch", "batches that are made ahead"}, 1, kMostPrefetch, 2);
   if (const Node* cache = fields.child({"cache", "memory of the nodes that keeps samples: {size, policy}"}))
     read_cache(supply, *cache, cluster);
   supply.order =
-      fields.choice({"order", "in which samples are read"}, {"sequential", "shuffled"}, "sequential") == "sequential"
-          ? ReadOrder::sequential
-          : ReadOrder::shuffled;
+      fields.one_of({"order", "in which samples are read"}, {"sequential", "shuffled"}, ReadOrder::sequential);
   const std::int64_t epoch =
       fields.integer({"epoch", "which epoch is simulated: in the first one nothing is cached"}, 1, 1);
   if (epoch > kMostEpochs)
-    fail(fields.place_of("epoch"), fmt::format("input.epoch: {}; up to {} are run through the cache, and by then it "
-                                               "holds what it will",
-                                               epoch, kMostEpochs));
+    fields.refuse("epoch", fmt::format("{}; up to {} are run through the cache, and by then it holds what it will",
+                                       epoch, kMostEpochs));
   supply.epoch = static_cast<int>(epoch);
   fields.finish();
   const std::size_t nodes = nodes_of(loader_groups(mesh), cluster);

@@ -1,10 +1,13 @@
-#include "scenarios/src/reading/read_learn.hpp"
+#include "scenarios/src/reading/learn_choice.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+
+#include "scenarios/src/reading/scenario.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {
@@ -13,7 +16,7 @@ constexpr int kMostLearnedSteps = 1 << 20;
 constexpr double kMostRate = 1e6;
 
 /// By the name of the plan's optimizer; SGD is momentum of 0.
-UpdateRule::Kind kind_of(const std::string& optimizer) {
+UpdateRule::Kind update_kind_of(const std::string& optimizer) {
   if (optimizer == "sgd") return UpdateRule::Kind::momentum;
   for (std::size_t kind = 0; kind < update_kinds().size(); ++kind)
     if (optimizer == update_kinds()[kind].name) return static_cast<UpdateRule::Kind>(kind);
@@ -27,11 +30,10 @@ bool adaptive(UpdateRule::Kind kind) {
 void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   UpdateRule& rule = learn.rule;
   const std::string& optimizer = s.optimizer.name;
-  rule.kind = kind_of(optimizer);
+  rule.kind = update_kind_of(optimizer);
   const bool adam = adaptive(rule.kind);
   const auto only = [&](const char* key, bool fits) {
-    if (fields.has(key) && !fits)
-      fail(fields.place_of(key), fmt::format("learn.{}: plan.optimizer is {}, which has none", key, optimizer));
+    if (fields.has(key) && !fits) fields.refuse(key, fmt::format("plan.optimizer is {}, which has none", optimizer));
   };
   only("momentum", !adam && optimizer != "sgd");
   for (const char* key : {"beta1", "beta2", "epsilon"}) only(key, adam);
@@ -47,40 +49,31 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   rule.clip = fields.number({"clip", "norm to which gradients are clipped"}, 0, 1e12, 0);
   rule.staleness_aware = fields.boolean({"staleness_aware", "late gradients count less"}, false);
   if (rule.staleness_aware && s.plan.mechanism->stops_together())
-    fail(fields.place_of("staleness_aware"),
-         "learn.staleness_aware: of parameter servers that take each gradient alone (consistency asynchronous or "
-         "stale)");
+    fields.refuse("staleness_aware",
+                  "of parameter servers that take each gradient alone (consistency asynchronous or stale)");
   if (!s.plan.mechanism->stops_together()) rule.updates_per_step = s.ranks();
 }
 
 void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
   RateSchedule& schedule = learn.rule.schedule;
-  learn.scaling = static_cast<RateScaling>(
-      std::find(scaling_names().begin(), scaling_names().end(),
-                fields.choice({"scaling", "of the learning rate with the batch"}, scaling_names(), "none")) -
-      scaling_names().begin());
+  learn.scaling = fields.one_of({"scaling", "of the learning rate with the batch"}, scaling_names(), RateScaling::none);
   learn.base_batch = fields.number({"base_batch", "the batch for which the learning rate is meant"}, 1, 1e12, batch);
-  if (fields.has("base_batch") && learn.scaling == RateScaling::none)
-    fail(fields.place_of("base_batch"), "learn.base_batch: with scaling square-root or linear only");
+  fields.only("base_batch", learn.scaling != RateScaling::none, "with scaling square-root or linear");
   learn.rule.learning_rate =
       learn.base_rate * std::pow(batch / learn.base_batch, 0.5 * static_cast<double>(learn.scaling));
   schedule.warmup = static_cast<double>(
       fields.integer_within<int>({"warmup", "steps in which the learning rate rises"}, 0, kMostLearnedSteps, 0));
-  const std::string decay =
-      fields.choice({"decay", "how the learning rate falls"}, decay_names(), decay_names().front());
-  schedule.decay = static_cast<RateSchedule::Decay>(std::find(decay_names().begin(), decay_names().end(), decay) -
-                                                    decay_names().begin());
+  schedule.decay = fields.one_of({"decay", "how the learning rate falls"}, decay_names(), RateSchedule::Decay::none);
   schedule.steps = learn.steps;
   const bool milestones = schedule.decay == RateSchedule::Decay::milestones;
   for (const Key& key : {Key{"milestones", "updates at which the learning rate falls"},
                          Key{"factor", "by which the learning rate falls at milestones"}})
-    if (fields.has(key) && !milestones)
-      fail(fields.place_of(key), fmt::format("learn.{}: with decay milestones only", key.name));
+    fields.only(key, milestones, "with decay milestones");
   if (milestones) {
     const std::vector<Node>* all = fields.list("milestones");
     if (!all) fail(fields.place(), "learn.milestones: missing; steps after which the rate falls expected");
     for (const Node& each : *all)
-      schedule.milestones.push_back(read_width(each, "learn.milestones", kMostLearnedSteps));
+      schedule.milestones.push_back(static_cast<int>(whole_number(each, "learn.milestones", 1, kMostLearnedSteps)));
     schedule.factor = fields.number("factor", 0, 1, schedule.factor);
   }
 }
@@ -88,7 +81,7 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
 void read_ends(LearnChoice& learn, Fields& fields) {
   learn.patience = fields.integer_within<int>({"early_stopping", "evaluations without progress after which it ends"}, 1,
                                               kMostLearnedSteps, 0);
-  if (const Node* node = fields.has("target") ? fields.child("target") : nullptr) {
+  if (const Node* node = fields.stated("target")) {
     Fields target(*node, "learn.target");
     if (target.has({"loss", "to be reached"})) learn.target_loss = target.number("loss", -1e12, 1e12);
     if (target.has("accuracy")) learn.target_accuracy = target.number({"accuracy", "to be reached"}, 0, 1);
@@ -111,6 +104,11 @@ void require_whole_replicas(const Scenario& s, const Place& place) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& scaling_names() {
+  static const std::vector<std::string> names{"none", "square-root", "linear"};
+  return names;
+}
 
 LearnChoice read_learn(const Node& node, const Scenario& s) {
   Fields fields(node, "learn");

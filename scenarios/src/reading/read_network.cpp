@@ -61,8 +61,7 @@ std::string key_of_part(const std::string& part) {
 std::int64_t read_length(Fields& plan, Key key, std::int64_t fallback) {
   constexpr std::int64_t longest = 1 << 26;
   const std::int64_t length = plan.integer(key, 1, fallback);
-  if (length > longest)
-    fail(plan.place_of(key), fmt::format("plan.{}: {} tokens; at most {}", key.name, length, longest));
+  if (length > longest) plan.refuse(key, fmt::format("{} tokens; at most {}", length, longest));
   return length;
 }
 
@@ -71,16 +70,14 @@ std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, Transfo
   const std::int64_t positions = config.max_position_embeddings;
   const std::int64_t seq = read_length(plan, "seq_length", positions);
   if (config.fixed_seq_length && seq != positions)
-    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens, but {} has {}, an image's patches and "
-                                                  "the class token; leave it out, or change image_size or patch_size",
-                                                  seq, config.name, positions));
+    plan.refuse("seq_length", fmt::format("{} tokens, but {} has {}, an image's patches and the class token; leave it "
+                                          "out, or change image_size or patch_size",
+                                          seq, config.name, positions));
   if (config.position_embedding == PositionEmbedding::learned && seq > positions)
-    fail(plan.place_of("seq_length"),
-         fmt::format("plan.seq_length: {} tokens, but {} has {} learned positions", seq, config.name, positions));
+    plan.refuse("seq_length", fmt::format("{} tokens, but {} has {} learned positions", seq, config.name, positions));
   const bool given = plan.has({"decoder_seq_length", "tokens of a sample that the decoder writes"});
   if (given && config.num_decoder_layers == 0)
-    fail(plan.place_of("decoder_seq_length"),
-         fmt::format("plan.decoder_seq_length: {} has no decoder beside an encoder", config.name));
+    plan.refuse("decoder_seq_length", fmt::format("{} has no decoder beside an encoder", config.name));
   if (given) options.decoder_seq_length = read_length(plan, "decoder_seq_length", 1);
   return seq;
 }
@@ -128,10 +125,9 @@ Adapters read_lora(const Node& node) {
     adapters.beside[target + 1] = true;
   if (all) std::fill(adapters.beside.begin() + 1, adapters.beside.end(), true);
   adapters.dropout = fields.number({"dropout", "part of an adapter's input that is dropped"}, 0, 1, 0);
-  const std::vector<std::string> bases{"as-trained", "fp8", "nf4"};
-  const std::string base = fields.choice(
-      {"base", "how the frozen matrices lie in memory: as trained, fp8, or in 4 bits (QLoRA)"}, bases, bases.front());
-  adapters.base = static_cast<Adapters::Base>(std::find(bases.begin(), bases.end(), base) - bases.begin());
+  adapters.base =
+      fields.one_of({"base", "how the frozen matrices lie in memory: as trained, fp8, or in 4 bits (QLoRA)"},
+                    {"as-trained", "fp8", "nf4"}, Adapters::Base{});
   fields.finish();
   return adapters;
 }

@@ -4,13 +4,10 @@
 
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {
-
-OffloadDevice device_of(const std::string& name) {
-  return name == "cpu" ? OffloadDevice::cpu : name == "nvme" ? OffloadDevice::nvme : OffloadDevice::none;
-}
 
 void read_devices(OffloadChoice& offload, Fields& data_parallel) {
   const std::vector<std::string> devices{"none", "cpu", "nvme"};
@@ -18,14 +15,14 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
   if (!node) return;
   offload.place = node->place;
   if (node->kind == Node::Kind::scalar) {
-    offload.optimizer = device_of(data_parallel.choice("offload", devices));
+    offload.optimizer = data_parallel.one_of<OffloadDevice>("offload", devices);
     return;
   }
   const Node map = long_form(node, "optimizer", node->place);
   Fields fields(map, "plan.data_parallel.offload");
-  offload.optimizer = device_of(fields.choice({"optimizer", "where optimizer states are kept"}, devices, "none"));
+  offload.optimizer = fields.one_of({"optimizer", "where optimizer states are kept"}, devices, OffloadDevice::none);
   offload.parameters =
-      device_of(fields.choice({"parameters", "where parameters are kept, at stage 3"}, devices, "none"));
+      fields.one_of({"parameters", "where parameters are kept, at stage 3"}, devices, OffloadDevice::none);
   fields.finish();
 }
 
@@ -51,9 +48,7 @@ void read_activation_offload(PlanChoice& choice, Fields& plan) {
   offload.activations_ahead = fields.integer<int>(
       {"ahead", "blocks whose activations come back while the backward pass of a later one goes on"}, 0, 1);
   if (fields.has("ahead") && !fields.has("blocks"))
-    fail(fields.place_of("ahead"),
-         "plan.activation_offload.ahead: plan.activation_offload.blocks is missing; all, or a number of blocks, "
-         "expected");
+    fields.refuse("ahead", "plan.activation_offload.blocks is missing; all, or a number of blocks, expected");
   fields.finish();
 }
 
@@ -77,14 +72,12 @@ void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& 
   if (stack.host_buckets || stack.cycle_time.value > 0)
     refuse("not with a stack whose coordinator exchanges gradients");
   if (choice.sync_last)
-    fail(data_parallel.place_of("gradient_sync"),
-         "plan.data_parallel.gradient_sync: last with offload, where gradients leave the GPU after each micro-batch; "
-         "each expected");
+    data_parallel.refuse("gradient_sync",
+                         "last with offload, where gradients leave the GPU after each micro-batch; each expected");
   if (choice.zero == ZeroStage::gradients && !data_parallel.boolean("overlap", true))
-    fail(data_parallel.place_of("overlap"),
-         "plan.data_parallel.overlap: false with offload at zero_stage 2, where gradients leave the GPU bucket by "
-         "bucket "
-         "while the backward pass goes on; true expected, or zero_stage 1");
+    data_parallel.refuse("overlap",
+                         "false with offload at zero_stage 2, where gradients leave the GPU bucket by bucket while the "
+                         "backward pass goes on; true expected, or zero_stage 1");
   for (int rank = 0; rank < choice.mesh.ranks() && offload.drives(); ++rank)
     if (const NodeType& type = cluster.type_of_gpu(rank); type.nvme.count == 0)
       fail(

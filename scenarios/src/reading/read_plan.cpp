@@ -6,7 +6,7 @@
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
-#include "scenarios/src/reading/rank_count.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
 
 namespace trainyard {
 namespace {
@@ -52,8 +52,8 @@ void read_context(PlanChoice& choice, Fields& plan) {
   Fields fields(node, "plan.context_parallel");
   choice.mesh.context = choice.sharding.context =
       read_rank_count(fields, {"size", "ranks that split the sequence in attention"});
-  if (fields.choice({"exchange", "how they exchange keys and values"}, {"ring", "all-to-all"}, "ring") == "all-to-all")
-    choice.sharding.context_exchange = ContextExchange::all_to_all;
+  choice.sharding.context_exchange =
+      fields.one_of({"exchange", "how they exchange keys and values"}, {"ring", "all-to-all"}, ContextExchange::ring);
   fields.finish();
 }
 
@@ -70,8 +70,7 @@ void read_dispatcher(PlanChoice& choice, Fields& fields) {
   sharding.fp8_dispatch =
       fields.boolean({"fp8_dispatch", "the dispatcher sends rows in fp8, what comes back in 16 bits"}, false);
   if (sharding.fp8_dispatch && !sharding.one_row_a_rank)
-    fail(fields.place_of("fp8_dispatch"),
-         "plan.expert_parallel.fp8_dispatch: all-to-all sends rows as they are; expected a dispatcher, as deepep");
+    fields.refuse("fp8_dispatch", "all-to-all sends rows as they are; expected a dispatcher, as deepep");
 }
 
 void read_expert(PlanChoice& choice, Fields& plan) {
@@ -84,11 +83,10 @@ void read_expert(PlanChoice& choice, Fields& plan) {
            "has ranks for (with sequence_parallel: false its ranks each send all of their common tokens)"})) {
     choice.mesh.expert_tensor = choice.sharding.expert_tensor = read_rank_count(fields, "tensor");
     if (choice.sharding.tensor > 1 && !choice.sharding.sequence)
-      fail(fields.place_of("tensor"),
-           fmt::format("plan.expert_parallel.tensor: a rank routes and sends its own tokens, and without sequence "
-                       "parallelism the {} ranks of plan.tensor_parallel have the same ones; set "
-                       "plan.sequence_parallel: true",
-                       choice.sharding.tensor));
+      fields.refuse("tensor",
+                    fmt::format("a rank routes and sends its own tokens, and without sequence parallelism the {} ranks "
+                                "of plan.tensor_parallel have the same ones; set plan.sequence_parallel: true",
+                                choice.sharding.tensor));
   }
   choice.sharding.expert_imbalance =
       fields.number({"imbalance", "tokens of the busiest rank over the mean"}, 1, 1e6, 1);
@@ -96,10 +94,11 @@ void read_expert(PlanChoice& choice, Fields& plan) {
     choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
   read_dispatcher(choice, fields);
   if (choice.mesh.expert_tensor > 1 && choice.sharding.one_row_a_rank)
-    fail(fields.place_of("tensor"),
-         fmt::format("plan.expert_parallel.tensor: {} with dispatcher {}, of which a token goes once to each rank; "
-                     "expected 1, or dispatcher: all-to-all",
-                     choice.mesh.expert_tensor, choice.dispatcher.name));
+    fields.refuse(
+        "tensor",
+        fmt::format(
+            "{} with dispatcher {}, of which a token goes once to each rank; expected 1, or dispatcher: all-to-all",
+            choice.mesh.expert_tensor, choice.dispatcher.name));
   if (fields.has({"overlap",
                   "a forward and a backward pass alternate layer by layer, so that exchanges hide; with a pipeline of "
                   "virtual stages, or without one"})) {
@@ -133,8 +132,7 @@ void read_layers(PlanChoice& choice, Fields& fields) {
     choice.balanced =
         fields.choice({"layers", "even, balanced, or the number of each stage"}, {"even", "balanced"}) == "balanced";
     if (choice.balanced && fields.has("ends_count_as_layers"))
-      fail(fields.place_of("ends_count_as_layers"),
-           "plan.pipeline.ends_count_as_layers: not with layers: balanced, which counts what each layer takes");
+      fields.refuse("ends_count_as_layers", "not with layers: balanced, which counts what each layer takes");
     choice.ends_count_as_layers |= choice.balanced;
     return;
   }
@@ -164,8 +162,8 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   read_layers(choice, fields);
   const int parts = choice.mesh.pipeline * choice.chunks;
   if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != parts)
-    fail(fields.place_of("layers"), fmt::format("plan.pipeline.layers: {} numbers for {} stages x {} chunks",
-                                                choice.layers.size(), choice.mesh.pipeline, choice.chunks));
+    fields.refuse("layers", fmt::format("{} numbers for {} stages x {} chunks", choice.layers.size(),
+                                        choice.mesh.pipeline, choice.chunks));
   if (choice.mesh.pipeline == 1 && node)
     fail(node->place, "plan.pipeline: there is one stage only; set plan.pipeline_parallel, or leave it out");
   fields.finish();
@@ -262,7 +260,7 @@ void read_linear_split(Sharding& sharding, Fields& plan) {
 
 /// A word for all blocks, or `{full: N}`.
 void read_recompute(PlanChoice& choice, Fields& plan) {
-  const Node* node = plan.has("recompute") ? plan.child("recompute") : nullptr;
+  const Node* node = plan.stated("recompute");
   if (node && node->kind == Node::Kind::map) {
     const Node map = long_form(node, nullptr, node->place);
     Fields fields(map, "plan.recompute");
@@ -275,9 +273,8 @@ void read_recompute(PlanChoice& choice, Fields& plan) {
   }
   std::vector<std::string> words;
   for (int i = 0; i < kRecomputes; ++i) words.emplace_back(name_of(static_cast<Recompute>(i)));
-  const std::string word =
-      plan.choice({"recompute", "which activations are computed again in the backward pass"}, words, words.front());
-  choice.sharding.recompute = static_cast<Recompute>(std::find(words.begin(), words.end(), word) - words.begin());
+  choice.sharding.recompute =
+      plan.one_of({"recompute", "which activations are computed again in the backward pass"}, words, Recompute::none);
 }
 
 /// Are experts spread over ranks? Their tokens are then split over the tensor axis too, where nobody says otherwise:
@@ -297,8 +294,7 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
                                     "and true with expert_parallel)"},
                                    splits_tokens && sharding.tensor > 1);
   if (sharding.sequence && sharding.tensor == 1)
-    fail(plan.place_of("sequence_parallel"),
-         "plan.sequence_parallel: it is over the ranks of plan.tensor_parallel, which is 1");
+    plan.refuse("sequence_parallel", "it is over the ranks of plan.tensor_parallel, which is 1");
   read_tensor_overlap(sharding, plan, stack);
   read_linear_split(sharding, plan);
   read_context(choice, plan);

@@ -10,9 +10,9 @@
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
+#include "scenarios/src/reading/learn_choice.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "scenarios/src/reading/read_learn.hpp"
 #include "scenarios/src/reading/used_sources.hpp"
 #include "topologies/device_noun.hpp"
 
@@ -36,7 +36,7 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplie
   try {
     if (!multiplies_in_fp8) require_training_precision(precision);
   } catch (const UserError& e) {
-    fail(plan.place_of("precision"), fmt::format("plan.precision: {}", e.what()));
+    plan.refuse("precision", e.what());
   }
   for (const NodeType* type : cluster.types()) {
     const Gpu& gpu = type->gpu;
@@ -44,8 +44,8 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplie
     std::vector<std::string> has;
     for (int i = 0; i < kPrecisions; ++i)
       if (gpu.peak[i].value > 0) has.push_back(names[i]);
-    fail(plan.place_of("precision"),
-         fmt::format("plan.precision: {} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(has, ", ")));
+    plan.refuse("precision",
+                fmt::format("{} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(has, ", ")));
   }
   return multiplies_in_fp8 ? Precision::bf16 : precision;
 }
@@ -53,8 +53,7 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplie
 /// Takes the stack's figures for products in fp8, and their scaling from the plan or else from the stack. Products with
 /// a scale a row are slower than with one a tensor. `known`: the cluster has been told before.
 void set_fp8(Scenario& s, Fields& plan, bool known) {
-  if (!s.fp8 && plan.has("fp8_scaling"))
-    fail(plan.place_of("fp8_scaling"), "plan.fp8_scaling: only with precision fp8");
+  if (!s.fp8 && plan.has("fp8_scaling")) plan.refuse("fp8_scaling", "only with precision fp8");
   if (s.fp8) s.software.parallel.user_buffers = s.software.parallel.user_buffers_fp8;
   std::vector<std::string> words = fp8_scalings();
   words.emplace_back("tensor");
@@ -78,7 +77,7 @@ void set_fp8(Scenario& s, Fields& plan, bool known) {
 void split_batch(Scenario& s, Fields& plan) {
   constexpr std::int64_t most_micro = 1 << 24, most_global = std::int64_t{1} << 32;
   const auto bounded = [&plan](const char* key, std::int64_t value, std::int64_t most, const char* unit = "samples") {
-    if (value > most) fail(plan.place_of(key), fmt::format("plan.{}: {} {}; at most {}", key, value, unit, most));
+    if (value > most) plan.refuse(key, fmt::format("{} {}; at most {}", value, unit, most));
     return value;
   };
   s.micro_batch_size = bounded(
@@ -89,12 +88,11 @@ void split_batch(Scenario& s, Fields& plan) {
       bounded("global_batch_size", plan.integer({"global_batch_size", "samples of a step, over all ranks"}, 1, unit),
               most_global);
   if (s.global_batch_size % unit != 0)
-    fail(
-        plan.place_of("global_batch_size"),
-        fmt::format("plan.global_batch_size: {} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}",
-                    s.global_batch_size, unit, s.micro_batch_size, data, nearest_multiples(unit, s.global_batch_size)));
-  if (s.global_batch_size / unit > 1 << 16)
-    fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
+    plan.refuse(
+        "global_batch_size",
+        fmt::format("{} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}", s.global_batch_size,
+                    unit, s.micro_batch_size, data, nearest_multiples(unit, s.global_batch_size)));
+  if (s.global_batch_size / unit > 1 << 16) plan.refuse("global_batch_size", "over 65536 micro-batches a rank");
   if (!plan.has("steps")) return;
   constexpr std::int64_t most_steps = 1 << 20;
   s.plan.steps = static_cast<int>(bounded(
@@ -132,8 +130,7 @@ bool multiplies_any_layout(const ClusterSpec& cluster) {
 void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& plan, const Scenario* of) {
   s.model = read_model(model, catalog, plan, s.software, of ? &of->model.entry : nullptr);
   if (s.fp8 && !s.model.entry.transformer())
-    fail(plan.place_of("precision"),
-         "plan.precision: products in fp8 are of transformers; expected fp32, tf32, fp16 or bf16");
+    plan.refuse("precision", "products in fp8 are of transformers; expected fp32, tf32, fp16 or bf16");
   s.model.options.fp8 = s.fp8;
   s.model.options.fp8_any_layout = s.fp8 && multiplies_any_layout(s.cluster);
   if (s.fp8 && s.software.fp8_attention && !s.model.options.flash_attention)
@@ -197,8 +194,8 @@ void require_precision(const Scenario& s, Fields& of) {
       of.choice({"precision", "precision of that step (default: the plan's); another one in the plan is refused"},
                 precision_names(), name_of(s.multiplied_in())));
   if (precision != s.multiplied_in())
-    fail(of.place_of("precision"), fmt::format("{}.precision: a time in {}, but plan.precision is {}", of.what(),
-                                               name_of(precision), name_of(s.multiplied_in())));
+    of.refuse("precision",
+              fmt::format("a time in {}, but plan.precision is {}", name_of(precision), name_of(s.multiplied_in())));
 }
 
 void take_measured(Scenario& s, const Node& node, const Catalog& catalog) {
@@ -225,7 +222,7 @@ void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
 
 /// `step_time: 6.2 s`, or `{value, source, precision, devices}`: of what the time is.
 void read_prescribed_step(Scenario& s, Fields& plan) {
-  const Node* node = plan.has("step_time") ? plan.child("step_time") : nullptr;
+  const Node* node = plan.stated("step_time");
   if (!node) return;
   s.prescribed_step.source = "given in the scenario";
   if (node->kind == Node::Kind::map) {
@@ -239,8 +236,7 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
             {"devices", "ranks whose step that is (default: those of the plan); another number in the plan is refused"},
             1, s.ranks());
         devices != s.ranks())
-      fail(fields.place_of("devices"),
-           fmt::format("plan.step_time.devices: a time of {}, but the plan has {} ranks", devices, s.ranks()));
+      fields.refuse("devices", fmt::format("a time of {}, but the plan has {} ranks", devices, s.ranks()));
     fields.finish();
   } else {
     s.prescribed_step.time = plan.seconds({"step_time", "of a step that is not simulated"});
@@ -272,11 +268,7 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   faults.finish();
   if (s.prescribed_step.given())
     for (const char* key : {"stragglers", "links"})
-      if (faults.has(key))
-        fail(faults.place_of(key),
-             fmt::format("faults.{}: plan.step_time says how long the step takes; leave one of both "
-                         "out",
-                         key));
+      if (faults.has(key)) faults.refuse(key, "plan.step_time says how long the step takes; leave one of both out");
   check_failures(s.failures, s.training);
 }
 
@@ -320,13 +312,9 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
       root.child({"software",
                   "software stack: what launching, exchanges and buffers cost (trainyard list stacks); {base: NAME, "
                   "nccl_version: 2.18, nccl_pxn: false}: which NCCL, and as with NCCL_PXN_DISABLE=1"});
-  const Node* site = root.has({"site", "what the place adds to the power of the nodes: a name, or {pue: 1.2}"})
-                         ? root.child("site")
-                         : nullptr;
+  const Node* site = root.stated({"site", "what the place adds to the power of the nodes: a name, or {pue: 1.2}"});
   const Node* prices =
-      root.has({"prices", "what devices, nodes and energy cost: {gpu_hour: {NAME: 2.5}, node_hour, kwh, currency}"})
-          ? root.child("prices")
-          : nullptr;
+      root.stated({"prices", "what devices, nodes and energy cost: {gpu_hour: {NAME: 2.5}, node_hour, kwh, currency}"});
   s.software_given = software != nullptr;
   if (of) {
     s.cluster = of->cluster;
@@ -348,16 +336,6 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   s.library = library_of(s.cluster, s.software);
 }
 
-TransportKind read_transport(Fields& root) {
-  const std::string name = root.choice(
-      {"transport",
-       "who shares links among messages: flow, by our solver; native, by SimGrid's (slower, equal to 1e-9); "
-       "or packets: TCP packet by packet, by ns-3 (TCP networks only, slow)"},
-      {kTransportNames.begin(), kTransportNames.end()}, kTransportNames.front());
-  return static_cast<TransportKind>(std::find(kTransportNames.begin(), kTransportNames.end(), name) -
-                                    kTransportNames.begin());
-}
-
 /// `of`: a scenario that differs in its plan alone.
 Scenario read(Node document, const std::string& name, const Overrides& overrides, const Scenario* of = nullptr) {
   // What a lesson or a task says of its scenario is for its reader.
@@ -374,11 +352,14 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node& model = root.required_child(
       {"model", "the network: a name, {config: FILE}, or a map laid on {base: NAME} (trainyard list networks)"});
   const Node& plan_node = root.required_child("plan");
-  const Node* input = root.has("input") ? root.child("input") : nullptr;
+  const Node* input = root.stated("input");
   const Node* measured = root.child({"measured", "what was measured of this run, to compare with"});
-  const Node* faults = root.has("faults") ? root.child("faults") : nullptr;
-  const Node* learn = root.has("learn") ? root.child("learn") : nullptr;
-  s.transport = read_transport(root);
+  const Node *faults = root.stated("faults"), *learn = root.stated("learn");
+  s.transport = root.one_of(
+      {"transport",
+       "who shares links among messages: flow, by our solver; native, by SimGrid's (slower, equal to 1e-9); "
+       "or packets: TCP packet by packet, by ns-3 (TCP networks only, slow)"},
+      {kTransportNames.begin(), kTransportNames.end()}, TransportKind::flow);
   read_surroundings(s, root, catalog, of);
   root.finish();
 

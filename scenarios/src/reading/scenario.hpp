@@ -10,6 +10,7 @@
 #include "models/energy/prices.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/software/stack.hpp"
+#include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/learn_choice.hpp"
 #include "scenarios/src/reading/measured_run.hpp"
 #include "scenarios/src/reading/measured_step.hpp"

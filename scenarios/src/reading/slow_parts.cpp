@@ -50,9 +50,7 @@ std::vector<double> factors_of(const std::vector<Node>& list, int ranks) {
 Straggler read_straggler(const Node& node, int ranks) {
   Fields fields(node, "faults.stragglers");
   Straggler s;
-  const std::vector<std::string>& names = straggler_names();
-  const std::string kind = fields.choice({"kind", "which ranks are slow, and when"}, names);
-  s.kind = static_cast<StragglerKind>(std::find(names.begin(), names.end(), kind) - names.begin());
+  s.kind = fields.one_of<StragglerKind>({"kind", "which ranks are slow, and when"}, straggler_names());
   s.seed = fields.integer<std::uint64_t>({"seed", "of what is drawn"}, 0, 1);
   s.slow.assign(static_cast<std::size_t>(ranks), true);
   if (const std::vector<Node>* only = fields.list({"ranks", "which ranks are slow"})) {
@@ -89,8 +87,7 @@ Straggler read_straggler(const Node& node, int ranks) {
       s.factor = factor();
       s.period = fields.integer_within<std::uint32_t>("period", 1, most_steps);
       s.busy = fields.integer_within<std::uint32_t>("busy", 0, most_steps);
-      if (s.busy > s.period)
-        fail(fields.place_of("busy"), fmt::format("faults.stragglers.busy: {} of every {} steps", s.busy, s.period));
+      if (s.busy > s.period) fields.refuse("busy", fmt::format("{} of every {} steps", s.busy, s.period));
       break;
     }
   }
@@ -108,10 +105,9 @@ LinkFault read_link(const Node& node) {
   fault.from = fields.seconds("from", Seconds{0});
   fault.to = fields.seconds("to", Seconds{0});
   if (fields.has("to") && fault.to <= fault.from)
-    fail(fields.place_of("to"),
-         fmt::format("faults.links.to: {}, but it begins at {}", show(fault.to), show(fault.from)));
+    fields.refuse("to", fmt::format("{}, but it begins at {}", show(fault.to), show(fault.from)));
   if (!fields.has("to") && fault.factor == 0)
-    fail(fields.place_of("factor"), "faults.links.factor: 0 for ever is a failed link; say `to`, when it comes back");
+    fields.refuse("factor", "0 for ever is a failed link; say `to`, when it comes back");
   fields.finish();
   return fault;
 }

@@ -12,8 +12,7 @@ constexpr double kMostCounted = 1e18;
 /// "300000000000" or "300e9": a whole number.
 double count_of(Fields& fields, const char* key, double most = kMostCounted) {
   const double count = fields.number(key, 1, most);
-  if (count != std::floor(count))
-    fail(fields.place_of(key), fmt::format("{}.{}: {} is no whole number", fields.what(), key, count));
+  if (count != std::floor(count)) fields.refuse(key, fmt::format("{} is no whole number", count));
   return count;
 }
 
@@ -28,9 +27,7 @@ double count_of(Fields& fields, const char* key, double most = kMostCounted) {
 void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
   Fields image(node, "plan.training.image");
   const Bytes size = image.bytes("size"), cached = image.bytes("cached", Bytes{0});
-  if (cached > size)
-    fail(image.place_of("cached"),
-         fmt::format("plan.training.image.cached: {} of an image of {}", show(cached), show(size)));
+  if (cached > size) image.refuse("cached", fmt::format("{} of an image of {}", show(cached), show(size)));
   ends.image = size - cached;
   ends.registry = read_storage(catalog.resolve("storage", image.required_child("from")));
   image.finish();
@@ -42,7 +39,7 @@ TrainingEnds::Alone read_alone(const Node& node, const Catalog& catalog) {
   alone.place = node.place;
   alone.time = fields.seconds("time", Seconds{0});
   if (fields.has("every")) alone.every = count_of(fields, "every");
-  if (const Node* store = fields.has("checkpoint") ? fields.child("checkpoint") : nullptr) {
+  if (const Node* store = fields.stated("checkpoint")) {
     alone.writes = true;
     if (store->kind != Node::Kind::scalar || store->scalar != "local")
       alone.store = read_storage(catalog.resolve("storage", *store));
@@ -57,14 +54,14 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   TrainingEnds ends;
   ends.start = fields.seconds({"start", "time before the first step"}, Seconds{0});
   ends.weights = fields.boolean({"weights", "weights are handed out to all devices first"}, false);
-  if (fields.has({"image",
-                  "a container image that every node pulls first: {size, from: STORAGE, cached: what of it is there}"}))
-    read_image(ends, *fields.child("image"), catalog);
-  if (fields.has({"rank_0", "what rank 0 alone does: {time, every: steps, checkpoint: local | STORAGE}"}))
-    ends.alone = read_alone(*fields.child("rank_0"), catalog);
-  const Node* node = fields.has({"evaluate", "evaluations on the way: {samples, every, precision}"})
-                         ? fields.child("evaluate")
-                         : nullptr;
+  if (const Node* image = fields.stated(
+          {"image",
+           "a container image that every node pulls first: {size, from: STORAGE, cached: what of it is there}"}))
+    read_image(ends, *image, catalog);
+  if (const Node* alone =
+          fields.stated({"rank_0", "what rank 0 alone does: {time, every: steps, checkpoint: local | STORAGE}"}))
+    ends.alone = read_alone(*alone, catalog);
+  const Node* node = fields.stated({"evaluate", "evaluations on the way: {samples, every, precision}"});
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");
   ends.evaluate_place = node->place;
@@ -73,7 +70,7 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   constexpr std::int64_t most_samples = 1 << 24;
   if (evaluate.has("micro_batch_size"))
     ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, most_samples);
-  ends.precision = evaluate.text("precision", "");
+  if (evaluate.has("precision")) ends.precision = evaluate.text("precision");
   evaluate.finish();
   return ends;
 }
@@ -103,12 +100,11 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
   if (steps) {
     length.steps = count_of(fields, "steps");
   } else if (tokens) {
-    if (sample_tokens <= 1)
-      fail(fields.place_of("tokens"), "plan.training.tokens: the model reads no tokens; say epochs and samples");
+    if (sample_tokens <= 1) fields.refuse("tokens", "the model reads no tokens; say epochs and samples");
     length.steps = std::ceil(count_of(fields, "tokens") / (step_samples * sample_tokens));
   } else if (time) {
     length.time = fields.seconds("time");
-    if (length.time.value <= 0) fail(fields.place_of("time"), "plan.training.time: more than 0 expected");
+    if (length.time.value <= 0) fields.refuse("time", "more than 0 expected");
   } else {
     length.epochs = count_of(fields, "epochs", 1e9);
     length.steps_per_epoch =

@@ -13,9 +13,9 @@ struct TrainingEnds {
   Seconds start;         ///< of framework, container and processes, before anything else
   bool weights = false;  ///< are copied to the GPU of the first rank, and from there to all others
   /// Evaluation: forward passes over so many samples, after every so many steps and at the end.
-  double samples = 0, every = 0;      ///< samples 0: none; every 0: at the end alone
-  std::int64_t micro_batch_size = 0;  ///< 0: the training's
-  std::string precision;              ///< "": the training's
+  double samples = 0, every = 0;                 ///< samples 0: none; every 0: at the end alone
+  std::optional<std::int64_t> micro_batch_size;  ///< none: the training's
+  std::optional<std::string> precision;          ///< none: the training's
   Place evaluate_place;
   /// A container image, which every node pulls from the registry before its processes start.
   Bytes image;

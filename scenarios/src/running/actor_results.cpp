@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "scenarios/src/running/step_result.hpp"
+#include "scenarios/src/running/step_run.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_result.hpp"
+#include "scenarios/src/running/step_run.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {

@@ -16,10 +16,9 @@ int loaders_a_node(const InputMachine& machine) {
 
 }  // namespace
 
-InputRun::InputRun(const InputChoice& input, const Mesh& mesh, std::int64_t micro_batch_size, ClusterMachine& machine,
-                   const Upgrade& upgrade)
+InputRun::InputRun(const InputChoice& input, const Mesh& mesh, std::int64_t micro_batch_size, ClusterMachine& machine)
     : groups_(loader_groups(mesh)),
-      machine_(machine, upgraded(input.supply, upgrade), groups_, kDecode, input.place),
+      machine_(machine, input.supply, groups_, kDecode, input.place),
       plan_(input_plan(input, mesh.context, micro_batch_size, 0, loaders_a_node(machine_))) {
   for (std::size_t g = 0; g < groups_.size(); ++g)
     plan_.loaders.push_back({machine_.groups()[g].loader, machine_.groups()[g].readers, groups_[g]});

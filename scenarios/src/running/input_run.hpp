@@ -12,7 +12,7 @@ namespace trainyard {
 class InputRun {
  public:
   /// Throws UserError with the place where samples have no way.
-  InputRun(const InputChoice&, const Mesh&, std::int64_t micro_batch_size, ClusterMachine&, const Upgrade& = {});
+  InputRun(const InputChoice&, const Mesh&, std::int64_t micro_batch_size, ClusterMachine&);
 
   InputMachine& machine() { return machine_; }
   const InputMachine& machine() const { return machine_; }

@@ -24,6 +24,7 @@
 #include "sim/observers/traffic.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/training_values.hpp"
@@ -269,7 +270,7 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   planned.training.values = planned.training.rides = true;
   planned.training.first_step = 0;  // warm-ups of compressors are learned through
   if (planned.training.fuses_kernels) planned.training.first_fused = kFirstFused;
-  StepMachine machine(s, planned, {});
+  StepMachine machine(s, planned);
   const TrainingStates states{s.precision, s.optimizer, s.software};
   Names names;
   const auto mechanism = s.plan.mechanism->run({planned.training, machine.cluster, states, names});

@@ -8,6 +8,7 @@
 #include "models/hardware/link_kind.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "topologies/machines/tcp_network.hpp"
 
 namespace trainyard {

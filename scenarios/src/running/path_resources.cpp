@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "scenarios/src/running/step_run.hpp"
 #include "strategies/collectives/collective_flows.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {

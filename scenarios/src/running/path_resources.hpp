@@ -6,10 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/src/running/step_run.hpp"
 #include "sim/observers/path_sums.hpp"
 
 namespace trainyard {
+
+struct NodeType;
+class StepRun;
+struct SimulateOptions;
 
 /// What a modelled collective takes before its first byte moves, by the fitted model of the library.
 constexpr const char* kLibraryStart = "NCCL's start-up";

@@ -18,6 +18,7 @@
 #include "sim/observers/trace.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/parallel.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {
@@ -99,7 +100,7 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& as) {
   const std::vector<std::string> classes = resource_classes(s);
   // A few steps of workers that are not in step say little of the rate that lasts: both are then looked at for longer.
-  const bool steady = s.plan.steps > 0 && !s.plan.mechanism->in_step();
+  const bool steady = s.plan.steps && !s.plan.mechanism->in_step();
   const auto changes = [&](std::size_t i) {
     Overrides sets = i < classes.size() ? faster(s, classes[i], factor) : Overrides{};
     if (steady) sets.emplace_back("plan.steps", "null");

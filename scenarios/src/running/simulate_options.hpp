@@ -19,7 +19,6 @@ constexpr double kMostKept = 2e6;
 constexpr double kMostOfTrace = 2e6;
 
 struct SimulateOptions {
-  Upgrade upgrade;              ///< resource classes made faster
   bool critical_path = true;    ///< by resource; without it kernels in a row may be one operation
   bool path_pieces = false;     ///< and piece by piece: keeps every operation, memory grows with their number
   std::filesystem::path trace;  ///< written if not empty

@@ -5,6 +5,9 @@
 #include <numbers>
 #include <numeric>
 
+#include "scenarios/src/planning/plan.hpp"
+#include "sim/index.hpp"
+
 namespace trainyard {
 namespace {
 

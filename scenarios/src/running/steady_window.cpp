@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scenarios/src/planning/plan.hpp"
+
 namespace trainyard {
 
 void SteadyWindow::find(const StepSearch& search, Ends ends) {

@@ -1,9 +1,11 @@
 #include "scenarios/src/running/step_machine.hpp"
 
+#include "strategies/mechanisms/mechanism.hpp"
+
 namespace trainyard {
 
-StepMachine::StepMachine(const Scenario& s, const Plan& plan, const Upgrade& upgrade)
-    : cluster(upgraded(s.cluster, with_drives(s.input.supply, upgrade)), upgraded(s.software, upgrade)),
+StepMachine::StepMachine(const Scenario& s, const Plan& plan)
+    : cluster(s.cluster, s.software),
       ranks_(static_cast<std::size_t>(s.ranks())),
       actors_(s.plan.mechanism->actors(plan.training, cluster)) {
   if (!actors_.empty()) {
@@ -11,7 +13,7 @@ StepMachine::StepMachine(const Scenario& s, const Plan& plan, const Upgrade& upg
     top_ = placed_.get();
   }
   if (s.input.used()) {
-    input = std::make_unique<InputRun>(s.input, s.plan.mesh, s.micro_batch_size, cluster, upgrade);
+    input = std::make_unique<InputRun>(s.input, s.plan.mesh, s.micro_batch_size, cluster);
     top_ = &input->machine();
   }
   if (!s.slow.stragglers.empty()) {

@@ -13,7 +13,7 @@ namespace trainyard {
 class StepMachine {
  public:
   /// Throws UserError for actors or drives without a place.
-  StepMachine(const Scenario&, const Plan&, const Upgrade&);
+  StepMachine(const Scenario&, const Plan&);
   StepMachine(const StepMachine&) = delete;
   StepMachine& operator=(const StepMachine&) = delete;
 

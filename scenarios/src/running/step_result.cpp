@@ -6,6 +6,8 @@
 
 #include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/running/path_resources.hpp"
+#include "scenarios/src/running/step_run.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/compute_phase.hpp"
 #include "strategies/step/pass_table.hpp"
 

@@ -5,9 +5,13 @@
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/running/step_run.hpp"
 
 namespace trainyard {
+
+class StepRun;
+struct Plan;
+struct Scenario;
+struct SimulateOptions;
 
 /// What a run of a scenario's steps answers. Throws InternalError where the parts of a step do not sum up to it.
 Result result_of(const StepRun&);

@@ -6,6 +6,7 @@
 
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/lane_collectives.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "topologies/machines/tcp_network.hpp"
@@ -27,24 +28,19 @@ int steps_of_search(const Scenario& s, const Plan& plan) {
   return static_cast<int>(std::min(s.ranks() * (most + plan.warm_steps), countable / plan.training.micro_batches));
 }
 
-TrainingPlan plan_under(const Upgrade& upgrade, const Scenario& s, const Plan& plan) {
-  if (upgrade.empty()) return plan.training;
-  return replanned(plan, s, upgraded(s.cluster, upgrade), upgraded(s.software, upgrade)).training;
-}
-
 }  // namespace
 
 StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions& options)
     : scenario(s),
       planned(laid_out),
       transport(options.transport.value_or(s.transport)),
-      machine(s, planned, options.upgrade),
+      machine(s, planned),
       breakdown(names),
       traffic(machine.top().links()),
       memory(keeps_all(options)),
       window(breakdown, names.intern(kStepOver), planned.warm_steps, planned.training.steps),
-      plan(plan_under(options.upgrade, s, planned)),
-      states_{s.precision, s.optimizer, upgraded(s.software, options.upgrade)} {
+      plan(planned.training),
+      states_{s.precision, s.optimizer, s.software} {
   prepare();
   simulate(options);
 }

@@ -14,6 +14,7 @@
 #include "sim/observers/progress.hpp"
 #include "sim/observers/timeline.hpp"
 #include "sim/observers/traffic.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "scenarios/src/running/step_result.hpp"
+#include "scenarios/src/running/step_run.hpp"
 
 namespace trainyard {
 

@@ -5,6 +5,8 @@
 
 namespace trainyard {
 
+struct TrainingPlan;
+
 /// The share of a GPU's memory that a search leaves free where nobody says: what a peak does not hold. A peak is what is
 /// allocated; the allocator reserves more, context and libraries take theirs. A stack's workspace, which a peak holds,
 /// is counted towards them.

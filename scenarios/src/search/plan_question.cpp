@@ -17,7 +17,7 @@ void require_searchable(const Scenario& s) {
   if (s.plan.inference) refuse("plan.mode: inference");
   if (s.prescribed_step.given()) refuse("plan.step_time");
   if (s.measured.given()) refuse("plan.measured_step");
-  if (s.plan.steps > 0) refuse("plan.steps");
+  if (s.plan.steps) refuse("plan.steps");
   if (s.input.used()) refuse("an input pipeline");
   if (!s.slow.stragglers.empty()) refuse("stragglers");
 }

@@ -6,6 +6,7 @@
 #include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/studies/capacity.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"

@@ -10,6 +10,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/progress.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/training_programs.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

@@ -7,6 +7,8 @@
 
 namespace trainyard {
 
+struct TrainingPlan;
+
 /// The most memory that a rank holds at any moment of the step, simulated on one device: ranks of data parallelism hold
 /// the same, and messages take no memory beside the buckets.
 Bytes peak_memory(const Scenario&);

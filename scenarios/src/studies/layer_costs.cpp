@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scenarios/src/planning/layer_times.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {

@@ -7,6 +7,8 @@
 
 namespace trainyard {
 
+struct TrainingPlan;
+
 /// What holds a kernel up: arithmetic, memory, or being launched at all (the GPU's floor, or the framework that cannot
 /// issue kernels faster).
 enum class KernelBound : std::uint8_t { compute, memory, launch };

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/traces/replay_program.hpp"
 #include "sim/executor/simulation.hpp"

@@ -35,13 +35,11 @@ class CentralRun : public MechanismRun {
 
 void require_no_all_reduce(Fields& fields, const MechanismSetting& setting, const std::string& name) {
   if (setting.splits_model)
-    fail(fields.place_of("mechanism"),
-         fmt::format("plan.data_parallel.mechanism: {} has the whole model on every GPU: no tensor, pipeline, context "
-                     "or expert parallelism, no ZeRO and no recomputation; these need all-reduce",
-                     name));
+    fields.refuse("mechanism", fmt::format("{} has the whole model on every GPU: no tensor, pipeline, context or "
+                                           "expert parallelism, no ZeRO and no recomputation; these need all-reduce",
+                                           name));
   if (fields.has("all_reduce"))
-    fail(fields.place_of("all_reduce"),
-         fmt::format("plan.data_parallel.all_reduce: there is none with mechanism {}; leave it out", name));
+    fields.refuse("all_reduce", fmt::format("there is none with mechanism {}; leave it out", name));
 }
 
 double operations_through_center(const TrainingPlan& plan) {
@@ -66,10 +64,9 @@ StaticMemory worker_memory(const TrainingPlan& plan, const TrainingStates& state
 void CentralMechanism::settle(Fields& fields, const MechanismSetting& setting) {
   require_no_all_reduce(fields, setting, name_);
   if (const int node = setting.cluster.node_of_gpu(setting.mesh.ranks() - 1); node > 0)
-    fail(fields.place_of("mechanism"),
-         fmt::format("plan.data_parallel.mechanism: {} is one process that drives the GPUs of one node, but {} ranks "
-                     "are on {} nodes; all-reduce and parameter-server work on several",
-                     name_, setting.mesh.ranks(), node + 1));
+    fields.refuse("mechanism", fmt::format("{} is one process that drives the GPUs of one node, but {} ranks are on {} "
+                                           "nodes; all-reduce and parameter-server work on several",
+                                           name_, setting.mesh.ranks(), node + 1));
 }
 
 void CentralMechanism::lay_out(TrainingPlan& plan, const TrainingStates& states) const {

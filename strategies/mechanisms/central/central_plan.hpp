@@ -6,10 +6,9 @@
 #include "sim/names.hpp"
 #include "strategies/plan/training_calls.hpp"
 #include "strategies/plan/training_plan.hpp"
+#include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
-
-class PassTables;
 
 /// Data parallelism in which one actor, the center, has the parameters: it gives them out, takes gradients in, adds them
 /// up and updates. Replicas are actors 0 … replicas − 1.
@@ -43,10 +42,35 @@ enum class CentralCall : std::uint16_t {
 
 /// Groups and names of their operations, in the order in which overlapping time is booked.
 struct CentralWords {
-  GroupId compute, optimizer, framework, parameters, gradients, data;
-  NameId setup, overhead, wait_for_messages, call, input, output, output_gradient, give, take, push, collect, copy,
-      local_reduce, up, down, local_broadcast, add, update, over, step_over;
-  explicit CentralWords(Names&);
+  Names& names;
+  GroupId compute = names.group(kComputeGroup, Role::work);
+  GroupId optimizer = names.group("optimizer", Role::work);
+  GroupId framework = names.group("framework", Role::work);
+  GroupId parameters = names.group("parameters", Role::point_to_point);
+  GroupId gradients = names.group("gradients", Role::point_to_point);
+  GroupId data = names.group("inputs and outputs", Role::point_to_point);
+  NameId setup = names.intern("set-up");
+  NameId overhead = names.intern("framework");
+  NameId wait_for_messages = names.intern("wait for messages");
+  NameId call = names.intern("values");
+  NameId input = names.intern("scatter inputs");
+  NameId output = names.intern("gather outputs");
+  NameId output_gradient = names.intern("scatter gradients of outputs");
+  NameId give = names.intern("give parameters");
+  NameId take = names.intern("take parameters");
+  NameId push = names.intern("push gradients");
+  NameId collect = names.intern("collect gradients");
+  NameId copy = names.intern("copy to another server");
+  NameId local_reduce = names.intern("reduce in the node");
+  NameId up = names.intern("GPU to aggregator");
+  NameId down = names.intern("aggregator to GPU");
+  NameId local_broadcast = names.intern("broadcast in the node");
+  NameId add = names.intern("add gradients");
+  NameId update = names.intern("optimizer step");
+  NameId over = names.intern("step is over");
+  NameId step_over = names.intern(kStepOver);
+
+  explicit CentralWords(Names& all) : names(all) {}
 };
 
 /// Streams of these programs, for traces.

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "sim/list_program.hpp"
-#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 
@@ -37,34 +36,6 @@ CentralPlan central_plan(TrainingPlan replicas) {
   return central;
 }
 
-CentralWords::CentralWords(Names& names)
-    : compute(names.group(kComputeGroup, Role::work)),
-      optimizer(names.group("optimizer", Role::work)),
-      framework(names.group("framework", Role::work)),
-      parameters(names.group("parameters", Role::point_to_point)),
-      gradients(names.group("gradients", Role::point_to_point)),
-      data(names.group("inputs and outputs", Role::point_to_point)),
-      setup(names.intern("set-up")),
-      overhead(names.intern("framework")),
-      wait_for_messages(names.intern("wait for messages")),
-      call(names.intern("values")),
-      input(names.intern("scatter inputs")),
-      output(names.intern("gather outputs")),
-      output_gradient(names.intern("scatter gradients of outputs")),
-      give(names.intern("give parameters")),
-      take(names.intern("take parameters")),
-      push(names.intern("push gradients")),
-      collect(names.intern("collect gradients")),
-      copy(names.intern("copy to another server")),
-      local_reduce(names.intern("reduce in the node")),
-      up(names.intern("GPU to aggregator")),
-      down(names.intern("aggregator to GPU")),
-      local_broadcast(names.intern("broadcast in the node")),
-      add(names.intern("add gradients")),
-      update(names.intern("optimizer step")),
-      over(names.intern("step is over")),
-      step_over(names.intern(kStepOver)) {}
-
 std::vector<std::string> central_streams(const CentralPlan& plan) {
   std::vector<std::string> names{"compute", "receive"};
   for (int way = 0; way < CentralStep::send_streams(static_cast<std::size_t>(plan.replicas)); ++way)
@@ -92,28 +63,23 @@ Ops CentralStep::hold(const StaticMemory& memory) {
 }
 
 const Op& CentralStep::holds(double bytes, MemoryClass memory_class) {
-  Op& op = out_.begin(Kind::mark, compute);
-  op.name = words_.setup;
-  op.memory.change = bytes;
-  op.set_memory_class(static_cast<std::uint8_t>(memory_class));
+  Op& op = out_.begin(Kind::mark, compute, words_.setup);
+  op.book_memory(bytes, memory_class);
   return out_.emit();
 }
 
 Ops CentralStep::overhead() {
   if (step_.overhead_kernel == 0) co_return;
   co_yield drain_waits();
-  Op& op = out_.begin(Kind::delay, compute);
+  Op& op = out_.begin(Kind::delay, compute, words_.overhead, words_.framework);
   op.work.kernel = step_.overhead_kernel;
-  op.group = words_.framework;
-  op.name = words_.overhead;
   co_yield out_.emit();
 }
 
 Op& CentralStep::message(Kind kind, Stream stream, Content content, std::size_t peer, std::size_t index) {
   Op& op = out_.begin(kind, stream);
-  op.message.slot = static_cast<std::uint16_t>(peer);
-  op.message.tag = static_cast<Tag>(content) << 56 | static_cast<Tag>(round_) << 16 | index;
-  op.message.mode = Mode::put;  // nobody waits until the other side asks for it
+  op.address(peer, static_cast<Tag>(content) << 56 | static_cast<Tag>(round_) << 16 | index,
+             Mode::put);  // nobody waits until the other side asks for it
   const bool sends = kind == Kind::send;
   switch (content) {
     case Content::input:
@@ -149,32 +115,21 @@ const Op& CentralStep::receive(Content content, std::size_t peer, std::size_t in
                                bool after_compute) {
   Op& op = message(Kind::recv, receiving, content, peer, index);
   if (after_compute) op.deps[0] = out_.after(compute);
-  if (step_.values && into) {
-    op.effect.action = action;
-    op.effect.write = into;
-  }
+  if (step_.values && into) op.write_to(into, action);
   return out_.emit();
 }
 
-Op CentralStep::step_over() const {
-  Op op;
-  op.kind = Kind::mark;
-  op.name = words_.step_over;
-  return op;
-}
+Op CentralStep::step_over() const { return {.name = words_.step_over}; }
 
 const Op& CentralStep::work(const Work& amount, GroupId group, NameId name) {
-  Op& op = out_.begin(Kind::local, compute);
+  Op& op = out_.begin(Kind::local, compute, name, group);
   op.work = amount;
-  op.group = group;
-  op.name = name;
   apply_waits(op);
   return out_.emit();
 }
 
 const Op& CentralStep::work(const Op& kernel) {
-  Op& op = out_.begin(kernel.kind, compute);
-  op = kernel;
+  Op& op = out_.begin(kernel);
   apply_waits(op);
   return out_.emit();
 }
@@ -194,16 +149,14 @@ void CentralStep::wait_for_sends() {
 /// Nothing is left that the next operation would have to wait for besides the one before.
 Ops CentralStep::drain_waits() {
   while (!waits_.empty()) {
-    Op& op = out_.begin(Kind::mark, compute);
-    op.name = words_.wait_for_messages;
+    Op& op = out_.begin(Kind::mark, compute, words_.wait_for_messages);
     apply_waits(op);
     co_yield out_.emit();
   }
 }
 
 const Op& CentralStep::emit_call(Stream stream, const Effect& effect) {
-  Op& op = out_.begin(Kind::mark, stream);
-  op.name = words_.call;
+  Op& op = out_.begin(Kind::mark, stream, words_.call);
   op.effect = effect;
   return out_.emit();
 }

@@ -20,8 +20,7 @@ class EmbeddingServer : public CoroutineProgram {
     for (const MemoryPart& part :
          model_states({table(), table(), table()}, states_.precision, states_.optimizer).parts) {
       Op& op = begin(Kind::mark, kWork, words_.hold);
-      op.memory.change = part.bytes.value;
-      op.set_memory_class(static_cast<std::uint8_t>(part.memory_class));
+      op.book_memory(part.bytes.value, part.memory_class);
       co_yield out_.emit();
     }
     for (int step = 0; step < plan_.steps; ++step) {
@@ -53,16 +52,11 @@ class EmbeddingServer : public CoroutineProgram {
   }
 
   Op& begin(Kind kind, Stream stream, NameId name) {
-    Op& op = out_.begin(kind, stream);
-    op.group = kind == Kind::send || kind == Kind::recv ? words_.lookups : words_.work;
-    op.name = name;
-    return op;
+    return out_.begin(kind, stream, name, kind == Kind::send || kind == Kind::recv ? words_.lookups : words_.work);
   }
   Op& message(Kind kind, Stream stream, int rank, Tag tag, NameId name) {
     Op& op = begin(kind, stream, name);
-    op.message.slot = static_cast<std::uint16_t>(rank);
-    op.message.tag = tag;
-    op.message.mode = Mode::put;
+    op.address(rank, tag, Mode::put);
     return op;
   }
   /// In the memory of the CPU, after what has been received.
@@ -111,10 +105,9 @@ class EmbeddingServer : public CoroutineProgram {
       touched += std::min(buckets()[b].elements, elements * plan_.ranks());
       for (int rank = 0; rank < plan_.ranks(); ++rank) {
         Op& op = message(Kind::recv, kReceives, rank, remote_tag(RemoteContent::gradients, step, b), words_.push);
-        if (plan_.values_by_layer()) {
-          op.effect.action = rank == 0 ? Action::copy : Action::reduce;
-          op.effect.write = {number_of({TrainingBuffer::Kind::gradients, b}), 0, 1};
-        }
+        if (plan_.values_by_layer())
+          op.write_to({number_of({TrainingBuffer::Kind::gradients, b}), 0, 1},
+                      rank == 0 ? Action::copy : Action::reduce);
         co_yield out_.emit();
         if (rank > 0) co_yield work(plan_.gradient_element * (3 * elements), words_.add);  // two read, one written
       }

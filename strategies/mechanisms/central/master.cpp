@@ -1,7 +1,171 @@
+// PyTorch's DataParallel (torch/nn/parallel: scatter, replicate, parallel_apply, gather): the first GPU of a node has
+// the model. In every forward pass it hands out parts of the batch and copies of the parameters; outputs come back, the
+// loss is computed on them, and the backward pass sums the copies' gradients on it. Copies are made one by one, as
+// without NCCL. With several micro-batches all of this is done for each.
+#include <numeric>
+
 #include "strategies/mechanisms/central/central_mechanism.hpp"
+#include "strategies/mechanisms/central/central_step.hpp"
 
 namespace trainyard {
 namespace {
+
+using Buffer = TrainingBuffer::Kind;
+
+std::vector<Actor> copies_of_master(const CentralPlan& plan) {
+  std::vector<Actor> all(static_cast<std::size_t>(plan.replicas - 1));
+  std::iota(all.begin(), all.end(), 1);
+  return all;
+}
+
+/// Both kinds of replica: passes over the layers.
+class ReplicaPasses : public CentralStep {
+ public:
+  using CentralStep::CentralStep;
+
+ protected:
+  Part own() const { return plan_.loss_on_master ? Part::network : Part::all; }
+
+  Ops pass(Pass what, int layer, int micro_batch, Part part, double times) {
+    const PassTable& table = tables_.pass(what, layer, micro_batch == 0, false);
+    for (std::size_t i = 0; i < table.items.size(); ++i) {
+      if (!wanted(table, i, what, layer, part)) continue;
+      co_yield kernel(table.items[i], times);
+    }
+  }
+  Ops forward(int micro_batch) {
+    for (int layer = 0; layer < layers(); ++layer) {
+      co_yield pass(Pass::forward, layer, micro_batch, own(), 1);
+      if (step_.values) co_yield call(TrainingCall::forward, static_cast<std::size_t>(layer), micro_batch);
+    }
+    if (step_.values) co_yield call(CentralCall::fill_output, 0, micro_batch);
+  }
+  Ops backward(int micro_batch) {
+    for (int layer = layers() - 1; layer >= 0; --layer) {
+      co_yield pass(Pass::backward, layer, micro_batch, own(), 1);
+      if (step_.values) co_yield call(TrainingCall::backward, static_cast<std::size_t>(layer), micro_batch);
+    }
+    for (std::size_t b = 0; b < stage_.buckets.size() && step_.values; ++b)
+      co_yield call(TrainingCall::fill_bucket, b, micro_batch);
+  }
+};
+
+class MasterCopy : public ReplicaPasses {
+ public:
+  MasterCopy(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
+      : ReplicaPasses(plan, tables, words, {plan.center}) {}
+
+ protected:
+  Ops run() override {
+    co_yield hold(stage_.memory);
+    for (int step = 0; step < step_.steps; ++step) {
+      out_.begin_sample(static_cast<std::uint32_t>(step));
+      for (int micro_batch = 0; micro_batch < step_.micro_batches; ++micro_batch) co_yield share(micro_batch);
+      if (step_.marks_steps) co_yield out_.emit(step_over());
+    }
+  }
+
+ private:
+  Ops share(int micro_batch) {
+    next_round();
+    co_yield receive(Content::input, 0, 0, Action::none, {}, true);
+    for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
+      co_yield receive(Content::parameters, 0, b, Action::copy, whole(Buffer::parameters, b), true);
+      if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
+    }
+    wait_for(out_.after(receiving));
+    co_yield drain_waits();
+    co_yield forward(micro_batch);
+    co_yield send(Content::output, 0, plan_.output, 0, whole(Buffer::outputs));
+    if (plan_.loss_on_master) {
+      co_yield receive(Content::output_gradient, 0, 0, Action::copy, whole(Buffer::output_gradients), true);
+      wait_for(out_.after(receiving));
+      co_yield drain_waits();
+    }
+    co_yield backward(micro_batch);
+    for (std::size_t b = 0; b < stage_.buckets.size(); ++b)
+      co_yield send(Content::gradients, 0, gradient_bytes(b), b, whole(Buffer::gradients, b));
+    wait_for_sends();
+    co_yield drain_waits();
+  }
+};
+
+class Master : public ReplicaPasses {
+ public:
+  Master(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
+      : ReplicaPasses(plan, tables, words, copies_of_master(plan)) {}
+
+ protected:
+  Ops run() override {
+    co_yield hold(plan_.memory);
+    for (int step = 0; step < step_.steps; ++step) {
+      out_.begin_sample(static_cast<std::uint32_t>(step));
+      co_yield overhead();
+      for (int micro_batch = 0; micro_batch < step_.micro_batches; ++micro_batch) {
+        next_round();
+        co_yield hand_out();
+        co_yield forward(micro_batch);
+        co_yield gather_outputs(micro_batch);
+        co_yield backward(micro_batch);
+        co_yield collect_gradients();
+      }
+      co_yield work(stage_.optimizer, words_.optimizer, words_.update);
+      if (step_.values) co_yield call(TrainingCall::update, 0);
+      if (step_.marks_steps) co_yield out_.emit(step_over());
+    }
+  }
+
+ private:
+  double all_outputs() const { return (plan_.output * plan_.replicas).value; }
+  BufferRef part(Buffer kind, std::size_t peer) const {
+    return {number_of({kind}), static_cast<std::uint16_t>(peer + 1), static_cast<std::uint16_t>(plan_.replicas)};
+  }
+
+  /// Its own kernels come after the copies, on the same CUDA stream.
+  Ops hand_out() {
+    for (std::size_t peer = 0; peer < peers(); ++peer) co_yield send(Content::input, peer, plan_.input, 0, {});
+    for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
+      if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
+      for (std::size_t peer = 0; peer < peers(); ++peer)
+        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(Buffer::parameters, b));
+    }
+    wait_for_sends();
+    co_yield drain_waits();
+  }
+
+  Ops gather_outputs(int micro_batch) {
+    co_yield holds(all_outputs(), MemoryClass::activations);
+    for (std::size_t peer = 0; peer < peers(); ++peer)
+      co_yield receive(Content::output, peer, 0, Action::copy, part(Buffer::outputs, peer), true);
+    wait_for(out_.after(receiving));
+    co_yield drain_waits();
+    if (plan_.loss_on_master) {
+      co_yield pass(Pass::forward, layers() - 1, micro_batch, Part::loss, plan_.replicas);
+      co_yield holds(all_outputs(), MemoryClass::activations);
+      co_yield pass(Pass::backward, layers() - 1, micro_batch, Part::loss, plan_.replicas);
+      if (step_.values) co_yield call(CentralCall::loss, 0, micro_batch);
+      for (std::size_t peer = 0; peer < peers(); ++peer)
+        co_yield send(Content::output_gradient, peer, plan_.output, 0, part(Buffer::output_gradients, peer));
+      wait_for_sends();
+      co_yield drain_waits();
+      co_yield holds(-all_outputs(), MemoryClass::activations);
+    }
+    co_yield holds(-all_outputs(), MemoryClass::activations);
+  }
+
+  Ops collect_gradients() {
+    for (std::size_t b = 0; b < stage_.buckets.size(); ++b) {
+      for (std::size_t peer = 0; peer < peers(); ++peer) {
+        co_yield receive(Content::gradients, peer, b, Action::reduce, whole(Buffer::gradients, b), true);
+        Work sum = plan_.addition;
+        sum.bytes = sum.bytes * stage_.buckets[b].elements;
+        wait_for(out_.after(receiving));
+        co_yield work(sum, words_.compute, words_.add);
+      }
+      if (step_.values) co_yield call(TrainingCall::keep_gradients, b);
+    }
+  }
+};
 
 class MasterGpu : public CentralMechanism {
  public:
@@ -28,4 +192,11 @@ const RegisterMechanism register_master{
      }}};
 
 }  // namespace
+
+std::unique_ptr<Program> master_program(Actor actor, const CentralPlan& plan, const PassTables& tables,
+                                        const CentralWords& words) {
+  if (actor == plan.center) return std::make_unique<Master>(plan, tables, words);
+  return std::make_unique<MasterCopy>(plan, tables, words);
+}
+
 }  // namespace trainyard

@@ -67,12 +67,8 @@ class RankLookups : public RankUpdates {
 
   Op& message(Kind kind, Stream stream, RemoteContent content, int step, std::size_t bucket, Bytes bytes, NameId name) {
     StepContext& of = parts_.step;
-    Op& op = of.out.begin(kind, stream);
-    op.group = words_.lookups;
-    op.name = name;
-    op.message.slot = of.peers.first_of_updates;
-    op.message.tag = remote_tag(content, step, bucket);
-    op.message.mode = Mode::put;
+    Op& op = of.out.begin(kind, stream, name, words_.lookups);
+    op.address(of.peers.first_of_updates, remote_tag(content, step, bucket), Mode::put);
     if (kind == Kind::send) op.message.bytes = bytes;
     return op;
   }
@@ -88,12 +84,9 @@ class RankLookups : public RankUpdates {
       if (!is_remote(step.stage.buckets[b])) continue;
       Op& rows = message(Kind::recv, in(), RemoteContent::rows, number, b, {}, words_.rows);
       rows.deps[0] = step.out.after(out());
-      rows.memory.change = looked_up(step.plan, step.stage.buckets[b]) * step.plan.parameter_element.value;
-      rows.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
-      if (step.plan.values_by_layer()) {
-        rows.effect.action = Action::copy;
-        rows.effect.write = {number_of({Buffer::parameters, b}), 0, 1};
-      }
+      rows.book_memory(looked_up(step.plan, step.stage.buckets[b]) * step.plan.parameter_element.value,
+                       MemoryClass::buffers);
+      if (step.plan.values_by_layer()) rows.write_to({number_of({Buffer::parameters, b}), 0, 1});
       co_yield step.out.emit();
       if (step.plan.values_by_layer())
         co_yield step.call_on(in(), TrainingCall::take_parameters, CallArguments::of_bucket(b));
@@ -111,8 +104,7 @@ class RankLookups : public RankUpdates {
       Op& gradients = message(Kind::send, out(), RemoteContent::gradients, number, b,
                               step.plan.gradient_element * elements, words_.push);
       gradients.deps[0] = step.out.after(TrainingStreams::compute);
-      gradients.memory.change = -elements * step.plan.parameter_element.value;
-      gradients.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
+      gradients.book_memory(-elements * step.plan.parameter_element.value, MemoryClass::buffers);
       if (step.plan.values_by_layer()) gradients.effect.read = {number_of({Buffer::gradients, b}), 0, 1};
       co_yield step.out.emit();
       // The rank's own copy of these parameters is overwritten by the next rows, whatever the optimizer makes of it.
@@ -185,9 +177,7 @@ class RemoteEmbedding : public WholeReplicas {
   void settle(Fields& fields, const MechanismSetting& setting) override {
     WholeReplicas::settle(fields, setting);
     if (node_ >= setting.cluster.nodes)
-      fail(fields.place_of("embedding_node"),
-           fmt::format("plan.data_parallel.embedding_node: {}, but nodes are 0 to {}", node_,
-                       setting.cluster.nodes - 1));
+      fields.refuse("embedding_node", fmt::format("{}, but nodes are 0 to {}", node_, setting.cluster.nodes - 1));
   }
   bool ranks_alike() const override { return false; }
   int servers() const override { return 1; }

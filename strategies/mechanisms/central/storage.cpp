@@ -1,7 +1,108 @@
+// Parameters in the memory of a CPU (TensorFlow's CentralStorageStrategy, and ParameterServerStrategy in step): every
+// GPU takes them at the beginning of a step, bucket by bucket as its layers need them, and pushes its gradients as the
+// backward pass makes them. The CPU adds them up as they come, updates, and lets all go on.
+#include <algorithm>
+#include <numeric>
+
 #include "strategies/mechanisms/central/central_mechanism.hpp"
+#include "strategies/mechanisms/central/worker_step.hpp"
 
 namespace trainyard {
 namespace {
+
+using Buffer = TrainingBuffer::Kind;
+
+class StorageWorker : public WorkerStep {
+ public:
+  StorageWorker(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
+      : WorkerStep(plan, tables, words, {plan.center}), ready_(plan.step.network->layers.size()) {}
+
+ protected:
+  Ops run() override {
+    co_yield hold(stage_.memory);
+    for (int step = 0; step < step_.steps; ++step) {
+      next_round();
+      out_.begin_sample(static_cast<std::uint32_t>(step));
+      co_yield overhead();
+      co_yield take_parameters();
+      co_yield passes();
+      co_yield receive(Content::over, 0, 0, Action::none, {}, false);
+      wait_for(out_.after(receiving));
+      co_yield drain_waits();
+      if (step_.marks_steps) co_yield out_.emit(step_over());
+    }
+  }
+  Ops await_parameters(int layer) override {
+    wait_for(ready_[layer]);
+    co_return;
+  }
+  Ops push(std::size_t bucket) override {
+    if (step_.values) co_yield call(TrainingCall::fill_bucket, bucket);
+    co_yield send(Content::gradients, 0, gradient_bytes(bucket), bucket, whole(Buffer::gradients, bucket));
+  }
+
+ private:
+  std::vector<Dep> ready_;  // by layer: its parameters are there
+
+  /// The first layers' buckets are made last, and needed first.
+  Ops take_parameters() {
+    for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
+      co_yield receive(Content::parameters, 0, b, Action::copy, whole(Buffer::parameters, b), true);
+      if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
+      for (const GradientBucket::Part& part : stage_.buckets[b].parts) ready_[part.layer] = out_.after(receiving);
+    }
+    // A tied weight belongs to the first layer alone: whoever comes later has waited for it.
+  }
+};
+
+class StorageServer : public CentralStep {
+ public:
+  StorageServer(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
+      : CentralStep(plan, tables, words, all(plan)) {}
+
+ protected:
+  Ops run() override {
+    co_yield hold(plan_.memory);
+    for (int step = 0; step < step_.steps; ++step) {
+      next_round();
+      co_yield give_parameters();
+      co_yield collect_gradients();
+      co_yield work(stage_.optimizer, words_.optimizer, words_.update);
+      if (step_.values) co_yield call(TrainingCall::update, 0);
+      for (std::size_t peer = 0; peer < peers(); ++peer) co_yield send(Content::over, peer, Bytes{0}, 0, {});
+    }
+  }
+
+ private:
+  static std::vector<Actor> all(const CentralPlan& plan) {
+    std::vector<Actor> workers(static_cast<std::size_t>(plan.replicas));
+    std::iota(workers.begin(), workers.end(), 0);
+    return workers;
+  }
+
+  Ops give_parameters() {
+    for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
+      if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
+      for (std::size_t peer = 0; peer < peers(); ++peer)
+        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(Buffer::parameters, b));
+    }
+  }
+
+  /// The first gradient of a bucket is the sum so far.
+  Ops collect_gradients() {
+    for (std::size_t b = 0; b < stage_.buckets.size(); ++b) {
+      Work sum = plan_.addition;
+      sum.bytes = sum.bytes * stage_.buckets[b].elements;
+      for (std::size_t peer = 0; peer < peers(); ++peer) {
+        co_yield receive(Content::gradients, peer, b, peer == 0 ? Action::copy : Action::reduce,
+                         whole(Buffer::gradients, b), true);
+        wait_for(out_.after(receiving));
+        if (peer > 0) co_yield work(sum, words_.compute, words_.add);
+      }
+      co_yield drain_waits();
+    }
+  }
+};
 
 class CentralStorage : public CentralMechanism {
  public:
@@ -24,4 +125,12 @@ const RegisterMechanism register_central_storage{
      [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<CentralStorage>(); }}};
 
 }  // namespace
+
+std::unique_ptr<Program> storage_program(Actor actor, const CentralPlan& plan, const PassTables& tables,
+                                         const CentralWords& words) {
+  if (actor == plan.center) return std::make_unique<StorageServer>(plan, tables, words);
+  if (actor < plan.replicas) return std::make_unique<StorageWorker>(plan, tables, words);
+  return idle_program();
+}
+
 }  // namespace trainyard

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "strategies/mechanisms/replicas/gossip_choice.hpp"
+#include "models/reading/short_form.hpp"
 #include "strategies/mechanisms/replicas/replicas.hpp"
 #include "strategies/step/rank_updates.hpp"
 #include "strategies/values/gossip_mixing.hpp"
@@ -70,13 +70,10 @@ class RankGossip : public RankUpdates {
 
   Op& message(Kind kind, Stream stream, int peer, Dep ready) {
     StepContext& step = parts_.step;
-    Op& op = step.out.begin(kind, stream);
-    op.group = step.words.lane[static_cast<std::size_t>(Lane::gradients)];
-    op.name = step.words.average;
+    Op& op =
+        step.out.begin(kind, stream, step.words.average, step.words.lane[static_cast<std::size_t>(Lane::gradients)]);
     const auto at = std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin();
-    op.message.slot = static_cast<std::uint16_t>(step.peers.first_of_updates + at);
-    op.message.tag = kGossipMessages;
-    op.message.mode = Mode::put;  // whoever is ready first sends first
+    op.address(step.peers.first_of_updates + at, kGossipMessages, Mode::put);  // whoever is ready first sends first
     op.deps[0] = ready;
     return op;
   }
@@ -93,12 +90,8 @@ class RankGossip : public RankUpdates {
 
   const Op& receive(const std::vector<int>& neighbours, std::size_t i, Bytes bytes, Dep ready) {
     Op& op = message(Kind::recv, parts_.collectives.receives(Lane::gradients), neighbours[i], ready);
-    op.memory.change = bytes.value;
-    op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
-    if (parts_.step.plan.values) {
-      op.effect.action = Action::copy;
-      op.effect.write = {number_of({TrainingBuffer::Kind::replica, i + 1}), 0, 1};
-    }
+    op.book_memory(bytes.value, MemoryClass::buffers);
+    if (parts_.step.plan.values) op.write_to({number_of({TrainingBuffer::Kind::replica, i + 1}), 0, 1});
     return parts_.step.out.emit();
   }
 };
@@ -136,14 +129,64 @@ class GossipPolicy : public UpdatePolicy {
   std::shared_ptr<const Gossip> gossip_;
 };
 
+int rank_of(const Node& node) {
+  try {
+    return static_cast<int>(std::clamp<std::int64_t>(parse_integer(node.scalar), -1, 1 << 30));
+  } catch (const UserError& e) {
+    fail(node.place, fmt::format("plan.data_parallel.gossip.edges: {}", e.what()));
+  }
+}
+
+Gossip read_edges(const Node& list, int ranks) {
+  Gossip::Edges edges;
+  for (const Node& edge : list.items) {
+    if (edge.items.size() != 2)
+      fail(edge.place, "plan.data_parallel.gossip.edges: two ranks each expected, as in [[0, 1], [1, 2]]");
+    edges.emplace_back(rank_of(edge.items[0]), rank_of(edge.items[1]));
+  }
+  try {
+    return Gossip::of_edges(ranks, edges);
+  } catch (const UserError& e) {
+    fail(list.place, fmt::format("plan.data_parallel.gossip.edges: {}", e.what()));
+  }
+}
+
+Gossip read_topology(Fields& fields, int ranks) {
+  const std::string name = fields.choice("topology", {"ring", "torus", "exponential", "pairs"});
+  if (fields.has("seed") && name != "pairs")
+    fields.refuse("seed", fmt::format("of random pairs only, not of a {}", name));
+  const auto seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  if (name == "pairs") return Gossip::pairs(ranks, seed);
+  return name == "ring" ? Gossip::ring(ranks) : name == "torus" ? Gossip::torus(ranks) : Gossip::exponential(ranks);
+}
+
+/// Reads `gossip: ring | torus | pairs` (`{topology, seed}`, `{edges: [[0, 1], …]}`) of plan.data_parallel. Throws
+/// UserError with the place for a graph that leaves ranks out.
+Gossip read_gossip(const Node& node, int ranks) {
+  const Node map = long_form(&node, node.find("edges") ? nullptr : "topology", node.place);
+  Fields fields(map, "plan.data_parallel.gossip");
+  const Node* edges = fields.child("edges");
+  if (edges && fields.has("topology")) fail(edges->place, "plan.data_parallel.gossip: either a topology or edges");
+  const Gossip gossip = edges ? read_edges(*edges, ranks) : read_topology(fields, ranks);
+  fields.finish();
+  const std::vector<int> rest = gossip.cut_off();
+  if (!rest.empty())
+    fail(edges ? edges->place : node.place,
+         fmt::format(
+             "plan.data_parallel.gossip: the graph is not connected; what rank 0 learns never reaches rank{} {}",
+             rest.size() == 1 ? "" : "s",
+             fmt::join(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(rest.size(), 8)),
+                       ", ")));
+  return gossip;
+}
+
 class GossipSgd : public WholeReplicas {
  public:
   GossipSgd() : WholeReplicas("gossip") {}
 
   void settle(Fields& fields, const MechanismSetting& setting) override {
     WholeReplicas::settle(fields, setting);
-    if (fields.has("all_reduce"))
-      fail(fields.place_of("all_reduce"), "plan.data_parallel.all_reduce: there is none with gossip; leave it out");
+    if (fields.has("all_reduce")) fields.refuse("all_reduce", "there is none with gossip; leave it out");
     graph_ = std::make_shared<const Gossip>(read_gossip(fields.required_child("gossip"), setting.mesh.ranks()));
   }
   bool all_reduces() const override { return false; }

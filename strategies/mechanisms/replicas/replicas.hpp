@@ -10,7 +10,13 @@ class WholeReplicas : public Mechanism {
  public:
   /// `key`: of plan.data_parallel, that chooses the mechanism.
   explicit WholeReplicas(const char* key) : key_(key) {}
-  void settle(Fields& data_parallel, const MechanismSetting&) override;
+  void settle(Fields& data_parallel, const MechanismSetting& setting) override {
+    if (setting.splits_model)
+      data_parallel.refuse(key_,
+                           "replicas of a whole model only: no tensor, pipeline, context or expert parallelism, no "
+                           "ZeRO, no recomputation, and mechanism all-reduce");
+    if (setting.mesh.ranks() == 1) data_parallel.refuse(key_, "there is one rank only, and nobody to exchange with");
+  }
 
  private:
   const char* key_;

@@ -51,28 +51,19 @@ class Aggregator : public CentralStep {
     return all.value;
   }
 
-  Op& message(Kind kind, Stream stream, std::size_t peer, Tag tag) {
-    Op& op = out_.begin(kind, stream);
-    op.message.slot = static_cast<std::uint16_t>(peer);
-    op.message.tag = tag;
-    op.message.mode = Mode::put;
+  Op& message(Kind kind, Stream stream, NameId name, GroupId group, std::size_t peer, Tag tag) {
+    Op& op = out_.begin(kind, stream, name, group);
+    op.address(peer, tag, Mode::put);
     return op;
   }
-  const Op& send(Op& op, Bytes bytes, GroupId group, NameId name, Stream after, BufferRef from) {
+  const Op& send(Op& op, Bytes bytes, Stream after, BufferRef from) {
     op.message.bytes = bytes;
-    op.group = group;
-    op.name = name;
     op.deps[0] = out_.after(after);
     op.effect.read = from;
     return out_.emit();
   }
-  const Op& receive(Op& op, GroupId group, NameId name, BufferRef into) {
-    op.group = group;
-    op.name = name;
-    if (step_.values) {
-      op.effect.action = Action::copy;
-      op.effect.write = into;
-    }
+  const Op& receive(Op& op, BufferRef into) {
+    if (step_.values) op.write_to(into);
     return out_.emit();
   }
   std::size_t worker() const { return peers() - 1; }
@@ -84,32 +75,32 @@ class Aggregator : public CentralStep {
     const ServerPlan::Slices all = servers_.slices_up_to(key);
     if (all.count == 0) co_return;
     BufferRef sum = whole(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
-    co_yield receive(message(Kind::recv, up(), worker(), local_tag(LocalTag::up, all.first)), words_.gradients,
-                     words_.up, sum);
+    co_yield receive(
+        message(Kind::recv, up(), words_.up, words_.gradients, worker(), local_tag(LocalTag::up, all.first)), sum);
     for (std::size_t i = 0; i < all.count; ++i) {
       const std::size_t k = all.first + i;
       if (sum) sum = {sum.buffer, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(all.count)};
-      co_yield send(message(Kind::send, sending_to(k), server_of(k), kPushTag), servers_.push_bytes(k),
-                    words_.gradients, words_.push, up(), sum);
+      co_yield send(message(Kind::send, sending_to(k), words_.push, words_.gradients, server_of(k), kPushTag),
+                    servers_.push_bytes(k), up(), sum);
     }
   }
   /// All slices of a key; handed on when the last of them is there.
   Ops pull(std::size_t key, bool hands_on) {
     const ServerPlan::Slices all = servers_.slices_up_to(key);
     for (std::size_t k = all.first; k < all.first + all.count; ++k) {
-      co_yield receive(message(Kind::recv, receiving_from(k), server_of(k), answer_tag(k)), words_.parameters,
-                       words_.take, whole(TrainingBuffer::Kind::parameters, k));
+      co_yield receive(
+          message(Kind::recv, receiving_from(k), words_.take, words_.parameters, server_of(k), answer_tag(k)),
+          whole(TrainingBuffer::Kind::parameters, k));
       if (!hands_on) continue;
-      Op& wait = out_.begin(Kind::mark, down());
-      wait.name = words_.wait_for_messages;
-      wait.deps[0] = out_.after(receiving_from(k));
+      out_.begin(Kind::mark, down(), words_.wait_for_messages, 0, out_.after(receiving_from(k)));
       co_yield out_.emit();
     }
     if (!hands_on || all.count == 0) co_return;
     if (step_.values && all.count > 1) co_yield call_on(down(), ServerCall::join_answers, all.first);
-    co_yield send(message(Kind::send, down(), worker(), local_tag(LocalTag::down, all.first)),
-                  servers_.local.on_cpu ? all.pull : Bytes{0}, words_.parameters, words_.down, down(),
-                  whole(TrainingBuffer::Kind::parameters, joined_slices(servers_, all)));
+    co_yield send(
+        message(Kind::send, down(), words_.down, words_.parameters, worker(), local_tag(LocalTag::down, all.first)),
+        servers_.local.on_cpu ? all.pull : Bytes{0}, down(),
+        whole(TrainingBuffer::Kind::parameters, joined_slices(servers_, all)));
   }
 };
 

@@ -6,11 +6,6 @@
 
 namespace trainyard {
 
-const std::vector<std::string>& key_sharding_names() {
-  static const std::vector<std::string> names{"round-robin", "balanced", "split"};
-  return names;
-}
-
 const std::vector<NamedSplit>& named_splits() {
   static const std::vector<NamedSplit> splits{
       {"none", {}}, {"mxnet", {.bigarray_bound = 1e6}}, {"byteps", {.partition_bytes = Bytes{4096000}}}};

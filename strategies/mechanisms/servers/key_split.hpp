@@ -10,7 +10,6 @@ namespace trainyard {
 /// How keys are shared out among servers: in turn; the largest first, each to the server that has least; or every key
 /// cut into even parts, one a server (as MXNet does with large arrays).
 enum class KeySharding : std::uint8_t { round_robin, balanced, split };
-const std::vector<std::string>& key_sharding_names();
 
 /// Which keys are cut before they are shared out. Their parts are keys of their own.
 struct KeySplit {

@@ -47,10 +47,8 @@ class LocalWorker : public ServerWorker {
     Ops reduce = collective_ops(*servers_.local.reduce, me, all.push);
     co_yield reduce;
     if (!is_first()) co_return;
-    Op& op = to_aggregator(Kind::send, kUp, LocalTag::up, all.first);
+    Op& op = to_aggregator(Kind::send, kUp, words_.up, words_.gradients, local_tag(LocalTag::up, all.first));
     op.message.bytes = servers_.local.on_cpu ? all.push : Bytes{0};
-    op.group = words_.gradients;
-    op.name = words_.up;
     op.deps[0] = out_.after(compute);
     op.deps[1] = out_.after(kReduce + 1);
     op.effect.read = whole(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
@@ -61,13 +59,8 @@ class LocalWorker : public ServerWorker {
     if (all.count == 0) co_return;
     const std::size_t joined = joined_slices(servers_, all);
     if (is_first()) {
-      Op& op = to_aggregator(Kind::recv, kDown, LocalTag::down, all.first);
-      op.group = words_.parameters;
-      op.name = words_.down;
-      if (step_.values) {
-        op.effect.action = Action::copy;
-        op.effect.write = whole(TrainingBuffer::Kind::parameters, joined);
-      }
+      Op& op = to_aggregator(Kind::recv, kDown, words_.down, words_.parameters, local_tag(LocalTag::down, all.first));
+      if (step_.values) op.write_to(whole(TrainingBuffer::Kind::parameters, joined));
       co_yield out_.emit();
     }
     CollectiveCall of = collective_call(kBroadcast, LocalTag::broadcast, all.first);
@@ -101,8 +94,7 @@ class LocalWorker : public ServerWorker {
   bool is_first() const { return place_.index == 0; }
 
   Ops take(ServerPlan::Slices all) {
-    Op& wait = out_.begin(Kind::mark, kBroadcast + 1);
-    wait.name = words_.wait_for_messages;
+    Op& wait = out_.begin(Kind::mark, kBroadcast + 1, words_.wait_for_messages);
     wait.deps[0] = out_.after(compute);  // what is being computed with has not to change
     wait.deps[1] = out_.after(kDown);
     co_yield out_.emit();
@@ -122,11 +114,9 @@ class LocalWorker : public ServerWorker {
     return slots;
   }
 
-  Op& to_aggregator(Kind kind, Stream stream, LocalTag tag, std::size_t key) {
-    Op& op = out_.begin(kind, stream);
-    op.message.slot = static_cast<std::uint16_t>(peers() - 1);
-    op.message.tag = local_tag(tag, key);
-    op.message.mode = Mode::put;
+  Op& to_aggregator(Kind kind, Stream stream, NameId name, GroupId group, Tag tag) {
+    Op& op = out_.begin(kind, stream, name, group);
+    op.address(peers() - 1, tag, Mode::put);
     return op;
   }
   CollectiveCall collective_call(Stream stream, LocalTag tag, std::size_t key) const {

@@ -122,17 +122,9 @@ class ParameterServer : public CentralStep {
     if (!backups() && posted_ == expected_) return;
     ++posted_;
     arrival_on_[stream] = next_arrival();
-    Op op;
-    op.kind = Kind::recv;
-    op.stream = stream;
-    op.message.slot = kAnyPeer;
-    op.message.tag = kPushTag;
-    op.group = words_.gradients;
-    op.name = words_.collect;
-    if (step_.values) {
-      op.effect.action = Action::copy;
-      op.effect.write = {arrival_on_[stream], 0, 1};
-    }
+    Op op{.stream = stream, .kind = Kind::recv, .group = words_.gradients, .name = words_.collect};
+    op.address(kAnyPeer, kPushTag);
+    if (step_.values) op.write_to({arrival_on_[stream], 0, 1});
     give(op);
   }
 
@@ -148,11 +140,10 @@ class ParameterServer : public CentralStep {
     busy_ = true;
     const Job& job = jobs_.front();
     const std::size_t k = keys_.number(job.key);
-    Op op;
-    op.stream = compute;
-    op.group = words_.compute;
-    op.name = words_.add;
-    op.effect = ServerPush{k, static_cast<int>(job.worker), job.buffer}.effect(job.what);
+    Op op{.stream = compute,
+          .group = words_.compute,
+          .effect = ServerPush{k, static_cast<int>(job.worker), job.buffer}.effect(job.what),
+          .name = words_.add};
     const bool updates = job.what == ServerCall::update || job.what == ServerCall::apply;
     if (updates && !servers_.workers_update()) {
       op.group = words_.optimizer;
@@ -225,18 +216,12 @@ class ParameterServer : public CentralStep {
       workers_[w].answers.pop_front();
       workers_[w].sending = true;
       keys_.given(w, k);
-      Op op;
-      op.kind = Kind::send;
-      op.stream = free_ways_.back();
+      Op op{.stream = free_ways_.back(), .kind = Kind::send, .group = words_.parameters, .name = words_.give};
       free_ways_.pop_back();
       sending_to_[op.stream] = w;
-      op.message.slot = static_cast<std::uint16_t>(w);
-      op.message.tag = answer_tag(keys_.number(k));
-      op.message.mode = Mode::put;
+      op.address(w, answer_tag(keys_.number(k)), Mode::put);
       if (backups() || servers_.workers_update() || !keys_.has_ended(w, k))
         op.message.bytes = servers_.pull_bytes(keys_.number(k));
-      op.group = words_.parameters;
-      op.name = words_.give;
       op.effect.read = whole(TrainingBuffer::Kind::parameters, keys_.number(k));
       give(op);
     }
@@ -257,14 +242,8 @@ class ParameterServer : public CentralStep {
   /// All steps are done, and all copies there.
   void tell_chief_if_over() {
     if (!backups() || !keys_.all_updated() || !copies_.all_confirmed()) return;
-    Op op;
-    op.kind = Kind::send;
-    op.stream = chief_stream();
-    op.message.slot = static_cast<std::uint16_t>(servers_.clients());
-    op.message.tag = kOverTag;
-    op.message.mode = Mode::eager;
-    op.group = words_.gradients;
-    op.name = words_.over;
+    Op op{.stream = chief_stream(), .kind = Kind::send, .group = words_.gradients, .name = words_.over};
+    op.address(servers_.clients(), kOverTag, Mode::eager);
     give(op);
   }
 };

@@ -176,7 +176,7 @@ class ParameterServers : public Mechanism {
  public:
   explicit ParameterServers(ServerChoice choice) : choice_(std::move(choice)) {}
 
-  int workers() const override { return choice_.workers; }
+  std::optional<int> workers() const override { return choice_.workers; }
   void settle(Fields& fields, const MechanismSetting& setting) override {
     require_no_all_reduce(fields, setting, kName);
     check_servers(choice_, fields, setting.mesh.ranks(), setting.cluster);

@@ -27,28 +27,16 @@ class ParameterWorker : public ServerWorker {
     if (servers_.mixes()) co_yield update_own(key);
     if (step_.compression) co_yield encode(key);
     if (step_.values) co_yield call(TrainingCall::fill_bucket, key);
-    Op& op = out_.begin(Kind::send, sending_to(key));
-    op.message.slot = static_cast<std::uint16_t>(servers_.server_of[key]);
-    op.message.tag = kPushTag;
-    op.message.mode = Mode::put;  // nobody waits until the server asks for it
+    Op& op = out_.begin(Kind::send, sending_to(key), words_.push, words_.gradients, out_.after(compute));
+    op.address(servers_.server_of[key], kPushTag, Mode::put);  // nobody waits until the server asks for it
     op.message.bytes = servers_.push_bytes(key);
-    op.group = words_.gradients;
-    op.name = words_.push;
-    op.deps[0] = out_.after(compute);
     op.effect.read = whole(TrainingBuffer::Kind::gradients, key);
     co_yield out_.emit();
   }
   Ops pull_key(std::size_t key) override {
-    Op& op = out_.begin(Kind::recv, receiving_from(key));
-    op.message.slot = static_cast<std::uint16_t>(servers_.server_of[key]);
-    op.message.tag = answer_tag(key);
-    op.group = words_.parameters;
-    op.name = words_.take;
-    op.deps[0] = out_.after(compute);
-    if (step_.values) {
-      op.effect.action = Action::copy;
-      op.effect.write = whole(TrainingBuffer::Kind::parameters, key);
-    }
+    Op& op = out_.begin(Kind::recv, receiving_from(key), words_.take, words_.parameters, out_.after(compute));
+    op.address(servers_.server_of[key], answer_tag(key));
+    if (step_.values) op.write_to(whole(TrainingBuffer::Kind::parameters, key));
     co_yield out_.emit();
     if (step_.values) co_yield call_on(receiving_from(key), TrainingCall::take_parameters, key);
     arrives(key, receiving_from(key));

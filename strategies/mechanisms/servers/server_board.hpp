@@ -25,8 +25,6 @@ class ServerBoard {
   /// A push of a worker has been dealt with: its key's weights have changed so many times since it was given them.
   void applied(int worker, std::uint32_t staleness, Seconds now);
   void dropped(int worker, Seconds now);
-  /// All keys of a step have been updated by one server.
-  void updated(Seconds now) { last_update_ = now; }
 
   /// What is on its way from one server to another, of which key: messages between two arrive in the order of sending.
   enum class What : std::uint8_t { copy, confirmation };
@@ -37,7 +35,6 @@ class ServerBoard {
   double steps_per_s() const;
   const std::map<std::uint32_t, std::uint64_t>& staleness() const { return staleness_; }  ///< pushes of keys
   std::uint64_t dropped_pushes() const { return dropped_; }                               ///< of keys
-  Seconds last_update() const { return last_update_; }
 
  private:
   static constexpr std::uint32_t kMixed = 0xffffffff;
@@ -62,7 +59,6 @@ class ServerBoard {
   Seconds from_, to_;
   std::uint64_t steps_done_ = 0, dropped_ = 0;
   std::map<std::uint32_t, std::uint64_t> staleness_;
-  Seconds last_update_;
   std::map<std::tuple<What, int, int>, std::deque<std::size_t>> on_the_way_;
 
   void dealt_with(Worker&, Seconds now);

@@ -11,17 +11,6 @@ namespace {
 
 constexpr std::int64_t kMostServers = 4096, kMostStaleness = 1 << 20;
 
-std::int64_t item_of(const Node& item, const char* what, std::int64_t least, std::int64_t most) {
-  std::int64_t value = least - 1;
-  try {
-    if (item.kind == Node::Kind::scalar) value = parse_integer(item.scalar);
-  } catch (const UserError&) {
-  }
-  if (value < least || value > most)
-    fail(item.place, fmt::format("{}: \"{}\"; expected {} to {}", what, item.scalar, least, most));
-  return value;
-}
-
 void take_label(ServerChoice& choice, const std::string& label, const Place& place) {
   const ServerLabel read = parse_server_label(label, place);
   choice.workers = read.workers;
@@ -75,18 +64,16 @@ void read_replicas(ServerChoice& choice, Fields& servers) {
   const Node map = long_form(node, "count", node->place);
   Fields fields(map, "plan.data_parallel.servers.replicas");
   choice.replication.copies = fields.integer_within<int>("count", 1, kMostCopies);
-  if (fields.choice("forward", {"chain", "parallel"}, "chain") == "parallel")
-    choice.replication.forward = Replication::Forward::parallel;
+  choice.replication.forward = fields.one_of("forward", {"chain", "parallel"}, Replication::Forward::chain);
   fields.finish();
 }
 
-const Collective& read_local_collective(Fields* fields, Key key, Operation operation) {
-  if (!fields || !fields->has(key)) return default_collective(operation);
-  const Collective& algorithm = collectives(operation).find(fields->text(key), fields->place_of(key));
+const Collective& read_local_collective(Fields& fields, Key key, Operation operation) {
+  if (!fields.has(key)) return default_collective(operation);
+  const Collective& algorithm = collectives(operation).find(fields.text(key), fields.place_of(key));
   if (algorithm.for_teaching || algorithm.channels || algorithm.switches != SwitchKind::none)
-    fail(fields->place_of(key),
-         fmt::format("{}.{}: {} is not among the GPUs of a node alone, on one channel; {} is", fields->what(), key.name,
-                     algorithm.name, default_collective(operation).name));
+    fields.refuse(key, fmt::format("{} is not among the GPUs of a node alone, on one channel; {} is", algorithm.name,
+                                   default_collective(operation).name));
   return algorithm;
 }
 
@@ -97,25 +84,22 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
   const bool map = node->kind == Node::Kind::map;
   const Node long_node = map ? long_form(node, "on", node->place) : Node{};
   Fields fields(long_node, "plan.data_parallel.local_aggregation");
-  const std::string where =
-      map ? fields.choice({"on", "where the sum is made"}, on)
-          : data_parallel.choice(
-                {"local_aggregation", "the workers of a node push once, the sum of theirs: none, cpu, gpu"}, on,
-                "none");
-  choice.local = static_cast<ServerChoice::Local>(std::find(on.begin(), on.end(), where) - on.begin());
-  choice.reduce =
-      &read_local_collective(map ? &fields : nullptr, {"reduce", "collective by which a node sums"}, Operation::reduce);
-  choice.broadcast = &read_local_collective(
-      map ? &fields : nullptr, {"broadcast", "collective by which a node hands out weights"}, Operation::broadcast);
+  choice.local = map ? fields.one_of<ServerChoice::Local>({"on", "where the sum is made"}, on)
+                     : data_parallel.one_of(
+                           {"local_aggregation", "the workers of a node push once, the sum of theirs: none, cpu, gpu"},
+                           on, ServerChoice::Local::none);
+  choice.reduce = &read_local_collective(fields, {"reduce", "collective by which a node sums"}, Operation::reduce);
+  choice.broadcast = &read_local_collective(fields, {"broadcast", "collective by which a node hands out weights"},
+                                            Operation::broadcast);
   fields.finish();
   if (choice.local == ServerChoice::Local::none) return;
   for (const char* key : {"backup_workers", "worker_weights"})
     if (data_parallel.has(key))
-      fail(data_parallel.place_of(key),
-           fmt::format(
-               "plan.data_parallel.{}: of single workers, but local_aggregation: {} sums up what those of a node "
-               "push; leave out one of them",
-               key, where));
+      data_parallel.refuse(
+          key,
+          fmt::format(
+              "of single workers, but local_aggregation: {} sums up what those of a node push; leave out one of them",
+              on[static_cast<std::size_t>(choice.local)]));
 }
 
 bool is_label(const std::string& text) { return text.find_first_not_of("0123456789-+. ") != std::string::npos; }
@@ -134,16 +118,11 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
   choice.count = fields.integer_within<int>({"count", "parameter servers"}, 1, kMostServers, choice.count);
   choice.dedicated = fields.choice({"place", "in nodes of their own, or among the workers"}, {"colocated", "dedicated"},
                                    "colocated") == "dedicated";
-  const std::vector<std::string> on{"cpu", "gpu", "gpus"}, keys{"tensors", "layers", "buckets"};
-  const auto number = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) - names.begin();
-  };
-  choice.on = static_cast<ServerChoice::On>(number(on, fields.choice({"on", "on the CPU or on a GPU"}, on, "cpu")));
-  choice.keys = static_cast<ServerChoice::Keys>(
-      number(keys, fields.choice({"keys", "a key for each tensor, or for each layer"}, keys, "tensors")));
-  choice.shards =
-      static_cast<KeySharding>(number(key_sharding_names(), fields.choice({"shards", "how keys are given to servers"},
-                                                                          key_sharding_names(), "balanced")));
+  choice.on = fields.one_of({"on", "on the CPU or on a GPU"}, {"cpu", "gpu", "gpus"}, ServerChoice::On::cpu);
+  choice.keys = fields.one_of({"keys", "a key for each tensor, or for each layer"}, {"tensors", "layers", "buckets"},
+                              ServerChoice::Keys::tensors);
+  choice.shards = fields.one_of({"shards", "how keys are given to servers"}, {"round-robin", "balanced", "split"},
+                                KeySharding::balanced);
   read_split(choice, fields);
   choice.rule = named(server_rules(), fields.choice({"rule", "gradients are summed or averaged"},
                                                     names_of(server_rules()), choice.rule.name));
@@ -152,7 +131,8 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
   choice.replicas_place = fields.place_of("replicas");
   if (const std::vector<Node>* nodes = fields.list({"nodes", "nodes on which servers are"}))
     for (const Node& item : *nodes)
-      choice.nodes.push_back(static_cast<int>(item_of(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
+      choice.nodes.push_back(
+          static_cast<int>(whole_number(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
   fields.finish();
 }
 
@@ -170,17 +150,12 @@ void place_by_default(ServerChoice& choice, const ClusterSpec& cluster) {
 }
 
 void read_consistency(ServerChoice& choice, Fields& fields) {
-  const std::vector<std::string>& names = consistency_names();
-  const std::string name =
-      fields.choice({"consistency", "of servers: whether workers wait for each other"}, names, names.front());
-  choice.consistency = static_cast<Consistency>(std::find(names.begin(), names.end(), name) - names.begin());
-  const auto only = [&](Key key, bool fits, const char* with) {
-    if (fields.has(key) && !fits)
-      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: with consistency {} only", key.name, with));
-  };
-  only({"staleness", "steps that the fastest worker may be ahead"}, choice.consistency == Consistency::stale, "stale");
-  only("backup_workers", choice.in_step(), "synchronous");
-  only("worker_weights", !choice.in_step(), "stale or asynchronous");
+  choice.consistency = fields.one_of({"consistency", "of servers: whether workers wait for each other"},
+                                     consistency_names(), Consistency::synchronous);
+  fields.only({"staleness", "steps that the fastest worker may be ahead"}, choice.consistency == Consistency::stale,
+              "with consistency stale");
+  fields.only("backup_workers", choice.in_step(), "with consistency synchronous");
+  fields.only("worker_weights", !choice.in_step(), "with consistency stale or asynchronous");
   if (choice.consistency == Consistency::stale)
     choice.staleness = fields.integer_within<int>("staleness", 0, kMostStaleness);
   choice.backup_workers =
@@ -211,17 +186,13 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
   ServerChoice choice;
   choice.place = fields.place();
   if (fields.has({"server", "the node of one parameter server"})) {
-    if (fields.has("servers"))
-      fail(fields.place_of("server"),
-           "plan.data_parallel.server: the node of one server; `servers` says where they are");
+    if (fields.has("servers")) fields.refuse("server", "the node of one server; `servers` says where they are");
     const std::int64_t node = fields.integer("server", 0);
     if (node >= cluster.nodes)
-      fail(fields.place_of("server"),
-           fmt::format("plan.data_parallel.server: node {}, but the cluster has nodes 0 to {}", node,
-                       cluster.nodes - 1));
+      fields.refuse("server", fmt::format("node {}, but the cluster has nodes 0 to {}", node, cluster.nodes - 1));
     choice.nodes = {static_cast<int>(node)};
   }
-  if (const Node* servers = fields.has("servers") ? fields.child("servers") : nullptr) {
+  if (const Node* servers = fields.stated("servers")) {
     choice.place = servers->place;
     if (servers->kind == Node::Kind::map)
       read_map(choice, *servers, cluster);
@@ -239,9 +210,9 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
              choice.rule.name));
   read_local(choice, fields);
   place_by_default(choice, cluster);
-  if (choice.dedicated && choice.workers == 0)
+  if (choice.dedicated && !choice.workers)
     choice.workers = first_gpu_of(cluster, *std::min_element(choice.nodes.begin(), choice.nodes.end()));
-  if (choice.dedicated && choice.workers == 0)
+  if (choice.dedicated && choice.workers.value_or(0) == 0)
     fail(choice.place,
          "plan.data_parallel.servers: dedicated servers take the first node; no GPU is left for workers, "
          "which are on the first ones");
@@ -254,7 +225,7 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
   const Node* label = servers && servers->kind == Node::Kind::map ? map.find("label") : servers;
   if (label && label->scalar.find('W') != std::string::npos && choice.workers != workers)
     fail(choice.place, fmt::format("plan.data_parallel.servers: the label says {} workers, but the plan has {} ranks",
-                                   choice.workers, workers));
+                                   *choice.workers, workers));
   const int last = cluster.node_of_gpu(workers - 1);
   for (const int node : choice.nodes) {
     if (choice.dedicated && node <= last)
@@ -271,12 +242,10 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
          fmt::format("plan.data_parallel.servers.replicas: each key on {} servers, but there {} {}; at most as many",
                      choice.replication.copies, processes == 1 ? "is" : "are", processes));
   if (choice.backup_workers >= workers)
-    fail(fields.place_of("backup_workers"),
-         fmt::format("plan.data_parallel.backup_workers: {} of {} workers; at most {}", choice.backup_workers, workers,
-                     workers - 1));
+    fields.refuse("backup_workers",
+                  fmt::format("{} of {} workers; at most {}", choice.backup_workers, workers, workers - 1));
   if (!choice.worker_weights.empty() && static_cast<int>(choice.worker_weights.size()) != workers)
-    fail(fields.place_of("worker_weights"), fmt::format("plan.data_parallel.worker_weights: {} weights for {} workers",
-                                                        choice.worker_weights.size(), workers));
+    fields.refuse("worker_weights", fmt::format("{} weights for {} workers", choice.worker_weights.size(), workers));
 }
 
 }  // namespace trainyard

@@ -27,7 +27,7 @@ struct ServerChoice {
   enum class Local : std::uint8_t { none, gpu, cpu };
   Local local = Local::none;
   const Collective *reduce = nullptr, *broadcast = nullptr;
-  int workers = 0;  ///< as a label says, or as dedicated nodes leave GPUs; 0: not said
+  std::optional<int> workers;  ///< as a label says, or as dedicated nodes leave GPUs
   Place place, rule_place, replicas_place;
 
   bool in_step() const { return consistency == Consistency::synchronous; }

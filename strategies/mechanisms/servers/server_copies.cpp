@@ -45,18 +45,12 @@ void ServerCopies::receive_on(Stream stream) {
   std::uint64_t& left = confirmation ? confirmations_to_post_ : copies_to_post_;
   if (left == 0) return;
   --left;
-  Op op;
-  op.kind = Kind::recv;
-  op.stream = stream;
-  op.message.slot = kAnyPeer;
-  op.message.tag = confirmation ? kConfirmTag : kCopyTag;
-  op.group = words_.parameters;
-  op.name = words_.copy;
+  Op op{.stream = stream, .kind = Kind::recv, .group = words_.parameters, .name = words_.copy};
+  op.address(kAnyPeer, confirmation ? kConfirmTag : kCopyTag);
   if (!confirmation && plan_.base.step.values) {
     std::uint16_t& arrival = arrival_on_[static_cast<std::size_t>(stream - ways_.first_stream)];
     arrival = ways_.next_arrival();
-    op.effect.action = Action::copy;
-    op.effect.write = {arrival, 0, 1};
+    op.write_to({arrival, 0, 1});
   }
   ways_.give(op);
 }
@@ -68,36 +62,30 @@ void ServerCopies::updated(std::size_t number, std::vector<std::size_t> answers)
     send_copy(number, target, unchecked_number_of({TrainingBuffer::Kind::parameters, number}));
 }
 
+/// A message to another server about a key.
+void ServerCopies::send(ServerBoard::What what, int to, std::size_t key, int way, Message message, BufferRef from) {
+  Op op{.stream = static_cast<Stream>(confirmations() + way),
+        .kind = Kind::send,
+        .group = words_.parameters,
+        .message = message,
+        .name = words_.copy};
+  op.message.slot = static_cast<std::uint16_t>(ways_.first_slot + to);
+  op.effect.read = from;
+  board_.sent(what, server_, to, key);
+  ways_.give(op);
+}
+
 /// To the server that is so many further on.
 void ServerCopies::send_copy(std::size_t key, int target, std::uint16_t buffer) {
-  const int to = plan_.holder(server_, target);
-  Op op;
-  op.kind = Kind::send;
-  op.stream = static_cast<Stream>(confirmations() + target);
-  op.message.slot = static_cast<std::uint16_t>(ways_.first_slot + to);
-  op.message.tag = kCopyTag;
-  op.message.mode = Mode::put;
-  op.message.bytes = plan_.copy_bytes(key);
-  op.group = words_.parameters;
-  op.name = words_.copy;
-  if (plan_.base.step.values) op.effect.read = {buffer, 0, 1};
-  board_.sent(ServerBoard::What::copy, server_, to, key);
-  ways_.give(op);
+  const BufferRef from = plan_.base.step.values ? BufferRef{buffer, 0, 1} : BufferRef{};
+  send(ServerBoard::What::copy, plan_.holder(server_, target), key, target,
+       {.bytes = plan_.copy_bytes(key), .tag = kCopyTag, .mode = Mode::put}, from);
 }
 
 /// To the server whose key it is: all copies that this one answers for are there.
 void ServerCopies::confirm(std::size_t key) {
-  const int to = plan_.server_of[key];
-  Op op;
-  op.kind = Kind::send;
-  op.stream = static_cast<Stream>(confirmations() + targets() + 1);
-  op.message.slot = static_cast<std::uint16_t>(ways_.first_slot + to);
-  op.message.tag = kConfirmTag;
-  op.message.mode = Mode::eager;
-  op.group = words_.parameters;
-  op.name = words_.copy;
-  board_.sent(ServerBoard::What::confirmation, server_, to, key);
-  ways_.give(op);
+  send(ServerBoard::What::confirmation, plan_.server_of[key], key, targets() + 1,
+       {.tag = kConfirmTag, .mode = Mode::eager}, {});
 }
 
 ServerCopies::Release ServerCopies::received(Stream stream, Actor from) {
@@ -116,11 +104,8 @@ ServerCopies::Release ServerCopies::received(Stream stream, Actor from) {
   const std::size_t key = board_.taken(ServerBoard::What::copy, server, server_);
   const std::uint16_t arrival = arrival_on_[static_cast<std::size_t>(stream - ways_.first_stream)];
   if (plan_.base.step.values) {
-    Op op;
-    op.stream = stream;
-    op.effect = ServerPush{key, 0, arrival}.effect(ServerCall::copied);
-    op.name = words_.copy;
-    ways_.give(op);
+    ways_.give(
+        {.stream = stream, .effect = ServerPush{key, 0, arrival}.effect(ServerCall::copied), .name = words_.copy});
   }
   --copies_left_;
   receive_on(stream);

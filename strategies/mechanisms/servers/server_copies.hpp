@@ -36,7 +36,6 @@ class ServerCopies {
     std::vector<std::size_t> clients;
   };
   Release received(Stream, Actor from);
-  bool is_own(Stream stream) const { return stream >= ways_.first_stream; }
   /// Everything that it will ever get or send has come and gone.
   bool over() const { return copies_left_ == 0 && all_confirmed(); }
   /// All copies of its own keys are there.
@@ -61,6 +60,7 @@ class ServerCopies {
   Stream confirmations() const { return static_cast<Stream>(ways_.first_stream + targets()); }
   int copy_of(std::size_t key) const;
   void receive_on(Stream);
+  void send(ServerBoard::What, int to, std::size_t key, int way, Message, BufferRef from);
   void send_copy(std::size_t key, int target, std::uint16_t buffer);
   void confirm(std::size_t key);
 };

@@ -42,7 +42,7 @@ const std::vector<std::size_t>& ServerKeys::done(ServerCall what, std::size_t wo
   Key& key = keys_[k];
   switch (what) {
     case ServerCall::update:
-      update(key, now);
+      update(key);
       break;
     case ServerCall::apply:
       apply(key, worker, now);
@@ -59,17 +59,15 @@ const std::vector<std::size_t>& ServerKeys::done(ServerCall what, std::size_t wo
   return answers_;
 }
 
-void ServerKeys::update(Key& key, Seconds now) {
+void ServerKeys::update(Key& key) {
   ++key.version;
   key.taken = key.added = 0;
-  board_.updated(now);
   answers_.swap(key.waiting);
 }
 
 void ServerKeys::apply(Key& key, std::size_t worker, Seconds now) {
   board_.applied(static_cast<int>(worker), key.version - key.pulled[worker], now);
   ++key.version;
-  board_.updated(now);
   if (key.pushes[worker]++ == key.slowest && --key.slowest_workers == 0) {
     key.slowest = *std::min_element(key.pushes.begin(), key.pushes.end());
     key.slowest_workers = static_cast<std::size_t>(std::count(key.pushes.begin(), key.pushes.end(), key.slowest));

@@ -57,7 +57,7 @@ class ServerKeys {
 
   std::uint32_t steps() const { return static_cast<std::uint32_t>(plan_.base.step.steps); }
   bool synchronous() const { return plan_.consistency == Consistency::synchronous; }
-  void update(Key&, Seconds now);
+  void update(Key&);
   void apply(Key&, std::size_t worker, Seconds now);
   bool may_go_on(const Key&, std::size_t worker) const;
 };

@@ -14,12 +14,8 @@ std::unique_ptr<Program> chief(const ServerPlan& plan, const CentralWords& words
   std::vector<Actor> servers;
   for (int server = 0; server < plan.servers; ++server) {
     servers.push_back(plan.workers() + server);
-    Op& op = ops.emplace_back();
-    op.kind = Kind::recv;
-    op.message.slot = static_cast<std::uint16_t>(server);
-    op.message.tag = kOverTag;
-    op.group = words.gradients;
-    op.name = words.over;
+    ops.push_back({.kind = Kind::recv, .group = words.gradients, .name = words.over});
+    ops.back().address(server, kOverTag);
   }
   return std::make_unique<ListProgram>(std::move(ops), std::move(servers));
 }

@@ -196,7 +196,7 @@ void read_transformer_task(Fields& learn, TaskChoice& choice) {
   t.hidden_size = learn.integer_within<int>("hidden_size", 4, 512, t.hidden_size);
   t.heads = learn.integer_within<int>("heads", 1, 16, t.heads);
   if (t.hidden_size % t.heads != 0)
-    fail(learn.place_of("heads"), fmt::format("learn.heads: {} do not divide hidden_size {}", t.heads, t.hidden_size));
+    learn.refuse("heads", fmt::format("{} do not divide hidden_size {}", t.heads, t.hidden_size));
   const Node nothing = Node::empty_map(learn.place());
   const Node* node = learn.child("data");
   Fields data(node ? *node : nothing, "learn.data");
@@ -222,9 +222,9 @@ void read_mlp(Fields& learn, TaskChoice& choice) {
   choice.layers = {64};
   if (const std::vector<Node>* widths = learn.list({"layers", "sizes of the hidden layers"})) {
     choice.layers.clear();
-    for (const Node& width : *widths) choice.layers.push_back(read_width(width, "learn.layers", kMostWidth));
-    if (choice.layers.size() > kMostHidden)
-      fail(learn.place_of("layers"), fmt::format("learn.layers: at most {}", kMostHidden));
+    for (const Node& width : *widths)
+      choice.layers.push_back(static_cast<int>(whole_number(width, "learn.layers", 1, kMostWidth)));
+    if (choice.layers.size() > kMostHidden) learn.refuse("layers", fmt::format("at most {}", kMostHidden));
   }
   read_class_data(learn, choice, false);
 }

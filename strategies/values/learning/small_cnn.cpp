@@ -214,7 +214,8 @@ void read_cnn(Fields& learn, TaskChoice& choice) {
   constexpr int most = 64;
   if (const std::vector<Node>* channels = learn.list("channels")) {
     choice.layers.clear();
-    for (const Node& each : *channels) choice.layers.push_back(read_width(each, "learn.channels", most));
+    for (const Node& each : *channels)
+      choice.layers.push_back(static_cast<int>(whole_number(each, "learn.channels", 1, most)));
   }
   choice.data.samples = 1024;
   read_class_data(learn, choice, true);

@@ -50,17 +50,6 @@ Registry<TaskKind>& learning_tasks() {
   return all;
 }
 
-int read_width(const Node& node, const char* what, int most) {
-  std::int64_t value = 0;
-  try {
-    value = parse_integer(node.scalar);
-  } catch (const UserError&) {
-  }
-  if (value < 1 || value > most)
-    fail(node.place, fmt::format("{}: \"{}\"; a whole number from 1 to {} expected", what, node.scalar, most));
-  return static_cast<int>(value);
-}
-
 double read_real(const Node& node, const char* what) {
   try {
     return parse_number(node.scalar);

@@ -65,7 +65,6 @@ struct TaskKind {
 Registry<TaskKind>& learning_tasks();
 
 /// A number of a list. Throws UserError with the place.
-int read_width(const Node&, const char* what, int most);
 double read_real(const Node&, const char* what);
 /// `data` of classes, made or of files, into the choice.
 void read_class_data(Fields& learn, TaskChoice&, bool images);

@@ -13,6 +13,8 @@
 #include "sim/observers/progress.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 namespace {
@@ -96,9 +98,9 @@ void tell_workers(LongRunPlan& plan, const Scenario& s) {
   }
   plan.parts = std::move(parts);
   for (SetFailure& failure : plan.failures)
-    failure.workers = failure.what == "worker"                  ? 1
-                      : failure.takes_node && failure.node >= 0 ? workers[static_cast<std::size_t>(failure.node)]
-                                                                : 0;
+    failure.workers = failure.what == "worker"             ? 1
+                      : failure.takes_node && failure.node ? workers[static_cast<std::size_t>(*failure.node)]
+                                                           : 0;
 }
 
 LongRunPlan plan_of(const Scenario& s, Seconds step) {
@@ -177,12 +179,12 @@ std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice,
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
     const SetFailure& failure = choice.failures[i];
     const SetFailureOutcome& outcome = run.prescribed[i];
-    if (!outcome.happened && failure.after_step < 0)
+    if (!outcome.happened && !failure.after_step)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
                                                  show(failure.at), long_time(run.end)));
     if (!outcome.happened)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends with {}", i,
-                                                 failure.after_step, run.steps));
+                                                 *failure.after_step, run.steps));
     outcomes.push_back({choice.failure_names[i], outcome.at.value, outcome.steps, outcome.lost_steps,
                         outcome.lost_work.value, outcome.idle});
   }

@@ -4,6 +4,7 @@
 
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {

@@ -10,6 +10,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "topologies/machines/ideal_machine.hpp"
 #include "topologies/machines/placed_machine.hpp"
 #include "topologies/machines/storage_machine.hpp"
@@ -137,7 +138,7 @@ double hand_out_weights(const Scenario& s) {
 /// Forward passes of one evaluation.
 double evaluate(const Scenario& s) {
   const TrainingEnds& ends = s.training.ends;
-  const std::int64_t micro = ends.micro_batch_size > 0 ? ends.micro_batch_size : s.micro_batch_size;
+  const std::int64_t micro = ends.micro_batch_size.value_or(s.micro_batch_size);
   const std::int64_t batch = micro * s.plan.mesh.data;
   Overrides changes{{"plan.mode", "inference"},
                     {"plan.micro_batch_size", std::to_string(micro)},
@@ -145,7 +146,7 @@ double evaluate(const Scenario& s) {
   for (const char* key : {"plan.optimizer", "plan.training", "plan.measured_step", "plan.step_time", "plan.recompute",
                           "learn", "faults", "input"})
     changes.emplace_back(key, "null");
-  if (!ends.precision.empty()) changes.emplace_back("plan.precision", ends.precision);
+  if (ends.precision) changes.emplace_back("plan.precision", *ends.precision);
   try {
     SimulateOptions options;
     options.critical_path = false;

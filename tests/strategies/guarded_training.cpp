@@ -1,11 +1,10 @@
-#include "strategies/failures/guarded_training.hpp"
+#include "tests/strategies/guarded_training.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "sim/ops.hpp"
-#include "strategies/failures/message_op.hpp"
 
 namespace trainyard {
 namespace {
@@ -34,18 +33,23 @@ Tag gradient_tag(int step, int life) {
   return kGradients + static_cast<Tag>(step) * kLives + static_cast<Tag>(life);
 }
 
-Op guarded_message(Kind kind, int stream, int slot, Tag tag, Bytes bytes, Mode mode, TrainingBuffer buffer) {
-  Op op = message_op(kind, static_cast<std::size_t>(stream), static_cast<std::size_t>(slot), tag, bytes);
-  op.message.mode = mode;
-  op.effect.action = Action::copy;
-  (kind == Kind::send ? op.effect.read : op.effect.write) = {number_of(buffer), 0, 1};
+/// A message that says no more than its tag.
+Op guarded_signal(Kind kind, int stream, int slot, Tag tag) {
+  Op op;
+  op.kind = kind;
+  op.stream = static_cast<Stream>(stream);
+  op.message.slot = static_cast<std::uint16_t>(slot);
+  op.message.tag = tag;
+  op.message.mode = Mode::eager;
   return op;
 }
 
-/// A message that says no more than its tag.
-Op guarded_signal(Kind kind, int stream, int slot, Tag tag) {
-  Op op = message_op(kind, static_cast<std::size_t>(stream), static_cast<std::size_t>(slot), tag, Bytes{0});
-  op.message.mode = Mode::eager;
+Op guarded_message(Kind kind, int stream, int slot, Tag tag, Bytes bytes, Mode mode, TrainingBuffer buffer) {
+  Op op = guarded_signal(kind, stream, slot, tag);
+  op.message.bytes = bytes;
+  op.message.mode = mode;
+  op.effect.action = Action::copy;
+  (kind == Kind::send ? op.effect.read : op.effect.write) = {number_of(buffer), 0, 1};
   return op;
 }
 

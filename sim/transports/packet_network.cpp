@@ -1,4 +1,4 @@
-#include "sim/transports/packet_routes.hpp"
+#include "sim/transports/packet_network.hpp"
 
 namespace trainyard {
 
