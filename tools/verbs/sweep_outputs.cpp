@@ -63,7 +63,7 @@ void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& p
   const std::vector<GpusAndRate> scaling = scaling_points(points);
   const std::string devices = devices_of(sweep);
   if (!svg.empty())
-    write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), scaling, from)));
+    write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), {{"", scaling}}, from)));
   const bool free = csv != "-" && json != "-" && html != "-" && svg != "-";
   fmt::print(free ? stdout : stderr, "{}", in_words_of(devices, scaling_knee(scaling)));
 }

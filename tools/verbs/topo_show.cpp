@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/pictures/topology_picture.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -10,7 +11,7 @@
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
 #include "topologies/drawings/fabric_text.hpp"
-#include "topologies/drawings/topology_drawing.hpp"
+#include "topologies/drawings/topology_dot.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 

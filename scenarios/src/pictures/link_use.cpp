@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/pictures/topology_picture.hpp"
 #include "scenarios/src/pictures/views.hpp"
-#include "topologies/drawings/topology_drawing.hpp"
 
 namespace trainyard {
 namespace {

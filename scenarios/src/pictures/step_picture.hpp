@@ -28,6 +28,15 @@ struct StepPicture {
     std::uint32_t run = 0;  ///< bars of one run are one piece where pixels are scarce
     NameId name = 0;        ///< of the operation
   };
+  /// One bar, or several that are too short to be seen one by one.
+  struct Piece {
+    double begin = 0, end = 0, busy = 0;  // s; `busy`: of the bars
+    std::size_t tone = 0;                 ///< of the longest, as the others
+    std::uint32_t run = 0;
+    NameId name = 0;
+    int bars = 1;
+    double longest = 0;  // s
+  };
   struct Lane {
     std::string name;
     std::vector<Bar> bars;     ///< in the order of time, none over another
@@ -46,6 +55,11 @@ struct StepPicture {
 /// The step as `rank` saw it. Where its work stood still because of communication, its first lane has bars of the
 /// tone "exposed …": as long, in sum, as the breakdown says. Every operation must have been recorded.
 StepPicture step_picture(const StepRun&, Actor rank);
+
+/// Bars shorter than a cell (s) that begin in the same cell become one.
+std::vector<StepPicture::Piece> joined_bars(const std::vector<StepPicture::Bar>&, double cell);
+/// Of so many equal cells of the time the highest sample and the last.
+std::vector<MemoryUse::Sample> thinned_memory(const std::vector<MemoryUse::Sample>&, double end, double cells);
 
 /// Drawn as SVG: parts of the step, lanes over time, memory, and the last tenth of the step at ten times the scale.
 std::string draw(const StepPicture&);
