@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "scenarios/src/pictures/chart.hpp"
-#include "tools/reports/learn_report.hpp"
+#include "scenarios/src/studies/learn_study.hpp"
+#include "tools/reports/report.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,4 +1,6 @@
 #include "tools/verbs/sweep_outputs.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
@@ -12,7 +14,6 @@
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/reports/sweep_report.hpp"
 #include "tools/reports/table_style.hpp"
 #include "topologies/device_noun.hpp"
 
