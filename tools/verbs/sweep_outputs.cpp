@@ -14,7 +14,7 @@
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/reports/table_style.hpp"
+#include "tools/reports/table.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {

@@ -10,8 +10,6 @@
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
-#include "topologies/drawings/fabric_text.hpp"
-#include "topologies/drawings/topology_dot.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 

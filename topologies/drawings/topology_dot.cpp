@@ -1,4 +1,3 @@
-#include "topologies/drawings/topology_dot.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +5,6 @@
 #include <set>
 
 #include "topologies/cable_text.hpp"
-#include "topologies/drawings/fabric_text.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/fabrics/fabric_view.hpp"
 

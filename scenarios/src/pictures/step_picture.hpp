@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,6 +64,11 @@ std::vector<MemoryUse::Sample> thinned_memory(const std::vector<MemoryUse::Sampl
 
 /// Drawn as SVG: parts of the step, lanes over time, memory, and the last tenth of the step at ten times the scale.
 std::string draw(const StepPicture&);
+
+/// Simulated ranks over time, for a page that zooms: of a run that recorded every operation, whose `memory` was kept over
+/// time. Of many ranks those are taken that end last, hold most, or begin a pipeline stage; bars too short to be seen are
+/// joined until some 100,000 are left.
+nlohmann::ordered_json step_timeline(const StepRun&, const MemoryUse& memory);
 
 /// What draws a run's step of one rank into a file (see SimulateOptions::watch); by default of the one that ends last.
 /// Throws UserError for a rank that is not there.

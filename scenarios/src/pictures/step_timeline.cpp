@@ -1,5 +1,3 @@
-#include "scenarios/src/pictures/step_timeline.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -9,8 +9,6 @@
 #include <set>
 
 #include "scenarios/src/pictures/svg.hpp"
-#include "topologies/drawings/fabric_text.hpp"
-#include "topologies/drawings/topology_dot.hpp"
 #include "topologies/drawings/topology_text.hpp"
 
 namespace trainyard {
