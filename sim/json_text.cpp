@@ -15,15 +15,16 @@ std::string text_of(const Json& json, int indent) {
 
 std::string read_json_items(std::streambuf& from,
                             const std::function<void(const std::string&, const nlohmann::json&)>& take) {
-  using Event = nlohmann::json::parse_event_t;
+  using JsonEvent = nlohmann::json::parse_event_t;
   std::istream in(&from);
   std::string list;
   int depth_of_items = 2;
-  const auto keep = [&](int depth, Event event, nlohmann::json& parsed) {
-    if (event == Event::array_start && depth == 0) depth_of_items = 1;
-    if (event == Event::key && depth == 1) list = parsed.get<std::string>();
-    if (event == Event::object_end && depth == depth_of_items) take(depth == 1 ? "" : list, parsed);
-    return depth > depth_of_items || event == Event::object_start || event == Event::array_start || event == Event::key;
+  const auto keep = [&](int depth, JsonEvent event, nlohmann::json& parsed) {
+    if (event == JsonEvent::array_start && depth == 0) depth_of_items = 1;
+    if (event == JsonEvent::key && depth == 1) list = parsed.get<std::string>();
+    if (event == JsonEvent::object_end && depth == depth_of_items) take(depth == 1 ? "" : list, parsed);
+    return depth > depth_of_items || event == JsonEvent::object_start || event == JsonEvent::array_start ||
+           event == JsonEvent::key;
   };
   try {
     [[maybe_unused]] const nlohmann::json nothing = nlohmann::json::parse(in, keep);
