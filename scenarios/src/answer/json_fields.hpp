@@ -137,6 +137,10 @@ class JsonFields {
   static constexpr bool kOptional = requires(V v) {
     v.has_value();
   };
+  template <class V>
+  static constexpr bool kVector = requires(V v) {
+    v.emplace_back();
+  };
 
   template <class Get>
   static const JsonCodec& codec_of() {
@@ -152,7 +156,7 @@ class JsonFields {
   static bool visit_parts(const V& v, const std::function<void(const void*)>& visit) {
     if constexpr (kOptional<V>) {
       return v && visit_parts(*v, visit);
-    } else if constexpr (requires { v.begin(); }) {
+    } else if constexpr (kVector<V>) {
       for (const auto& part : v) visit(&part);
     } else {
       visit(&v);
@@ -163,7 +167,7 @@ class JsonFields {
   static void* made_part(V& v) {
     if constexpr (kOptional<V>)
       return made_part(v ? *v : v.emplace());
-    else if constexpr (requires { v.emplace_back(); })
+    else if constexpr (kVector<V>)
       return &v.emplace_back();
     else
       return &v;
