@@ -18,7 +18,7 @@ struct Against {
 };
 constexpr Against kAgainst[] = {
     {"simulated time", &LearnPoint::time, ChartAxis::Scale::linear, [](double v) { return show(Seconds{v}); }},
-    {"samples", &LearnPoint::samples, ChartAxis::Scale::linear, [](double v) { return fmt::format("{:.3g}", v); }},
+    {"samples", &LearnPoint::samples, ChartAxis::Scale::linear, [](double v) { return fmt::format("{:.6g}", v); }},
     {"bytes", &LearnPoint::bytes, ChartAxis::Scale::binary, [](double v) { return show(Bytes{v}); }}};
 
 /// The mean over the seeds, look by look, as far as all of them have come.

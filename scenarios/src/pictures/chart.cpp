@@ -52,7 +52,7 @@ std::vector<double> ChartAxis::ticks(double wanted) const {
   while (scale_ == Scale::binary && most_ - least_ > 1024 * unit) unit *= 1024;
   const double distance = unit * tick_distance((most_ - least_) / unit, wanted);
   for (double i = std::ceil(least_ / distance - tiny); i * distance <= most_ + tiny * distance; ++i)
-    round.push_back(i * distance);
+    round.push_back(i * distance + 0.0);  // -0 becomes 0
   return round;
 }
 
@@ -60,7 +60,7 @@ std::string short_number(double value) { return fmt::format("{:.4g}", value); }
 
 void draw_x_axis(Svg& svg, const PlotArea& area, const ChartAxis& axis, const TickLabel& label) {
   const double bottom = area.top + area.height;
-  for (const double value : axis.ticks(area.width / 75)) {
+  for (const double value : axis.ticks(area.width / 50)) {
     const double x = area.x(axis, value);
     svg.line(x, area.top, x, bottom, kGrid);
     svg.line(x, bottom, x, bottom + 4, kFaint);
@@ -110,14 +110,17 @@ void draw_series(Svg& svg, const PlotArea& area, const Chart& chart, const Chart
 
 void draw_chart(Svg& svg, const PlotArea& area, const Chart& chart) {
   draw_x_axis(svg, area, chart.x, chart.x_label);
-  for (const double value : chart.y.ticks(area.height / 45)) {
+  for (const double value : chart.y.ticks(area.height / 35)) {
     const double y = area.y(chart.y, value);
     svg.line(area.left, y, area.left + area.width, y, kGrid);
     svg.text(area.left - 5, y + 4, chart.y_label(value), {.fill = kInk, .anchor = Svg::Anchor::end});
   }
   svg.frame(area.left, area.top, area.width, area.height, kFrame);
-  const double size = std::min(11.0, 11 * area.width / Svg::text_width(chart.title, 11.5));
-  svg.text(area.left, area.top - 8, chart.title, {.size = size, .bold = true});
+  // A long title begins left of the plot, and is smaller.
+  const double left = area.left - kBesideAxis + kMargin, wide = Svg::text_width(chart.title, 11.5);
+  const bool fits = wide < area.width;
+  svg.text(fits ? area.left : left, area.top - 8, chart.title,
+           {.size = std::min(11.0, std::max(8.0, 11 * (area.width + area.left - left) / wide)), .bold = true});
   for (const ChartSeries& series : chart.series) draw_series(svg, area, chart, series);
 }
 
@@ -137,12 +140,13 @@ std::string charts_svg(const ChartSheet& sheet, std::vector<Chart> charts) {
         chart.y.include(p.y);
       }
     if (chart.x.most() < chart.x.least()) continue;  // there are no points
+    const double above = chart.title.empty() ? 8 : kAbovePlot;
     chart.x.widen(0.03);
     chart.y.widen(0.05);
     draw_chart(svg,
                {sheet.width * static_cast<double>(i % sheet.columns) + kBesideAxis,
-                head + sheet.height * static_cast<double>(i / sheet.columns) + kAbovePlot, sheet.width - kBesideAxis,
-                sheet.height - kAbovePlot - kBelowPlot},
+                head + sheet.height * static_cast<double>(i / sheet.columns) + above, sheet.width - kBesideAxis,
+                sheet.height - above - kBelowPlot},
                chart);
   }
   const double bottom = head + sheet.height * rows + kMargin;

@@ -18,7 +18,7 @@ constexpr const char *kInk = "#222222", *kFaint = "#666666", *kPaper = "#f6f6f6"
                      *kMemoryInk = "#1c4f49";
 
 /// As many pieces as can be told apart on the plot's width, whatever the number of operations: equal neighbours become
-/// one. Gaps below `gap` px do not part a run.
+/// one, and what is too narrow to be seen belongs to the piece before. Gaps below `gap` px do not part a run.
 std::vector<Piece> pieces(const std::vector<StepPicture::Bar>& bars, const ChartAxis& view, double gap) {
   const double pixel = (view.most() - view.least()) / (kRight - kLeft);
   std::vector<StepPicture::Bar> seen;
@@ -30,7 +30,9 @@ std::vector<Piece> pieces(const std::vector<StepPicture::Bar>& bars, const Chart
   std::vector<Piece> result;
   for (const Piece& piece : joined_bars(seen, kColumn * pixel)) {
     Piece* last = result.empty() ? nullptr : &result.back();
-    if (last && last->tone == piece.tone && last->run == piece.run && piece.begin - last->end < gap * pixel) {
+    const bool near = last && piece.begin - last->end < gap * pixel;
+    const bool narrow = piece.end - piece.begin < kColumn / 2 * pixel;
+    if (near && (narrow || (last->tone == piece.tone && last->run == piece.run))) {
       last->end = piece.end;
       last->busy += piece.busy;
     } else {
