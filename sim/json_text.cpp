@@ -11,39 +11,30 @@ std::string text_of(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-class JsonTeller : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit JsonTeller(JsonEvents& to) : to_(to) {}
-  std::string fault;
-
-  bool null() override { return to_.word(), true; }
-  bool boolean(bool) override { return to_.word(), true; }
-  bool number_integer(number_integer_t value) override { return to_.number(static_cast<double>(value)), true; }
-  bool number_unsigned(number_unsigned_t value) override { return to_.number(static_cast<double>(value)), true; }
-  bool number_float(number_float_t value, const string_t&) override { return to_.number(value), true; }
-  bool string(string_t& value) override { return to_.text(value), true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return to_.begins(true), true; }
-  bool key(string_t& value) override { return to_.key(value), true; }
-  bool end_object() override { return to_.ends(), true; }
-  bool start_array(std::size_t) override { return to_.begins(false), true; }
-  bool end_array() override { return to_.ends(), true; }
-  bool parse_error(std::size_t position, const std::string& last, const nlohmann::detail::exception&) override {
-    fault = "byte " + std::to_string(position) + ": no JSON goes on so: " + last;
-    return false;
-  }
-
- private:
-  JsonEvents& to_;
-};
-
 }  // namespace
 
-std::string read_json(std::streambuf& from, JsonEvents& to) {
-  JsonTeller teller(to);
+std::string read_json_items(std::streambuf& from,
+                            const std::function<void(const std::string&, const nlohmann::json&)>& take) {
+  using JsonEvent = nlohmann::json::parse_event_t;
   std::istream in(&from);
-  nlohmann::json::sax_parse(in, static_cast<nlohmann::json_sax<nlohmann::json>*>(&teller));
-  return teller.fault;
+  std::string list;
+  int depth_of_items = 2;
+  const auto keep = [&](int depth, JsonEvent event, nlohmann::json& parsed) {
+    if (event == JsonEvent::array_start && depth == 0) depth_of_items = 1;
+    if (event == JsonEvent::key && depth == 1) list = parsed.get<std::string>();
+    if (event == JsonEvent::object_end && depth == depth_of_items) take(depth == 1 ? "" : list, parsed);
+    return depth > depth_of_items || event == JsonEvent::object_start || event == JsonEvent::array_start ||
+           event == JsonEvent::key;
+  };
+  try {
+    [[maybe_unused]] const nlohmann::json nothing = nlohmann::json::parse(in, keep);
+  } catch (const nlohmann::json::parse_error& e) {
+    const std::string what = e.what(), mark = "last read: '";
+    const std::size_t last = what.rfind(mark);
+    return "byte " + std::to_string(e.byte) + ": no JSON goes on so: " +
+           (last == std::string::npos ? "" : what.substr(last + mark.size(), what.size() - last - mark.size() - 1));
+  }
+  return "";
 }
 
 std::string json_text(const nlohmann::json& json, int indent) { return text_of(json, indent); }

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <streambuf>
 #include <string>
@@ -15,18 +16,9 @@ std::string json_string(const std::string&);
 nlohmann::json parse_json(const std::string& text);
 nlohmann::ordered_json parse_ordered_json(const std::string& text);
 
-/// What a JSON text holds, told in its order while it is read: it may be larger than memory.
-class JsonEvents {
- public:
-  virtual ~JsonEvents() = default;
-  virtual void begins(bool /*object*/) {}  ///< an object, or a list
-  virtual void ends() {}                   ///< the object or list that began last
-  virtual void key(const std::string&) {}
-  virtual void text(const std::string&) {}
-  virtual void number(double) {}
-  virtual void word() {}  ///< true, false, null
-};
-/// Returns "", or what is wrong: "byte 17: …".
-std::string read_json(std::streambuf&, JsonEvents&);
+/// Reads a JSON text that may be larger than memory: `take` gets the objects in the outermost list (its name is "" then), or
+/// in each list of the outermost object, one by one. Returns "", or what is wrong: "byte 17: …".
+std::string read_json_items(std::streambuf&,
+                            const std::function<void(const std::string& list, const nlohmann::json& item)>& take);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-#include "models/imports/matrix_node.hpp"
+#include "models/imports/node_imports.hpp"
 
 #include <fmt/format.h>
 

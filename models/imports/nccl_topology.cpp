@@ -1,4 +1,4 @@
-#include "models/imports/nccl_topology.hpp"
+#include "models/imports/node_imports.hpp"
 
 #include <fmt/format.h>
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "models/imports/node_imports.hpp"
+
 namespace trainyard {
 namespace {
 

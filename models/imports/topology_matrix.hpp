@@ -37,9 +37,6 @@ struct TopologyMatrix {
   [[noreturn]] void refuse(std::size_t a, std::size_t b, const std::string& what) const;
 };
 
-/// Whether some line can be the header or a row of such a matrix.
-bool looks_like_topology_matrix(std::string_view text);
-
 /// Takes tabs or spaces, underlined headers, prints of any age, and text around the matrix. Throws UserError
 /// "file:line:column: …".
 TopologyMatrix read_topology_matrix(std::string_view text, const std::string& file);

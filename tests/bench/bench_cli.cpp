@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "scenarios/src/traces/chakra_writer.hpp"
+#include "scenarios/src/traces/chakra.hpp"
 
 namespace {
 

@@ -14,6 +14,8 @@ double median_error(const HorovodStudy& study, const std::vector<double>& predic
   return against(study, "", predicted, &HorovodStudy::Row::multi_0).median_abs;
 }
 
+std::vector<double> times_of(const std::string& reading) { return training_times(predict_horovod({reading}).front()); }
+
 }  // namespace
 
 TEST_CASE("errors of a set of points", "[error-set]") {
@@ -37,11 +39,11 @@ TEST_CASE("the Horovod study is predicted within its limits", "[horovod]") {
   const HorovodStudy study = read_horovod_study();
   REQUIRE(study.rows.size() == 16);
   const std::vector<double> single = study.column(&HorovodStudy::Row::single);
-  const std::vector<double> documented = predict(study, HorovodReading::documented);
+  const std::vector<double> documented = times_of("documented");
   CHECK(median_error(study, documented) <= 0.12);
   CHECK(crossover(study, single, documented).value().below == 128);
 
-  const std::vector<double> fitted = predict(study, HorovodReading::fitted);
+  const std::vector<double> fitted = times_of("fitted");
   const ErrorSet set = against(study, "", fitted, &HorovodStudy::Row::multi_0);
   CHECK(set.median_abs <= 0.03);
   CHECK(set.worst_abs <= 0.15);
@@ -54,13 +56,12 @@ TEST_CASE("the Horovod study is predicted within its limits", "[horovod]") {
 
 TEST_CASE("the stack carries the constant that the fit gives", "[horovod]") {
   const HorovodStudy study = read_horovod_study();
-  const std::vector<double> documented = predict(study, HorovodReading::documented);
-  std::vector<double> missing;
-  for (const Seconds s : missing_step_time(study, documented)) missing.push_back(s.value);
-  const Scenario scenario = horovod_scenario(study, HorovodReading::fitted, study.rows.front());
+  const std::vector<double> documented = times_of("documented");
+  const std::vector<double> missing = missing_step_time(study, documented);
+  const Scenario scenario = read_scenario(measured_families("horovod", {"fitted"}).front().scenario(0), "fitted");
   CHECK(scenario.software.collective_launch.value == Approx(quantile(missing, 0.5)).epsilon(2e-3));
   // It adds to every step alike, so that fitting needs no more simulations.
-  const std::vector<double> fitted = predict(study, HorovodReading::fitted);
+  const std::vector<double> fitted = times_of("fitted");
   for (std::size_t i = 0; i < fitted.size(); ++i)
     CHECK(fitted[i] - documented[i] == Approx(6000 * scenario.software.collective_launch.value).epsilon(1e-6));
 }
@@ -73,10 +74,10 @@ TEST_CASE("the study's scenario has the study's table and shares its steps", "[h
     CHECK(static_cast<double>(s.measured.rows[i].batch) == study.rows[i].batch);
     CHECK(s.measured.rows[i].time.value * study.steps() == Approx(study.rows[i].single).epsilon(1e-6));
   }
-  CHECK(s.training.steps * kHorovodWorkers == study.steps());
+  CHECK(s.training.steps * study.workers == study.steps());
   CHECK(s.network.parameters() == 1199882);
   CHECK(plan(s).training.stages.front().buckets.size() == 1);
-  CHECK(s.cluster.node.hca_rate == study.rate);
+  CHECK(s.cluster.node.hca_rate == BytesPerSecond{5.22e9 / 8});
 }
 
 TEST_CASE("two lines that cross twice have no crossover", "[horovod]") {

@@ -93,12 +93,12 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
   LeftOutOptions options;
   options.only = {"korthikanti-small"};
   options.rows_of_family = 3;
-  const std::vector<LeftOutFamily> all = leave_out_each(families, options);
+  const std::vector<RefittedFamily> all = leave_out_each(families, options);
   REQUIRE(all.size() == 1);
-  const LeftOutFamily& family = all.front();
-  CHECK(family.in_sample.runs.size() == 4);
-  CHECK(family.in_sample.step_times()->mean_abs == predict_training(families).front().step_times()->mean_abs);
-  CHECK(family.left_out.step_times()->mean_abs != family.in_sample.step_times()->mean_abs);
+  const RefittedFamily& family = all.front();
+  CHECK(family.now.runs.size() == 4);
+  CHECK(family.now.step_times()->mean_abs == predict_families(families).front().step_times()->mean_abs);
+  CHECK(family.again.step_times()->mean_abs != family.now.step_times()->mean_abs);
   const auto named = [&family](const std::string& name) {
     return std::find_if(family.constants.begin(), family.constants.end(),
                         [&name](const RefittedConstant& c) { return c.name.ends_with(name); });
@@ -112,19 +112,19 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
 
 TEST_CASE("constants fitted again to all families bring them nearer, and are near the catalog's", "[left-out]") {
   const std::vector<MeasuredFamily> families = measured_families("training", {"korthikanti-small", "fms-fsdp"});
-  const RefittedFamilies all = refit_to_all(families);
-  REQUIRE(all.again.size() == 2);
+  const std::vector<RefittedFamily> all = refit_to_all(families);
+  REQUIRE(all.size() == 2);
   double now = 0, again = 0;
   for (std::size_t f = 0; f < 2; ++f) {
-    CHECK(all.now[f].runs.size() == families[f].ids.size());
-    now += all.now[f].step_times()->mean_abs;
-    again += all.again[f].step_times()->mean_abs;
+    CHECK(all[f].now.runs.size() == families[f].ids.size());
+    now += all[f].now.step_times()->mean_abs;
+    again += all[f].again.step_times()->mean_abs;
   }
   CHECK(again < now);
-  const auto clock = std::find_if(all.constants.begin(), all.constants.end(), [](const RefittedConstant& c) {
-    return c.name == "gpu a100-sxm4-80gb: gemm.sustained";
-  });
-  REQUIRE(clock != all.constants.end());
+  const auto clock =
+      std::find_if(all.front().constants.begin(), all.front().constants.end(),
+                   [](const RefittedConstant& c) { return c.name == "gpu a100-sxm4-80gb: gemm.sustained"; });
+  REQUIRE(clock != all.front().constants.end());
   CHECK(clock->again != clock->value);
   CHECK(std::stod(clock->again) == Approx(std::stod(clock->value)).epsilon(0.09));
 }
@@ -134,9 +134,9 @@ TEST_CASE("constants are left out that an entry has nothing beside", "[left-out]
       measured_families("training", {"mbridge-b200-dense", "dgxc-h100-gpt3-175b"});
   LeftOutOptions options;
   options.rows_of_family = 1;
-  const std::vector<LeftOutFamily> all = leave_out_each(families, options);
+  const std::vector<RefittedFamily> all = leave_out_each(families, options);
   REQUIRE(all.size() == 2);
-  for (const LeftOutFamily& family : all) CHECK(family.left_out.step_times()->n == family.in_sample.runs.size());
+  for (const RefittedFamily& family : all) CHECK(family.again.step_times()->n == family.now.runs.size());
   const auto tells = [&](std::size_t family, const std::string& name) {
     const std::vector<RefittedConstant>& constants = all[family].constants;
     return std::any_of(constants.begin(), constants.end(),

@@ -37,7 +37,7 @@ RunPrediction predicted(const std::string& id, double time, double measured, dou
   RunPrediction run;
   run.id = id;
   run.step_time = time;
-  run.measured_step_time = measured;
+  run.measured.step_time = Seconds{measured};
   run.tokens = tokens;
   return run;
 }
@@ -57,7 +57,7 @@ std::map<std::pair<std::string, std::string>, json> accuracy_of(const std::strin
 TEST_CASE("regret and order are counted among measured plans of one batch, and of any", "[plan-accuracy]") {
   const TemporaryFolder folder;
   const std::vector<MeasuredFamily> families{MeasuredFamily(folder.write("five.yaml", kPlansOfFamily))};
-  FamilyPrediction prediction{"five", families[0].limits, {}};
+  FamilyPrediction prediction{families[0], {}};
   prediction.runs = {predicted("one", 11, 10),  predicted("two", 12, 12),   predicted("two again", 12, 14),
                      predicted("four", 10, 11), predicted("split", 15, 20), predicted("large", 19, 18, 128)};
   const std::vector<PlanAccuracy> all = plan_accuracy(families, {prediction}, true);

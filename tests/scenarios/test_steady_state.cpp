@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
@@ -11,7 +12,6 @@
 #include "sim/hashing.hpp"
 #include "tests/support.hpp"
 #include "tools/reports/report.hpp"
-#include "tools/reports/steps_line.hpp"
 
 namespace scenarios_test_steady_state {
 

@@ -290,7 +290,7 @@ TEST_CASE("points scale from a baseline, and the knee is where more GPUs help no
   CHECK_THAT(scaling_knee(scaling), Contains("8 GPUs are the most that help") && Contains("beyond 4"));
   CHECK_THROWS_WITH(add_scaling(points, 7), Contains("from 1 to 6"));
   CHECK_THROWS_WITH(add_scaling(points, 6), Contains("no such plan"));
-  const std::string svg = scaling_picture("x & y", scaling, from);
+  const std::string svg = scaling_picture("x & y", {{"", scaling}}, from);
   test::well_formed(svg);
   CHECK_THAT(svg, Contains("x &amp; y") && Contains(">60 %<") && Contains(">16<"));
 }

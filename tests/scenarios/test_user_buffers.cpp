@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tools/reports/report.hpp"
 

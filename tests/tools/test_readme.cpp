@@ -124,7 +124,7 @@ TEST_CASE("the README counts the seed cases that there are", "[readme]") {
 TEST_CASE("the README's errors of the Horovod study are those of today", "[readme][horovod]") {
   using namespace trainyard;
   const HorovodStudy study = read_horovod_study();
-  const std::vector<double> documented = predict(study, HorovodReading::documented);
+  const std::vector<double> documented = training_times(predict_horovod({"documented"}).front());
   for (const std::vector<double>& predicted : {documented, leave_one_out(study, documented)}) {
     const ErrorSet errors = against(study, "", predicted, &HorovodStudy::Row::multi_0);
     const auto tenth = [](double share) {

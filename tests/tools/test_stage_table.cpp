@@ -3,8 +3,10 @@
 #include <regex>
 #include <sstream>
 
+#include "scenarios/src/answer/result.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tests/tools/topo_shell.hpp"
-#include "tools/reports/stage_table.hpp"
+#include "tools/reports/report.hpp"
 
 namespace tools_test_stage_table {
 

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "models/hardware/node.hpp"
-#include "models/imports/nccl_topology.hpp"
+#include "models/imports/node_imports.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topologies/cluster.hpp"
 

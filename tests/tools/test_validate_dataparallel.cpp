@@ -1,7 +1,7 @@
 // `trainyard validate dataparallel` holds its limits.
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/studies/measured/dataparallel_study.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
 #include "tests/support.hpp"
 #include "topo_shell.hpp"
 
@@ -35,11 +35,15 @@ TEST_CASE("CNNs scale over servers within 3 points, and rings are reported", "[v
   CHECK(ring.at("alexnet batch 512, 8 GPUs") < ring.at("vgg16 batch 64, 8 GPUs"));
 }
 
-TEST_CASE("a study of scaling needs the rate of one GPU", "[validate-dataparallel]") {
+TEST_CASE("a table of scaling needs the rate of one GPU", "[validate-dataparallel]") {
   const TopoFolder folder;
-  const auto file = folder.write(
-      "study.yaml", "source: x\nsets:\n  - name: y\n    rows: [{model: z, batch: 1, images_per_s: {2: 3}}]\n");
-  CHECK_THROWS_WITH(read_data_parallel_study(file), Catch::Contains("the rate of 1 GPU expected"));
+  folder.write("rates.csv", "model,batch,gpus,images_per_s\nresnet50,64,2,479\n");
+  const auto file =
+      folder.write("scaling.yaml",
+                   "family: y\nsource: x\nscenario: dataparallel/p100-servers.yaml\n"
+                   "table: {file: rates.csv}\n"
+                   "columns: {id: \"${model}\", figure.scaling: \"${images_per_s / images_per_s_of_one}\"}\n");
+  CHECK_THROWS_WITH(MeasuredFamily(file), Catch::Contains("rates.csv:1:1: no column \"images_per_s_of_one\""));
 }
 
 }  // namespace tools_test_validate_dataparallel

@@ -8,7 +8,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
-#include "scenarios/src/studies/measured/training_study.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "sim/error.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -156,15 +156,16 @@ TEST_CASE("peak and reserved memory of measured runs are predicted within the li
 }
 
 TEST_CASE("a scaling efficiency is reckoned from the row that is named, in points", "[validate-training]") {
-  FamilyPrediction family{"two", {}, {}};
-  family.limits.mean_efficiency = 0.05;
+  FamilyPrediction family;
+  family.name = "two";
+  family.limits.efficiency.mean = 0.05;
   RunPrediction one, eight;
   one.samples = 400;
   one.step_time = 0.125;
-  one.measured_step_time = 0.1;
+  one.measured.step_time = Seconds{0.1};
   eight.samples = 200;  // a GPU: half the batch in 0.55 and 0.6 of the time
   eight.step_time = 0.125 * 0.55;
-  eight.measured_step_time = 0.1 * 0.6;
+  eight.measured.step_time = Seconds{0.1 * 0.6};
   family.runs = {one, eight};
   family.runs[1].scaled_from = 0;
   family.runs[0].scaled_from = 0;

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "models/imports/matrix_node.hpp"
+#include "models/imports/node_imports.hpp"
 
 namespace trainyard::test {
 

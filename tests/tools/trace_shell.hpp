@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/traces/chakra_writer.hpp"
+#include "scenarios/src/traces/chakra.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace trainyard::test {

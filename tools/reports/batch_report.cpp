@@ -1,8 +1,9 @@
-#include "tools/reports/batch_report.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
 #include "scenarios/src/reading/training_length.hpp"
+#include "scenarios/src/studies/batch_study.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {

@@ -1,4 +1,4 @@
-#include "tools/reports/failure_report.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/src/reading/training_length.hpp"
+#include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace trainyard {

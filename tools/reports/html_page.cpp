@@ -10,18 +10,22 @@
 #define TRAINYARD_PAGE_TEXT(name) \
   std::string_view(_binary_##name##_start, static_cast<std::size_t>(_binary_##name##_end - _binary_##name##_start))
 
+#define TRAINYARD_PAGE_SCRIPT(name, file) \
+  TRAINYARD_PAGE_PART(file);              \
+  std::string_view trainyard::page_script::name() { return TRAINYARD_PAGE_TEXT(file); }
+
 TRAINYARD_PAGE_PART(page_html);
 TRAINYARD_PAGE_PART(page_css);
-TRAINYARD_PAGE_PART(page_js);
-TRAINYARD_PAGE_PART(lesson_js);
-TRAINYARD_PAGE_PART(run_js);
-TRAINYARD_PAGE_PART(timeline_js);
-TRAINYARD_PAGE_PART(sweep_js);
-TRAINYARD_PAGE_PART(learn_js);
-TRAINYARD_PAGE_PART(plan_js);
-TRAINYARD_PAGE_PART(serve_js);
-TRAINYARD_PAGE_PART(validation_js);
-TRAINYARD_PAGE_PART(chart_min_js);
+TRAINYARD_PAGE_SCRIPT(charts, chart_min_js)
+TRAINYARD_PAGE_SCRIPT(common, page_js)
+TRAINYARD_PAGE_SCRIPT(lesson, lesson_js)
+TRAINYARD_PAGE_SCRIPT(run, run_js)
+TRAINYARD_PAGE_SCRIPT(timeline, timeline_js)
+TRAINYARD_PAGE_SCRIPT(sweep, sweep_js)
+TRAINYARD_PAGE_SCRIPT(learn, learn_js)
+TRAINYARD_PAGE_SCRIPT(plan, plan_js)
+TRAINYARD_PAGE_SCRIPT(serve, serve_js)
+TRAINYARD_PAGE_SCRIPT(validation, validation_js)
 
 namespace trainyard {
 namespace {
@@ -44,19 +48,6 @@ void replace_mark(std::string& text, std::string_view mark, std::string_view by)
 
 }  // namespace
 
-namespace page_script {
-std::string_view charts() { return TRAINYARD_PAGE_TEXT(chart_min_js); }
-std::string_view common() { return TRAINYARD_PAGE_TEXT(page_js); }
-std::string_view lesson() { return TRAINYARD_PAGE_TEXT(lesson_js); }
-std::string_view run() { return TRAINYARD_PAGE_TEXT(run_js); }
-std::string_view timeline() { return TRAINYARD_PAGE_TEXT(timeline_js); }
-std::string_view sweep() { return TRAINYARD_PAGE_TEXT(sweep_js); }
-std::string_view learn() { return TRAINYARD_PAGE_TEXT(learn_js); }
-std::string_view plan() { return TRAINYARD_PAGE_TEXT(plan_js); }
-std::string_view serve() { return TRAINYARD_PAGE_TEXT(serve_js); }
-std::string_view validation() { return TRAINYARD_PAGE_TEXT(validation_js); }
-}  // namespace page_script
-
 std::string html_text(const HtmlPage& page) {
   std::string body = page.body;
   if (page.data)
@@ -75,6 +66,14 @@ std::string chart_page(const std::string& title, nlohmann::ordered_json data, st
   scripts.insert(scripts.begin(), {page_script::charts(), page_script::common()});
   return html_text({title, "<main id=\"page\"></main>\n<noscript>This page draws its charts with scripts.</noscript>\n",
                     "data", &data, std::move(scripts)});
+}
+
+std::string run_page(const nlohmann::json& answer, const std::string& screen, nlohmann::ordered_json pictures,
+                     const std::string& device) {
+  nlohmann::ordered_json data{
+      {"answer", answer}, {"screen", screen}, {"pictures", std::move(pictures)}, {"device", device}};
+  return chart_page("One training step: " + answer["scenario"].get<std::string>(), std::move(data),
+                    {page_script::timeline(), page_script::run()});
 }
 
 }  // namespace trainyard

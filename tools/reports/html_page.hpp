@@ -33,5 +33,9 @@ std::string_view validation();
 
 /// A page of charts: `scripts` draw `data`, of which `answer` is what --json writes.
 std::string chart_page(const std::string& title, nlohmann::ordered_json data, std::vector<std::string_view> scripts);
+/// The answer to a scenario as such a page: `answer` as --json writes it, `screen` as the terminal shows it, and pictures of
+/// the run (`draw_run`; null: none). `device` is what its chips are called (see `device_noun`).
+std::string run_page(const nlohmann::json& answer, const std::string& screen, nlohmann::ordered_json pictures,
+                     const std::string& device);
 
 }  // namespace trainyard

@@ -1,8 +1,10 @@
-#include "tools/reports/layer_report.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/studies/layer_costs.hpp"
 #include "tools/reports/show_network.hpp"
 #include "tools/reports/table.hpp"
 

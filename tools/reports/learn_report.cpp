@@ -1,10 +1,11 @@
-#include "tools/reports/learn_report.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "scenarios/src/reading/training_length.hpp"
+#include "scenarios/src/studies/learn_study.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {

@@ -1,7 +1,8 @@
-#include "tools/reports/limits_report.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
+#include "scenarios/src/search/axis_limits.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"

@@ -14,88 +14,7 @@ namespace {
 /// Of a link, as its maker states it.
 ListCell gbit_rate(BytesPerSecond rate) { return {fmt::format("{:.4g} Gbit/s", rate.value * 8e-9), rate.value}; }
 
-std::vector<ListRow> list_gpus(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("gpu")) {
-    const Gpu gpu = read_gpu(catalog.resolve("gpu", Node::of_text(name)));
-    const auto peak = [&gpu](Precision p) { return list_quantity(gpu.peak[static_cast<std::size_t>(p)]); };
-    rows.push_back({list_word(name), peak(Precision::bf16), peak(Precision::fp16), peak(Precision::fp32),
-                    list_quantity(gpu.memory_capacity), list_quantity(gpu.memory_bandwidth), list_quantity(gpu.nvlink),
-                    list_quantity(gpu.pcie),
-                    list_quantity(gpu.power_limit.value > 0 ? gpu.power_limit : gpu.power.busy)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_nodes(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("node")) {
-    const NodeType node = read_node(catalog.resolve("node", Node::of_text(name)), catalog);
-    const ListCell rate = node.hcas == 0 ? ListCell{"-", nullptr} : gbit_rate(node.hca_rate);
-    rows.push_back({list_word(name), list_number(node.gpus), list_word(node.gpu.name), list_word(node.interconnect),
-                    list_number(node.hcas), rate, list_quantity(node.pcie_rate)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_fabrics(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("fabric")) {
-    ClusterSpec spec;
-    read_fabric(spec, catalog.resolve("fabric", Node::of_text(name)));
-    rows.push_back({list_word(name), list_word(spec.fabric->type()), list_quantity(spec.switch_latency.seconds()),
-                    list_word(spec.fabric->summary())});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_cpus(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("cpu")) {
-    const Cpu cpu = read_cpu(catalog.resolve("cpu", Node::of_text(name)));
-    rows.push_back(
-        {list_word(name), list_number(cpu.lanes), list_quantity(cpu.memory_bandwidth), list_quantity(cpu.copy_rate)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_storages(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("storage")) {
-    const Storage storage = read_storage(catalog.resolve("storage", Node::of_text(name)));
-    rows.push_back({list_word(name), list_quantity(storage.read), list_quantity(storage.write),
-                    list_quantity(storage.latency.seconds()),
-                    storage.lanes > 0 ? list_number(storage.lanes) : ListCell{"-", nullptr},
-                    list_quantity(storage.capacity)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_hcas(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("hca")) {
-    const Hca hca = read_hca(catalog.resolve("hca", Node::of_text(name)));
-    rows.push_back({list_word(name), gbit_rate(hca.rate), list_quantity(hca.latency.seconds()),
-                    list_word(hca.tcp ? "tcp" : "rdma"),
-                    list_word(hca.generation > 0 ? fmt::format("{}.0 x{}", hca.generation, hca.lanes) : "-")});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_switches(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("switch")) {
-    const NetworkSwitch one = read_network_switch(catalog.resolve("switch", Node::of_text(name)));
-    rows.push_back(
-        {list_word(name), list_number(one.ports), gbit_rate(one.rate), list_quantity(one.latency.seconds())});
-  }
-  return rows;
-}
-
 }  // namespace
-
-ListCell list_word(const std::string& text) { return {text, text}; }
-ListCell list_number(std::int64_t v) { return {fmt::format("{}", v), v}; }
 
 std::vector<Listing> hardware_listings() {
   return {
@@ -110,7 +29,19 @@ std::vector<Listing> hardware_listings() {
         {"NVLink", "nvlink_Bps", true},
         {"PCIe", "pcie_Bps", true},
         {"power", "power_W", true}},
-       list_gpus},
+       catalog_rows("gpu",
+                    [](const Node& entry, const Catalog&) -> ListRow {
+                      const Gpu gpu = read_gpu(entry);
+                      const auto peak = [&gpu](Precision p) { return gpu.peak[static_cast<std::size_t>(p)]; };
+                      return {peak(Precision::bf16),
+                              peak(Precision::fp16),
+                              peak(Precision::fp32),
+                              gpu.memory_capacity,
+                              gpu.memory_bandwidth,
+                              gpu.nvlink,
+                              gpu.pcie,
+                              gpu.power_limit.value > 0 ? gpu.power_limit : gpu.power.busy};
+                    })},
       {"nodes",
        "cluster.node",
        {{"name", "name"},
@@ -120,18 +51,36 @@ std::vector<Listing> hardware_listings() {
         {"HCAs", "hcas", true},
         {"HCA rate", "hca_Bps", true},
         {"PCIe", "pcie_Bps", true}},
-       list_nodes},
+       catalog_rows("node",
+                    [](const Node& entry, const Catalog& catalog) -> ListRow {
+                      const NodeType node = read_node(entry, catalog);
+                      return {node.gpus,
+                              node.gpu.name,
+                              node.interconnect,
+                              node.hcas,
+                              node.hcas == 0 ? ListCell("-", nullptr) : gbit_rate(node.hca_rate),
+                              node.pcie_rate};
+                    })},
       {"fabrics",
        "cluster.fabric",
        {{"name", "name"},
         {"type", "type"},
         {"switch latency", "switch_latency_s", true},
         {"levels (down, oversubscription)", "levels"}},
-       list_fabrics},
+       catalog_rows("fabric",
+                    [](const Node& entry, const Catalog&) -> ListRow {
+                      ClusterSpec spec;
+                      read_fabric(spec, entry);
+                      return {spec.fabric->type(), spec.switch_latency.seconds(), spec.fabric->summary()};
+                    })},
       {"cpus",
        "cluster.cpu; memory of a socket",
        {{"name", "name"}, {"lanes", "lanes", true}, {"memory", "memory_Bps", true}, {"copies", "copy_Bps", true}},
-       list_cpus},
+       catalog_rows("cpu",
+                    [](const Node& entry, const Catalog&) -> ListRow {
+                      const Cpu cpu = read_cpu(entry);
+                      return {cpu.lanes, cpu.memory_bandwidth, cpu.copy_rate};
+                    })},
       {"storages",
        "cluster.nvme.type, of those with lanes",
        {{"name", "name"},
@@ -140,7 +89,12 @@ std::vector<Listing> hardware_listings() {
         {"latency", "latency_s", true},
         {"PCIe lanes", "lanes", true},
         {"capacity", "capacity_bytes", true}},
-       list_storages},
+       catalog_rows("storage",
+                    [](const Node& entry, const Catalog&) -> ListRow {
+                      const Storage storage = read_storage(entry);
+                      return {storage.read, storage.write, storage.latency.seconds(), list_stated(storage.lanes),
+                              storage.capacity};
+                    })},
       {"hcas",
        "cluster.hca.type; one port",
        {{"name", "name"},
@@ -148,22 +102,28 @@ std::vector<Listing> hardware_listings() {
         {"latency", "latency_s", true},
         {"transport", "transport"},
         {"PCIe", "pcie"}},
-       list_hcas},
+       catalog_rows("hca",
+                    [](const Node& entry, const Catalog&) -> ListRow {
+                      const Hca hca = read_hca(entry);
+                      return {gbit_rate(hca.rate), hca.latency.seconds(), hca.tcp ? "tcp" : "rdma",
+                              hca.generation > 0 ? fmt::format("{}.0 x{}", hca.generation, hca.lanes) : "-"};
+                    })},
       {"switches",
        "cluster.fabric.switch, topo design --switch",
        {{"name", "name"}, {"ports", "ports", true}, {"rate", "rate_Bps", true}, {"latency", "latency_s", true}},
-       list_switches},
+       catalog_rows("switch",
+                    [](const Node& entry, const Catalog&) -> ListRow {
+                      const NetworkSwitch one = read_network_switch(entry);
+                      return {one.ports, gbit_rate(one.rate), one.latency.seconds()};
+                    })},
       {"sites",
        "site: the data centre around the cluster",
        {{"name", "name"}, {"PUE", "pue", true}},
-       [](const Catalog& catalog) {
-         std::vector<ListRow> rows;
-         for (const std::string& name : catalog.names("site")) {
-           const double pue = read_site(catalog.resolve("site", Node::of_text(name))).pue;
-           rows.push_back({list_word(name), {fmt::format("{}", pue), pue}});
-         }
-         return rows;
-       }},
+       catalog_rows("site",
+                    [](const Node& entry, const Catalog&) -> ListRow {
+                      const double pue = read_site(entry).pue;
+                      return {{fmt::format("{}", pue), pue}};
+                    })},
   };
 }
 

@@ -1,9 +1,10 @@
-#include "tools/reports/plan_report.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "scenarios/src/search/plan_answer.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 

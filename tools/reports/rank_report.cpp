@@ -1,7 +1,8 @@
-#include "tools/reports/rank_report.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
+#include "scenarios/src/pictures/rank_view.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {

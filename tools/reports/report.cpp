@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
-#include "tools/reports/failure_report.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/stage_table.hpp"
-#include "tools/reports/steps_line.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {

@@ -1,21 +1,80 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/planning/plan.hpp"
+#include "models/reading/figure.hpp"
 
+// How answers look on a screen: a function each.
 namespace trainyard {
+
+struct AxisLimits;
+struct BatchStudy;
+struct Capacity;
+struct FailureResult;
+struct FailureWhatIf;
+struct LayerCosts;
+struct LearnStudy;
+struct LearnVariant;
+struct Plan;
+struct PlanAnswer;
+struct RankTimeline;
+struct RankView;
+struct Result;
+struct Scenario;
+struct Sweep;
+struct SweepOrder;
+struct SweepPoint;
+struct TrainingPlan;
+struct WhatIf;
 
 /// The one-screen answer of `run`: step, breakdown, memory, bottleneck and next change, trust.
 std::string screen(const Scenario&, const Plan&, const Result&, const std::vector<WhatIf>&);
-/// The table of what-ifs, largest saving first.
-std::string what_if_table(const Result&, const std::vector<WhatIf>&);
+/// "327.1 ± 2.9 ms (95 %, 180 steps after 12 of warm-up)", or "8 looked at, after 51 before" of steps that are alike; ""
+/// where it is one like all others.
+std::string steps_in_words(const Scenario&, const Plan&, const Result&);
+/// What each stage of a pipeline spends the step on, and its peak memory; where the plan does not fit, the parts of that
+/// too. Neighbours that are alike as printed share a row. "" of one stage. Layers are counted as the model counts them, with
+/// embedding and head beside, where the plan is given; all together else.
+std::string stage_table(const Result&, const TrainingPlan* plan = nullptr);
 /// What there is room for, in one line.
 std::string capacity_line(const Capacity&);
 /// The error to expect, and how many figures were not checked.
 std::string trust_lines(const Scenario&);
 /// Every figure with its source, a line each.
 std::string source_table(const Sources&);
+/// Goodput, what was lost to what, failures, the interval of checkpoints.
+std::string failure_lines(const FailureResult&);
+
+/// The table of what-ifs, largest saving first; and that of changes to what fails.
+std::string what_if_table(const Result&, const std::vector<WhatIf>&);
+std::string failure_what_if_table(const FailureResult&, std::vector<FailureWhatIf>);
+/// Layers in a table, neighbours that cost the same in one row, and how their sum comes to the simulated compute of the
+/// step.
+std::string layer_costs_text(const Scenario&, const LayerCosts&, const Result&);
+/// The same: `layers` of {layer, count, forward_s, backward_s, forward_FLOPs, backward_FLOPs, bytes, FLOP_per_byte,
+/// bound, share}, and the parts of the step in seconds.
+nlohmann::ordered_json layer_costs_json(const LayerCosts&, const Result&);
+/// Steps, samples and time to the target by batch, by the formula and by the learner.
+std::string batch_report(const Scenario&, const BatchStudy&);
+/// A table for each kind of parallelism, and in a line how far it helps.
+std::string limits_screen(const AxisLimits&);
+
+/// Where a rank is, which one stands for it, its groups and peers and the links to them.
+std::string rank_text(const RankView&);
+/// The beginning of what a rank does.
+std::string rank_timeline_text(const RankTimeline&, int rank);
+
+/// A row a point with the fields that vary, and the main results in their units, those that any point has.
+std::string sweep_report(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder&);
+/// The best plan, the next ones, what changing one thing costs, how flat the optimum is.
+std::string plan_screen(const PlanAnswer&);
+
+/// One training: what was trained on what, its curve, and what the target took.
+std::string learn_report(const Scenario&, const LearnVariant&, int seeds);
+/// Several variants side by side.
+std::string learn_comparison(const Scenario&, const LearnStudy&);
+/// Loss (and accuracy) against simulated time, samples and bytes, a line a variant: the mean of its seeds. SVG.
+std::string learn_svg(const std::string& title, const LearnStudy&);
 
 }  // namespace trainyard

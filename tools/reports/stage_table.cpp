@@ -1,9 +1,11 @@
-#include "tools/reports/stage_table.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
 #include <functional>
 
+#include "scenarios/src/answer/result.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace trainyard {

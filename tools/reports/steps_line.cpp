@@ -1,10 +1,12 @@
-#include "tools/reports/steps_line.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/steady_state.hpp"

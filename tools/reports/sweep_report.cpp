@@ -1,4 +1,4 @@
-#include "tools/reports/sweep_report.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tools/reports/table_style.hpp"
-
 namespace trainyard {
 namespace {
 

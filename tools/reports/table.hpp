@@ -17,5 +17,6 @@ struct TextTable {
 
 /// From then on tables are Markdown's.
 void write_tables_as_markdown();
+bool tables_are_markdown();
 
 }  // namespace trainyard

@@ -8,6 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"

@@ -1,4 +1,7 @@
 #include "tools/serving/what_if_page.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/planning/plan.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
@@ -14,8 +17,6 @@
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/json_text.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/reports/report.hpp"
-#include "tools/reports/run_page.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {

@@ -1,4 +1,6 @@
 #include "tools/verbs/sweep_outputs.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
 
@@ -12,8 +14,7 @@
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/reports/sweep_report.hpp"
-#include "tools/reports/table_style.hpp"
+#include "tools/reports/table.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {
@@ -63,7 +64,7 @@ void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& p
   const std::vector<GpusAndRate> scaling = scaling_points(points);
   const std::string devices = devices_of(sweep);
   if (!svg.empty())
-    write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), scaling, from)));
+    write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), {{"", scaling}}, from)));
   const bool free = csv != "-" && json != "-" && html != "-" && svg != "-";
   fmt::print(free ? stdout : stderr, "{}", in_words_of(devices, scaling_knee(scaling)));
 }

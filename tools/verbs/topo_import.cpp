@@ -5,9 +5,7 @@
 #include <iterator>
 #include <optional>
 
-#include "models/imports/matrix_node.hpp"
-#include "models/imports/nccl_topology.hpp"
-#include "models/imports/topology_matrix.hpp"
+#include "models/imports/node_imports.hpp"
 #include "models/reading/catalog.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/pictures/topology_picture.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -9,8 +10,6 @@
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
-#include "topologies/drawings/fabric_text.hpp"
-#include "topologies/drawings/topology_drawing.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 

@@ -9,7 +9,7 @@
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/reports/learn_report.hpp"
+#include "tools/reports/report.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"

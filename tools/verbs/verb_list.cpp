@@ -42,167 +42,17 @@ ListCell list_percent(double share) {
   return share > 0 ? ListCell{fmt::format("{:.1f} %", share * 100), share} : ListCell{"-", nullptr};
 }
 
-std::vector<ListRow> stacks(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("stack")) {
-    const SoftwareStack stack = read_stack(catalog.resolve("stack", Node::of_text(name)));
-    rows.push_back({list_word(name), list_quantity(stack.bucket), list_word(stack.description)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> nccls(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("nccl")) {
-    const NcclModel model = read_nccl_model(catalog.resolve("nccl", Node::of_text(name)));
-    rows.push_back({list_word(name), list_word(model.gpu), list_word(model.version), list_quantity(model.link),
-                    list_percent(model.median_error), list_percent(model.p90_error)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> nccl_networks(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("nccl-network")) {
-    const NcclNetwork network = read_nccl_network(catalog.resolve("nccl-network", Node::of_text(name)));
-    rows.push_back({list_word(name), list_number(network.systems), list_percent(network.share_ring),
-                    list_percent(network.share_tree), list_percent(network.share_pairs),
-                    list_percent(network.median_error), list_percent(network.p90_error)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> dispatchers(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("dispatcher")) {
-    const Node reference = Node::of_text(name);
-    const ExpertDispatcher dispatcher = read_expert_dispatcher(catalog, reference);
-    const Node entry = catalog.resolve("dispatcher", reference);
-    const Node* description = entry.find("description");
-    rows.push_back({list_word(name), list_percent(dispatcher.hca_share), list_percent(dispatcher.nvlink_share),
-                    list_word(description ? description->scalar : "")});
-  }
-  return rows;
-}
-
-std::vector<ListRow> batch_errors(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("batch-error")) {
-    const std::string network = catalog.resolve("batch-error", Node::of_text(name)).find("network")->scalar;
-    const BatchErrorCurve curve = *batch_error_curve(catalog, network);
-    rows.push_back({list_word(name), list_word(network), list_number(std::llround(curve.flat_up_to)),
-                    list_word(fmt::format("{:.2f} %", curve.flat))});
-  }
-  return rows;
-}
-
-std::vector<ListRow> attentions(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("attention")) {
-    const AttentionKernel kernel = read_attention_kernel(catalog.resolve("attention", Node::of_text(name)));
-    std::vector<std::string> rates;
-    for (const auto& [architecture, rate] : kernel.of_architecture)
-      rates.push_back(fmt::format("{} {:.3g} / {:.3g}", architecture, rate.forward, rate.backward));
-    rows.push_back(
-        {list_word(name), list_word(fmt::format("{}", fmt::join(rates, ", "))), list_word(kernel.description)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> networks(const Catalog& catalog) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : catalog.names("network")) {
-    const NetworkEntry entry = read_network_entry(catalog.resolve("network", Node::of_text(name)));
-    const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
-    const TransformerConfig* c = entry.transformer();
-    const auto size = [](std::int64_t v) { return v > 0 ? list_number(v) : ListCell{"-", nullptr}; };
-    rows.push_back(
-        {list_word(name),
-         parameter_count(network.parameters()),
-         parameter_count(network.active_parameters()),
-         list_word(entry.type),
-         c ? list_number(c->num_hidden_layers) : list_number(static_cast<std::int64_t>(network.layers.size())),
-         size(c ? c->hidden_size : 0),
-         size(c ? c->vocab_size : 0),
-         list_word(sample_text(entry)),
-         {show_flops(network.forward_flops()), network.forward_flops().value}});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_collectives(const Catalog&) {
-  std::vector<ListRow> rows;
-  for (int i = 0; i < kOperations; ++i) {
-    const auto operation = static_cast<Operation>(i);
-    for (const std::string& name : collectives(operation).names())
-      rows.push_back({list_word(name_of(operation)), list_word(name)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_pipelines(const Catalog&) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : pipeline_schedules().names())
-    rows.push_back({list_word(name), list_word(pipeline_schedules().find(name, {}).description)});
-  return rows;
-}
-
-std::vector<ListRow> list_strategies(const Catalog&) {
-  std::vector<ListRow> rows;
-  for (const FrameworkMode& mode : framework_modes()) {
-    const std::string zero = mode.least_zero_stage == mode.most_zero_stage
-                                 ? fmt::format("{}", mode.zero_stage)
-                                 : fmt::format("{} to {}", mode.least_zero_stage, mode.most_zero_stage);
-    rows.push_back({list_word(mode.name), list_word(mode.mechanism), list_word(zero),
-                    list_word(fmt::format("{}", fmt::join(mode.schedules, " "))),
-                    list_word(mode.stack.empty() ? "plain" : mode.stack), list_word(mode.description)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_mechanisms(const Catalog&) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : mechanisms().names()) {
-    const MechanismKind& kind = mechanisms().find(name, {});
-    rows.push_back({list_word(name),
-                    list_word(fmt::format("{}", fmt::join(std::views::transform(kind.keys, &Key::name), " "))),
-                    list_word(kind.description)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> list_compressors(const Catalog&) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : compressors().names()) {
-    const CompressorKind& kind = compressors().find(name, {});
-    rows.push_back({list_word(name), list_word(kind.exchange), list_word(fmt::format("{}", fmt::join(kind.keys, " "))),
-                    list_word(kind.description)});
-  }
-  return rows;
-}
-
-std::vector<ListRow> interconnects(const Catalog&) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : node_builders().names()) rows.push_back({list_word(name)});
-  return rows;
-}
-
-std::vector<ListRow> list_tasks(const Catalog&) {
-  std::vector<ListRow> rows;
-  for (const std::string& name : learning_tasks().names())
-    rows.push_back({list_word(name), list_word(learning_tasks().find(name, {}).description)});
-  return rows;
-}
-
-std::vector<ListRow> list_optimizers(const Catalog&) {
-  std::vector<ListRow> rows;
-  for (const Optimizer& optimizer : optimizers()) {
-    const Bytes state = optimizer_state_size(optimizer, Precision::bf16);
-    const Bytes traffic = optimizer_traffic(optimizer, Precision::bf16);
-    rows.push_back(
-        {list_word(optimizer.name), list_number(optimizer.states), list_quantity(state), list_quantity(traffic)});
-  }
-  return rows;
+/// A row for each of a registry's kinds: its name, then what `row` tells of it.
+template <class T, class Row>
+ListRows kind_rows(Registry<T>& (*registry)(), Row row) {
+  return [registry, row](const Catalog&) {
+    std::vector<ListRow> rows;
+    for (const std::string& name : registry().names()) {
+      rows.push_back({name});
+      for (ListCell& cell : row(registry().find(name, {}))) rows.back().push_back(cell);
+    }
+    return rows;
+  };
 }
 
 /// What the file's first line, a comment, says.
@@ -218,12 +68,78 @@ std::string first_comment(const std::filesystem::path& file) {
   return text.starts_with("# ") ? text.substr(2) : "";
 }
 
-std::vector<ListRow> scenarios(const Catalog&) {
+ListRow network_row(const Node& reference, const Catalog&) {
+  const NetworkEntry entry = read_network_entry(reference);
+  const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
+  const TransformerConfig* c = entry.transformer();
+  return {parameter_count(network.parameters()),
+          parameter_count(network.active_parameters()),
+          entry.type,
+          c ? c->num_hidden_layers : static_cast<std::int64_t>(network.layers.size()),
+          list_stated(c ? c->hidden_size : 0),
+          list_stated(c ? c->vocab_size : 0),
+          sample_text(entry),
+          {show_flops(network.forward_flops()), network.forward_flops().value}};
+}
+
+ListRow attention_row(const Node& entry, const Catalog&) {
+  const AttentionKernel kernel = read_attention_kernel(entry);
+  std::vector<std::string> rates;
+  for (const auto& [architecture, rate] : kernel.of_architecture)
+    rates.push_back(fmt::format("{} {:.3g} / {:.3g}", architecture, rate.forward, rate.backward));
+  return {fmt::format("{}", fmt::join(rates, ", ")), kernel.description};
+}
+
+ListRow dispatcher_row(const Node& entry, const Catalog& catalog) {
+  const ExpertDispatcher dispatcher = read_expert_dispatcher(catalog, *entry.find("name"));
+  const Node* description = entry.find("description");
+  return {list_percent(dispatcher.hca_share), list_percent(dispatcher.nvlink_share),
+          description ? description->scalar : ""};
+}
+
+ListRow batch_error_row(const Node& entry, const Catalog& catalog) {
+  const std::string network = entry.find("network")->scalar;
+  const BatchErrorCurve curve = *batch_error_curve(catalog, network);
+  return {network, std::lround(curve.flat_up_to), fmt::format("{:.2f} %", curve.flat)};
+}
+
+std::vector<ListRow> collective_rows(const Catalog&) {
   std::vector<ListRow> rows;
-  for (const std::filesystem::path& file : shipped_yaml_files("scenarios"))
-    rows.push_back({list_word("scenarios/" + file.filename().string()), list_word(first_comment(file))});
+  for (int i = 0; i < kOperations; ++i) {
+    const auto operation = static_cast<Operation>(i);
+    for (const std::string& name : collectives(operation).names()) rows.push_back({name_of(operation), name});
+  }
   return rows;
 }
+
+std::vector<ListRow> strategy_rows(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const FrameworkMode& mode : framework_modes()) {
+    const std::string zero = mode.least_zero_stage == mode.most_zero_stage
+                                 ? fmt::format("{}", mode.zero_stage)
+                                 : fmt::format("{} to {}", mode.least_zero_stage, mode.most_zero_stage);
+    rows.push_back({mode.name, mode.mechanism, zero, fmt::format("{}", fmt::join(mode.schedules, " ")),
+                    mode.stack.empty() ? "plain" : mode.stack, mode.description});
+  }
+  return rows;
+}
+
+std::vector<ListRow> optimizer_rows(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const Optimizer& optimizer : optimizers())
+    rows.push_back({optimizer.name, optimizer.states, optimizer_state_size(optimizer, Precision::bf16),
+                    optimizer_traffic(optimizer, Precision::bf16)});
+  return rows;
+}
+
+std::vector<ListRow> scenario_rows(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::filesystem::path& file : shipped_yaml_files("scenarios"))
+    rows.push_back({"scenarios/" + file.filename().string(), first_comment(file)});
+  return rows;
+}
+
+const auto description_of = [](const auto& kind) -> ListRow { return {kind.description}; };
 
 const std::vector<Listing>& listings() {
   static const std::vector<Listing> all = [] {
@@ -240,12 +156,19 @@ const std::vector<Listing>& listings() {
           {"vocabulary", "vocab_size", true},
           {"sample", "sample", true},
           {"forward", "forward_FLOPs", true}},
-         networks},
-        {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
+         catalog_rows("network", network_row)},
+        {"stacks",
+         "software",
+         {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}},
+         catalog_rows("stack",
+                      [](const Node& entry, const Catalog&) -> ListRow {
+                        const SoftwareStack stack = read_stack(entry);
+                        return {stack.bucket, stack.description};
+                      })},
         {"attentions",
          "attention_kernel of a stack; shares of the peak, forward / backward",
          {{"name", "name"}, {"of the peak", "rates"}, {"what", "description"}},
-         attentions},
+         catalog_rows("attention", attention_row)},
         {"nccls",
          "fitted models of NCCL; errors on held-out rows",
          {{"name", "name"},
@@ -254,7 +177,12 @@ const std::vector<Listing>& listings() {
           {"link", "link_Bps", true},
           {"median error", "median_abs_error", true},
           {"p90", "p90_abs_error", true}},
-         nccls},
+         catalog_rows("nccl",
+                      [](const Node& entry, const Catalog&) -> ListRow {
+                        const NcclModel model = read_nccl_model(entry);
+                        return {model.gpu, model.version, model.link, list_percent(model.median_error),
+                                list_percent(model.p90_error)};
+                      })},
         {"nccl-networks",
          "cluster.hca.nccl_network: NCCL over a kind of network; shares of its rate, errors of systems left out",
          {{"name", "name"},
@@ -264,35 +192,54 @@ const std::vector<Listing>& listings() {
           {"pairs", "pair_share", true},
           {"median error", "median_abs_error", true},
           {"p90", "p90_abs_error", true}},
-         nccl_networks},
+         catalog_rows("nccl-network",
+                      [](const Node& entry, const Catalog&) -> ListRow {
+                        const NcclNetwork network = read_nccl_network(entry);
+                        return {network.systems,
+                                list_percent(network.share_ring),
+                                list_percent(network.share_tree),
+                                list_percent(network.share_pairs),
+                                list_percent(network.median_error),
+                                list_percent(network.p90_error)};
+                      })},
         {"dispatchers",
          "plan.expert_parallel.dispatcher, beside all-to-all; shares of the links' rates",
          {{"name", "name"}, {"HCAs", "hca_share", true}, {"NVLink", "nvlink_share", true}, {"what", "description"}},
-         dispatchers},
+         catalog_rows("dispatcher", dispatcher_row)},
         {"batch-errors",
          "explain --batch: published validation errors by batch",
          {{"name", "name"},
           {"network", "network"},
           {"flat up to", "flat_up_to_samples", true},
           {"error there", "flat_error"}},
-         batch_errors},
+         catalog_rows("batch-error", batch_error_row)},
         {"collectives",
          "plan.data_parallel.all_reduce",
          {{"operation", "operation"}, {"name", "name"}},
-         list_collectives},
+         collective_rows},
         {"pipelines",
          "schedules: orders of work on a stage",
          {{"name", "name"}, {"what", "description"}},
-         list_pipelines},
+         kind_rows(pipeline_schedules, description_of)},
         {"mechanisms",
          "plan.data_parallel.mechanism: how replicas come to common parameters",
          {{"name", "name"}, {"keys of its own", "keys"}, {"what", "description"}},
-         list_mechanisms},
-        {"tasks", "learn.task: what a small training learns", {{"name", "name"}, {"what", "description"}}, list_tasks},
+         kind_rows(mechanisms,
+                   [](const MechanismKind& kind) -> ListRow {
+                     return {fmt::format("{}", fmt::join(std::views::transform(kind.keys, &Key::name), " ")),
+                             kind.description};
+                   })},
+        {"tasks",
+         "learn.task: what a small training learns",
+         {{"name", "name"}, {"what", "description"}},
+         kind_rows(learning_tasks, description_of)},
         {"compressors",
          "plan.data_parallel.compression: what replicas exchange in place of gradients",
          {{"name", "name"}, {"exchanged by", "exchange"}, {"keys", "keys"}, {"what", "description"}},
-         list_compressors},
+         kind_rows(compressors,
+                   [](const CompressorKind& kind) -> ListRow {
+                     return {kind.exchange, fmt::format("{}", fmt::join(kind.keys, " ")), kind.description};
+                   })},
         {"strategies",
          "plan.strategy: what frameworks call it",
          {{"name", "name"},
@@ -301,16 +248,19 @@ const std::vector<Listing>& listings() {
           {"pipelines", "pipeline_schedules"},
           {"software", "software"},
           {"what", "description"}},
-         list_strategies},
-        {"interconnects", "interconnect of a node", {{"name", "name"}}, interconnects},
+         strategy_rows},
+        {"interconnects",
+         "interconnect of a node",
+         {{"name", "name"}},
+         kind_rows(node_builders, [](const NodeBuilder&) { return ListRow(); })},
         {"optimizers",
          "plan.optimizer; bytes a parameter beside a 16-bit parameter and gradient",
          {{"name", "name"},
           {"states", "states", true},
           {"kept", "kept_bytes_per_parameter", true},
           {"read and written", "traffic_bytes_per_parameter", true}},
-         list_optimizers},
-        {"scenarios", "ready to run, of this installation", {{"file", "file"}, {"what", "what"}}, scenarios},
+         optimizer_rows},
+        {"scenarios", "ready to run, of this installation", {{"file", "file"}, {"what", "what"}}, scenario_rows},
     };
     together.insert(together.end(), others.begin(), others.end());
     return together;

@@ -17,7 +17,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/layer_plan_report.hpp"
-#include "tools/reports/plan_report.hpp"
+#include "tools/reports/report.hpp"
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"

@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/pictures/rank_view.hpp"
 #include "scenarios/src/pictures/run_pictures.hpp"
 #include "scenarios/src/pictures/step_picture.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/packet_cost.hpp"
 #include "scenarios/src/studies/answer.hpp"
@@ -15,10 +18,9 @@
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
-#include "tools/reports/rank_report.hpp"
+#include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/run_page.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/packet_flags.hpp"
 #include "tools/verbs/verbs.hpp"

@@ -1,16 +1,17 @@
+
 #include <fmt/format.h>
 
 #include <map>
 #include <set>
 
 #include "topologies/cable_text.hpp"
-#include "topologies/drawings/fabric_text.hpp"
-#include "topologies/drawings/topology_drawing.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/fabrics/fabric_view.hpp"
 
 namespace trainyard {
 namespace {
+
+constexpr std::size_t kMostDotDevices = 400;  // more, and the fabric is drawn by level
 
 std::string dot_quoted(const std::string& text) {
   std::string out = "\"";
@@ -24,20 +25,7 @@ std::string dot_quoted(const std::string& text) {
   return out + "\"";
 }
 
-const char* dot_style(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu:
-      return "style=filled, fillcolor=\"#cfe8cf\"";
-    case DeviceKind::hca:
-      return "style=filled, fillcolor=\"#fbe3c0\"";
-    case DeviceKind::nvme:
-      return "style=filled, fillcolor=\"#e8d6f0\"";
-    case DeviceKind::cpu:
-      return "style=filled, fillcolor=\"#d6e4f5\"";
-    default:
-      return "style=filled, fillcolor=\"#eeeeee\"";
-  }
-}
+std::string dot_style(DeviceKind kind) { return fmt::format("style=filled, fillcolor=\"{}\"", fill_of(kind)); }
 
 /// Nodes that are drawn; the fabric's devices always are, or none of them.
 struct DrawnParts {
@@ -109,6 +97,21 @@ std::string dot_levels(const DeviceGraph& graph, const ClusterSpec& spec, const 
 }
 
 }  // namespace
+
+const char* fill_of(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::gpu:
+      return "#cfe8cf";
+    case DeviceKind::hca:
+      return "#fbe3c0";
+    case DeviceKind::nvme:
+      return "#e8d6f0";
+    case DeviceKind::cpu:
+      return "#d6e4f5";
+    default:
+      return "#eeeeee";
+  }
+}
 
 std::string topology_dot(const DeviceGraph& graph, const ClusterSpec& spec, const std::string& title) {
   const DrawnParts parts = drawn_parts(graph, spec);

@@ -47,6 +47,17 @@ std::string staging_text(DeviceGraph&, const ClusterSpec&, int node);
 /// Memory and copies of a CPU: "memory 100 GB/s, copies 10.0 GB/s"; "" where they have no limit.
 std::string host_text(const DeviceGraph&, DeviceId cpu);
 
+/// The fabric's own rows, then its routing and what is taken out. Empty for a node without a fabric.
+std::vector<FabricRow> fabric_rows(const DeviceGraph&, const ClusterSpec&);
+/// The rows, a line each.
+std::string fabric_lines(const DeviceGraph&, const ClusterSpec&);
+
+/// The graph in Graphviz's language: nodes as clusters, a line a cable, labelled with its rate ("half duplex", "down").
+/// With more than 400 devices, the first node of each type in full and the fabric by level.
+std::string topology_dot(const DeviceGraph&, const ClusterSpec&, const std::string& title);
+/// What a box of that kind of device is filled with, in every drawing.
+const char* fill_of(DeviceKind);
+
 /// A latency for people, down to nanoseconds.
 std::string latency_text(Picoseconds);
 

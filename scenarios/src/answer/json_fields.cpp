@@ -1,6 +1,5 @@
 #include "scenarios/src/answer/json_fields.hpp"
 
-#include <any>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -83,131 +82,64 @@ template const JsonCodec& json_codec<std::vector<int>>();
 template const JsonCodec& json_codec<std::vector<std::int64_t>>();
 template const JsonCodec& json_codec<std::vector<std::string>>();
 
-class FieldTable::Field {
- public:
-  Field(std::string name, std::unique_ptr<Access> way, std::string explanation)
-      : key(std::move(name)), words(std::move(explanation)), access(std::move(way)) {}
-  virtual ~Field() = default;
-  virtual void write(const void* member, Json& object) const = 0;
-  virtual void read(const Json& object, void* member) const = 0;
-  virtual std::vector<FieldRow> rows(const std::string& prefix) const = 0;
-  const std::string key, words;
-  const std::unique_ptr<Access> access;
-
- protected:
-  /// A row of its own, then those of the fields in it.
-  std::vector<FieldRow> rows_of(const FieldTable& fields, const char* type, const std::string& prefix,
-                                const char* joint) const {
-    std::vector<FieldRow> rows{{prefix + key, type, words, ""}};
-    for (FieldRow& row : fields.rows(prefix + key + joint)) rows.push_back(std::move(row));
-    return rows;
-  }
-};
-
-namespace {
-
-class ValueField final : public FieldTable::Field {
-  const JsonCodec& codec_;
-  std::string type_;
-
- public:
-  ValueField(const char* name, const char* unit, const JsonCodec& codec, std::unique_ptr<FieldTable::Access> way,
-             const char* explanation)
-      : Field(name, std::move(way), explanation), codec_(codec), type_(codec.type_words(unit)) {}
-  void write(const void* member, Json& object) const override { codec_.write(member, object[key]); }
-  void read(const Json& object, void* member) const override { codec_.read(object.at(key), member); }
-  std::vector<FieldRow> rows(const std::string& prefix) const override { return {{prefix + key, type_, words, ""}}; }
-};
-
-class ObjectField final : public FieldTable::Field {
-  FieldTable fields_;
-
- public:
-  ObjectField(const char* name, std::unique_ptr<FieldTable::Access> way, FieldTable fields, const char* explanation)
-      : Field(name, std::move(way), explanation), fields_(std::move(fields)) {}
-  void write(const void* member, Json& object) const override { fields_.write(member, object[key] = Json::object()); }
-  void read(const Json& object, void* member) const override { fields_.read(object.at(key), member); }
-  std::vector<FieldRow> rows(const std::string& prefix) const override {
-    return rows_of(fields_, "object", prefix, ".");
-  }
-};
-
-class ListField final : public FieldTable::Field {
-  FieldTable::Elements elements_;
-  FieldTable fields_;
-
- public:
-  ListField(const char* name, const FieldTable::Elements& elements, std::unique_ptr<FieldTable::Access> way,
-            FieldTable fields, const char* explanation)
-      : Field(name, std::move(way), explanation), elements_(elements), fields_(std::move(fields)) {}
-  void write(const void* member, Json& object) const override {
-    Json& items = object[key] = Json::array();
-    for (std::size_t i = 0; i < elements_.size(member); ++i)
-      fields_.write(elements_.at(member, i), items.emplace_back(Json::object()));
-  }
-  void read(const Json& object, void* member) const override {
-    for (const Json& item : object.at(key)) fields_.read(item, elements_.append(member));
-  }
-  std::vector<FieldRow> rows(const std::string& prefix) const override {
-    return rows_of(fields_, "list", prefix, "[].");
-  }
-};
-
-class InlinedField final : public FieldTable::Field {
-  FieldTable fields_;
-
- public:
-  InlinedField(const std::string& first_key, std::unique_ptr<FieldTable::Access> way, FieldTable fields)
-      : Field(first_key, std::move(way), ""), fields_(std::move(fields)) {}
-  void write(const void* member, Json& object) const override { fields_.write(member, object); }
-  void read(const Json& object, void* member) const override { fields_.read(object, member); }
-  std::vector<FieldRow> rows(const std::string& prefix) const override { return fields_.rows(prefix); }
-};
-
-}  // namespace
-
-void FieldTable::add_value(const char* key, const char* unit, const JsonCodec& codec, std::unique_ptr<Access> access,
-                           const char* words) {
-  entries_.push_back({std::make_shared<ValueField>(key, unit, codec, std::move(access), words)});
+FieldTable::Field& FieldTable::add(const char* key, std::string type, const char* words) {
+  Field& field = fields_.emplace_back(Field{Form::value, key});
+  field.rows.push_back({key, std::move(type), words, ""});
+  return field;
 }
-void FieldTable::add_object(const char* key, std::unique_ptr<Access> access, FieldTable fields, const char* words) {
-  entries_.push_back({std::make_shared<ObjectField>(key, std::move(access), std::move(fields), words)});
+
+FieldTable::Field& FieldTable::add(Form form, const char* key, const char* type, const char* words, FieldTable inner) {
+  const bool inlined = form == Form::inlined;
+  Field& field = fields_.emplace_back(Field{form, inlined ? inner.fields_.front().key : key});
+  if (!inlined) field.rows.push_back({key, type, words, ""});
+  for (FieldRow& row : inner.rows(inlined ? "" : key + std::string(form == Form::list ? "[]." : ".")))
+    field.rows.push_back(std::move(row));
+  field.inner = std::make_shared<FieldTable>(std::move(inner));
+  return field;
 }
-void FieldTable::add_list(const char* key, const Elements& elements, std::unique_ptr<Access> access, FieldTable fields,
-                          const char* words) {
-  entries_.push_back({std::make_shared<ListField>(key, elements, std::move(access), std::move(fields), words)});
-}
-void FieldTable::add_inlined(std::unique_ptr<Access> access, FieldTable fields) {
-  const std::string first_key = fields.entries_.front().field->key;
-  entries_.push_back({std::make_shared<InlinedField>(first_key, std::move(access), std::move(fields))});
-}
+
 void FieldTable::when(std::function<bool(const void*)> present, const char* words) {
-  entries_.back().present = std::move(present);
-  entries_.back().when = words;
+  fields_.back().present = std::move(present);
+  for (FieldRow& row : fields_.back().rows) row.when = row.when.empty() ? words : words + ("; " + row.when);
 }
 
 void FieldTable::write(const void* owner, Json& object) const {
-  for (const Entry& entry : entries_) {
-    if (entry.present && !entry.present(owner)) continue;
-    std::any kept;
-    if (const void* member = entry.field->access->find(owner, kept)) entry.field->write(member, object);
+  for (const Field& field : fields_) {
+    if (field.present && !field.present(owner)) continue;
+    if (field.form == Form::value) {
+      field.write(owner, object[field.key]);
+      continue;
+    }
+    const bool list = field.form == Form::list;
+    Json made = list ? Json::array() : Json::object();
+    const bool there = field.parts(owner, [&](const void* part) {
+      Json& into = list ? made.emplace_back(Json::object()) : field.form == Form::inlined ? object : made;
+      field.inner->write(part, into);
+    });
+    if (there && field.form != Form::inlined) object[field.key] = std::move(made);
   }
 }
 
 void FieldTable::read(const Json& object, void* owner) const {
-  for (const Entry& entry : entries_) {
-    const Access& access = *entry.field->access;
-    const bool always = !entry.present && !access.is_optional;
-    if (!access.is_computed && (always || object.contains(entry.field->key)))
-      entry.field->read(object, access.make(owner));
+  for (const Field& field : fields_) {
+    const bool always = !field.present && !field.optional;
+    if (!(field.read || field.make) || !(always || object.contains(field.key))) continue;
+    if (field.form == Form::value)
+      field.read(object.at(field.key), owner);
+    else if (field.form == Form::inlined)
+      field.inner->read(object, field.make(owner));
+    else if (field.form == Form::object)
+      field.inner->read(object.at(field.key), field.make(owner));
+    else
+      for (const Json& item : object.at(field.key)) field.inner->read(item, field.make(owner));
   }
 }
 
 std::vector<FieldRow> FieldTable::rows(const std::string& prefix) const {
   std::vector<FieldRow> all;
-  for (const Entry& entry : entries_)
-    for (FieldRow& row : entry.field->rows(prefix)) {
-      if (!entry.when.empty()) row.when = row.when.empty() ? entry.when : entry.when + "; " + row.when;
+  for (const Field& field : fields_)
+    for (FieldRow row : field.rows) {
+      row.path = prefix + row.path;
       all.push_back(std::move(row));
     }
   return all;

@@ -1,7 +1,5 @@
 #pragma once
-#include <any>
 #include <concepts>
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -36,43 +34,32 @@ const JsonCodec& json_codec();
 class FieldTable {
  public:
   using Json = nlohmann::ordered_json;
-  /// The way from an object to its member.
-  class Access {
-   public:
-    Access(bool optional, bool computed) : is_optional(optional), is_computed(computed) {}
-    virtual ~Access() = default;
-    /// The member, nullptr where it is an absent optional. `kept` holds one that is computed.
-    virtual const void* find(const void* owner, std::any& kept) const = 0;
-    /// The member to be read into; an absent optional is made. Not for computed ones.
-    virtual void* make(void* owner) const = 0;
-    const bool is_optional, is_computed;
+  enum class Form { value, object, list, inlined };
+  struct Field {
+    Form form = Form::value;
+    std::string key;
+    std::vector<FieldRow> rows = {};               ///< its own, then those of the fields in it
+    std::shared_ptr<const FieldTable> inner = {};  ///< of an object, of each in a list
+    bool optional = false;                         ///< the key may be absent
+    /// Of a value: between the member and the JSON of its key. No `read`: it is computed from other fields.
+    std::function<void(const void* owner, Json&)> write = {};
+    std::function<void(const Json&, void* owner)> read = {};
+    /// Of others: calls `visit` with each object. False where the member is absent.
+    std::function<bool(const void* owner, const std::function<void(const void*)>& visit)> parts = {};
+    /// An object to be read into; of a list its next. None: it is computed.
+    std::function<void*(void* owner)> make = {};
+    std::function<bool(const void* owner)> present = {};  ///< none: always
   };
-  /// How to reach the elements of a std::vector.
-  struct Elements {
-    std::size_t (*size)(const void*) = nullptr;
-    const void* (*at)(const void*, std::size_t) = nullptr;
-    void* (*append)(void*) = nullptr;
-  };
-  /// A row of the table.
-  class Field;
 
-  void add_value(const char* key, const char* unit, const JsonCodec&, std::unique_ptr<Access>, const char* words);
-  void add_object(const char* key, std::unique_ptr<Access>, FieldTable, const char* words);
-  void add_list(const char* key, const Elements&, std::unique_ptr<Access>, FieldTable, const char* words);
-  void add_inlined(std::unique_ptr<Access>, FieldTable);
+  Field& add(const char* key, std::string type, const char* words);
+  Field& add(Form, const char* key, const char* type, const char* words, FieldTable inner);
   void when(std::function<bool(const void* owner)> present, const char* words);
-
   void write(const void* owner, Json& object) const;
   void read(const Json& object, void* owner) const;
   std::vector<FieldRow> rows(const std::string& prefix) const;
 
  private:
-  struct Entry {
-    std::shared_ptr<const Field> field;                        ///< tables are copied, their fields do not change
-    std::function<bool(const void* owner)> present = nullptr;  ///< none: always
-    std::string when = "";
-  };
-  std::vector<Entry> entries_;
+  std::vector<Field> fields_;
 };
 
 /// A quantity, such as Seconds, is written as its value in SI units.
@@ -92,14 +79,21 @@ class JsonFields {
   /// A number, text, truth value, or map of numbers; an optional one is null where there is none.
   template <class Get>
   JsonFields& value(const char* key, const char* unit, Get get, const char* words) {
-    table_.add_value(key, unit, codec<Value<Get>>(), std::make_unique<Way<Get, Whole>>(get), words);
+    FieldTable::Field& field = table_.add(key, codec_of<Get>().type_words(unit), words);
+    field.write = [get](const void* owner, Json& j) {
+      const auto& member = std::invoke(get, *static_cast<const T*>(owner));
+      codec_of<Get>().write(&member, j);
+    };
+    if constexpr (kStored<Get>)
+      field.read = [get](const Json& j, void* owner) {
+        codec_of<Get>().read(j, &std::invoke(get, *static_cast<T*>(owner)));
+      };
     return *this;
   }
   /// An object of its own; an optional one is absent where there is none.
   template <class Get, class M>
   JsonFields& object(const char* key, Get get, JsonFields<M> fields, const char* words) {
-    table_.add_object(key, std::make_unique<Way<Get, Held>>(get), std::move(fields.table_), words);
-    return *this;
+    return nested(get, table_.add(Form::object, key, "object", words, std::move(fields.table_)));
   }
   /// An object of fields that are members of T itself.
   JsonFields& object(const char* key, JsonFields<T> fields, const char* words) {
@@ -108,14 +102,12 @@ class JsonFields {
   /// An array of objects; an optional one is absent where there is none.
   template <class Get, class E>
   JsonFields& list(const char* key, Get get, JsonFields<E> fields, const char* words) {
-    table_.add_list(key, elements<E>, std::make_unique<Way<Get, Held>>(get), std::move(fields.table_), words);
-    return *this;
+    return nested(get, table_.add(Form::list, key, "list", words, std::move(fields.table_)));
   }
   /// The keys of a member, directly in this object. Where they may be absent, the first of them tells.
   template <class Get, class M>
   JsonFields& inlined(Get get, JsonFields<M> fields) {
-    table_.add_inlined(std::make_unique<Way<Get, Held>>(get), std::move(fields.table_));
-    return *this;
+    return nested(get, table_.add(Form::inlined, "", "", "", std::move(fields.table_)));
   }
   /// The field before is present only where `present`; `words` say when that is.
   JsonFields& when(std::function<bool(const T&)> present, const char* words) {
@@ -134,11 +126,25 @@ class JsonFields {
   friend class JsonFields;
   FieldTable table_;
 
+  using Json = FieldTable::Json;
+  using Form = FieldTable::Form;
   template <class Get>
   using Value = std::remove_cvref_t<std::invoke_result_t<Get, const T&>>;
-
+  /// What a function returns by value is computed.
+  template <class Get>
+  static constexpr bool kStored = std::is_lvalue_reference_v<std::invoke_result_t<Get, T&>>;
   template <class V>
-  static const JsonCodec& codec() {
+  static constexpr bool kOptional = requires(V v) {
+    v.has_value();
+  };
+  template <class V>
+  static constexpr bool kVector = requires(V v) {
+    v.emplace_back();
+  };
+
+  template <class Get>
+  static const JsonCodec& codec_of() {
+    using V = Value<Get>;
     if constexpr (QuantityValue<V>) {
       static_assert(std::is_standard_layout_v<V> && sizeof(V) == sizeof(double));  // its address is its value's
       return json_codec<double>();
@@ -146,50 +152,37 @@ class JsonFields {
       return json_codec<V>();
     }
   }
-  template <class E>
-  static constexpr FieldTable::Elements elements{
-      [](const void* all) { return static_cast<const std::vector<E>*>(all)->size(); },
-      [](const void* all, std::size_t i) -> const void* { return &(*static_cast<const std::vector<E>*>(all))[i]; },
-      [](void* all) -> void* { return &static_cast<std::vector<E>*>(all)->emplace_back(); }};
-
-  /// A member as it is.
   template <class V>
-  struct Whole {
-    static constexpr bool optional = false;
-    static const void* find(const V& v) { return &v; }
-    static void* make(V& v) { return &v; }
-  };
-  /// What an optional member holds.
-  template <class V>
-  struct Held : Whole<V> {};
-  template <class V>
-  struct Held<std::optional<V>> {
-    static constexpr bool optional = true;
-    static const void* find(const std::optional<V>& v) { return v ? &*v : nullptr; }
-    static void* make(std::optional<V>& v) { return &v.emplace(); }
-  };
-  template <class Get, template <class> class Part>
-  class Way final : public FieldTable::Access {
-    using V = Value<Get>;
-    static constexpr bool stored = std::is_lvalue_reference_v<std::invoke_result_t<Get, T&>>;
-    Get get_;
-
-   public:
-    explicit Way(Get get) : Access(Part<V>::optional, !stored), get_(get) {}
-    const void* find(const void* owner, std::any& kept) const override {
-      const T& t = *static_cast<const T*>(owner);
-      if constexpr (stored)
-        return Part<V>::find(std::invoke(get_, t));
-      else
-        return Part<V>::find(kept.emplace<V>(std::invoke(get_, t)));
+  static bool visit_parts(const V& v, const std::function<void(const void*)>& visit) {
+    if constexpr (kOptional<V>) {
+      return v && visit_parts(*v, visit);
+    } else if constexpr (kVector<V>) {
+      for (const auto& part : v) visit(&part);
+    } else {
+      visit(&v);
     }
-    void* make(void* owner) const override {
-      if constexpr (stored)
-        return Part<V>::make(std::invoke(get_, *static_cast<T*>(owner)));
-      else
-        return nullptr;
-    }
-  };
+    return true;
+  }
+  template <class V>
+  static void* made_part(V& v) {
+    if constexpr (kOptional<V>)
+      return made_part(v ? *v : v.emplace());
+    else if constexpr (kVector<V>)
+      return &v.emplace_back();
+    else
+      return &v;
+  }
+
+  template <class Get>
+  JsonFields& nested(Get get, FieldTable::Field& field) {
+    field.optional = kOptional<Value<Get>>;
+    field.parts = [get](const void* owner, const std::function<void(const void*)>& visit) {
+      return visit_parts(std::invoke(get, *static_cast<const T*>(owner)), visit);
+    };
+    if constexpr (kStored<Get>)
+      field.make = [get](void* owner) { return made_part(std::invoke(get, *static_cast<T*>(owner))); };
+    return *this;
+  }
 };
 
 }  // namespace trainyard

@@ -10,7 +10,10 @@ struct JsonReference {
   std::string words;
   std::vector<FieldRow> (*rows)() = nullptr;
 };
-Registry<JsonReference>& json_references();
+inline Registry<JsonReference>& json_references() {
+  static Registry<JsonReference> registry{"command with --json"};
+  return registry;
+}
 
 struct RegisterJsonReference {
   RegisterJsonReference(const char* command, const char* words, std::vector<FieldRow> (*rows)()) {

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/pictures/link_use.hpp"
-#include "scenarios/src/pictures/step_timeline.hpp"
+#include "scenarios/src/pictures/step_picture.hpp"
+#include "scenarios/src/pictures/topology_picture.hpp"
+#include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
@@ -14,6 +16,42 @@ namespace trainyard {
 namespace {
 
 using nlohmann::ordered_json;
+
+/// Bytes that one link of the cluster carries in a step. A folded run knows one link of each class.
+double bytes_of_step(const StepRun& run, LinkId link) {
+  const LinkId seen = run.fold ? run.fold->class_of_link(link) : link;
+  return seen < 0 ? 0 : run.traffic_of_steps().on_link(seen).value / run.traffic_steps();
+}
+
+/// What links carry in a step: a drawing of one node with the share of time that each cable is busy, and a row for each
+/// class of equal links (`kind`, `from`, `to`, `count`, `rate_Bps`, `bytes` a step of all, `busy_mean`, `busy_max`).
+ordered_json link_use(const StepRun& run) {
+  const DeviceGraph& graph = run.machine.cluster.graph();
+  const double step = (run.end_of_steps() - run.begin()) / run.steps();
+  const LinkHeat heat = [&](LinkId id) { return bytes_of_step(run, id) / graph.links()[id].capacity.value / step; };
+  ordered_json classes = ordered_json::array();
+  for (const LinkClass& c : link_classes(graph)) {
+    double bytes = 0, most = 0;
+    for (const LinkId link : c.links) {
+      bytes += bytes_of_step(run, link);
+      most = std::max(most, heat(link));
+    }
+    if (bytes > 0)
+      classes.push_back({{"kind", c.kind},
+                         {"from", c.from},
+                         {"to", c.to},
+                         {"count", c.count},
+                         {"rate_Bps", c.rate.value},
+                         {"bytes", bytes},
+                         {"busy_mean", bytes / c.count / c.rate.value / step},
+                         {"busy_max", most}});
+  }
+  const Actor last = run.last();
+  const int node = last < run.scenario.ranks() ? run.scenario.cluster.node_of_gpu(last) : 0;
+  return {{"svg", topology_svg(graph, run.machine.cluster.spec(),
+                               fmt::format("node{}, and how busy its links are in a step", node), node, heat)},
+          {"links", classes}};
+}
 
 ordered_json pictures_of(const StepRun& run, const MemoryUse& memory) {
   ordered_json all;

@@ -11,14 +11,12 @@ struct GpusAndRate {
 
 /// Points of one kind of scaling.
 struct ScalingCurve {
-  std::string name;  ///< beside its last point; may be empty
+  std::string name;  ///< in the legend; may be empty
   std::vector<GpusAndRate> points;
 };
 
 /// Rate over GPUs, both logarithmic, of several curves that begin at `baseline`, beside the line of as much for each GPU as
 /// there. As SVG.
 std::string scaling_picture(const std::string& title, const std::vector<ScalingCurve>&, const GpusAndRate& baseline);
-/// Rate over GPUs, both logarithmic, beside the line of as much for each GPU as at `baseline`. As SVG.
-std::string scaling_picture(const std::string& title, const std::vector<GpusAndRate>&, const GpusAndRate& baseline);
 
 }  // namespace trainyard

@@ -217,6 +217,41 @@ StepPicture step_picture(const StepRun& run, Actor rank) {
   return picture;
 }
 
+std::vector<StepPicture::Piece> joined_bars(const std::vector<Bar>& bars, double cell) {
+  std::vector<StepPicture::Piece> joined;
+  for (const Bar& bar : bars) {
+    const double length = bar.end - bar.begin;
+    StepPicture::Piece* last = joined.empty() ? nullptr : &joined.back();
+    const StepPicture::Piece alone{bar.begin, bar.end, length, bar.tone, bar.run, bar.name, 1, length};
+    if (!last || length >= cell || last->end - last->begin >= cell ||
+        std::floor(bar.begin / cell) != std::floor(last->begin / cell)) {
+      joined.push_back(alone);
+      continue;
+    }
+    const StepPicture::Piece before = *last;
+    if (length > before.longest) *last = alone;
+    last->begin = before.begin;
+    last->end = bar.end;
+    last->busy = before.busy + length;
+    last->bars = before.bars + 1;
+  }
+  return joined;
+}
+
+std::vector<MemoryUse::Sample> thinned_memory(const std::vector<MemoryUse::Sample>& samples, double end, double cells) {
+  std::vector<MemoryUse::Sample> thinned;
+  for (std::size_t i = 0; i < samples.size();) {
+    std::size_t highest = i, next = i;
+    const double cell = std::floor(samples[i].time / end * cells);
+    for (; next < samples.size() && std::floor(samples[next].time / end * cells) == cell; ++next)
+      if (samples[next].bytes > samples[highest].bytes) highest = next;
+    thinned.push_back(samples[highest]);
+    if (highest + 1 < next) thinned.push_back(samples[next - 1]);
+    i = next;
+  }
+  return thinned;
+}
+
 std::function<void(const StepRun&)> picture_of(const Scenario& s, const std::filesystem::path& file,
                                                std::optional<int> rank) {
   if (rank && (*rank < 0 || *rank >= s.ranks()))

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,15 @@ struct StepPicture {
     std::uint32_t run = 0;  ///< bars of one run are one piece where pixels are scarce
     NameId name = 0;        ///< of the operation
   };
+  /// One bar, or several that are too short to be seen one by one.
+  struct Piece {
+    double begin = 0, end = 0, busy = 0;  // s; `busy`: of the bars
+    std::size_t tone = 0;                 ///< of the longest, as the others
+    std::uint32_t run = 0;
+    NameId name = 0;
+    int bars = 1;
+    double longest = 0;  // s
+  };
   struct Lane {
     std::string name;
     std::vector<Bar> bars;     ///< in the order of time, none over another
@@ -50,8 +60,18 @@ struct StepPicture {
 /// tone "exposed …": as long, in sum, as the breakdown says. Every operation must have been recorded.
 StepPicture step_picture(const StepRun&, Actor rank);
 
+/// Bars shorter than a cell (s) that begin in the same cell become one.
+std::vector<StepPicture::Piece> joined_bars(const std::vector<StepPicture::Bar>&, double cell);
+/// Of so many equal cells of the time the highest sample and the last.
+std::vector<MemoryUse::Sample> thinned_memory(const std::vector<MemoryUse::Sample>&, double end, double cells);
+
 /// Drawn as SVG: parts of the step, lanes over time, memory, and the last tenth of the step at ten times the scale.
 std::string draw(const StepPicture&);
+
+/// Simulated ranks over time, for a page that zooms: of a run that recorded every operation, whose `memory` was kept over
+/// time. Of many ranks those are taken that end last, hold most, or begin a pipeline stage; bars too short to be seen are
+/// joined until some 100,000 are left.
+nlohmann::ordered_json step_timeline(const StepRun&, const MemoryUse& memory);
 
 /// What draws a run's step of one rank into a file (see SimulateOptions::watch); by default of the one that ends last.
 /// Throws UserError for a rank that is not there.

@@ -1,5 +1,3 @@
-#include "scenarios/src/pictures/step_timeline.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -17,7 +15,7 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kMostRanks = 16, kMostBars = 100000;
 constexpr double kTicks = 1e7;          // of the whole run
-constexpr double kMemoryCells = 1200;   // the highest and the last of each is kept
+constexpr double kMemoryCells = 1200;   // see thinned_memory
 constexpr double kFirstCells = 131072;  // where bars are joined
 
 /// Numbers of names, in the order in which they are first asked for.
@@ -34,33 +32,6 @@ class Numbering {
   std::map<std::string, std::size_t> numbers_;
   std::vector<std::string> names_;
 };
-
-/// A piece of a lane: one bar, or several that are too short to be seen one by one.
-struct JoinedBar {
-  double begin = 0, end = 0;
-  std::size_t tone = 0;  // of the longest
-  NameId name = 0;
-  int bars = 1;
-  double longest = 0;
-};
-
-/// Bars shorter than a cell that begin in the same cell become one.
-std::vector<JoinedBar> joined_bars(const std::vector<StepPicture::Bar>& bars, double cell) {
-  std::vector<JoinedBar> joined;
-  for (const StepPicture::Bar& bar : bars) {
-    const double length = bar.end - bar.begin;
-    JoinedBar* last = joined.empty() ? nullptr : &joined.back();
-    if (last && length < cell && last->end - last->begin < cell &&
-        std::floor(bar.begin / cell) == std::floor(last->begin / cell)) {
-      last->end = bar.end;
-      ++last->bars;
-      if (length > last->longest) last->longest = length, last->tone = bar.tone;
-    } else {
-      joined.push_back({bar.begin, bar.end, bar.tone, bar.name, 1, length});
-    }
-  }
-  return joined;
-}
 
 /// The cell that leaves few enough; 0: all bars as they are.
 double cell_for(const std::vector<StepPicture>& pictures, double end) {
@@ -89,25 +60,6 @@ std::vector<Actor> shown_ranks(const StepRun& run, const MemoryUse& memory) {
       stage = own;
     }
   return {shown.begin(), shown.end()};
-}
-
-/// [time, bytes, …]: the highest and the last of each cell.
-ordered_json memory_over_time(const std::vector<MemoryUse::Sample>& samples, double end, double tick) {
-  ordered_json out = ordered_json::array();
-  const auto add = [&](const MemoryUse::Sample& s) {
-    out.push_back(std::llround(s.time / tick));
-    out.push_back(s.bytes);
-  };
-  for (std::size_t i = 0; i < samples.size();) {
-    std::size_t highest = i, next = i;
-    const double cell = std::floor(samples[i].time / end * kMemoryCells);
-    for (; next < samples.size() && std::floor(samples[next].time / end * kMemoryCells) == cell; ++next)
-      if (samples[next].bytes > samples[highest].bytes) highest = next;
-    add(samples[highest]);
-    if (highest + 1 < next) add(samples[next - 1]);
-    i = next;
-  }
-  return out;
 }
 
 class TimelineText {
@@ -155,7 +107,7 @@ class TimelineText {
     for (const StepPicture::Lane& lane : picture.lanes) {
       ordered_json bars = ordered_json::array();
       std::int64_t last = 0;
-      for (const JoinedBar& bar : joined_bars(lane.bars, cell_)) {
+      for (const StepPicture::Piece& bar : joined_bars(lane.bars, cell_)) {
         const std::int64_t begin = ticks(bar.begin), end = ticks(bar.end);
         bars.push_back(begin - last);
         bars.push_back(end - begin);
@@ -166,6 +118,11 @@ class TimelineText {
       lanes.push_back({{"name", lane.name}, {"bars", bars}});
     }
     const Actor actor = run_.seen(rank);
+    ordered_json bytes = ordered_json::array();
+    for (const MemoryUse::Sample& sample : thinned_memory(memory_.samples(actor), end_, kMemoryCells)) {
+      bytes.push_back(ticks(sample.time));
+      bytes.push_back(sample.bytes);
+    }
     const int alike = run_.fold ? static_cast<int>(run_.fold->members(actor).size()) : 1;
     return {{"rank", rank},
             {"stands_for", alike},
@@ -174,7 +131,7 @@ class TimelineText {
             {"capacity_bytes", picture.capacity},
             {"peak_bytes", picture.peak},
             {"lanes", lanes},
-            {"memory", memory_over_time(memory_.samples(actor), end_, tick_)}};
+            {"memory", bytes}};
   }
 
   /// Pieces as [begin since the last one's end, length, resource, rank shown or −1, its lane, …].

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "models/fitted/measured_table.hpp"
+#include "models/reading/formula.hpp"
 #include "models/reading/shipped_files.hpp"
 
 namespace trainyard {
@@ -12,21 +15,106 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kScaledFrom = "scaled_from";
+constexpr std::string_view kScaledFrom = "scaled_from", kFigure = "figure.";
 
 MeasuredLimits read_limits(const Node* node) {
   MeasuredLimits limits;
   if (!node) return limits;
   Fields fields(*node, "limits");
-  limits.mean_time = fields.number("mean_time", 0, 10, 0);
-  limits.mean_memory = fields.number("mean_memory", 0, 10, 0);
-  limits.worst_memory = fields.number("worst_memory", 0, 10, 0);
-  limits.mean_efficiency = fields.number("mean_efficiency", 0, 1, 0);
-  limits.rank_correlation = fields.number("rank_correlation", -1, 1, 0);
+  limits.time.mean = fields.number("mean_time", 0, 10, 0);
+  limits.time.rank = fields.number("rank_correlation", -1, 1, 0);
+  limits.memory.mean = fields.number("mean_memory", 0, 10, 0);
+  limits.memory.worst = fields.number("worst_memory", 0, 10, 0);
+  limits.efficiency.mean = fields.number("mean_efficiency", 0, 1, 0);
+  limits.mfu.mean = fields.number("mean_mfu", 0, 1, 0);
+  limits.mfu.worst = fields.number("worst_mfu", 0, 1, 0);
   limits.plan_rank = fields.number("plan_rank", -1, 1, 0);
   limits.plan_regret = fields.number("plan_regret", 0, 10, 0);
   fields.finish();
   return limits;
+}
+
+ErrorLimits read_error_limits(const Node* node) {
+  ErrorLimits limits;
+  if (!node) return limits;
+  Fields fields(*node, "limits");
+  limits.mean = fields.number("mean", 0, 10, 0);
+  limits.median = fields.number("median", 0, 10, 0);
+  limits.p90 = fields.number("p90", 0, 10, 0);
+  limits.worst = fields.number("worst", 0, 10, 0);
+  limits.rank = fields.number("rank", -1, 1, 0);
+  fields.finish();
+  return limits;
+}
+
+/// The cells of a CSV file's row, some of them in other words.
+class Cells {
+ public:
+  Cells(const MeasuredTable& table, const Node* words) : table_(table), words_(words) {}
+
+  const std::string& text(std::string_view column) const {
+    const std::string& text = table_.text(table_.column(column));
+    const Node* of_column = words_ ? words_->find(column) : nullptr;
+    const Node* word = of_column ? of_column->find(text) : nullptr;
+    return word ? word->scalar : text;
+  }
+  /// The template with what its `${…}` say; nothing where a scalar takes an empty cell.
+  Node filled(Node node) const {
+    if (!fill(node.scalar, node.place)) {
+      node.kind = Node::Kind::null;
+      node.scalar.clear();
+    }
+    for (Node& item : node.items) item = filled(std::move(item));
+    for (auto& [key, field] : node.fields) {
+      fill(key, field.key_place);
+      field = filled(std::move(field));
+    }
+    return node;
+  }
+
+ private:
+  const MeasuredTable& table_;
+  const Node* words_;
+
+  /// False where a cell is empty.
+  bool fill(std::string& text, const Place& place) const {
+    for (std::size_t at = 0; (at = text.find("${", at)) != std::string::npos;) {
+      const std::size_t end = text.find('}', at);
+      if (end == std::string::npos) fail(place, "\"${\" without \"}\": " + text);
+      bool empty = false;
+      const std::string value = value_of(text.substr(at + 2, end - at - 2), empty);
+      if (empty) return false;
+      text.replace(at, end - at + 1, value);
+      at += value.size();
+    }
+    return true;
+  }
+  std::string value_of(const std::string& formula, bool& empty) const {
+    if (table_.has_column(formula)) {
+      empty = text(formula).empty();
+      return text(formula);
+    }
+    const auto number = [&](std::string_view column) {
+      empty |= text(column).empty();
+      try {
+        return empty ? 1 : parse_number(text(column));
+      } catch (const UserError& e) {
+        table_.refuse(fmt::format("{}: {}", column, e.what()), table_.column(column));
+      }
+    };
+    return fmt::format("{}", evaluate(formula, number));
+  }
+};
+
+/// Is a row among those that `where` names: a text, or a list of them, by column?
+bool is_wanted(const MeasuredTable& table, const Node* where) {
+  return !where || std::ranges::all_of(where->fields, [&](const auto& field) {
+    const auto& [column, wanted] = field;
+    const std::string& text = table.text(table.column(column));
+    return wanted.kind == Node::Kind::list
+               ? std::ranges::any_of(wanted.items, [&](const Node& one) { return one.scalar == text; })
+               : wanted.scalar == text;
+  });
 }
 
 }  // namespace
@@ -35,18 +123,74 @@ MeasuredFamily::MeasuredFamily(const fs::path& path) : file_(path.string()) {
   const Node document = read_document(path);
   Fields root(document, "a family of measured runs");
   name = root.text("family");
-  const std::string source = root.text("source");
+  source = root.text("source");
+  note = root.text("note", "");
   limits = read_limits(root.child("limits"));
+  if (root.has("scenarios")) {
+    const fs::path folder = path.parent_path() / root.text("scenarios");
+    root.finish();
+    scenarios_ = shipped_yaml_files(fs::absolute(folder).lexically_normal().string());
+    for (const fs::path& file : scenarios_) ids.push_back(file.stem().string());
+    for (std::size_t r = 0; r < ids.size(); ++r) scaled_from.push_back(r);
+    return;
+  }
   scenario_ = root.required_child("scenario");
-  if (scenario_.kind != Node::Kind::map) fail(scenario_.place, "scenario: a map expected");
-  const std::vector<Node>* columns = root.list("columns");
-  const std::vector<Node>* rows = root.list("rows");
+  const Node* columns = root.child("columns");
+  const Node* table = root.child("table");
+  const Node* figures_asked = root.child("figures");
+  const std::vector<Node>* rows = table ? nullptr : root.list("rows");
   root.finish();
-  if (!columns || columns->empty() || !rows)
-    fail(root.place(), "a family of measured runs: \"columns\" and \"rows\" expected");
-  rows_ = *rows;
-  for (const Node& column : *columns) columns_.push_back(column.scalar);
-  if (columns_.front() != "id") fail(columns->front().place, "columns: \"id\" expected as the first");
+  read_base();
+  if (scenario_.kind != Node::Kind::map) fail(scenario_.place, "scenario: a map expected");
+  if (!columns || (!rows && !table)) fail(root.place(), "a family of measured runs: \"columns\" and \"rows\" expected");
+  if (table)
+    read_table(*columns, *table);
+  else
+    read_rows(*columns, *rows);
+  read_figures(figures_asked);
+  const auto is_measured = [](const std::string& column) { return column.starts_with("measured."); };
+  if (!scenario_.find("measured") && std::ranges::none_of(columns_, is_measured)) return;
+  set_field(scenario_, "measured.family", Node::of_text(name, document.place));
+  if (!scenario_.find("measured")->find("source"))
+    set_field(scenario_, "measured.source", Node::of_text(source, document.place));
+}
+
+void MeasuredFamily::read_base() {
+  Node changes = scenario_;
+  const Node* base = changes.kind == Node::Kind::scalar ? &changes : changes.find("base");
+  if (!base) return;
+  const fs::path beside = fs::path(file_).parent_path() / base->scalar;
+  scenario_ = read_document(fs::exists(beside) ? beside : scenario_file(base->scalar));
+  std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
+  if (changes.kind == Node::Kind::map) scenario_ = merged(scenario_, changes);
+}
+
+void MeasuredFamily::read_table(const Node& columns, const Node& table) {
+  Fields fields(table, "table");
+  MeasuredTable csv(fs::path(file_).parent_path() / fields.text("file"));
+  const Node *where = fields.child("where"), *words = fields.child("words"), *calibrates = fields.child("calibrates");
+  fields.finish();
+  Node names = columns;
+  names.items.clear();
+  for (const auto& [column, text] : columns.fields) names.items.push_back(Node::of_text(column, text.place));
+  const Cells cells(csv, words);
+  std::vector<Node> rows;
+  while (csv.next()) {
+    if (!is_wanted(csv, where)) continue;
+    if (calibrates && is_wanted(csv, calibrates)) calibrating_.insert(rows.size());
+    Node& row = rows.emplace_back();
+    row.place = {std::make_shared<const std::string>(csv.name()), csv.line(), 1};
+    for (const auto& [column, text] : columns.fields) row.items.push_back(cells.filled(text));
+  }
+  if (rows.empty()) fail(table.place, "table: no row of " + csv.name() + " is as \"where\" says");
+  read_rows(names, rows);
+}
+
+void MeasuredFamily::read_rows(const Node& columns, const std::vector<Node>& rows) {
+  rows_ = rows;
+  for (const Node& column : columns.items) columns_.push_back(column.scalar);
+  if (columns_.empty() || columns_.front() != "id")
+    fail(columns_.empty() ? columns.place : columns.items.front().place, "columns: \"id\" expected as the first");
   std::set<std::string> seen;
   for (const Node& row : rows_) {
     if (row.items.size() != columns_.size())
@@ -55,23 +199,53 @@ MeasuredFamily::MeasuredFamily(const fs::path& path) : file_(path.string()) {
     if (!seen.insert(ids.back()).second) fail(row.place, fmt::format("rows: \"{}\" is there twice", ids.back()));
   }
   for (std::size_t r = 0; r < rows_.size(); ++r) {
-    scaled_from.push_back(r);
-    for (std::size_t c = 1; c < columns_.size(); ++c)
-      if (const Node& cell = rows_[r].items[c]; columns_[c] == kScaledFrom && cell.kind != Node::Kind::null)
-        scaled_from.back() = row(cell.scalar);
+    const Node* from = cell(r, kScaledFrom);
+    scaled_from.push_back(from ? row(from->scalar) : r);
   }
-  set_field(scenario_, "measured.family", Node::of_text(name, document.place));
-  if (!scenario_.find("measured")->find("source"))
-    set_field(scenario_, "measured.source", Node::of_text(source, document.place));
+}
+
+void MeasuredFamily::read_figures(const Node* asked) {
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    if (!columns_[c].starts_with(kFigure)) continue;
+    MeasuredFigure& figure = figures.emplace_back();
+    figure.name = figure.predicted = columns_[c].substr(kFigure.size());
+    figure.column = c;
+    const Node* node = asked ? asked->find(figure.name) : nullptr;
+    if (!node) continue;
+    Fields fields(*node, "figures." + figure.name);
+    figure.predicted = fields.text("predicted", figure.name);
+    figure.points = fields.choice("error", {"relative", "points"}, "relative") == "points";
+    figure.limits = read_error_limits(fields.child("limits"));
+    fields.finish();
+  }
+}
+
+const Node* MeasuredFamily::cell(std::size_t row, std::string_view column) const {
+  const auto at = std::ranges::find(columns_, column);
+  if (at == columns_.end()) return nullptr;
+  const Node& cell = rows_[row].items[static_cast<std::size_t>(at - columns_.begin())];
+  return cell.kind == Node::Kind::null ? nullptr : &cell;
 }
 
 Node MeasuredFamily::scenario(std::size_t row) const {
+  if (!scenarios_.empty()) return read_document(scenarios_[row]);
   Node document = scenario_;
   const std::vector<Node>& cells = rows_[row].items;
   for (std::size_t c = 1; c < cells.size(); ++c)
-    if (cells[c].kind != Node::Kind::null && columns_[c] != kScaledFrom) set_field(document, columns_[c], cells[c]);
+    if (cells[c].kind != Node::Kind::null && columns_[c] != kScaledFrom && !columns_[c].starts_with(kFigure))
+      set_field(document, columns_[c], cells[c]);
   document.place = rows_[row].place;
   return document;
+}
+
+std::optional<double> MeasuredFamily::measured(std::size_t row, const MeasuredFigure& figure) const {
+  const Node& cell = rows_[row].items[figure.column];
+  if (cell.kind == Node::Kind::null) return std::nullopt;
+  try {
+    return parse_number(cell.scalar);
+  } catch (const UserError& e) {
+    fail(cell.place, fmt::format("figure.{}: {}", figure.name, e.what()));
+  }
 }
 
 bool MeasuredFamily::measures_memory() const {
@@ -88,7 +262,9 @@ std::size_t MeasuredFamily::row(std::string_view id) const {
   throw UserError(fmt::format("{}: no row \"{}\" among its {}{}", file_, id, ids.size(), hint(id, some)));
 }
 
-bool is_measured_family(const Node& document) { return document.find("family") && document.find("rows"); }
+bool is_measured_family(const Node& document) {
+  return document.find("family") && (document.find("rows") || document.find("table") || document.find("scenarios"));
+}
 
 Node read_scenario_document(const fs::path& asked) {
   const std::string text = asked.string();

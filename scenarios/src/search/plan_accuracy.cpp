@@ -40,7 +40,7 @@ ComparedRun compared(const Node& document, const RunPrediction& run) {
   if (const Node* size = plan.find("micro_batch_size")) compared.micro_batch = parse_integer(size->scalar);
   erase_key(plan, "micro_batch_size");
   compared.line = yaml_text(without);
-  compared.run = {run.id, "", 1, run.step_time / run.tokens, run.measured_step_time / run.tokens, run.fits};
+  compared.run = {run.id, "", 1, run.step_time / run.tokens, run.measured.step_time.value / run.tokens, run.fits};
   return compared;
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/studies/measured/training_study.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 
 namespace trainyard {
 
@@ -59,7 +59,7 @@ struct PlanAccuracy {
 constexpr double kPlanRankGoal = 0.9, kPlanRegretGoal = 0.03;
 
 /// Of all families that have several plans to choose from; of any batch where that adds plans to compare.
-/// `words`: say the plans in words too. Predictions are those of predict_training for these families.
+/// `words`: say the plans in words too. Predictions are those of predict_families for these families.
 std::vector<PlanAccuracy> plan_accuracy(const std::vector<MeasuredFamily>&, const std::vector<FamilyPrediction>&,
                                         bool words);
 const JsonFields<PlanAccuracy>& plan_accuracy_fields();

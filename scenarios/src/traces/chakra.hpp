@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,5 +47,13 @@ struct ChakraNode {
 
   std::size_t offset = 0;  ///< of its message in the file
 };
+
+/// The nodes of a file, in its order: a message of metadata, then one a node, each behind its length. Throws UserError
+/// naming the file and the byte for what is no Chakra trace.
+std::vector<ChakraNode> read_chakra(const std::filesystem::path&);
+/// How a file begins: its metadata.
+std::string chakra_header();
+/// Adds a node as the next message.
+void append_chakra(std::string& file, const ChakraNode&);
 
 }  // namespace trainyard

@@ -2,14 +2,52 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
 #include "scenarios/src/planning/size.hpp"
-#include "scenarios/src/traces/chakra_writer.hpp"
+#include "scenarios/src/running/step_run.hpp"
+#include "scenarios/src/traces/chakra.hpp"
 #include "scenarios/src/traces/replay_plan.hpp"
 #include "sim/error.hpp"
+#include "sim/observer.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 
 namespace trainyard {
+namespace {
+
+/// Notes every operation of a step whose ranks are simulated one by one.
+class ChakraExport : public Observer {
+ public:
+  /// The run must outlive it.
+  explicit ChakraExport(const StepRun& run) : run_(run), ranks_(static_cast<std::size_t>(run.scenario.ranks())) {}
+
+  Interest interest() const override { return {.level = Level::ops, .transfers = false}; }
+  /// Throws UserError for what a Chakra trace has no node for: actors that are no ranks, groups that meet without bytes.
+  void finished(const OpRun&) override;
+  /// PREFIX.RANK.et of each rank, and PREFIX.groups.json. Throws UserError where one cannot be written.
+  void write(const std::filesystem::path& prefix) const;
+
+ private:
+  struct Rank {
+    std::string file;
+    std::uint64_t nodes = 0;
+    std::array<std::vector<std::uint64_t>, kMaxStreams> ended;  // ids, by stream
+  };
+  const StepRun& run_;
+  std::vector<Rank> ranks_;
+  std::map<std::pair<Lane, Actor>, int> groups_;          // by lane and first member: their names
+  std::map<std::tuple<Actor, Actor, Tag>, double> tags_;  // of messages; Chakra's have 32 bits
+
+  void describe(const OpRun&, ChakraNode&);
+  void describe_message(const OpRun&, ChakraNode&);
+  void describe_join(const OpRun&, ChakraNode&);
+};
 
 void ChakraExport::finished(const OpRun& run) {
   const Op& op = *run.op;
@@ -108,6 +146,8 @@ void ChakraExport::write(const std::filesystem::path& prefix) const {
                           fmt::join(run_.plan.lane(key.first).of(key.second).members, ", "));
   write_atomically(prefix.string() + ".groups.json", "{" + groups + "}\n");
 }
+
+}  // namespace
 
 void export_chakra(const Plan& plan, const std::filesystem::path& prefix, SimulateOptions& options) {
   if (plan.search)

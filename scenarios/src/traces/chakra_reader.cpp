@@ -1,4 +1,4 @@
-#include "scenarios/src/traces/chakra_reader.hpp"
+#include "scenarios/src/traces/chakra.hpp"
 
 #include <fmt/format.h>
 

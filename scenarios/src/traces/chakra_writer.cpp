@@ -1,4 +1,4 @@
-#include "scenarios/src/traces/chakra_writer.hpp"
+#include "scenarios/src/traces/chakra.hpp"
 
 #include <cmath>
 #include <iterator>

@@ -6,7 +6,7 @@
 #include <queue>
 #include <unordered_map>
 
-#include "scenarios/src/traces/chakra_reader.hpp"
+#include "scenarios/src/traces/chakra.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {

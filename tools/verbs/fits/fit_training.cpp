@@ -10,34 +10,30 @@
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
-namespace {
-
-using FitJson = nlohmann::ordered_json;
-
-}  // namespace
 
 int fit_training(const std::string& json) {
-  const RefittedFamilies all = refit_to_all(measured_families("training", {}));
-  TextTable constants{{"constant", "catalog", "fitted again"}, {false, true, true}, {}};
+  using FitJson = nlohmann::ordered_json;
+  const std::vector<RefittedFamily> all = refit_to_all(measured_families("training", {}));
+  TextTable constants{{"constant", "catalog", "fitted again"}, {false, true, true}};
   FitJson values = FitJson::array(), families = FitJson::array();
-  for (const RefittedConstant& c : all.constants) {
+  for (const RefittedConstant& c : all.front().constants) {
     constants.rows.push_back({c.name, c.value, c.again.empty() ? "not told by the runs" : c.again});
     values.push_back(
         {{"constant", c.name}, {"value", c.value}, {"again", c.again.empty() ? FitJson() : FitJson(c.again)}});
   }
-  TextTable errors{{"family", "n", "catalog", "fitted again"}, {false, true, true, true}, {}};
+  TextTable errors{{"family", "n", "catalog", "fitted again"}, {false, true, true, true}};
   double now = 0, again = 0;
   int count = 0;
-  for (std::size_t f = 0; f < all.now.size(); ++f) {
-    const auto before = all.now[f].step_times(), after = all.again[f].step_times();
+  for (const RefittedFamily& family : all) {
+    const auto before = family.now.step_times(), after = family.again.step_times();
     if (!before || !after) continue;
     now += before->mean_abs;
     again += after->mean_abs;
     ++count;
     errors.rows.push_back(
-        {all.now[f].name, fmt::format("{}", before->n), percent(before->mean_abs), percent(after->mean_abs)});
+        {family.now.name, fmt::format("{}", before->n), percent(before->mean_abs), percent(after->mean_abs)});
     families.push_back(
-        {{"family", all.now[f].name}, {"n", before->n}, {"now", before->mean_abs}, {"again", after->mean_abs}});
+        {{"family", family.now.name}, {"n", before->n}, {"now", before->mean_abs}, {"again", after->mean_abs}});
   }
   if (json != "-")
     write_atomically("-", fmt::format("constants fitted to measured training runs, one step along the derivatives of "

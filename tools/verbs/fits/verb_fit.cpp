@@ -7,7 +7,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
-#include "tools/verbs/validation/validate_horovod.hpp"
+#include "tools/verbs/validation/validation.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -31,7 +31,9 @@ int fit_everything() {
   nccl.files = {table("nccl.csv")};
   fit_nccl_logs(nccl);
   part("validate horovod --fit: a step of Horovod over TCP");
-  validate_horovod("", false, true);
+  ValidationRequest horovod;
+  horovod.fit = true;
+  validate_horovod(horovod);
   part("fit training: what is fitted to measured steps");
   return fit_training("");
 }

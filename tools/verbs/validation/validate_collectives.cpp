@@ -1,28 +1,20 @@
-#include "tools/verbs/validation/validate_collectives.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "models/fitted/measured_table.hpp"
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/studies/measured/error_set.hpp"
 #include "sim/process/output.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validate_systems.hpp"
-#include "tools/verbs/verbs.hpp"
+#include "tools/verbs/validation/validation.hpp"
 
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr double kMedianLimit = 0.04, kP90Limit = 0.15, kSystemMedianLimit = 0.10;
+constexpr ErrorLimits kTableLimits{.median = 0.04, .p90 = 0.15}, kSystemLimits{.median = 0.10};
 
 /// The catalog's GPUs as the tables call them.
 Gpu table_gpu(const std::string& called) {
@@ -41,9 +33,9 @@ MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds mea
 }
 
 /// nccl.csv, sizes that no fit saw: by each GPU's own fit, and, as a GPU without one would be, by another generation's.
-std::vector<CollectiveSet> table_sets() {
-  std::vector<CollectiveSet> own, borrowed;
-  CollectiveSet pooled{"nccl pooled", {}, kMedianLimit, kP90Limit};
+std::vector<PointSet> table_sets() {
+  std::vector<PointSet> own, borrowed;
+  PointSet pooled{"nccl pooled", kTableLimits};
   const std::vector<NcclLog> logs = read_nccl_logs(shipped_file("scenarios/measured/tables/nccl.csv"), {});
   const Catalog catalog;
   for (const NcclLog& log : logs) {
@@ -51,8 +43,8 @@ std::vector<CollectiveSet> table_sets() {
     const std::string neighbour = log.gpu == "h100_sxm" ? "a100_sxm" : "h100_sxm";
     const NcclModel model = nccl_model_for(gpu, catalog);
     const NcclModel other = nccl_scaled(nccl_model_for(table_gpu(neighbour), catalog), gpu);
-    own.push_back({"nccl " + log.gpu, {}, kMedianLimit, kP90Limit});
-    borrowed.push_back({fmt::format("nccl {} scaled from {}", log.gpu, neighbour), {}, 0, 0});
+    own.push_back({"nccl " + log.gpu, kTableLimits});
+    borrowed.push_back({fmt::format("nccl {} scaled from {}", log.gpu, neighbour)});
     for (const NcclRow& row : log.rows) {
       if (nccl_size_is_fitted(row.size)) continue;
       const NcclCall call{row.operation, row.size, row.gpus};
@@ -77,15 +69,14 @@ BytesPerSecond network_of(const MeasuredTable& table, const std::string& words) 
 
 /// collectives.csv: other people's nccl-tests, none of which a fit within a node saw; all sizes. By system, within nodes
 /// and between them.
-std::vector<CollectiveSet> system_sets() {
+std::vector<PointSet> system_sets() {
   MeasuredTable table(shipped_file("scenarios/measured/tables/collectives.csv"));
   const auto column = [&](const char* name) { return table.column(name); };
   const std::size_t source = column("source"), gpu = column("gpu"), operation = column("collective"),
                     gpus = column("n_gpus"), nodes = column("nodes"), algorithm = column("algo"),
                     placement = column("placement"), network = column("inter_net"), size = column("size_bytes"),
                     time = column("time_us");
-  std::vector<CollectiveSet> sets{{"collectives in one node", {}, kSystemMedianLimit, 0},
-                                  {"collectives between nodes (in the fit)", {}, 0, 0}};
+  std::vector<PointSet> sets{{"collectives in one node", kSystemLimits}, {"collectives between nodes (in the fit)"}};
   std::map<std::string, NcclModel> models;
   while (table.next()) {
     const std::string& called = table.text(gpu);
@@ -101,66 +92,35 @@ std::vector<CollectiveSet> system_sets() {
                                          fmt::format("{} {} {}", table.text(source), called, table.text(placement)));
     sets[call.nodes > 1 ? 1 : 0].points.push_back(point);
     if (call.nodes > 1) continue;
-    const std::string system = fmt::format("  of {}, {}", table.text(source), called);
-    const auto at = std::find_if(sets.begin(), sets.end(), [&](const CollectiveSet& s) { return s.name == system; });
-    if (at == sets.end())
-      sets.push_back({system, {point}, 0, 0});
-    else
-      at->points.push_back(point);
+    PointSet& system = set_called(sets, fmt::format("of {}, {}", table.text(source), called));
+    system.part = true;
+    system.points.push_back(point);
   }
   std::rotate(sets.begin() + 1, sets.begin() + 2, sets.end());  // systems under their sum, between nodes last
   return sets;
 }
 
-bool within(const CollectiveSet& set, const ErrorSet& errors) {
-  return (set.median_limit == 0 || errors.median_abs <= set.median_limit) &&
-         (set.p90_limit == 0 || errors.p90_abs <= set.p90_limit);
-}
-
-std::string limits_text(const CollectiveSet& set, bool holds) {
-  if (set.median_limit == 0) return "reported";
-  std::string text = fmt::format("median {:.0f} %", set.median_limit * 100);
-  if (set.p90_limit > 0) text += fmt::format(", p90 {:.0f} %", set.p90_limit * 100);
-  return text + (holds ? ": holds" : ": FAILS");
-}
-
-Json set_json(const CollectiveSet& set, const ErrorSet& errors) {
-  std::map<std::string, double> limits;
-  if (set.median_limit > 0) limits["median_abs_error"] = set.median_limit;
-  if (set.p90_limit > 0) limits["p90_abs_error"] = set.p90_limit;
-  return to_json(errors, true, {{}, limits, within(set, errors)});
-}
-
 }  // namespace
 
-int validate_collectives(const ValidationOutputs& outputs, const std::string& svg, const std::string& systems) {
-  std::vector<CollectiveSet> sets = table_sets();
-  for (CollectiveSet& set : system_sets()) sets.push_back(std::move(set));
-  const JudgedSystems judged = judge_systems(systems);
-  sets.insert(sets.end(), judged.classes.begin(), judged.classes.end());
-  TextTable table{
-      {"set", "n", "median", "p90", "worst", "signed mean", "limit"}, {false, true, true, true, true, true, false}, {}};
-  bool all = true;
-  Json out = Json::array();
-  for (const CollectiveSet& set : sets) {
-    std::string name = set.name;
-    name.erase(0, name.find_first_not_of(' '));
-    const ErrorSet errors = error_set(name, set.points);
-    const bool holds = within(set, errors);
-    all &= holds;
-    table.rows.push_back({set.name, fmt::format("{}", errors.points.size()), percent(errors.median_abs),
-                          percent(errors.p90_abs), percent(errors.worst_abs), signed_percent(errors.signed_mean),
-                          limits_text(set, holds)});
-    out.push_back(set_json(set, errors));
-  }
-  for (const CollectiveSet& set : judged.systems) out.push_back(set_json(set, error_set(set.name, set.points)));
-  if (!svg.empty()) write_atomically(svg, judged.svg);
-  if (outputs.prints() && svg != "-")
-    fmt::print(
-        "time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}\n{}",
-        table.text(), judged.text);
-  outputs.write("Measured collectives", out);
-  return all ? kGood : kFailsLimit;
+int validate_collectives(const ValidationRequest& asked) {
+  const JudgedSystems systems = judge_systems(asked.systems);
+  std::vector<JudgedSet> sets;
+  const auto add = [&sets](const std::vector<PointSet>& more) {
+    for (const PointSet& set : more) {
+      JudgedSet& one = sets.emplace_back(judged(error_set(set.name, set.points), set.limits));
+      one.part = set.part;
+      one.says_limits = true;
+    }
+  };
+  add(table_sets());
+  add(system_sets());
+  add(systems.classes);
+  const std::string text = fmt::format(
+      "time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}\n{}",
+      error_table(sets, {"median", "p90", "worst", "signed mean"}, "reported"), systems.text);
+  add(systems.systems);
+  if (!asked.svg.empty()) write_atomically(asked.svg, systems.svg);
+  return report(asked, "Measured collectives", text, sets);
 }
 
 }  // namespace trainyard

@@ -1,5 +1,3 @@
-#include "tools/verbs/validation/validate_engines.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +9,11 @@
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/output.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
+#include "tools/verbs/validation/validation.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -56,7 +53,7 @@ EngineCase engine_case(const std::filesystem::path& file) {
 
 }  // namespace
 
-int validate_engines(const std::string& json_file) {
+int validate_engines(const ValidationRequest& asked) {
   const std::vector<std::filesystem::path> files = shipped_yaml_files("scenarios");
   std::vector<EngineCase> cases;
   {
@@ -69,43 +66,33 @@ int validate_engines(const std::string& json_file) {
         });
   }
   double largest = 0;
-  std::size_t run = 0;
-  for (const EngineCase& one : cases)
-    if (one.left_out.empty()) {
-      ++run;
-      largest = std::max(largest, one.difference());
+  TextTable table{{"scenario", "operations", "step by flow", "step by native", "difference"},
+                  {false, true, true, true, true}};
+  std::string left_out;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const EngineCase& one : cases) {
+    nlohmann::ordered_json& row = rows.emplace_back(nlohmann::ordered_json{{"scenario", one.scenario}});
+    if (!one.left_out.empty()) {
+      row["left_out"] = one.left_out;
+      left_out += fmt::format("  {}: {}\n", one.scenario, one.left_out);
+      continue;
     }
-  const int code = largest <= kEqual ? kGood : kFailsLimit;
-  if (!json_file.empty()) {
-    nlohmann::ordered_json j{
-        {"largest_difference", largest}, {"run", run}, {"scenarios", nlohmann::ordered_json::array()}};
-    for (const EngineCase& one : cases) {
-      nlohmann::ordered_json& row = j["scenarios"].emplace_back(nlohmann::ordered_json{{"scenario", one.scenario}});
-      if (!one.left_out.empty())
-        row["left_out"] = one.left_out;
-      else
-        row.update({{"operations", one.operations},
-                    {"flow_s", one.flow},
-                    {"native_s", one.native},
-                    {"difference", one.difference()}});
-    }
-    write_atomically(json_file, json_text(j, 2) + "\n");
+    largest = std::max(largest, one.difference());
+    row.update({{"operations", one.operations},
+                {"flow_s", one.flow},
+                {"native_s", one.native},
+                {"difference", one.difference()}});
+    table.rows.push_back({one.scenario, fmt::format("{:.0f}", one.operations), show(Seconds{one.flow}),
+                          show(Seconds{one.native}), fmt::format("{:.1e}", one.difference())});
   }
-  if (json_file == "-") return code;
-  TextTable table{
-      {"scenario", "operations", "step by flow", "step by native", "difference"}, {false, true, true, true, true}, {}};
-  for (const EngineCase& one : cases)
-    if (one.left_out.empty())
-      table.rows.push_back({one.scenario, fmt::format("{:.0f}", one.operations), show(Seconds{one.flow}),
-                            show(Seconds{one.native}), fmt::format("{:.1e}", one.difference())});
-  fmt::print(
-      "Steps by the default transport (flow) and by SimGrid's own communications (--transport native), rank by "
-      "rank.\n\n"
-      "{}\nThe largest difference of {} scenarios is {:.1e}{}.\n",
-      table.text(), run, largest, code == kGood ? "" : fmt::format(", MORE THAN {:.0e}", kEqual));
-  if (run < cases.size()) fmt::print("\nNot compared:\n");
-  for (const EngineCase& one : cases)
-    if (!one.left_out.empty()) fmt::print("  {}: {}\n", one.scenario, one.left_out);
+  const std::size_t run = table.rows.size();
+  const int code = largest <= kEqual ? kGood : kFailsLimit;
+  report(asked,
+         fmt::format("Steps by the default transport (flow) and by SimGrid's own communications (--transport native), "
+                     "rank by rank.\n\n{}\nThe largest difference of {} scenarios is {:.1e}{}.\n{}{}",
+                     table.text(), run, largest, code == kGood ? "" : fmt::format(", MORE THAN {:.0e}", kEqual),
+                     left_out.empty() ? "" : "\nNot compared:\n", left_out),
+         {{"largest_difference", largest}, {"run", run}, {"scenarios", rows}});
   return code;
 }
 

@@ -1,5 +1,3 @@
-#include "tools/verbs/validation/validate_plans.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +6,8 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/search/plan_accuracy.hpp"
 #include "sim/error.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
+#include "tools/verbs/validation/validation.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -57,32 +54,25 @@ std::string groups_text(const PlanAccuracy& a) {
 
 }  // namespace
 
-int validate_plans(const std::string& json_file, bool points, const std::vector<std::string>& families) {
-  const std::vector<MeasuredFamily> measured = measured_families("training", families);
-  const std::vector<PlanAccuracy> all = plan_accuracy(measured, predict_training(measured), points);
+int validate_plans(const ValidationRequest& asked) {
+  const std::vector<MeasuredFamily> measured = measured_families("training", asked.families);
+  const std::vector<PlanAccuracy> all = plan_accuracy(measured, predict_families(measured), asked.points);
   if (all.empty()) throw UserError("validate plans: these families have no two plans of one model and machine");
-  if (json_file != "-") {
-    fmt::print("plans of measured training runs (scenarios/measured/training): their order, and which one is chosen\n");
-    for (const PlanAccuracy& a : all)
-      if (points) fmt::print("{}\n", groups_text(a));
-    fmt::print(
-        "{}rank: Spearman's, of predicted and measured time a token; regret: how much longer than the best measured "
-        "plan the "
-        "plan takes that is predicted to be the fastest; scatter: how far the measurements disagree with each other\n"
-        "goal: rank {}, and each regret within {}\n",
-        accuracy_table(all), kPlanRankGoal, percent(kPlanRegretGoal));
+  std::string text =
+      "plans of measured training runs (scenarios/measured/training): their order, and which one is chosen\n";
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const PlanAccuracy& a : all) {
+    if (asked.points) text += groups_text(a) + "\n";
+    plan_accuracy_fields().write(a, list.emplace_back(nlohmann::ordered_json::object()));
   }
-  if (!json_file.empty()) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const PlanAccuracy& a : all) {
-      nlohmann::ordered_json object = nlohmann::ordered_json::object();
-      plan_accuracy_fields().write(a, object);
-      list.push_back(std::move(object));
-    }
-    write_atomically(json_file, json_text(nlohmann::ordered_json{{"families", std::move(list)}}, 2) + "\n");
-  }
-  const auto passes = [](const PlanAccuracy& a) { return a.within_limits(); };
-  return std::all_of(all.begin(), all.end(), passes) ? kGood : kFailsLimit;
+  text += accuracy_table(all) +
+          fmt::format(
+              "rank: Spearman's, of predicted and measured time a token; regret: how much longer than the best "
+              "measured plan the plan takes that is predicted to be the fastest; scatter: how far the "
+              "measurements disagree with each other\ngoal: rank {}, and each regret within {}\n",
+              kPlanRankGoal, percent(kPlanRegretGoal));
+  report(asked, text, {{"families", std::move(list)}});
+  return std::ranges::all_of(all, &PlanAccuracy::within_limits) ? kGood : kFailsLimit;
 }
 
 }  // namespace trainyard

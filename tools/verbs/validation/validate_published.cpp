@@ -1,62 +1,62 @@
-#include "tools/verbs/validation/validate_published.hpp"
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/studies/measured/published_study.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
+#include "tools/verbs/validation/validation.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
 
-// Points of MFU that the predictions are held to.
-constexpr PublishedErrors kPublishedLimits{3, 6};
-
-bool within_limits_of(const PublishedErrors& errors) {
-  return errors.mean <= kPublishedLimits.mean && errors.worst <= kPublishedLimits.worst;
+/// TFLOP/s, or tokens a second, of a device.
+double published_rate(const RunPrediction& run) {
+  return run.measured.rate.value > 0 ? run.measured.rate.value * 1e-12 : run.measured.tokens_per_s;
+}
+double predicted_rate(const RunPrediction& run) {
+  return published_rate(run) * (run.measured.step_time.value / run.step_time);
+}
+double points_of_mfu(const RunPrediction& run) {
+  const auto [predicted, published] = run.mfus();
+  return (predicted - published) * 100;
 }
 
-std::string rate_text(const PublishedRun& run, double rate) {
-  return fmt::format("{:.0f} {}", rate, run.counted.empty() ? "tokens/s" : "TFLOP/s");
-}
-
-TextTable published_table(const std::vector<PublishedRun>& runs) {
-  TextTable table{{"run", "GPUs", "published", "predicted", "MFU published", "predicted", "points",
-                   "MFU of 6·parameters", "with attention", "published rate counts"},
-                  {false, true, true, true, true, true, true, true, true, false},
-                  {}};
+std::vector<std::string> published_row(const RunPrediction& run) {
+  if (!run.refused.empty()) return {run.id, "", "", "refused", "", "", "", "", "", ""};
   const auto share = [](double mfu) { return fmt::format("{:.1f} %", mfu * 100); };
-  for (const PublishedRun& run : runs) {
-    if (!run.refused.empty()) {
-      table.rows.push_back({run.id, "", "", "refused", "", "", "", "", "", ""});
-      continue;
-    }
-    table.rows.push_back({run.id, fmt::format("{}", run.devices), rate_text(run, run.published),
-                          rate_text(run, run.predicted), share(run.published_mfu), share(run.predicted_mfu),
-                          fmt::format("{:+.1f}", run.points()), share(run.mfu), share(run.mfu_with_attention),
-                          (run.counted.empty() ? "tokens" : run.counted) + (run.fits ? "" : "; DOES NOT FIT")});
-  }
-  return table;
+  const std::string& counted = run.measured.counted;
+  const auto rate = [&](double value) {
+    return fmt::format("{:.0f} {}", value, counted.empty() ? "tokens/s" : "TFLOP/s");
+  };
+  const auto [predicted, published] = run.mfus();
+  return {run.id,
+          fmt::format("{}", run.devices),
+          rate(published_rate(run)),
+          rate(predicted_rate(run)),
+          share(published),
+          share(predicted),
+          fmt::format("{:+.1f}", points_of_mfu(run)),
+          share(run.mfu),
+          share(run.mfu_with_attention),
+          (counted.empty() ? "tokens" : counted) + (run.fits ? "" : "; DOES NOT FIT")};
 }
 
-nlohmann::ordered_json published_json(const PublishedRun& run) {
-  nlohmann::ordered_json j{{"id", run.id}, {"source", run.source}, {"assumed", run.assumed}};
+nlohmann::ordered_json published_json(const RunPrediction& run) {
+  nlohmann::ordered_json j{{"id", run.id}, {"source", run.measured.source}, {"assumed", run.measured.assumed}};
   if (!run.refused.empty()) {
     j["refused"] = run.refused;
     return j;
   }
+  const auto [predicted, published] = run.mfus();
   j.update({{"devices", run.devices},
-            {"counted", run.counted},
-            {"published_rate", run.published},
-            {"predicted_rate", run.predicted},
-            {"published_mfu", run.published_mfu},
-            {"predicted_mfu", run.predicted_mfu},
-            {"error_points", run.points()},
+            {"counted", run.measured.counted},
+            {"published_rate", published_rate(run)},
+            {"predicted_rate", predicted_rate(run)},
+            {"published_mfu", published},
+            {"predicted_mfu", predicted},
+            {"error_points", points_of_mfu(run)},
             {"mfu", run.mfu},
             {"mfu_with_attention", run.mfu_with_attention},
             {"fits", run.fits}});
@@ -65,29 +65,34 @@ nlohmann::ordered_json published_json(const PublishedRun& run) {
 
 }  // namespace
 
-int validate_published(const std::string& json_file, bool points) {
-  const std::vector<PublishedRun> runs = predict_published();
-  const auto errors = errors_of(runs);
-  const bool holds = errors && within_limits_of(*errors);
-  if (json_file != "-") {
-    fmt::print("published runs (scenarios/published) against the simulator; nothing is fitted to them\n{}",
-               published_table(runs).text());
-    if (errors)
-      fmt::print("points of MFU: mean {:.1f}, worst {:.1f} (limits {} and {}: {})\n", errors->mean, errors->worst,
-                 kPublishedLimits.mean, kPublishedLimits.worst, holds ? "hold" : "FAIL");
-    for (const PublishedRun& run : runs)
-      if (!run.refused.empty()) fmt::print("{}: {}\n", run.id, run.refused);
-    for (const PublishedRun& run : runs)
-      if (points && run.refused.empty()) fmt::print("{}: assumed: {}\n", run.id, run.assumed);
+int validate_published(const ValidationRequest& asked) {
+  const FamilyPrediction family = predict_families(measured_families("published", {})).front();
+  const ErrorLimits& limits = family.limits.mfu;
+  const auto errors = family.mfus();
+  const bool within = errors && holds(limits, *errors);
+  TextTable table{{"run", "GPUs", "published", "predicted", "MFU published", "predicted", "points",
+                   "MFU of 6·parameters", "with attention", "published rate counts"},
+                  {false, true, true, true, true, true, true, true, true, false}};
+  std::string refused, assumed;
+  nlohmann::ordered_json json{{"runs", nlohmann::ordered_json::array()}};
+  for (const RunPrediction& run : family.runs) {
+    table.rows.push_back(published_row(run));
+    json["runs"].push_back(published_json(run));
+    if (!run.refused.empty())
+      refused += fmt::format("{}: {}\n", run.id, run.refused);
+    else if (asked.points)
+      assumed += fmt::format("{}: assumed: {}\n", run.id, run.measured.assumed);
   }
-  if (!json_file.empty()) {
-    nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const PublishedRun& run : runs) all.push_back(published_json(run));
-    nlohmann::ordered_json out{{"runs", std::move(all)}};
-    if (errors) out.update({{"mean_abs_points", errors->mean}, {"worst_abs_points", errors->worst}, {"pass", holds}});
-    write_atomically(json_file, json_text(out, 2) + "\n");
+  std::string text =
+      "published runs (scenarios/published) against the simulator; nothing is fitted to them\n" + table.text();
+  if (errors) {
+    const double mean = errors->mean_abs * 100, worst = errors->worst_abs * 100;
+    text += fmt::format("points of MFU: mean {:.1f}, worst {:.1f} (limits {} and {}: {})\n", mean, worst,
+                        limits.mean * 100, limits.worst * 100, within ? "hold" : "FAIL");
+    json.update({{"mean_abs_points", mean}, {"worst_abs_points", worst}, {"pass", within}});
   }
-  return holds ? kGood : kFailsLimit;
+  report(asked, text + refused + assumed, json);
+  return within ? kGood : kFailsLimit;
 }
 
 }  // namespace trainyard

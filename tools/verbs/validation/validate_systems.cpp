@@ -79,18 +79,10 @@ std::vector<std::string> line_of(const MeasuredSystem& system, NcclOperation ope
           role_of(system)};
 }
 
-void add_point(std::vector<CollectiveSet>& sets, const std::string& name, MeasuredPoint point) {
-  const auto at = std::find_if(sets.begin(), sets.end(), [&](const CollectiveSet& s) { return s.name == name; });
-  if (at == sets.end())
-    sets.push_back({name, {std::move(point)}});
-  else
-    at->points.push_back(std::move(point));
-}
-
 /// By class: all healthy rows, and those from 64 MiB on.
-void add_to_class(std::vector<CollectiveSet>& sets, const std::string& name, Bytes size, const MeasuredPoint& point) {
-  add_point(sets, name, point);
-  if (size >= kLargeCollective) add_point(sets, name + ", 64 MiB and more", point);
+void add_to_class(std::vector<PointSet>& sets, const std::string& name, Bytes size, const MeasuredPoint& point) {
+  set_called(sets, name).points.push_back(point);
+  if (size >= kLargeCollective) set_called(sets, name + ", 64 MiB and more").points.push_back(point);
 }
 
 /// Each source left out of the fit of its network in turn.
@@ -102,7 +94,7 @@ void add_left_out(JudgedSystems& judged, const std::vector<MeasuredSystem>& syst
       networks[system.network()] = system.kind;
       fitted[system.network()] = &system.nccl->front().linked().between;
     }
-  std::vector<CollectiveSet> sets;
+  std::vector<PointSet> sets;
   for (const auto& [network, kind] : networks) {
     const std::vector<NcclSweep> sweeps = network_sweeps(systems, network);
     for (const LeftOutRow& row : left_out_errors(*fitted.at(network), sweeps)) {
@@ -120,7 +112,7 @@ void add_left_out(JudgedSystems& judged, const std::vector<MeasuredSystem>& syst
 struct SystemClass {
   const char* name;
   std::vector<const char*> sets;
-  double median_limit = 0, p90_limit = 0, large_limit = 0;  ///< large: the median from 64 MiB on
+  ErrorLimits limits, large;  ///< large: from 64 MiB on
 };
 
 /// The points of several sets together: what to expect of a machine of that class without rows of its own.
@@ -128,25 +120,26 @@ void add_classes(JudgedSystems& judged) {
   const std::array<SystemClass, 4> classes{{
       {"class: InfiniBand and RoCE, left out",
        {"between nodes by infiniband, left out", "between nodes by roce, left out"},
-       0.08,
-       0.27,
-       0.08},
+       {.median = 0.08, .p90 = 0.27},
+       {.median = 0.08}},
       {"class: EFA, TCPX and Slingshot, left out",
        {"between nodes by efa, left out", "between nodes by tcpx, left out", "between nodes by slingshot, left out"},
-       0.13,
-       0.4,
-       0.06},
-      {"class: NVLink pairs and meshes, xGMI", {"in one node by nvlink", "in one node by xgmi"}, 0.1, 0.34, 0.02},
-      {"class: PCIe with and without peer to peer", {"in one node by pcie"}, 0.12, 0.29, 0.09},
+       {.median = 0.13, .p90 = 0.4},
+       {.median = 0.06}},
+      {"class: NVLink pairs and meshes, xGMI",
+       {"in one node by nvlink", "in one node by xgmi"},
+       {.median = 0.1, .p90 = 0.34},
+       {.median = 0.02}},
+      {"class: PCIe with and without peer to peer",
+       {"in one node by pcie"},
+       {.median = 0.12, .p90 = 0.29},
+       {.median = 0.09}},
   }};
-  std::vector<CollectiveSet> pooled;
+  std::vector<PointSet> pooled;
   for (const SystemClass& of : classes)
     for (const char* sizes : {"", ", 64 MiB and more"}) {
-      CollectiveSet all{of.name + std::string(sizes), {}};
-      const bool every = *sizes == '\0';
-      all.median_limit = every ? of.median_limit : of.large_limit;
-      all.p90_limit = every ? of.p90_limit : 0;
-      for (const CollectiveSet& set : judged.classes)
+      PointSet all{of.name + std::string(sizes), *sizes == '\0' ? of.limits : of.large};
+      for (const PointSet& set : judged.classes)
         for (const char* name : of.sets)
           if (set.name == name + std::string(sizes))
             all.points.insert(all.points.end(), set.points.begin(), set.points.end());
@@ -178,6 +171,11 @@ std::set<std::string> drawn_systems(const std::string& shown, const std::vector<
 
 }  // namespace
 
+PointSet& set_called(std::vector<PointSet>& sets, const std::string& name) {
+  const auto at = std::ranges::find(sets, name, &PointSet::name);
+  return at == sets.end() ? sets.emplace_back(PointSet{name}) : *at;
+}
+
 JudgedSystems judge_systems(const std::string& shown) {
   constexpr std::size_t kLeastDrawn = 8;
   const MeasuredSystems tables = measured_systems();
@@ -200,7 +198,7 @@ JudgedSystems judge_systems(const std::string& shown) {
           add_to_class(judged.classes, "between nodes with SHARP, in no fit", row.size,
                        point_of(system, row, row.predicted.value));
       if (!system.healthy()) continue;
-      CollectiveSet set{fmt::format("{} {}", system.name, name_of(operation)), {}};
+      PointSet set{fmt::format("{} {}", system.name, name_of(operation))};
       const std::string kind = system.nodes() > 1 ? fmt::format("between nodes by {}", system.kind)
                                                   : fmt::format("in one node by {}", system.kind);
       for (const CollectiveRow& row : rows) {

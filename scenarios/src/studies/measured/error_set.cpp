@@ -1,7 +1,10 @@
 #include "scenarios/src/studies/measured/error_set.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -59,70 +62,113 @@ ErrorSet error_set(std::string name, std::vector<MeasuredPoint> points) {
   return set;
 }
 
-const JsonFields<ErrorSet>& error_set_fields() {
-  using E = ErrorSet;
-  using P = MeasuredPoint;
-  static const JsonFields<E> fields =
-      JsonFields<E>()
-          .value("name", "", &E::name, "what is compared")
-          .value(
-              "n", "", [](const E& e) { return std::uint64_t{e.n}; }, "number of points")
-          .value(
-              "error_kind", "", [](const E& e) { return std::string(e.of_shares ? "points" : "relative"); },
-              "relative: predicted over measured, less one; points: their difference")
-          .value("mean_abs_error", "share", &E::mean_abs, "mean of the absolute errors")
-          .value("median_abs_error", "share", &E::median_abs, "their median")
-          .value("p90_abs_error", "share", &E::p90_abs, "their 90th percentile")
-          .value("worst_abs_error", "share", &E::worst_abs, "the largest")
-          .value("signed_mean_error", "share", &E::signed_mean, "mean of the signed errors")
-          .value("rank_correlation", "", &E::rank_correlation, "Spearman's: whether the order of the points is right")
-          .list("points", &E::points,
-                JsonFields<P>()
-                    .value("id", "", &P::id, "the measurement")
-                    .value("predicted", "", &P::predicted, "by the simulator, in the unit of the measurement")
-                    .value("measured", "", &P::measured, "the measurement"),
-                "every point")
-          .when([](const E& e) { return !e.points.empty(); }, "with --points");
-  return fields;
+constexpr std::array<ErrorFigure, 6> kErrorFigures{
+    {{"mean", "mean_abs_error", &ErrorSet::mean_abs, &ErrorLimits::mean},
+     {"median", "median_abs_error", &ErrorSet::median_abs, &ErrorLimits::median},
+     {"p90", "p90_abs_error", &ErrorSet::p90_abs, &ErrorLimits::p90},
+     {"worst", "worst_abs_error", &ErrorSet::worst_abs, &ErrorLimits::worst},
+     {"signed mean", "signed_mean_error", &ErrorSet::signed_mean, nullptr},
+     {"rank", "rank_correlation", &ErrorSet::rank_correlation, &ErrorLimits::rank}}};
+
+bool ErrorFigure::holds(const ErrorSet& errors, const ErrorLimits& limits) const {
+  if (!limit || limits.*limit == 0) return true;
+  return limit == &ErrorLimits::rank ? errors.*value >= limits.*limit : errors.*value <= limits.*limit;
 }
 
-nlohmann::json to_json(ErrorSet set, bool points) {
-  if (!points) set.points.clear();
-  nlohmann::ordered_json j = nlohmann::ordered_json::object();
-  error_set_fields().write(set, j);
-  return j;
+bool holds(const ErrorLimits& limits, const ErrorSet& errors) {
+  return std::ranges::all_of(kErrorFigures, [&](const ErrorFigure& figure) { return figure.holds(errors, limits); });
+}
+
+std::string words_of(const ErrorLimits& limits, const char* unit) {
+  std::string text;
+  for (const ErrorFigure& figure : kErrorFigures) {
+    const double limit = figure.limit ? limits.*figure.limit : 0;
+    if (limit == 0) continue;
+    text += fmt::format("{}{} ", text.empty() ? "" : ", ", figure.name);
+    text += figure.limit == &ErrorLimits::rank ? fmt::format("{}", limit) : fmt::format("{:.3g} {}", limit * 100, unit);
+  }
+  return text;
+}
+
+JudgedSet judged(ErrorSet errors, const ErrorLimits& limits) {
+  const bool pass = holds(limits, errors);
+  return {std::move(errors), limits, pass};
 }
 
 namespace {
 
-JsonFields<Judgement> judgement_fields() {
-  using J = Judgement;
+JsonFields<ErrorSet> error_set_fields() {
+  using E = ErrorSet;
+  using P = MeasuredPoint;
+  return JsonFields<E>()
+      .value("name", "", &E::name, "what is compared")
+      .value(
+          "n", "", [](const E& e) { return std::uint64_t{e.n}; }, "number of points")
+      .value(
+          "error_kind", "", [](const E& e) { return std::string(e.of_shares ? "points" : "relative"); },
+          "relative: predicted over measured, less one; points: their difference")
+      .value("mean_abs_error", "share", &E::mean_abs, "mean of the absolute errors")
+      .value("median_abs_error", "share", &E::median_abs, "their median")
+      .value("p90_abs_error", "share", &E::p90_abs, "their 90th percentile")
+      .value("worst_abs_error", "share", &E::worst_abs, "the largest")
+      .value("signed_mean_error", "share", &E::signed_mean, "mean of the signed errors")
+      .value("rank_correlation", "", &E::rank_correlation, "Spearman's: whether the order of the points is right")
+      .list("points", &E::points,
+            JsonFields<P>()
+                .value("id", "", &P::id, "the measurement")
+                .value("predicted", "", &P::predicted, "by the simulator, in the unit of the measurement")
+                .value("measured", "", &P::measured, "the measurement"),
+            "every point")
+      .when([](const E& e) { return !e.points.empty(); }, "with --points");
+}
+
+std::map<std::string, double> limits_by_key(const ErrorLimits& limits) {
+  std::map<std::string, double> by_key;
+  for (const ErrorFigure& figure : kErrorFigures)
+    if (figure.limit && limits.*figure.limit != 0) by_key[figure.key] = limits.*figure.limit;
+  return by_key;
+}
+
+JsonFields<JudgedSet> judged_set_fields() {
+  using J = JudgedSet;
   return JsonFields<J>()
+      .inlined(&J::errors, error_set_fields())
       .value(
           "crossover_batch", "samples", [](const J& j) { return *j.crossover_batch; },
           "batch from which two nodes are faster than one; null: none")
       .when([](const J& j) { return j.crossover_batch.has_value(); }, "validate horovod")
       .value(
-          "limits", "share", [](const J& j) { return *j.limits; }, "limits of the errors, by their keys")
-      .when([](const J& j) { return j.limits.has_value(); }, "validate collectives, horovod")
-      .value("pass", "", &J::pass, "the errors are within their limits");
+          "limits", "share", [](const J& j) { return limits_by_key(j.limits); }, "limits of the errors, by their keys")
+      .when([](const J& j) { return j.says_limits; }, "validate collectives, horovod")
+      .value("pass", "", &J::pass, "the errors are within their limits")
+      .when([](const J& j) { return j.judges; }, "");
 }
 
 std::vector<FieldRow> validate_rows() {
   std::vector<FieldRow> rows{{"sets", "list", "the sets of measurements", ""}};
-  for (FieldRow& row : error_set_fields().rows("sets[].")) rows.push_back(std::move(row));
-  for (FieldRow& row : judgement_fields().rows("sets[].")) rows.push_back(std::move(row));
+  for (FieldRow& row : judged_set_fields().rows("sets[].")) rows.push_back(std::move(row));
   return rows;
 }
 
 const RegisterJsonReference error_set_json{"validate", "errors against measurements, a set each", validate_rows};
 
+template <class T>
+nlohmann::json written(const JsonFields<T>& fields, const T& value) {
+  nlohmann::ordered_json j = nlohmann::ordered_json::object();
+  fields.write(value, j);
+  return j;
+}
+
 }  // namespace
 
-nlohmann::ordered_json to_json(const ErrorSet& set, bool points, const Judgement& judgement) {
-  nlohmann::ordered_json j = to_json(set, points);
-  judgement_fields().write(judgement, j);
-  return j;
+nlohmann::json to_json(ErrorSet set, bool points) {
+  if (!points) set.points.clear();
+  return written(error_set_fields(), set);
+}
+
+nlohmann::json to_json(JudgedSet set, bool points) {
+  if (!points || !set.draws) set.errors.points.clear();
+  return written(judged_set_fields(), set);
 }
 
 }  // namespace trainyard

@@ -1,14 +1,13 @@
 #pragma once
-#include <map>
+#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace trainyard {
+#include "scenarios/src/reading/measured_family.hpp"
 
-template <class T>
-class JsonFields;
+namespace trainyard {
 
 /// What the simulator gives beside what was measured.
 struct MeasuredPoint {
@@ -31,17 +30,36 @@ struct ErrorSet {
 /// Throws InternalError without points, or where a measured one is not above 0.
 ErrorSet error_set(std::string name, std::vector<MeasuredPoint>);
 /// As `validate --json` writes a set, with its points where it has them.
-const JsonFields<ErrorSet>& error_set_fields();
 nlohmann::json to_json(ErrorSet, bool points);
 
-/// What a set is held to.
-struct Judgement {
-  std::optional<std::optional<double>> crossover_batch;  ///< of the study on Horovod; none where no batch is
-  std::optional<std::map<std::string, double>> limits;   ///< of the errors, by their keys
-  bool pass = true;
+/// A figure of an error set, by its column of a table, its key in JSON, and what it is held to.
+struct ErrorFigure {
+  const char *name, *key;
+  double ErrorSet::*value;
+  double ErrorLimits::*limit;  ///< null: it is held to none
+  bool holds(const ErrorSet&, const ErrorLimits&) const;
 };
-/// The set, and then its judgement.
-nlohmann::ordered_json to_json(const ErrorSet&, bool points, const Judgement&);
+extern const std::array<ErrorFigure, 6> kErrorFigures;
+
+/// Are they within all limits?
+bool holds(const ErrorLimits&, const ErrorSet&);
+/// "mean 3 %, rank 0.9"; empty where there is no limit.
+std::string words_of(const ErrorLimits&, const char* unit = "%");
+
+/// A set, and what it is held to.
+struct JudgedSet {
+  ErrorSet errors;
+  ErrorLimits limits = {};
+  bool pass = true;
+  std::size_t runs = 0;                                       ///< that were to be predicted; 0: all were
+  bool part = false;                                          ///< of the set before
+  bool judges = true;                                         ///< it is in the JSON whether it passes
+  bool says_limits = false;                                   ///< in the JSON
+  bool draws = true;                                          ///< its points are in the JSON, and on the page
+  std::optional<std::optional<double>> crossover_batch = {};  ///< of the study on Horovod; none where no batch is
+};
+JudgedSet judged(ErrorSet, const ErrorLimits&);
+nlohmann::json to_json(JudgedSet, bool points);
 
 /// Of a list that need not be sorted; `share` 0.5: the median; linear between neighbours. Throws InternalError if it
 /// is empty.

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/studies/measured/training_study.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 
 namespace trainyard {
 
@@ -13,15 +13,14 @@ struct RefittedConstant {
   std::string again;  ///< "": the families that it was fitted to do not tell it
 };
 
-/// A family as predicted by constants that were not fitted to it. What the others do not tell, the file's entry does
-/// without.
-struct LeftOutFamily {
-  FamilyPrediction in_sample, left_out;
-  std::vector<RefittedConstant> constants;  ///< those that its step times depend on
+/// A family as it is predicted, and by constants that were fitted again.
+struct RefittedFamily {
+  FamilyPrediction now, again;
+  std::vector<RefittedConstant> constants;  ///< without a family: those that its step times depend on
 };
 
 /// Their errors, those of steps that are alike together.
-std::vector<LeftOutErrors> errors_by_traits(const std::vector<LeftOutFamily>&);
+std::vector<LeftOutErrors> errors_by_traits(const std::vector<RefittedFamily>&);
 
 struct LeftOutOptions {
   std::vector<std::string> only;  ///< families that are left out, each in turn; empty: all
@@ -36,15 +35,11 @@ struct LeftOutOptions {
 /// reader's default, give or take 30 % (see `refit_constants`); where the other families do not tell a constant, it is left
 /// out. The family is then simulated with these. Constants that `fit` writes from tables of kernels and collectives stay.
 /// Deterministic.
-std::vector<LeftOutFamily> leave_out_each(const std::vector<MeasuredFamily>&, const LeftOutOptions& = {});
+std::vector<RefittedFamily> leave_out_each(const std::vector<MeasuredFamily>&, const LeftOutOptions& = {});
 
-/// All families as they are, and by constants that were fitted again to all of them. What they do not tell stays.
-struct RefittedFamilies {
-  std::vector<FamilyPrediction> now, again;
-  std::vector<RefittedConstant> constants;
-};
+/// All families by constants that were fitted again to all of them, the same for each. What they do not tell stays.
 /// The least mean over the families, each once, of their mean |predicted / measured - 1|, within 8 % of the catalog's
 /// constants, along the derivatives of step times there; so a constant may be fitted again from what this gives.
-RefittedFamilies refit_to_all(const std::vector<MeasuredFamily>&);
+std::vector<RefittedFamily> refit_to_all(const std::vector<MeasuredFamily>&);
 
 }  // namespace trainyard

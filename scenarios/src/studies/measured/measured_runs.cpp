@@ -1,0 +1,227 @@
+#include "scenarios/src/studies/measured/measured_runs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/formula.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "sim/error.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/parallel.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The figures of the family that the row was measured by.
+void read_figures(const MeasuredFamily& family, std::size_t row, const Result& result, RunPrediction& run) {
+  if (family.figures.empty()) return;
+  const nlohmann::json answer = to_json(result);
+  const auto value = [&](std::string_view name) {
+    std::string path = "/" + std::string(name);
+    std::ranges::replace(path, '.', '/');
+    const nlohmann::json::json_pointer at(path);
+    if (!answer.contains(at) || !answer[at].is_number())
+      throw UserError(fmt::format("figures: the answer has no number \"{}\"", name));
+    return answer[at].get<double>();
+  };
+  for (const MeasuredFigure& figure : family.figures)
+    run.figures.emplace_back(evaluate(figure.predicted, value), family.measured(row, figure).value_or(0));
+}
+
+RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
+  RunPrediction run;
+  const Scenario scenario = read_scenario(family.scenario(row), family.ids[row]);
+  run.attention = scenario.software.attention_kernel;
+  run.traits = traits_of(scenario);
+  run.measured = scenario.measured_run;
+  run.devices = scenario.ranks();
+  run.peak = scenario.cluster.node.gpu.peak[static_cast<std::size_t>(scenario.precision)];  // all are of one type
+  run.samples = static_cast<double>(scenario.global_batch_size) / run.devices;
+  SimulateOptions options;
+  options.critical_path = false;
+  const Result result = simulate_here(scenario, options);
+  run.step_time = result.step_time;
+  run.tokens = static_cast<double>(scenario.global_batch_size) *
+               static_cast<double>(std::max<std::int64_t>(1, scenario.network.tokens_per_sample));
+  run.peak_memory = result.memory.peak;
+  run.reserved_memory = run.peak_memory * scenario.software.reserved_memory;
+  run.mfu = result.mfu;
+  run.mfu_with_attention = result.mfu_with_attention;
+  run.fits = result.fits;
+  read_figures(family, row, result, run);
+  return run;
+}
+
+/// A run that the simulator refuses is an answer too.
+RunPrediction predict_or_refuse(const MeasuredFamily& family, std::size_t row) {
+  RunPrediction run;
+  try {
+    run = predict(family, row);
+  } catch (const UserError& e) {
+    run.refused = e.what();
+  }
+  run.id = family.ids[row];
+  run.scaled_from = family.scaled_from[row];
+  run.calibrates = family.calibrates(row);
+  return run;
+}
+
+}  // namespace
+
+std::pair<double, double> RunPrediction::mfus() const {
+  const double faster = measured.step_time.value / step_time;
+  const double published = measured.rate.value > 0 ? measured.rate / peak : mfu / faster;
+  return {published * faster, published};
+}
+
+std::size_t FamilyPrediction::refused() const {
+  return static_cast<std::size_t>(std::ranges::count_if(runs, [](const auto& run) { return !run.refused.empty(); }));
+}
+
+/// `values`: what is predicted and measured of a run; measured 0: it was not.
+template <class Values>
+std::optional<ErrorSet> FamilyPrediction::errors(const std::string& what, bool shares, const Values& values) const {
+  std::vector<MeasuredPoint> points;
+  for (const RunPrediction& run : runs) {
+    if (!run.refused.empty()) continue;
+    const std::pair<double, double> value = values(run);
+    if (value.second > 0) points.push_back({run.id, value.first, value.second, shares});
+  }
+  if (points.empty()) return std::nullopt;
+  return error_set(what + " of " + name, std::move(points));
+}
+
+std::optional<ErrorSet> FamilyPrediction::step_times() const {
+  return errors("step time", false, [](const RunPrediction& run) {
+    return std::pair{run.step_time, run.measured.step_time.value};
+  });
+}
+
+std::optional<ErrorSet> FamilyPrediction::peak_memories() const {
+  return errors("peak memory", false, [](const RunPrediction& run) {
+    return std::pair{run.peak_memory, run.measured.peak_memory.value};
+  });
+}
+
+std::optional<ErrorSet> FamilyPrediction::reserved_memories() const {
+  return errors("reserved memory", false, [](const RunPrediction& run) {
+    return std::pair{run.reserved_memory, run.measured.reserved_memory.value};
+  });
+}
+
+std::optional<ErrorSet> FamilyPrediction::efficiencies() const {
+  return errors("scaling efficiency", true, [&](const RunPrediction& run) {
+    const RunPrediction& from = runs[run.scaled_from];
+    if (&from == &run || !from.refused.empty()) return std::pair{0.0, 0.0};
+    const double samples = run.samples / from.samples;
+    return std::pair{samples * from.step_time / run.step_time,
+                     samples * from.measured.step_time.value / run.measured.step_time.value};
+  });
+}
+
+std::optional<ErrorSet> FamilyPrediction::mfus() const {
+  return errors("MFU", true, [](const RunPrediction& run) { return run.mfus(); });
+}
+
+std::optional<ErrorSet> FamilyPrediction::figure(std::size_t number) const {
+  return errors(figures[number].name, figures[number].points, [&](const RunPrediction& run) {
+    return run.calibrates ? std::pair{0.0, 0.0} : run.figures[number];
+  });
+}
+
+std::string FamilyPrediction::filled_note() const {
+  constexpr std::string_view kRatio = "{ratio}";
+  std::string text = note;
+  const std::size_t at = text.find(kRatio);
+  if (at == std::string::npos) return text;
+  double sum = 0, count = 0;
+  for (const RunPrediction& run : runs)
+    if (run.calibrates && run.refused.empty()) sum += run.figures.front().first / run.figures.front().second, ++count;
+  return text.replace(at, kRatio.size(), fmt::format("{:.4f}", sum / count));
+}
+
+bool FamilyPrediction::within_memory_limits() const {
+  const auto peak = peak_memories(), reserved = reserved_memories();
+  return (!peak || holds(limits.memory, *peak)) && (!reserved || holds(limits.memory, *reserved));
+}
+
+bool FamilyPrediction::within_limits() const {
+  const auto times = step_times(), scaling = efficiencies();
+  if (times && !holds(limits.time, *times)) return false;
+  if (scaling && !holds(limits.efficiency, *scaling)) return false;
+  for (std::size_t f = 0; f < figures.size(); ++f)
+    if (const auto errors = figure(f); errors && !holds(figures[f].limits, *errors)) return false;
+  return within_memory_limits();
+}
+
+std::vector<MeasuredFamily> measured_families(const std::string& where, const std::vector<std::string>& only) {
+  std::vector<MeasuredFamily> families;
+  std::vector<std::string> names;
+  const std::vector<fs::path> files =
+      where.ends_with(".yaml") ? std::vector<fs::path>{where} : shipped_yaml_files("scenarios/measured/" + where);
+  for (const fs::path& file : files) {
+    families.emplace_back(file);
+    names.push_back(families.back().name);
+  }
+  for (const std::string& name : only)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw UserError(fmt::format("--family: no measured family \"{}\"{}", name, hint(name, names)));
+  if (!only.empty())
+    std::erase_if(families,
+                  [&](const MeasuredFamily& f) { return std::find(only.begin(), only.end(), f.name) == only.end(); });
+  return families;
+}
+
+std::vector<MeasuredFamily> families_with_memory(const std::string& folder) {
+  std::vector<MeasuredFamily> families = measured_families(folder, {});
+  std::erase_if(families, [](const MeasuredFamily& family) { return !family.measures_memory(); });
+  return families;
+}
+
+std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>& families) {
+  std::map<std::string, std::vector<MeasuredPoint>> points;
+  for (const FamilyPrediction& family : families)
+    for (const RunPrediction& run : family.runs)
+      if (run.refused.empty() && run.measured.step_time.value > 0)
+        points[run.trait(StepTrait::stack) + " on " + run.trait(StepTrait::gpu)].push_back(
+            {run.id, run.step_time, run.measured.step_time.value});
+  std::vector<ErrorSet> sets;
+  for (auto& [name, of_stack] : points) sets.push_back(error_set(name, std::move(of_stack)));
+  return sets;
+}
+
+std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>& families) {
+  std::vector<FamilyPrediction> all;
+  std::vector<RunOfFamily> rows;
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    all.push_back({families[f], {}});
+    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.push_back({f, row});
+  }
+  std::vector<RunPrediction> runs = predict_runs(families, rows, "measured runs");
+  for (std::size_t i = 0; i < rows.size(); ++i) all[rows[i].family].runs.push_back(std::move(runs[i]));
+  return all;
+}
+
+std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& families,
+                                        const std::vector<RunOfFamily>& rows, const std::string& what) {
+  ProgressLine progress;
+  std::size_t ended = 0;
+  return all_in_parallel(
+      rows.size(), processors(),
+      [&](std::size_t i) {
+        const FigureTrials trials(rows[i].trials);
+        return predict_or_refuse(families[rows[i].family], rows[i].row);
+      },
+      [&](std::size_t, const RunPrediction&) {
+        progress.show(fmt::format("{} of {} {}", ++ended, rows.size(), what));
+      });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,121 @@
+// Measured runs as data: a table in CSV, columns of a scenario, figures of the answer.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/formula.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "sim/error.hpp"
+#include "tests/tools/topo_shell.hpp"
+
+namespace scenarios_test_measured_family {
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+const std::string kCsv =
+    "where,chip,gpus,micro,step_s,tflops\nours,A100,8,4,0.5,\"100\"\nours,A100,16,2,0.25,\ntheirs,A100,8,1,9,9\n";
+const std::string kTable = R"(
+family: week-12
+source: "our cluster"
+scenario:
+  cluster: {fabric: nonblocking}
+  model: gpt2
+figures: {tflops_per_gpu: {limits: {worst: 10}}}
+table: {file: runs.csv, where: {where: [ours, mine]}, words: {chip: {A100: dgx-a100}}}
+columns:
+  id: ${gpus} of ${chip}
+  cluster.node: ${chip}
+  cluster.nodes: ${gpus / 8}
+  plan.micro_batch_size: ${micro}
+  plan.global_batch_size: ${2 * (micro * gpus)}
+  measured.step_time: ${step_s} s
+  figure.tflops_per_gpu: ${tflops}
+)";
+
+std::string changed(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("a formula has numbers, names and the four operations", "[measured-family]") {
+  const auto value = [](std::string_view name) {
+    if (name == "memory.peak") return 8.0;
+    if (name == "n2") return 3.0;
+    throw UserError("no " + std::string(name));
+  };
+  const auto result = [&](const char* formula) { return evaluate(formula, value); };
+  CHECK(result("2") == 2);
+  CHECK(result("1 + 2*n2 - 4/memory.peak") == 6.5);
+  CHECK(result("-(1+n2) / 2 / 2") == -1);
+  CHECK(result("8 - 4 - 2") == 2);
+  for (const char* wrong : {"", "1 +", "(1", "1 2", "1 ^ 2", "3x"}) CHECK_THROWS_AS(result(wrong), UserError);
+  CHECK_THROWS_WITH(result("1 + infinity"), "no infinity");
+}
+
+TEST_CASE("a table in CSV is a family: rows that are wanted, cells in columns of a scenario", "[measured-family]") {
+  const TopoFolder folder;
+  folder.write("runs.csv", kCsv);
+  const MeasuredFamily family(folder.write("week.yaml", kTable));
+  CHECK(family.ids == std::vector<std::string>{"8 of dgx-a100", "16 of dgx-a100"});
+  const Scenario second = read_scenario(family.scenario(1), "second");
+  CHECK(second.cluster.nodes == 2);
+  CHECK(second.micro_batch_size == 2);
+  CHECK(second.global_batch_size == 64);
+  CHECK(second.measured_run.step_time == Seconds{0.25});
+  REQUIRE(family.figures.size() == 1);
+  CHECK(family.measured(0, family.figures[0]) == 100);
+  CHECK_FALSE(family.measured(1, family.figures[0]));  // an empty cell
+
+  const auto read = [&](const std::string& from, const std::string& to) {
+    return MeasuredFamily(folder.write("bad.yaml", changed(kTable, from, to)));
+  };
+  CHECK_THROWS_WITH(read("${gpus / 8}", "${gpu / 8}"), Contains("runs.csv:1:1: no column \"gpu\"") && Contains("gpus"));
+  CHECK_THROWS_WITH(read("${gpus / 8}", "${chip / 8}"), Contains("runs.csv:2:6: chip: "));
+  CHECK_THROWS_WITH(read("${gpus / 8}", "${gpus / 8"), Contains("bad.yaml:") && Contains("without \"}\""));
+  CHECK_THROWS_WITH(read("[ours, mine]", "nobody"), Contains("no row of ") && Contains("where"));
+  CHECK_THROWS_WITH(read("${gpus} of ${chip}", "${chip}"), Contains("runs.csv:3:1: rows: \"dgx-a100\" is there twice"));
+  CHECK_THROWS_WITH(read("runs.csv", "run.csv"), Contains("run.csv"));
+}
+
+TEST_CASE("anyone's table of measured runs is validated as it is", "[measured-family]") {
+  const TopoFolder shell;
+  shell.write("runs.csv", kCsv);
+  shell.write("week.yaml", kTable);
+  const TopoAnswer answer = shell.trainyard("validate week.yaml --points --json -");
+  REQUIRE(answer.exit == 0);
+  std::map<std::string, json> sets;
+  const json all = json::parse(answer.out);
+  for (const json& set : all.at("sets")) sets[set.at("name")] = set;
+  CHECK(sets.at("step time of week-12").at("n") == 2);
+  CHECK(sets.at("step time of week-12").at("points").at(1).at("measured") == 0.25);
+  const json& rate = sets.at("tflops_per_gpu of week-12").at("points");
+  REQUIRE(rate.size() == 1);
+  CHECK(rate.at(0).at("predicted").get<double>() > 0);
+  const std::string text = shell.trainyard("validate week.yaml --points").out;
+  CHECK_THAT(text,
+             Contains("measured runs (week.yaml)") && Contains("week-12@8 of dgx-a100") && Contains("tflops_per_gpu"));
+
+  shell.write("strict.yaml", changed(kTable, "worst: 10", "worst: 0.0001"));
+  CHECK(shell.trainyard("validate strict.yaml").exit == 1);
+  shell.write("odd.yaml", changed(kTable, "limits: {worst: 10}", "predicted: no_such_figure"));
+  CHECK_THAT(shell.trainyard("validate odd.yaml").out, Contains("the answer has no number \"no_such_figure\""));
+  CHECK_THAT(shell.trainyard("validate none.yaml").err, Contains("none.yaml"));
+  CHECK(shell.trainyard("validate week.yaml --left-out").exit == 2);
+}
+
+TEST_CASE("a folder of scenarios/measured is a set by its name", "[measured-family]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate mlperf-v6 --json -");
+  REQUIRE(answer.exit == 0);
+  const json set = json::parse(answer.out).at("sets").at(0);
+  CHECK(set.at("name") == "step time of mlperf-v6-llama3.1-8b");
+  CHECK(set.at("n") == 3);
+}
+
+}  // namespace scenarios_test_measured_family

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include "scenarios/src/studies/measured/measured_runs.hpp"
+#include "sim/units.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/validation/validation.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using Predictions = std::vector<FamilyPrediction>;
+using Errors = std::optional<ErrorSet>;
+
+std::vector<std::string> points_of(const RunPrediction& run, const std::string& id) {
+  if (!run.refused.empty()) return {id, "", "refused", "", "", "", ""};
+  const MeasuredRun& measured = run.measured;
+  std::vector<std::string> row{id, "", show(Seconds{run.step_time}), "", "", run.fits ? "" : "does not fit", ""};
+  if (measured.given()) {
+    row[1] = show(measured.step_time);
+    row[3] = signed_percent(run.step_time / measured.step_time.value - 1);
+  }
+  if (measured.peak_memory.value > 0) {
+    row[4] = show(measured.peak_memory);
+    row[5] = show(Bytes{run.peak_memory});
+    row[6] = signed_percent(run.peak_memory / measured.peak_memory.value - 1);
+  }
+  return row;
+}
+
+/// What every run was predicted as.
+std::string points_table(const Predictions& all) {
+  TextTable table{{"run", "step", "predicted", "error", "peak memory", "predicted", "error"},
+                  {false, true, true, true, true, true, true}};
+  TextTable figures{{"run", "figure", "measured", "predicted"}, {false, false, true, true}};
+  for (const FamilyPrediction& family : all)
+    for (const RunPrediction& run : family.runs) {
+      const std::string id = family.name + "@" + run.id;
+      table.rows.push_back(points_of(run, id));
+      for (std::size_t f = 0; f < run.figures.size(); ++f)
+        figures.rows.push_back({id, family.figures[f].name, fmt::format("{:.4g}", run.figures[f].second),
+                                fmt::format("{:.4g}", run.figures[f].first)});
+    }
+  return table.text() + (figures.rows.empty() ? "" : "\n" + figures.text());
+}
+
+/// Why runs are not predicted, each reason once; and how many were measured but do not fit into memory as predicted.
+std::string refusals_and_misfits(const Predictions& all) {
+  std::string text;
+  std::ptrdiff_t misfits = 0;
+  for (const FamilyPrediction& family : all) {
+    misfits += std::ranges::count(family.runs, false, &RunPrediction::fits);
+    const auto refused = std::ranges::find_if(family.runs, [](const auto& run) { return !run.refused.empty(); });
+    if (refused != family.runs.end())
+      text += fmt::format("{}: {} of {} runs are not predicted, such as {}: {}\n", family.name, family.refused(),
+                          family.runs.size(), refused->id, refused->refused);
+  }
+  if (misfits > 0) text += fmt::format("{} runs were measured, but would not fit in memory as predicted\n", misfits);
+  return text;
+}
+
+/// The step times of all families, then their memory, efficiencies and other figures, then step times by stack.
+std::vector<JudgedSet> judged_sets(const Predictions& all) {
+  std::vector<JudgedSet> sets;
+  const auto add = [&](const FamilyPrediction& family, Errors errors, const ErrorLimits& limits, std::size_t runs = 0) {
+    if (errors) sets.push_back({std::move(*errors), limits, family.within_limits(), runs});
+  };
+  for (const FamilyPrediction& f : all) add(f, f.step_times(), f.limits.time, f.runs.size());
+  for (const FamilyPrediction& f : all) add(f, f.peak_memories(), {.mean = f.limits.memory.mean});
+  for (const FamilyPrediction& f : all) add(f, f.efficiencies(), f.limits.efficiency);
+  for (const FamilyPrediction& f : all)
+    for (std::size_t i = 0; i < f.figures.size(); ++i) add(f, f.figure(i), f.figures[i].limits);
+  for (ErrorSet& errors : errors_by_stack(all)) sets.push_back({.errors = std::move(errors), .draws = false});
+  return sets;
+}
+
+}  // namespace
+
+int validate_runs(const ValidationRequest& asked) {
+  const Predictions all = predict_families(measured_families(asked.set, asked.families));
+  const std::vector<JudgedSet> sets = judged_sets(all);
+  double mean = 0;
+  int families = 0;
+  for (const FamilyPrediction& family : all)
+    if (const Errors times = family.step_times()) mean += times->mean_abs, ++families;
+  const bool shipped = !asked.set.ends_with(".yaml");
+  std::string text =
+      shipped ? fmt::format("measured training runs (scenarios/measured/{}) against the simulator\n", asked.set)
+              : fmt::format("measured runs ({}) against the simulator\n", asked.set);
+  if (asked.points) text += points_table(all) + "\n";
+  text += error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none");
+  text += fmt::format("mean over {} families, each once: {}\n", families, percent(families > 0 ? mean / families : 0));
+  text += refusals_and_misfits(all);
+  if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
+  report(asked, "Measured training runs", text, sets);
+  return std::ranges::all_of(all, &FamilyPrediction::within_limits) ? kGood : kFailsLimit;
+}
+
+int validate_memory(const ValidationRequest& asked) {
+  std::vector<MeasuredFamily> families = families_with_memory("training");
+  for (const char* folder : {"mlperf", "memory"})
+    for (MeasuredFamily& family : families_with_memory(folder)) families.push_back(std::move(family));
+  TextTable points{{"run", "measured", "predicted", "error"}, {false, true, true, true}};
+  std::vector<JudgedSet> sets;
+  std::string refused;
+  for (const FamilyPrediction& family : predict_families(families)) {
+    for (const RunPrediction& run : family.runs)
+      if (!run.refused.empty())
+        refused += fmt::format("{}@{} is not predicted: {}\n", family.name, run.id, run.refused);
+    for (const Errors& errors : {family.peak_memories(), family.reserved_memories()}) {
+      if (!errors) continue;
+      for (const MeasuredPoint& point : errors->points)
+        points.rows.push_back({family.name + "@" + point.id, show(Bytes{point.measured}), show(Bytes{point.predicted}),
+                               signed_percent(point.error())});
+      sets.push_back({*errors, family.limits.memory, family.within_memory_limits()});
+    }
+  }
+  const int code = report(
+      asked, "Memory of measured training runs",
+      fmt::format(
+          "memory of the fullest rank in measured training runs: what is allocated at the peak, or what the allocator "
+          "reserved\n{}{}{}",
+          asked.points ? points.text() + "\n" : "",
+          error_table(sets, {"mean", "median", "worst", "signed mean"}, "none"), refused),
+      sets);
+  return refused.empty() ? code : kFailsLimit;
+}
+
+int validate_data_parallel(const ValidationRequest& asked) {
+  TextTable rows{{"row", "measured", "predicted", "error, points"}, {false, true, true, true}};
+  std::vector<JudgedSet> sets;
+  std::string source, notes;
+  for (const FamilyPrediction& family : predict_families(measured_families("dataparallel", {}))) {
+    sets.push_back(judged(*family.figure(0), family.figures[0].limits));
+    for (const MeasuredPoint& p : sets.back().errors.points)
+      rows.rows.push_back({family.name + ": " + p.id, fmt::format("{:.3f}", p.measured),
+                           fmt::format("{:.3f}", p.predicted), fmt::format("{:+.1f}", p.error() * 100)});
+    source = family.source;
+    notes += family.filled_note();
+  }
+  return report(
+      asked, "",
+      fmt::format(
+          "{}; scaling efficiency: the measured step of one GPU over the simulated step\n{}\n{}{}", source, rows.text(),
+          error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none: order only", true), notes),
+      sets);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,73 @@
+#include "tools/verbs/validation/validation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "sim/units.hpp"
+#include "tools/reports/html_page.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string cell(const ErrorFigure& figure, const ErrorSet& errors, bool in_points) {
+  const double value = errors.*figure.value;
+  if (figure.value == &ErrorSet::rank_correlation) return fmt::format("{:.3f}", value);
+  if (figure.value == &ErrorSet::signed_mean)
+    return in_points ? fmt::format("{:+.1f}", value * 100) : signed_percent(value);
+  return in_points ? fmt::format("{:.1f}", value * 100) : percent(value);
+}
+
+std::string count_of(const JudgedSet& set) {
+  return set.runs == 0 || set.runs == set.errors.n ? fmt::format("{}", set.errors.n)
+                                                   : fmt::format("{} of {}", set.errors.n, set.runs);
+}
+
+}  // namespace
+
+bool ValidationRequest::prints() const {
+  return std::ranges::none_of(std::vector{json, html, csv, svg}, [](const std::string& file) { return file == "-"; });
+}
+
+std::string error_table(const std::vector<JudgedSet>& sets, const std::vector<std::string>& figures, const char* none,
+                        bool in_points) {
+  TextTable table{{"set", "n"}, {false, true}};
+  for (const std::string& figure : figures) table.head.push_back(figure), table.right.push_back(true);
+  table.head.emplace_back("limit");
+  for (const JudgedSet& set : sets) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {(set.part ? "  " : "") + set.errors.name, count_of(set)};
+    for (const std::string& name : figures)
+      row.push_back(cell(*std::ranges::find(kErrorFigures, name, &ErrorFigure::name), set.errors, in_points));
+    const std::string limits = words_of(set.limits, in_points ? "points" : "%");
+    row.push_back(limits.empty() ? none : limits + (holds(set.limits, set.errors) ? ": holds" : ": FAILS"));
+  }
+  return table.text();
+}
+
+int report(const ValidationRequest& asked, const std::string& title, const std::string& text,
+           const std::vector<JudgedSet>& sets) {
+  if (asked.prints()) fmt::print("{}", text);
+  const auto as_json = [&](bool points) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const JudgedSet& set : sets) all.push_back(to_json(set, points));
+    return nlohmann::json{{"sets", std::move(all)}};
+  };
+  if (!asked.html.empty())
+    write_atomically(asked.html,
+                     chart_page(title, {{"title", title}, {"answer", as_json(true)}}, {page_script::validation()}));
+  if (!asked.json.empty()) write_atomically(asked.json, json_text(as_json(asked.points), 2) + "\n");
+  return std::ranges::all_of(sets, &JudgedSet::pass) ? kGood : kFailsLimit;
+}
+
+void report(const ValidationRequest& asked, const std::string& text, const nlohmann::ordered_json& json) {
+  if (asked.prints()) fmt::print("{}", text);
+  if (!asked.json.empty()) write_atomically(asked.json, json_text(json, 2) + "\n");
+}
+
+}  // namespace trainyard
