@@ -17,32 +17,26 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kScaledFrom = "scaled_from", kFigure = "figure.";
 
+/// Keys such as mean_time, where they are `of` "_time".
+ErrorLimits read_error_limits(Fields& fields, const std::string& of) {
+  return {.mean = fields.number("mean" + of, 0, 10, 0),
+          .median = fields.number("median" + of, 0, 10, 0),
+          .p90 = fields.number("p90" + of, 0, 10, 0),
+          .worst = fields.number("worst" + of, 0, 10, 0),
+          .rank = fields.number("rank" + of, -1, 1, 0)};
+}
+
 MeasuredLimits read_limits(const Node* node) {
   MeasuredLimits limits;
   if (!node) return limits;
   Fields fields(*node, "limits");
-  limits.time.mean = fields.number("mean_time", 0, 10, 0);
-  limits.time.rank = fields.number("rank_correlation", -1, 1, 0);
-  limits.memory.mean = fields.number("mean_memory", 0, 10, 0);
-  limits.memory.worst = fields.number("worst_memory", 0, 10, 0);
-  limits.efficiency.mean = fields.number("mean_efficiency", 0, 1, 0);
-  limits.mfu.mean = fields.number("mean_mfu", 0, 1, 0);
-  limits.mfu.worst = fields.number("worst_mfu", 0, 1, 0);
+  limits.time = read_error_limits(fields, "_time");
+  limits.time.rank = fields.number("rank_correlation", -1, 1, limits.time.rank);
+  limits.memory = read_error_limits(fields, "_memory");
+  limits.efficiency = read_error_limits(fields, "_efficiency");
+  limits.mfu = read_error_limits(fields, "_mfu");
   limits.plan_rank = fields.number("plan_rank", -1, 1, 0);
   limits.plan_regret = fields.number("plan_regret", 0, 10, 0);
-  fields.finish();
-  return limits;
-}
-
-ErrorLimits read_error_limits(const Node* node) {
-  ErrorLimits limits;
-  if (!node) return limits;
-  Fields fields(*node, "limits");
-  limits.mean = fields.number("mean", 0, 10, 0);
-  limits.median = fields.number("median", 0, 10, 0);
-  limits.p90 = fields.number("p90", 0, 10, 0);
-  limits.worst = fields.number("worst", 0, 10, 0);
-  limits.rank = fields.number("rank", -1, 1, 0);
   fields.finish();
   return limits;
 }
@@ -215,8 +209,12 @@ void MeasuredFamily::read_figures(const Node* asked) {
     Fields fields(*node, "figures." + figure.name);
     figure.predicted = fields.text("predicted", figure.name);
     figure.points = fields.choice("error", {"relative", "points"}, "relative") == "points";
-    figure.limits = read_error_limits(fields.child("limits"));
+    const Node* limits_asked = fields.child("limits");
     fields.finish();
+    if (!limits_asked) continue;
+    Fields limit_fields(*limits_asked, "limits");
+    figure.limits = read_error_limits(limit_fields, "");
+    limit_fields.finish();
   }
 }
 

@@ -11,17 +11,10 @@ namespace {
 
 using StudyRow = HorovodStudy::Row;
 
-/// One way to predict two nodes: some of it given, the rest simulated.
-struct Reading {
-  char letter;
-  std::string what;
-  JudgedSet set;
-  std::optional<Crossover> crossing;
-};
-
-std::string crossing_in_words(const std::optional<Crossover>& c) {
-  return c ? fmt::format("batch {:.0f}", c->batch) : "never, or more than once";
+std::string crossing_in_words(std::optional<double> batch) {
+  return batch ? fmt::format("batch {:.0f}", *batch) : "never, or more than once";
 }
+std::optional<double> batch_of(const std::optional<Crossover>& c) { return c ? std::optional(c->batch) : std::nullopt; }
 
 std::string limit_in_words(const JudgedSet& set) {
   const std::string words = words_of(set.limits);
@@ -30,15 +23,16 @@ std::string limit_in_words(const JudgedSet& set) {
                                      set.pass ? "holds" : "FAILS");
 }
 
-std::string batches_table(const HorovodStudy& study, const std::vector<Reading>& readings, const ErrorSet& single) {
+/// The measured times by batch, and what each reading gives for them.
+std::string batches_table(const HorovodStudy& study, const std::vector<JudgedSet>& readings, const ErrorSet& single) {
   std::string text = fmt::format("{:>6} {:>10} {:>10} {:>10}", "batch", "one node", "rank 0", "rank 1");
-  for (const Reading& r : readings) text += fmt::format(" {:>17}", fmt::format("({})", r.letter));
+  for (std::size_t r = 0; r < readings.size(); ++r) text += fmt::format(" {:>17}", fmt::format("({:c})", 'a' + r));
   text += fmt::format(" {:>18}\n", "(c) one node");
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const StudyRow& row = study.rows[i];
     text += fmt::format("{:>6} {:>8.2f} s {:>8.2f} s {:>8.2f} s", row.batch, row.single, row.multi_0, row.multi_1);
-    for (const Reading& r : readings) {
-      const MeasuredPoint& point = r.set.errors.points[i];
+    for (const JudgedSet& r : readings) {
+      const MeasuredPoint& point = r.errors.points[i];
       text += fmt::format(" {:>7.1f} s {:>7}", point.predicted, signed_percent(point.error()));
     }
     text += fmt::format(" {:>8.1f} s {:>7}\n", single.points[i].predicted, signed_percent(single.points[i].error()));
@@ -63,60 +57,64 @@ int print_fit(const HorovodStudy& study) {
   return kGood;
 }
 
+ErrorSet errors_of(const FamilyPrediction& family) {
+  ErrorSet errors = *family.figure(0);
+  errors.name = "horovod " + family.name;
+  return errors;
+}
+
+/// The three readings of two nodes, with their limits.
+std::vector<JudgedSet> judged_readings(const HorovodStudy& study, const std::vector<FamilyPrediction>& families,
+                                       const std::optional<Crossover>& measured) {
+  std::vector<JudgedSet> readings;
+  for (const std::size_t r : {0, 1, 2}) {
+    const FamilyPrediction& family = families[r];
+    const auto crossing = crossover(study, r == 2 ? training_times(families[3]) : study.column(&StudyRow::single),
+                                    training_times(family));
+    JudgedSet& set = readings.emplace_back(judged(errors_of(family), family.figures[0].limits));
+    set.says_limits = true;
+    set.crossover_batch = batch_of(crossing);
+    const bool crosses = crossing && measured && crossing->below == measured->below;
+    set.pass = set.pass && (crosses || words_of(set.limits).empty());
+  }
+  return readings;
+}
+
 }  // namespace
 
 int validate_horovod(const ValidationRequest& asked) {
   const HorovodStudy study = read_horovod_study();
   if (asked.fit) return print_fit(study);
   const std::vector<FamilyPrediction> families = predict_horovod();
-  const std::vector<double> measured_single = study.column(&StudyRow::single);
-  const std::vector<double> documented = training_times(families[0]), fitted = training_times(families[1]);
-  const auto measured = crossover(study, measured_single, study.column(&StudyRow::multi_0));
-  const auto errors_of = [](const FamilyPrediction& family) {
-    ErrorSet errors = *family.figure(0);
-    errors.name = "horovod " + family.name;
-    return errors;
-  };
-  std::vector<Reading> readings;
-  std::vector<JudgedSet> sets;
-  for (std::size_t r = 0; r < 3; ++r) {
-    const FamilyPrediction& family = families[r];
-    const std::vector<double> single = r == 2 ? training_times(families[3]) : measured_single;
-    const auto crossing = crossover(study, single, training_times(family));
-    JudgedSet set = judged(errors_of(family), family.figures[0].limits);
-    set.says_limits = true;
-    set.crossover_batch = crossing ? std::optional(crossing->batch) : std::nullopt;
-    const bool crosses = crossing && measured && crossing->below == measured->below;
-    set.pass = set.pass && (crosses || words_of(set.limits).empty());
-    sets.push_back(set);
-    readings.push_back({static_cast<char>('a' + r), family.note, set, crossing});
-  }
+  const auto measured = crossover(study, study.column(&StudyRow::single), study.column(&StudyRow::multi_0));
+  std::vector<JudgedSet> sets = judged_readings(study, families, measured);
+  const std::vector<double> documented = training_times(families[0]);
   std::vector<double> twice = documented;
   for (double& t : twice) t *= study.workers;
   const ErrorSet left_out =
       against(study, "horovod fitted leave-one-out", leave_one_out(study, documented), &StudyRow::multi_0);
-  const ErrorSet rank_1 = against(study, "horovod fitted rank 1", fitted, &StudyRow::multi_1);
+  const ErrorSet rank_1 = against(study, "horovod fitted rank 1", training_times(families[1]), &StudyRow::multi_1);
   const ErrorSet single = errors_of(families[3]);
   const ErrorSet literal = against(study, "horovod documented literal steps", twice, &StudyRow::multi_0);
-  for (const ErrorSet& errors : {left_out, rank_1, single, literal})
-    sets.push_back({.errors = errors, .judges = false});
-
   std::string text =
       fmt::format("{}; predicted times of the whole training and their errors against rank 0\n", families[0].source);
-  text += batches_table(study, readings, single);
-  for (const Reading& r : readings) {
-    text += errors_in_words(fmt::format("({}) {}", r.letter, r.what), r.set.errors);
-    text += fmt::format("    two nodes faster from {}; {}\n", crossing_in_words(r.crossing), limit_in_words(r.set));
-    if (r.letter != 'b') continue;
+  text += batches_table(study, sets, single);
+  for (std::size_t r = 0; r < sets.size(); ++r) {
+    text += errors_in_words(fmt::format("({:c}) {}", 'a' + r, families[r].note), sets[r].errors);
+    text += fmt::format("    two nodes faster from {}; {}\n", crossing_in_words(*sets[r].crossover_batch),
+                        limit_in_words(sets[r]));
+    if (r != 1) continue;
     text += errors_in_words("    each batch by a constant fitted to the others", left_out);
     text += errors_in_words("    against rank 1", rank_1);
   }
   text += errors_in_words("    one node alone", single);
-  text += fmt::format("measured: two nodes faster from {}\n", crossing_in_words(measured));
+  text += fmt::format("measured: two nodes faster from {}\n", crossing_in_words(batch_of(measured)));
   text += fmt::format(
       "steps: {:.0f} x ({:.0f} // 2) = {:.0f}, the table's batch on each worker (H1, as Horovod's Keras example shares "
       "them); the literal {:.0f} would be {:.0f} % off (median) and never faster than one node\n",
       study.epochs, study.steps_per_epoch, study.steps() / study.workers, study.steps(), literal.median_abs * 100);
+  for (const ErrorSet& errors : {left_out, rank_1, single, literal})
+    sets.push_back({.errors = errors, .judges = false});
   return report(asked, "", text, sets);
 }
 
