@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "scenarios/src/lessons/held_memory.hpp"
+#include "scenarios/src/lessons/teach_zero.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "strategies/plan/mesh.hpp"

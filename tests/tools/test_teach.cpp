@@ -4,6 +4,7 @@
 
 #include "scenarios/src/lessons/teach_collective.hpp"
 #include "tests/support.hpp"
+#include "tests/svg_checks.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
@@ -12,6 +13,7 @@ namespace tools_test_teach {
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -335,7 +337,7 @@ TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach
     CHECK(page.find(control) != std::string::npos);
   std::smatch data;
   REQUIRE(std::regex_search(page, data, std::regex("id=\"lesson\">([^<]*)</script>")));
-  CHECK(json::parse(data[1].str())["steps"].size() == 6);
+  CHECK(json::parse(data[1].str())["frames"].size() == 7);
   const std::regex tag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<]*\")*)(/?)>");
   int open = 0;
   std::size_t tags = 0;
@@ -346,10 +348,29 @@ TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach
   CHECK(shell.teach("all-reduce --json -").out == shell.text("l.json"));
 }
 
+TEST_CASE("every topic has a picture, and a page that says the same", "[teach]") {
+  const Shell shell;
+  for (const char* topic : {"barrier", "all-to-all --ranks 3", "alltoall --algorithm bruck",
+                            "pipeline --schedule zb-2p", "server --workers 2", "threads", "tasks --stages 3",
+                            "matrix-product --shape 20x3x4", "zero", "learning --how gossip"}) {
+    CAPTURE(topic);
+    const TopoAnswer answer = shell.teach(std::string(topic) + " --svg t.svg --html t.html");
+    CHECK(answer.exit == 0);
+    const std::string picture = shell.text("t.svg"), page = shell.text("t.html"),
+                      title = answer.out.substr(0, answer.out.find('\n'));
+    well_formed(picture);
+    CHECK(rectangles_within(picture) > 0);
+    CHECK_THAT(picture, Contains(">" + title + "<"));
+    CHECK_THAT(page, Contains("<title>" + title + "</title>") && EndsWith("</html>\n"));
+    const bool steps = page.find("id=\"play\"") != std::string::npos;
+    CHECK((steps || page.find(picture) != std::string::npos));
+  }
+}
+
 TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
   const Shell shell;
-  shell.check_refused("all-reduce --ranks 1", "--ranks 1: 2 to 16 can be shown");
-  shell.check_refused("all-reduce --ranks 17", "--ranks 17: 2 to 16 can be shown");
+  shell.check_refused("all-reduce --ranks 1", "--ranks 1: 2 to 16 expected");
+  shell.check_refused("all-reduce --ranks 17", "--ranks 17: 2 to 16 expected");
   shell.check_refused("all-reduce --algorithm rong",
                       "--algorithm rong: unknown all-reduce algorithm \"rong\"; did you mean \"ring\"?");
   shell.check_refused("all-reduce --listing literal --algorithm direct",

@@ -1,11 +1,10 @@
 // `trainyard teach pipeline` and `teach zero`: figures from the simulator, equal to the papers' closed forms.
 #include <regex>
 
-#include "scenarios/src/lessons/held_memory.hpp"
 #include "scenarios/src/lessons/teach_pipeline.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/teach_shell.hpp"
-#include "tools/reports/teaching/pipeline_views.hpp"
+#include "tools/reports/teaching/lesson_views.hpp"
 
 namespace tools_test_teach_pipeline {
 
@@ -88,7 +87,7 @@ TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble
   CHECK(data["in_a_row"]["time"] == 24);
   CHECK(data["stage"][0]["tasks"].size() == 3 * 3 * 8);
   CHECK(data["stage"][0]["tasks"].back()["step"] == 2);
-  shell.check_refused("pipeline --steps 9", "--steps 9: 1 to 8 can be shown");
+  shell.check_refused("pipeline --steps 9", "--steps 9: 1 to 8 expected");
 }
 
 TEST_CASE("a pipeline's messages cost what they take", "[teach][pipeline]") {
@@ -169,15 +168,15 @@ TEST_CASE("teach pipeline fits a terminal whatever is asked for", "[teach][pipel
     CHECK(answer.out.find('\x1b') == std::string::npos);
     CHECK(widest(answer.out) <= 100);
   }
-  CHECK_THAT(pipeline_text(lesson("1f1b", {2, 2, 1}), true), Contains("\x1b[44;97m"));
+  CHECK_THAT(lesson_text(lesson_view(lesson("1f1b", {2, 2, 1})), true), Contains("\x1b[44;97m"));
 }
 
 TEST_CASE("teach pipeline refuses what it cannot show, in one line", "[teach][pipeline]") {
   const Teacher shell;
   shell.check_refused("pipeline --schedule gpip",
                       "--schedule gpip: unknown pipeline schedule \"gpip\"; did you mean \"gpipe\"?");
-  shell.check_refused("pipeline --stages 0", "--stages 0: 1 to 32 can be shown");
-  shell.check_refused("pipeline --micro-batches 257", "--micro-batches 257: 1 to 256 can be shown");
+  shell.check_refused("pipeline --stages 0", "--stages 0: 1 to 32 expected");
+  shell.check_refused("pipeline --micro-batches 257", "--micro-batches 257: 1 to 256 expected");
   shell.check_refused(
       "pipeline --schedule interleaved-1f1b --chunks 2 --micro-batches 6",
       "--schedule interleaved-1f1b: pipeline schedule interleaved-1f1b: 6 micro-batches are no multiple "
@@ -211,7 +210,7 @@ TEST_CASE("teach zero shows the bars of the ZeRO paper", "[teach][zero]") {
   CHECK(widest(answer.out) <= 100);
   shell.check_refused("zero --stage 4",
                       "--stage 4: 0 (data parallel), 1 (optimizer), 2 (and gradients) or 3 (and parameters) expected");
-  shell.check_refused("zero --ranks 0", "--ranks 0: 1 to 4096 can be shown");
+  shell.check_refused("zero --ranks 0", "--ranks 0: 1 to 4096 expected");
   shell.check_refused("zero --parameters 0", "--parameters 0: 1 to 1e18 expected");
   shell.check_refused("zero --optimizer adan", "--optimizer adan: unknown optimizer \"adan\"; did you mean \"adam\"?");
 }

@@ -72,13 +72,13 @@ TEST_CASE("teach shows threads and products on the screen, as a picture and as a
   const Teacher shell;
   const TopoAnswer loop = shell.teach("threads --items 3 --threads 4 --svg t.svg --html t.html --json t.json");
   CHECK(loop.exit == 0);
-  CHECK_THAT(loop.out, Contains("thread 3   ..") && Contains("1 slot; one thread alone takes 3: 3 times as fast") &&
+  CHECK_THAT(loop.out, Contains("thread 3 ..") && Contains("1 slot; one thread alone takes 3: 3 times as fast") &&
                            Contains("1 thread has nothing to do: there is work for 3"));
   CHECK(json::parse(shell.text("t.json"))["idle_threads"] == 1);
   for (const char* file : {"t.svg", "t.html"}) CHECK_THAT(shell.text(file), Contains("thread 3"));
   const TopoAnswer tasks = shell.teach("tasks --items 3 --stages 2 --threads 3");
-  CHECK_THAT(tasks.out, Contains("thread 0   f0 f1 f2 ...") && Contains("thread 1   ...g0 g1 g2 ") &&
-                            Contains("thread 2   ............") && Contains("4 slots; one thread alone takes 6"));
+  CHECK_THAT(tasks.out, Contains("thread 0 f0 f1 f2 ...") && Contains("thread 1 ...g0 g1 g2 ") &&
+                            Contains("thread 2 ............") && Contains("4 slots; one thread alone takes 6"));
   CHECK_THAT(shell.teach("tasks --items 200 --stages 3 --times 1,2,0.5").out,
              Contains("at most 1.75 times as fast, however many threads"));
   CHECK(widest(shell.teach("tasks --items 200 --stages 3 --times 1,2,0.5").out) <= 100);
@@ -87,7 +87,7 @@ TEST_CASE("teach shows threads and products on the screen, as a picture and as a
   CHECK_THAT(columns.out, Contains("3 pieces of 4 B, 12 B apart") && Contains("36 B more") && Contains("y equals"));
   CHECK_THAT(shell.text("p.html"), Contains("column 2") && Contains("<svg"));
   CHECK_THAT(shell.teach("matrix-product --threads 4").out, Contains("1 thread has nothing to do: there are 3 rows"));
-  shell.check_refused("threads --items 0", "--items 0: 1 to 256 can be shown");
+  shell.check_refused("threads --items 0", "--items 0: 1 to 256 expected");
   shell.check_refused("tasks --stages 3 --times 1,2", "--times 1,2: one a function expected, 3 of them");
   shell.check_refused("matrix-product --shape 3x3",
                       "--shape 3x3: M x K x N expected, as in 3x3x3: x is M x K, w is K x N");

@@ -5,12 +5,6 @@
 namespace trainyard {
 namespace {
 
-/// Characters of UTF-8 text: all bytes but the continuing ones.
-std::size_t characters_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 bool g_markdown = false;
 
 /// "| a | b |", with what ends a cell escaped.
@@ -36,6 +30,11 @@ std::string markdown(const TextTable& table) {
 }
 
 }  // namespace
+
+std::size_t characters_of(const std::string& text) {  // all bytes but the continuing ones
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
 
 void write_tables_as_markdown() { g_markdown = true; }
 bool tables_are_markdown() { return g_markdown; }

@@ -15,6 +15,9 @@ struct TextTable {
   std::string text(const std::string& indent = "") const;
 };
 
+/// Characters of UTF-8 text.
+std::size_t characters_of(const std::string&);
+
 /// From then on tables are Markdown's.
 void write_tables_as_markdown();
 bool tables_are_markdown();

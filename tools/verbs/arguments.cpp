@@ -107,12 +107,34 @@ void Arguments::option(const std::string& flag, std::string& value, const std::s
                        const std::string& help) {
   impl_->add(impl_->app.add_option(flag, value, help), flag, placeholder);
 }
-void Arguments::option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help) {
-  CLI::Option* option = impl_->app.add_option_function<std::string>(
-      flag, [flag, &value](const std::string& text) { value = whole_number(flag, text); }, help);
+void Arguments::option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help,
+                       int least, int most) {
+  const auto read = [=, &value](const std::string& text) {
+    value = whole_number(flag, text);
+    if (value >= least && value <= most) return;
+    const std::string limits = most == std::numeric_limits<int>::max()
+                                   ? fmt::format("{} or more", least)
+                                   : fmt::format("{} {} {}", least, most == least + 1 ? "or" : "to", most);
+    throw UserError(fmt::format("{} {}: {} expected", flag, value, limits));
+  };
+  CLI::Option* option = impl_->app.add_option_function<std::string>(flag, read, help);
   // The least of all stands for "not given".
   if (value != std::numeric_limits<int>::min()) option->default_str(std::to_string(value));
   impl_->add(option, flag, placeholder);
+}
+void Arguments::option(const std::string& flag, double& value, const std::string& placeholder, const std::string& help,
+                       double least, double most) {
+  const auto read = [=, &value](const std::string& text) { value = number_between(flag, text, least, most); };
+  impl_->add(impl_->app.add_option_function<std::string>(flag, read, help), flag, placeholder);
+}
+void Arguments::choice(const std::string& flag, std::string& value, const std::vector<std::string>& names,
+                       const std::string& placeholder, const std::string& help) {
+  const auto read = [=, &value](const std::string& text) {
+    if (std::find(names.begin(), names.end(), text) == names.end())
+      throw UserError(fmt::format("{} {}: unknown{}", flag, text, hint(text, names)));
+    value = text;
+  };
+  impl_->add(impl_->app.add_option_function<std::string>(flag, read, help), flag, placeholder);
 }
 void Arguments::output(const std::string& flag, std::string& file, const std::string& help, bool or_folder) {
   option(flag, file, "FILE", help);
@@ -196,6 +218,18 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
 void require_fold(const std::string& fold) {
   if (!fold.empty() && fold != "auto" && fold != "off" && fold != "check")
     throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));
+}
+
+double number_between(const std::string& flag, const std::string& text, double least, double most) {
+  double value = 0;
+  try {
+    value = parse_number(text);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("{}: {}", flag, e.what()));
+  }
+  if (value < least || value > most)
+    throw UserError(fmt::format("{} {}: {} to {:.0f} expected", flag, text, least, most));
+  return value;
 }
 
 std::vector<std::string> comma_list(const std::string& text) {

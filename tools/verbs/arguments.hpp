@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,7 +17,14 @@ class Arguments {
   /// All words that are left; none is fine.
   void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
   void option(const std::string& flag, std::string& value, const std::string& placeholder, const std::string& help);
-  void option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help);
+  /// A whole number, not below `least` and not above `most`; a UserError otherwise.
+  void option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help,
+              int least = std::numeric_limits<int>::min(), int most = std::numeric_limits<int>::max());
+  void option(const std::string& flag, double& value, const std::string& placeholder, const std::string& help,
+              double least, double most);
+  /// One of these names; a UserError that tells the nearest otherwise.
+  void choice(const std::string& flag, std::string& value, const std::vector<std::string>& names,
+              const std::string& placeholder, const std::string& help);
   void repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
                 const std::string& help);
   void flag(const std::string& flag, bool& value, const std::string& help);
@@ -40,6 +48,9 @@ std::pair<std::string, std::string> prices_override(const std::string& file);
 
 /// What --fold says: auto, off or check; "" is auto. Throws UserError for anything else.
 void require_fold(const std::string&);
+
+/// What a flag says, as a bare number. Throws UserError that names the flag.
+double number_between(const std::string& flag, const std::string& text, double least, double most);
 
 /// What stands between commas ("1,2,4"); none of an empty text. A comma at the end is none too many.
 std::vector<std::string> comma_list(const std::string& text);

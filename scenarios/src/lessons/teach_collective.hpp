@@ -1,9 +1,9 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "models/software/stack.hpp"
+#include "scenarios/src/lessons/lesson_view.hpp"
 #include "scenarios/src/lessons/slot_symbols.hpp"
 #include "topologies/cluster.hpp"
 
@@ -75,7 +75,6 @@ constexpr int kMostLessonSlots = 512;
 /// Simulates it. Throws UserError where the algorithm or the machine cannot.
 CollectiveLesson teach_collective(const ClusterSpec&, const TeachOptions&);
 
-/// For people: keys carry their units.
-nlohmann::json lesson_report(const CollectiveLesson&);
+LessonView lesson_view(const CollectiveLesson&);
 
 }  // namespace trainyard

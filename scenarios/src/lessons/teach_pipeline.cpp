@@ -1,7 +1,14 @@
 #include "scenarios/src/lessons/teach_pipeline.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
+
+#include "sim/json_text.hpp"
 
 namespace trainyard {
 
@@ -37,43 +44,147 @@ PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineSh
   return lesson;
 }
 
-nlohmann::ordered_json pipeline_report(const PipelineLesson& lesson) {
-  nlohmann::ordered_json j{{"schedule", lesson.schedule},
-                           {"stages", lesson.shape.stages},
-                           {"micro_batches", lesson.shape.micro_batches},
-                           {"chunks", lesson.shape.chunks},
-                           {"forward", lesson.times.forward},
-                           {"backward_input", lesson.times.backward_input},
-                           {"backward_weights", lesson.times.backward_weights},
-                           {"transfer", lesson.transfer},
-                           {"time", lesson.end},
-                           {"ideal_time", lesson.ideal()},
-                           {"naive_time", lesson.naive_end},
-                           {"bubble_share", lesson.bubble_share()},
-                           {"bubble_over_ideal", lesson.bubble_over_ideal()},
-                           {"in_a_row", {{"time", lesson.period}, {"bubble_share", lesson.bubble_share_in_a_row()}}},
-                           {"speed_up_over_naive", lesson.speed_up()},
-                           {"steps", lesson.steps},
-                           {"stage", nlohmann::ordered_json::array()}};
-  for (std::size_t stage = 0; stage < lesson.run.stages.size(); ++stage) {
-    nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
-    const std::vector<PipelineTaskRun>& runs = lesson.run.stages[stage];
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const PipelineTaskRun& run = runs[i];
-      tasks.push_back({{"step", i * static_cast<std::size_t>(lesson.steps) / runs.size()},
-                       {"pass", name_of(run.task.pass)},
-                       {"micro_batch", run.task.micro_batch},
-                       {"chunk", run.task.chunk},
-                       {"begin", run.begin},
-                       {"end", run.end}});
+namespace {
+
+using Pass = PipelineTask::Pass;
+
+struct PassStyle {
+  const char *letter, *words;
+  Tone tone;
+};
+const PassStyle& style_of_pass(Pass pass) {
+  static constexpr PassStyle styles[] = {{"F", "forward", Tone::blue},
+                                         {"B", "backward", Tone::green},
+                                         {"I", "backward by the input", Tone::pale},
+                                         {"W", "backward by the weights", Tone::yellow}};
+  return styles[static_cast<std::size_t>(pass)];
+}
+
+std::string pipeline_title(const PipelineLesson& lesson) {
+  const PipelineShape& shape = lesson.shape;
+  return fmt::format("{}: {} stage{}, {} micro-batch{}{}{}", lesson.schedule, shape.stages,
+                     shape.stages == 1 ? "" : "s", shape.micro_batches, shape.micro_batches == 1 ? "" : "es",
+                     shape.chunks > 1 ? fmt::format(", {} model chunks a stage", shape.chunks) : "",
+                     lesson.steps > 1 ? fmt::format(", {} steps in a row", lesson.steps) : "");
+}
+
+double most_activations(const PipelineLesson& lesson) {
+  double most = 0;
+  for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) most = std::max(most, lesson.activations(s));
+  return most;
+}
+
+std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
+  const PipelineTimes& t = lesson.times;
+  const double most = most_activations(lesson);
+  const std::string in_a_row =
+      lesson.steps_overlap()
+          ? fmt::format("one step alone, that is; in a row a step takes {:.6g}: bubble {} of the stages' time",
+                        lesson.period, percent(std::max(0.0, lesson.bubble_share_in_a_row()), 2))
+          : fmt::format("steps in a row take {:.6g} each, as one alone", lesson.period);
+  return {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "
+                      "message: {:.6g}",
+                      t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
+          fmt::format("time: {:.6g}; without waiting: {:.6g}", lesson.end, lesson.ideal()),
+          fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
+                      100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),
+          in_a_row,
+          fmt::format("one micro-batch at a time (naive) takes {:.6g}: {:.4g} times as long", lesson.naive_end,
+                      lesson.speed_up()),
+          fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
+}
+
+LessonBar bar_of(const PipelineLesson& lesson, const PipelineTaskRun& run) {
+  const PassStyle& style = style_of_pass(run.task.pass);
+  const int chunks = lesson.shape.chunks;
+  std::string label = std::to_string(run.task.micro_batch + lesson.labels_from);
+  if (chunks > 1) label += static_cast<char>('a' + run.task.chunk);
+  return {run.begin, run.end, style.letter, label, style.tone, 1 - 0.55 * run.task.chunk / chunks};
+}
+
+/// The picture of the papers: a lane a stage, a bar a task of one micro-batch; and what each stage keeps at most.
+std::vector<LessonFrame> pipeline_frames(const PipelineLesson& lesson) {
+  LessonFrame tasks{.end = lesson.run.end};
+  LessonFrame memory{.caption = "activations kept at most, of so many micro-batches",
+                     .axis = LessonFrame::Axis::amount,
+                     .end = 2 * most_activations(lesson)};
+  memory.drawn_only = true;
+  std::set<Pass> passes;
+  for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) {
+    const std::string name = fmt::format("stage {}", static_cast<int>(s) + lesson.labels_from);
+    LessonLane& lane = tasks.lanes.emplace_back(LessonLane{name, "", {}});
+    for (const PipelineTaskRun& run : lesson.run.stages[s]) {
+      lane.bars.push_back(bar_of(lesson, run));
+      passes.insert(run.task.pass);
     }
-    const double busy = lesson.run.busy(stage);
-    j["stage"].push_back({{"works", busy},
-                          {"idle", lesson.run.end - busy},
-                          {"activations_peak_micro_batches", lesson.activations(stage)},
-                          {"tasks", tasks}});
+    const double kept = lesson.activations(s);
+    memory.lanes.push_back({name, "", {{0, kept, "#", "", Tone::purple}}, fmt::format("{:.6g}", kept)});
   }
-  return j;
+  for (const Pass pass : passes) {
+    const PassStyle& style = style_of_pass(pass);
+    tasks.legend.push_back({style.letter, style.words, style.tone});
+  }
+  tasks.legend.push_back({". ", "idle", Tone::grey});
+  if (lesson.shape.chunks > 1) tasks.remarks = {"a, b, …: the stage's model chunks"};
+  return {tasks, memory};
+}
+
+nlohmann::ordered_json stage_json(const PipelineLesson& lesson, std::size_t stage) {
+  nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
+  const std::vector<PipelineTaskRun>& runs = lesson.run.stages[stage];
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    tasks.push_back({{"step", i * static_cast<std::size_t>(lesson.steps) / runs.size()},
+                     {"pass", name_of(runs[i].task.pass)},
+                     {"micro_batch", runs[i].task.micro_batch},
+                     {"chunk", runs[i].task.chunk},
+                     {"begin", runs[i].begin},
+                     {"end", runs[i].end}});
+  const double busy = lesson.run.busy(stage);
+  return {{"works", busy},
+          {"idle", lesson.run.end - busy},
+          {"activations_peak_micro_batches", lesson.activations(stage)},
+          {"tasks", tasks}};
+}
+
+}  // namespace
+
+LessonView lesson_view(const PipelineLesson& lesson) {
+  LessonView view{
+      pipeline_title(lesson), "A row a stage, a cell a task of one micro-batch, over time", {lesson.description}};
+  view.frames = pipeline_frames(lesson);
+  view.sums = pipeline_sums(lesson);
+  view.figures.head = {"  stage", "     works", "      idle", " keeps at most (activations of so many micro-batches)"};
+  view.figures.right = {true, true, true};
+  if (lesson.steps > 1) view.figures.note = fmt::format("works, idle: in the {} steps together", lesson.steps);
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  const double scale = std::min(1.0, 40 / most_activations(lesson));
+  for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) {
+    const double busy = lesson.run.busy(s), kept = lesson.activations(s);
+    const std::string bar(static_cast<std::size_t>(std::lround(kept * scale)), '#');
+    view.figures.rows.push_back({std::to_string(static_cast<int>(s) + lesson.labels_from), fmt::format("{:.6g}", busy),
+                                 fmt::format("{:.6g}", lesson.run.end - busy), fmt::format(" {:<8.6g}{}", kept, bar)});
+    stages.push_back(stage_json(lesson, s));
+  }
+  view.json = json_text(
+      nlohmann::ordered_json{{"schedule", lesson.schedule},
+                             {"stages", lesson.shape.stages},
+                             {"micro_batches", lesson.shape.micro_batches},
+                             {"chunks", lesson.shape.chunks},
+                             {"forward", lesson.times.forward},
+                             {"backward_input", lesson.times.backward_input},
+                             {"backward_weights", lesson.times.backward_weights},
+                             {"transfer", lesson.transfer},
+                             {"time", lesson.end},
+                             {"ideal_time", lesson.ideal()},
+                             {"naive_time", lesson.naive_end},
+                             {"bubble_share", lesson.bubble_share()},
+                             {"bubble_over_ideal", lesson.bubble_over_ideal()},
+                             {"in_a_row", {{"time", lesson.period}, {"bubble_share", lesson.bubble_share_in_a_row()}}},
+                             {"speed_up_over_naive", lesson.speed_up()},
+                             {"steps", lesson.steps},
+                             {"stage", stages}},
+      2);
+  return view;
 }
 
 }  // namespace trainyard

@@ -1,7 +1,7 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "scenarios/src/lessons/lesson_view.hpp"
 #include "scenarios/src/running/pipeline_run.hpp"
 
 namespace trainyard {
@@ -36,6 +36,6 @@ struct PipelineLesson {
 PipelineLesson teach_pipeline(const PipelineSchedule&, const PipelineShape&, const PipelineTimes&, double transfer,
                               int steps = 0);
 
-nlohmann::ordered_json pipeline_report(const PipelineLesson&);
+LessonView lesson_view(const PipelineLesson&);
 
 }  // namespace trainyard

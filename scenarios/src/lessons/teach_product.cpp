@@ -1,11 +1,14 @@
 #include "scenarios/src/lessons/teach_product.hpp"
 
+#include <fmt/format.h>
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/software/training_memory.hpp"
 #include "sim/executor/simulation.hpp"
+#include "sim/json_text.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/values.hpp"
@@ -192,28 +195,117 @@ ProductLesson teach_product(const ProductShape& shape) {
   return lesson;
 }
 
-nlohmann::ordered_json product_report(const ProductLesson& lesson) {
+namespace {
+
+enum class Split : std::uint8_t { none, rows, columns };
+
+/// The beginning of a matrix, each element in the colour of the thread that has it.
+LessonGrid matrix_grid(const ProductLesson& lesson, const char* name, const std::vector<double>& values, int rows,
+                       int columns, Split split) {
+  constexpr int kDrawn = 16;
+  constexpr Tone tones[] = {Tone::blue, Tone::green, Tone::yellow, Tone::purple, Tone::orange, Tone::pale};
+  LessonGrid grid;
+  grid.title =
+      fmt::format("{}: {} x {}{}", name, rows, columns, rows > kDrawn || columns > kDrawn ? " (its beginning)" : "");
+  for (int row = 0; row < std::min(rows, kDrawn); ++row) {
+    std::vector<LessonCell>& cells = grid.rows.emplace_back().cells;
+    for (int column = 0; column < std::min(columns, kDrawn); ++column) {
+      std::size_t thread = 0;  // whose row or column it is
+      while (lesson.threads[thread].first + lesson.threads[thread].count <= (split == Split::rows ? row : column) &&
+             split != Split::none)
+        ++thread;
+      cells.push_back({fmt::format("{:.6g}", values[static_cast<std::size_t>(row * columns + column)]),
+                       split == Split::none ? Tone::grey : tones[thread % std::size(tones)]});
+    }
+  }
+  return grid;
+}
+
+std::string parts_of_thread(const ProductLesson& lesson, const ProductThread& thread) {
+  if (thread.count == 0) return "nothing";
+  const char* what = lesson.shape.by_rows ? "row" : "column";
+  return thread.count == 1 ? fmt::format("{} {}", what, thread.first)
+                           : fmt::format("{}s {}-{}", what, thread.first, thread.first + thread.count - 1);
+}
+
+std::string place_of_part(const ProductLesson& lesson, const ProductThread& thread) {
+  const int pieces = lesson.pieces(thread);
+  if (pieces == 0) return "";
+  const double each = thread.y / pieces;
+  return pieces == 1 ? fmt::format("one piece of {:.6g} B", each)
+                     : fmt::format("{} pieces of {:.6g} B, {:.6g} B apart", pieces, each,
+                                   lesson.shape.element.value * lesson.shape.n);
+}
+
+std::vector<std::string> product_sums(const ProductLesson& lesson) {
   const ProductShape& s = lesson.shape;
-  nlohmann::ordered_json j{{"split", s.by_rows ? "rows" : "columns"},
-                           {"shape", {s.m, s.k, s.n}},
-                           {"element_bytes", s.element.value},
-                           {"w_copies", lesson.w_copies()},
-                           {"extra_buffer_bytes", lesson.extra_buffer},
-                           {"moved_bytes", lesson.moved},
-                           {"x", lesson.x},
-                           {"w", lesson.w},
-                           {"y", lesson.y},
-                           {"equals_product", lesson.right},
-                           {"thread", nlohmann::ordered_json::array()}};
-  for (const ProductThread& thread : lesson.threads)
-    j["thread"].push_back({{"first", thread.first},
-                           {"count", thread.count},
-                           {"x_bytes", thread.x},
-                           {"w_bytes", thread.w},
-                           {"y_bytes", thread.y},
-                           {"flops", thread.flops},
-                           {"pieces_of_y", lesson.pieces(thread)}});
-  return j;
+  std::vector<std::string> all;
+  all.push_back(s.by_rows
+                    ? fmt::format("every thread with work has all of w: {:.4g} copies; a w that is larger than a "
+                                  "thread's memory cannot be had so",
+                                  lesson.w_copies())
+                    : fmt::format("w lies on the threads {:.4g} times in all; every thread with work has all of x",
+                                  lesson.w_copies()));
+  all.push_back(lesson.extra_buffer > 0
+                    ? fmt::format("columns do not lie in one piece: the caller packs and unpacks them in {:.6g} B more",
+                                  lesson.extra_buffer)
+                    : "rows lie in one piece: the caller needs no buffer to part and to join them");
+  const auto idle = std::count_if(lesson.threads.begin(), lesson.threads.end(),
+                                  [](const ProductThread& thread) { return thread.count == 0; });
+  if (idle > 0)
+    all.push_back(fmt::format("{} thread{} nothing to do: there are {} {}", idle, idle == 1 ? " has" : "s have",
+                              s.parted(), s.by_rows ? "rows" : "columns"));
+  all.push_back(fmt::format("{:.6g} B go to the threads and back; y {} the product", lesson.moved,
+                            lesson.right ? "equals" : "is NOT"));
+  return all;
+}
+
+}  // namespace
+
+LessonView lesson_view(const ProductLesson& lesson) {
+  const ProductShape& s = lesson.shape;
+  LessonView view{fmt::format("y = x w, {} x {} by {} x {}, on {} thread{} by {}", s.m, s.k, s.k, s.n, s.threads,
+                              s.threads == 1 ? "" : "s", s.by_rows ? "rows of x" : "columns of w"),
+                  "The three matrices, each element in the colour of the thread that has it",
+                  {}};
+  view.right = lesson.right;
+  view.sums = product_sums(lesson);
+  const Split rows = s.by_rows ? Split::rows : Split::none, columns = s.by_rows ? Split::none : Split::columns;
+  LessonFrame& frame = view.frames.emplace_back();
+  frame.drawn_only = true;
+  frame.grids = {matrix_grid(lesson, "x", lesson.x, s.m, s.k, rows),
+                 matrix_grid(lesson, "w", lesson.w, s.k, s.n, columns),
+                 matrix_grid(lesson, "y", lesson.y, s.m, s.n, s.by_rows ? rows : columns)};
+  frame.legend = {{"", "on every thread; a colour: on one of them", Tone::grey}};
+  view.figures.head = {"thread", "has", "x (B)", "w (B)", "y (B)", "FLOPs", "its part of y"};
+  view.figures.right = {true, false, true, true, true, true, false};
+  nlohmann::ordered_json threads = nlohmann::ordered_json::array();
+  for (const ProductThread& thread : lesson.threads) {
+    const auto number = [](double value) { return fmt::format("{:.6g}", value); };
+    view.figures.rows.push_back({std::to_string(threads.size()), parts_of_thread(lesson, thread), number(thread.x),
+                                 number(thread.w), number(thread.y), number(thread.flops),
+                                 place_of_part(lesson, thread)});
+    threads.push_back({{"first", thread.first},
+                       {"count", thread.count},
+                       {"x_bytes", thread.x},
+                       {"w_bytes", thread.w},
+                       {"y_bytes", thread.y},
+                       {"flops", thread.flops},
+                       {"pieces_of_y", lesson.pieces(thread)}});
+  }
+  view.json = json_text(nlohmann::ordered_json{{"split", s.by_rows ? "rows" : "columns"},
+                                               {"shape", {s.m, s.k, s.n}},
+                                               {"element_bytes", s.element.value},
+                                               {"w_copies", lesson.w_copies()},
+                                               {"extra_buffer_bytes", lesson.extra_buffer},
+                                               {"moved_bytes", lesson.moved},
+                                               {"x", lesson.x},
+                                               {"w", lesson.w},
+                                               {"y", lesson.y},
+                                               {"equals_product", lesson.right},
+                                               {"thread", threads}},
+                        2);
+  return view;
 }
 
 }  // namespace trainyard

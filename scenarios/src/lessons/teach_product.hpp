@@ -1,7 +1,7 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "scenarios/src/lessons/lesson_view.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
@@ -39,6 +39,6 @@ struct ProductLesson {
 /// Simulates it.
 ProductLesson teach_product(const ProductShape&);
 
-nlohmann::ordered_json product_report(const ProductLesson&);
+LessonView lesson_view(const ProductLesson&);
 
 }  // namespace trainyard

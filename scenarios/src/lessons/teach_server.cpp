@@ -1,6 +1,10 @@
 #include "scenarios/src/lessons/teach_server.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
+
+#include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -50,62 +54,103 @@ ServerCell cell_of(const ServerQuestion& q) {
   return cell;
 }
 
-}  // namespace
+/// The three rows of a worker, and the one of a server.
+struct SpanStyle {
+  const char *name, *row, *letter;
+  Tone tone;
+};
+constexpr SpanStyle kSpanStyles[] = {{"compute", "computes", "#", Tone::blue},
+                                     {"push", "pushes", ">", Tone::yellow},
+                                     {"pull", "pulls", "<", Tone::green},
+                                     {"apply", "", "+", Tone::purple}};
+const SpanStyle& style_of_span(ServerSpan::What what) { return kSpanStyles[static_cast<std::size_t>(what)]; }
 
-const char* name_of(ServerSpan::What what) {
-  static constexpr const char* names[] = {"compute", "push", "pull", "apply"};
-  return names[static_cast<std::size_t>(what)];
+std::string server_title(const ServerQuestion& q) {
+  std::string text = consistency_names()[static_cast<std::size_t>(q.consistency)];
+  if (q.consistency == Consistency::stale) text += fmt::format(" by at most {} steps", q.staleness);
+  text += fmt::format(": {} worker{}, {} server{}, {} steps", q.workers, q.workers == 1 ? "" : "s", q.servers,
+                      q.servers == 1 ? "" : "s", q.steps);
+  if (q.backups > 0) text += fmt::format(", {} backup{}", q.backups, q.backups == 1 ? "" : "s");
+  return text;
 }
+
+std::vector<std::string> server_sums(const ServerLesson& lesson) {
+  const ServerQuestion& q = lesson.asked;
+  double computing = 0;
+  for (int worker = 0; worker < q.workers; ++worker)
+    for (const ServerSpan& span : lesson.actors[static_cast<std::size_t>(worker)])
+      if (span.what == ServerSpan::What::compute) computing += span.end - span.begin;
+  std::vector<std::string> counts;
+  std::uint64_t counted = 0;
+  for (const auto& [missed, count] : lesson.staleness) {
+    counts.push_back(fmt::format("{}: {}", missed, count));
+    counted += count;
+  }
+  return {"a server's row: whose push it applies (+: the sum of all)",
+          fmt::format("a step of a worker alone: computing {:.6g}, push {:.6g}, applied in {:.6g}, pull {:.6g}",
+                      q.compute, q.push, q.apply, q.push),
+          fmt::format(
+              "time: {:.6g}; in steady state {:.4g} worker steps in the time that one worker alone takes for a step",
+              lesson.end, lesson.steps_per_slot * (q.compute + 2 * q.push + q.apply)),
+          fmt::format("workers compute {:.4g} % of the time", 100 * computing / q.workers / lesson.end),
+          fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")),
+          fmt::format("  of the {} of {} pushes in the steady part: from when every worker has made a step,", counted,
+                      q.workers * q.steps * q.keys),
+          "  until one has made its last"};
+}
+
+}  // namespace
 
 ServerLesson teach_server(const ServerQuestion& q) {
   ServerCellRun run(cell_of(q));
   Spans spans(q.workers, q.servers);
   run.run({&spans});
-  ServerLesson lesson{q.workers,
-                      q.servers,
-                      q.steps,
-                      q.staleness,
-                      q.backups,
-                      q.consistency,
-                      q.compute,
-                      q.push,
-                      q.apply,
-                      run.end().value,
-                      spans.of_actors(),
-                      run.board().staleness(),
-                      run.board().steps_per_s()};
-  lesson.keys = q.keys;
-  return lesson;
+  return {q, run.end().value, spans.of_actors(), run.board().staleness(), run.board().steps_per_s()};
 }
 
-nlohmann::ordered_json server_report(const ServerLesson& lesson) {
-  nlohmann::ordered_json j{{"workers", lesson.workers},
-                           {"servers", lesson.servers},
-                           {"consistency", consistency_names()[static_cast<std::size_t>(lesson.consistency)]},
-                           {"staleness_bound", lesson.staleness_bound},
-                           {"backup_workers", lesson.backups},
-                           {"steps", lesson.steps},
-                           {"compute", lesson.compute},
-                           {"push", lesson.push},
-                           {"apply", lesson.apply},
-                           {"time", lesson.end},
-                           {"steps_per_slot", lesson.steps_per_slot},
-                           {"staleness", nlohmann::ordered_json::object()},
-                           {"actors", nlohmann::ordered_json::array()}};
-  for (const auto& [of, count] : lesson.staleness) j["staleness"][std::to_string(of)] = count;
-  for (std::size_t a = 0; a < lesson.actors.size(); ++a) {
-    const bool worker = a < static_cast<std::size_t>(lesson.workers);
+LessonView lesson_view(const ServerLesson& lesson) {
+  const ServerQuestion& q = lesson.asked;
+  LessonView view{server_title(q), "Rows of computing, pushes and pulls of each worker, over time", {}};
+  view.sums = server_sums(lesson);
+  LessonFrame frame{.axis = LessonFrame::Axis::time, .end = lesson.end};
+  for (const SpanStyle& style : kSpanStyles) frame.legend.push_back({"", style.name, style.tone});
+  nlohmann::ordered_json staleness = nlohmann::ordered_json::object(), actors = nlohmann::ordered_json::array();
+  for (const auto& [missed, count] : lesson.staleness) staleness[std::to_string(missed)] = count;
+  for (int actor = 0; actor < q.workers + q.servers; ++actor) {
+    const bool worker = actor < q.workers;
+    const std::string name = worker ? fmt::format("worker {}", actor) : fmt::format("server {}", actor - q.workers);
+    const std::size_t first = frame.lanes.size();
+    for (const SpanStyle& style : kSpanStyles)
+      if (worker != (style.tone == Tone::purple)) frame.lanes.push_back({name, style.row, {}});
     nlohmann::ordered_json spans = nlohmann::ordered_json::array();
-    for (const ServerSpan& s : lesson.actors[a]) {
-      nlohmann::ordered_json& span =
-          spans.emplace_back(nlohmann::ordered_json{{"what", name_of(s.what)}, {"begin", s.begin}, {"end", s.end}});
-      if (!worker && s.worker >= 0) span["worker"] = s.worker;
+    for (const ServerSpan& s : lesson.actors[static_cast<std::size_t>(actor)]) {
+      const SpanStyle& style = style_of_span(s.what);
+      const bool of_one = !worker && s.worker >= 0;
+      frame.lanes[first + (worker ? static_cast<std::size_t>(s.what) : 0)].bars.push_back(
+          {s.begin, s.end, of_one ? std::to_string(s.worker % 10) : style.letter,
+           of_one ? std::to_string(s.worker) : "", style.tone});
+      spans.push_back({{"what", style.name}, {"begin", s.begin}, {"end", s.end}});
+      if (of_one) spans.back()["worker"] = s.worker;
     }
-    j["actors"].push_back({{"name", worker ? "worker " + std::to_string(a)
-                                           : "server " + std::to_string(a - static_cast<std::size_t>(lesson.workers))},
-                           {"spans", spans}});
+    actors.push_back({{"name", name}, {"spans", spans}});
   }
-  return j;
+  view.frames = {std::move(frame)};
+  view.json =
+      json_text(nlohmann::ordered_json{{"workers", q.workers},
+                                       {"servers", q.servers},
+                                       {"consistency", consistency_names()[static_cast<std::size_t>(q.consistency)]},
+                                       {"staleness_bound", q.staleness},
+                                       {"backup_workers", q.backups},
+                                       {"steps", q.steps},
+                                       {"compute", q.compute},
+                                       {"push", q.push},
+                                       {"apply", q.apply},
+                                       {"time", lesson.end},
+                                       {"steps_per_slot", lesson.steps_per_slot},
+                                       {"staleness", staleness},
+                                       {"actors", actors}},
+                2);
+  return view;
 }
 
 }  // namespace trainyard

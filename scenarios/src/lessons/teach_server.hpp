@@ -1,9 +1,8 @@
 #pragma once
 #include <map>
-#include <nlohmann/json_fwd.hpp>
-#include <string>
 #include <vector>
 
+#include "scenarios/src/lessons/lesson_view.hpp"
 #include "scenarios/src/running/server_cell.hpp"
 
 namespace trainyard {
@@ -15,18 +14,6 @@ struct ServerSpan {
   int worker = 0;  ///< whose push is applied; the worker itself otherwise, −1: a sum of all
   double begin = 0, end = 0;
 };
-const char* name_of(ServerSpan::What);
-
-/// Workers and servers over time, as simulated.
-struct ServerLesson {
-  int workers = 1, servers = 1, steps = 1, staleness_bound = 0, backups = 0;
-  Consistency consistency = Consistency::synchronous;
-  double compute = 0, push = 0, apply = 0, end = 0;
-  std::vector<std::vector<ServerSpan>> actors;       ///< workers, then servers
-  std::map<std::uint32_t, std::uint64_t> staleness;  ///< in the steady part (ServerBoard)
-  double steps_per_slot = 0;                         ///< of all workers, in the steady part
-  int keys = 1;
-};
 
 /// What is asked for; a slot is a second to the simulator. push: of a whole gradient from one worker alone, and so long
 /// its answer.
@@ -36,9 +23,17 @@ struct ServerQuestion {
   double compute = 4, push = 1, apply = 0.25;
   std::vector<double> slower;  ///< by worker
 };
+
+/// Workers and servers over time, as simulated.
+struct ServerLesson {
+  ServerQuestion asked;
+  double end = 0;
+  std::vector<std::vector<ServerSpan>> actors;       ///< workers, then servers
+  std::map<std::uint32_t, std::uint64_t> staleness;  ///< in the steady part (ServerBoard)
+  double steps_per_slot = 0;                         ///< of all workers, in the steady part
+};
 /// Throws UserError for more servers than keys.
 ServerLesson teach_server(const ServerQuestion&);
-
-nlohmann::ordered_json server_report(const ServerLesson&);
+LessonView lesson_view(const ServerLesson&);
 
 }  // namespace trainyard

@@ -1,10 +1,13 @@
 #include "scenarios/src/lessons/teach_threads.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "sim/executor/simulation.hpp"
+#include "sim/json_text.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/timeline.hpp"
 #include "sim/observers/values.hpp"
@@ -150,28 +153,88 @@ ThreadLesson teach_tasks(int items, const std::vector<double>& times, int thread
   return teach_shared_work({false, items, threads, times, handover});
 }
 
-nlohmann::ordered_json thread_report(const ThreadLesson& lesson) {
-  nlohmann::ordered_json j{{"items", lesson.items()},
-                           {"threads", lesson.threads.size()},
-                           {"function_slots", lesson.times},
-                           {"handover_slots", lesson.handover},
-                           {"slots", lesson.end},
-                           {"serial_slots", lesson.serial},
-                           {"speed_up", lesson.speed_up()},
-                           {"working_share", lesson.working_share()},
-                           {"idle_threads", lesson.idle_threads()},
-                           {"inputs", lesson.inputs},
-                           {"results", lesson.results},
-                           {"equals_one_thread", lesson.right},
-                           {"thread", nlohmann::ordered_json::array()}};
-  for (std::size_t thread = 0; thread < lesson.threads.size(); ++thread) {
-    nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
-    for (const ThreadTask& task : lesson.threads[thread])
-      tasks.push_back({{"item", task.item}, {"function", task.function}, {"begin", task.begin}, {"end", task.end}});
-    const double busy = lesson.busy(thread);
-    j["thread"].push_back({{"works", busy}, {"idle", lesson.end - busy}, {"tasks", tasks}});
+namespace {
+
+std::string threads_title(const ThreadLesson& lesson) {
+  const std::size_t threads = lesson.threads.size(), functions = lesson.times.size();
+  const std::string on = fmt::format("on {} thread{}", threads, threads == 1 ? "" : "s"),
+                    items = fmt::format("{} item{}", lesson.items(), lesson.items() == 1 ? "" : "s");
+  if (lesson.loop) return fmt::format("a loop of {} {}: a[i] += b[i]", items, on);
+  std::string composed = "a[i]";  // c = h(g(f(a)))
+  for (std::size_t i = 0; i < functions; ++i)
+    composed = fmt::format("{}({})", static_cast<char>('f' + static_cast<int>(i)), composed);
+  return fmt::format("{} function{}, {}, {}: {}", functions, functions == 1 ? "" : "s", items, on, composed);
+}
+
+std::string numbers_in_words(const std::vector<double>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i == 5 && numbers.size() > 6) return text + fmt::format(", … {:.6g}", numbers.back());
+    text += fmt::format("{}{:.6g}", i == 0 ? "" : ", ", numbers[i]);
   }
-  return j;
+  return text;
+}
+
+std::vector<std::string> threads_sums(const ThreadLesson& lesson) {
+  std::vector<std::string> all{fmt::format("{:.6g} slot{}; one thread alone takes {:.6g}: {:.4g} times as fast",
+                                           lesson.end, lesson.end == 1 ? "" : "s", lesson.serial, lesson.speed_up()),
+                               fmt::format("the threads work {:.4g} % of the time", 100 * lesson.working_share())};
+  if (const int idle = lesson.idle_threads(); idle > 0)
+    all.push_back(fmt::format("{} thread{} nothing to do: there is work for {}", idle, idle == 1 ? " has" : "s have",
+                              static_cast<int>(lesson.threads.size()) - idle));
+  if (!lesson.loop) {
+    const double sum = std::accumulate(lesson.times.begin(), lesson.times.end(), 0.0),
+                 longest = *std::max_element(lesson.times.begin(), lesson.times.end());
+    all.push_back(
+        fmt::format("an item takes {:.6g}, {:.6g} of it in the longest function: at most {:.4g} times as fast, "
+                    "however many threads",
+                    sum, longest, sum / longest));
+  }
+  all.push_back(fmt::format("{} has become {}: {}", numbers_in_words(lesson.inputs), numbers_in_words(lesson.results),
+                            lesson.right ? "what one thread gives" : "NOT what one thread gives"));
+  return all;
+}
+
+}  // namespace
+
+LessonView lesson_view(const ThreadLesson& lesson) {
+  constexpr Tone tones[] = {Tone::blue, Tone::green, Tone::yellow, Tone::purple};
+  LessonView view{threads_title(lesson), "A row a thread, a cell a function of one item, over time", {}};
+  view.sums = threads_sums(lesson);
+  view.right = lesson.right;
+  view.figures = {.head = {"thread", "works", "idle"}, .page_only = true};
+  LessonFrame frame{.end = lesson.end};
+  nlohmann::ordered_json threads = nlohmann::ordered_json::array();
+  for (std::size_t thread = 0; thread < lesson.threads.size(); ++thread) {
+    LessonLane lane{fmt::format("thread {}", thread), "", {}};
+    nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
+    for (const ThreadTask& task : lesson.threads[thread]) {
+      std::string word = std::to_string(task.item);
+      if (!lesson.loop) word.insert(0, 1, static_cast<char>('f' + task.function));
+      lane.bars.push_back({task.begin, task.end, "", word, tones[static_cast<std::size_t>(task.function) % 4]});
+      tasks.push_back({{"item", task.item}, {"function", task.function}, {"begin", task.begin}, {"end", task.end}});
+    }
+    frame.lanes.push_back(std::move(lane));
+    const double busy = lesson.busy(thread), idle = lesson.end - busy;
+    view.figures.rows.push_back({std::to_string(thread), fmt::format("{:.6g}", busy), fmt::format("{:.6g}", idle)});
+    threads.push_back({{"works", busy}, {"idle", idle}, {"tasks", tasks}});
+  }
+  view.frames = {std::move(frame)};
+  view.json = json_text(nlohmann::ordered_json{{"items", lesson.items()},
+                                               {"threads", lesson.threads.size()},
+                                               {"function_slots", lesson.times},
+                                               {"handover_slots", lesson.handover},
+                                               {"slots", lesson.end},
+                                               {"serial_slots", lesson.serial},
+                                               {"speed_up", lesson.speed_up()},
+                                               {"working_share", lesson.working_share()},
+                                               {"idle_threads", lesson.idle_threads()},
+                                               {"inputs", lesson.inputs},
+                                               {"results", lesson.results},
+                                               {"equals_one_thread", lesson.right},
+                                               {"thread", threads}},
+                        2);
+  return view;
 }
 
 }  // namespace trainyard

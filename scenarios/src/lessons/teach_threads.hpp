@@ -1,7 +1,7 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
-#include <string>
 #include <vector>
+
+#include "scenarios/src/lessons/lesson_view.hpp"
 
 namespace trainyard {
 
@@ -33,6 +33,6 @@ ThreadLesson teach_loop(int items, int threads);
 /// Threads beyond the functions have nothing to do; with fewer threads, neighbouring functions share one.
 ThreadLesson teach_tasks(int items, const std::vector<double>& times, int threads, double handover);
 
-nlohmann::ordered_json thread_report(const ThreadLesson&);
+LessonView lesson_view(const ThreadLesson&);
 
 }  // namespace trainyard

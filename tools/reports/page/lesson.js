@@ -1,12 +1,12 @@
-// Members stand on a circle, switches inside it; what is shown is in the page's data.
+// Who exchanges messages stands on a circle, what is between them inside it; what is shown is in the page's data.
 const lesson = JSON.parse(document.getElementById('lesson').textContent);
 const at = id => document.getElementById(id);
 const plain = text => String(text).replace(/[&<>"]/g, c => ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'}[c]));
-const last = lesson.steps.length;
+const last = lesson.frames.length - 1;
 let now = 0, playing = null, moving = 0;
 
-function place(member) {
-  const m = lesson.members[member], turn = 2 * Math.PI * m.place / m.of - Math.PI / 2;
+function place(actor) {
+  const m = lesson.actors[actor], turn = 2 * Math.PI * m.place / m.of - Math.PI / 2;
   return [220 + m.radius * Math.cos(turn), 220 + m.radius * Math.sin(turn)];
 }
 function along(t, share) {
@@ -16,18 +16,18 @@ function along(t, share) {
 }
 function draw(share) {
   let picture = '';
-  const transfers = now > 0 ? lesson.steps[now - 1].transfers : [];
-  for (const t of transfers) {
+  const arrows = lesson.frames[now].arrows;
+  for (const t of arrows) {
     const points = [];
     for (let i = 0; i <= 20; i++) points.push(along(t, i / 20).map(v => v.toFixed(1)).join(','));
     picture += `<polyline points="${points.join(' ')}" fill="none" stroke-width="2"/>`;
   }
-  lesson.members.forEach((m, i) => {
+  lesson.actors.forEach((m, i) => {
     const [x, y] = place(i);
     picture += `<circle cx="${x}" cy="${y}" r="24"/>` +
       `<text x="${x}" y="${y + 4}" font-size="11" text-anchor="middle">${plain(m.name)}</text>`;
   });
-  for (const t of transfers) {
+  for (const t of arrows) {
     const [x, y] = along(t, share), text = t.content.length > 14 ? t.content.slice(0, 13) + '…' : t.content;
     const half = Math.max(8, text.length * 3.4);
     picture += `<rect x="${x - half}" y="${y - 9}" width="${2 * half}" height="18" rx="4"/>` +
@@ -35,23 +35,18 @@ function draw(share) {
   }
   at('picture').innerHTML = picture;
 }
-function table(buffers, sent) {
-  if (lesson.slots.length === 0) return '';
-  let html = '<table><tr><th></th>' + lesson.slots.map(s => `<th>${plain(s)}</th>`).join('') +
-    (sent ? '<th>sent so far</th>' : '') + '</tr>';
-  lesson.members.forEach((m, i) => {
-    if (!m.holds) return;
-    html += `<tr><th>${plain(m.name)}</th>` + buffers[i].map(c => `<td class="${c[1]}">${plain(c[0])}</td>`).join('') +
-      (sent ? `<td>${plain(sent[i])}</td>` : '') + '</tr>';
-  });
-  return html + '</table>';
+function table(grid) {
+  const head = grid.head.map(name => `<th>${plain(name)}</th>`).join('');
+  const rows = grid.rows.map(row => `<tr><th>${plain(row.name)}</th>` +
+    row.cells.map(([text, style]) => `<td class="${style}">${plain(text)}</td>`).join('') + '</tr>');
+  return `<table><tr><th></th>${head}</tr>${rows.join('')}</table>`;
 }
 function tell() {
-  const step = now > 0 ? lesson.steps[now - 1] : null;
-  at('head').textContent = step ? step.head : 'at the beginning';
-  at('limit').textContent = step && step.limit ? 'limited by ' + step.limit : '';
-  at('buffers').innerHTML = table(step ? step.buffers : lesson.initial, step && step.sent);
-  at('messages').innerHTML = step ? step.transfers.map(t => plain(t.text)).join('<br>') : '';
+  const frame = lesson.frames[now];
+  at('head').textContent = frame.caption;
+  at('limit').textContent = frame.detail;
+  at('buffers').innerHTML = frame.grids.map(table).join('');
+  at('messages').innerHTML = frame.arrows.map(t => plain(t.text)).join('<br>');
   at('sums').innerHTML = now === last ? lesson.sums.map(plain).join('<br>') : '';
   [...at('times').children].forEach((bar, i) => bar.className = i + 1 === now ? 'now' : '');
 }
@@ -76,7 +71,7 @@ function play() {
   }
   at('play').textContent = playing ? 'stop' : 'play';
 }
-at('times').innerHTML = lesson.steps.map((s, i) => `<span style="flex:${s.share}" title="${plain(s.head)}"></span>`).join('');
+at('times').innerHTML = lesson.frames.slice(1).map(s => `<span style="flex:${s.share}" title="${plain(s.caption)}"></span>`).join('');
 [...at('times').children].forEach((bar, i) => bar.onclick = () => go(i + 1));
 at('first').onclick = () => go(0);
 at('back').onclick = () => go(now - 1);

@@ -1,131 +1,247 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
-#include "scenarios/src/lessons/data_size.hpp"
 #include "scenarios/src/pictures/svg.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr double kMargin = 16, kRow = 20, kLine = 16, kLetter = 11, kHead = 40, kPage = 1400;
+using Axis = LessonFrame::Axis;
+constexpr double kMargin = 16, kCellHeight = 20, kLine = 16, kSentence = 18, kLetter = 11, kPage = 1400,
+                 kLaneHeight = 26, kThinLane = 12, kBetweenActors = 4, kTicks = 24, kLongest = 12000, kLaneWidth = 1000,
+                 kAmountWidth = 600;
+constexpr std::string_view kInk = "#222222", kQuiet = "#666666";
 
 /// Generous: fonts differ, and what has just come is bold.
-double width_of(std::string_view text) { return 1.3 * Svg::text_width(text, kLetter); }
+double width_of(std::string_view text, double size = kLetter) { return 1.3 * Svg::text_width(text, size); }
 
-/// Sizes of one frame, the same for all: the text that is longest sets the width of a slot.
-struct FrameSize {
-  double names = 0, slot = 34, width = 0, height = 0;
-  std::size_t rows = 0, lines = 0;  // of messages
+/// One grid's columns, as wide as in all frames that have it.
+struct GridSize {
+  double names = 0;
+  std::vector<double> columns;
+  double left(std::size_t column) const {
+    double x = names;
+    for (std::size_t i = 0; i < column; ++i) x += columns[i];
+    return x;
+  }
+  double width() const { return left(columns.size()); }
 };
 
-std::string message(const CollectiveLesson& lesson, const LessonTransfer& t) {
-  const auto name = [&lesson](int member) { return lesson.members[member].name; };
-  const std::string way = fmt::format("{} → {}", name(t.from), name(t.to));
-  return t.slots.empty() ? way : fmt::format("{}  {}: {}", way, t.slots, t.content);
-}
-
-FrameSize frame_size(const CollectiveLesson& lesson) {
-  FrameSize size;
-  for (const LessonMember& member : lesson.members) {
-    if (!member.holds_data) continue;
-    ++size.rows;
-    size.names = std::max(size.names, width_of(member.name) + 8);
+class Drawing {
+ public:
+  explicit Drawing(const LessonView& view) : view_(view) {
+    for (const LessonFrame& frame : view.frames) measure(frame);
+    for (const LessonFrame& frame : view.frames) across_ = std::max(across_, width_of_frame(frame) + 2 * kMargin);
+    columns_ = std::clamp<std::size_t>(static_cast<std::size_t>(kPage / across_), 1, view.frames.size());
   }
-  double messages = 0;
-  const auto fit = [&size](const std::vector<std::vector<SlotContent>>& buffers) {
-    for (const auto& buffer : buffers)
-      for (const SlotContent& content : buffer) size.slot = std::max(size.slot, width_of(content.text) + 10);
-  };
-  fit(lesson.initial);
-  for (const std::string& slot : lesson.slots) size.slot = std::max(size.slot, width_of(slot) + 10);
-  for (const LessonStep& step : lesson.steps) {
-    fit(step.buffers);
-    size.lines = std::max(size.lines, step.transfers.size());
-    for (const LessonTransfer& t : step.transfers) messages = std::max(messages, width_of(message(lesson, t)));
-  }
-  const double sent = width_of("sent so far") + 8;
-  size.width = std::max({size.names + size.slot * static_cast<double>(lesson.slots.size()) + sent, messages, 420.0});
-  size.height = kHead + kRow * static_cast<double>(size.rows + 1) + kLine * static_cast<double>(size.lines);
-  return size;
-}
 
-const char* fill_of(const SlotContent& content) {
-  return content.complete ? "#bfe5c4" : content.stale ? "#ffd9a8" : content.parts.empty() ? "#f4f4f4" : "#dbe7f6";
-}
-
-void grid(Svg& svg, double x, double y, const CollectiveLesson& lesson, const FrameSize& size,
-          const std::vector<std::vector<SlotContent>>& buffers, const std::vector<double>& sent) {
-  const double right = x + size.names + size.slot * static_cast<double>(lesson.slots.size());
-  for (std::size_t slot = 0; slot < lesson.slots.size(); ++slot)
-    svg.text(x + size.names + size.slot * (static_cast<double>(slot) + 0.5), y + 14, lesson.slots[slot],
-             {kLetter, "#666666", Svg::Anchor::middle});
-  if (!sent.empty()) svg.text(right + 8, y + 14, "sent so far", {kLetter, "#666666"});
-  for (std::size_t m = 0; m < buffers.size(); ++m) {
-    if (!lesson.members[m].holds_data) continue;
-    y += kRow;
-    svg.text(x, y + 14, lesson.members[m].name, {kLetter});
-    for (std::size_t slot = 0; slot < buffers[m].size(); ++slot) {
-      const SlotContent& content = buffers[m][slot];
-      const double left = x + size.names + size.slot * static_cast<double>(slot);
-      svg.rect(left + 1, y + 1, size.slot - 2, kRow - 2, fill_of(content));
-      if (content.changed) svg.frame(left + 1, y + 1, size.slot - 2, kRow - 2, "#222222");
-      svg.text(left + size.slot / 2, y + 14, content.text, {kLetter, "#222222", Svg::Anchor::middle, content.changed});
+  std::string all() {
+    double width = across_ * static_cast<double>(columns_), height = top() + kMargin;
+    width = std::max(width, width_of(view_.title, 15) + 2 * kMargin);
+    for (const auto* sentences : {&view_.notes, &view_.sums})
+      for (const std::string& sentence : *sentences) width = std::max(width, width_of(sentence) + 2 * kMargin);
+    for (std::size_t i = 0; i < view_.frames.size(); i += columns_) height += row_height(i);
+    Svg svg(width, height + kSentence * static_cast<double>(view_.sums.size()), view_.title, view_.description);
+    svg.text(kMargin, 24, view_.title, {15, kInk, Svg::Anchor::start, true});
+    double y = 42;
+    for (const std::string& note : view_.notes) {
+      svg.text(kMargin, y, note, {kLetter, kQuiet});
+      y += kLine;
     }
-    if (!sent.empty()) svg.text(right + 8, y + 14, size_text(sent[m], lesson.decimal), {kLetter});
+    y = top();
+    for (std::size_t i = 0; i < view_.frames.size(); i += columns_) {
+      for (std::size_t j = i; j < std::min(i + columns_, view_.frames.size()); ++j)
+        draw(svg, kMargin + across_ * static_cast<double>(j - i), y, view_.frames[j]);
+      y += row_height(i);
+    }
+    for (const std::string& sentence : view_.sums) {
+      svg.text(kMargin, y + kLetter, sentence, {kLetter, kInk});
+      y += kSentence;
+    }
+    return svg.finish();
   }
-}
 
-void step_frame(Svg& svg, double x, double y, const CollectiveLesson& lesson, const FrameSize& size, std::size_t i) {
-  const LessonStep& step = lesson.steps[i];
-  const std::string kind = step_kind(step), limit = step_limit(step);
-  svg.text(
-      x, y + 12,
-      fmt::format("step {} of {}{}: {} to {}, takes {}", i + 1, lesson.steps.size(), kind.empty() ? "" : ", " + kind,
-                  show(Seconds{step.begin}), show(Seconds{step.end}), show(Seconds{step.end - step.begin})),
-      {kLetter + 1, "#222222", Svg::Anchor::start, true});
-  if (!limit.empty()) svg.text(x, y + 28, "limited by " + limit, {kLetter - 1, "#666666"});
-  double at = y + kHead;
-  for (const LessonTransfer& t : step.transfers) {
-    svg.text(x, at + 8, message(lesson, t), {kLetter, "#222222"});
-    at += kLine;
+ private:
+  const LessonView& view_;
+  std::vector<GridSize> grids_;  // by their place in a frame
+  std::size_t arrows_ = 0;       // most of a frame: grids stand side by side
+  bool details_ = false;
+  double across_ = 420 + 2 * kMargin;
+  std::size_t columns_ = 1;  // of frames
+
+  double top() const { return 40 + kLine * static_cast<double>(view_.notes.size()); }
+
+  void measure(const LessonFrame& frame) {
+    grids_.resize(std::max(grids_.size(), frame.grids.size()));
+    for (std::size_t g = 0; g < frame.grids.size(); ++g) {
+      GridSize& size = grids_[g];
+      const auto fit = [&size](std::size_t column, const std::string& text) {
+        size.columns.resize(std::max(size.columns.size(), column + 1), 30);
+        size.columns[column] = std::max(size.columns[column], width_of(text) + 10);
+      };
+      for (std::size_t i = 0; i < frame.grids[g].head.size(); ++i) fit(i, frame.grids[g].head[i]);
+      for (const LessonGrid::Row& row : frame.grids[g].rows) {
+        if (!row.name.empty()) size.names = std::max(size.names, width_of(row.name) + 8);
+        for (std::size_t i = 0; i < row.cells.size(); ++i) fit(i, row.cells[i].text);
+      }
+    }
+    arrows_ = std::max(arrows_, frame.arrows.size());
+    details_ |= !frame.detail.empty();
   }
-  if (!lesson.slots.empty())
-    grid(svg, x, y + kHead + kLine * static_cast<double>(size.lines), lesson, size, step.buffers, step.sent);
-}
+
+  double head_height(const LessonFrame& frame) const {
+    return (frame.caption.empty() ? 0 : details_ ? 40 : 22) + kLine * static_cast<double>(arrows_);
+  }
+  static double grid_height(const LessonGrid& grid) {
+    return kCellHeight *
+           static_cast<double>(grid.rows.size() + (grid.head.empty() ? 0 : 1) + (grid.title.empty() ? 0 : 1));
+  }
+  double grid_width(std::size_t grid, const LessonFrame& frame) const {
+    return std::max(grids_[grid].width(), width_of(frame.grids[grid].title));
+  }
+  static double names_width(const LessonFrame& frame) {
+    double width = 0;
+    for (const LessonLane& lane : frame.lanes) width = std::max(width, width_of(lane.actor) + 8);
+    return width;
+  }
+  /// Pixels a unit of the axis: of slots, so many that the widest label fits into the shortest bar.
+  static double lane_scale(const LessonFrame& frame) {
+    if (frame.axis == Axis::amount) return kAmountWidth / frame.end;
+    if (frame.axis == Axis::time) return kLaneWidth / frame.end;
+    double widest = 14, shortest = frame.end;
+    for (const LessonLane& lane : frame.lanes)
+      for (const LessonBar& bar : lane.bars) {
+        widest = std::max(widest, Svg::text_width(bar.label, kLetter) + 8);
+        shortest = std::min(shortest, bar.end - bar.begin);
+      }
+    return std::min(widest / shortest, kLongest / frame.end);
+  }
+  static bool same_actor(const LessonFrame& frame, std::size_t i, std::size_t j) {
+    return j < frame.lanes.size() && frame.lanes[i].actor == frame.lanes[j].actor;
+  }
+  static double lane_height(const LessonFrame& frame, std::size_t i) {
+    return (i > 0 && same_actor(frame, i, i - 1)) || same_actor(frame, i, i + 1) ? kThinLane : kLaneHeight;
+  }
+
+  double width_of_frame(const LessonFrame& frame) const {
+    double width = std::max(1.1 * width_of(frame.caption), width_of(frame.detail)), beside = 0, legend = 0, notes = 0;
+    for (const LessonArrow& arrow : frame.arrows) width = std::max(width, width_of(arrow.words));
+    for (std::size_t g = 0; g < frame.grids.size(); ++g) beside += grid_width(g, frame) + (g > 0 ? 3 * kMargin : 0);
+    for (const LegendEntry& entry : frame.legend) legend += 32 + width_of(entry.words);
+    for (const std::string& remark : frame.remarks) width = std::max(width, width_of(remark));
+    for (const LessonLane& lane : frame.lanes) notes = std::max(notes, width_of(lane.note) + 16);
+    if (!frame.lanes.empty()) width = std::max(width, names_width(frame) + frame.end * lane_scale(frame) + notes);
+    return std::max({width, beside, legend});
+  }
+  double height_of(const LessonFrame& frame) const {
+    double beside = 0, lanes = 0;
+    for (const LessonGrid& grid : frame.grids) beside = std::max(beside, grid_height(grid));
+    for (std::size_t i = 0; i < frame.lanes.size(); ++i)
+      lanes += lane_height(frame, i) + (same_actor(frame, i, i + 1) ? 0 : kBetweenActors);
+    return head_height(frame) + beside + lanes + (lanes > 0 && frame.axis != Axis::amount ? kTicks : 0) +
+           (frame.legend.empty() ? 0 : 28) + kLine * static_cast<double>(frame.remarks.size());
+  }
+  double row_height(std::size_t first) const {
+    double height = 0;
+    for (std::size_t i = first; i < std::min(first + columns_, view_.frames.size()); ++i)
+      height = std::max(height, height_of(view_.frames[i]));
+    return height + kMargin;
+  }
+
+  void draw(Svg& svg, double x, double y, const LessonFrame& frame) const {
+    svg.text(x, y + 12, frame.caption, {kLetter + 1, kInk, Svg::Anchor::start, true});
+    if (!frame.detail.empty()) svg.text(x, y + 28, frame.detail, {kLetter - 1, kQuiet});
+    y += head_height(frame);
+    double at = y - kLine * static_cast<double>(arrows_), left = x;
+    for (const LessonArrow& arrow : frame.arrows) {
+      svg.text(x, at + 8, arrow.words, {kLetter, kInk});
+      at += kLine;
+    }
+    at = y;
+    for (std::size_t g = 0; g < frame.grids.size(); ++g) {
+      draw_grid(svg, left, y, frame.grids[g], grids_[g]);
+      at = std::max(at, y + grid_height(frame.grids[g]));
+      left += grid_width(g, frame) + 3 * kMargin;
+    }
+    if (!frame.lanes.empty()) at = draw_lanes(svg, x, at, frame);
+    left = x;
+    for (const LegendEntry& entry : frame.legend) {
+      svg.rect(left, at + 8, 14, 14, style_of(entry.tone).fill);
+      svg.text(left + 20, at + 19, entry.words, {kLetter, kInk});
+      left += 32 + width_of(entry.words);
+    }
+    at += frame.legend.empty() ? 0 : 28;
+    for (const std::string& remark : frame.remarks) {
+      svg.text(x, at + 12, remark, {kLetter, kInk});
+      at += kLine;
+    }
+  }
+
+  static void draw_grid(Svg& svg, double x, double y, const LessonGrid& grid, const GridSize& size) {
+    if (!grid.title.empty()) {
+      svg.text(x, y + 12, grid.title, {kLetter, kInk, Svg::Anchor::start, true});
+      y += kCellHeight;
+    }
+    for (std::size_t i = 0; i < grid.head.size(); ++i)
+      svg.text(x + size.left(i) + size.columns[i] / 2, y + 14, grid.head[i], {kLetter, kQuiet, Svg::Anchor::middle});
+    if (!grid.head.empty()) y += kCellHeight;
+    for (const LessonGrid::Row& row : grid.rows) {
+      if (!row.name.empty()) svg.text(x, y + 14, row.name, {kLetter, kInk});
+      for (std::size_t i = 0; i < row.cells.size(); ++i) {
+        const LessonCell& cell = row.cells[i];
+        const double left = x + size.left(i), width = size.columns[i];
+        if (cell.tone != Tone::plain) svg.rect(left + 1, y + 1, width - 2, kCellHeight - 2, style_of(cell.tone).fill);
+        if (cell.marked) svg.frame(left + 1, y + 1, width - 2, kCellHeight - 2, kInk);
+        svg.text(left + width / 2, y + 14, cell.text, {kLetter, kInk, Svg::Anchor::middle, cell.marked});
+      }
+      y += kCellHeight;
+    }
+  }
+
+  /// Returns where they end.
+  static double draw_lanes(Svg& svg, double x, double y, const LessonFrame& frame) {
+    const double scale = lane_scale(frame), left = x + names_width(frame);
+    for (std::size_t i = 0; i < frame.lanes.size(); ++i) {
+      const LessonLane& lane = frame.lanes[i];
+      const double height = lane_height(frame, i), base = y + height / 2 + 4;
+      if (i == 0 || !same_actor(frame, i, i - 1))
+        svg.text(x, base, lane.actor, {kLetter, kInk, Svg::Anchor::start, lane.marked});
+      if (frame.axis != Axis::amount) svg.rect(left, y, frame.end * scale, height, style_of(Tone::grey).fill);
+      double end = left;
+      for (const LessonBar& bar : lane.bars) {
+        const double at = left + bar.begin * scale, width = (bar.end - bar.begin) * scale,
+                     letter = height < kLaneHeight ? kLetter - 2 : kLetter;
+        svg.rect(at, y, width, height, style_of(bar.tone).fill, bar.strength);
+        if (frame.axis != Axis::amount && height == kLaneHeight) svg.frame(at, y, width, height, "#ffffff");
+        if (!bar.label.empty() && Svg::text_width(bar.label, letter) <= width)
+          svg.text(at + width / 2, base, bar.label, {letter, "#111111", Svg::Anchor::middle});
+        end = std::max(end, at + width);
+      }
+      if (lane.marked) svg.frame(left, y, end - left, height, kInk);
+      if (!lane.note.empty()) svg.text(end + 8, base, lane.note, {kLetter, kInk});
+      y += height + (same_actor(frame, i, i + 1) ? 0 : kBetweenActors);
+    }
+    return frame.axis == Axis::amount ? y : draw_ticks(svg, left, y, frame.end, scale);
+  }
+
+  /// Time at round distances.
+  static double draw_ticks(Svg& svg, double left, double y, double end, double scale) {
+    double step = std::pow(10.0, std::floor(std::log10(end)) - 1);
+    for (int i = 0; step * scale < 50; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10, …
+    for (int i = 0; i * step <= end * (1 + 1e-9); ++i) {
+      const double x = left + i * step * scale;
+      svg.line(x, y, x, y + 5, kQuiet);
+      svg.text(x, y + 18, fmt::format("{:.6g}", i * step), {kLetter, kQuiet, Svg::Anchor::middle});
+    }
+    return y + kTicks;
+  }
+};
 
 }  // namespace
 
-std::string lesson_svg(const CollectiveLesson& lesson) {
-  const FrameSize size = frame_size(lesson);
-  const double across = size.width + 2 * kMargin, down = size.height + kMargin;
-  const auto columns = static_cast<std::size_t>(std::max(1.0, kPage / across));
-  const std::size_t frames = lesson.steps.size() + 1, rows = (frames + columns - 1) / columns;
-  const std::vector<std::string> sums = lesson_sums(lesson);
-  const double top = 56, bottom = kRow * static_cast<double>(sums.size()) + kMargin;
-  double width = across * static_cast<double>(std::min(columns, frames));
-  for (const std::string& sentence : sums) width = std::max(width, width_of(sentence) + 2 * kMargin);
-  Svg svg(width, top + down * static_cast<double>(rows) + bottom, lesson_title(lesson),
-          "What every rank holds after every step, and what was sent");
-  svg.text(kMargin, 24, lesson_title(lesson), {15, "#222222", Svg::Anchor::start, true});
-  svg.text(kMargin, 42, "on " + lesson.machine, {kLetter, "#666666"});
-  for (std::size_t frame = 0; frame < frames; ++frame) {
-    const double x = kMargin + across * static_cast<double>(frame % columns);
-    const double y = top + kMargin / 2 + down * static_cast<double>(frame / columns);
-    if (frame > 0) {
-      step_frame(svg, x, y, lesson, size, frame - 1);
-      continue;
-    }
-    svg.text(x, y + 12, "at the beginning", {kLetter + 1, "#222222", Svg::Anchor::start, true});
-    grid(svg, x, y + kHead, lesson, size, lesson.initial, {});
-  }
-  double y = top + down * static_cast<double>(rows) + kRow;
-  for (const std::string& sentence : sums) {
-    svg.text(kMargin, y, sentence, {kLetter});
-    y += kRow;
-  }
-  return svg.finish();
-}
+std::string lesson_svg(const LessonView& view) { return Drawing(view).all(); }
 
 }  // namespace trainyard

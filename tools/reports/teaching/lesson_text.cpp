@@ -1,215 +1,220 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
-#include "scenarios/src/lessons/data_size.hpp"
+#include "tools/reports/table.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kColumns = 100;
-constexpr std::string_view kSent = "sent so far";
-
-std::size_t width_of(const std::string& text) {  // in characters
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
-}
+using Axis = LessonFrame::Axis;
+constexpr std::size_t kColumns = 100, kAmountColumns = 60, kMostBlocks = 40;
+constexpr const char* kBold = "1";
 
 std::string padded(const std::string& text, std::size_t width) {
-  return text + std::string(width - std::min(width, width_of(text)), ' ');
+  return text + std::string(width - std::min(width, characters_of(text)), ' ');
+}
+
+/// Cut to so many characters, the last one being "…".
+std::string cut_to(const std::string& text, std::size_t width) {
+  if (characters_of(text) <= width) return text;
+  std::size_t bytes = 0;
+  for (std::size_t characters = 0; bytes < text.size(); ++bytes)
+    if ((static_cast<unsigned char>(text[bytes]) & 0xc0U) != 0x80 && ++characters == width) break;
+  return text.substr(0, bytes) + "…";
+}
+
+/// One character of a lane.
+struct LaneLetter {
+  char letter;
+  Tone tone = Tone::plain;
+};
+
+/// Columns a unit of the axis.
+double lane_scale(const LessonFrame& frame, std::size_t columns) {
+  if (frame.axis != Axis::slots) return static_cast<double>(columns) / frame.end;
+  std::size_t longest = 1;
+  double shortest = frame.end;
+  for (const LessonLane& lane : frame.lanes)
+    for (const LessonBar& bar : lane.bars) {
+      longest = std::max(longest, bar.letter.size() + bar.label.size());
+      shortest = std::min(shortest, bar.end - bar.begin);
+    }
+  // The shortest bar shows its word and a gap, or its word, where the whole then fits one block.
+  const double width = static_cast<double>(columns), word = static_cast<double>(longest) / shortest,
+               gap = word + 1 / shortest, most = width * kMostBlocks / frame.end;
+  return std::min(gap * frame.end > width && word * frame.end <= width ? word : gap, most);
+}
+
+void put_bar(std::vector<LaneLetter>& row, const LessonBar& bar, double scale, Axis axis) {
+  const auto begin =
+      static_cast<std::size_t>(axis == Axis::time ? std::floor(bar.begin * scale) : std::round(bar.begin * scale));
+  auto end = static_cast<std::size_t>(std::lround(bar.end * scale));
+  if (axis == Axis::time) end = std::max(end, begin + 1);
+  end = std::min(end, row.size());
+  const std::string word = bar.letter + bar.label;
+  for (std::size_t at = begin; at < end; ++at) {
+    // A number cut short is a wrong number: then the letter alone.
+    const bool shown = at - begin < word.size() && (word.size() <= end - begin || at == begin);
+    const bool gap = at + 1 == end && end - begin > word.size();
+    row[at] = {axis != Axis::slots ? word.front() : shown ? word[at - begin] : gap ? ' ' : '-', bar.tone};
+  }
 }
 
 class TextLesson {
  public:
-  TextLesson(const CollectiveLesson& lesson, bool colour) : lesson_(lesson), colour_(colour) {}
+  TextLesson(const LessonView& view, bool colour) : view_(view), colour_(colour) {}
   std::string all() {
-    text_ = in(kBold, lesson_title(lesson_)) + "\n" + "on " + lesson_.machine + "\n";
-    if (lesson_.algorithm == "ring-literal")
-      text_ += "as textbooks list it: each rank receives into the slot that it sends, then adds that to the next\n";
-    if (!lesson_.slots.empty()) {
-      text_ += "\n" + in(kBold, "at the beginning") + "\n";
-      table(lesson_.initial, {});
-    }
-    for (std::size_t i = 0; i < lesson_.steps.size(); ++i) step(i);
-    text_ += "\n";
-    for (const std::string& sentence : lesson_sums(lesson_)) text_ += sentence + "\n";
+    text_ = in(kBold, view_.title) + "\n";
+    for (const std::string& note : view_.notes) text_ += note + "\n";
+    for (const LessonFrame& frame : view_.frames)
+      if (!frame.drawn_only && !(frame.arrows.empty() && frame.grids.empty() && frame.lanes.empty())) show_frame(frame);
+    const LessonFigures& figures = view_.figures;
+    if (!figures.rows.empty() && !figures.page_only)
+      text_ += "\n" + (figures.note.empty() ? "" : figures.note + "\n") +
+               TextTable{figures.head, figures.right, figures.rows}.text();
+    if (!view_.sums.empty()) text_ += "\n";
+    for (const std::string& sentence : view_.sums) text_ += sentence + "\n";
     return text_;
   }
 
  private:
-  static constexpr const char *kBold = "1", *kComplete = "32", *kStale = "33";
-  const CollectiveLesson& lesson_;
+  const LessonView& view_;
   bool colour_;
   std::string text_;
 
-  std::string in(const char* code, const std::string& text) const {
-    return colour_ ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
-  }
-  std::string styled(const SlotContent& content, const std::string& text) const {
-    std::string code = content.complete ? kComplete : content.stale ? kStale : "";
-    if (content.changed) code = code.empty() ? kBold : std::string(kBold) + ";" + code;
-    return code.empty() ? text : in(code.c_str(), text);
+  std::string in(const std::string& code, const std::string& text) const {
+    return colour_ && !code.empty() ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
   }
 
-  void step(std::size_t i) {
-    const LessonStep& s = lesson_.steps[i];
-    const std::string kind = step_kind(s), limit = step_limit(s);
-    const std::string head =
-        fmt::format("step {} of {}{}", i + 1, lesson_.steps.size(), kind.empty() ? "" : ", " + kind);
-    text_ += fmt::format("\n{}: {} to {}, takes {}\n", in(kBold, head), show(Seconds{s.begin}), show(Seconds{s.end}),
-                         show(Seconds{s.end - s.begin}));
-    if (!limit.empty()) text_ += "  limited by " + limit + "\n";
-    transfers(s);
-    if (lesson_.slots.empty()) return;
-    table(s.buffers, s.sent);
-    stale(s);
-  }
-
-  /// What colours show on a terminal.
-  void stale(const LessonStep& s) {
-    std::vector<std::string> words;
-    for (std::size_t m = 0; m < s.buffers.size(); ++m) {
-      std::string slots;
-      for (std::size_t slot = 0; slot < s.buffers[m].size(); ++slot)
-        if (s.buffers[m][slot].stale) slots += " " + lesson_.slots[slot];
-      if (!slots.empty()) words.push_back(lesson_.members[m].name + slots);
-    }
-    if (!words.empty()) lines(words, "stale, from another slot: ");
+  void show_frame(const LessonFrame& frame) {
+    if (!frame.caption.empty()) text_ += "\n" + in(kBold, frame.caption) + "\n";
+    if (!frame.detail.empty()) text_ += "  " + frame.detail + "\n";
+    std::vector<std::string> messages;
+    for (const LessonArrow& arrow : frame.arrows) messages.push_back(arrow.words);
+    lines(messages, "");
+    for (const LessonGrid& grid : frame.grids) show_grid(grid);
+    if (frame.lanes.empty()) return;
+    lanes(frame);
+    const std::string indent = frame.axis == Axis::amount ? "  " : "";
+    std::string legend;
+    for (const LegendEntry& entry : frame.legend)
+      if (!entry.key.empty())
+        legend += fmt::format("{}{}: {}", legend.empty() ? indent : "   ", entry.key, entry.words);
+    if (!legend.empty()) text_ += "\n" + legend + "\n";
+    for (const std::string& remark : frame.remarks) text_ += indent + remark + "\n";
   }
 
   /// One after the other, as many a line as fit.
-  void lines(const std::vector<std::string>& words, const std::string& before = "") {
+  void lines(const std::vector<std::string>& words, const std::string& before) {
     constexpr std::size_t longest = kColumns - 2;
     std::string line = before;
     bool empty = true;
     for (const std::string& word : words) {
-      if (!empty && width_of(line) + 3 + width_of(word) > longest) {
+      if (!empty && characters_of(line) + 3 + characters_of(word) > longest) {
         text_ += "  " + line + "\n";
         line.clear();
         empty = true;
       }
-      line += (empty ? "" : "   ") + (width_of(word) > longest ? shortened(word, longest) : word);
+      line += (empty ? "" : "   ") + cut_to(word, longest);
       empty = false;
     }
     if (!empty) text_ += "  " + line + "\n";
   }
 
-  void transfers(const LessonStep& s) {
-    std::vector<std::string> words;
-    for (const LessonTransfer& t : s.transfers) {
-      std::string one = fmt::format("{}→{}", name(t.from), name(t.to));
-      if (!t.slots.empty()) one += fmt::format(" {}: {}", t.slots, t.content);
-      words.push_back(one);
-    }
-    lines(words);
-  }
-  static std::string shortened(const std::string& text, std::size_t width) {
-    std::size_t bytes = 0;
-    for (std::size_t characters = 0; bytes < text.size(); ++bytes)
-      if ((static_cast<unsigned char>(text[bytes]) & 0xc0U) != 0x80 && ++characters == width) break;
-    return text.substr(0, bytes) + "…";
-  }
-  const std::string& name(int member) const { return lesson_.members[member].name; }
-
-  /// Slots in columns, as many as fit, then the others below.
-  void table(const std::vector<std::vector<SlotContent>>& buffers, const std::vector<double>& sent) {
+  /// As many columns as fit beside each other, then the others below.
+  void show_grid(const LessonGrid& grid) {
     std::size_t names = 0;
-    for (const LessonMember& member : lesson_.members)
-      if (member.holds_data) names = std::max(names, width_of(member.name));
     std::vector<std::size_t> widths;
-    for (std::size_t slot = 0; slot < lesson_.slots.size(); ++slot) {
-      std::size_t width = width_of(lesson_.slots[slot]);
-      for (std::size_t m = 0; m < buffers.size(); ++m)
-        if (lesson_.members[m].holds_data) width = std::max(width, width_of(buffers[m][slot].text));
-      widths.push_back(width);
+    for (const std::string& column : grid.head) widths.push_back(characters_of(column));
+    for (const LessonGrid::Row& row : grid.rows) {
+      names = std::max(names, characters_of(row.name));
+      for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], characters_of(row.cells[i].text));
     }
     for (std::size_t first = 0, end = 0; first < widths.size(); first = end) {
       std::size_t room = kColumns - 2 - names;
       for (end = first; end < widths.size() && (end == first || widths[end] + 2 <= room); ++end)
         room -= std::min(room, widths[end] + 2);
-      const bool tell_sent = !sent.empty() && end == widths.size();
-      if (tell_sent && room < 2 + kSent.size() && end - first > 1) --end;
-      rows(buffers, first, end, widths, names, end == widths.size() ? sent : std::vector<double>{});
+      std::string head = "  " + padded("", names);
+      for (std::size_t i = first; i < end; ++i) head += "  " + padded(grid.head[i], widths[i]);
+      text_ += head.substr(0, head.find_last_not_of(' ') + 1) + "\n";
+      for (const LessonGrid::Row& row : grid.rows) {
+        text_ += "  " + padded(row.name, names);
+        for (std::size_t i = first; i < end; ++i) text_ += "  " + cell(row.cells[i], i + 1 < end ? widths[i] : 0);
+        text_ += "\n";
+      }
+    }
+    // What colours show on a terminal.
+    std::vector<std::string> stale;
+    for (const LessonGrid::Row& row : grid.rows) {
+      std::string columns;
+      for (std::size_t i = 0; i < row.cells.size(); ++i)
+        if (row.cells[i].tone == Tone::stale) columns += " " + grid.head[i];
+      if (!columns.empty()) stale.push_back(row.name + columns);
+    }
+    lines(stale, "stale, from another slot: ");
+  }
+
+  std::string cell(const LessonCell& cell, std::size_t width) const {
+    std::string code = style_of(cell.tone).terminal;
+    if (cell.marked) code = code.empty() ? kBold : fmt::format("{};{}", kBold, code);
+    return in(code, cell.text) + padded("", width - std::min(width, characters_of(cell.text)));
+  }
+
+  void lanes(const LessonFrame& frame) {
+    const bool amount = frame.axis == Axis::amount;
+    std::vector<std::string> names;
+    std::size_t width = 0;
+    for (std::size_t i = 0; i < frame.lanes.size(); ++i) {
+      const LessonLane& lane = frame.lanes[i];
+      std::string name =
+          i > 0 && frame.lanes[i - 1].actor == lane.actor ? padded("", characters_of(lane.actor)) : lane.actor;
+      if (amount) name.insert(0, lane.marked ? "> " : "  ");
+      if (!lane.row.empty()) name += " " + lane.row;
+      width = std::max(width, characters_of(name) + 1);
+      names.push_back(std::move(name));
+    }
+    const std::size_t columns = amount ? kAmountColumns : kColumns - width;
+    const double scale = lane_scale(frame, columns);
+    const auto all = static_cast<std::size_t>(std::lround(frame.end * scale));
+    for (std::size_t from = 0; from < all; from += columns) {
+      const std::size_t to = std::min(all, from + columns);
+      text_ += all > columns ? fmt::format("\nfrom {:.6g} to {:.6g}\n", static_cast<double>(from) / scale,
+                                           static_cast<double>(to) / scale)
+                             : "\n";
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        std::vector<LaneLetter> row(all, {amount ? ' ' : '.'});
+        for (const LessonBar& bar : frame.lanes[i].bars) put_bar(row, bar, scale, frame.axis);
+        const std::string& note = frame.lanes[i].note;
+        text_ += padded(names[i], width) + letters(row, from, to) + (note.empty() ? "" : " " + note) + "\n";
+      }
     }
   }
-  void rows(const std::vector<std::vector<SlotContent>>& buffers, std::size_t first, std::size_t end,
-            const std::vector<std::size_t>& widths, std::size_t names, const std::vector<double>& sent) {
-    std::string line = "  " + padded("", names);
-    for (std::size_t slot = first; slot < end; ++slot) line += "  " + padded(lesson_.slots[slot], widths[slot]);
-    if (!sent.empty()) line += "  " + std::string(kSent);
-    text_ += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    for (std::size_t m = 0; m < buffers.size(); ++m) {
-      if (!lesson_.members[m].holds_data) continue;
-      text_ += "  " + padded(lesson_.members[m].name, names);
-      for (std::size_t slot = first; slot < end; ++slot) {
-        const SlotContent& content = buffers[m][slot];
-        const bool last = slot + 1 == end && sent.empty();
-        text_ += "  " + styled(content, content.text) +
-                 (last ? "" : std::string(widths[slot] - width_of(content.text), ' '));
-      }
-      if (!sent.empty()) text_ += "  " + size_text(sent[m], lesson_.decimal);
-      text_ += "\n";
+
+  std::string letters(const std::vector<LaneLetter>& row, std::size_t from, std::size_t to) const {
+    std::string text;
+    while (from < to) {
+      std::string run;
+      const Tone tone = row[from].tone;
+      for (; from < to && row[from].tone == tone; ++from) run += row[from].letter;
+      text += in(style_of(tone).terminal, run);
     }
+    return text;
   }
 };
 
 }  // namespace
 
-std::string lesson_text(const CollectiveLesson& lesson, bool colour) { return TextLesson(lesson, colour).all(); }
+std::string lesson_text(const LessonView& view, bool colour) { return TextLesson(view, colour).all(); }
 
-std::string lesson_title(const CollectiveLesson& lesson) {
-  std::string text = lesson.operation;
-  if (!lesson.reduction.empty()) text += fmt::format(" ({})", lesson.reduction);
-  text += fmt::format(" by {}, {} ranks", lesson.algorithm, lesson.ranks);
-  if (lesson.root >= 0) text += fmt::format(", root {}", lesson.root + lesson.labels_from);
-  return lesson.size > 0 ? text + ", " + size_text(lesson.size, lesson.decimal) : text;
-}
-
-std::string step_kind(const LessonStep& step) {
-  bool adds = false, copies = false;
-  for (const LessonTransfer& t : step.transfers)
-    if (!t.slots.empty()) (t.adds ? adds : copies) = true;
-  if (copies && step.reduces_after) return "copying, then reducing";
-  return adds && copies ? "reducing and copying" : adds ? "reducing" : copies ? "copying" : "";
-}
-
-std::string step_limit(const LessonStep& step) {
-  if (step.limiting.empty()) return "";
-  const std::size_t more = step.limiting.size() - 1;
-  return step.limiting.front() + (more > 0 ? fmt::format(" and {} more", more) : "");
-}
-
-std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
-  std::vector<std::string> all;
-  std::size_t messages = 0;
-  for (const LessonStep& step : lesson.steps) messages += step.transfers.size();
-  all.push_back(fmt::format("{} in {} step{}, {} message{}", show(Seconds{lesson.time}), lesson.steps.size(),
-                            lesson.steps.size() == 1 ? "" : "s", messages, messages == 1 ? "" : "s"));
-  if (lesson.size > 0) {
-    const double sent = *std::max_element(lesson.sent.begin(), lesson.sent.end());
-    const double received = *std::max_element(lesson.received.begin(), lesson.received.end());
-    // Switches that add up can do with less.
-    const char* whose = static_cast<int>(lesson.members.size()) > lesson.ranks ? " of ranks alone" : "";
-    all.push_back(fmt::format("the busiest rank sends {} and receives {}; closed-form minimum{}: {}",
-                              size_text(sent, lesson.decimal), size_text(received, lesson.decimal), whose,
-                              size_text(lesson.least_rank, lesson.decimal)));
-    all.push_back(fmt::format("in total {} are sent; closed-form minimum{}: {}",
-                              size_text(lesson.total, lesson.decimal), whose,
-                              size_text(lesson.least_total, lesson.decimal)));
-  }
-  if (!lesson.slots.empty())
-    all.push_back(lesson.kept ? "every rank ends with what the operation promises"
-                              : "NOT every rank ends with what the operation promises: the algorithm is wrong");
-  if (lesson.hazards.empty()) return all;
-  all.push_back(
-      fmt::format("{} hazard{}: a receive overwrites what a send may still read; the result is right only "
-                  "where the\nsend has captured its data when it was posted",
-                  lesson.hazards.size(), lesson.hazards.size() == 1 ? "" : "s"));
-  constexpr std::size_t most = 4;
-  for (std::size_t i = 0; i < std::min(most, lesson.hazards.size()); ++i) all.push_back("  " + lesson.hazards[i]);
-  if (lesson.hazards.size() > most) all.push_back(fmt::format("  and {} more", lesson.hazards.size() - most));
-  return all;
+const ToneStyle& style_of(Tone tone) {
+  static constexpr ToneStyle styles[] = {
+      {"none", "", ""},           {"#f4f4f4", "", ""},      {"#dbe7f6", "part", ""},  {"#bfe5c4", "complete", "32"},
+      {"#ffd9a8", "stale", "33"}, {"#e6e6e6", "", ""},      {"#7aa6dc", "", "44;97"}, {"#8fcf8f", "", "42;30"},
+      {"#f2c14e", "", "43;30"},   {"#c9a7d8", "", "45;97"}, {"#f2b279", "", "41;97"}, {"#b9e3b0", "", "42;30"}};
+  return styles[static_cast<std::size_t>(tone)];
 }
 
 }  // namespace trainyard

@@ -1,24 +1,23 @@
 #pragma once
 #include <string>
 
-#include "scenarios/src/lessons/teach_collective.hpp"
+#include "scenarios/src/lessons/lesson_view.hpp"
 
 namespace trainyard {
 
-/// All steps for a terminal of 100 columns; `colour`: with its escape codes.
-std::string lesson_text(const CollectiveLesson&, bool colour);
-/// One page that stands alone: steps forward and back by buttons and arrow keys, and plays them.
-std::string lesson_html(const CollectiveLesson&);
-/// All steps in one picture, a frame each.
-std::string lesson_svg(const CollectiveLesson&);
+/// For a terminal of 100 columns; `colour`: with its escape codes.
+std::string lesson_text(const LessonView&, bool colour);
+/// All frames in one picture.
+std::string lesson_svg(const LessonView&);
+/// One page that stands alone. Frames with messages are stepped through by buttons and arrow keys, or played; others are
+/// the picture with the figures below.
+std::string lesson_html(const LessonView&);
 
-/// What the views share: "all-reduce (sum) by ring, 4 ranks, 4.19 MB".
-std::string lesson_title(const CollectiveLesson&);
-/// "reducing", "copying", "reducing and copying"; "" where no data move.
-std::string step_kind(const LessonStep&);
-/// What limits the step: a link, and how many more; "" if none does.
-std::string step_limit(const LessonStep&);
-/// The figures at the end, a sentence each.
-std::vector<std::string> lesson_sums(const CollectiveLesson&);
+struct ToneStyle {
+  const char* fill;      ///< in pictures
+  const char* css;       ///< class of a cell in pages; "": none
+  const char* terminal;  ///< the numbers of an escape code; "": as it is
+};
+const ToneStyle& style_of(Tone);
 
 }  // namespace trainyard

@@ -1,8 +1,10 @@
 #pragma once
+#include <functional>
 #include <string>
-#include <vector>
 
 #include "models/reading/registry.hpp"
+#include "scenarios/src/lessons/lesson_view.hpp"
+#include "tools/verbs/arguments.hpp"
 
 namespace trainyard {
 
@@ -11,21 +13,20 @@ namespace trainyard {
 struct TeachTopic {
   std::string name;
   std::string summary;  ///< "": another word for a topic that is listed
-  int (*run)(const std::string& topic, const std::vector<std::string>& words) = nullptr;  ///< returns the exit code
+  std::string description, example;
+  /// Declares the topic's flags. What it returns makes the lesson, after the flags have been read.
+  std::function<LessonView()> (*lesson)(const std::string& topic, Arguments&) = nullptr;
 };
 Registry<TeachTopic>& teach_topics();
 
-/// 0 or 1, the number that the first thing of a lesson has. Throws UserError for others.
-int label_start(int number);
-
-/// In slots: a bare number, as large as times of a figure are. Throws UserError that names the flag.
-double shown_slots(const std::string& flag, const std::string& text, bool zero_too);
-
 struct RegisterTeachTopic {
-  RegisterTeachTopic(const std::string& name, const std::string& summary,
-                     int (*run)(const std::string&, const std::vector<std::string>&)) {
-    teach_topics().add(name, {name, summary, run});
-  }
+  explicit RegisterTeachTopic(const TeachTopic& topic) { teach_topics().add(topic.name, topic); }
 };
+
+/// `--labels-from`: 0 or 1, the number that the first thing of a lesson has.
+void label_option(Arguments&, int& labels_from, const std::string& help);
+
+/// Least and most slots of what takes time.
+constexpr double kLeastSlots = 1e-3, kMostSlots = 1e6;
 
 }  // namespace trainyard

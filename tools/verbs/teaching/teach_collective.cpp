@@ -1,56 +1,28 @@
 // `trainyard teach all-reduce` and the other collectives.
 #include <fmt/format.h>
-#include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/lessons/data_size.hpp"
+#include "scenarios/src/lessons/teach_collective.hpp"
 #include "scenarios/src/reading/read_collective.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
-#include "sim/process/terminal.hpp"
-#include "tools/reports/teaching/lesson_views.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/topo_machine.hpp"
-#include "tools/verbs/verbs.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr int kFewestRanks = 2, kMostRanks = 16;
 /// Of the machine that is meant where nobody says one: round figures, so that times can be checked in the head.
 constexpr BytesPerSecond kStarRate{25e9};
 constexpr Picoseconds kStarLatency{1'000'000};
 
 struct TeachFlags {
-  std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, direction, html, svg, json;
+  std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, direction;
   int ranks = 4, channels = 0, root = 0, labels_from = 0;
+  TopoMachineArguments on;
 };
-
-void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
-  arguments.option("--algorithm", flags.algorithm, "NAME", "ring, … (trainyard list collectives)");
-  arguments.option("--direction", flags.direction, "forward|reversed", "of a ring: to the next or the previous rank");
-  arguments.option("--ranks", flags.ranks, "N", "2 to 16");
-  on.add_to(arguments, "--on");
-  arguments.option("--size", flags.size, "SIZE", "size of the data, as nccl-tests counts it (default 4 MiB)");
-  arguments.option("--root", flags.root, "RANK", "root of broadcast, reduce, gather, scatter");
-  arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
-  arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
-  arguments.option("--channels", flags.channels, "N", "rings at the same time");
-  arguments.option("--listing", flags.listing, "literal",
-                   "the ring all-reduce as textbooks list it: it receives into the slot that it sends");
-  arguments.option("--labels-from", flags.labels_from, "0|1",
-                   "number of the first rank in words, tables and pictures (default 0)");
-  arguments.output("--html", flags.html, "a page that steps forward and back; - is stdout");
-  arguments.output("--svg", flags.svg, "all steps in one picture; - is stdout");
-  arguments.output("--json", flags.json, "the steps as data; - is stdout");
-}
 
 /// The ring turned round is an algorithm of its own.
 std::string in_direction(const std::string& direction, const std::string& algorithm) {
-  if (direction != "forward" && direction != "reversed")
-    throw UserError(fmt::format("--direction {}: unknown{}", direction, hint(direction, {"forward", "reversed"})));
   if (algorithm != "ring")
     throw UserError(fmt::format("--direction {}: a single ring has a direction; {} is none", direction, algorithm));
   return direction == "reversed" ? "ring-reversed" : algorithm;
@@ -115,14 +87,12 @@ Bytes size_of(const std::string& text) {
   return size;
 }
 
-CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, const TopoMachineArguments& on) {
+CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   TeachOptions o;
   o.operation = parse_operation(topic);
-  if (flags.ranks < kFewestRanks || flags.ranks > kMostRanks)
-    throw UserError(fmt::format("--ranks {}: {} to {} can be shown", flags.ranks, kFewestRanks, kMostRanks));
   o.ranks = flags.ranks;
-  o.labels_from = label_start(flags.labels_from);
-  const TopoMachine machine = machine_of(on, o.ranks, o.machine);
+  o.labels_from = flags.labels_from;
+  const TopoMachine machine = machine_of(flags.on, o.ranks, o.machine);
   o.algorithm = algorithm_of(flags, o.operation);
   o.place.file = origin_of_argument("--algorithm " + o.algorithm);
   const Node node = choice_node(flags);
@@ -137,38 +107,37 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, co
   return lesson;
 }
 
-int teach(const std::string& topic, const std::vector<std::string>& words) {
-  const std::string operation = name_of(parse_operation(topic));
-  Arguments arguments(
-      "teach " + topic,
-      fmt::format("Every rank's buffers after every step of a{} {}, with the time that each step takes.",
-                  operation.starts_with("a") ? "n" : "", operation),
-      fmt::format("teach {} --ranks 4 --html lesson.html", operation));
-  TeachFlags flags;
-  TopoMachineArguments on;
-  add_to(arguments, flags, on);
-  if (!arguments.parse(words)) return kGood;
-  const CollectiveLesson lesson = lesson_of(topic, flags, on);
-  bool shown = false;  // on stdout, which one view takes
-  const auto give = [&shown](const std::string& file, const std::string& text) {
-    if (file.empty()) return;
-    write_atomically(file, text);
-    shown |= file == "-";
-  };
-  if (!flags.html.empty()) give(flags.html, lesson_html(lesson));
-  if (!flags.svg.empty()) give(flags.svg, lesson_svg(lesson));
-  if (!flags.json.empty()) give(flags.json, json_text(lesson_report(lesson), 2) + "\n");
-  if (!shown) write_atomically("-", lesson_text(lesson, colours_on_stdout()));
-  return lesson.kept ? kGood : kBug;
+std::function<LessonView()> collective(const std::string& topic, Arguments& arguments) {
+  const auto flags = std::make_shared<TeachFlags>();
+  arguments.option("--algorithm", flags->algorithm, "NAME", "ring, … (trainyard list collectives)");
+  arguments.choice("--direction", flags->direction, {"forward", "reversed"}, "forward|reversed",
+                   "of a ring: to the next or the previous rank");
+  arguments.option("--ranks", flags->ranks, "N", "2 to 16", 2, 16);
+  flags->on.add_to(arguments, "--on");
+  arguments.option("--size", flags->size, "SIZE", "size of the data, as nccl-tests counts it (default 4 MiB)");
+  arguments.option("--root", flags->root, "RANK", "root of broadcast, reduce, gather, scatter");
+  arguments.option("--op", flags->reduction, "sum|average|maximum|product", "reduction (default sum)");
+  arguments.option("--chunk", flags->chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
+  arguments.option("--channels", flags->channels, "N", "rings at the same time");
+  arguments.option("--listing", flags->listing, "literal",
+                   "the ring all-reduce as textbooks list it: it receives into the slot that it sends");
+  label_option(arguments, flags->labels_from, "number of the first rank in words, tables and pictures (default 0)");
+  return [topic, flags] { return lesson_view(lesson_of(topic, *flags)); };
 }
 
 const std::vector<RegisterTeachTopic> registered_collectives = [] {
   std::vector<RegisterTeachTopic> all;
-  for (int i = 0; i < kOperations; ++i) {
-    const std::string name = name_of(static_cast<Operation>(i));
-    all.emplace_back(name, "what every rank holds after every step", teach);
-  }
-  for (const char* nccls_word : {"alltoall", "sendrecv"}) all.emplace_back(nccls_word, "", teach);
+  const auto add = [&all](const std::string& name, const char* summary) {
+    const std::string operation = name_of(parse_operation(name));
+    all.emplace_back(
+        TeachTopic{name, summary,
+                   fmt::format("Every rank's buffers after every step of a{} {}, with the time that each step takes.",
+                               operation.starts_with("a") ? "n" : "", operation),
+                   fmt::format("teach {} --ranks 4 --html lesson.html", operation), collective});
+  };
+  for (int i = 0; i < kOperations; ++i)
+    add(name_of(static_cast<Operation>(i)), "what every rank holds after every step");
+  for (const char* nccls_word : {"alltoall", "sendrecv"}) add(nccls_word, "");
   return all;
 }();
 

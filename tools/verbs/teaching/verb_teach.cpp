@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include "sim/process/output.hpp"
+#include "sim/process/terminal.hpp"
+#include "tools/reports/teaching/lesson_views.hpp"
 #include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -10,22 +13,8 @@ Registry<TeachTopic>& teach_topics() {
   return registry;
 }
 
-int label_start(int number) {
-  if (number < 0 || number > 1) throw UserError(fmt::format("--labels-from {}: 0 or 1 expected", number));
-  return number;
-}
-
-double shown_slots(const std::string& flag, const std::string& text, bool zero_too) {
-  constexpr double kMost = 1e6;
-  double value = 0;
-  try {
-    value = parse_number(text);
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("{}: {}", flag, e.what()));
-  }
-  if (value < (zero_too ? 0 : 1e-3) || value > kMost)
-    throw UserError(fmt::format("{} {}: {} to {:.0f} expected", flag, text, zero_too ? "0" : "0.001", kMost));
-  return value;
+void label_option(Arguments& arguments, int& labels_from, const std::string& help) {
+  arguments.option("--labels-from", labels_from, "0|1", help, 0, 1);
 }
 
 namespace {
@@ -50,7 +39,19 @@ int teach(const std::vector<std::string>& words) {
   Place place;
   place.file = std::make_shared<const std::string>("trainyard teach");
   const TeachTopic& topic = teach_topics().find(words[0], place);
-  return topic.run(topic.name, {words.begin() + 1, words.end()});
+  Arguments arguments("teach " + topic.name, topic.description, topic.example);
+  const std::function<LessonView()> make = topic.lesson(topic.name, arguments);
+  std::string html, svg, json;
+  arguments.output("--html", html, "a page: steps forward and back, or picture and figures; - is stdout");
+  arguments.output("--svg", svg, "all in one picture; - is stdout");
+  arguments.output("--json", json, "steps, tasks and figures as data; - is stdout");
+  if (!arguments.parse({words.begin() + 1, words.end()})) return kGood;
+  const LessonView lesson = make();
+  if (!html.empty()) write_atomically(html, lesson_html(lesson));
+  if (!svg.empty()) write_atomically(svg, lesson_svg(lesson));
+  if (!json.empty()) write_atomically(json, lesson.json + "\n");
+  if (html != "-" && svg != "-" && json != "-") write_atomically("-", lesson_text(lesson, colours_on_stdout()));
+  return lesson.right ? kGood : kBug;
 }
 
 const RegisterVerb registered_teach{"teach", "a collective, a pipeline, ZeRO's memory: step by step, as simulated",

@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/lessons/data_size.hpp"
+#include "scenarios/src/lessons/teach_collective.hpp"
+#include "sim/json_text.hpp"
+
+namespace trainyard {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Contribution, slot, rank, count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlotContent, parts, divided, unknown, complete, stale, changed, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonTransfer, from, to, slots, content, first_slot, slot_count, adds, begin, end,
+                                   bytes, link, link_kind)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonStep, begin, end, transfers, reduces_after, limiting, buffers, sent)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonMember, name, holds_data)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveLesson, operation, algorithm, reduction, ranks, root, labels_from, size,
+                                   decimal, machine, members, slots, initial, steps, time, sent, received, total,
+                                   least_rank, least_total, kept, hazards)
+
+namespace {
+
+void rename(nlohmann::json& j, const char* plain, const char* with_unit) {
+  j[with_unit] = std::move(j[plain]);
+  j.erase(plain);
+}
+
+/// For people: keys carry their units.
+nlohmann::json lesson_json(const CollectiveLesson& lesson) {
+  nlohmann::json j = lesson;
+  for (nlohmann::json& step : j["steps"]) {
+    rename(step, "begin", "begin_s");
+    rename(step, "end", "end_s");
+    rename(step, "sent", "sent_bytes");
+    for (nlohmann::json& transfer : step["transfers"]) {
+      rename(transfer, "begin", "begin_s");
+      rename(transfer, "end", "end_s");
+    }
+  }
+  rename(j, "decimal", "decimal_sizes");
+  rename(j, "time", "time_s");
+  for (const char* key : {"size", "sent", "received", "total", "least_rank", "least_total"})
+    rename(j, key, (std::string(key) + "_bytes").c_str());
+  return j;
+}
+
+std::string lesson_title(const CollectiveLesson& lesson) {
+  std::string text = lesson.operation;
+  if (!lesson.reduction.empty()) text += fmt::format(" ({})", lesson.reduction);
+  text += fmt::format(" by {}, {} ranks", lesson.algorithm, lesson.ranks);
+  if (lesson.root >= 0) text += fmt::format(", root {}", lesson.root + lesson.labels_from);
+  return lesson.size > 0 ? text + ", " + size_text(lesson.size, lesson.decimal) : text;
+}
+
+std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
+  std::vector<std::string> all;
+  std::size_t messages = 0;
+  for (const LessonStep& step : lesson.steps) messages += step.transfers.size();
+  all.push_back(fmt::format("{} in {} step{}, {} message{}", show(Seconds{lesson.time}), lesson.steps.size(),
+                            lesson.steps.size() == 1 ? "" : "s", messages, messages == 1 ? "" : "s"));
+  if (lesson.size > 0) {
+    const double sent = *std::max_element(lesson.sent.begin(), lesson.sent.end());
+    const double received = *std::max_element(lesson.received.begin(), lesson.received.end());
+    // Switches that add up can do with less.
+    const char* whose = static_cast<int>(lesson.members.size()) > lesson.ranks ? " of ranks alone" : "";
+    all.push_back(fmt::format("the busiest rank sends {} and receives {}; closed-form minimum{}: {}",
+                              size_text(sent, lesson.decimal), size_text(received, lesson.decimal), whose,
+                              size_text(lesson.least_rank, lesson.decimal)));
+    all.push_back(fmt::format("in total {} are sent; closed-form minimum{}: {}",
+                              size_text(lesson.total, lesson.decimal), whose,
+                              size_text(lesson.least_total, lesson.decimal)));
+  }
+  if (!lesson.slots.empty())
+    all.push_back(lesson.kept ? "every rank ends with what the operation promises"
+                              : "NOT every rank ends with what the operation promises: the algorithm is wrong");
+  if (lesson.hazards.empty()) return all;
+  all.push_back(
+      fmt::format("{} hazard{}: a receive overwrites what a send may still read; the result is right only "
+                  "where the\nsend has captured its data when it was posted",
+                  lesson.hazards.size(), lesson.hazards.size() == 1 ? "" : "s"));
+  constexpr std::size_t most = 4;
+  for (std::size_t i = 0; i < std::min(most, lesson.hazards.size()); ++i) all.push_back("  " + lesson.hazards[i]);
+  if (lesson.hazards.size() > most) all.push_back(fmt::format("  and {} more", lesson.hazards.size() - most));
+  return all;
+}
+
+std::string step_kind(const LessonStep& step) {
+  bool adds = false, copies = false;
+  for (const LessonTransfer& t : step.transfers)
+    if (!t.slots.empty()) (t.adds ? adds : copies) = true;
+  if (copies && step.reduces_after) return "copying, then reducing";
+  return adds && copies ? "reducing and copying" : adds ? "reducing" : copies ? "copying" : "";
+}
+
+LessonGrid buffers_grid(const CollectiveLesson& lesson, const std::vector<std::vector<SlotContent>>& buffers,
+                        const std::vector<double>& sent) {
+  LessonGrid grid;
+  grid.head = lesson.slots;
+  if (!sent.empty()) grid.head.emplace_back("sent so far");
+  for (std::size_t m = 0; m < buffers.size(); ++m) {
+    if (!lesson.members[m].holds_data) continue;
+    LessonGrid::Row& row = grid.rows.emplace_back(LessonGrid::Row{lesson.members[m].name, {}});
+    for (const SlotContent& c : buffers[m])
+      row.cells.push_back({c.text,
+                           c.complete        ? Tone::complete
+                           : c.stale         ? Tone::stale
+                           : c.parts.empty() ? Tone::empty
+                                             : Tone::part,
+                           c.changed});
+    if (!sent.empty()) row.cells.push_back({size_text(sent[m], lesson.decimal)});
+  }
+  return grid;
+}
+
+LessonFrame step_frame(const CollectiveLesson& lesson, std::size_t i) {
+  const LessonStep& step = lesson.steps[i];
+  const std::string kind = step_kind(step);
+  LessonFrame frame;
+  frame.caption =
+      fmt::format("step {} of {}{}: {} to {}, takes {}", i + 1, lesson.steps.size(), kind.empty() ? "" : ", " + kind,
+                  show(Seconds{step.begin}), show(Seconds{step.end}), show(Seconds{step.end - step.begin}));
+  if (!step.limiting.empty()) {
+    const std::size_t more = step.limiting.size() - 1;
+    frame.detail = "limited by " + step.limiting.front() + (more > 0 ? fmt::format(" and {} more", more) : "");
+  }
+  frame.share = lesson.time > 0 ? (step.end - step.begin) / lesson.time : 1;
+  for (const LessonTransfer& t : step.transfers) {
+    std::string words = fmt::format("{}→{}", lesson.members[t.from].name, lesson.members[t.to].name);
+    if (!t.slots.empty()) words += fmt::format(" {}: {}", t.slots, t.content);
+    frame.arrows.push_back(
+        {t.from, t.to, t.content, words, size_text(t.bytes, lesson.decimal) + (t.link.empty() ? "" : ", " + t.link)});
+  }
+  if (!lesson.slots.empty()) frame.grids = {buffers_grid(lesson, step.buffers, step.sent)};
+  return frame;
+}
+
+}  // namespace
+
+LessonView lesson_view(const CollectiveLesson& lesson) {
+  LessonView view{
+      lesson_title(lesson), "What every rank holds after every step, and what was sent", {"on " + lesson.machine}};
+  if (lesson.algorithm == "ring-literal")
+    view.notes.emplace_back(
+        "as textbooks list it: each rank receives into the slot that it sends, then adds that to the next");
+  for (const LessonMember& member : lesson.members)
+    view.actors.push_back({member.name, static_cast<int>(view.actors.size()) >= lesson.ranks});
+  LessonFrame& initial = view.frames.emplace_back(LessonFrame{.caption = "at the beginning"});
+  if (!lesson.slots.empty()) initial.grids = {buffers_grid(lesson, lesson.initial, {})};
+  for (std::size_t i = 0; i < lesson.steps.size(); ++i) view.frames.push_back(step_frame(lesson, i));
+  view.sums = lesson_sums(lesson);
+  view.json = json_text(lesson_json(lesson), 2);
+  view.right = lesson.kept;
+  return view;
+}
+
+}  // namespace trainyard

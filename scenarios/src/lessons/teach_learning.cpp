@@ -1,0 +1,114 @@
+#include "scenarios/src/lessons/teach_learning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/running/learn_run.hpp"
+#include "sim/json_text.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Keys of plan.data_parallel that stand for a word of the command line.
+const std::map<std::string, std::string>& keys_of_ways() {
+  static const std::map<std::string, std::string> all{
+      {"all-reduce", "all_reduce: ring"},
+      {"asynchronous", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, consistency: asynchronous"},
+      {"backup", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, backup_workers: 1"},
+      {"delayed", "delay: 1"},
+      {"gossip", "gossip: ring"},
+      {"local-sgd", "local_steps: 2"},
+      {"stale", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, consistency: stale, staleness: 1"},
+      {"synchronous", "mechanism: parameter-server, servers: {count: 1, keys: buckets}"}};
+  return all;
+}
+
+std::vector<std::string> figures_of(const LearnedUpdate& u) {
+  const std::string when = show(Seconds{u.time});
+  if (u.gradient)
+    return {when, u.actor_name, fmt::format("has a gradient of weights {:.0f}", u.version),
+            std::isfinite(u.loss) ? fmt::format("its loss {:.3f}", u.loss) : ""};
+  const std::string by = u.worker >= 0 && u.worker != u.actor ? fmt::format(" by rank {}'s", u.worker) : "";
+  return {when, u.actor_name, fmt::format("has weights {:.0f}{}", u.version, by),
+          u.staleness > 0 ? fmt::format("{} update{} late", u.staleness, u.staleness == 1 ? "" : "s") : ""};
+}
+
+nlohmann::ordered_json event_json(const LearnedUpdate& u) {
+  nlohmann::ordered_json j{{"time_s", u.time},
+                           {"actor", u.actor_name},
+                           {"what", u.gradient ? "gradient" : "update"},
+                           {"weights", u.version}};
+  if (u.gradient && std::isfinite(u.loss)) j["loss"] = u.loss;
+  if (!u.gradient) j["staleness"] = u.staleness;
+  if (!u.gradient && u.worker >= 0) j["worker"] = u.worker;
+  return j;
+}
+
+/// A lane an actor, a bar until each of its events, in ms.
+LessonFrame frame_of(const std::vector<LearnedUpdate>& events) {
+  LessonFrame frame{.caption = "until when, in ms", .axis = LessonFrame::Axis::time};
+  frame.drawn_only = true;
+  frame.legend = {{"", "until a gradient of these weights", Tone::blue},
+                  {"", "until these weights", Tone::green},
+                  {"", "the same, by a gradient of older ones", Tone::orange}};
+  std::map<int, LessonLane> lanes;
+  for (const LearnedUpdate& u : events) {
+    LessonLane& lane = lanes[u.actor];
+    lane.actor = u.actor_name;
+    const double begin = lane.bars.empty() ? 0 : lane.bars.back().end;
+    frame.end = u.time * 1e3;
+    lane.bars.push_back({begin, frame.end, "", fmt::format("{:.0f}", u.version),
+                         u.gradient        ? Tone::blue
+                         : u.staleness > 0 ? Tone::orange
+                                           : Tone::green});
+  }
+  for (auto& [actor, lane] : lanes) frame.lanes.push_back(std::move(lane));
+  return frame;
+}
+
+}  // namespace
+
+std::vector<std::string> ways_to_learn() {
+  std::vector<std::string> names;
+  for (const auto& [name, keys] : keys_of_ways()) names.push_back(name);
+  return names;
+}
+
+Scenario small_training(const std::string& way, int workers, const Overrides& overrides) {
+  const std::string text = fmt::format(
+      "cluster: {{nodes: 1, node: {{base: pcie-1, gpu: {{type: p100-pcie-16gb, count: {0}}}, cpu: xeon-e5-2698-v4}}}}\n"
+      "model: {{mlp: {{widths: [256, 1024, 10], loss: softmax_cross_entropy}}}}\n"
+      "plan: {{micro_batch_size: 8, precision: fp32, optimizer: sgd, data_parallel: {{size: {0}, {1}}}}}\n"
+      "faults: {{stragglers: {{kind: lognormal, sigma: 0.5, seed: 1}}}}\n"
+      "learn: {{task: softmax, steps: 20, evaluate_every: 20, data: {{classes: 3, features: 4, samples: 256}}}}\n",
+      workers, keys_of_ways().at(way));
+  return read_scenario_text(text, way + ".yaml", overrides);
+}
+
+LessonView teach_learning(const Scenario& s, int events) {
+  LearnOptions options;
+  options.first_events = events;
+  options.noise = false;
+  const LearnResult r = learn(s, options);
+  LessonView view{fmt::format("{}: {} workers, {}; {}", s.name, s.ranks(), r.mechanism, r.task),
+                  "A lane a worker and server, with a bar until each gradient and update, over time",
+                  {}};
+  view.frames = {frame_of(r.first)};
+  view.figures = {.head = {"time", "who", "what", ""}, .right = {true, false, false, false}};
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const LearnedUpdate& u : r.first) {
+    view.figures.rows.push_back(figures_of(u));
+    rows.push_back(event_json(u));
+  }
+  if (r.worst_staleness > 0)
+    view.sums = {fmt::format("in all of it, gradients came {:.3g} updates late on average, {} at most",
+                             r.mean_staleness, r.worst_staleness)};
+  view.json = json_text(nlohmann::ordered_json{{"scenario", s.name}, {"events", rows}}, 2);
+  return view;
+}
+
+}  // namespace trainyard
