@@ -47,7 +47,7 @@ struct LessonArrow {
 };
 
 /// A colour in words; `key`: the letter that stands for it in text, "": text has none.
-struct LegendEntry {
+struct LessonLegend {
   std::string key, words;
   Tone tone;
 };
@@ -63,7 +63,7 @@ struct LessonFrame {
   Axis axis = Axis::slots;
   double end = 0;  ///< of the axis
   std::vector<LessonLane> lanes = {};
-  std::vector<LegendEntry> legend = {};
+  std::vector<LessonLegend> legend = {};
   std::vector<std::string> remarks = {};  ///< below the legend
   bool drawn_only = false;                ///< text says it otherwise
 };

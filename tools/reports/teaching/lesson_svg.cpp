@@ -9,11 +9,10 @@
 namespace trainyard {
 namespace {
 
-using Axis = LessonFrame::Axis;
 constexpr double kMargin = 16, kCellHeight = 20, kLine = 16, kSentence = 18, kLetter = 11, kPage = 1400,
                  kLaneHeight = 26, kThinLane = 12, kBetweenActors = 4, kTicks = 24, kLongest = 12000, kLaneWidth = 1000,
                  kAmountWidth = 600;
-constexpr std::string_view kInk = "#222222", kQuiet = "#666666";
+constexpr const char *kInk = "#222222", *kQuiet = "#666666";
 
 /// Generous: fonts differ, and what has just come is bold.
 double width_of(std::string_view text, double size = kLetter) { return 1.3 * Svg::text_width(text, size); }
@@ -109,8 +108,8 @@ class Drawing {
   }
   /// Pixels a unit of the axis: of slots, so many that the widest label fits into the shortest bar.
   static double lane_scale(const LessonFrame& frame) {
-    if (frame.axis == Axis::amount) return kAmountWidth / frame.end;
-    if (frame.axis == Axis::time) return kLaneWidth / frame.end;
+    if (frame.axis == LessonFrame::Axis::amount) return kAmountWidth / frame.end;
+    if (frame.axis == LessonFrame::Axis::time) return kLaneWidth / frame.end;
     double widest = 14, shortest = frame.end;
     for (const LessonLane& lane : frame.lanes)
       for (const LessonBar& bar : lane.bars) {
@@ -130,7 +129,7 @@ class Drawing {
     double width = std::max(1.1 * width_of(frame.caption), width_of(frame.detail)), beside = 0, legend = 0, notes = 0;
     for (const LessonArrow& arrow : frame.arrows) width = std::max(width, width_of(arrow.words));
     for (std::size_t g = 0; g < frame.grids.size(); ++g) beside += grid_width(g, frame) + (g > 0 ? 3 * kMargin : 0);
-    for (const LegendEntry& entry : frame.legend) legend += 32 + width_of(entry.words);
+    for (const LessonLegend& entry : frame.legend) legend += 32 + width_of(entry.words);
     for (const std::string& remark : frame.remarks) width = std::max(width, width_of(remark));
     for (const LessonLane& lane : frame.lanes) notes = std::max(notes, width_of(lane.note) + 16);
     if (!frame.lanes.empty()) width = std::max(width, names_width(frame) + frame.end * lane_scale(frame) + notes);
@@ -141,7 +140,7 @@ class Drawing {
     for (const LessonGrid& grid : frame.grids) beside = std::max(beside, grid_height(grid));
     for (std::size_t i = 0; i < frame.lanes.size(); ++i)
       lanes += lane_height(frame, i) + (same_actor(frame, i, i + 1) ? 0 : kBetweenActors);
-    return head_height(frame) + beside + lanes + (lanes > 0 && frame.axis != Axis::amount ? kTicks : 0) +
+    return head_height(frame) + beside + lanes + (lanes > 0 && frame.axis != LessonFrame::Axis::amount ? kTicks : 0) +
            (frame.legend.empty() ? 0 : 28) + kLine * static_cast<double>(frame.remarks.size());
   }
   double row_height(std::size_t first) const {
@@ -168,7 +167,7 @@ class Drawing {
     }
     if (!frame.lanes.empty()) at = draw_lanes(svg, x, at, frame);
     left = x;
-    for (const LegendEntry& entry : frame.legend) {
+    for (const LessonLegend& entry : frame.legend) {
       svg.rect(left, at + 8, 14, 14, style_of(entry.tone).fill);
       svg.text(left + 20, at + 19, entry.words, {kLetter, kInk});
       left += 32 + width_of(entry.words);
@@ -209,13 +208,15 @@ class Drawing {
       const double height = lane_height(frame, i), base = y + height / 2 + 4;
       if (i == 0 || !same_actor(frame, i, i - 1))
         svg.text(x, base, lane.actor, {kLetter, kInk, Svg::Anchor::start, lane.marked});
-      if (frame.axis != Axis::amount) svg.rect(left, y, frame.end * scale, height, style_of(Tone::grey).fill);
+      if (frame.axis != LessonFrame::Axis::amount)
+        svg.rect(left, y, frame.end * scale, height, style_of(Tone::grey).fill);
       double end = left;
       for (const LessonBar& bar : lane.bars) {
         const double at = left + bar.begin * scale, width = (bar.end - bar.begin) * scale,
                      letter = height < kLaneHeight ? kLetter - 2 : kLetter;
         svg.rect(at, y, width, height, style_of(bar.tone).fill, bar.strength);
-        if (frame.axis != Axis::amount && height == kLaneHeight) svg.frame(at, y, width, height, "#ffffff");
+        if (frame.axis != LessonFrame::Axis::amount && height == kLaneHeight)
+          svg.frame(at, y, width, height, "#ffffff");
         if (!bar.label.empty() && Svg::text_width(bar.label, letter) <= width)
           svg.text(at + width / 2, base, bar.label, {letter, "#111111", Svg::Anchor::middle});
         end = std::max(end, at + width);
@@ -224,7 +225,7 @@ class Drawing {
       if (!lane.note.empty()) svg.text(end + 8, base, lane.note, {kLetter, kInk});
       y += height + (same_actor(frame, i, i + 1) ? 0 : kBetweenActors);
     }
-    return frame.axis == Axis::amount ? y : draw_ticks(svg, left, y, frame.end, scale);
+    return frame.axis == LessonFrame::Axis::amount ? y : draw_ticks(svg, left, y, frame.end, scale);
   }
 
   /// Time at round distances.

@@ -9,7 +9,6 @@
 namespace trainyard {
 namespace {
 
-using Axis = LessonFrame::Axis;
 constexpr std::size_t kColumns = 100, kAmountColumns = 60, kMostBlocks = 40;
 constexpr const char* kBold = "1";
 
@@ -34,7 +33,7 @@ struct LaneLetter {
 
 /// Columns a unit of the axis.
 double lane_scale(const LessonFrame& frame, std::size_t columns) {
-  if (frame.axis != Axis::slots) return static_cast<double>(columns) / frame.end;
+  if (frame.axis != LessonFrame::Axis::slots) return static_cast<double>(columns) / frame.end;
   std::size_t longest = 1;
   double shortest = frame.end;
   for (const LessonLane& lane : frame.lanes)
@@ -48,18 +47,18 @@ double lane_scale(const LessonFrame& frame, std::size_t columns) {
   return std::min(gap * frame.end > width && word * frame.end <= width ? word : gap, most);
 }
 
-void put_bar(std::vector<LaneLetter>& row, const LessonBar& bar, double scale, Axis axis) {
-  const auto begin =
-      static_cast<std::size_t>(axis == Axis::time ? std::floor(bar.begin * scale) : std::round(bar.begin * scale));
+void put_bar(std::vector<LaneLetter>& row, const LessonBar& bar, double scale, LessonFrame::Axis axis) {
+  const auto begin = static_cast<std::size_t>(axis == LessonFrame::Axis::time ? std::floor(bar.begin * scale)
+                                                                              : std::round(bar.begin * scale));
   auto end = static_cast<std::size_t>(std::lround(bar.end * scale));
-  if (axis == Axis::time) end = std::max(end, begin + 1);
+  if (axis == LessonFrame::Axis::time) end = std::max(end, begin + 1);
   end = std::min(end, row.size());
   const std::string word = bar.letter + bar.label;
   for (std::size_t at = begin; at < end; ++at) {
     // A number cut short is a wrong number: then the letter alone.
     const bool shown = at - begin < word.size() && (word.size() <= end - begin || at == begin);
     const bool gap = at + 1 == end && end - begin > word.size();
-    row[at] = {axis != Axis::slots ? word.front() : shown ? word[at - begin] : gap ? ' ' : '-', bar.tone};
+    row[at] = {axis != LessonFrame::Axis::slots ? word.front() : shown ? word[at - begin] : gap ? ' ' : '-', bar.tone};
   }
 }
 
@@ -98,9 +97,9 @@ class TextLesson {
     for (const LessonGrid& grid : frame.grids) show_grid(grid);
     if (frame.lanes.empty()) return;
     lanes(frame);
-    const std::string indent = frame.axis == Axis::amount ? "  " : "";
+    const std::string indent = frame.axis == LessonFrame::Axis::amount ? "  " : "";
     std::string legend;
-    for (const LegendEntry& entry : frame.legend)
+    for (const LessonLegend& entry : frame.legend)
       if (!entry.key.empty())
         legend += fmt::format("{}{}: {}", legend.empty() ? indent : "   ", entry.key, entry.words);
     if (!legend.empty()) text_ += "\n" + legend + "\n";
@@ -164,7 +163,7 @@ class TextLesson {
   }
 
   void lanes(const LessonFrame& frame) {
-    const bool amount = frame.axis == Axis::amount;
+    const bool amount = frame.axis == LessonFrame::Axis::amount;
     std::vector<std::string> names;
     std::size_t width = 0;
     for (std::size_t i = 0; i < frame.lanes.size(); ++i) {
