@@ -194,6 +194,12 @@ void FieldTable::write(const void* owner, Json& object) const {
   }
 }
 
+FieldTable::Json FieldTable::json(const void* owner) const {
+  Json object = Json::object();
+  write(owner, object);
+  return object;
+}
+
 void FieldTable::read(const Json& object, void* owner) const {
   for (const Entry& entry : entries_) {
     const Access& access = *entry.field->access;

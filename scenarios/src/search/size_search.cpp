@@ -16,7 +16,7 @@
 #include "scenarios/src/search/size_on_tpus.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/sweeps/answer_key.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 namespace {

@@ -89,8 +89,7 @@ int teach_learning(const std::string&, const std::vector<std::string>& words) {
     throw UserError(fmt::format("--workers {}: 2 to {} expected", workers, kMostWorkers));
   if (events < 1 || events > kMostEvents)
     throw UserError(fmt::format("--events {}: 1 to {} expected", events, kMostEvents));
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const Overrides overrides = parse_overrides(sets);
   const Scenario s = file.empty() ? read_scenario_text(lesson_text(ways().at(how), workers), how + ".yaml", overrides)
                                   : read_scenario(file, overrides);
   LearnOptions options;
@@ -98,13 +97,13 @@ int teach_learning(const std::string&, const std::vector<std::string>& words) {
   options.noise = false;
   const LearnResult r = learn(s, options);
   if (json != "-") {
-    fmt::print("{}: {} workers, {}; {}\n", s.name, s.ranks(), r.mechanism, r.task);
+    print(fmt::format("{}: {} workers, {}; {}\n", s.name, s.ranks(), r.mechanism, r.task));
     TextTable table{{"time", "who", "what", ""}, {true, false, false, false}};
     for (const LearnedUpdate& u : r.first) table.rows.push_back(row_of(u));
-    fmt::print("{}", table.text("  "));
+    print(table.text("  "));
     if (r.worst_staleness > 0)
-      fmt::print("in all of it, gradients came {:.3g} updates late on average, {} at most\n", r.mean_staleness,
-                 r.worst_staleness);
+      print(fmt::format("in all of it, gradients came {:.3g} updates late on average, {} at most\n", r.mean_staleness,
+                        r.worst_staleness));
   }
   if (!json.empty()) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "sim/process/output.hpp"
 #include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -44,7 +45,7 @@ std::string teach_usage() {
 
 int teach(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    fmt::print("{}", teach_usage());
+    print(teach_usage());
     return words.empty() ? kBadInput : kGood;
   }
   Place place;

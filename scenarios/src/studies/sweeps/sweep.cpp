@@ -23,7 +23,7 @@ constexpr std::size_t kSweptTogether = 10000;
 class PointReader {
  public:
   explicit PointReader(const Sweep& sweep)
-      : sweep_(sweep), document_(read_scenario_document(sweep.scenario)), name_(sweep.scenario.stem().string()) {}
+      : sweep_(sweep), document_(sweep.read_document()), name_(sweep.scenario.stem().string()) {}
 
   Scenario read(std::size_t point) const { return read_scenario(document_, name_, sweep_.point(point)); }
 
@@ -133,6 +133,8 @@ class SweepRunner {
 };
 
 }  // namespace
+
+Node Sweep::read_document() const { return document ? *document : read_scenario_document(scenario); }
 
 void stream_sweep(const Sweep& sweep, const SweepOptions& options, const TakePoint& take) {
   SweepRunner(sweep, options).run(take);
