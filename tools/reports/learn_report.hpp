@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/src/studies/learn_study.hpp"
+#include "scenarios/src/studies/sweeps/learn_study.hpp"
 
 namespace trainyard {
 

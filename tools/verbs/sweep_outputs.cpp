@@ -66,7 +66,10 @@ void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& p
     write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), scaling, from)));
   const bool free = csv != "-" && json != "-" && html != "-" && svg != "-";
   const std::string knee = in_words_of(devices, scaling_knee(scaling));
-  free ? print(knee) : std::fputs(knee.c_str(), stderr);
+  if (free)
+    print(knee);
+  else if (!output_is_caught())
+    std::fputs(knee.c_str(), stderr);
 }
 
 void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) const {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/studies/learn_study.hpp"
+#include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/sweeps/layer_cuts.hpp"
 #include "scenarios/src/studies/sweeps/sweep_stream.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"

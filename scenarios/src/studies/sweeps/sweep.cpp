@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/reading/measured_family.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/answer_key.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
@@ -40,7 +40,7 @@ SweepPoint simulated_point(const PointReader& reader, std::size_t point) {
     Scenario s = reader.read(point);
     simulated.key = answer_key(s);
     s.failures.find_best = false;  // no column shows it
-    simulated.figures = column_figures(simulate_training(s));
+    simulated.figures = column_figures(answer(s).result);
   } catch (const UserError& e) {  // such as a deadlock, found only in the run: this point is impossible, not the sweep
     simulated.error = e.what();
   }
