@@ -18,6 +18,12 @@ struct Deadlock : UserError {
   using UserError::UserError;
 };
 
+/// The limits of the machine (`ulimit -n`, `ulimit -u`, memory) allow no other process, thread or open file. Says nothing of
+/// the scenario that it was for. Exit code 2.
+struct MachineLimit : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// An invariant of our own code is broken: a bug, never the user's fault. Exit code 70.
 struct InternalError : std::logic_error {
   using std::logic_error::logic_error;

@@ -1,7 +1,6 @@
 #include "models/reading/catalog.hpp"
 #include "models/reading/figure_trial.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "sim/process/child.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -13,7 +13,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -275,13 +274,6 @@ Node parse_override(std::string_view text, std::shared_ptr<const std::string> or
   return parse(text, std::move(origin), false);
 }
 
-void stand_in_for(const std::filesystem::path& path, std::string text) { stand_ins()[path] = std::move(text); }
-
-std::map<std::filesystem::path, std::string>& stand_ins() {
-  static std::map<std::filesystem::path, std::string> texts;
-  return texts;
-}
-
 std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path& path) {
   std::vector<std::string> names;
   std::error_code ignored;
@@ -295,8 +287,6 @@ std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&
 }
 
 Node read_document(const std::filesystem::path& path) {
-  if (const auto text = stand_ins().find(path); text != stand_ins().end())
-    return parse_document(text->second, path.string());
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) no_such_file(path);

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <initializer_list>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,8 +46,6 @@ class Node {
 
 /// Throws UserError ("file:line:column: …") for a missing or unreadable file and for every fault named above.
 Node read_document(const std::filesystem::path&);
-/// From then on in this process, `read_document` of that path reads this text: of a scenario that lies in no file.
-void stand_in_for(const std::filesystem::path&, std::string text);
 Node parse_document(std::string_view text, std::string name);
 /// The value of an override: every place in it is `origin`, without a line.
 Node parse_override(std::string_view text, std::shared_ptr<const std::string> origin);
@@ -74,8 +71,6 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 /// The file whose name is nearest to that of a file that is not there, in the same folder.
 std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&);
 
-/// Texts that are read in place of files (see `stand_in_for`).
-std::map<std::filesystem::path, std::string>& stand_ins();
 /// "; did you mean \"x\"?" or "; known: a, b, c".
 std::string hint(std::string_view word, const std::vector<std::string>& names);
 

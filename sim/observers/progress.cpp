@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include "sim/observers/progress_pace.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/process/terminal.hpp"
-#include "sim/process/waiting.hpp"
 
 namespace trainyard {
 namespace {
@@ -16,13 +15,13 @@ const steady_clock::time_point g_start = steady_clock::now();
 ProgressPace g_pace{g_start};  // of the process: several jobs of one command share it
 
 void put(const std::string& text) {
-  if (::write(progress_descriptor(), text.data(), text.size()) < 0) return;  // a closed terminal is no error
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // a closed terminal is no error
 }
 }  // namespace
 
 ProgressLine::ProgressLine()
-    : silent_(is_background_thread()),
-      terminal_(!silent_ && !is_quiet() && !progress_listener() && ::isatty(progress_descriptor()) == 1),
+    : silent_(duty().background),
+      terminal_(!silent_ && !duty().job && !is_quiet() && ::isatty(STDERR_FILENO) == 1),
       start_(g_start),
       last_(start_) {}
 ProgressLine::~ProgressLine() {
@@ -32,10 +31,13 @@ ProgressLine::~ProgressLine() {
 
 void ProgressLine::show(const std::string& text) {
   if (silent_) return;
-  if (progress_listener()) progress_listener()(text);
+  if (const Job* job = duty().job) {
+    if (job->progress) job->progress(text);
+    return;
+  }
   const auto now = steady_clock::now();
   if (!terminal_) {
-    if (!is_quiet() && !progress_listener() && wanted_progress() != ProgressLines::never &&
+    if (!is_quiet() && wanted_progress() != ProgressLines::never &&
         g_pace.due(now, wanted_progress() == ProgressLines::always))
       put("trainyard: " + text + "\n");
     return;

@@ -7,7 +7,7 @@
 namespace trainyard {
 
 /// A line on the terminal once a job runs for over 2 s; nothing when stderr is not a terminal, nor of a thread that works
-/// for another one, which shows how far all is.
+/// for another one, which shows how far all is. Where the thread has a Job, that is told instead.
 class ProgressLine {
  public:
   ProgressLine();

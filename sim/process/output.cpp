@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -18,10 +19,17 @@
 namespace trainyard {
 namespace {
 
-std::vector<const PlannedOutputs*>& planned_outputs() {
-  static std::vector<const PlannedOutputs*> all;
-  return all;
+/// Of all threads: what one is about to write, none may read.
+struct AllPlannedOutputs {
+  std::mutex mutex;
+  std::vector<const PlannedOutputs*> all;
+};
+AllPlannedOutputs& planned_outputs() {
+  static AllPlannedOutputs outputs;
+  return outputs;
 }
+
+thread_local CaughtOutput* g_caught = nullptr;
 
 [[noreturn]] void cannot_write(const std::string& where, int error) {
   throw UserError(fmt::format("cannot write {}: {}", where, std::strerror(error)));
@@ -56,17 +64,25 @@ std::string random_digits(std::size_t bytes) {
   return digits;
 }
 
-PlannedOutputs::PlannedOutputs() { planned_outputs().push_back(this); }
-PlannedOutputs::~PlannedOutputs() { std::erase(planned_outputs(), this); }
+PlannedOutputs::PlannedOutputs() {
+  const std::lock_guard lock(planned_outputs().mutex);
+  planned_outputs().all.push_back(this);
+}
+PlannedOutputs::~PlannedOutputs() {
+  const std::lock_guard lock(planned_outputs().mutex);
+  std::erase(planned_outputs().all, this);
+}
 
 void PlannedOutputs::add(std::string words, std::filesystem::path file) {
+  const std::lock_guard lock(planned_outputs().mutex);
   files_.emplace_back(std::move(words), std::move(file));
 }
 
 void check_input(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return;  // a device or pipe keeps nothing
-  for (const PlannedOutputs* outputs : planned_outputs())
+  const std::lock_guard lock(planned_outputs().mutex);
+  for (const PlannedOutputs* outputs : planned_outputs().all)
     for (const auto& [words, output] : outputs->files_)
       if (std::filesystem::equivalent(file, output, ignored))
         throw UserError(fmt::format("{} {}: would overwrite {}, which is read", words, output.string(), file.string()));
@@ -90,7 +106,19 @@ void check_printed() {
   throw UserError("cannot write to stdout: not everything could be written");
 }
 
+CaughtOutput::CaughtOutput() : outer_(std::exchange(g_caught, this)) {}
+CaughtOutput::~CaughtOutput() { g_caught = outer_; }
+bool output_is_caught() { return g_caught != nullptr; }
+
+void print(std::string_view text) {
+  if (g_caught)
+    g_caught->text += text;
+  else if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    cannot_write("to stdout", errno);
+}
+
 void complain(std::string_view line) {
+  if (g_caught) return;
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fputc('\n', stderr);
 }
@@ -174,8 +202,8 @@ void AtomicOutput::commit() {
 
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
   if (path == "-") {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-      cannot_write("to stdout", errno);
+    print(text);
+    if (!output_is_caught() && std::fflush(stdout) != 0) cannot_write("to stdout", errno);
     return;
   }
   AtomicOutput file(path);

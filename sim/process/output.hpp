@@ -61,9 +61,26 @@ void check_input(const std::filesystem::path&);
 /// it and writing to stdout then fail, what goes to stderr is lost. A write beyond the limit of a file's size
 /// (`ulimit -f`) is an error from then on, and no longer the end of the process.
 void prepare_standard_files();
+/// Prints to stdout. Throws UserError where that cannot be written.
+void print(std::string_view text);
 /// Throws UserError where something that was printed did not get to stdout (a full disk, a closed file).
 void check_printed();
 /// Prints a line to stderr; where that is not possible, nothing.
 void complain(std::string_view line);
+
+/// As long as it lives, what this thread prints is kept here, and what it complains of is dropped.
+class CaughtOutput {
+ public:
+  CaughtOutput();
+  ~CaughtOutput();
+  CaughtOutput(const CaughtOutput&) = delete;
+  CaughtOutput& operator=(const CaughtOutput&) = delete;
+  std::string text;
+
+ private:
+  CaughtOutput* outer_;
+};
+/// Is what this thread prints kept instead?
+bool output_is_caught();
 
 }  // namespace trainyard

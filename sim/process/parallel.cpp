@@ -10,13 +10,14 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
-#include "sim/process/waiting.hpp"
+#include "sim/error.hpp"
 
 namespace trainyard {
 namespace {
 
-thread_local bool g_background = false;
+thread_local std::function<void()> g_waiting_work;
 
 /// Numbers that threads take, one after the other, and hand back.
 class Numbers {
@@ -61,7 +62,7 @@ class Numbers {
     const auto something = [this] { return !ended_.empty() || at_work_ == 0; };
     while (!changed_.wait_for(lock, std::chrono::milliseconds(500), something)) {
       lock.unlock();
-      waiting_work();
+      if (const std::function<void()> work = g_waiting_work) work();  // it may replace itself
       lock.lock();
     }
     return std::exchange(ended_, {});
@@ -108,8 +109,8 @@ void run_parallel(std::size_t count, int jobs, const std::function<void(std::siz
   const Rest rest{numbers};  // where `done` throws
   for (std::size_t i = 0; i < threads; ++i) {
     try {
-      pool.emplace_back([&numbers] {
-        g_background = true;
+      pool.emplace_back([&numbers, own = duty()] {
+        duty() = {own.job, own.limit, true};
         numbers.work_until_none_is_left();
       });
     } catch (const std::system_error& e) {
@@ -127,6 +128,6 @@ void run_parallel(std::size_t count, int jobs, const std::function<void(std::siz
   numbers.rethrow_first();
 }
 
-bool is_background_thread() { return g_background; }
+void do_while_waiting(std::function<void()> work) { g_waiting_work = std::move(work); }
 
 }  // namespace trainyard

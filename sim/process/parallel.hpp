@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 
@@ -43,7 +43,7 @@ auto all_in_parallel(std::size_t count, int jobs, const Work& work) {
   return all_in_parallel(count, jobs, work, [](std::size_t, const auto&) {});
 }
 
-/// Does this thread work for another one, which shows how far all is?
-bool is_background_thread();
+/// What this thread does every half second while it waits for others, such as telling how far it is; empty: nothing.
+void do_while_waiting(std::function<void()>);
 
 }  // namespace trainyard

@@ -6,14 +6,14 @@
 #include <cstdlib>
 #include <optional>
 #include <string_view>
-#include <utility>
+
+#include "sim/process/output.hpp"
 
 namespace trainyard {
 namespace {
 
 bool g_quiet = false;
 std::optional<ProgressLines> g_progress_lines;
-std::function<void(const std::string&)> g_progress_listener;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ bool colours_on_stdout() {
   return !(none && *none) && stdout_is_terminal();
 }
 
-bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+bool stdout_is_terminal() { return !output_is_caught() && ::isatty(STDOUT_FILENO) == 1; }
 
 void be_quiet() { g_quiet = true; }
 bool is_quiet() { return g_quiet; }
@@ -38,9 +38,6 @@ ProgressLines wanted_progress() {
   }
   return *g_progress_lines;
 }
-
-void tell_progress_to(std::function<void(const std::string&)> listener) { g_progress_listener = std::move(listener); }
-const std::function<void(const std::string&)>& progress_listener() { return g_progress_listener; }
 
 void drop_stdout() {
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);

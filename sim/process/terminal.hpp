@@ -1,7 +1,4 @@
 #pragma once
-#include <functional>
-#include <string>
-
 namespace trainyard {
 
 /// Whether what goes to stdout may be coloured: a terminal, and no NO_COLOR in the environment (no-color.org).
@@ -16,9 +13,6 @@ bool is_quiet();
 enum class ProgressLines { after_a_minute, always, never };
 void want_progress(ProgressLines);
 ProgressLines wanted_progress();
-/// From then on progress is told to this, line by line as it comes, in children too.
-void tell_progress_to(std::function<void(const std::string&)>);
-const std::function<void(const std::string&)>& progress_listener();  ///< empty: the terminal's line
 /// What is printed to stdout is lost from then on.
 void drop_stdout();
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,7 +19,7 @@
 #include <filesystem>
 
 #include "sim/error.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 namespace {
@@ -104,7 +105,6 @@ EngineProcess::~EngineProcess() {
 void EngineProcess::run(const std::function<double(double)>& step, const std::function<bool()>& enough) {
   const OneProcessor here(process_);
   while (!enough()) {
-    if (interrupted()) throw Interrupted();
     EngineMessage said = receive();
     const auto word = said.take<EngineWord>();
     if (word == EngineWord::ended) return;
@@ -182,6 +182,11 @@ bool EngineProcess::advance(double, double, std::vector<FlowToken>& done) {
 }
 
 EngineMessage EngineProcess::receive() const {
+  constexpr int look_ms = 50;  // for what interrupts us
+  pollfd poll{socket_, POLLIN, 0};
+  do {
+    if (interrupted()) throw Interrupted();
+  } while (::poll(&poll, 1, look_ms) <= 0);
   EngineMessage said;
   if (!said.read(socket_)) report_death();
   return said;

@@ -9,7 +9,7 @@
 #include "scenarios/src/planning/balanced_cut.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/sweeps/layer_cuts.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tests/support.hpp"

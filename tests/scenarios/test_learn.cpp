@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "scenarios/src/running/simulate.hpp"
-#include "scenarios/src/studies/learn_study.hpp"
+#include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "tests/scenarios/learned.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -6,8 +6,8 @@
 
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
-#include "scenarios/src/studies/layer_cuts.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
+#include "scenarios/src/studies/sweeps/layer_cuts.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "scenarios/src/studies/sweeps/sweep_stream.hpp"

@@ -7,7 +7,6 @@
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/collectives/node_rings.hpp"
 #include "tests/seeds/transfers.hpp"
 

@@ -11,7 +11,7 @@
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/pipeline_run.hpp"
 #include "scenarios/src/studies/layer_costs.hpp"
-#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/sweeps/layer_cuts.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "tests/seeds/scenario_trace.hpp"
 #include "tests/seeds/seed_case.hpp"

@@ -9,8 +9,8 @@
 #include "reference_training.hpp"
 #include "scenarios/src/planning/offload.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/process/child.hpp"
 #include "strategies/step/training_programs.hpp"
+#include "tests/child.hpp"
 #include "tests/places.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/star_cluster.hpp"
@@ -153,7 +153,7 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
                            const std::function<void(TrainingValues&)>& prepare) {
   std::string text;
   try {
-    text = in_child([&] {
+    text = test::in_child([&] {
       std::signal(SIGABRT, SIG_DFL);  // not the test runner's: a broken step may end so
       StepOutcome out;
       try {

@@ -19,9 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/process/child.hpp"
-#include "sim/process/fork_server.hpp"
-#include "sim/process/terminal.hpp"
+#include "sim/process/job.hpp"
 #include "tests/scenarios/learned.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -181,9 +179,11 @@ EndedVerb end_at(const TemporaryFolder& folder, const std::vector<std::string>& 
     if (::chdir(folder.path().c_str()) != 0) return;
     ::dup2(::open(".out", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDOUT_FILENO);
     ::dup2(::open(".err", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDERR_FILENO);
-    tell_progress_to([&progress](const std::string& text) {
+    trainyard::Job told;
+    told.progress = [&progress](const std::string& text) {
       if (text.find(progress) != std::string::npos) ::raise(SIGTERM);
-    });
+    };
+    const JobScope scope(told);
     const int code = run_command(words);
     std::fflush(nullptr);
     ::_exit(code);
@@ -292,34 +292,6 @@ TEST_CASE("a process that computes on after a signal ends by itself", "[signals]
     for (volatile bool on = true; on;) continue;
   });
   CHECK(job.wait() == -SIGTERM);
-}
-
-TEST_CASE("workers of a program that is killed end, whoever else knows their channel", "[signals]") {
-  for (const bool known : {false, true}) {
-    Job job([known] {
-      ForkServer server(
-          [](const std::string&, const ForkServer::Note&) {
-            return in_child([]() -> std::string {
-              while (true) ::pause();
-            });
-          },
-          1);
-      while (known && ::fork() == 0)
-        while (true) ::pause();  // as what Python's multiprocessing forks
-      ForkServer::Job asked = server.ask("x");
-      while (!asked.over_within(1000)) continue;
-    });
-    REQUIRE(comes_true([&] { return generations_below(job.pid()) >= 3; }));
-    const pid_t group = job.pid();
-    ::kill(job.pid(), SIGKILL);
-    CHECK(job.wait() == -SIGKILL);
-    CHECK(comes_true([known] {
-      while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
-      return generations_below(::getpid()) == (known ? 1 : 0) && children_of(::getpid()).size() == (known ? 1 : 0);
-    }));
-    ::kill(-group, SIGKILL);
-    CHECK(Job::none_left());
-  }
 }
 
 }  // namespace tools_test_signals

@@ -9,7 +9,7 @@
 #include <simgrid/s4u.hpp>
 
 #include "scenarios/src/reading/scenario.hpp"
-#include "sim/process/child.hpp"
+#include "tests/child.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topologies/drawings/simgrid_platform.hpp"
@@ -44,7 +44,7 @@ struct ExportTransfer {
 
 /// When SimGrid ends the transfers, one after the other, on the platform and with the settings of our own runs.
 json simgrid_times(const std::string& platform, const std::vector<ExportTransfer>& transfers, int gpus = 8) {
-  return json::parse(in_child([&] {
+  return json::parse(test::in_child([&] {
     const char* arguments[] = {"test",
                                "--log=root.thres:error",
                                "--cfg=network/model:CM02",

@@ -1,57 +1,85 @@
-// The part of the Python module that is not Python: it hands calls to worker processes and waits for them.
+// The part of the Python module that is not Python: it asks verbs, each on a thread of its own.
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
+#include <new>
+
+#include "models/reading/document_text.hpp"
 #include "models/reading/program_version.hpp"
-#include "sim/process/child.hpp"
-#include "sim/process/fork_server.hpp"
-#include "tools/python/verb_call.hpp"
+#include "sim/error.hpp"
+#include "sim/process/background_call.hpp"
+#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
 
 namespace py = pybind11;
 
-constexpr int kSignalMs = 50;  // between looks for Ctrl-C
-
-/// One for the interpreter, and one more in a process that it forks; not ended before the interpreter is, which closes its
-/// channel: then it ends by itself.
-ForkServer& workers_of_python() {
-  static ForkServer* workers = nullptr;
-  static pid_t owner = 0;
-  if (workers && owner == ::getpid()) return *workers;
-  owner = ::getpid();
-  workers = new ForkServer(answer_call, processors());  // what was there is the parent's
-  return *workers;
+void unquote(Node& node) {
+  node.quoted = false;
+  for (Node& item : node.items) unquote(item);
+  for (auto& [key, field] : node.fields) unquote(field);
 }
 
-/// With the lock of the interpreter; without it while it waits.
-std::string ask_worker(const std::string& question, const std::function<void(const std::string&)>& progress) {
-  ForkServer& workers = workers_of_python();
-  ForkServer::Job job = [&] {
-    const py::gil_scoped_release others_may_run;
-    return workers.ask(question);
-  }();
+/// As the file of that name would be read that holds it.
+Node document_in(const std::string& json, const std::string& name) {
+  Node document = parse_document(json, name);
+  unquote(document);
+  return parse_document(yaml_text(document), name);
+}
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+/// The name of a file that is not there, and what it would hold as JSON.
+using GivenDocument = std::pair<std::string, std::string>;
+
+std::string ask(const std::string& verb, const Options& options, const std::optional<GivenDocument>& given,
+                const std::function<void(const std::string&)>& progress) {
+  constexpr std::chrono::milliseconds look{50};  // for Ctrl-C
+  const py::gil_scoped_release others_may_run;
+  BackgroundCall call([&] {
+    VerbQuestion question{options, {}};
+    if (given) question.document = document_in(given->second, given->first);
+    return verbs().find(verb, {}).answer(question);
+  });
   for (bool over = false; !over;) {
-    {
-      const py::gil_scoped_release others_may_run;
-      over = job.over_within(kSignalMs);
-    }
-    for (const std::string& note : job.take_notes())
-      if (progress) progress(note);
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();  // the worker ends with the job
+    over = call.over_within(look);
+    const py::gil_scoped_acquire here;
+    for (const std::string& line : call.take_progress())
+      if (progress) progress(line);
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
-  if (const std::optional<std::string> answer = job.answer()) return *answer;
-  throw std::runtime_error("the simulation died");
+  return call.answer();
+}
+
+void translate(std::exception_ptr thrown) {
+  const auto bad_input = [](const char* text) {
+    PyErr_SetString(py::module_::import("trainyard").attr("Error").ptr(), text);
+  };
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const UserError& e) {
+    bad_input(e.what());
+  } catch (const MachineLimit& e) {
+    bad_input(e.what());
+  } catch (const std::bad_alloc&) {
+    bad_input("trainyard: not enough memory for this run");
+  } catch (const Interrupted& e) {
+    PyErr_SetString(PyExc_KeyboardInterrupt, e.what());
+  }
 }
 
 }  // namespace
 }  // namespace trainyard
 
 PYBIND11_MODULE(_native, module) {
-  module.doc() = "Worker processes that run verbs of trainyard.";
-  module.def("ask", &trainyard::ask_worker, pybind11::arg("question"), pybind11::arg("progress") = nullptr,
-             "Runs a verb in a worker process; question and answer are JSON (tools/python/verb_call.hpp).");
+  namespace py = pybind11;
+  module.doc() = "Verbs of trainyard that answer programs.";
+  module.def(
+      "ask", &trainyard::ask, py::arg("verb"), py::arg("options"), py::arg("document") = py::none(),
+      py::arg("progress") = py::none(),
+      "What the verb writes with --json. Options: texts by flag. Document: a file's name, and what it holds, as JSON.");
   module.attr("version") = trainyard::program_version();
+  py::register_exception_translator(&trainyard::translate);
 }

@@ -152,11 +152,7 @@ const RegisterJsonReference bench_table_json{"bench", "a collective over sizes, 
 
 }  // namespace
 
-nlohmann::ordered_json bench_json(const BenchTable& table) {
-  nlohmann::ordered_json j = nlohmann::ordered_json::object();
-  table_fields().write(table, j);
-  return j;
-}
+nlohmann::ordered_json bench_json(const BenchTable& table) { return table_fields().json(table); }
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "scenarios/src/pictures/chart.hpp"
-#include "scenarios/src/studies/learn_study.hpp"
+#include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "tools/reports/report.hpp"
 
 namespace trainyard {

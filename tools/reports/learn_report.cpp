@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "scenarios/src/reading/training_length.hpp"
-#include "scenarios/src/studies/learn_study.hpp"
+#include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <thread>
 #include <utility>
 
@@ -22,20 +23,39 @@
 #undef _res
 
 #include "sim/error.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/background_call.hpp"
 #include "tools/serving/request_checks.hpp"
 #include "tools/serving/request_reader.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr int kRequestThreads = 32;  // most of them wait for workers
+constexpr int kRequestThreads = 32;  // most of them wait for answers
 constexpr int kLookMs = 50;          // between looks whether the page is still there
 
+/// Lets so many answers be worked out at a time.
+class Turns {
+ public:
+  explicit Turns(int most) : free_(most) {}
+  /// Throws Interrupted.
+  std::string take(const std::function<std::string()>& work) {
+    while (!free_.try_acquire_for(std::chrono::milliseconds(kLookMs)))
+      if (interrupted()) throw Interrupted();
+    struct Release {
+      std::counting_semaphore<>& free;
+      ~Release() { free.release(); }
+    } release{free_};
+    return work();
+  }
+
+ private:
+  std::counting_semaphore<> free_;
+};
+
 /// Waits for the answer as long as the page does.
-bool send_answer(ForkServer::Job& job, int seconds, httplib::DataSink& sink) {
+bool send_answer(BackgroundCall& call, int seconds, httplib::DataSink& sink) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  while (!job.over_within(kLookMs)) {
+  while (!call.over_within(std::chrono::milliseconds(kLookMs))) {
     if (!sink.is_writable() || interrupted()) return false;
     if (std::chrono::steady_clock::now() < end) continue;
     const std::string late = fmt::format(R"({{"error": "no answer after {} s"}})", seconds);
@@ -43,10 +63,14 @@ bool send_answer(ForkServer::Job& job, int seconds, httplib::DataSink& sink) {
     sink.done();
     return true;
   }
-  const std::string text = job.answer().value_or(R"({"error": "the simulation died"})");
-  sink.write(text.data(), text.size());
-  sink.done();
-  return true;
+  try {
+    const std::string text = call.answer();
+    sink.write(text.data(), text.size());
+    sink.done();
+    return true;
+  } catch (const Interrupted&) {
+    return false;
+  }
 }
 
 RequestHead head_of(const httplib::Request& request) {
@@ -167,7 +191,9 @@ void set_limits(httplib::Server& server) {
 
 }  // namespace
 
-void serve_page(const ServedPage& page, ForkServer& workers, const std::function<void(int)>& ready) {
+void serve_page(const ServedPage& page, const std::function<std::string(const std::string&)>& answer,
+                const std::function<void(int)>& ready) {
+  Turns turns(processors());
   PageServer server;
   set_limits(server);
   int port = page.port;
@@ -182,9 +208,10 @@ void serve_page(const ServedPage& page, ForkServer& workers, const std::function
     response.set_content(page.html, "text/html; charset=utf-8");
   });
   server.Post("/ask", [&](const httplib::Request& request, httplib::Response& response) {
-    const auto job = std::make_shared<ForkServer::Job>(workers.ask(request.body));
-    response.set_chunked_content_provider("application/json", [job, &page](std::size_t, httplib::DataSink& sink) {
-      return send_answer(*job, page.seconds_for_answer, sink);
+    const auto call =
+        std::make_shared<BackgroundCall>([&, body = request.body] { return turns.take([&] { return answer(body); }); });
+    response.set_chunked_content_provider("application/json", [call, &page](std::size_t, httplib::DataSink& sink) {
+      return send_answer(*call, page.seconds_for_answer, sink);
     });
   });
   if (page.port > 0 ? !server.bind_to_port("127.0.0.1", page.port) : (port = server.bind_to_any_port("127.0.0.1")) <= 0)

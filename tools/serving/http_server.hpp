@@ -2,8 +2,6 @@
 #include <functional>
 #include <string>
 
-#include "sim/process/fork_server.hpp"
-
 namespace trainyard {
 
 /// What the server of a page is made of. Only `http_server.cpp` knows the library (cpp-httplib).
@@ -14,8 +12,10 @@ struct ServedPage {
   int seconds_for_answer = 120;
 };
 
-/// Serves the page and hands its requests to the workers, until `interrupted()`. A worker whose page has gone, or that takes
-/// longer, is killed. `ready` is told the port. Throws UserError where the port is taken.
-void serve_page(const ServedPage&, ForkServer& workers, const std::function<void(int port)>& ready);
+/// Serves the page, and `answer` answers its requests on as many threads as there are processors, until `interrupted()`.
+/// One whose page has gone, or that takes longer, is stopped. `ready` is told the port. Throws UserError where the port is
+/// taken.
+void serve_page(const ServedPage&, const std::function<std::string(const std::string& request)>& answer,
+                const std::function<void(int port)>& ready);
 
 }  // namespace trainyard

@@ -21,7 +21,7 @@ std::string what_if_page(const ServedScenarios&, const ServedTasks&, const std::
 /// - scenario: `yaml`, the scenario as changed; report: `html`, the page of `run --html`.
 /// Where the scenario is a task, its start is changed, `controls` are what the task allows, and an answer has `verdict` and,
 /// when it is solved, `explanation`; `answer` is then what the task's command answers.
-/// {"error": one line} for what a reader refuses. Simulates in children: call it in a process of its own. Only fields that are
+/// {"error": one line} for what a reader refuses. Only fields that are
 /// among the controls are set, and only to names of their lists, numbers, quantities and switches: no value names a file.
 std::string answer_request(const ServedScenarios&, const ServedTasks&, const std::string& request);
 

@@ -50,6 +50,7 @@ struct Arguments::Impl {
   PlannedOutputs planned;
   std::string verb;
   std::vector<std::string> words;  // that were parsed, names of flags with '-'
+  std::optional<Node> document;
 
   explicit Impl(const std::string& summary) : app(summary) {}
   CLI::Option* add(CLI::Option* option, const std::string& flag, const std::string& placeholder) {
@@ -151,6 +152,15 @@ void Arguments::flag(const std::string& flag, bool& value, const std::string& he
   impl_->add(impl_->app.add_flag(flag, value, help), flag, "");
 }
 
+void Arguments::take(const VerbQuestion& question) {
+  for (const auto& [name, text] : question.options) impl_->app.get_option(name)->add_result(text);
+  for (const auto& [name, text] : question.options) impl_->app.get_option(name)->run_callback();
+  impl_->document = question.document;
+  impl_->check_outputs();
+}
+
+const std::optional<Node>& Arguments::document() const { return impl_->document; }
+
 std::vector<std::string> Arguments::command_without(const std::vector<std::string>& flags) const {
   const auto among = [](const auto& all, const std::string& name, auto text) {
     return std::any_of(all.begin(), all.end(), [&](const auto& one) { return text(one) == name; });
@@ -181,7 +191,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   try {
     impl_->app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", impl_->app.help());
+    print(impl_->app.help());
     return false;
   } catch (const CLI::ExtrasError& e) {
     const std::vector<std::string> left = impl_->app.remaining();

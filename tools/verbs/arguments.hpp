@@ -1,11 +1,20 @@
 #pragma once
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "models/reading/document.hpp"
+
 namespace trainyard {
+
+/// What a program asks of a verb.
+struct VerbQuestion {
+  std::vector<std::pair<std::string, std::string>> options;  ///< "--days" or "SCENARIO" and its text; "true" of a flag
+  std::optional<Node> document;  ///< what the file of the scenario holds, where there is none
+};
 
 /// The flags of one verb. CLI11 underneath, in one file only (it is slow to compile). In names, '-' and '_' are one.
 class Arguments {
@@ -35,6 +44,10 @@ class Arguments {
   /// Reads the words after the verb. False when help was asked for and printed. Throws UserError naming the nearest
   /// flag, and where an output cannot be written.
   bool parse(const std::vector<std::string>& words);
+  /// Takes the place of `parse`. Throws UserError likewise.
+  void take(const VerbQuestion&);
+  /// What that had in place of a scenario's file.
+  const std::optional<Node>& document() const;
   /// The verb and the words that were parsed, but for outputs and for these flags.
   std::vector<std::string> command_without(const std::vector<std::string>& flags) const;
 

@@ -126,7 +126,7 @@ int StudyShares::write_slurm_job(const Arguments& arguments, std::size_t most) c
   if (failed) throw UserError(fmt::format("--slurm {}: {}", slurm, failed.message()));
   const std::string script = fmt::format("{}/{}.sbatch", job.folder, job.command.front());
   write_atomically(script, job.script());
-  fmt::print("{}\nthen: {}\n", script, job.merge_command());
+  print(fmt::format("{}\nthen: {}\n", script, job.merge_command()));
   if (submit) submit_script(script);
   return kGood;
 }

@@ -41,7 +41,7 @@ std::string devices_of(const Sweep& sweep) {
   std::string noun;
   const auto add = [&](const Overrides& set) {
     try {
-      noun = common_noun(noun, device_noun(read_scenario(sweep.scenario, set).cluster));
+      noun = common_noun(noun, device_noun(read_scenario(sweep.read_document(), "", set).cluster));
     } catch (const UserError&) {  // such a point has its error in the table
     }
   };
@@ -60,13 +60,17 @@ void SweepOutputs::take_stdout(const Sweep& sweep) {
 }
 
 void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& points) const {
-  const GpusAndRate from = add_scaling(points, static_cast<std::size_t>(std::max(0, baseline == 0 ? 1 : baseline)));
+  const GpusAndRate from = add_scaling(points, scaled_from());
   const std::vector<GpusAndRate> scaling = scaling_points(points);
   const std::string devices = devices_of(sweep);
   if (!svg.empty())
     write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), {{"", scaling}}, from)));
   const bool free = csv != "-" && json != "-" && html != "-" && svg != "-";
-  fmt::print(free ? stdout : stderr, "{}", in_words_of(devices, scaling_knee(scaling)));
+  const std::string knee = in_words_of(devices, scaling_knee(scaling));
+  if (free)
+    print(knee);
+  else if (!output_is_caught())
+    std::fputs(knee.c_str(), stderr);
 }
 
 void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) const {

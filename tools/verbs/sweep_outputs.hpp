@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct SweepOutputs {
   void take_stdout(const Sweep&);
   bool any() const { return !(csv + json + html + svg).empty(); }
   SweepOrder order() const { return parse_sweep_order(sort, top); }
+  /// The point, from 1, that others scale from: the first where the flag is not given.
+  std::size_t scaled_from() const { return static_cast<std::size_t>(std::max(0, baseline == 0 ? 1 : baseline)); }
   void write(const Sweep&, std::vector<SweepPoint>) const;
   /// Throws UserError where what is asked for takes all points of a sweep that is streamed. `points`: their file.
   void require_streamed(const Sweep&, const std::string& points) const;

@@ -159,12 +159,6 @@ JsonFields<PricedDesign> design_fields() {
 const RegisterJsonReference topo_design_json{"topo design", "the switched fabric",
                                              [] { return design_fields().rows(); }};
 
-ordered_json design_json(const PricedDesign& design) {
-  ordered_json j = ordered_json::object();
-  design_fields().write(design, j);
-  return j;
-}
-
 /// Rising lengths that are sold, m.
 std::vector<double> cable_lengths(const std::string& given) {
   std::vector<double> lengths;
@@ -244,7 +238,8 @@ int topo_design(const std::vector<std::string>& words) {
   const ClosDesign design = design_clos(request);
   std::optional<CablePlan> cables;
   if (floor.hosts_of_rack != 0) cables = plan_cables(design, floor);
-  if (!json.empty()) write_atomically(json, json_text(design_json({request, design, prices, cables}), 2) + "\n");
+  if (!json.empty())
+    write_atomically(json, json_text(design_fields().json({request, design, prices, cables}), 2) + "\n");
   if (json != "-") write_atomically("-", design_text(request, design, cables, prices));
   return kGood;
 }

@@ -78,13 +78,12 @@ void TopoMachineArguments::add_others_to(Arguments& arguments) {
                      "override a field of the scenario, or of the node (fabric.*: of the fabric); as often as needed");
 }
 
-TopoMachine TopoMachineArguments::read(const std::string& verb) const {
+TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optional<Node>& document) const {
   if (what_.empty()) throw UserError(fmt::format("trainyard {}: on which machine? --on NODE or SCENARIO", verb));
-  Overrides overrides;
-  for (const std::string& set : sets_) overrides.push_back(parse_override_option(set));
+  const Overrides overrides = parse_overrides(sets_);
   Node reference, fabric;
-  if (is_file_name(what_)) {
-    reference = read_document(scenario_file(what_));
+  if (document || is_file_name(what_)) {
+    reference = document ? *document : read_document(scenario_file(what_));
     const bool is_node = reference.find("interconnect") || reference.find("base");
     if (!is_node) {
       if (!nodes_.empty() || !fabric_.empty())
@@ -92,7 +91,9 @@ TopoMachine TopoMachineArguments::read(const std::string& verb) const {
             fmt::format("trainyard {}: {} is a scenario, which says its nodes and fabric itself: "
                         "--set cluster.{}=...",
                         verb, what_, nodes_.empty() ? "fabric" : "nodes"));
-      const Scenario scenario = read_scenario(what_, overrides);
+      const Scenario scenario = document
+                                    ? read_scenario(*document, std::filesystem::path(what_).stem().string(), overrides)
+                                    : read_scenario(what_, overrides);
       return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software};
     }
   } else {

@@ -22,9 +22,9 @@ class TopoMachineArguments {
   void add_to(Arguments&);
   /// The machine by a flag of that name.
   void add_to(Arguments&, const std::string& flag);
-  /// `verb` as in "topo show". Throws UserError for unknown names (with the nearest one), for lanes that are not there, and for `--nodes` or
+  /// `verb` as in "topo show"; `document` may stand for a scenario's file. Throws UserError for unknown names (with the nearest one), for lanes that are not there, and for `--nodes` or
   /// `--fabric` of a scenario, which has its own.
-  TopoMachine read(const std::string& verb) const;
+  TopoMachine read(const std::string& verb, const std::optional<Node>& document = {}) const;
   /// Is any of these flags there?
   bool given() const { return !what_.empty() || !nodes_.empty() || !fabric_.empty() || !sets_.empty(); }
 

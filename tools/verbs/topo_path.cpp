@@ -120,12 +120,6 @@ JsonFields<PathAnswer> path_fields() {
 const RegisterJsonReference topo_path_json{"topo path", "the path between two devices",
                                            [] { return path_fields().rows(); }};
 
-ordered_json path_json(const PathAnswer& answer) {
-  ordered_json j = ordered_json::object();
-  path_fields().write(answer, j);
-  return j;
-}
-
 int topo_path(const std::vector<std::string>& words) {
   Arguments arguments("topo path",
                       "How a message goes from one device to another: its hops, what limits it, rate and latency.",
@@ -141,7 +135,7 @@ int topo_path(const std::vector<std::string>& words) {
   const PathClass path_class = path_class_of(path);
   const TopoMachine machine = machine_arguments.read("topo path");
   const PathAnswer answer = answer_of(machine, a, b, path_class);
-  if (!json.empty()) write_atomically(json, json_text(path_json(answer), 2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(path_fields().json(answer), 2) + "\n");
   if (json != "-") write_atomically("-", in_words_of(device_noun(machine.cluster), path_text(machine.name, answer)));
   return kGood;
 }

@@ -154,12 +154,6 @@ JsonFields<RingAnswer> ring_fields() {
 const RegisterJsonReference topo_rings_json{"topo rings", "rings through all devices",
                                             [] { return ring_fields().rows(); }};
 
-ordered_json rings_json(const RingInput& input, const RingDecomposition& found) {
-  ordered_json j = ordered_json::object();
-  ring_fields().write({input, found}, j);
-  return j;
-}
-
 int topo_rings(const std::vector<std::string>& words) {
   Arguments arguments(
       "topo rings",
@@ -174,7 +168,7 @@ int topo_rings(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   const RingInput input = read_ring_input(what);
   const RingDecomposition found = decompose_rings(input.graph);
-  if (!json.empty()) write_atomically(json, json_text(rings_json(input, found), 2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(ring_fields().json({input, found}), 2) + "\n");
   if (json != "-") write_atomically("-", rings_text(input, found));
   return kGood;
 }

@@ -86,6 +86,55 @@ struct Flags {
   std::string factor = "2", transport, port_buffer;
   int gpus = 0, channels = 0, root = 0;
   bool no_check = false, no_pxn = false;
+  TopoMachineArguments on;
+  Arguments arguments{
+      "bench",
+      "Times a collective over a range of sizes, in the table of nccl-tests. Without --algorithm: as NCCL "
+      "does it, by a fitted model.",
+      "bench all_reduce --on dgx-h100 -b 8 -e 8G -f 2 --compare nccl-tests.log"};
+
+  Flags() {
+    arguments.positional("OPERATION", operation,
+                         "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, "
+                         "send_recv, barrier");
+    on.add_to(arguments, "--on");
+    arguments.option("--gpus", gpus, "N", "ranks 0 to N-1 only (default: all)");
+    arguments.option("--groups", groups, "A-B,C-D", "several groups at the same time: 0-3,4-7 or 0+4,1+5");
+    arguments.option("-b,--minbytes", first, "SIZE", "first size (default 8); K, M, G are powers of 1,024");
+    arguments.option("-e,--maxbytes", last, "SIZE", "last size (default 128M)");
+    arguments.option("-f,--stepfactor", factor, "X", "factor from one size to the next (default 2)");
+    arguments.option("--algorithm", algorithm, "NAME", "ring, …, or auto (trainyard list collectives)");
+    arguments.option("--fidelity", fidelity, "messages|flows|modelled",
+                     "every message (default with --algorithm), one flow a pair of ranks, or the fitted model of NCCL");
+    arguments.option(
+        "--transport", transport, "flow|packets|native",
+        "of messages: links shared max-min fair (default), or TCP packet by packet beside it, by ns-3 (TCP "
+        "networks only, slow); native: SimGrid's solver");
+    arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
+    arguments.option(
+        "--mode", mode, "rendezvous|eager|put|get",
+        "how messages move: when both sides are ready (default), buffered, written by the sender or read by "
+        "the receiver (RDMA), which asks first");
+    arguments.option("--channels", channels, "N", "rings at the same time, rotated within nodes");
+    arguments.option("--chunk", chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
+    arguments.option("--torus", torus, "[R, C]", "rows and columns of torus algorithms");
+    arguments.option("--root", root, "RANK", "root of broadcast, reduce, gather, scatter");
+    arguments.option("--op", reduction, "sum|average|maximum|product", "reduction (default sum)");
+    arguments.option("--datatype", type, "TYPE", "float (default), half, bfloat16, double, int8, …");
+    arguments.option("--nccl-version", nccl_version, "VERSION",
+                     "choose from what that NCCL has, such as 2.17 (default: 2.29)");
+    arguments.flag("--no-pxn", no_pxn, "as with NCCL_PXN_DISABLE=1: each GPU sends by its own adapter");
+    arguments.option(
+        "--launch", launch, "process|thread|graph",
+        "who launches the calls, one after another: a process for each GPU (default, or as the log has it), a "
+        "thread for all GPUs of a node (nccl-tests -g N), a CUDA graph, which waits for nobody");
+    arguments.flag("--no-check", no_check, "move no values: no #wrong");
+    arguments.option("--fold", fold, "auto|off|check",
+                     "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
+    arguments.option("--compare", compare, "LOG",
+                     "a log of nccl-tests (or table of measured rows) to put beside; sizes are the log's");
+    arguments.output("--json", json, "write the rows as JSON; - is stdout");
+  }
 };
 
 const std::vector<std::pair<std::string, double>>& types() {
@@ -221,8 +270,8 @@ int check_folds(const ClusterSpec& cluster, const BenchOptions& o, const std::ve
   bool good = true;
   for (const double size : sizes) {
     const double worst = fold_difference(cluster, o, size);
-    fmt::print("{}: largest difference of folded ranks {:.1e}{}\n", show(Bytes{size}), worst,
-               worst > kFoldTolerance ? ", DIFFERENT" : "");
+    print(fmt::format("{}: largest difference of folded ranks {:.1e}{}\n", show(Bytes{size}), worst,
+                      worst > kFoldTolerance ? ", DIFFERENT" : ""));
     good = good && worst <= kFoldTolerance;
   }
   return good ? kGood : kFailsLimit;
@@ -251,69 +300,45 @@ std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o
       [&](std::size_t, const BenchRow&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
 }
 
-int bench(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "bench",
-      "Times a collective over a range of sizes, in the table of nccl-tests. Without --algorithm: as NCCL "
-      "does it, by a fitted model.",
-      "bench all_reduce --on dgx-h100 -b 8 -e 8G -f 2 --compare nccl-tests.log");
-  Flags flags;
-  TopoMachineArguments on;
-  arguments.positional("OPERATION", flags.operation,
-                       "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, "
-                       "send_recv, barrier");
-  on.add_to(arguments, "--on");
-  arguments.option("--gpus", flags.gpus, "N", "ranks 0 to N-1 only (default: all)");
-  arguments.option("--groups", flags.groups, "A-B,C-D", "several groups at the same time: 0-3,4-7 or 0+4,1+5");
-  arguments.option("-b,--minbytes", flags.first, "SIZE", "first size (default 8); K, M, G are powers of 1,024");
-  arguments.option("-e,--maxbytes", flags.last, "SIZE", "last size (default 128M)");
-  arguments.option("-f,--stepfactor", flags.factor, "X", "factor from one size to the next (default 2)");
-  arguments.option("--algorithm", flags.algorithm, "NAME", "ring, …, or auto (trainyard list collectives)");
-  arguments.option("--fidelity", flags.fidelity, "messages|flows|modelled",
-                   "every message (default with --algorithm), one flow a pair of ranks, or the fitted model of NCCL");
-  arguments.option("--transport", flags.transport, "flow|packets|native",
-                   "of messages: links shared max-min fair (default), or TCP packet by packet beside it, by ns-3 (TCP "
-                   "networks only, slow); native: SimGrid's solver");
-  arguments.option("--port-buffer", flags.port_buffer, "SIZE", kPortBufferHelp);
-  arguments.option("--mode", flags.mode, "rendezvous|eager|put|get",
-                   "how messages move: when both sides are ready (default), buffered, written by the sender or read by "
-                   "the receiver (RDMA), which asks first");
-  arguments.option("--channels", flags.channels, "N", "rings at the same time, rotated within nodes");
-  arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
-  arguments.option("--torus", flags.torus, "[R, C]", "rows and columns of torus algorithms");
-  arguments.option("--root", flags.root, "RANK", "root of broadcast, reduce, gather, scatter");
-  arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
-  arguments.option("--datatype", flags.type, "TYPE", "float (default), half, bfloat16, double, int8, …");
-  arguments.option("--nccl-version", flags.nccl_version, "VERSION",
-                   "choose from what that NCCL has, such as 2.17 (default: 2.29)");
-  arguments.flag("--no-pxn", flags.no_pxn, "as with NCCL_PXN_DISABLE=1: each GPU sends by its own adapter");
-  arguments.option(
-      "--launch", flags.launch, "process|thread|graph",
-      "who launches the calls, one after another: a process for each GPU (default, or as the log has it), a "
-      "thread for all GPUs of a node (nccl-tests -g N), a CUDA graph, which waits for nobody");
-  arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");
-  arguments.option("--fold", flags.fold, "auto|off|check",
-                   "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
-  arguments.option("--compare", flags.compare, "LOG",
-                   "a log of nccl-tests (or table of measured rows) to put beside; sizes are the log's");
-  arguments.output("--json", flags.json, "write the rows as JSON; - is stdout");
-  if (!arguments.parse(words)) return kGood;
-  if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
-  require_fold(flags.fold);
-  const TopoMachine machine = on.read("bench");
+/// The table of a machine, but for its rows; and its sizes, with what was measured.
+struct BenchQuestion {
+  TopoMachine machine;
   BenchTable table;
-  table.machine = machine.name;
-  table.device = device_noun(machine.cluster);
-  const BenchOptions o = errors_in_words_of(table.device, [&] { return options_of(flags, machine, table); });
-  table.options = o;
-  table.type = flags.type;
   std::map<double, Seconds> measured;
-  if (!flags.compare.empty()) measured = measured_times(flags.compare, o, machine.cluster.nodes);
   std::vector<double> sizes;
-  if (flags.compare.empty()) sizes = bench_sizes(o);
-  for (const auto& [size, time] : measured) sizes.push_back(size);
-  if (flags.fold == "check") return check_folds(machine.cluster, o, sizes);
-  table.rows = run_rows(machine.cluster, o, sizes, measured);
+
+  explicit BenchQuestion(Flags& flags) {
+    if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
+    require_fold(flags.fold);
+    machine = flags.on.read("bench", flags.arguments.document());
+    table.machine = machine.name;
+    table.device = device_noun(machine.cluster);
+    table.options = errors_in_words_of(table.device, [&] { return options_of(flags, machine, table); });
+    table.type = flags.type;
+    if (flags.compare.empty())
+      sizes = bench_sizes(table.options);
+    else
+      measured = measured_times(flags.compare, table.options, machine.cluster.nodes);
+    for (const auto& [size, time] : measured) sizes.push_back(size);
+  }
+  void run() { table.rows = run_rows(machine.cluster, table.options, sizes, measured); }
+};
+
+std::string bench_answer(const VerbQuestion& asked) {
+  Flags flags;
+  flags.arguments.take(asked);
+  BenchQuestion question(flags);
+  question.run();
+  return json_text(bench_json(question.table));
+}
+
+int bench(const std::vector<std::string>& words) {
+  Flags flags;
+  if (!flags.arguments.parse(words)) return kGood;
+  BenchQuestion question(flags);
+  const BenchTable& table = question.table;
+  if (flags.fold == "check") return check_folds(question.machine.cluster, table.options, question.sizes);
+  question.run();
   if (!flags.json.empty()) write_atomically(flags.json, json_text(bench_json(table), 2) + "\n");
   if (flags.json != "-") write_atomically("-", bench_text(table));
   return std::any_of(table.rows.begin(), table.rows.end(),
@@ -322,7 +347,8 @@ int bench(const std::vector<std::string>& words) {
              : kGood;
 }
 
-const RegisterVerb registered_bench{"bench", "time a collective over a range of sizes, as nccl-tests does", bench};
+const RegisterVerb registered_bench{"bench", "time a collective over a range of sizes, as nccl-tests does", bench,
+                                    bench_answer};
 
 }  // namespace
 }  // namespace trainyard

@@ -106,11 +106,9 @@ int compare_with_trace(const std::vector<std::string>& files, const Overrides& o
   const KinetoComparison c =
       compare_kineto(read_scenario(files.front(), overrides), kineto,
                      rank == kLastToFinish ? std::nullopt : std::optional<int>(rank), steps, any_gpu);
-  if (json != "-") fmt::print("{}", kineto_text(c));
+  if (json != "-") print(kineto_text(c));
   if (json.empty()) return kGood;
-  nlohmann::ordered_json answer = nlohmann::ordered_json::object();
-  kineto_fields().write(c, answer);
-  write_atomically(json, json_text(answer, 2) + "\n");
+  write_atomically(json, json_text(kineto_fields().json(c), 2) + "\n");
   return kGood;
 }
 
@@ -132,8 +130,7 @@ int compare(const std::vector<std::string>& words) {
   arguments.flag("--any-gpu", any_gpu, "with --kineto: compare a trace of another GPU than the scenario's, too");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const Overrides overrides = parse_overrides(sets);
   if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, any_gpu, json);
   if (rank != kLastToFinish || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
   if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
@@ -143,7 +140,8 @@ int compare(const std::vector<std::string>& words) {
   if (json != "-") {
     std::string device;
     for (const Scenario& scenario : scenarios) device = common_noun(device, device_noun(scenario.cluster));
-    fmt::print("{}\n{}", in_words_of(device, figures_table(comparison)), in_words_of(device, reasons(comparison)));
+    print(fmt::format("{}\n{}", in_words_of(device, figures_table(comparison)),
+                      in_words_of(device, reasons(comparison))));
   }
   if (!json.empty()) write_atomically(json, json_text(comparison_json(comparison), 2) + "\n");
   return kGood;

@@ -75,8 +75,7 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
   options.critical_path = false;
   const Result result = simulate(scenario, plan, options);
   const LayerCosts costs = layer_costs(scenario, plan.training, result.breakdown.rank);
-  if (json != "-")
-    fmt::print("{}", in_words_of(device_noun(scenario.cluster), layer_costs_text(scenario, costs, result)));
+  if (json != "-") print(in_words_of(device_noun(scenario.cluster), layer_costs_text(scenario, costs, result)));
   if (!json.empty()) write_atomically(json, json_text(layer_costs_json(costs, result), 2) + "\n");
   return kGood;
 }
@@ -85,7 +84,7 @@ int explain_batch(const Scenario& s, const std::string& json) {
   ProgressLine line;
   const BatchStudy study = batch_study(
       s, [&line](std::size_t done, std::size_t of) { line.show(fmt::format("{} of {} batches", done, of)); });
-  if (json != "-") fmt::print("{}", in_words_of(device_noun(s.cluster), batch_report(s, study)));
+  if (json != "-") print(in_words_of(device_noun(s.cluster), batch_report(s, study)));
   if (!json.empty()) write_atomically(json, json_text(batch_study_json(s, study), 2) + "\n");
   return kGood;
 }
@@ -102,15 +101,13 @@ int explain_limits(const std::string& file, const Overrides& overrides, int most
                     [&line](std::size_t done, std::size_t of) { line.show(fmt::format("{} of {} steps", done, of)); });
   }
   const std::string device = device_noun(question.base.cluster);
-  if (json != "-" && svg != "-") fmt::print("{}", in_words_of(device, limits_screen(limits)));
+  if (json != "-" && svg != "-") print(in_words_of(device, limits_screen(limits)));
   if (!svg.empty()) {
     const std::vector<ScalingCurve> curves = curves_of(limits);
     write_atomically(svg, in_words_of(device, scaling_picture(name, curves, curves.front().points.front())));
   }
   if (json.empty()) return kGood;
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
-  axis_limits_fields().write(limits, object);
-  write_atomically(json, json_text(object, 2) + "\n");
+  write_atomically(json, json_text(axis_limits_fields().json(limits), 2) + "\n");
   return kGood;
 }
 
@@ -143,8 +140,7 @@ int explain_verb(const std::vector<std::string>& words) {
   if (most < 0) throw UserError(fmt::format("--most {}: expected 1 or more", most));
   if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
   if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const Overrides overrides = parse_overrides(sets);
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
   if (batch) return explain_batch(scenario, json);
@@ -163,9 +159,10 @@ int explain_verb(const std::vector<std::string>& words) {
              "\neach resource made faster, simulated again\n" + what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(r.capacity->memory),
                          capacity_line(*r.capacity));
-    fmt::print("{}", in_words_of(device_noun(scenario.cluster), text));
+    print(in_words_of(device_noun(scenario.cluster), text));
     if (all.failure_what_ifs)
-      fmt::print("\n{}\n{}", failure_lines(*r.failures), failure_what_if_table(*r.failures, *all.failure_what_ifs));
+      print(fmt::format("\n{}\n{}", failure_lines(*r.failures),
+                        failure_what_if_table(*r.failures, *all.failure_what_ifs)));
   }
   if (!json.empty()) write_atomically(json, json_text(answer_json(all, false), 2) + "\n");
   return kGood;

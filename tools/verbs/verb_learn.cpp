@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/studies/learn_study.hpp"
+#include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
@@ -29,7 +29,7 @@ struct LearnFlags {
 LearnQuestion question_of(const LearnFlags& flags) {
   LearnQuestion q;
   q.scenario = flags.file;
-  for (const std::string& set : flags.sets) q.overrides.push_back(parse_override_option(set));
+  q.overrides = parse_overrides(flags.sets);
   for (const std::string& option : flags.compared)
     for (SweepAxis& axis : parse_sweep_axes(option)) q.axes.push_back(std::move(axis));
   if (flags.seeds < 1 || flags.seeds > kMostSeeds)
@@ -107,10 +107,10 @@ int learn_verb(const std::vector<std::string>& words) {
   if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
     throw UserError("--require target: the scenario's `learn` has no target");
   if (flags.json != "-" && flags.svg != "-" && flags.html != "-")
-    fmt::print(
+    print(fmt::format(
         "{}{}", study.interrupted ? "unfinished: " + study.unfinished() + "\n" : "",
         in_words_of(device_noun(scenario.cluster), question.axes.empty() ? learn_report(scenario, first, study.seeds)
-                                                                         : learn_comparison(scenario, study)));
+                                                                         : learn_comparison(scenario, study))));
   if (!flags.svg.empty()) write_atomically(flags.svg, learn_svg(scenario.name, study));
   if (!(flags.json + flags.html).empty()) {
     const nlohmann::ordered_json answer = learn_study_json(question, study);

@@ -13,7 +13,7 @@
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/layer_plan_report.hpp"
@@ -85,8 +85,7 @@ void write_scenario(const std::string& file, const PlanAnswer& answer) {
 void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
                   const std::string& device) {
   if ((json + html).empty()) return;
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
-  plan_fields().write(answer, object);
+  const nlohmann::ordered_json object = plan_fields().json(answer);
   if (!json.empty()) write_atomically(json, json_text(object, 2) + "\n");
   if (!html.empty())
     write_atomically(
@@ -105,20 +104,13 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
     };
     answer = errors_in_words_of(device_noun(question.base.cluster), solve);
   }
-  if (json != "-") fmt::print("{}", in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
+  if (json != "-") print(in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
   if (json.empty()) return kGood;
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
-  layer_plan_fields().write(answer, object);
-  write_atomically(json, json_text(object, 2) + "\n");
+  write_atomically(json, json_text(layer_plan_fields().json(answer), 2) + "\n");
   return kGood;
 }
 
-int plan_verb(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "plan",
-      "Finds the plan of least step time: every legal split of the model over the cluster, judged by memory and by a "
-      "proven lower bound of its time, and simulated where that leaves it a chance.",
-      "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml");
+struct PlanFlags {
   std::string file, write, json, html, strategy, headroom;
   AskedPlan asked;
   std::vector<std::string> sets, vary;
@@ -126,96 +118,126 @@ int plan_verb(const std::vector<std::string>& words) {
   SearchLimits limits;
   int rows = 5;
   bool offload = false, upgrades = false, brief = false, layers = false;
-  arguments.positional("SCENARIO", file, "scenario file (YAML); its plan says batch, lengths and precision", false);
-  arguments.option("--model", asked.model, "NAME", "instead of a file: the model");
-  arguments.option("--on", asked.node, "NODE", "and the type of node");
-  arguments.option("--nodes", asked.nodes, "N", "and how many");
-  arguments.option("--batch", asked.batch, "N", "and the samples of a step");
-  arguments.option("--software", asked.software, "STACK",
-                   "and the software stack (default: the strategy's, or megatron-core)");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
-  arguments.repeated("--vary", vary, "PATH=A,B,...",
-                     "look at these values of a field of the plan alone (plan.tensor_parallel=4,8), or of one more");
-  arguments.option("--strategy", strategy, "NAME",
-                   "what this framework has (trainyard list strategies), in place of plan.strategy; any: whatever the "
-                   "simulator has");
-  arguments.option(
-      "--headroom", headroom, "SHARE",
-      "leave so much of each device's memory free, such as 8 % or 0 (default: what context and fragmentation "
-      "take, of 80 GiB some 8 %)");
-  arguments.flag("--offload", offload, "look at plans whose optimizer lies on the CPU, too");
-  limits.declare(arguments, "--budget", "the search", "default: until the best is proved");
-  arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
-  arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
-  arguments.output("--html", html,
-                   "draw the best plan, the Pareto front and what each choice costs as a page; - is stdout");
-  shares.declare(arguments, "group of plans");
-  arguments.option("--top", rows, "N", "list the N fastest");
-  arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
-  arguments.flag(
-      "--layers", layers,
-      "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
-      "layer of an mlp by columns, rows or not at all (Alpa), beside what plans of equal stages take; with --set, "
-      "--strategy, --headroom, --budget and --json");
-  arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
-  if (!arguments.parse(words)) return kGood;
-  if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
-  if (file.empty() == asked.model.empty())
-    throw UserError(file.empty() ? "plan: a scenario file, or --model, --on and --batch expected"
-                                 : "plan: a scenario file or --model expected, not both");
+  Arguments arguments{
+      "plan",
+      "Finds the plan of least step time: every legal split of the model over the cluster, judged by memory and by a "
+      "proven lower bound of its time, and simulated where that leaves it a chance.",
+      "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml"};
 
-  PlanAnswerOptions options;
-  options.space.offload = offload;
-  for (const std::string& axis : vary) {
-    const SweepAxis parsed = parse_sweep_axis(axis);
-    options.space.vary.push_back({parsed.path, parsed.values});
+  PlanFlags() {
+    arguments.positional("SCENARIO", file, "scenario file (YAML); its plan says batch, lengths and precision", false);
+    arguments.option("--model", asked.model, "NAME", "instead of a file: the model");
+    arguments.option("--on", asked.node, "NODE", "and the type of node");
+    arguments.option("--nodes", asked.nodes, "N", "and how many");
+    arguments.option("--batch", asked.batch, "N", "and the samples of a step");
+    arguments.option("--software", asked.software, "STACK",
+                     "and the software stack (default: the strategy's, or megatron-core)");
+    arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+    arguments.repeated("--vary", vary, "PATH=A,B,...",
+                       "look at these values of a field of the plan alone (plan.tensor_parallel=4,8), or of one more");
+    arguments.option(
+        "--strategy", strategy, "NAME",
+        "what this framework has (trainyard list strategies), in place of plan.strategy; any: whatever the "
+        "simulator has");
+    arguments.option(
+        "--headroom", headroom, "SHARE",
+        "leave so much of each device's memory free, such as 8 % or 0 (default: what context and fragmentation "
+        "take, of 80 GiB some 8 %)");
+    arguments.flag("--offload", offload, "look at plans whose optimizer lies on the CPU, too");
+    limits.declare(arguments, "--budget", "the search", "default: until the best is proved");
+    arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
+    arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+    arguments.output("--html", html,
+                     "draw the best plan, the Pareto front and what each choice costs as a page; - is stdout");
+    shares.declare(arguments, "group of plans");
+    arguments.option("--top", rows, "N", "list the N fastest");
+    arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
+    arguments.flag(
+        "--layers", layers,
+        "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
+        "layer of an mlp by columns, rows or not at all (Alpa), beside what plans of equal stages take; with --set, "
+        "--strategy, --headroom, --budget and --json");
+    arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
   }
-  options.search.work = limits.operations();
-  options.seconds = limits.wall_seconds();
-  options.journal = shares.points;
-  options.search.shard = shares.wanted(!(json + html + write).empty());
-  options.rows = static_cast<std::size_t>(rows);
-  options.neighbours = options.rule = !brief;
-  options.upgrades = upgrades;
-  if (!headroom.empty()) options.headroom = parse_headroom(headroom);
-  Node document =
-      file.empty() ? document_of(asked, !strategy.empty() && strategy != kAnyStrategy) : read_scenario_document(file);
-  for (const std::string& set : sets) {
-    const auto [path, value] = parse_override_option(set);
-    set_field(document, path, value);
+
+  PlanAnswerOptions options() const {
+    if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
+    PlanAnswerOptions options;
+    options.space.offload = offload;
+    for (const std::string& axis : vary) {
+      const SweepAxis parsed = parse_sweep_axis(axis);
+      options.space.vary.push_back({parsed.path, parsed.values});
+    }
+    options.search.work = limits.operations();
+    options.seconds = limits.wall_seconds();
+    options.journal = shares.points;
+    options.search.shard = shares.wanted(!(json + html + write).empty());
+    options.rows = static_cast<std::size_t>(rows);
+    options.neighbours = options.rule = !brief;
+    options.upgrades = upgrades;
+    if (!headroom.empty()) options.headroom = parse_headroom(headroom);
+    return options;
   }
-  take_strategy(document, strategy);
-  const PlanQuestion question =
-      read_plan_question(std::move(document), file.empty() ? asked.model : std::filesystem::path(file).stem().string());
-  if (layers) {
-    if (!(write + html).empty() || !shares.points.empty() || !shares.shard.empty() || !vary.empty() || offload)
+
+  PlanQuestion question() const {
+    if (file.empty() == asked.model.empty())
+      throw UserError(file.empty() ? "plan: a scenario file, or --model, --on and --batch expected"
+                                   : "plan: a scenario file or --model expected, not both");
+    const std::optional<Node>& given = arguments.document();
+    Node document = given          ? *given
+                    : file.empty() ? document_of(asked, !strategy.empty() && strategy != kAnyStrategy)
+                                   : read_scenario_document(file);
+    for (const auto& [path, value] : parse_overrides(sets)) set_field(document, path, value);
+    take_strategy(document, strategy);
+    return read_plan_question(std::move(document),
+                              file.empty() ? asked.model : std::filesystem::path(file).stem().string());
+  }
+};
+
+PlanAnswer shown_search(const PlanQuestion& question, PlanAnswerOptions options) {
+  ProgressLine line;
+  options.search.progress = [&line](const std::string& text) { line.show(text); };
+  return errors_in_words_of(device_noun(question.base.cluster), [&] { return answer_plan(question, options); });
+}
+
+std::string plan_answer(const VerbQuestion& question) {
+  PlanFlags flags;
+  flags.arguments.take(question);
+  const PlanAnswerOptions options = flags.options();
+  return json_text(plan_fields().json(shown_search(flags.question(), options)));
+}
+
+int plan_verb(const std::vector<std::string>& words) {
+  PlanFlags flags;
+  if (!flags.arguments.parse(words)) return kGood;
+  const PlanAnswerOptions options = flags.options();
+  const PlanQuestion question = flags.question();
+  StudyShares& shares = flags.shares;
+  if (flags.layers) {
+    if (!(flags.write + flags.html + shares.points + shares.shard).empty() || !flags.vary.empty() || flags.offload)
       throw UserError("--layers: not with --write, --html, --vary, --offload or parts of a search");
-    return plan_by_layers(question, options, json);
+    return plan_by_layers(question, options, flags.json);
   }
-  if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
+  if (!shares.slurm.empty()) return shares.write_slurm_job(flags.arguments, kMostShards);
   watch_interrupts();
   const std::string device = device_noun(question.base.cluster);
-  PlanAnswer answer;
-  {
-    ProgressLine line;
-    options.search.progress = [&line](const std::string& text) { line.show(text); };
-    answer = errors_in_words_of(device, [&] { return answer_plan(question, options); });
-  }
+  const PlanAnswer answer = shown_search(question, options);
   const bool stopped = answer.ended == SearchEnd::interrupt;
   if (stopped && !shares.shard.empty()) return shares.interrupted_search();
   if (!shares.shard.empty()) {
-    shares.finish(arguments);
+    shares.finish(flags.arguments);
     return kGood;
   }
-  if (json != "-" && write != "-" && html != "-") fmt::print("{}", in_words_of(device, plan_screen(answer)));
-  write_answer(json, html, answer, device);
+  if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(in_words_of(device, plan_screen(answer)));
+  write_answer(flags.json, flags.html, answer, device);
   const bool found = answer.search.best() || answer.own_is_best;
-  if (found && !write.empty()) write_scenario(write, answer);
+  if (found && !flags.write.empty()) write_scenario(flags.write, answer);
   if (stopped) return shares.interrupted_search();
   return found ? kGood : kFailsLimit;
 }
 
-const RegisterVerb registered_plan{"plan", "find the fastest plan that fits; what every other choice costs", plan_verb};
+const RegisterVerb registered_plan{"plan", "find the fastest plan that fits; what every other choice costs", plan_verb,
+                                   plan_answer};
 
 }  // namespace
 }  // namespace trainyard

@@ -119,11 +119,9 @@ int replay_trace(const std::vector<std::string>& words) {
   const TopoMachine machine = on.read("replay");
   const ReplayResult result =
       replay(options, machine.cluster, machine.software, fold == "off" ? Folding::off : Folding::automatic, trace);
-  if (json != "-" && trace != "-") fmt::print("{}", replay_text(result, machine.cluster));
+  if (json != "-" && trace != "-") print(replay_text(result, machine.cluster));
   if (json.empty()) return kGood;
-  nlohmann::ordered_json answer = nlohmann::ordered_json::object();
-  replay_fields().write(result, answer);
-  write_atomically(json, json_text(answer, 2) + "\n");
+  write_atomically(json, json_text(replay_fields().json(result), 2) + "\n");
   return kGood;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -48,113 +49,141 @@ constexpr int kLastRank = std::numeric_limits<int>::min();
 int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   const FoldCheck check = check_folding(scenario, laid_out);
   if (!check.unfolded.empty()) {
-    fmt::print("nothing is folded: {}\n", check.unfolded);
+    print(fmt::format("nothing is folded: {}\n", check.unfolded));
     return kGood;
   }
-  fmt::print("{} ranks in {} classes: {} operations compared, largest difference {:.1e}\n", check.ranks, check.classes,
-             check.operations, check.worst);
+  print(fmt::format("{} ranks in {} classes: {} operations compared, largest difference {:.1e}\n", check.ranks,
+                    check.classes, check.operations, check.worst));
   if (check.rounding_decides())
-    fmt::print(
+    print(fmt::format(
         "{}\nRounding decides here, not the fold: rank by rank, a resource that is faster by 1e-13 changes the step by "
         "up to {:.1e}.\n",
-        check.difference, check.sensitivity);
+        check.difference, check.sensitivity));
   else if (!check.difference.empty())
-    fmt::print("DIFFERENT: {}\n", check.difference);
+    print(fmt::format("DIFFERENT: {}\n", check.difference));
   return check.good() ? kGood : kFailsLimit;
 }
 
-int run(const std::vector<std::string>& words) {
-  Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
-                      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
+struct RunFlags {
   std::string file, json, html, trace, trace_ranks, chakra, picture, transport, port_buffer, fold, prices;
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
-  arguments.positional("SCENARIO", file, "scenario file (YAML)");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
-  arguments.output("--json", json, "write the whole answer as JSON; - is stdout (and prints nothing else there)");
-  arguments.output("--html", html, "draw the whole answer as a page that opens without a network; - is stdout");
-  arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
-  arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
-  arguments.option("--chakra", chakra, "PREFIX",
-                   "write the step as a Chakra execution trace, a file a rank: PREFIX.0.et, … (trainyard replay)");
-  arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
-  arguments.option(
-      "--rank", rank, "N",
-      "tell of this rank, simulated or stood for: its peers, links and timeline; or with --picture draw it "
-      "(default: the last rank to finish)");
-  arguments.option(
-      "--transport", transport, "native|flow|packets",
-      "who shares links among messages: SimGrid's solver, or the faster built-in one (default; equal to 1e-9); or TCP "
-      "packet by packet, by ns-3 (TCP networks only, slow, what-ifs left out)");
-  arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
-  arguments.option("--fold", fold, "auto|off|check",
-                   "simulate ranks that are alike once (auto: where that halves them), each, or both and compare "
-                   "operations, memory and critical path");
-  arguments.option("--prices", prices, "FILE",
-                   "what step and training cost by your prices (scenarios/prices-example.yml shows how)");
-  arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
-  arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
-  arguments.flag("--sources", sources, "list every figure with its source");
-  arguments.flag("--no-what-if", no_what_if, "skip the what-if simulations");
-  if (!arguments.parse(words)) return kGood;
-  if (!trace_ranks.empty() && trace.empty()) throw UserError("--trace-ranks: only with --trace");
-  require_fold(fold);
-  for (const std::string& what : required)
-    if (what != "fits") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"fits"})));
+  Arguments arguments{"run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
+                      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
 
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
-  if (!prices.empty()) overrides.push_back(prices_override(prices));
-  const Scenario scenario = read_scenario(file, overrides);
-  SimulateOptions options;
-  options.trace = trace;
-  if (!trace_ranks.empty()) options.trace_ranks = rank_range(trace_ranks);
-  if (!picture.empty())
-    options.watch = picture_of(scenario, picture, rank == kLastRank ? std::nullopt : std::optional<int>(rank));
-  if (!transport.empty()) options.transport = parse_transport(transport);
-  options.port_buffer = port_buffer_of(port_buffer, options.transport.value_or(scenario.transport));
-  if (fold == "off") options.folding = Folding::off;
-  options.progress = true;
+  RunFlags() {
+    arguments.positional("SCENARIO", file, "scenario file (YAML)");
+    arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+    arguments.output("--json", json, "write the whole answer as JSON; - is stdout (and prints nothing else there)");
+    arguments.output("--html", html, "draw the whole answer as a page that opens without a network; - is stdout");
+    arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
+    arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
+    arguments.option("--chakra", chakra, "PREFIX",
+                     "write the step as a Chakra execution trace, a file a rank: PREFIX.0.et, … (trainyard replay)");
+    arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
+    arguments.option(
+        "--rank", rank, "N",
+        "tell of this rank, simulated or stood for: its peers, links and timeline; or with --picture draw it "
+        "(default: the last rank to finish)");
+    arguments.option("--transport", transport, "native|flow|packets",
+                     "who shares links among messages: SimGrid's solver, or the faster built-in one (default; equal to "
+                     "1e-9); or TCP "
+                     "packet by packet, by ns-3 (TCP networks only, slow, what-ifs left out)");
+    arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
+    arguments.option("--fold", fold, "auto|off|check",
+                     "simulate ranks that are alike once (auto: where that halves them), each, or both and compare "
+                     "operations, memory and critical path");
+    arguments.option("--prices", prices, "FILE",
+                     "what step and training cost by your prices (scenarios/prices-example.yml shows how)");
+    arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
+    arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
+    arguments.flag("--sources", sources, "list every figure with its source");
+    arguments.flag("--no-what-if", no_what_if, "skip the what-if simulations");
+  }
+
+  Scenario scenario() const {
+    Overrides overrides = parse_overrides(sets);
+    if (!prices.empty()) overrides.push_back(prices_override(prices));
+    const std::optional<Node>& given = arguments.document();
+    return given ? read_scenario(*given, std::filesystem::path(file).stem().string(), overrides)
+                 : read_scenario(file, overrides);
+  }
+  AnswerOptions options(const Scenario& scenario) const {
+    AnswerOptions all{.simulation = {}, .factor = no_what_if ? 0.0 : 2.0, .changes = true};
+    SimulateOptions& options = all.simulation;
+    if (!transport.empty()) options.transport = parse_transport(transport);
+    options.port_buffer = port_buffer_of(port_buffer, options.transport.value_or(scenario.transport));
+    if (fold == "off") options.folding = Folding::off;
+    options.progress = true;
+    return all;
+  }
+};
+
+std::string run_answer(const VerbQuestion& question) {
+  RunFlags flags;
+  flags.arguments.take(question);
+  require_fold(flags.fold);
+  const Scenario scenario = flags.scenario();
+  return json_text(answer_json(answer(scenario, flags.options(scenario)), flags.timing));
+}
+
+int run(const std::vector<std::string>& words) {
+  RunFlags flags;
+  if (!flags.arguments.parse(words)) return kGood;
+  if (!flags.trace_ranks.empty() && flags.trace.empty()) throw UserError("--trace-ranks: only with --trace");
+  for (const std::string& what : flags.required)
+    if (what != "fits") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"fits"})));
+  require_fold(flags.fold);
+  const Scenario scenario = flags.scenario();
+  AnswerOptions options = flags.options(scenario);
+  options.simulation.trace = flags.trace;
+  if (!flags.trace_ranks.empty()) options.simulation.trace_ranks = rank_range(flags.trace_ranks);
+  if (!flags.picture.empty())
+    options.simulation.watch =
+        picture_of(scenario, flags.picture, flags.rank == kLastRank ? std::nullopt : std::optional<int>(flags.rank));
   const Plan laid_out = plan(scenario);
   const auto pictures = std::make_shared<nlohmann::ordered_json>();
-  if (!html.empty()) draw_run(scenario, laid_out, options, pictures);
-  if (!chakra.empty()) export_chakra(laid_out, chakra, options);
-  if (rank != kLastRank) require_rank(scenario, rank);
-  if (fold == "check") return check_folding_of(scenario, laid_out);
-  const Answer all =
-      answer(scenario, laid_out, {.simulation = options, .factor = no_what_if ? 0.0 : 2.0, .changes = true});
+  if (!flags.html.empty()) draw_run(scenario, laid_out, options.simulation, pictures);
+  if (!flags.chakra.empty()) export_chakra(laid_out, flags.chakra, options.simulation);
+  if (flags.rank != kLastRank) require_rank(scenario, flags.rank);
+  if (flags.fold == "check") return check_folding_of(scenario, laid_out);
+  const Answer all = answer(scenario, laid_out, options);
   const Result& result = all.result;
   const bool prescribed = !result.step_time_source.empty();
-  if (prescribed && !(trace.empty() && picture.empty() && chakra.empty()))
+  if (prescribed && !(flags.trace.empty() && flags.picture.empty() && flags.chakra.empty()))
     throw UserError("--trace, --picture, --chakra: plan.step_time is not simulated");
   const double simulated = simulated_operations(laid_out, result);
   const std::string text = screen(scenario, laid_out, result, all.what_ifs);
-  if (json != "-" && trace != "-" && picture != "-" && html != "-") {
-    fmt::print("{}", text);
-    if (rank != kLastRank && picture.empty() && !prescribed)
-      fmt::print("\n{}", in_words_of(device_noun(scenario.cluster),
-                                     rank_text(rank_view(scenario, laid_out, rank)) +
-                                         rank_timeline_text(rank_timeline(scenario, laid_out, rank), rank)));
-    if (simulated > kMostKept && !prescribed && !no_what_if)
-      fmt::print("{}what-ifs left out: {:.2g} million operations would be simulated for each; explain does that\n",
-                 report_label("note"), simulated * 1e-6);
+  if (flags.json != "-" && flags.trace != "-" && flags.picture != "-" && flags.html != "-") {
+    print(text);
+    if (flags.rank != kLastRank && flags.picture.empty() && !prescribed)
+      print(fmt::format(
+          "\n{}", in_words_of(device_noun(scenario.cluster),
+                              rank_text(rank_view(scenario, laid_out, flags.rank)) +
+                                  rank_timeline_text(rank_timeline(scenario, laid_out, flags.rank), flags.rank))));
+    if (simulated > kMostKept && !prescribed && !flags.no_what_if)
+      print(
+          fmt::format("{}what-ifs left out: {:.2g} million operations would be simulated for each; explain does that\n",
+                      report_label("note"), simulated * 1e-6));
     if (result.flow_step_time)
-      fmt::print("{}{} a step; by flows, the default transport, {} ({} by packets). Here {}\n", report_label("packets"),
-                 show(Seconds{result.step_time}), show(Seconds{*result.flow_step_time}),
-                 signed_percent(result.step_time / *result.flow_step_time - 1), packets_in_words());
-    if (sources) fmt::print("\n{}", source_table(scenario.sources));
+      print(fmt::format("{}{} a step; by flows, the default transport, {} ({} by packets). Here {}\n",
+                        report_label("packets"), show(Seconds{result.step_time}), show(Seconds{*result.flow_step_time}),
+                        signed_percent(result.step_time / *result.flow_step_time - 1), packets_in_words()));
+    if (flags.sources) print(fmt::format("\n{}", source_table(scenario.sources)));
   }
-  if (!(json + html).empty()) {
-    const nlohmann::json written = answer_json(all, timing);
-    if (!json.empty()) write_atomically(json, json_text(written, 2) + "\n");
-    if (!html.empty()) write_atomically(html, run_page(written, text, *pictures, device_noun(scenario.cluster)));
+  if (!(flags.json + flags.html).empty()) {
+    const nlohmann::json written = answer_json(all, flags.timing);
+    if (!flags.json.empty()) write_atomically(flags.json, json_text(written, 2) + "\n");
+    if (!flags.html.empty())
+      write_atomically(flags.html, run_page(written, text, *pictures, device_noun(scenario.cluster)));
   }
-  const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
+  const bool fails =
+      std::find(flags.required.begin(), flags.required.end(), "fits") != flags.required.end() && !result.fits;
   return fails ? kFailsLimit : kGood;
 }
 
-const RegisterVerb registered{"run", "simulate one training step of a scenario", run};
+const RegisterVerb registered{"run", "simulate one training step of a scenario", run, run_answer};
 
 }  // namespace
 }  // namespace trainyard

@@ -370,8 +370,7 @@ int show_verb(const std::vector<std::string>& words) {
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const Overrides overrides = parse_overrides(sets);
   const auto& kinds = entry_kinds();
   const std::string asked = what == "model" ? "network" : what;  // a scenario's word for them
   const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) {

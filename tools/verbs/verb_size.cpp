@@ -19,7 +19,7 @@
 #include "scenarios/src/search/size_search.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -175,111 +175,133 @@ std::string devices_of(const SizeAnswer& answer) {
   return noun;
 }
 
-int size_verb(const std::vector<std::string>& words) {
-  Arguments arguments(
+struct SizeFlags {
+  std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance, headroom;
+  int unit = 0, gpus = 0;
+  std::vector<std::string> sets;
+  StudyShares shares;
+  SearchLimits limits;
+  Arguments arguments{
       "size",
       "Which nodes, and how many, train a model in time: for each type the best plan by search, with failures, "
       "checkpoints, energy and money.",
       "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
-      "scenarios/prices-example.yml");
-  std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance, headroom;
-  int unit = 0;
-  std::vector<std::string> sets;
-  StudyShares shares;
-  SearchLimits limits;
-  int gpus = 0;
-  arguments.positional("SCENARIO", file,
-                       "scenario file (YAML): model, batch, plan.training and faults count, its cluster does not",
-                       false);
-  arguments.option("--model", model, "NAME",
-                   "instead of its model (without SCENARIO, of scenarios/size-llama3-70b.yaml)");
-  arguments.option("--family", family, "PREFIX", "or all models of the catalog that begin so: the largest that can be");
-  arguments.option("--tokens", tokens, "N", "tokens of the training: 300B, 15T");
-  arguments.option("--tokens-per-parameter", chinchilla, "N",
-                   "or so many a parameter: 20 is compute-optimal (Hoffmann et al. 2022)");
-  arguments.option("--days", days, "D", "the deadline");
-  arguments.option("--budget", budget, "MONEY", "and the most it may cost, by the prices");
-  arguments.option("--prices", prices, "FILE", "your prices (scenarios/prices-example.yml shows how)");
-  arguments.option("--nodes-of", nodes_of, "A,B,...",
-                   "look at these types of node alone, or at all nodes with these chips (tpu-v5p)");
-  arguments.option("--gpus", gpus, "N", "on so many devices, or the least nodes that have them");
-  arguments.option("--unit", unit, "N", "numbers of nodes are multiples of N (default 1)");
-  arguments.option("--batch-tolerance", tolerance, "SHARE",
-                   "the batch may differ by so much (10%): the one whose plan takes the least time for a sample");
-  limits.declare(arguments, "--search", "the search for the plan of each cluster",
-                 fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
-  arguments.option(
-      "--headroom", headroom, "SHARE",
-      "leave so much of each device's memory free, such as 8 % or 0 (default: what context and fragmentation "
-      "take, of 80 GiB some 8 %)");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
-  arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
-  arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");
-  shares.declare(arguments, "type of node");
-  if (!arguments.parse(words)) return kGood;
-  if (days.empty()) throw UserError("size: --days expected, the deadline");
-  if (file.empty() && model.empty() && family.empty())
-    throw UserError("size: a scenario file, --model or --family expected");
-  if (gpus < 0) throw UserError(fmt::format("--gpus {}: 1 or more expected", gpus));
-  SizeOptions options;
-  options.days = parse_amount("--days", days);
-  options.budget = parse_amount("--budget", budget);
-  options.tokens_per_parameter = parse_amount("--tokens-per-parameter", chinchilla);
-  options.gpus = gpus;
-  if (unit < 0) throw UserError(fmt::format("--unit {}: 1 or more expected", unit));
-  options.unit = unit;
-  options.batch_tolerance = share_of(tolerance);
-  if (!headroom.empty()) options.headroom = parse_headroom(headroom);
-  options.node_types = comma_list(nodes_of);
-  std::erase(options.node_types, "");
-  options.work = limits.operations();
-  options.search_seconds = limits.wall_seconds();
-  if (!family.empty()) options.models = models_of_family(family);
-  options.journal = shares.points;
-  options.shard = shares.wanted(!(json + write).empty());
-  const std::string path = file.empty() ? shipped_file(kSizeTemplate).string() : file;
-  Node document = read_scenario_document(path);
-  for (const std::string& set : sets) {
-    const auto [field, value] = parse_override_option(set);
-    set_field(document, field, value);
+      "scenarios/prices-example.yml"};
+
+  SizeFlags() {
+    arguments.positional("SCENARIO", file,
+                         "scenario file (YAML): model, batch, plan.training and faults count, its cluster does not",
+                         false);
+    arguments.option("--model", model, "NAME",
+                     "instead of its model (without SCENARIO, of scenarios/size-llama3-70b.yaml)");
+    arguments.option("--family", family, "PREFIX",
+                     "or all models of the catalog that begin so: the largest that can be");
+    arguments.option("--tokens", tokens, "N", "tokens of the training: 300B, 15T");
+    arguments.option("--tokens-per-parameter", chinchilla, "N",
+                     "or so many a parameter: 20 is compute-optimal (Hoffmann et al. 2022)");
+    arguments.option("--days", days, "D", "the deadline");
+    arguments.option("--budget", budget, "MONEY", "and the most it may cost, by the prices");
+    arguments.option("--prices", prices, "FILE", "your prices (scenarios/prices-example.yml shows how)");
+    arguments.option("--nodes-of", nodes_of, "A,B,...",
+                     "look at these types of node alone, or at all nodes with these chips (tpu-v5p)");
+    arguments.option("--gpus", gpus, "N", "on so many devices, or the least nodes that have them");
+    arguments.option("--unit", unit, "N", "numbers of nodes are multiples of N (default 1)");
+    arguments.option("--batch-tolerance", tolerance, "SHARE",
+                     "the batch may differ by so much (10%): the one whose plan takes the least time for a sample");
+    limits.declare(arguments, "--search", "the search for the plan of each cluster",
+                   fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
+    arguments.option(
+        "--headroom", headroom, "SHARE",
+        "leave so much of each device's memory free, such as 8 % or 0 (default: what context and fragmentation "
+        "take, of 80 GiB some 8 %)");
+    arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+    arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+    arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");
+    shares.declare(arguments, "type of node");
   }
-  if (!model.empty())
-    set_field(document, "model", parse_override(model, std::make_shared<const std::string>("--model")));
-  if (!tokens.empty())
-    set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", parse_amount("--tokens", tokens)));
-  if (!prices.empty()) {
-    const auto [field, value] = prices_override(prices);
-    set_field(document, field, value);
+
+  SizeOptions options() const {
+    if (days.empty()) throw UserError("size: --days expected, the deadline");
+    if (file.empty() && model.empty() && family.empty())
+      throw UserError("size: a scenario file, --model or --family expected");
+    if (gpus < 0) throw UserError(fmt::format("--gpus {}: 1 or more expected", gpus));
+    SizeOptions options;
+    options.days = parse_amount("--days", days);
+    options.budget = parse_amount("--budget", budget);
+    options.tokens_per_parameter = parse_amount("--tokens-per-parameter", chinchilla);
+    options.gpus = gpus;
+    if (unit < 0) throw UserError(fmt::format("--unit {}: 1 or more expected", unit));
+    options.unit = unit;
+    options.batch_tolerance = share_of(tolerance);
+    if (!headroom.empty()) options.headroom = parse_headroom(headroom);
+    options.node_types = comma_list(nodes_of);
+    std::erase(options.node_types, "");
+    options.work = limits.operations();
+    options.search_seconds = limits.wall_seconds();
+    if (!family.empty()) options.models = models_of_family(family);
+    options.journal = shares.points;
+    options.shard = shares.wanted(!(json + write).empty());
+    return options;
   }
-  const std::string name =
-      file.empty() ? (model.empty() ? family : model) : std::filesystem::path(path).stem().string();
-  if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
+
+  std::string name() const {
+    return !file.empty() ? std::filesystem::path(file).stem().string() : model.empty() ? family : model;
+  }
+
+  Node document() const {
+    const std::optional<Node>& given = arguments.document();
+    Node document = given ? *given : read_scenario_document(file.empty() ? shipped_file(kSizeTemplate).string() : file);
+    for (const auto& [field, value] : parse_overrides(sets)) set_field(document, field, value);
+    if (!model.empty())
+      set_field(document, "model", parse_override(model, std::make_shared<const std::string>("--model")));
+    if (!tokens.empty())
+      set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", parse_amount("--tokens", tokens)));
+    if (!prices.empty()) {
+      const auto [field, value] = prices_override(prices);
+      set_field(document, field, value);
+    }
+    return document;
+  }
+};
+
+SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptions options) {
+  ProgressLine line;
+  options.progress = [&line](const std::string& text) { line.show(text); };
+  return size_clusters(document, name, options);
+}
+
+std::string size_answer(const VerbQuestion& question) {
+  SizeFlags flags;
+  flags.arguments.take(question);
+  const SizeOptions options = flags.options();
+  return json_text(size_fields().json(shown_search(flags.document(), flags.name(), options)));
+}
+
+int size_verb(const std::vector<std::string>& words) {
+  SizeFlags flags;
+  if (!flags.arguments.parse(words)) return kGood;
+  const SizeOptions options = flags.options();
+  const Node document = flags.document();
+  StudyShares& shares = flags.shares;
+  if (!shares.slurm.empty()) return shares.write_slurm_job(flags.arguments, kMostShards);
   watch_interrupts();
-  SizeAnswer answer;
-  {
-    ProgressLine line;
-    options.progress = [&line](const std::string& text) { line.show(text); };
-    answer = size_clusters(document, name, options);
-  }
+  const SizeAnswer answer = shown_search(document, flags.name(), options);
   if (interrupted() && !shares.shard.empty()) return shares.interrupted_search();
   if (!shares.shard.empty()) {
-    shares.finish(arguments);
+    shares.finish(flags.arguments);
     return kGood;
   }
-  if (json != "-" && write != "-") fmt::print("{}", in_words_of(devices_of(answer), size_screen(answer)));
-  if (!json.empty()) {
-    nlohmann::ordered_json object = nlohmann::ordered_json::object();
-    size_fields().write(answer, object);
-    write_atomically(json, json_text(object, 2) + "\n");
-  }
+  if (flags.json != "-" && flags.write != "-") print(in_words_of(devices_of(answer), size_screen(answer)));
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(size_fields().json(answer), 2) + "\n");
   if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
-  if (!write.empty())
-    write_atomically(write, fmt::format("# {}: the cheapest that `trainyard size` found.\n", name) +
-                                yaml_text(answer.cheapest->document));
+  if (!flags.write.empty())
+    write_atomically(flags.write, fmt::format("# {}: the cheapest that `trainyard size` found.\n", flags.name()) +
+                                      yaml_text(answer.cheapest->document));
   return answer.unfinished.empty() ? kGood : shares.interrupted_search();
 }
 
-const RegisterVerb registered_size{"size", "which nodes, and how many, train a model in time and budget", size_verb};
+const RegisterVerb registered_size{"size", "which nodes, and how many, train a model in time and budget", size_verb,
+                                   size_answer};
 
 }  // namespace
 }  // namespace trainyard

@@ -2,13 +2,15 @@
 
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/sweeps/layer_cuts.hpp"
 #include "scenarios/src/studies/sweeps/sweep_stream.hpp"
+#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/sweep_outputs.hpp"
@@ -73,7 +75,7 @@ void expand_layer_cuts(Sweep& sweep) {
     if (axis.path != kLayers || axis.values != std::vector<std::string>{"all"}) continue;
     Overrides others = sweep.point(0);
     std::erase_if(others, [](const auto& change) { return change.first == kLayers; });
-    axis.values = layer_cuts(read_scenario(sweep.scenario, others));
+    axis.values = layer_cuts(read_scenario(sweep.read_document(), sweep.scenario.stem().string(), others));
   }
 }
 
@@ -82,31 +84,37 @@ struct SweepFlags {
   std::vector<std::string> sets, where;
   SweepOutputs outputs;
   StudyShares shares;
+  Arguments arguments{
+      "sweep",
+      "Simulates a scenario at every combination of the listed values; the last list varies fastest. Impossible "
+      "points are rows with their error, counted at the end; exit code 2 if all are.",
+      "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
+      "cluster.nodes=2,4 --csv sweep.csv"};
+
+  SweepFlags() {
+    arguments.positional(
+        "SCENARIO", file,
+        "scenario file (YAML), or a study: `scenario`, `set` (lists, {range: [..]}, {log_range: [..]} by "
+        "field), `together`, `where`");
+    arguments.repeated(
+        "--set", sets, "PATH=A,B,...",
+        "a field and its values, as often as needed; range(FROM, TO, STEP) and log-range(FROM, TO, FACTOR) "
+        "stand for theirs; \"A=1,2 & B=3,4\": fields that move together; plan.pipeline.layers=all: every "
+        "cut of the layers");
+    arguments.repeated("--where", where, "CONDITION",
+                       "leave out points that do not meet it: \"plan.tensor_parallel * plan.pipeline_parallel <= 64\"");
+    outputs.declare(
+        arguments,
+        "write the table as CSV; - is stdout (the default but on a terminal). With a file, an interrupted sweep "
+        "can be resumed");
+    shares.declare(arguments, "point");
+  }
 };
 
-void declare_flags(Arguments& arguments, SweepFlags& flags) {
-  arguments.positional(
-      "SCENARIO", flags.file,
-      "scenario file (YAML), or a study: `scenario`, `set` (lists, {range: [..]}, {log_range: [..]} by "
-      "field), `together`, `where`");
-  arguments.repeated(
-      "--set", flags.sets, "PATH=A,B,...",
-      "a field and its values, as often as needed; range(FROM, TO, STEP) and log-range(FROM, TO, FACTOR) "
-      "stand for theirs; \"A=1,2 & B=3,4\": fields that move together; plan.pipeline.layers=all: every "
-      "cut of the layers");
-  arguments.repeated("--where", flags.where, "CONDITION",
-                     "leave out points that do not meet it: \"plan.tensor_parallel * plan.pipeline_parallel <= 64\"");
-  flags.outputs.declare(
-      arguments,
-      "write the table as CSV; - is stdout (the default but on a terminal). With a file, an interrupted sweep "
-      "can be resumed");
-  flags.shares.declare(arguments, "point");
-}
-
 Sweep sweep_of(const SweepFlags& flags) {
-  check_input(scenario_file(flags.file));  // else each point says so
-  Sweep sweep{flags.file, {}};
-  if (std::optional<Sweep> study = read_study(flags.file)) sweep = *std::move(study);
+  const std::optional<Node>& given = flags.arguments.document();
+  if (!given) check_input(scenario_file(flags.file));  // else each point says so
+  Sweep sweep = read_study(flags.file, given);
   for (const std::string& set : flags.sets)
     for (SweepAxis& axis : parse_sweep_axes(set)) sweep.axes.push_back(std::move(axis));
   sweep.where.insert(sweep.where.end(), flags.where.begin(), flags.where.end());
@@ -137,12 +145,13 @@ SweepOptions shown_by(SweepProgress& progress, SweepOptions options) {
   return options;
 }
 
+std::vector<SweepPoint> shown_sweep(const Sweep& sweep, const SweepOptions& options) {
+  SweepProgress progress;
+  return run_sweep(sweep, shown_by(progress, options));
+}
+
 int sweep_in_memory(const Sweep& sweep, const SweepFlags& flags, const SweepOptions& options) {
-  std::vector<SweepPoint> points;
-  {
-    SweepProgress progress;
-    points = run_sweep(sweep, shown_by(progress, options));
-  }
+  const std::vector<SweepPoint> points = shown_sweep(sweep, options);
   for (std::size_t i = 0; i < points.size(); ++i)
     if (options.shard.has(i) && !points[i].done)
       return interrupted_sweep(sweep, points, flags.outputs, options.journal);
@@ -176,17 +185,10 @@ int sweep_in_files(const Sweep& sweep, const SweepFlags& flags, const SweepOptio
 }
 
 int sweep(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "sweep",
-      "Simulates a scenario at every combination of the listed values; the last list varies fastest. Impossible "
-      "points are rows with their error, counted at the end; exit code 2 if all are.",
-      "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
-      "cluster.nodes=2,4 --csv sweep.csv");
   SweepFlags flags;
-  declare_flags(arguments, flags);
-  if (!arguments.parse(words)) return kGood;
+  if (!flags.arguments.parse(words)) return kGood;
   const StudyShard shard = flags.shares.wanted(flags.outputs.any());
-  if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(arguments, sweep_of(flags).points());
+  if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(flags.arguments, sweep_of(flags).points());
   const std::string& file = flags.shares.points;
   flags.outputs.order();
   const std::string journal = file.empty() ? journal_of(flags.outputs.csv) : file;
@@ -206,8 +208,24 @@ int sweep(const std::vector<std::string>& words) {
   return code;
 }
 
-const RegisterVerb registered_sweep{"sweep", "simulate every combination of listed values, here or on a cluster",
-                                    sweep};
+std::string sweep_answer(const VerbQuestion& question) {
+  SweepFlags flags;
+  flags.arguments.take(question);
+  const SweepOrder order = flags.outputs.order();
+  const SweepOptions options{flags.shares.points, {}, flags.shares.wanted(false)};
+  const Sweep sweep = sweep_of(flags);
+  if (is_streamed(sweep))
+    throw UserError(fmt::format("a sweep of {} points is streamed into files, by the command", sweep.points()));
+  std::vector<SweepPoint> points = shown_sweep(sweep, options);
+  if (interrupted()) throw Interrupted();
+  if (const std::string& file = flags.shares.points; !file.empty())
+    write_atomically(file, sweep_lines(sweep, points, options.shard));
+  if (flags.outputs.baseline != 0) add_scaling(points, flags.outputs.scaled_from());
+  return json_text(sweep_json(sweep, points, order));
+}
+
+const RegisterVerb registered_sweep{"sweep", "simulate every combination of listed values, here or on a cluster", sweep,
+                                    sweep_answer};
 
 }  // namespace
 }  // namespace trainyard

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "sim/process/output.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -25,7 +26,7 @@ std::string topo_usage() {
 
 int topo_verb(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    fmt::print("{}", topo_usage());
+    print(topo_usage());
     return words.empty() ? kBadInput : kGood;
   }
   Place place;

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <new>
-#include <system_error>
-#include <typeinfo>
 
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -16,21 +14,16 @@ namespace {
 
 int run_words(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
-    fmt::print("{}", usage());
+    print(usage());
     return words.empty() ? kBadInput : kGood;
   }
   if (words[0] == "--version") {
-    fmt::print("trainyard {}\n", program_version());
+    print(fmt::format("trainyard {}\n", program_version()));
     return kGood;
   }
   Place place;
   place.file = std::make_shared<const std::string>("trainyard");
   return verbs().find(words[0], place).run({words.begin() + 1, words.end()});
-}
-
-int internal_error(const std::exception& e) {
-  complain(fmt::format("trainyard: internal error (please report it): {}", e.what()));
-  return kBug;
 }
 
 }  // namespace
@@ -57,12 +50,9 @@ int run_command(const std::vector<std::string>& words) {
   } catch (const std::bad_alloc&) {
     complain("trainyard: not enough memory for this run");
     return kBadInput;
-  } catch (const std::system_error& e) {
-    if (typeid(e) != typeid(std::system_error)) return internal_error(e);     // of the file system
-    complain(fmt::format("cannot write to stdout: {}", e.code().message()));  // fmt::print
-    return kBadInput;
   } catch (const std::exception& e) {
-    return internal_error(e);
+    complain(fmt::format("trainyard: internal error (please report it): {}", e.what()));
+    return kBug;
   }
 }
 

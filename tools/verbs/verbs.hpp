@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/reading/registry.hpp"
+#include "tools/verbs/arguments.hpp"
 
 namespace trainyard {
 
@@ -12,6 +13,8 @@ struct Verb {
   std::string name;
   std::string summary;
   int (*run)(const std::vector<std::string>& words) = nullptr;  ///< the words after the verb; returns the exit code
+  /// For programs: what it writes with --json. Null: it is for people alone. Throws UserError, MachineLimit, Interrupted.
+  std::string (*answer)(const VerbQuestion&) = nullptr;
 };
 Registry<Verb>& verbs();
 /// What the program does with its words: runs the verb, and says on stderr, in a line, what is wrong. Returns the exit code.
@@ -22,8 +25,9 @@ std::string usage();
 std::vector<std::pair<std::string, std::string>> listed_kinds();
 
 struct RegisterVerb {
-  RegisterVerb(const char* name, const char* summary, int (*run)(const std::vector<std::string>&)) {
-    verbs().add(name, {name, summary, run});
+  RegisterVerb(const char* name, const char* summary, int (*run)(const std::vector<std::string>&),
+               std::string (*answer)(const VerbQuestion&) = nullptr) {
+    verbs().add(name, {name, summary, run, answer});
   }
 };
 

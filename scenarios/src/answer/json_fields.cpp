@@ -120,6 +120,12 @@ void FieldTable::write(const void* owner, Json& object) const {
   }
 }
 
+FieldTable::Json FieldTable::json(const void* owner) const {
+  Json object = Json::object();
+  write(owner, object);
+  return object;
+}
+
 void FieldTable::read(const Json& object, void* owner) const {
   for (const Field& field : fields_) {
     const bool always = !field.present && !field.optional;

@@ -55,6 +55,7 @@ class FieldTable {
   Field& add(Form, const char* key, const char* type, const char* words, FieldTable inner);
   void when(std::function<bool(const void* owner)> present, const char* words);
   void write(const void* owner, Json& object) const;
+  Json json(const void* owner) const;
   void read(const Json& object, void* owner) const;
   std::vector<FieldRow> rows(const std::string& prefix) const;
 
@@ -117,6 +118,8 @@ class JsonFields {
   }
 
   void write(const T& t, nlohmann::ordered_json& object) const { table_.write(&t, object); }
+  /// An object of the fields alone: an ordered_json.
+  auto json(const T& t) const { return table_.json(&t); }
   void read(const nlohmann::ordered_json& object, T& t) const { table_.read(object, &t); }
   /// With `prefix` before each path.
   std::vector<FieldRow> rows(const std::string& prefix = "") const { return table_.rows(prefix); }

@@ -9,11 +9,7 @@ namespace trainyard {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-json to_json(const Result& result) {
-  ordered_json j = ordered_json::object();
-  result_fields().write(result, j);
-  return j;
-}
+json to_json(const Result& result) { return result_fields().json(result); }
 
 Result result_from_json(const json& j) {
   Result result;
@@ -27,9 +23,7 @@ Result result_from_text(const std::string& text) { return result_from_json(parse
 json answer_json(Answer answer, bool timing) {
   if (!timing) answer.result.wall_s = 0;
   for (WhatIf& w : answer.what_ifs) w.saves_share = w.saves(answer.result.step_time);
-  ordered_json j = ordered_json::object();
-  answer_fields().write(answer, j);
-  return j;
+  return answer_fields().json(answer);
 }
 
 }  // namespace trainyard

@@ -7,7 +7,6 @@
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/error.hpp"
-#include "sim/process/child.hpp"
 
 namespace trainyard {
 namespace {

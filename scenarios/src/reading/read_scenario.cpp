@@ -435,4 +435,10 @@ std::pair<std::string, std::string> parse_override_option(const std::string& opt
   return {option.substr(0, at), option.substr(at + 1)};
 }
 
+Overrides parse_overrides(const std::vector<std::string>& options) {
+  Overrides overrides;
+  for (const std::string& option : options) overrides.push_back(parse_override_option(option));
+  return overrides;
+}
+
 }  // namespace trainyard

@@ -90,5 +90,6 @@ Scenario read_again(const Scenario&, const Overrides&);
 
 /// Splits "path=value". Throws UserError.
 std::pair<std::string, std::string> parse_override_option(const std::string&);
+Overrides parse_overrides(const std::vector<std::string>& options);
 
 }  // namespace trainyard

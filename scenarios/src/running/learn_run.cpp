@@ -22,7 +22,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/observers/traffic.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/pass_table.hpp"

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdio>
 
 #include "models/hardware/link_kind.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
+#include "sim/process/output.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "topologies/machines/tcp_network.hpp"
 
@@ -28,9 +28,8 @@ Seconds PacketCost::processor() const { return kPerPacket * packets() + kPerMess
 
 void PacketCost::announce() const {
   if (processor() < kLongEnough) return;
-  fmt::print(stderr, "packets: some {:.2g} million over cables, {:.0f} messages: about {} of processor time\n",
-             packets() * 1e-6, messages, show(processor()));
-  std::fflush(stderr);
+  complain(fmt::format("packets: some {:.2g} million over cables, {:.0f} messages: about {} of processor time",
+                       packets() * 1e-6, messages, show(processor())));
 }
 
 PacketCost packet_cost(const Result& by_flows) {

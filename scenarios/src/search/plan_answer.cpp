@@ -11,8 +11,7 @@
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
-#include "sim/process/child.hpp"
-#include "sim/process/time_limit.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 namespace {

@@ -10,8 +10,7 @@
 #include <queue>
 #include <tuple>
 
-#include "sim/process/child.hpp"
-#include "sim/process/time_limit.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 namespace {

@@ -78,8 +78,7 @@ const RegisterJsonReference size_reference{"size", "which clusters train a model
 }  // namespace
 
 std::string to_text(const SizeRow& row) {
-  nlohmann::ordered_json j = nlohmann::ordered_json::object();
-  size_row_fields().write(row, j);
+  nlohmann::ordered_json j = size_row_fields().json(row);
   if (row.good()) j["document"] = yaml_text(row.document);
   return json_text(j);
 }

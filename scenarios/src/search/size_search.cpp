@@ -14,9 +14,9 @@
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/search/size_nodes.hpp"
 #include "scenarios/src/search/size_on_tpus.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/answer_key.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 namespace {
@@ -347,7 +347,7 @@ class ClusterSizer {
     const Scenario s = read_scenario(document, name_);
     SimulateOptions options;
     options.critical_path = false;
-    const Result r = simulate_training(s, options);
+    const Result r = answer(s, {.simulation = options}).result;
     row.document = std::move(document);
     row.parameters = s.network.parameters();
     row.tokens = r.training_steps * tokens_a_step;

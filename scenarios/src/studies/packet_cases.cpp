@@ -113,9 +113,9 @@ software: plain
 
 TimedPair packet_ring_of(int nodes, double bytes) {
   const Scenario s = read_scenario_text(kEthernetServers, "a ring on Ethernet",
-                                        {parse_override_option(fmt::format("cluster.nodes={}", nodes)),
-                                         parse_override_option("plan.data_parallel={all_reduce: ring}"),
-                                         parse_override_option(fmt::format("plan.global_batch_size={}", 64 * nodes))});
+                                        {{"cluster.nodes", std::to_string(nodes)},
+                                         {"plan.data_parallel", "{all_reduce: ring}"},
+                                         {"plan.global_batch_size", std::to_string(64 * nodes)}});
   CollectiveRunOptions o;
   o.ranks = nodes;
   o.options.size = Bytes{bytes};

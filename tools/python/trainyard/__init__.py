@@ -7,8 +7,9 @@ may be written as two underscores:
     trainyard.run("scenarios/gpt2-xl-ddp-dgx-a100.yaml", plan__micro_batch_size=16)["step_time_s"]
     trainyard.run(scenario, **{"cluster.hca.rate": "400 Gbit/s"})
 
-Every call runs in worker processes, from any thread: several may run at a time, and Ctrl-C ends them. `progress` is called
-with a line of text as a long one goes on. Bad input raises `Error`.
+Calls run on threads of their own, from any thread: several may run at a time, and Ctrl-C ends them. `progress` is called
+with a line of text as a long one goes on. Bad input raises `Error`. The folder and the environment are those of the process,
+and must stay as they are while a call runs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 Progress = Callable[[str], object]
 Result = dict[str, Any]
 
-_BAD_INPUT, _INTERRUPTED = 2, 3  # exit codes; 0 and 1 (what was asked for is not met) have an answer
 _PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)", re.DOTALL)
 _NEAREST = re.compile(r'did you mean "([^"]*)"\?')
 
@@ -100,12 +100,12 @@ def sweep(
     call.scenario(scenario, name)
     for paths, listed in (values or {}).items():
         if isinstance(paths, str):
-            call.words += ["--set", _axis(paths, listed)]
+            call.option("--set", _axis(paths, listed))
         else:
             columns = list(zip(*listed, strict=True))
-            call.words += ["--set", " & ".join(_axis(*each) for each in zip(paths, columns, strict=True))]
+            call.option("--set", " & ".join(_axis(*each) for each in zip(paths, columns, strict=True)))
     for condition in where:
-        call.words += ["--where", condition]
+        call.option("--where", condition)
     call.options(points=points, sort=sort, top=top, baseline=baseline)
     call.sets(fields, each=_item)
     return call.answer()
@@ -141,7 +141,7 @@ def plan(
     call = _Call("plan", progress)
     call.scenario(scenario, name)
     for path, listed in (vary or {}).items():
-        call.words += ["--vary", _axis(path, listed)]
+        call.option("--vary", _axis(path, listed))
     for flag, given in (("offload", offload), ("upgrades", upgrades), ("brief", brief)):
         call.flag(flag, given)
     call.options(
@@ -180,8 +180,9 @@ def bench(
 ) -> Result:
     """A collective over a range of sizes, on a node of the catalog or a scenario's cluster, as nccl-tests does."""
     call = _Call("bench", progress)
-    call.words.append(operation)
-    call.options(on=call.document(on, name), nodes=nodes, fabric=fabric, gpus=gpus, groups=groups)
+    call.option("OPERATION", operation)
+    call.source("--on", on, name)
+    call.options(nodes=nodes, fabric=fabric, gpus=gpus, groups=groups)
     call.options(minbytes=minbytes, maxbytes=maxbytes, stepfactor=stepfactor, algorithm=algorithm)
     call.options(fidelity=fidelity, channels=channels, chunk=chunk, torus=torus, root=root, op=op)
     call.options(datatype=datatype, fold=None if fold else "off", compare=compare)
@@ -243,64 +244,50 @@ def to_pandas(result: Result) -> pandas.DataFrame:
 
 
 class _Call:
-    """A command on its way: its words, and the scenarios that stand in no file."""
+    """A verb, its options as texts, and a scenario that stands in no file."""
 
     def __init__(self, verb: str, progress: Progress | None) -> None:
-        self.words = [verb]
-        self.documents: dict[str, str] = {}
+        self.verb = verb
+        self.given: list[tuple[str, str]] = []
+        self.document: tuple[str, str] | None = None
         self.progress = progress
 
-    def document(self, of: Scenario, name: str) -> str:
-        if not isinstance(of, Mapping):
-            return os.fspath(of)
-        path = name + ".yaml"
-        self.documents[path] = _json(of)
-        return path
+    def option(self, name: str, value: str | os.PathLike[str]) -> None:
+        self.given.append((name, os.fspath(value)))
+
+    def source(self, option: str, of: Scenario, name: str) -> None:
+        if isinstance(of, Mapping):
+            self.document = (name + ".yaml", _json(of))
+            self.option(option, self.document[0])
+        else:
+            self.option(option, of)
 
     def scenario(self, of: Scenario | None, name: str) -> None:
         if of is not None:
-            self.words.append(self.document(of, name))
+            self.source("SCENARIO", of, name)
 
     def prices(self, of: Scenario | None) -> None:
         if isinstance(of, Mapping):
-            self.words += ["--set", "prices=" + _json(of)]
+            self.option("--set", "prices=" + _json(of))
         elif of is not None:
-            self.options(prices=of)
+            self.option("--prices", of)
 
     def flag(self, flag: str, given: bool) -> None:
         if given:
-            self.words.append("--" + flag)
+            self.option("--" + flag, "true")
 
     def options(self, **given: Any) -> None:
         for flag, value in given.items():
             if value is not None:
-                self.words.append(f"--{flag}={value}")
+                self.option("--" + flag, str(value))
 
     def sets(self, fields: Mapping[str, Any], each: Callable[[Any], str] | None = None) -> None:
         for path, value in fields.items():
-            self.words += ["--set", f"{path.replace('__', '.')}={(each or _text)(value)}"]
+            self.option("--set", f"{path.replace('__', '.')}={(each or _text)(value)}")
 
     def answer(self) -> Result:
-        question = {
-            "words": [*self.words, "--json=-"],
-            "folder": os.getcwd(),
-            "environment": {name: value for name, value in os.environ.items() if _is_unicode(name + value)},
-            "documents": self.documents,
-        }
-        told = json.loads(_native.ask(json.dumps(question, ensure_ascii=False), self.progress))
-        if told["code"] in (0, 1) and told["output"]:
-            answer: Result = json.loads(told["output"])
-            return answer
-        lines = told["complaint"].strip().splitlines() or ["trainyard gave no answer"]
-        if told["code"] == _INTERRUPTED:
-            raise KeyboardInterrupt(lines[-1])
-        if told["code"] == _BAD_INPUT:
-            raise Error(lines[-1])
-        raise RuntimeError(lines[-1])
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+        answer: Result = json.loads(_native.ask(self.verb, self.given, self.document, self.progress))
+        return answer
 
 
 def _json(value: Any) -> str:

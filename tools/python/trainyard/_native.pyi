@@ -1,5 +1,10 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 version: str
 
-def ask(question: str, progress: Callable[[str], object] | None = None) -> str: ...
+def ask(
+    verb: str,
+    options: Sequence[tuple[str, str]],
+    document: tuple[str, str] | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> str: ...

@@ -8,7 +8,8 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
-#include "sim/process/child.hpp"
+#include "sim/process/job.hpp"
+#include "sim/process/output.hpp"
 #include "tools/serving/http_server.hpp"
 #include "tools/serving/request_checks.hpp"
 #include "tools/serving/what_if_page.hpp"
@@ -62,17 +63,14 @@ int serve_verb(const std::vector<std::string>& words) {
   const ServedTasks tasks = served_tasks();
   const std::string own = file.empty() ? "gpt2-xl-ddp-dgx-a100" : std::filesystem::path(file).stem().string();
   const std::string begin = task.empty() ? own : begin_with(tasks, task);
-  read_scenario(scenarios.at(own));  // workers have then what of the catalog it takes
-  ForkServer workers(
-      [&](const std::string& request, const ForkServer::Note&) { return answer_request(scenarios, tasks, request); },
-      processors());
   watch_interrupts();
   ServedPage page;
   page.port = port;
   page.token = random_token();
   page.html = what_if_page(scenarios, tasks, begin, page.token);
-  serve_page(page, workers, [&page](int bound) {
-    fmt::print("http://127.0.0.1:{}/?token={}\n", bound, page.token);
+  const auto answer = [&](const std::string& request) { return answer_request(scenarios, tasks, request); };
+  serve_page(page, answer, [&page](int bound) {
+    print(fmt::format("http://127.0.0.1:{}/?token={}\n", bound, page.token));
     std::fflush(stdout);
   });
   return kGood;

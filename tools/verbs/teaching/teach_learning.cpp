@@ -24,8 +24,7 @@ std::function<LessonView()> learning(const std::string&, Arguments& arguments) {
   return [flags] {
     if (!flags->file.empty() && !flags->how.empty())
       throw UserError("--how: of the small scenario; the given one has its own");
-    Overrides overrides;
-    for (const std::string& set : flags->sets) overrides.push_back(parse_override_option(set));
+    const Overrides overrides = parse_overrides(flags->sets);
     return teach_learning(flags->file.empty() ? small_training(flags->how.empty() ? "asynchronous" : flags->how,
                                                                flags->workers, overrides)
                                               : read_scenario(flags->file, overrides),

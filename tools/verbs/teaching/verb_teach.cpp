@@ -33,7 +33,7 @@ std::string teach_usage() {
 
 int teach(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    fmt::print("{}", teach_usage());
+    print(teach_usage());
     return words.empty() ? kBadInput : kGood;
   }
   Place place;

@@ -3,6 +3,7 @@
 #include "models/reading/catalog.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/src/studies/measured/horovod_study.hpp"
+#include "sim/process/output.hpp"
 #include "tools/verbs/validation/validation.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -48,12 +49,12 @@ std::string errors_in_words(const std::string& what, const ErrorSet& e) {
 
 int print_fit(const HorovodStudy& study) {
   const std::vector<double> missing = missing_step_time(study, training_times(predict_horovod({"documented"}).front()));
-  fmt::print("what a step of two nodes takes beyond compute, wire, copies and cycle, by batch (rank 0):\n");
+  print("what a step of two nodes takes beyond compute, wire, copies and cycle, by batch (rank 0):\n");
   for (std::size_t i = 0; i < missing.size(); ++i)
-    fmt::print("{:>6} {:>8.2f} ms\n", study.rows[i].batch, missing[i] * 1e3);
+    print(fmt::format("{:>6} {:>8.2f} ms\n", study.rows[i].batch, missing[i] * 1e3));
   const SoftwareStack stack = read_stack(Catalog().resolve("stack", Node::of_text("horovod-tcp")));
-  fmt::print("median {:.2f} ms = collective_launch of stack horovod-tcp (there: {})\n", quantile(missing, 0.5) * 1e3,
-             show(stack.collective_launch));
+  print(fmt::format("median {:.2f} ms = collective_launch of stack horovod-tcp (there: {})\n",
+                    quantile(missing, 0.5) * 1e3, show(stack.collective_launch)));
   return kGood;
 }
 

@@ -52,7 +52,7 @@ std::string error_table(const std::vector<JudgedSet>& sets, const std::vector<st
 
 int report(const ValidationRequest& asked, const std::string& title, const std::string& text,
            const std::vector<JudgedSet>& sets) {
-  if (asked.prints()) fmt::print("{}", text);
+  if (asked.prints()) print(text);
   const auto as_json = [&](bool points) {
     nlohmann::json all = nlohmann::json::array();
     for (const JudgedSet& set : sets) all.push_back(to_json(set, points));
@@ -66,7 +66,7 @@ int report(const ValidationRequest& asked, const std::string& title, const std::
 }
 
 void report(const ValidationRequest& asked, const std::string& text, const nlohmann::ordered_json& json) {
-  if (asked.prints()) fmt::print("{}", text);
+  if (asked.prints()) print(text);
   if (!asked.json.empty()) write_atomically(asked.json, json_text(json, 2) + "\n");
 }
 

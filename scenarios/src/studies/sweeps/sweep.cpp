@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/reading/measured_family.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/answer_key.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
@@ -23,7 +23,7 @@ constexpr std::size_t kSweptTogether = 10000;
 class PointReader {
  public:
   explicit PointReader(const Sweep& sweep)
-      : sweep_(sweep), document_(read_scenario_document(sweep.scenario)), name_(sweep.scenario.stem().string()) {}
+      : sweep_(sweep), document_(sweep.read_document()), name_(sweep.scenario.stem().string()) {}
 
   Scenario read(std::size_t point) const { return read_scenario(document_, name_, sweep_.point(point)); }
 
@@ -40,7 +40,7 @@ SweepPoint simulated_point(const PointReader& reader, std::size_t point) {
     Scenario s = reader.read(point);
     simulated.key = answer_key(s);
     s.failures.find_best = false;  // no column shows it
-    simulated.figures = column_figures(simulate_training(s));
+    simulated.figures = column_figures(answer(s).result);
   } catch (const UserError& e) {  // such as a deadlock, found only in the run: this point is impossible, not the sweep
     simulated.error = e.what();
   }
@@ -133,6 +133,8 @@ class SweepRunner {
 };
 
 }  // namespace
+
+Node Sweep::read_document() const { return document ? *document : read_scenario_document(scenario); }
 
 void stream_sweep(const Sweep& sweep, const SweepOptions& options, const TakePoint& take) {
   SweepRunner(sweep, options).run(take);

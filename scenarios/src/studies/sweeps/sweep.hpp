@@ -38,17 +38,20 @@ struct Sweep {
   /// Conditions that points must meet, such as "plan.tensor_parallel * plan.pipeline_parallel <= 64"; see `keep_where`.
   std::vector<std::string> where = {};
   std::optional<std::vector<std::size_t>> kept = {};  ///< the combinations that meet them; nothing: all
+  std::optional<Node> document = {};                  ///< what stands in the scenario's file, where there is none
 
   std::size_t points() const;  ///< throws UserError above kMostSweepPoints, or for a path given twice
   Overrides point(std::size_t index) const;
+  /// The scenario's document. Throws UserError.
+  Node read_document() const;
   /// Leaves out the points that do not meet `where`: products of fields that vary and numbers, on both sides of <, <=, >, >=,
   /// == or !=; names with the latter two. Throws UserError for what is no condition, and where no point is left.
   void keep_where();
 };
 
 /// `trainyard sweep` of a file that has `scenario`, `set` (values by field), `together` (maps of fields that move together) and
-/// `where`. Nothing where the file is a scenario. Throws UserError with the place.
-std::optional<Sweep> read_study(const std::filesystem::path&);
+/// `where`; `document` may stand for the file. The scenario alone where it is one. Throws UserError with the place.
+Sweep read_study(const std::filesystem::path&, const std::optional<Node>& document = {});
 
 /// The answer at one point. An impossible one has `error`, and no figures.
 struct SweepPoint {

@@ -80,8 +80,8 @@ const std::vector<SweepColumn>& sweep_columns() {
 }
 
 std::string column_figures(const Result& result) {
-  ordered_json answer = ordered_json::object(), named = ordered_json::object();
-  result_fields().write(result, answer);
+  const ordered_json answer = result_fields().json(result);
+  ordered_json named = ordered_json::object();
   for (const SweepColumn& column : sweep_columns()) {
     if (column.simulated && !result.step_time_source.empty()) continue;
     if (const ordered_json* field = find_path(answer, column.path))

@@ -1,4 +1,4 @@
-#include "scenarios/src/studies/learn_study.hpp"
+#include "scenarios/src/studies/sweeps/learn_study.hpp"
 
 #include <fmt/format.h>
 

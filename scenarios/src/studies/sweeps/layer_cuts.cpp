@@ -1,4 +1,4 @@
-#include "scenarios/src/studies/layer_cuts.hpp"
+#include "scenarios/src/studies/sweeps/layer_cuts.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -55,12 +55,14 @@ void add_axes(Sweep& sweep, const Node& map, bool together) {
 
 }  // namespace
 
-std::optional<Sweep> read_study(const std::filesystem::path& asked) {
-  if (asked.string().find('@') != std::string::npos) return std::nullopt;
-  const std::filesystem::path path = scenario_file(asked);
-  const Node document = read_document(path);
+Sweep read_study(const std::filesystem::path& asked, const std::optional<Node>& given) {
+  Sweep alone{asked, {}};
+  alone.document = given;
+  if (asked.string().find('@') != std::string::npos) return alone;
+  const std::filesystem::path path = given ? asked : scenario_file(asked);
+  const Node document = given ? *given : read_document(path);
   const Node* scenario = document.find("scenario");
-  if (!scenario || scenario->kind != Node::Kind::scalar || document.find("cluster")) return std::nullopt;
+  if (!scenario || scenario->kind != Node::Kind::scalar || document.find("cluster")) return alone;
   Fields fields(document, "a study");
   const std::string name = fields.text("scenario");
   const std::filesystem::path beside = path.parent_path() / name;

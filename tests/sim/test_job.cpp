@@ -1,0 +1,152 @@
+// Work on several threads: its order, its errors, and how it is stopped.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <mutex>
+
+#include "sim/error.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/background_call.hpp"
+#include "sim/process/output.hpp"
+#include "sim/process/parallel.hpp"
+
+namespace sim_test_job {
+
+using namespace trainyard;
+
+namespace {
+
+constexpr std::chrono::minutes kLong{1};
+
+/// Until it is stopped.
+std::string endless() {
+  while (!interrupted()) {
+  }
+  throw Interrupted();
+}
+
+}  // namespace
+
+TEST_CASE("work on threads comes back in the order of numbers; what one throws is an error of that one", "[sim][job]") {
+  const auto squares = all_in_parallel(20, 3, [](std::size_t i) { return i * i; });
+  REQUIRE(squares.size() == 20);
+  for (std::size_t i = 0; i < squares.size(); ++i) CHECK(squares[i] == i * i);
+  CHECK(in_parallel(0, 3, [](std::size_t) { return 1; }).empty());
+  std::atomic<std::size_t> done = 0;
+  for (const int jobs : {1, 2, 8}) {
+    done = 0;
+    CHECK_THROWS_WITH(in_parallel(
+                          6, jobs,
+                          [](std::size_t i) {
+                            if (i >= 2 && i < 4) throw UserError(i == 2 ? "the first" : "the second");
+                            return duty().background;
+                          },
+                          [&done](std::size_t, bool background) { done += background ? 1 : 0; }),
+                      "the first");
+    CHECK(done == 4);
+  }
+  // One alone runs here, and shows how far it is itself.
+  CHECK_FALSE(all_in_parallel(1, 8, [](std::size_t) { return duty().background; }).front());
+  // What listens may fail too: nobody is left behind.
+  CHECK_THROWS_WITH(in_parallel(
+                        6, 2, [](std::size_t) { return 1; }, [](std::size_t, int) { throw UserError("full"); }),
+                    "full");
+}
+
+TEST_CASE("once interrupted, no other number begins, and what was under way is not done", "[sim][job]") {
+  const TimeLimit limit(1e-3);
+  std::atomic<int> begun = 0;
+  const auto results = in_parallel(1000, 2, [&begun](std::size_t) -> int {
+    ++begun;
+    while (!interrupted()) {
+    }
+    throw Interrupted();
+  });
+  CHECK(std::none_of(results.begin(), results.end(), [](const auto& r) { return r.has_value(); }));
+  CHECK(begun <= 2);
+}
+
+TEST_CASE("who waits for others does so again and again", "[sim][job]") {
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  std::mutex one;
+  do_while_waiting([&] { CHECK(::write(pipe[1], "x", 1) == 1); });
+  CHECK(all_in_parallel(2, 2, [&](std::size_t) {  // each ends once somebody has waited three times
+          const std::lock_guard lock(one);
+          std::string text;
+          for (char c = 0; text.size() < 3 && ::read(pipe[0], &c, 1) == 1;) text += c;
+          return text;
+        }) == std::vector<std::string>{"xxx", "xxx"});
+  do_while_waiting({});
+  for (const int end : pipe) ::close(end);
+}
+
+TEST_CASE("an inner time limit leaves the outer one", "[sim][job]") {
+  const TimeLimit long_one(1e9);
+  {
+    const TimeLimit over(0), inner(1e9);
+    CHECK(time_is_over());
+    CHECK(interrupted());
+    CHECK_THROWS_AS(all_in_parallel(2, 2, [](std::size_t) { return 1; }), Interrupted);  // on other threads too
+  }
+  CHECK_FALSE(interrupted());
+}
+
+TEST_CASE("a call in the background answers, tells how far it is, and throws what its work throws", "[sim][job]") {
+  BackgroundCall call([] {
+    ProgressLine line;
+    line.show("first");
+    in_parallel(2, 2, [](std::size_t) {  // these are for the line above to tell
+      ProgressLine().show("not told");
+      return 0;
+    });
+    line.show("second");
+    return std::string("answer");
+  });
+  REQUIRE(call.over_within(kLong));
+  CHECK(call.take_progress() == std::vector<std::string>{"first", "second"});
+  CHECK(call.take_progress().empty());
+  CHECK(call.answer() == "answer");
+  BackgroundCall wrong([]() -> std::string { throw UserError("wrong"); });
+  CHECK_THROWS_AS(wrong.answer(), UserError);
+}
+
+TEST_CASE("a call that nobody waits for ends with what it has begun, and no other does", "[sim][job]") {
+  BackgroundCall other([] { return endless(); });
+  std::atomic<int> ended = 0;
+  for (int i = 0; i < 4; ++i) {
+    BackgroundCall call([&ended] {
+      in_parallel(3, 3, [&ended](std::size_t) -> int {
+        try {
+          endless();
+        } catch (const Interrupted&) {
+          ++ended;
+          throw;
+        }
+        return 0;
+      });
+      return std::string();
+    });
+    CHECK_FALSE(call.over_within(std::chrono::milliseconds(0)));
+  }
+  CHECK(ended <= 12);
+  CHECK_FALSE(other.over_within(std::chrono::milliseconds(0)));
+  CHECK_FALSE(interrupted());
+}
+
+TEST_CASE("what a thread prints can be kept", "[sim][job]") {
+  CaughtOutput outer;
+  print("a");
+  {
+    const CaughtOutput inner;
+    write_atomically("-", "b");
+    complain("nobody hears it");
+    CHECK(inner.text == "b");
+  }
+  print("c");
+  CHECK(outer.text == "ac");
+}
+
+}  // namespace sim_test_job
