@@ -16,7 +16,7 @@ int MaxFlow::add_arc(int from, int to, double capacity) {
 double MaxFlow::run(int source, int sink) {
   // Whole numbers, so that nothing is left that rounding made: the algorithm takes every rest as a capacity.
   using Units = std::int64_t;
-  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::bidirectionalS>;
   using Edge = Traits::edge_descriptor;
   using Vertex = boost::property<
       boost::vertex_color_t, boost::default_color_type,
@@ -24,12 +24,13 @@ double MaxFlow::run(int source, int sink) {
   using Capacities = boost::property<
       boost::edge_capacity_t, Units,
       boost::property<boost::edge_residual_capacity_t, Units, boost::property<boost::edge_reverse_t, Edge>>>;
-  using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Capacities>;
+  using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Vertex, Capacities>;
 
   double sum = 0;
   for (const Arc& arc : arcs_) sum += arc.capacity;
   if (sum == 0) return 0;
-  const double units = std::exp2(61 - std::ceil(std::log2(sum)));  // of one; a power of two rounds no rate of whole bytes
+  const double units =
+      std::exp2(61 - std::ceil(std::log2(sum)));  // of one; a power of two rounds no rate of whole bytes
   Graph graph(static_cast<std::size_t>(vertices_));
   const auto capacity = get(boost::edge_capacity, graph);
   const auto residual = get(boost::edge_residual_capacity, graph);
