@@ -10,12 +10,14 @@
 
 namespace trainyard {
 
-MeasuredTable::MeasuredTable(const std::filesystem::path& path) : name_(path.string()), in_(path) {
+MeasuredTable::MeasuredTable(const std::filesystem::path& path, const std::vector<const char*>& columns)
+    : name_(path.string()), in_(path) {
   if (!in_ || std::filesystem::is_directory(path)) throw UserError(name_ + ": cannot be read");
   check_input(path);
   if (!next()) throw UserError(name_ + ": empty");
   header_ = std::exchange(cells_, {});
   header_line_ = line_;
+  for (const char* name : columns) column(name);
 }
 
 bool MeasuredTable::next() {

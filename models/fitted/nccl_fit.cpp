@@ -11,7 +11,6 @@
 
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_entry.hpp"
-#include "models/fitted/pattern_search.hpp"
 
 namespace trainyard {
 namespace {
@@ -162,20 +161,12 @@ void fit_curves(NcclModel& model, const Curves& curves, bool switch_adds) {
   }
 }
 
-double share_of(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double rank = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(rank);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (rank - static_cast<double>(below)) * (values[above] - values[below]);
-}
-
 NcclErrors errors_of(const std::vector<NcclPoint>& points, bool judged) {
   std::vector<double> errors;
   for (const NcclPoint& p : points)
     if (p.judged == judged) errors.push_back(std::abs(p.error()));
-  return {static_cast<int>(errors.size()), share_of(errors, 0.5), share_of(errors, 0.9)};
+  const auto rows = static_cast<int>(errors.size());
+  return {errors.empty() ? FitErrors{} : fit_errors(std::move(errors)), rows};
 }
 
 std::string joined(const std::set<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "models/fitted/fitting.hpp"
 #include "models/fitted/nccl_log.hpp"
 #include "models/fitted/nccl_model.hpp"
 
@@ -15,10 +16,9 @@ struct NcclPoint {
   double error() const { return predicted / row.time - 1; }
 };
 
-/// Absolute errors, |predicted / measured − 1|.
-struct NcclErrors {
+/// Without rows they are 0.
+struct NcclErrors : FitErrors {
   int rows = 0;
-  double median = 0, p90 = 0;
 };
 
 struct NcclFit {

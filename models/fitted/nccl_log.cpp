@@ -267,26 +267,25 @@ class LogReader {
 };
 
 std::vector<NcclLog> read_table(const fs::path& path) {
-  MeasuredTable table(path);
-  const std::size_t gpu = table.column("gpu"), version = table.column("nccl_version"), op = table.column("op"),
-                    gpus = table.column("num_gpus"), size = table.column("message_bytes"),
-                    time = table.column("latency_us");
+  MeasuredTable table(path, {"gpu", "nccl_version", "op", "num_gpus", "message_bytes", "latency_us"});
   std::vector<NcclLog> logs;
   while (table.next()) {
-    auto log = std::find_if(logs.begin(), logs.end(), [&](const NcclLog& l) { return l.gpu == table.text(gpu); });
+    const std::string& gpu = table.text("gpu");
+    auto log = std::find_if(logs.begin(), logs.end(), [&](const NcclLog& l) { return l.gpu == gpu; });
     if (log == logs.end())
-      log = logs.insert(log, {path.filename().string(), table.text(gpu), table.text(version), table.comment(), {}});
+      log = logs.insert(log, {path.filename().string(), gpu, table.text("nccl_version"), table.comment(), {}});
     NcclRow row;
     try {
-      row.operation = parse_nccl_operation(table.text(op));
+      row.operation = parse_nccl_operation(table.text("op"));
     } catch (const UserError& e) {
-      table.refuse(e.what(), op);
+      table.refuse(e.what(), "op");
     }
-    row.gpus = small(table.text(gpus));
+    const std::string& gpus = table.text("num_gpus");
+    row.gpus = small(gpus);
     if (row.gpus < 2)
-      table.refuse(fmt::format("num_gpus: \"{}\" is not a whole number from 2 to 20000", table.text(gpus)), gpus);
-    row.size = Bytes{table.positive(size)};
-    row.time = Seconds{table.positive(time) * 1e-6};
+      table.refuse(fmt::format("num_gpus: \"{}\" is not a whole number from 2 to 20000", gpus), "num_gpus");
+    row.size = Bytes{table.positive("message_bytes")};
+    row.time = Seconds{table.positive("latency_us") * 1e-6};
     log->rows.push_back(row);
   }
   if (logs.empty()) throw UserError(fmt::format("{}: no rows", table.name()));

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <set>
 
-#include "models/fitted/pattern_search.hpp"
+#include "models/fitted/fitting.hpp"
 
 namespace trainyard {
 namespace {
@@ -32,12 +31,6 @@ Told told_by(const std::vector<NcclSweep>& sweeps) {
   return told;
 }
 
-/// A constant by its logarithm; those that are not searched stay.
-struct Constant {
-  const char* key;
-  double* value;
-};
-
 /// A step by LL, LL128 and Simple in NCCL's own cost model of InfiniBand (NVIDIA/nccl src/graph/tuning.cc, hwLat of trees).
 constexpr std::array kTunerHops{5e-6, 8.5e-6, 14e-6};
 
@@ -54,14 +47,17 @@ NcclNetwork first_guess(const std::string& name, double times) {
   return network;
 }
 
-std::vector<Constant> constants_of(NcclNetwork& network, const Told& told) {
-  std::vector<Constant> constants{{"hop_ll", &network.hop[0].value},     {"hop_ll128", &network.hop[1].value},
-                                  {"hop_simple", &network.hop[2].value}, {"chunk_time", &network.chunk_time.value},
-                                  {"share_ll", &network.share_ll},       {"share_ll128", &network.share_ll128}};
+/// From where they are; those that are not searched stay.
+std::vector<SearchedConstant> constants_of(NcclNetwork& network, const Told& told) {
+  std::vector<SearchedConstant> constants{
+      {"hop_ll", &network.hop[0].value},     {"hop_ll128", &network.hop[1].value},
+      {"hop_simple", &network.hop[2].value}, {"chunk_time", &network.chunk_time.value},
+      {"share_ll", &network.share_ll},       {"share_ll128", &network.share_ll128}};
   if (told.rings) constants.push_back({"share_ring", &network.share_ring});
   if (told.trees) constants.push_back({"share_tree", &network.share_tree});
   if (told.pairs) constants.push_back({"share_pairs", &network.share_pairs});
   if (told.all_to_all) constants.push_back({"peer", &network.peer.value});
+  for (SearchedConstant& constant : constants) constant.at = std::log(*constant.value);
   return constants;
 }
 
@@ -113,35 +109,21 @@ double error_of(const NcclNetwork& network, const std::vector<NcclSweep>& sweeps
 
 /// Searches from `network` on; what it finds is there afterwards.
 double search(NcclNetwork& network, const std::vector<NcclSweep>& sweeps, const Told& told) {
-  const std::vector<Constant> constants = constants_of(network, told);
-  std::vector<double> logs;
-  for (const Constant& constant : constants) logs.push_back(std::log(*constant.value));
-  const auto take = [&] {
-    for (std::size_t i = 0; i < constants.size(); ++i) *constants[i].value = std::exp(logs[i]);
+  std::vector<SearchedConstant> constants = constants_of(network, told);
+  const double error = search(constants, [&] {
     tie(network, told);
-  };
-  const double error = pattern_search(logs, [&] {
-    take();
     return error_of(network, sweeps);
   });
-  take();
+  tie(network, told);
   return error;
 }
 
 std::vector<std::string> unidentified(NcclNetwork network, const std::vector<NcclSweep>& sweeps, const Told& told) {
   constexpr double kMoved = 1.25, kFelt = 0.002;
-  std::vector<std::string> keys;
   const double error = error_of(network, sweeps);
-  for (const Constant& constant : constants_of(network, told)) {
-    const double value = *constant.value;
-    double felt = 0;
-    for (const double by : {kMoved, 1 / kMoved}) {
-      *constant.value = value * by;
-      felt = std::max(felt, error_of(network, sweeps) / error - 1);
-    }
-    *constant.value = value;
-    if (felt < kFelt) keys.emplace_back(constant.key);
-  }
+  std::vector<std::string> keys = unfelt(
+      constants_of(network, told), std::log(kMoved), [&] { return error_of(network, sweeps); },
+      [error](double moved) { return moved / error - 1 >= kFelt; });
   if (!told.rings) keys.emplace_back("share_ring");
   if (!told.trees) keys.emplace_back("share_tree");
   if (!told.pairs) keys.emplace_back("share_pairs");
@@ -152,7 +134,7 @@ std::vector<std::string> unidentified(NcclNetwork network, const std::vector<Ncc
 /// Four digits, as the entry has them.
 void round_figures(NcclNetwork& network) {
   Told all{true, true, true, true};
-  for (const Constant& constant : constants_of(network, all))
+  for (const SearchedConstant& constant : constants_of(network, all))
     *constant.value = std::stod(fmt::format("{:.4g}", *constant.value));
 }
 

@@ -1,7 +1,7 @@
 // Flash attention by its shape: tiles over the SMs, and the fit of their constants.
 #include <catch2/catch.hpp>
 
-#include "models/fitted/attention_fit.hpp"
+#include "models/fitted/kernel_fit.hpp"
 #include "models/hardware/attention_kernel.hpp"
 #include "models/networks/layers/network.hpp"
 #include "tests/temporary_folder.hpp"
@@ -115,13 +115,16 @@ TEST_CASE("a fit of attention recovers the constants that made the table", "[att
   const std::string file = folder.write("attention.csv", text);
   Gpu blank = truth;
   blank.attention = {};
-  const AttentionFit fit = fit_attention(file, blank, "test");
+  const auto fitted = [&] {
+    return fit_kernel(Kernel::attention, read_kernels(file, Kernel::attention, blank, "test"), blank);
+  };
+  const KernelFit fit = fitted();
   CHECK(fit.held_out.median < 1e-3);
-  CHECK(fit.model.forward == Approx(0.65).epsilon(0.01));
-  CHECK(fit.model.tail == Approx(0.7).epsilon(0.03));
-  CHECK(fit_attention(file, blank, "test").model.forward == fit.model.forward);
+  CHECK(fit.gpu.attention.forward == Approx(0.65).epsilon(0.01));
+  CHECK(fit.gpu.attention.tail == Approx(0.7).epsilon(0.03));
+  CHECK(fitted().gpu.attention.forward == fit.gpu.attention.forward);
   blank.sms = 0;
-  CHECK_THROWS_WITH(fit_attention(file, blank, "test"), Catch::Contains("without a peak in bf16 or sms"));
+  CHECK_THROWS_WITH(fitted(), Catch::Contains("without a peak in bf16 or sms"));
 }
 
 }  // namespace models_test_attention_time

@@ -1,7 +1,7 @@
 // Matrix products by their shape, and the fit of their constants.
 #include <catch2/catch.hpp>
 
-#include "models/fitted/gemm_fit.hpp"
+#include "models/fitted/kernel_fit.hpp"
 #include "models/networks/layers/layer_builder.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -128,20 +128,20 @@ TEST_CASE("the fit finds the constants that a table was made with", "[gemm][fit]
   const Gpu truth = tiled_gpu();
   Gpu unknown = truth;
   unknown.gemm = {};
-  const MeasuredProducts rows = read_products(folder.write("gemm.csv", table_of(truth)), unknown, "test");
+  const MeasuredKernels rows = read_products(folder.write("gemm.csv", table_of(truth)), unknown, "test");
   CHECK(rows.impossible.empty());
-  const GemmFit fit = fit_gemm(rows, unknown);
+  const KernelFit fit = fit_kernel(Kernel::gemm, rows, unknown);
   CHECK(fit.held_out.median < 0.02);
   CHECK(fit.held_out.p90 < 0.06);
-  CHECK(fit.launch.value == Approx(2e-6).epsilon(0.2));
-  CHECK(fit_gemm(rows, unknown).model.peak == fit.model.peak);
+  CHECK(fit.gpu.kernel_launch.value == Approx(2e-6).epsilon(0.2));
+  CHECK(fit_kernel(Kernel::gemm, rows, unknown).gpu.gemm.peak == fit.gpu.gemm.peak);
 }
 
 TEST_CASE("a table of products with rows that cannot be is named by its lines", "[gemm][fit]") {
   const test::TemporaryFolder folder;
   const Gpu gpu = tiled_gpu();
   const auto read = [&](const std::string& text) { return read_products(folder.write("gemm.csv", text), gpu, "test"); };
-  const MeasuredProducts rows = read(table_of(gpu) + "test,bfloat16,8192,8192,8192,10\n");
+  const MeasuredKernels rows = read(table_of(gpu) + "test,bfloat16,8192,8192,8192,10\n");
   REQUIRE(rows.impossible.size() == 1);
   CHECK_THAT(rows.impossible.front(), Catch::Contains("gemm.csv:162: ") && Catch::Contains("above the 300 TFLOP/s"));
   CHECK_THROWS_WITH(read("gpu,dtype,m,n,k,latency_us\ntest,bfloat16,1,1,1,1\n"), Catch::Contains("too few"));

@@ -66,16 +66,16 @@ TEST_CASE("a fit recovers the constants that made the table", "[fit]") {
   const Gpu truth = test_gpu(0.7, 0.55, 3.25e-6);
   const TemporaryFile file(gemm_table(truth));
   const RooflineFit fit = fit_roofline(file.path, Kernel::gemm, test_gpu(1, 1, 1e-6), "test_gpu");
-  CHECK(fit.flops_efficiency == Approx(0.7).epsilon(1e-6));
-  CHECK(fit.memory_efficiency == Approx(0.55).epsilon(1e-6));
+  CHECK(fit.efficiency.flops == Approx(0.7).epsilon(1e-6));
+  CHECK(fit.efficiency.memory == Approx(0.55).epsilon(1e-6));
   CHECK(fit.launch.value == Approx(3.25e-6).epsilon(1e-4));
   CHECK(fit.fitted > 10);
   CHECK(fit.judged > 10);
-  CHECK(fit.median_error < 1e-4);
-  CHECK(fit.p90_error < 1e-4);
-  CHECK(fit.median_error <= fit.p90_error);
+  CHECK(fit.held_out.median < 1e-4);
+  CHECK(fit.held_out.p90 < 1e-4);
+  CHECK(fit.held_out.median <= fit.held_out.p90);
   const RooflineFit again = fit_roofline(file.path, Kernel::gemm, test_gpu(1, 1, 1e-6), "test_gpu");
-  CHECK(again.flops_efficiency == fit.flops_efficiency);
+  CHECK(again.efficiency.flops == fit.efficiency.flops);
   CHECK(again.launch == fit.launch);
 }
 
@@ -91,9 +91,9 @@ TEST_CASE("causal attention is counted as half of the square, with the GPU's lau
       }
   const TemporaryFile file(text);
   const RooflineFit fit = fit_roofline(file.path, Kernel::attention, test_gpu(1, 1, launch), "test_gpu");
-  CHECK(fit.flops_efficiency == Approx(0.6).epsilon(1e-6));
+  CHECK(fit.efficiency.flops == Approx(0.6).epsilon(1e-6));
   CHECK(fit.launch.value == launch);
-  CHECK(fit.p90_error < 1e-6);
+  CHECK(fit.held_out.p90 < 1e-6);
 }
 
 TEST_CASE("faulty tables are refused with file and line", "[fit]") {

@@ -138,8 +138,12 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   refused(shell, "fit roofline",
           "trainyard fit: where are the measured tables? Give --data DIR, or set TRAINYARD_DATA");
   refused(shell, "fit roofline --data nowhere", "trainyard fit: --data nowhere: no such folder");
-  refused(shell, "fit training --gpu t4", "trainyard fit training: takes no files, and no flag but --json");
-  refused(shell, "fit all --json all.json", "trainyard fit all: takes no files and no flags");
+  refused(shell, "fit training --gpu t4",
+          "trainyard fit training: --gpu: only with fit roofline, fit kernels, fit nccl");
+  refused(
+      shell, "fit all --json all.json",
+      "trainyard fit all: --json: only with fit roofline, fit kernels, fit nccl, fit training, fit nccl --networks, "
+      "fit nccl --launch");
 }
 
 TEST_CASE("a broken entry of the catalog is one clear error", "[cli]") {
@@ -231,7 +235,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses wh
           "trainyard fit nccl: no rows of gpu t4 in " TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv");
   refused(shell, "fit rooflin", "trainyard fit: cannot fit \"rooflin\"; did you mean \"roofline\"?");
   refused(shell, "fit roofline x.csv",
-          "trainyard fit roofline: FILE, --gpus, --operation, --system, --out, --svg: only with fit nccl");
+          "trainyard fit roofline: FILE: only with fit nccl, fit kernels, fit nccl --networks, fit nccl --launch");
 }
 
 TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli][nccl]") {

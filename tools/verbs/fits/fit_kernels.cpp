@@ -2,114 +2,80 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/fitted/attention_fit.hpp"
-#include "models/fitted/gemm_fit.hpp"
+#include "models/fitted/kernel_fit.hpp"
 #include "models/fitted/measured_table.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
 
 using FitJson = nlohmann::ordered_json;
 
-std::string figure(const char* key, double value, const char* unit = "") {
-  return fmt::format("  {}: {{value: {:.4g}{}, source: tiles}}\n", key, value, unit);
-}
-
 /// The part of a GPU's entry that a fit makes.
-std::string entry_of(const GemmFit& fit) {
-  const GemmModel& m = fit.model;
-  return fmt::format(
-             "# {}: held-out errors: median {}, 90th percentile {}\nkernel_launch: {{value: {:.3g} us, "
-             "source: tiles}}\ngemm:\n",
-             fit.gpu, percent(fit.held_out.median), percent(fit.held_out.p90), fit.launch.value * 1e6) +
-         fmt::format("  rated_peak: {{value: {:.5g} TFLOP/s, source: datasheet}}\n", fit.rated_peak.value * 1e-12) +
-         figure("peak", m.peak) + figure("memory", m.memory) + figure("l2_feed", m.l2_feed.value / 1e12, " TB/s") +
-         figure("split", m.split.value * 1e6, " us") + figure("throttle", m.throttle) +
-         figure("throttle_after", m.throttle_after.value * 1e6, " us") + figure("exposed_output", m.exposed_output) +
-         figure("exposed_most", m.exposed_most) + figure("cached", m.cached) + figure("inner_step", m.inner_step) +
-         fmt::format("  tiles_of_256: {{value: {}, source: tiles}}\n", m.tiles_of_256);
-}
-
-std::string entry_of(const AttentionFit& fit) {
-  const AttentionModel& m = fit.model;
-  const auto row = [](const char* key, double value, const char* source) {
-    return fmt::format("  {}: {{value: {:.3g}, source: {}}}\n", key, value, source);
+std::string entry_of(KernelFit fit) {
+  const bool gemm = fit.kernel == Kernel::gemm;
+  std::string text = fmt::format("# {}: held-out errors: median {}, 90th percentile {}\n", fit.gpu.name,
+                                 percent(fit.held_out.median), percent(fit.held_out.p90));
+  const auto row = [&](const char* key, const std::string& value, const char* source) {
+    text += fmt::format("  {}: {{value: {}, source: {}}}\n", key, value, source);
   };
-  return fmt::format("# {}: held-out errors: median {}, 90th percentile {}\nattention:\n", fit.gpu,
-                     percent(fit.held_out.median), percent(fit.held_out.p90)) +
-         row("forward", m.forward, "attention_tiles") + row("backward", m.backward, "attention_backward") +
-         row("memory", m.memory, "attention_tiles") + row("tail", m.tail, "attention_tiles");
-}
-
-FitJson errors_json(const KernelErrors& e) { return {{"median", e.median}, {"mean", e.mean}, {"p90", e.p90}}; }
-
-FitJson json_of(const GemmFit& fit) {
-  const GemmModel& m = fit.model;
-  return {{"gpu", fit.gpu},
-          {"kernel", "gemm"},
-          {"kernel_launch_s", fit.launch.value},
-          {"constants",
-           {{"rated_peak_FLOPps", fit.rated_peak.value},
-            {"peak", m.peak},
-            {"memory", m.memory},
-            {"l2_feed_Bps", m.l2_feed.value},
-            {"split_s", m.split.value},
-            {"throttle", m.throttle},
-            {"throttle_after_s", m.throttle_after.value},
-            {"exposed_output", m.exposed_output},
-            {"exposed_most", m.exposed_most},
-            {"cached", m.cached},
-            {"inner_step", m.inner_step}}},
-          {"fitted", fit.fitted},
-          {"judged", fit.judged},
-          {"undetermined", fit.undetermined},
-          {"held_out_error", errors_json(fit.held_out)},
-          {"in_sample_error", errors_json(fit.in_sample)}};
-}
-
-FitJson json_of(const AttentionFit& fit) {
-  const AttentionModel& m = fit.model;
-  return {{"gpu", fit.gpu},
-          {"kernel", "attention"},
-          {"constants", {{"forward", m.forward}, {"memory", m.memory}, {"tail", m.tail}}},
-          {"fitted", fit.fitted},
-          {"judged", fit.judged},
-          {"held_out_error", errors_json(fit.held_out)},
-          {"in_sample_error", errors_json(fit.in_sample)}};
-}
-
-/// What is written of one table and GPU.
-struct KernelReport {
-  std::string entry, remarks;
-  FitJson json;
-};
-
-KernelReport fit_table(const std::string& file, const Gpu& gpu, bool skip) {
-  if (MeasuredTable(file).has_column("heads")) {
-    const AttentionFit fit = fit_attention(file, gpu, gpu.measured_as);
-    return {entry_of(fit), "", json_of(fit)};
+  if (gemm) {
+    text +=
+        fmt::format("kernel_launch: {{value: {:.3g} us, source: tiles}}\ngemm:\n", fit.gpu.kernel_launch.value * 1e6);
+    const double peak = fit.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value;
+    row("rated_peak", fmt::format("{:.5g} TFLOP/s", peak * 1e-12), "datasheet");
+  } else {
+    text += "attention:\n";
   }
-  const MeasuredProducts products = read_products(file, gpu, gpu.measured_as);
+  for (const KernelConstant& c : kernel_constants(fit.kernel)) {
+    if (&c.of(fit.gpu) == &fit.gpu.kernel_launch.value) continue;
+    const double value = c.of(fit.gpu) / c.unit;
+    row(c.key, gemm ? fmt::format("{:.4g}{}", value, c.unit_name) : fmt::format("{:.3g}", value),
+        gemm ? "tiles" : "attention_tiles");
+    if (&c.of(fit.gpu) == &fit.gpu.attention.forward)
+      row("backward", fmt::format("{:.3g}", fit.gpu.attention.backward), "attention_backward");
+  }
+  if (!gemm) return text;
+  row("inner_step", fmt::format("{:.4g}", fit.gpu.gemm.inner_step), "tiles");
+  row("tiles_of_256", fmt::format("{}", fit.gpu.gemm.tiles_of_256), "tiles");
+  return text;
+}
+
+FitJson json_of(KernelFit fit) {
+  const bool gemm = fit.kernel == Kernel::gemm;
+  FitJson json{{"gpu", fit.gpu.name}, {"kernel", name_of(fit.kernel)}}, constants = FitJson::object();
+  if (gemm) {
+    json["kernel_launch_s"] = fit.gpu.kernel_launch.value;
+    constants["rated_peak_FLOPps"] = fit.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value;
+  }
+  for (const KernelConstant& c : kernel_constants(fit.kernel))
+    if (&c.of(fit.gpu) != &fit.gpu.kernel_launch.value) constants[std::string(c.key) + c.json_unit] = c.of(fit.gpu);
+  if (gemm) constants["inner_step"] = fit.gpu.gemm.inner_step;
+  json["constants"] = constants;
+  json["fitted"] = fit.fitted;
+  json["judged"] = fit.judged;
+  if (gemm) json["undetermined"] = fit.undetermined;
+  json["held_out_error"] = errors_json(fit.held_out);
+  json["in_sample_error"] = errors_json(fit.in_sample);
+  return json;
+}
+
+/// Of one table and GPU; `left_out` gets a line for each row that no chip could have.
+KernelFit fit_table(const std::string& file, const Gpu& gpu, bool skip, std::string& left_out) {
+  if (MeasuredTable(file).has_column("heads"))
+    return fit_kernel(Kernel::attention, read_kernels(file, Kernel::attention, gpu, gpu.measured_as), gpu);
+  const MeasuredKernels products = read_products(file, gpu, gpu.measured_as);
   if (!products.impossible.empty() && !skip)
     throw UserError(products.impossible.front() +
                     fmt::format(" ({} such rows); --skip-impossible leaves them out", products.impossible.size()));
-  const GemmFit fit = fit_gemm(products, gpu);
-  std::string remarks;
-  for (const std::string& row : products.impossible) remarks += "# left out: " + row + "\n";
-  for (const std::string& name : fit.undetermined)
-    remarks +=
-        fmt::format("# {}: {}: these rows do not tell; what stands there is where the search ended\n", fit.gpu, name);
-  return {entry_of(fit), remarks, json_of(fit)};
+  for (const std::string& row : products.impossible) left_out += "# left out: " + row + "\n";
+  return fit_kernel(Kernel::gemm, products, gpu);
 }
 
 }  // namespace
 
-int fit_kernels(const KernelFitRequest& request) {
+int fit_kernels(const FitRequest& request) {
   if (request.files.empty())
     throw UserError("trainyard fit kernels: which tables? Give gemm.csv, attention.csv or both");
   const Catalog catalog;
@@ -125,14 +91,16 @@ int fit_kernels(const KernelFitRequest& request) {
       continue;
     }
     for (const std::string& file : request.files) {
-      const KernelReport report = fit_table(file, gpu, request.skip_impossible);
-      text += report.entry + report.remarks;
-      fits.push_back(report.json);
+      std::string left_out;
+      const KernelFit fit = fit_table(file, gpu, request.skip_impossible, left_out);
+      text += entry_of(fit) + left_out;
+      for (const std::string& constant : fit.undetermined)
+        text += fmt::format("# {}: {}: these rows do not tell; what stands there is where the search ended\n", name,
+                            constant);
+      fits.push_back(json_of(fit));
     }
   }
-  if (!request.json.empty()) write_atomically(request.json, json_text(FitJson{{"fits", fits}}, 2) + "\n");
-  if (request.json != "-") write_atomically(request.out.empty() ? "-" : request.out, text + others);
-  return kGood;
+  return give_fits(request, "fits", fits, text + others, request.out.empty() ? "-" : request.out);
 }
 
 }  // namespace trainyard

@@ -9,10 +9,7 @@
 #include "models/fitted/nccl_launch.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
 #include "tools/verbs/fits/fit.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
@@ -76,7 +73,7 @@ Seconds fitted_launch(const std::vector<LaunchedSweep>& sweeps) {
 
 }  // namespace
 
-int fit_nccl_launch(const NcclFitRequest& asked) {
+int fit_nccl_launch(const FitRequest& asked) {
   const MeasuredSystems tables = measured_tables(asked);
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   std::string text;
@@ -91,9 +88,7 @@ int fit_nccl_launch(const NcclFitRequest& asked) {
       text += fmt::format("  {}: {} a call, error {:.0f} %\n", sweep.system, sweep.launches, 100 * sweep.error(launch));
     out.push_back({{"library", library}, {"sweeps", sweeps.size()}, {"launch_s", launch.value}});
   }
-  if (asked.json != "-") write_atomically("-", text);
-  if (!asked.json.empty()) write_atomically(asked.json, json_text(nlohmann::ordered_json{{"launches", out}}, 2) + "\n");
-  return kGood;
+  return give_fits(asked, "launches", out, text);
 }
 
 }  // namespace trainyard

@@ -52,7 +52,7 @@ std::string entry_name(const NcclLog& log, const Gpu& gpu) {
 }
 
 /// The rows of one system of a table of sweeps, which stands beside the table of systems.
-NcclLog log_of_system(const NcclFitRequest& asked) {
+NcclLog log_of_system(const FitRequest& asked) {
   const std::filesystem::path sweeps = asked.files.front();
   const MeasuredSystems tables = measured_systems(sweeps.parent_path() / "nccl_systems.csv", sweeps);
   std::vector<std::string> names;
@@ -68,7 +68,7 @@ NcclLog log_of_system(const NcclFitRequest& asked) {
   throw UserError(fmt::format("trainyard fit nccl: unknown system \"{}\"{}", asked.system, hint(asked.system, names)));
 }
 
-std::vector<NcclLog> read_all(const NcclFitRequest& asked) {
+std::vector<NcclLog> read_all(const FitRequest& asked) {
   if (asked.files.empty())
     throw UserError("trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
   if (asked.gpus < 0 || asked.gpus == 1)
@@ -81,7 +81,7 @@ std::vector<NcclLog> read_all(const NcclFitRequest& asked) {
 }
 
 /// One fit a GPU, in the order of the files. Of a table of several GPUs, --gpu takes one.
-std::vector<NcclFit> fit_all(const NcclFitRequest& asked) {
+std::vector<NcclFit> fit_all(const FitRequest& asked) {
   const Catalog catalog;
   const std::vector<NcclLog> logs = read_all(asked);
   const bool several = std::any_of(logs.begin(), logs.end(), [&](const NcclLog& l) { return l.gpu != logs[0].gpu; });
@@ -120,7 +120,7 @@ std::string fit_text(const NcclFit& fit) {
   return text;
 }
 
-ordered_json errors_json(const NcclErrors& e) {
+ordered_json errors_of(const NcclErrors& e) {
   return {{"n", e.rows}, {"median_abs_error", e.median}, {"p90_abs_error", e.p90}};
 }
 
@@ -136,15 +136,15 @@ ordered_json fit_json(const NcclFit& fit) {
   return {{"name", fit.model.name},
           {"gpu", fit.model.gpu},
           {"nccl_version", fit.model.version},
-          {"held_out_error", errors_json(fit.judged)},
-          {"in_sample_error", errors_json(fit.fitted)},
+          {"held_out_error", errors_of(fit.judged)},
+          {"in_sample_error", errors_of(fit.fitted)},
           {"entry", fit.entry},
           {"points", points}};
 }
 
 }  // namespace
 
-int fit_nccl_logs(const NcclFitRequest& asked) {
+int fit_nccl_logs(const FitRequest& asked) {
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(asked.out, ignored);
   const std::vector<NcclFit> fits = fit_all(asked);
@@ -165,7 +165,15 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
     if (!asked.svg.empty()) write_atomically(asked.svg, nccl_svg_plot(fit));
     out.push_back(fit_json(fit));
   }
-  if (!asked.json.empty()) write_atomically(asked.json, json_text(ordered_json{{"fits", out}}, 2) + "\n");
+  return give_fits(asked, "fits", out, "");
+}
+
+ordered_json errors_json(const FitErrors& e) { return {{"median", e.median}, {"mean", e.mean}, {"p90", e.p90}}; }
+
+int give_fits(const FitRequest& request, const char* key, const ordered_json& fits, const std::string& text,
+              const std::string& out) {
+  if (request.json != "-" && !text.empty()) write_atomically(out, text);
+  if (!request.json.empty()) write_atomically(request.json, json_text(ordered_json{{key, fits}}, 2) + "\n");
   return kGood;
 }
 

@@ -7,10 +7,8 @@
 
 #include "scenarios/src/studies/measured/error_set.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/fits/fit.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
@@ -66,7 +64,7 @@ FittedNetwork fitted_network(const std::string& name, const MeasuredSystems& tab
 
 }  // namespace
 
-MeasuredSystems measured_tables(const NcclFitRequest& asked) {
+MeasuredSystems measured_tables(const FitRequest& asked) {
   if (asked.files.empty()) return measured_systems();
   if (asked.files.size() != 2)
     throw UserError(
@@ -75,12 +73,11 @@ MeasuredSystems measured_tables(const NcclFitRequest& asked) {
   return measured_systems(asked.files[0], asked.files[1]);
 }
 
-int fit_nccl_networks(const NcclFitRequest& asked) {
+int fit_nccl_networks(const FitRequest& asked) {
   const MeasuredSystems tables = measured_tables(asked);
   std::set<std::string> names;
   for (const MeasuredSystem& system : tables.systems)
     if (system.nodes() > 1 && system.healthy()) names.insert(system.network());
-  const bool quiet = asked.out == "-" || asked.json == "-";
   std::string text;
   for (const std::string& row : tables.impossible) text += fmt::format("left out {}\n", row);
   OrderedJson out = OrderedJson::array();
@@ -101,9 +98,7 @@ int fit_nccl_networks(const NcclFitRequest& asked) {
     out.push_back(
         {{"network", name}, {"rows", fitted.rows}, {"unidentified", fitted.fit.unidentified}, {"entry", fitted.entry}});
   }
-  if (!quiet) write_atomically("-", text);
-  if (!asked.json.empty()) write_atomically(asked.json, json_text(OrderedJson{{"networks", out}}, 2) + "\n");
-  return kGood;
+  return give_fits(asked, "networks", out, asked.out == "-" ? "" : text);
 }
 
 }  // namespace trainyard

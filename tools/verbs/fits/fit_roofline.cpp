@@ -4,11 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/roofline_fit.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
@@ -49,64 +46,59 @@ std::vector<Gpu> measured_gpus(const std::string& wanted) {
 /// Fitted, and beside it what the catalog has.
 std::string beside(const std::string& fitted, const std::string& now) { return fmt::format("{} ({})", fitted, now); }
 
-std::vector<std::string> row_of(const RooflineFit& fit, const Gpu& gpu) {
-  const Gpu::Efficiency& now = gpu.efficiency[static_cast<std::size_t>(fit.kernel)];
+std::vector<std::string> row_of(const RooflineFit& fit, Kernel kernel, const Gpu& gpu) {
+  const Gpu::Efficiency& now = gpu.efficiency[static_cast<std::size_t>(kernel)];
   const auto share = [](double v) { return fmt::format("{:.3f}", v); };
-  const auto errors = [](double median, double mean, double p90) {
-    return fmt::format("{} / {} / {}", percent(median), percent(mean), percent(p90));
+  const auto errors = [](const FitErrors& e) {
+    return fmt::format("{} / {} / {}", percent(e.median), percent(e.mean), percent(e.p90));
   };
-  return {fit.gpu,
-          name_of(fit.kernel),
-          beside(share(fit.flops_efficiency), share(now.flops)),
-          beside(share(fit.memory_efficiency), share(now.memory)),
+  return {gpu.name,
+          name_of(kernel),
+          beside(share(fit.efficiency.flops), share(now.flops)),
+          beside(share(fit.efficiency.memory), share(now.memory)),
           beside(show(fit.launch), show(gpu.kernel_launch)),
           fmt::format("{} / {}", fit.fitted, fit.judged),
-          errors(fit.median_error, fit.mean_error, fit.p90_error),
-          errors(fit.fitted_median_error, fit.fitted_mean_error, fit.fitted_p90_error)};
+          errors(fit.held_out),
+          errors(fit.in_sample)};
 }
 
-ordered_json json_of(const RooflineFit& fit, const Gpu& gpu) {
-  const Gpu::Efficiency& now = gpu.efficiency[static_cast<std::size_t>(fit.kernel)];
-  return {{"gpu", fit.gpu},
-          {"kernel", name_of(fit.kernel)},
-          {"flops_efficiency", fit.flops_efficiency},
-          {"memory_efficiency", fit.memory_efficiency},
-          {"kernel_launch_s", fit.launch.value},
-          {"catalog",
-           {{"flops_efficiency", now.flops},
-            {"memory_efficiency", now.memory},
-            {"kernel_launch_s", gpu.kernel_launch.value}}},
-          {"fitted", fit.fitted},
-          {"judged", fit.judged},
-          {"held_out_error", {{"median", fit.median_error}, {"mean", fit.mean_error}, {"p90", fit.p90_error}}},
-          {"in_sample_error",
-           {{"median", fit.fitted_median_error}, {"mean", fit.fitted_mean_error}, {"p90", fit.fitted_p90_error}}}};
+ordered_json constants_json(const Gpu::Efficiency& efficiency, Seconds launch) {
+  return {{"flops_efficiency", efficiency.flops},
+          {"memory_efficiency", efficiency.memory},
+          {"kernel_launch_s", launch.value}};
+}
+
+ordered_json json_of(const RooflineFit& fit, Kernel kernel, const Gpu& gpu) {
+  ordered_json json{{"gpu", gpu.name}, {"kernel", name_of(kernel)}};
+  json.update(constants_json(fit.efficiency, fit.launch));
+  json["catalog"] = constants_json(gpu.efficiency[static_cast<std::size_t>(kernel)], gpu.kernel_launch);
+  json["fitted"] = fit.fitted;
+  json["judged"] = fit.judged;
+  json["held_out_error"] = errors_json(fit.held_out);
+  json["in_sample_error"] = errors_json(fit.in_sample);
+  return json;
 }
 
 }  // namespace
 
-int fit_rooflines(const std::string& data, const std::string& gpu_name, const std::string& json) {
-  const fs::path folder = data_folder(data);
-
+int fit_rooflines(const FitRequest& request) {
+  const fs::path folder = data_folder(request.data);
   TextTable table{
       {"gpu", "kernel", "FLOPs", "memory", "launch", "fitted/judged", "held-out error", "in-sample error"}, {}, {}};
   ordered_json out = ordered_json::array();
-  for (Gpu& gpu : measured_gpus(gpu_name)) {
+  for (Gpu& gpu : measured_gpus(request.gpu)) {
     const Gpu now = gpu;
     for (const Kernel kernel : {Kernel::gemm, Kernel::attention}) {
       const RooflineFit fitted =
           fit_roofline(folder / fmt::format("{}.csv", name_of(kernel)), kernel, gpu, gpu.measured_as);
       gpu.kernel_launch = fitted.launch;  // that of GEMM is attention's too
-      table.rows.push_back(row_of(fitted, now));
-      out.push_back(json_of(fitted, now));
+      table.rows.push_back(row_of(fitted, kernel, now));
+      out.push_back(json_of(fitted, kernel, now));
     }
   }
-  if (!json.empty()) write_atomically(json, json_text(ordered_json{{"fits", out}}, 2) + "\n");
-  if (json != "-")
-    write_atomically(
-        "-", fmt::format("roofline, bf16; in parentheses: the catalog; errors: median / mean / 90th percentile\n{}",
-                         table.text()));
-  return kGood;
+  return give_fits(
+      request, "fits", out,
+      "roofline, bf16; in parentheses: the catalog; errors: median / mean / 90th percentile\n" + table.text());
 }
 
 }  // namespace trainyard

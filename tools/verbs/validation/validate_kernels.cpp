@@ -2,8 +2,7 @@
 
 #include <map>
 
-#include "models/fitted/gemm_fit.hpp"
-#include "models/fitted/roofline_fit.hpp"
+#include "models/fitted/measured_kernels.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
@@ -17,20 +16,22 @@ const std::map<std::string, ErrorLimits> kGemmLimits{{"ampere", {.median = 0.05,
 constexpr ErrorLimits kAttentionLimits{.median = 0.1, .p90 = 0.25};
 
 ErrorSet products_of(const Gpu& gpu) {
-  const MeasuredProducts products =
+  const MeasuredKernels products =
       read_products(shipped_file("scenarios/measured/tables/gemm.csv"), gpu, gpu.measured_as);
   std::vector<MeasuredPoint> points;
-  for (const MeasuredProduct& row : products.judged)
-    points.push_back({fmt::format("{} x {} x {}", row.shape.m, row.shape.n, row.shape.k),
-                      product_time(gpu, row.shape).value, row.time.value});
+  for (const MeasuredKernel& row : products.judged)
+    points.push_back({fmt::format("{} x {} x {}", row.product->m, row.product->n, row.product->k),
+                      predicted_time(gpu, row).value, row.measured.value});
   return error_set("gemm bf16 on " + gpu.name, std::move(points));
 }
 
 ErrorSet attention_of(const Gpu& gpu) {
+  const MeasuredKernels rows =
+      read_kernels(shipped_file("scenarios/measured/tables/attention.csv"), Kernel::attention, gpu, gpu.measured_as);
   std::vector<MeasuredPoint> points;
-  for (const JudgedKernel& row :
-       judge_roofline(shipped_file("scenarios/measured/tables/attention.csv"), Kernel::attention, gpu, gpu.measured_as))
-    points.push_back({fmt::format("{:.4g} FLOP", row.work.flops.value), row.predicted.value, row.measured.value});
+  for (const MeasuredKernel& row : rows.judged)
+    points.push_back(
+        {fmt::format("{:.4g} FLOP", row.work.flops.value), predicted_time(gpu, row).value, row.measured.value});
   return error_set("attention bf16 on " + gpu.name, std::move(points));
 }
 

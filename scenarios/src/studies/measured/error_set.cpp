@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "models/fitted/held_out.hpp"
+#include "models/fitted/fitting.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "sim/error.hpp"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "models/fitted/pattern_search.hpp"
+#include "models/fitted/fitting.hpp"
 #include "scenarios/src/studies/measured/constant_refit.hpp"
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
 #include "sim/error.hpp"

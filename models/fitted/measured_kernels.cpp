@@ -1,0 +1,136 @@
+#include "models/fitted/measured_kernels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/fitted/measured_table.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A row of the table, and its place "file:line".
+struct TableRow {
+  MeasuredKernel kernel;
+  GemmShape shape;  // of gemm
+  std::string place;
+};
+
+Work make_work(Kernel kernel, double flops, double bytes) {
+  Work work;
+  work.flops = Flops{flops};
+  work.bytes = Bytes{bytes};
+  work.kernel = static_cast<std::uint16_t>(kernel);
+  work.precision = static_cast<std::uint8_t>(Precision::bf16);
+  return work;
+}
+
+void read_product(const MeasuredTable& table, TableRow& row) {
+  const GemmShape& s = row.shape = {table.positive("m"), table.positive("n"), table.positive("k")};
+  row.kernel.work = make_work(Kernel::gemm, 2 * s.m * s.n * s.k, 2 * (s.m * s.k + s.k * s.n + s.m * s.n));
+}
+
+void read_attention(const MeasuredTable& table, TableRow& row) {
+  const std::string& causal = table.text("causal");
+  if (causal != "0" && causal != "1") table.refuse(fmt::format("causal: \"{}\" is neither 0 nor 1", causal), "causal");
+  const double batch = table.positive("batch"), queries = table.positive("seq"), dim = table.positive("head_dim");
+  const double heads = table.positive("heads"), kv_heads = table.positive("kv_heads");
+  const double tokens = batch * queries, masked = causal == "1" ? 2 : 1;
+  const double square = 2 * 2 * tokens * queries * heads * dim;  // scores, then their weighted sum
+  row.kernel.work = make_work(Kernel::attention, square / masked, 2 * tokens * dim * 2 * (heads + kv_heads));
+  row.kernel.work.kernel =
+      kernel_of(AttentionWork{batch * heads, queries, queries * queries / masked, queries, causal == "1", false});
+}
+
+std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel, std::string_view gpu) {
+  if (kernel != Kernel::gemm && kernel != Kernel::attention)
+    throw UserError(
+        fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention", name_of(kernel)));
+  std::vector<const char*> columns{"batch", "heads", "kv_heads", "head_dim", "seq", "causal"};
+  if (kernel == Kernel::gemm) columns = {"m", "n", "k"};
+  columns.insert(columns.end(), {"gpu", "dtype", "latency_us"});
+  MeasuredTable table(csv, columns);
+  const auto read = kernel == Kernel::gemm ? read_product : read_attention;
+  std::vector<TableRow> rows;
+  std::set<std::string> gpus;
+  while (table.next()) {
+    gpus.insert(table.text("gpu"));
+    if (table.text("gpu") != gpu || table.text("dtype") != "bfloat16") continue;
+    TableRow& row = rows.emplace_back();
+    read(table, row);
+    row.kernel.measured = Seconds{table.positive("latency_us") * 1e-6};
+    row.place = fmt::format("{}:{}", table.name(), table.line());
+  }
+  if (!gpus.contains(std::string(gpu)))
+    throw UserError(
+        fmt::format("{}: no rows of gpu \"{}\"{}", table.name(), gpu, hint(gpu, {gpus.begin(), gpus.end()})));
+  return rows;
+}
+
+FlopsPerSecond bf16_peak(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(Precision::bf16)]; }
+
+}  // namespace
+
+MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu, std::string_view name) {
+  constexpr std::size_t kFewestRows = 8;  // on each side
+  constexpr Seconds kTinyTime{1e-7};      // at the peaks; a launch takes some microseconds
+  MeasuredKernels rows;
+  for (const TableRow& row : read_rows(csv, kernel, name)) {
+    const Work& work = row.kernel.work;
+    // FLOPs and bytes stand for the shape: a shape and its transpose are not on two sides.
+    const bool fit = goes_to_fit(fmt::format("{},{}", exact(work.flops.value), exact(work.bytes.value)));
+    if (work.flops >= kLeastFittedWork) (fit ? rows.fitted : rows.judged).push_back(row.kernel);
+    if (fit && std::max(work.flops / bf16_peak(gpu), work.bytes / gpu.memory_bandwidth) < kTinyTime)
+      rows.tiny.push_back(row.kernel);
+  }
+  if (std::min(rows.fitted.size(), rows.judged.size()) < kFewestRows)
+    throw UserError(fmt::format("{}: too few bfloat16 rows of gpu {} of {} FLOP or more to fit and to judge: {} and {}",
+                                csv.string(), name, exact(kLeastFittedWork.value), rows.fitted.size(),
+                                rows.judged.size()));
+  return rows;
+}
+
+MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu& gpu, std::string_view name) {
+  constexpr std::size_t kFewestProducts = 50;  // on each side: five for each constant
+  MeasuredKernels rows;
+  for (TableRow& row : read_rows(csv, Kernel::gemm, name)) {
+    const auto& [work, product, measured] = row.kernel;
+    if (measured < work.flops / bf16_peak(gpu)) {
+      rows.impossible.push_back(fmt::format("{}: {:.3g} FLOP in {}, above the {} of {}", row.place, work.flops.value,
+                                            show(measured), show(bf16_peak(gpu)), gpu.name));
+      continue;
+    }
+    row.kernel.product = row.shape;
+    const bool fit = goes_to_fit(fmt::format("{},{},{}", row.shape.m, row.shape.n, row.shape.k));
+    (fit ? rows.fitted : rows.judged).push_back(std::move(row.kernel));
+  }
+  if (std::min(rows.fitted.size(), rows.judged.size()) < kFewestProducts)
+    throw UserError(
+        fmt::format("{}: too few bfloat16 rows of gpu {} to fit and to judge: {} and {}, expected {} or more of each",
+                    csv.string(), name, rows.fitted.size(), rows.judged.size(), kFewestProducts));
+  return rows;
+}
+
+Seconds product_time(const Gpu& gpu, const GemmShape& shape) {
+  const GemmChip chip{bf16_peak(gpu), gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)};
+  return gpu.kernel_launch + gemm_time(gpu.gemm, chip, shape, element_size(Precision::bf16)).total;
+}
+
+Seconds predicted_time(const Gpu& gpu, const MeasuredKernel& row) {
+  return row.product ? product_time(gpu, *row.product) : kernel_time(gpu, row.work);
+}
+
+double mean_log_error(const std::vector<MeasuredKernel>& rows, const Gpu& gpu) {
+  double sum = 0;
+  for (const MeasuredKernel& row : rows) sum += std::abs(std::log(predicted_time(gpu, row) / row.measured));
+  return sum / static_cast<double>(rows.size());
+}
+
+FitErrors kernel_errors(const std::vector<MeasuredKernel>& rows, const Gpu& gpu) {
+  std::vector<double> errors;
+  for (const MeasuredKernel& row : rows) errors.push_back(std::abs(predicted_time(gpu, row) / row.measured - 1));
+  return fit_errors(std::move(errors));
+}
+
+}  // namespace trainyard
