@@ -30,7 +30,8 @@ Operation parse_operation(const std::string& text) {
   if (wanted == "alltoall") return Operation::all_to_all;  // as NCCL writes it
   if (wanted == "sendrecv") return Operation::send_recv;
   const std::vector<std::string> names(std::begin(kOperationNames), std::end(kOperationNames));
-  return static_cast<Operation>(place_of_word("collective operation", wanted, names));
+  return static_cast<Operation>(
+      place_of_word("collective operation", place_among(wanted, names) < names.size() ? wanted : text, names));
 }
 
 bool has_root(Operation operation) {

@@ -142,10 +142,10 @@ TEST_CASE("what is made faster is so by the factor, and nothing else is but what
       "{type: graph, switch_latency: 1 us, switches: [a, b], links: [{from: a, to: b, rate: 7 GB/s}" + cables + "]}"};
   for (const std::string& fabric : fabrics) {
     CAPTURE(fabric);
-    const Scenario s =
-        read_scenario_text("cluster: {nodes: 12, node: pcie-1, hca: {count: 1, rate: 40 Gbit/s}, fabric: " + fabric +
-                               "}\n" + small_plan(", idle_devices: allowed, data_parallel: {size: 8}"),
-                           "links.yaml");
+    const Scenario s = read_scenario_text(
+        "cluster: {nodes: 12, node: pcie-1, hca: {count: 1, rate: 40 Gbit/s, latency: 2 us}, fabric: " + fabric +
+            "}\n" + small_plan(", idle_devices: allowed, data_parallel: {size: 8}"),
+        "links.yaml");
     const DeviceGraph before = build_cluster(s.cluster);
     for (const std::string& c : resource_classes(s)) {
       CAPTURE(c);
