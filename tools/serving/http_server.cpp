@@ -39,8 +39,7 @@ class Turns {
   explicit Turns(int most) : free_(most) {}
   /// Throws Interrupted.
   std::string take(const std::function<std::string()>& work) {
-    while (!free_.try_acquire_for(std::chrono::milliseconds(kLookMs)))
-      end_if_interrupted();
+    while (!free_.try_acquire_for(std::chrono::milliseconds(kLookMs))) end_if_interrupted();
     struct Release {
       std::counting_semaphore<>& free;
       ~Release() { free.release(); }
