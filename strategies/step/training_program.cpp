@@ -85,6 +85,7 @@ class TrainingStep : public CoroutineProgram {
         co_yield backward(*task);
       }
     }
+    co_yield messages_.sum_tied();
     co_yield updates_->after_backward(number);
     if (!plan_.marks_steps) co_return;
     Op& over = step_.out.begin(Kind::mark, TrainingStreams::compute);

@@ -38,6 +38,15 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
     for (const Collective* algorithm : groups.algorithm)
       if (algorithm) outline.text = hashed({outline.text, role_of(*algorithm, place)});
   }
+  const auto add_messages = [&outline](const RankPeers::OfStage& of) {
+    for (const std::vector<StageMessage>* messages : {&of.sends, &of.takes})
+      for (const StageMessage& m : *messages)
+        outline.text = hashed({outline.text, m.slot, m.part.chunk, m.part.of, m.part.count});
+  };
+  if (!plan_.mesh.widths.empty()) {
+    for (const RankPeers::OfStage& of : peers.stages) add_messages(of);
+    add_messages(peers.tied);
+  }
   for (std::size_t way = 0; way < kHostWays && !plan_.offload.ways.empty(); ++way)
     outline.meetings.push_back({group_of_transfer(static_cast<HostWay>(way), rank), peers.flows[kLanes + way],
                                 static_cast<std::uint16_t>(kLanes + way)});

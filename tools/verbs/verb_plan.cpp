@@ -65,11 +65,9 @@ void take_strategy(Node& document, const std::string& strategy) {
     std::erase_if(plan->fields, [](const auto& field) { return field.first == "strategy"; });
 }
 
-/// The best plan as a scenario; beside the one that was read, since it may name files there.
-void write_scenario(const std::string& file, const PlanAnswer& answer) {
-  const std::string text = fmt::format("# {}: the plan that `trainyard plan` found{}.\n", answer.scenario,
-                                       answer.ended == SearchEnd::interrupt ? " before it was interrupted" : "") +
-                           yaml_text(answer.document);
+/// A plan as a scenario; beside the one that was read, since it may name files there.
+void write_scenario(const std::string& file, const std::string& remark, const Node& document) {
+  const std::string text = "# " + remark + ".\n" + yaml_text(document);
   if (file != "-") {
     try {
       read_scenario_text(text, file);
@@ -96,7 +94,8 @@ void write_answer(const std::string& json, const std::string& html, const PlanAn
 }
 
 /// `--layers`: stages on unequally many devices.
-int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans, const std::string& json) {
+int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans, const std::string& json,
+                   const std::string& write) {
   LayerPlanAnswer answer;
   {
     ProgressLine line;
@@ -105,7 +104,11 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
     };
     answer = errors_in_words_of(device_noun(question.base.cluster), solve);
   }
-  if (json != "-") fmt::print("{}", in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
+  if (json != "-" && write != "-")
+    fmt::print("{}", in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
+  if (!write.empty())
+    write_scenario(write, answer.scenario + ": the stages that `trainyard plan --layers` found",
+                   answer.division.document);
   if (json.empty()) return kGood;
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   layer_plan_fields().write(answer, object);
@@ -156,7 +159,7 @@ int plan_verb(const std::vector<std::string>& words) {
       "--layers", layers,
       "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
       "layer of an mlp by columns, rows or not at all (Alpa), beside what plans of equal stages take; with --set, "
-      "--strategy, --headroom, --budget and --json");
+      "--strategy, --headroom, --budget, --json and --write, which writes the stages");
   arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
   if (!arguments.parse(words)) return kGood;
   if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
@@ -188,9 +191,9 @@ int plan_verb(const std::vector<std::string>& words) {
   const PlanQuestion question =
       read_plan_question(std::move(document), file.empty() ? asked.model : std::filesystem::path(file).stem().string());
   if (layers) {
-    if (!(write + html).empty() || !shares.points.empty() || !shares.shard.empty() || !vary.empty() || offload)
-      throw UserError("--layers: not with --write, --html, --vary, --offload or parts of a search");
-    return plan_by_layers(question, options, json);
+    if (!html.empty() || !shares.points.empty() || !shares.shard.empty() || !vary.empty() || offload)
+      throw UserError("--layers: not with --html, --vary, --offload or parts of a search");
+    return plan_by_layers(question, options, json, write);
   }
   if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
   watch_interrupts();
@@ -210,7 +213,11 @@ int plan_verb(const std::vector<std::string>& words) {
   if (json != "-" && write != "-" && html != "-") fmt::print("{}", in_words_of(device, plan_screen(answer)));
   write_answer(json, html, answer, device);
   const bool found = answer.search.best() || answer.own_is_best;
-  if (found && !write.empty()) write_scenario(write, answer);
+  if (found && !write.empty())
+    write_scenario(write,
+                   fmt::format("{}: the plan that `trainyard plan` found{}", answer.scenario,
+                               stopped ? " before it was interrupted" : ""),
+                   answer.document);
   if (stopped) return shares.interrupted_search();
   return found ? kGood : kFailsLimit;
 }
