@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -84,8 +85,12 @@ std::string LayerPieces::likeness(int layer, const StageMesh& mesh, const std::v
 PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
   PieceTimes piece;
   const Share& of = share(mesh, splits);
+  const auto refuse = [&piece](const std::string& why) {
+    piece.error = why;
+    piece.time = std::numeric_limits<double>::infinity();
+  };
   if (!of.error.empty()) {
-    piece.error = of.error;
+    refuse(of.error);
     return piece;
   }
   Network part = *of.network;
@@ -100,7 +105,7 @@ PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std
     piece.tail = std::max(0.0, few.step_time - few_ * piece.time);
     piece.parameters = few.memory.parameters + few.memory.gradients + few.memory.optimizer + few.memory.buffers;
   } catch (const UserError& e) {
-    piece.error = e.what();
+    refuse(e.what());
   }
   for (const Layer& layer : network->layers) {
     piece.kept += layer.activations().value;

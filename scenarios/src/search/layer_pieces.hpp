@@ -18,7 +18,8 @@ struct StageMesh {
 
 /// Layers in a row, simulated on a mesh of their own.
 struct PieceTimes {
-  double time = 0;        ///< s of a further micro-batch, forward and backward, with what tensor ranks exchange
+  /// s of a further micro-batch, forward and backward, with what tensor ranks exchange; infinite with an error.
+  double time = 0;
   double tail = 0;        ///< s after the last micro-batch: gradients are exchanged, weights updated
   double parameters = 0;  ///< bytes of a device, with gradients, states and buffers
   double kept = 0;        ///< bytes of a device for a micro-batch under way

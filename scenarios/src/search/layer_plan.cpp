@@ -19,11 +19,6 @@ constexpr std::size_t kMostUnits = 24;
 constexpr int kMostLayerGpus = 256;
 constexpr double kCannot = std::numeric_limits<double>::infinity();
 
-/// A layer alone, simulated; infinite: it cannot be split so.
-struct LayerFigures {
-  double time = kCannot, tail = 0, parameters = 0, kept = 0, transient = 0;
-};
-
 /// How a span of layers is done on a mesh.
 struct SpanChoice {
   StageMesh mesh;
@@ -108,8 +103,9 @@ class LayerPlanner {
   bool plain_ = true;  // layers have one way
   std::vector<WayVariant> variants_;
   std::vector<StageMesh> meshes_;
-  std::vector<std::vector<std::vector<LayerFigures>>> figures_;  // by mesh, variant and layer
-  std::vector<int> ends_;                                        // layers before the end of each unit
+  std::vector<PieceTimes> simulated_;                             // layers alone
+  std::vector<std::vector<std::vector<std::size_t>>> number_of_;  // of these, by mesh, variant and layer
+  std::vector<int> ends_;                                         // layers before the end of each unit
   StageCosts costs_;
   std::vector<std::vector<std::vector<SpanChoice>>> choices_;  // as costs_
   std::string refusal_;
@@ -147,11 +143,11 @@ class LayerPlanner {
       int layer;
     };
     std::vector<Job> jobs;
-    std::vector<std::vector<std::vector<std::size_t>>> job_of(meshes_.size());
+    number_of_.resize(meshes_.size());
     for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh)
       for (std::size_t variant = 0; variant < variants(meshes_[mesh]); ++variant) {
         std::map<std::string, std::size_t> known;
-        std::vector<std::size_t>& of = job_of[mesh].emplace_back();
+        std::vector<std::size_t>& of = number_of_[mesh].emplace_back();
         for (int layer = 0; layer < pieces_.layers(); ++layer) {
           const auto [at, fresh] =
               known.try_emplace(pieces_.likeness(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
@@ -160,7 +156,7 @@ class LayerPlanner {
         }
       }
     std::size_t ended = 0;
-    const std::vector<PieceTimes> pieces = all_in_parallel(
+    simulated_ = all_in_parallel(
         jobs.size(), processors(),
         [&](std::size_t i) {
           const Job& job = jobs[i];
@@ -170,31 +166,22 @@ class LayerPlanner {
           if (options_.progress) options_.progress(fmt::format("{} of {} layers simulated", ++ended, jobs.size()));
         });
     answer_.simulated = jobs.size();
-    std::vector<LayerFigures> by_job;
-    for (const PieceTimes& p : pieces) {
-      LayerFigures& of = by_job.emplace_back();
-      if (p.error.empty())
-        of = {p.time, p.tail, p.parameters, p.kept, p.transient};
-      else if (refusal_.empty())
-        refusal_ = "; " + p.error;
-    }
-    for (const auto& of_mesh : job_of) {
-      auto& mesh = figures_.emplace_back();
-      for (const auto& of_variant : of_mesh) {
-        auto& variant = mesh.emplace_back();
-        for (const std::size_t job : of_variant) variant.push_back(by_job[job]);
-      }
-    }
+    const auto refused = std::ranges::find_if_not(simulated_, &std::string::empty, &PieceTimes::error);
+    if (refused != simulated_.end()) refusal_ = "; " + refused->error;
+  }
+  const PieceTimes& piece(std::size_t mesh, std::size_t variant, int layer) const {
+    return simulated_[number_of_[mesh][variant][static_cast<std::size_t>(layer)]];
   }
 
   /// Neighbours that go together, so that there are no more than kMostUnits.
   void group_layers() {
-    const std::vector<LayerFigures>& alone = figures_.front().front();
-    std::vector<int> sizes(alone.size(), 1);
-    if (alone.size() > kMostUnits) {
+    std::vector<int> sizes(static_cast<std::size_t>(pieces_.layers()), 1);
+    if (sizes.size() > kMostUnits) {
       std::vector<std::int64_t> times;
-      for (const LayerFigures& layer : alone)
-        times.push_back(layer.time == kCannot ? 1 : static_cast<std::int64_t>(layer.time * 1e12));
+      for (int layer = 0; layer < pieces_.layers(); ++layer) {
+        const double time = piece(0, 0, layer).time;
+        times.push_back(time == kCannot ? 1 : static_cast<std::int64_t>(time * 1e12));
+      }
       std::vector<int> stage_of(kMostUnits);
       std::iota(stage_of.begin(), stage_of.end(), 0);
       sizes = balanced_cut(std::vector<std::vector<std::int64_t>>(kMostUnits, times), stage_of);
@@ -204,29 +191,29 @@ class LayerPlanner {
   int begin_of(int unit) const { return unit == 0 ? 0 : ends_[static_cast<std::size_t>(unit) - 1]; }
 
   /// A micro-batch's share of all that a layer takes in a step.
-  double cost_of(const LayerFigures& layer) const { return layer.time + layer.tail / answer_.micro_batches; }
+  double cost_of(const PieceTimes& layer) const { return layer.time + layer.tail / answer_.micro_batches; }
 
   std::vector<LinearWayCosts> way_costs(std::size_t mesh, int from, int to) const {
     std::vector<LinearWayCosts> costs;
     for (int layer = from; layer < to; ++layer) {
       costs.emplace_back().fill(kCannot);
-      for (std::size_t variant = 0; variant < figures_[mesh].size(); ++variant) {
+      for (std::size_t variant = 0; variant < number_of_[mesh].size(); ++variant) {
         const auto way =
             meshes_[mesh].tensor == 1 ? LinearWay::whole : variants_[variant].ways[static_cast<std::size_t>(layer)];
         double& cost = costs.back()[static_cast<std::size_t>(way)];
-        cost = std::min(cost, cost_of(figures_[mesh][variant][static_cast<std::size_t>(layer)]));
+        cost = std::min(cost, cost_of(piece(mesh, variant, layer)));
       }
     }
     return costs;
   }
 
-  /// Figures of a layer that goes one way on a mesh.
-  const LayerFigures& figures(std::size_t mesh, int layer, const std::vector<LinearWay>& ways, int from) const {
-    const auto at = static_cast<std::size_t>(layer);
-    if (ways.empty() || meshes_[mesh].tensor == 1) return figures_[mesh][0][at];
+  /// A layer that goes one way on a mesh.
+  const PieceTimes& piece_of_way(std::size_t mesh, int layer, const std::vector<LinearWay>& ways, int from) const {
     std::size_t variant = 0;
-    while (variants_[variant].ways[at] != ways[static_cast<std::size_t>(layer - from)]) ++variant;
-    return figures_[mesh][variant][at];
+    const auto at = static_cast<std::size_t>(layer);
+    if (!ways.empty() && meshes_[mesh].tensor > 1)
+      while (variants_[variant].ways[at] != ways[static_cast<std::size_t>(layer - from)]) ++variant;
+    return piece(mesh, variant, layer);
   }
 
   void price_spans() {
@@ -254,7 +241,7 @@ class LayerPlanner {
     StageCost cost;
     double transient = 0;
     for (int layer = from; layer < to; ++layer) {
-      const LayerFigures& of = figures(mesh, layer, choice.ways, from);
+      const PieceTimes& of = piece_of_way(mesh, layer, choice.ways, from);
       if (of.time == kCannot) return;
       cost.time += cost_of(of);
       cost.held += of.parameters;
@@ -314,7 +301,7 @@ class LayerPlanner {
     if (!plain_ && stage.tensor > 1) stage.splits = splits_of(span.ways);
     const auto mesh = static_cast<std::size_t>(std::ranges::find(meshes_, span.mesh) - meshes_.begin());
     for (int layer = stage.from; layer < stage.to; ++layer) {
-      const LayerFigures& of = figures(mesh, layer, span.ways, stage.from);
+      const PieceTimes& of = piece_of_way(mesh, layer, span.ways, stage.from);
       stage.micro_batch += of.time;
       stage.tail += of.tail;
     }
