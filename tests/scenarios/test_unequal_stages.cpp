@@ -63,7 +63,7 @@ TEST_CASE("a stage on half as many devices takes twice as much in", "[unequal-st
                           "idle_devices: allowed, pipeline: {overlap: false, stages: [{layers: 1, data: 2}, " +
                               last + "]}",
                           "{mlp: {widths: [8, 16384, 8]}}"));
-    return r.breakdown.exposed_communication.at("pipeline");
+    return r.stages.back().breakdown.exposed_communication.at("pipeline");
   };
   CHECK(waits("{layers: 1}") > 1.9 * waits("{layers: 1, data: 2}"));
 }
