@@ -79,7 +79,7 @@ struct Simulation::Loop {
     for (std::uint32_t steps = 0;; ++steps) {
       const double time = next(now);
       if (time < 0) return;
-      if (steps % kLookEvery == 0 && interrupted()) throw Interrupted();
+      if (steps % kLookEvery == 0) end_if_interrupted();
       executor.prefetch_upcoming();
       now += std::max(0.0, time - now);
       step(now);

@@ -9,6 +9,7 @@
 #include "sim/folding/fold_check.hpp"
 #include "sim/folding/quotient.hpp"
 #include "sim/index.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 
@@ -113,8 +114,10 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   class_of_.resize(static_cast<std::size_t>(graph.actors()));
   refusal_ = graph.refusal();
   if (!refusal_.empty()) return;
+  end_if_interrupted();
   const folding::ColouredGraph coloured = graph.coloured();
   const folding::Partition partition = folding::refine(coloured);
+  end_if_interrupted();
   if (const std::string broken = folding::broken_condition(graph, partition); !broken.empty())
     throw InternalError("a fold that is none: " + broken);
   const folding::Classes classes(graph, partition);

@@ -70,6 +70,10 @@ void watch_interrupts() {
 
 bool interrupted() { return g_interrupted != 0 || (duty().job && duty().job->stopped) || time_is_over(); }
 
+void end_if_interrupted() {
+  if (interrupted()) throw Interrupted();
+}
+
 JobScope::JobScope(const Job& job) : outer_(std::exchange(duty().job, &job)) {}
 JobScope::~JobScope() { duty().job = outer_; }
 

@@ -22,6 +22,8 @@ void watch_interrupts();
 
 /// Has a signal come, was this thread's job stopped, or has its time limit passed? Work then ends as soon as it can.
 bool interrupted();
+/// Throws Interrupted where that is so.
+void end_if_interrupted();
 
 /// Work that somebody waits for, and that can be stopped apart from all else in this process.
 struct Job {

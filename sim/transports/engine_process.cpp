@@ -185,7 +185,7 @@ EngineMessage EngineProcess::receive() const {
   constexpr int look_ms = 50;  // for what interrupts us
   pollfd poll{socket_, POLLIN, 0};
   do {
-    if (interrupted()) throw Interrupted();
+    end_if_interrupted();
   } while (::poll(&poll, 1, look_ms) <= 0);
   EngineMessage said;
   if (!said.read(socket_)) report_death();

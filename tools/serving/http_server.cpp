@@ -40,7 +40,7 @@ class Turns {
   /// Throws Interrupted.
   std::string take(const std::function<std::string()>& work) {
     while (!free_.try_acquire_for(std::chrono::milliseconds(kLookMs)))
-      if (interrupted()) throw Interrupted();
+      end_if_interrupted();
     struct Release {
       std::counting_semaphore<>& free;
       ~Release() { free.release(); }

@@ -217,7 +217,7 @@ std::string sweep_answer(const VerbQuestion& question) {
   if (is_streamed(sweep))
     throw UserError(fmt::format("a sweep of {} points is streamed into files, by the command", sweep.points()));
   std::vector<SweepPoint> points = shown_sweep(sweep, options);
-  if (interrupted()) throw Interrupted();
+  end_if_interrupted();
   if (const std::string& file = flags.shares.points; !file.empty())
     write_atomically(file, sweep_lines(sweep, points, options.shard));
   if (flags.outputs.baseline != 0) add_scaling(points, flags.outputs.scaled_from());

@@ -6,6 +6,7 @@
 
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "sim/process/job.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/lane_collectives.hpp"
 #include "strategies/step/pass_table.hpp"
@@ -143,6 +144,7 @@ Actor StepRun::last() const {
 void StepRun::simulate(const SimulateOptions& options) {
   const std::vector<LinkChange> changes = link_changes(scenario.slow, machine.top().links());
   make_programs();
+  end_if_interrupted();
   fold_ranks(options, changes);
   if (options.lays_out_only) return;
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();

@@ -145,7 +145,7 @@ class ClusterSizer {
 
   /// A batch that is allowed divides among the replicas of some split.
   bool has_plan(const SizeCase& of, int nodes) const {
-    if (interrupted()) throw Interrupted();
+    end_if_interrupted();
     try {
       return !batches_on(read_plan_question(scenario(of, nodes, true), name_)).empty();
     } catch (const UserError&) {

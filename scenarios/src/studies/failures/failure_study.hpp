@@ -3,8 +3,8 @@
 
 namespace trainyard {
 
-/// The training's length in steps of `step`, on the coarse run. Checkpoints are simulated over the machine first, in a
-/// child. Throws UserError with the place.
+/// The training's length in steps of `step`, on the coarse run. Checkpoints are simulated over the machine first.
+/// Throws UserError with the place.
 FailureResult study_failures(const Scenario&, Seconds step);
 
 /// One step, and what failures and checkpoints make of the training where the scenario has any.
