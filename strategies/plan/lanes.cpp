@@ -1,6 +1,7 @@
 // Which ranks of a mesh exchange what with each other.
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
@@ -112,13 +113,13 @@ bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
 }
 
 LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>& node_of_rank,
-                     const CollectiveSettings& settings) {
+                     const CollectiveSettings& settings, const std::vector<int>& ranks) {
   const Operation pattern = exchanges_all_to_all(plan, lane) ? Operation::all_to_all : Operation::all_reduce;
   LaneGroups lanes;
   lanes.of_rank.assign(static_cast<std::size_t>(plan.ranks()), -1);
   lanes.index_of_rank = lanes.of_rank;
   std::vector<std::size_t> first_of_kind;
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
+  for (const int rank : ranks) {
     if (lanes.of_rank[rank] >= 0) continue;
     LaneGroup group{members_of(plan, lane, rank), settings};
     if (group.members.size() < 2) continue;
@@ -150,7 +151,11 @@ const char* name_of(Lane lane) {
 }
 
 void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
-                const LaneChoice& others, const Place& where) {
+                const LaneChoice& others, const Place& where, std::vector<int> ranks) {
+  if (ranks.empty()) {
+    ranks.resize(static_cast<std::size_t>(plan.ranks()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
   for (int i = 0; i < kLanes; ++i) {
     const auto lane = static_cast<Lane>(i);
     LaneGroups& groups = plan.lane(lane);
@@ -160,7 +165,7 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     const LaneChoice& choice = of_gradients ? gradients : others;
     CollectiveSettings settings = choice.settings;
     if (lane == Lane::expert && choice.dispatcher) settings.model = choice.dispatcher;
-    groups = groups_of(plan, lane, node_of_rank, settings);
+    groups = groups_of(plan, lane, node_of_rank, settings, ranks);
     for (const LaneGroup& group : groups.groups)
       for (int o = 0; o < kOperations; ++o)
         if (const Collective* algorithm = choice.algorithms[o]) {

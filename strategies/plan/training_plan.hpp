@@ -106,6 +106,8 @@ struct TrainingPlan : StepOptions {
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
   std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
 
+  bool nameless = false;  ///< nobody looks at the names of operations: layers that are alike share theirs
+
   /// Of fused ones: passes through a model chunk may be one operation, since no two ranks that are simulated meet in them.
   bool series = false;
 
@@ -152,8 +154,8 @@ void divide(TrainingPlan&, const std::vector<std::vector<int>>& layers_of_virtua
 TrainingPlan replica_plan(std::shared_ptr<const Network>, int ranks, int micro_batches = 1);
 
 /// Groups of every lane that the mesh has use for, their nodes told by `node_of_rank`; `settings` are theirs but for that
-/// (and the library's ways, where they are modelled). `algorithms`: by operation; null: not used. Throws UserError at
-/// `where` for an algorithm that cannot do one of the groups.
+/// (and the library's ways, where they are modelled). `algorithms`: by operation; null: not used. `ranks`: those whose groups
+/// are made; empty: all. Throws UserError at `where` for an algorithm that cannot do one of the groups.
 struct LaneChoice {
   CollectiveSettings settings;
   std::array<const Collective*, kOperations> algorithms{};
@@ -162,6 +164,6 @@ struct LaneChoice {
   const Collective*& operator[](Operation o) { return algorithms[static_cast<std::size_t>(o)]; }
 };
 void make_lanes(TrainingPlan&, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
-                const LaneChoice& others, const Place& where);
+                const LaneChoice& others, const Place& where, std::vector<int> ranks = {});
 
 }  // namespace trainyard

@@ -17,7 +17,7 @@ class NoUpdates : public RankUpdates {
   }
 };
 
-class ForwardPolicy : public UpdatePolicy {
+class PassesAlone : public UpdatePolicy {
  public:
   bool sums_gradients(int) const override { return false; }
   std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
@@ -27,6 +27,16 @@ class ForwardPolicy : public UpdatePolicy {
 
 }  // namespace
 
+void leave_out_updates(TrainingPlan& plan) {
+  for (StagePlan& stage : plan.stages) {
+    stage.buckets.clear();
+    stage.optimizer = Work{};
+  }
+  plan.tied = false;
+  plan.bucket_copy = false;
+  plan.updates = std::make_shared<const PassesAlone>();
+}
+
 void make_forward_only(TrainingPlan& plan) {
   auto network = std::make_shared<Network>(*plan.network);
   for (Layer& layer : network->layers) {
@@ -34,14 +44,9 @@ void make_forward_only(TrainingPlan& plan) {
     layer.kept_for_weights = Bytes{0};
   }
   plan.network = std::move(network);
-  for (StagePlan& stage : plan.stages) {
+  for (StagePlan& stage : plan.stages)
     std::erase_if(stage.tasks, [](const PipelineTask& task) { return task.pass != PipelineTask::Pass::forward; });
-    stage.buckets.clear();
-    stage.optimizer = Work{};
-  }
-  plan.tied = false;
-  plan.bucket_copy = false;
-  plan.updates = std::make_shared<const ForwardPolicy>();
+  leave_out_updates(plan);
 }
 
 }  // namespace trainyard

@@ -3,8 +3,11 @@
 
 namespace trainyard {
 
-/// Leaves forward passes alone of a training plan: nothing is kept for a backward pass, no gradients, no update. A step
-/// is over when the last micro-batch has passed the last layer.
+/// Leaves passes alone of a training plan: no gradients are summed, nothing is updated.
+void leave_out_updates(TrainingPlan&);
+
+/// Leaves forward passes alone: nothing is kept for a backward pass, either. A step is over when the last micro-batch has
+/// passed the last layer.
 void make_forward_only(TrainingPlan&);
 
 }  // namespace trainyard

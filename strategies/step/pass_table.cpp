@@ -359,11 +359,17 @@ PassTables::PassTables(const TrainingPlan& plan, Names& names)
       names_(names),
       words_(plan, names),
       compression_(plan, names),
-      tables_(plan.network->layers.size()) {}
+      tables_(plan.network->layers.size()),
+      tables_of_(tables_.size()) {
+  const std::vector<Layer>& layers = plan.network->layers;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    tables_of_[i] = plan.nameless && i > 0 && takes_as_long(layers[i], layers[i - 1]) ? tables_of_[i - 1] : i;
+}
 
 const PassTable& PassTables::make(Pass pass, int layer, bool first, bool fine) const {
   const auto number = static_cast<std::size_t>(layer);
-  std::unique_ptr<PassTable>& table = tables_[number].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+  std::unique_ptr<PassTable>& table =
+      tables_[tables_of_[number]].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
   table = std::make_unique<PassTable>(
       PassMaker(plan_, words_, names_, fused_, plan_.network->layers[number], pass, first, fine).make());
   return *table;

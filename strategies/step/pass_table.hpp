@@ -105,8 +105,8 @@ class PassTables {
   /// first: of the step's micro-batches, before which there is nothing to add gradients to; fine: kernel by kernel, so
   /// that buckets may leave between them.
   const PassTable& pass(Pass pass, int layer, bool first, bool fine) const {
-    const std::unique_ptr<PassTable>& made =
-        tables_[static_cast<std::size_t>(layer)].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+    const std::unique_ptr<PassTable>& made = tables_[tables_of_[static_cast<std::size_t>(layer)]]
+                                                 .of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
     return made ? *made : make(pass, layer, first, fine);
   }
   const TrainingWords& words() const { return words_; }
@@ -123,6 +123,7 @@ class PassTables {
   CompressionTable compression_;
   mutable FusedKernels fused_;
   mutable std::vector<OfLayer> tables_;
+  std::vector<std::size_t> tables_of_;  // each layer's own, or those of one that is alike
 
   const PassTable& make(Pass, int layer, bool first, bool fine) const;
 };

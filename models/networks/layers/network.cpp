@@ -1,5 +1,7 @@
 #include "models/networks/layers/network.hpp"
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "sim/error.hpp"
@@ -35,6 +37,20 @@ double Layer::active_elements() const {
 Bytes Layer::activations() const { return sum_bytes(kept); }
 Flops Layer::forward_flops() const { return sum_flops(forward); }
 Flops Layer::backward_flops() const { return sum_flops(backward); }
+
+bool takes_as_long(const Layer& a, const Layer& b) {
+  const auto alike = [](const auto& x, const auto& y, const auto& figures) {
+    return std::ranges::equal(x, y, {}, figures, figures);
+  };
+  const auto backward = [](const BackwardKernel& k) { return std::tuple(k.work, k.gradients_ready, k.for_weights); };
+  const auto parameter = [](const ParameterTensor& p) { return std::tuple(p.elements, p.accumulated); };
+  const auto exchange = [](const Exchange& e) {
+    return std::tuple(e.axis, e.what, e.bytes, e.after, e.needed_by, e.for_weights, e.hidden);
+  };
+  return alike(a.forward, b.forward, &KernelCall::work) && alike(a.backward, b.backward, backward) &&
+         alike(a.parameters, b.parameters, parameter) && alike(a.forward_exchanges, b.forward_exchanges, exchange) &&
+         alike(a.backward_exchanges, b.backward_exchanges, exchange);
+}
 
 double Network::parameters() const {
   double total = 0;

@@ -84,6 +84,9 @@ struct Layer {
   Flops backward_flops() const;
 };
 
+/// Do passes of both take equally long?
+bool takes_as_long(const Layer&, const Layer&);
+
 /// A neural network as work, for one micro-batch on one device: all of it, or what one rank of a tensor, context and
 /// expert axis does (see `Sharding`).
 struct Network {

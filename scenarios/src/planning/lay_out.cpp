@@ -178,8 +178,8 @@ void choose_all_reduce(Plan& plan, const Scenario& s) {
   plan.all_reduce.settings.channels = plan.tuned->best().channels;
 }
 
-/// How the groups of a plan communicate; where they are modelled, as the cluster's library does.
-void choose_lanes(Plan& plan, const Scenario& s) {
+/// How the groups of a plan communicate; where they are modelled, as the cluster's library does. `ranks`: see `make_lanes`.
+void choose_lanes(Plan& plan, const Scenario& s, const std::vector<int>& ranks = {}) {
   TrainingPlan& training = plan.training;
   LaneChoice gradients, others;
   gradients.settings = plan.all_reduce.settings;
@@ -212,7 +212,8 @@ void choose_lanes(Plan& plan, const Scenario& s) {
   }
   std::vector<int> nodes;
   for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(s.cluster.node_of_gpu(rank));
-  make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);
+  make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place,
+             ranks);
 }
 
 /// Warm-ups are over in the steps that are looked at.
@@ -253,6 +254,15 @@ TrainingPlan lay_out_stages(const Scenario& s, std::shared_ptr<const Network> sh
   divide(training, s);
   add_memory(training, s);
   return training;
+}
+
+TrainingPlan lay_out_ranks(const Scenario& s, TrainingPlan stages, const std::vector<int>& ranks) {
+  Plan plan;
+  plan.training = std::move(stages);
+  plan.all_reduce = s.plan.all_reduce;
+  if (!plan.all_reduce.algorithm) plan.all_reduce.algorithm = &default_collective(Operation::all_reduce);
+  choose_lanes(plan, s, ranks);
+  return std::move(plan.training);
 }
 
 Plan plan(const Scenario& s) { return plan(s, share_of_rank(s)); }

@@ -48,6 +48,10 @@ std::shared_ptr<const Network> share_of_rank(const Scenario&);
 /// what does not go together but those of collectives and mechanisms come from here.
 TrainingPlan lay_out_stages(const Scenario&, std::shared_ptr<const Network> share);
 
+/// These stages, and how these ranks communicate: their groups alone, the usual algorithm where the fastest would have to be
+/// found, nothing of compression and mechanisms.
+TrainingPlan lay_out_ranks(const Scenario&, TrainingPlan stages, const std::vector<int>& ranks);
+
 /// What carries out its all-reduce: the algorithm, or the library that is modelled.
 std::string all_reduce_name(const CollectiveChoice&);
 

@@ -6,8 +6,9 @@
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "scenarios/src/search/pass_floors.hpp"
 #include "scenarios/src/search/plan_question.hpp"
+#include "scenarios/src/search/undisturbed.hpp"
+#include "strategies/step/forward_only.hpp"
 
 namespace trainyard {
 namespace {
@@ -22,15 +23,11 @@ std::string list_of(const std::vector<LinearSplit>& splits) {
   return text + "]";
 }
 
-/// Of its forward and backward passes, on idle devices.
-double forward_share(const Scenario& s, const TrainingPlan& plan) {
-  const PassFloors floors(s, plan);
-  double forward = 0, backward = 0;
-  for (int layer = 0; layer < static_cast<int>(plan.network->layers.size()); ++layer) {
-    forward += floors.at(Pass::forward, layer, false);
-    backward += floors.at(Pass::backward, layer, false);
-  }
-  return forward + backward > 0 ? forward / (forward + backward) : 0;
+/// Of forward and backward passes of a further micro-batch, undisturbed.
+double forward_share(const Scenario& s, TrainingPlan one, const TrainingPlan& two) {
+  const double both = undisturbed_passes(s, two) - undisturbed_passes(s, one);
+  make_forward_only(one);
+  return both > 0 ? undisturbed_passes(s, std::move(one)) / both : 0;
 }
 
 void add_works(std::string& text, const KernelCall& call) {
@@ -106,11 +103,11 @@ PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std
   SimulateOptions options;
   options.critical_path = false;
   try {
-    const Plan once = plan(of.scenario, network);
-    const Result one = simulate(of.scenario, once, options), two = simulate(of.twice, plan(of.twice, network), options);
+    const Plan once = plan(of.scenario, network), twice = plan(of.twice, network);
+    const Result one = simulate(of.scenario, once, options), two = simulate(of.twice, twice, options);
     piece.time = two.step_time - one.step_time;
     piece.tail = std::max(0.0, one.step_time - piece.time);
-    piece.forward = piece.time * forward_share(of.scenario, once.training);
+    piece.forward = piece.time * forward_share(of.scenario, once.training, twice.training);
     piece.parameters = one.memory.parameters + one.memory.gradients + one.memory.optimizer + one.memory.buffers;
   } catch (const UserError& e) {
     piece.error = e.what();

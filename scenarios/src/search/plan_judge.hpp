@@ -1,11 +1,11 @@
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "scenarios/src/search/pass_floors.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
 #include "scenarios/src/search/plan_space.hpp"
 
@@ -43,18 +43,24 @@ class PlanJudge {
 
  private:
   struct Share {
+    std::string key;
     std::shared_ptr<const Network> network;  // null: there is none
     std::string error;
+  };
+  /// Of a micro-batch through all layers.
+  struct Passes {
+    double largest_layer = 0, activations = 0;  // bytes
+    double seconds = 0;                         // at least
   };
   Scenario of_;  // without sources: nobody asks a plan for them, and each would be a copy
   const PlanSpace& space_;
   double capacity_ = 0;
-  std::map<std::string, Share> shares_;
-  std::map<std::string, std::shared_ptr<const PassFloors>> floors_;
+  std::deque<Share> shares_;  // the latest
+  std::map<std::string, Passes> passes_;
   std::map<std::int64_t, Network> whole_;  // by micro-batch
 
   std::string share_key(const Scenario&) const;
-  const PassFloors& floors(const Scenario&, const std::shared_ptr<const Network>& share);
+  const Passes& passes(const Scenario&);
 };
 
 /// Judges of one scenario for threads that ask at the same time: each is lent to one of them, and remembers what it has
