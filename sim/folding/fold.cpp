@@ -18,45 +18,6 @@ using folding::Split;
 
 namespace {
 
-/// The program of a representative, whose peers are classes and whose groups are classes of groups.
-class FoldedProgram : public Program {
- public:
-  FoldedProgram(std::unique_ptr<Program> original, folding::ClassView view)
-      : original_(std::move(original)), view_(std::move(view)) {
-    if (original_->dynamic() || original_->daemon())
-      throw InternalError("a program that decides as it goes stands for itself only");
-  }
-
-  Pull next(const Op*& op, const Repeat*& rounds) override {
-    const Pull pull = original_->next(op, rounds);
-    if (pull == Pull::op && op->kind == Kind::join) op = &meeting(*op);
-    return pull;
-  }
-  std::span<const Actor> slots() const override { return view_.peers; }
-  Way way(std::uint16_t slot, bool sending) const override { return (sending ? view_.sending : view_.receiving)[slot]; }
-  std::span<const GroupFlow* const> group_flows() const override { return view_.group_flows; }
-  const Series& series(Tag number) const override { return original_->series(number); }
-  int streams() const override { return original_->streams(); }
-  std::uint64_t driving() const override { return original_->driving(); }
-
- private:
-  std::unique_ptr<Program> original_;
-  folding::ClassView view_;
-  Op join_;  // given last
-
-  /// One member of each class meets.
-  const Op& meeting(const Op& join) {
-    join_ = join;
-    constexpr Tag kCount = (Tag{1} << kMeetingBits) - 1;
-    const auto at = view_.meetings.find(join.message.tag >> kMeetingBits);
-    if (at == view_.meetings.end())
-      throw InternalError(fmt::format("a join of an unknown group, {}", join.message.tag));
-    join_.message.tag = at->second.number << kMeetingBits | (join.message.tag & kCount);
-    join_.message.steps = at->second.classes;
-    return join_;
-  }
-};
-
 /// What tells apart actors of one program by themselves.
 std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
   if (graph.likeness[a] != graph.likeness[b]) return "another speed";
@@ -156,7 +117,7 @@ std::vector<LinkChange> Fold::changes(std::span<const LinkChange> of_links) cons
 Programs Fold::programs(const ProgramSource& source) const {
   Programs programs;
   for (Actor c = 0; c < classes(); ++c)
-    programs.push_back(std::make_unique<FoldedProgram>(source.program(representative(c)), quotient_->view(c)));
+    programs.push_back(folding::folded_program(source.program(representative(c)), quotient_->view(c)));
   return programs;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/folding/fold_graph.hpp"
+#include "sim/folding/folded_program.hpp"
 #include "sim/index.hpp"
 #include "sim/program.hpp"
 
@@ -25,18 +26,6 @@ struct Classes {
   LinkId of_link(std::size_t used) const {
     return static_cast<LinkId>(partition.class_of[graph.link_element(used)] - first_link);
   }
-};
-
-/// What a representative's program is told apart from the original by.
-struct ClassView {
-  std::vector<Actor> peers;                      ///< by slot: classes
-  std::vector<Program::Way> sending, receiving;  ///< by slot
-  struct Meeting {
-    Tag number = 0;             ///< of the class of groups
-    std::uint32_t classes = 1;  ///< of members
-  };
-  std::map<Tag, Meeting> meetings;            ///< by the group that tags name
-  std::vector<const GroupFlow*> group_flows;  ///< by slot
 };
 
 /// What is simulated in place of the whole: routes, groups and views of the representatives.
