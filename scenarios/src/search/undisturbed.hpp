@@ -3,6 +3,8 @@
 
 namespace trainyard {
 
+struct TrainingPlan;
+
 /// Lower bounds of simulated times: a plan's own programs, on a machine on which nothing disturbs them.
 ///
 /// One rank of each stage runs its program. A kernel takes what the fastest type of node takes. A collective takes what the
