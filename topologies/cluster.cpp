@@ -6,7 +6,6 @@
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/network_switch.hpp"
-#include "topologies/build_size.hpp"
 
 namespace trainyard {
 
@@ -171,12 +170,8 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
 }  // namespace
 
 void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
-  const Node* name = entry.find("name");
-  const std::string what = "fabric " + (name ? name->scalar : "custom-fabric");
-  Fields fields(entry, what);
-  fields.text("name", "");
-  fields.text("description", "");
-  fields.child("sources");
+  EntryFields fields(entry, "fabric");
+  const std::string& what = fields.what();
   const std::string type = fields.choice("type", fabric_types().names());
   const auto [latency, switch_sources] = read_switch(spec, fields, catalog);
   constexpr Seconds most{10};  // sums of latencies stay far from overflow
@@ -193,8 +188,7 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
              "oversubscription: {}}}",
              what, type, fields.number("oversubscription", 1e-3, 1e6)));
   spec.sharp = read_sharp(spec, fields, catalog);
-  fields.finish();
-  spec.fabric_sources = figure_sources(entry, what);
+  spec.fabric_sources = fields.finish();
   if (switch_sources.empty()) return;
   const bool its_latency = std::any_of(switch_sources.begin(), switch_sources.end(),
                                        [](const FigureSource& f) { return f.figure.ends_with(": latency"); });

@@ -7,15 +7,12 @@
 namespace trainyard {
 
 Site read_site(const Node& entry) {
-  Fields fields(entry, "site " + entry.find("name")->scalar);
+  EntryFields fields(entry, "site");
   Site site;
-  site.name = fields.text("name");
-  fields.text("description", "");
-  fields.child("sources");
+  site.name = fields.name();
   constexpr double most_pue = 5;  // more than half of it wasted is no data centre
   site.pue = fields.number("pue", 1, most_pue, 1);
-  fields.finish();
-  site.sources = figure_sources(entry, fields.what());
+  site.sources = fields.finish();
   return site;
 }
 

@@ -1,9 +1,8 @@
-#include "models/fitted/nccl_between.hpp"
 
 #include <algorithm>
 #include <bit>
 
-#include "models/fitted/nccl_curves.hpp"
+#include "models/fitted/nccl_way.hpp"
 
 namespace trainyard {
 namespace {
@@ -142,6 +141,13 @@ bool by_pairs(NcclOperation operation) {
 }
 
 }  // namespace
+
+std::array<Seconds, 3> staying_times(const NcclInside& inside, Bytes bytes) {
+  std::array<Seconds, 3> times{};
+  for (std::size_t p = 0; p < times.size(); ++p)
+    if (inside.protocols[p].rate.value > 0) times[p] = bytes / inside.protocols[p].rate;
+  return times;
+}
 
 NcclInside nccl_inside(const NcclModel& model, const NcclCall& call) {
   constexpr std::array kProtocols{&NcclCurve::ll, &NcclCurve::ll128, &NcclCurve::simple};

@@ -1,4 +1,4 @@
-#include "models/fitted/nccl_call.hpp"
+#include "models/fitted/nccl_model.hpp"
 
 #include <fmt/format.h>
 

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/fitted/nccl_between.hpp"
-#include "models/fitted/nccl_curves.hpp"
+#include "models/fitted/nccl_way.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/fitted/nccl_curves.hpp"
+#include "models/fitted/nccl_way.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,9 @@
-#include "models/fitted/nccl_entry.hpp"
+#include "models/fitted/nccl_model.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace trainyard {
 namespace {
@@ -126,6 +127,16 @@ constexpr const char* kInSwitchSource =
     "GPUs, "
     "rings at 4 and 5; assumed of all GPUs whose switch can add";
 
+constexpr std::array<const char*, 3> kHops{"hop_ll", "hop_ll128", "hop_simple"};
+
+/// The shares by their keys.
+constexpr std::array<std::pair<const char*, double NcclNetwork::*>, 5> kShares{
+    {{"share_ll", &NcclNetwork::share_ll},
+     {"share_ll128", &NcclNetwork::share_ll128},
+     {"share_ring", &NcclNetwork::share_ring},
+     {"share_tree", &NcclNetwork::share_tree},
+     {"share_pairs", &NcclNetwork::share_pairs}}};
+
 }  // namespace
 
 std::string nccl_entry_text(const NcclModel& model, const NcclProvenance& provenance) {
@@ -176,6 +187,58 @@ NcclModel read_nccl_model(const Node& entry) {
   if (model.curves.empty()) fail(entry.place, what + ": no operation; expected one such as all_reduce");
   model.sources = figure_sources(entry, what);
   return model;
+}
+
+NcclNetwork read_nccl_network(const Node& entry) {
+  EntryFields fields(entry, "nccl-network");
+  const std::string& what = fields.what();
+  NcclNetwork network;
+  network.name = fields.name();
+  network.own_adapters = fields.text("own_adapters", "");
+  network.without_gpudirect = fields.text("without_gpudirect", "");
+  network.wires = fields.seconds("wires", Seconds{0});
+  for (std::size_t p = 0; p < kHops.size(); ++p) {
+    network.hop[p] = fields.seconds(kHops[p]);
+    if (network.wires > network.hop[p])
+      fail(fields.place_of("wires"), fmt::format("{}: wires: more than {}, which holds them", what, kHops[p]));
+  }
+  network.peer = fields.seconds("peer", Seconds{0});
+  network.chunk_time = fields.seconds("chunk_time", Seconds{0});
+  for (const auto& [key, share] : kShares) network.*share = fields.number(key, 1e-4, 1);
+  if (const Node* node = fields.child("left_out_error")) {
+    Fields errors(*node, what + ": left_out_error");
+    network.median_error = errors.number("median", 0, 1e6);
+    network.p90_error = errors.number("p90", 0, 1e6);
+    network.large_error = errors.number("large", 0, 1e6);
+    errors.finish();
+  }
+  network.systems = fields.integer_within<int>("systems", 0, 1'000'000, 0);
+  network.sources = fields.finish();
+  return network;
+}
+
+std::string nccl_network_text(const NcclNetwork& network, const std::string& head, const std::string& fit,
+                              const std::string& errors) {
+  std::string text = fmt::format("# {}\ndescription: \"{}\"\nsources:\n  fit: \"{}\"\n  errors: \"{}\"\n", head,
+                                 network.name, fit, errors);
+  const auto time = [&text](const char* key, Seconds value) {
+    text += fmt::format("{}: {{value: {:.4g} us, source: fit}}\n", key, value.value * 1e6);
+  };
+  if (!network.own_adapters.empty()) text += fmt::format("own_adapters: {}\n", network.own_adapters);
+  if (!network.without_gpudirect.empty()) text += fmt::format("without_gpudirect: {}\n", network.without_gpudirect);
+  for (std::size_t p = 0; p < kHops.size(); ++p) time(kHops[p], network.hop[p]);
+  time("wires", network.wires);
+  time("peer", network.peer);
+  time("chunk_time", network.chunk_time);
+  for (const auto& [key, share] : kShares)
+    text += fmt::format("{}: {{value: {:.4g}, source: fit}}\n", key, network.*share);
+  text += fmt::format("systems: {{value: {}, source: fit}}\n", network.systems);
+  if (network.median_error > 0)
+    text += fmt::format(
+        "left_out_error:\n  median: {{value: {:.4f}, source: errors}}\n  p90: {{value: {:.4f}, source: errors}}\n  "
+        "large: {{value: {:.4f}, source: errors}}\n",
+        network.median_error, network.p90_error, network.large_error);
+  return text;
 }
 
 }  // namespace trainyard

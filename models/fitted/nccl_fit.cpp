@@ -10,7 +10,7 @@
 #include <set>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "models/fitted/nccl_entry.hpp"
+#include "models/fitted/nccl_model.hpp"
 
 namespace trainyard {
 namespace {

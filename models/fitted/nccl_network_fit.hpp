@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/fitted/nccl_between.hpp"
+#include "models/fitted/nccl_way.hpp"
 
 namespace trainyard {
 

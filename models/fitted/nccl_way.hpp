@@ -40,4 +40,20 @@ std::array<Seconds, 3> staying_times(const NcclInside&, Bytes);
 /// network does not add.
 std::vector<NcclWay> collnet_ways(const NcclInside&, const NcclCall&);
 
+/// The protocols of an operation among that many GPUs of one node: between the measured numbers of GPUs and beyond them.
+/// An operation without rows takes those of one that is made alike. `machine`: at most so much a GPU sends by the node's
+/// own links, where these set the rate; 0: as the model has it.
+NcclCurve nccl_curve(const NcclModel&, NcclOperation, int gpus, BytesPerSecond machine = {});
+
+/// What one more GPU of a node adds to the start-up.
+Seconds nccl_step(const NcclModel&, NcclOperation, int gpus, NcclProtocol NcclCurve::*);
+
+NcclInside nccl_inside(const NcclModel&, const NcclCall&);
+
+/// The fastest of what NCCL does between nodes (NVIDIA/nccl src/graph/tuning.cc): rings, double binary trees over the
+/// nodes with a chain inside each (all-reduce), the same with the sum inside a node made in its switch (NVLS tree), sums
+/// in the network (CollNet), PAT (all-gather and reduce-scatter of one GPU a node), and messages from rank to rank: of
+/// these what the call's version has.
+NcclCost nccl_cost_between(const NcclInside&, const NcclNetwork&, const NcclCall&);
+
 }  // namespace trainyard

@@ -7,27 +7,22 @@
 namespace trainyard {
 
 Cpu read_cpu(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "cpu " + (name ? name->scalar : "custom-cpu");
-  Fields fields(entry, what);
+  EntryFields fields(entry, "cpu");
   Cpu cpu;
-  cpu.name = fields.text("name", "custom-cpu");
-  fields.text("description", "");
-  fields.child("sources");
+  cpu.name = fields.name();
   constexpr std::int64_t most_lanes = 1024, most_cores = 4096;
   cpu.cores = fields.integer_within<int>("cores", 1, most_cores, 0);
   cpu.lanes = fields.integer_within<int>("lanes", 1, most_lanes, 0);
   cpu.memory_bandwidth = fields.bandwidth("memory_bandwidth", BytesPerSecond{0});
   cpu.copy_rate = fields.bandwidth("copy_rate", BytesPerSecond{0});
-  cpu.power = read_power(fields, what);
+  cpu.power = read_power(fields, fields.what());
   if (const Node* peak = fields.child("peak")) {
-    Fields rates(*peak, what + ": peak");
+    Fields rates(*peak, fields.what() + ": peak");
     for (std::size_t p = 0; p < kPrecisions; ++p)
       cpu.peak[p] = rates.flops_rate(name_of(static_cast<Precision>(p)), FlopsPerSecond{0});
     rates.finish();
   }
-  fields.finish();
-  cpu.sources = figure_sources(entry, what);
+  cpu.sources = fields.finish();
   return cpu;
 }
 

@@ -7,20 +7,16 @@
 namespace trainyard {
 
 Hca read_hca(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "hca " + (name ? name->scalar : "custom-hca");
-  Fields fields(entry, what);
+  EntryFields fields(entry, "hca");
   Hca hca;
-  hca.name = fields.text("name", "custom-hca");
-  fields.text("description", "");
-  fields.child("sources");
+  hca.name = fields.name();
   hca.rate = fields.bandwidth("rate");
   hca.latency = read_latency(fields, "latency");
   hca.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
   hca.nccl_network = fields.text("nccl_network", "");
-  hca.power = read_power(fields, what);
+  hca.power = read_power(fields, fields.what());
   if (const Node* node = fields.child("pcie"); node && node->kind != Node::Kind::null) {
-    Fields pcie(*node, what + ": pcie");
+    Fields pcie(*node, fields.what() + ": pcie");
     constexpr std::int64_t oldest = 3, newest = 6;  // as `pcie_rate`
     const std::int64_t generation = pcie.integer("generation", oldest), lanes = pcie.integer("lanes", 1);
     if (generation > newest)
@@ -32,8 +28,7 @@ Hca read_hca(const Node& entry) {
     hca.lanes = static_cast<int>(lanes);
     pcie.finish();
   }
-  fields.finish();
-  hca.sources = figure_sources(entry, what);
+  hca.sources = fields.finish();
   return hca;
 }
 

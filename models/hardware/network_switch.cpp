@@ -7,21 +7,16 @@
 namespace trainyard {
 
 NetworkSwitch read_network_switch(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "switch " + (name ? name->scalar : "custom-switch");
-  Fields fields(entry, what);
+  EntryFields fields(entry, "switch");
   NetworkSwitch one;
-  one.name = fields.text("name", "custom-switch");
-  fields.text("description", "");
-  fields.child("sources");
+  one.name = fields.name();
   constexpr std::int64_t most_ports = 4096;
   one.ports = fields.integer_within<int>("ports", 2, most_ports);
   one.rate = fields.bandwidth("rate");
   one.latency = read_latency(fields, "latency");
-  one.power = read_power(fields, what);
+  one.power = read_power(fields, fields.what());
   one.sharp = fields.boolean("sharp", false);
-  fields.finish();
-  one.sources = figure_sources(entry, what);
+  one.sources = fields.finish();
   return one;
 }
 

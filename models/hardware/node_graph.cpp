@@ -1,4 +1,4 @@
-#include "models/hardware/node_graph.hpp"
+#include "models/hardware/node_wiring.hpp"
 
 #include <fmt/format.h>
 

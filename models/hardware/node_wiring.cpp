@@ -6,7 +6,6 @@
 #include <set>
 
 #include "models/hardware/link_fields.hpp"
-#include "models/hardware/node_graph.hpp"
 
 namespace trainyard {
 namespace {

@@ -7,13 +7,9 @@
 namespace trainyard {
 
 Storage read_storage(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "storage " + (name ? name->scalar : "custom-storage");
-  Fields fields(entry, what);
+  EntryFields fields(entry, "storage");
   Storage storage;
-  storage.name = fields.text("name", "custom-storage");
-  fields.text("description", "");
-  fields.child("sources");
+  storage.name = fields.name();
   storage.read = fields.bandwidth("read");
   storage.write = fields.bandwidth("write", storage.read);
   storage.latency = read_latency(fields, "latency");
@@ -22,13 +18,12 @@ Storage read_storage(const Node& entry) {
     fail(fields.place_of("lanes"),
          fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16, or 0 of what is reached by SATA or "
                      "over the network",
-                     what, lanes));
+                     fields.what(), lanes));
   storage.lanes = static_cast<int>(lanes);
   storage.capacity = fields.bytes("capacity", Bytes{0});
   if (fields.has("iops")) storage.iops = fields.number("iops", 1, 1e12);
   storage.seek = fields.seconds("seek", Seconds{0});
-  fields.finish();
-  storage.sources = figure_sources(entry, what);
+  storage.sources = fields.finish();
   return storage;
 }
 

@@ -281,4 +281,18 @@ Sources figure_sources(const Node& entry, const std::string& what) {
   return reader.found;
 }
 
+EntryFields::EntryFields(const Node& entry, std::string_view kind)
+    : Fields(entry, fmt::format("{} {}", kind,
+                                entry.find("name") ? entry.find("name")->scalar : fmt::format("custom-{}", kind))),
+      entry_(entry),
+      name_(text("name", fmt::format("custom-{}", kind))),
+      description_(text("description", "")) {
+  child("sources");
+}
+
+Sources EntryFields::finish() const {
+  Fields::finish();
+  return figure_sources(entry_, what());
+}
+
 }  // namespace trainyard

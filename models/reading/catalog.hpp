@@ -44,4 +44,18 @@ class Catalog {
 /// has the source "" (a test refuses that in the catalog); a figure overridden in a scenario has "given in FILE:LINE".
 Sources figure_sources(const Node& entry, const std::string& what);
 
+/// The fields of an entry, which errors call by its kind and name ("hca connectx-6"). Its `name`, `description` and
+/// `sources` are known.
+class EntryFields : public Fields {
+ public:
+  EntryFields(const Node& entry, std::string_view kind);
+  const std::string& name() const { return name_; }  ///< "custom-hca" where it has none
+  const std::string& description() const { return description_; }
+  Sources finish() const;  ///< refuses what nobody read; where the figures come from
+
+ private:
+  const Node& entry_;
+  std::string name_, description_;
+};
+
 }  // namespace trainyard

@@ -91,6 +91,9 @@ struct Key {
   const char* condition = "";
 };
 
+template <class Quantity>
+struct QuantityWords;
+
 /// Reads the fields of one map, each by name and type, and refuses what nobody read. Every error names the place, what
 /// was expected, and the nearest known key. A figure may be plain (`2 TB/s`) or `{value: 2 TB/s, source: KEY}` with an
 /// optional `unverified: true`; the readers below take both. A key whose value is null counts as absent (as in JSON),
@@ -162,6 +165,8 @@ class Fields {
   Place place_;
   std::vector<std::string> known_;  ///< every key that was asked for
   const Node* scalar(Key key, const char* expected, bool required);
+  template <class Quantity>
+  Quantity quantity(Key key, const QuantityWords<Quantity>&, const Quantity* fallback = nullptr);
   std::int64_t whole_number(Key key, std::int64_t least, std::int64_t most, const std::int64_t* fallback);
   template <std::integral Whole>
   static constexpr std::int64_t most_of() {

@@ -80,12 +80,6 @@ std::string choose(const Node& node, const std::string& path, const std::vector<
 
 constexpr const char* kNumber = "a number";
 constexpr const char* kInteger = "a whole number";
-constexpr const char* kTime = "a time such as 1.5 us";
-constexpr const char* kSize = "a size such as 80 GiB";
-constexpr const char* kRate = "a rate such as 400 Gbit/s or 25 GB/s";
-constexpr const char* kFlopsRate = "a rate such as 312 TFLOP/s";
-constexpr const char* kFrequency = "a frequency such as 1410 MHz";
-constexpr const char* kPower = "a power such as 400 W";
 
 double bounded_number(const Node& node, const std::string& path, double least, double most) {
   const double v = parse_at(node, path, parse_number);
@@ -113,6 +107,24 @@ void tell_default(double value, const char* unit) {
 void tell_choices(const std::vector<std::string>& names) {
   if (AskedFields* listening = AskedFields::listening()) listening->add_choices(names);
 }
+
+}  // namespace
+
+/// What errors expect of a quantity, the unit of its default, and who reads it.
+template <class Quantity>
+struct QuantityWords {
+  const char *expected, *unit;
+  Quantity (*parse)(std::string_view);
+};
+
+namespace {
+
+constexpr QuantityWords<Seconds> kTime{"a time such as 1.5 us", " s", parse_seconds};
+constexpr QuantityWords<Bytes> kSize{"a size such as 80 GiB", " B", parse_bytes};
+constexpr QuantityWords<BytesPerSecond> kRate{"a rate such as 400 Gbit/s or 25 GB/s", " B/s", parse_bandwidth};
+constexpr QuantityWords<FlopsPerSecond> kFlopsRate{"a rate such as 312 TFLOP/s", " FLOP/s", parse_flops_rate};
+constexpr QuantityWords<Hertz> kFrequency{"a frequency such as 1410 MHz", " Hz", parse_frequency};
+constexpr QuantityWords<Watts> kPower{"a power such as 400 W", " W", parse_power};
 
 }  // namespace
 
@@ -268,47 +280,24 @@ double Fields::number(Key key, double least, double most, double fallback) {
   return node ? bounded_number(*node, path_of(what_, key), least, most) : fallback;
 }
 
-Seconds Fields::seconds(Key key) {
-  return positive(*scalar(key, kTime, true), path_of(what_, key), parse_seconds, true);
-}
-Seconds Fields::seconds(Key key, Seconds fallback) {
-  const Node* node = scalar(key, kTime, false);
-  tell_default(fallback.value, " s");
-  return node ? positive(*node, path_of(what_, key), parse_seconds, true) : fallback;
-}
-Bytes Fields::bytes(Key key) { return positive(*scalar(key, kSize, true), path_of(what_, key), parse_bytes); }
-Bytes Fields::bytes(Key key, Bytes fallback) {
-  const Node* node = scalar(key, kSize, false);
-  tell_default(fallback.value, " B");
-  return node ? positive(*node, path_of(what_, key), parse_bytes) : fallback;
-}
-BytesPerSecond Fields::bandwidth(Key key) {
-  return positive(*scalar(key, kRate, true), path_of(what_, key), parse_bandwidth);
-}
-BytesPerSecond Fields::bandwidth(Key key, BytesPerSecond fallback) {
-  const Node* node = scalar(key, kRate, false);
-  tell_default(fallback.value, " B/s");
-  return node ? positive(*node, path_of(what_, key), parse_bandwidth) : fallback;
-}
-FlopsPerSecond Fields::flops_rate(Key key) {
-  return positive(*scalar(key, kFlopsRate, true), path_of(what_, key), parse_flops_rate);
-}
-FlopsPerSecond Fields::flops_rate(Key key, FlopsPerSecond fallback) {
-  const Node* node = scalar(key, kFlopsRate, false);
-  tell_default(fallback.value, " FLOP/s");
-  return node ? positive(*node, path_of(what_, key), parse_flops_rate) : fallback;
+template <class Quantity>
+Quantity Fields::quantity(Key key, const QuantityWords<Quantity>& words, const Quantity* fallback) {
+  const Node* node = scalar(key, words.expected, !fallback);
+  if (fallback) tell_default(fallback->value, words.unit);
+  if (!node) return *fallback;
+  return positive(*node, path_of(what_, key), words.parse, std::is_same_v<Quantity, Seconds>);
 }
 
-Hertz Fields::frequency(Key key, Hertz fallback) {
-  const Node* node = scalar(key, kFrequency, false);
-  tell_default(fallback.value, " Hz");
-  return node ? positive(*node, path_of(what_, key), parse_frequency) : fallback;
-}
-Watts Fields::power(Key key, Watts fallback) {
-  const Node* node = scalar(key, kPower, false);
-  tell_default(fallback.value, " W");
-  return node ? positive(*node, path_of(what_, key), parse_power) : fallback;
-}
+Seconds Fields::seconds(Key key) { return quantity(key, kTime); }
+Seconds Fields::seconds(Key key, Seconds fallback) { return quantity(key, kTime, &fallback); }
+Bytes Fields::bytes(Key key) { return quantity(key, kSize); }
+Bytes Fields::bytes(Key key, Bytes fallback) { return quantity(key, kSize, &fallback); }
+BytesPerSecond Fields::bandwidth(Key key) { return quantity(key, kRate); }
+BytesPerSecond Fields::bandwidth(Key key, BytesPerSecond fallback) { return quantity(key, kRate, &fallback); }
+FlopsPerSecond Fields::flops_rate(Key key) { return quantity(key, kFlopsRate); }
+FlopsPerSecond Fields::flops_rate(Key key, FlopsPerSecond fallback) { return quantity(key, kFlopsRate, &fallback); }
+Hertz Fields::frequency(Key key, Hertz fallback) { return quantity(key, kFrequency, &fallback); }
+Watts Fields::power(Key key, Watts fallback) { return quantity(key, kPower, &fallback); }
 
 bool Fields::knows(std::string_view key) const { return std::find(known_.begin(), known_.end(), key) != known_.end(); }
 

@@ -1,7 +1,5 @@
 #include "models/software/expert_dispatcher.hpp"
 
-#include "models/reading/document.hpp"
-
 namespace trainyard {
 
 ExpertDispatcher read_expert_dispatcher(const Catalog& catalog, const Node& reference) {

@@ -175,13 +175,11 @@ Bytes SoftwareStack::default_bucket(double replicas) const {
 }
 
 SoftwareStack read_stack(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "stack " + (name ? name->scalar : "custom-stack");
-  Fields fields(entry, what);
+  EntryFields fields(entry, "stack");
+  const std::string& what = fields.what();
   SoftwareStack stack;
-  stack.name = fields.text("name", "custom-stack");
-  stack.description = fields.text("description", "");
-  fields.child("sources");
+  stack.name = fields.name();
+  stack.description = fields.description();
   stack.nccl = fields.boolean("nccl", stack.nccl);
   read_nccl(stack, fields);
   stack.kernel_dispatch = overhead(fields, "kernel_dispatch");
@@ -206,8 +204,7 @@ SoftwareStack read_stack(const Node& entry) {
   stack.attention_kernel = fields.text("attention_kernel", "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");
   if (const Node* shares = fields.child("convolutions")) read_convolutions(stack, *shares, what + ": convolutions");
-  fields.finish();
-  stack.sources = figure_sources(entry, what);
+  stack.sources = fields.finish();
   return stack;
 }
 

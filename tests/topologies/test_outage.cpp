@@ -1,8 +1,8 @@
 // A switch fails and comes back: all its wires do.
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
+#include "tests/topologies/outage.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/outage.hpp"
 
 namespace topologies_test_outage {
 

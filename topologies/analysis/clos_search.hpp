@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "topologies/analysis/clos_network.hpp"
+#include "topologies/analysis/clos_design.hpp"
 
 namespace trainyard {
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "topologies/analysis/link_graph.hpp"
+#include "topologies/analysis/rings.hpp"
 
 namespace trainyard {
 

@@ -2,9 +2,33 @@
 #include <string>
 #include <vector>
 
-#include "topologies/analysis/link_graph.hpp"
-
 namespace trainyard {
+
+constexpr int kMostRingDevices = 16, kMostLinksOfPair = 64;
+
+/// `links` point-to-point links of one rate (NVLink bricks, say) between two devices.
+struct LinkBundle {
+  int a = 0, b = 0;
+  int links = 1;
+};
+
+/// Devices 0 … devices−1 and the links between them. Bundles of the same pair add up.
+struct LinkGraph {
+  int devices = 0;
+  std::vector<LinkBundle> bundles;
+
+  int links() const {  ///< of all bundles
+    int sum = 0;
+    for (const LinkBundle& bundle : bundles) sum += bundle.links;
+    return sum;
+  }
+};
+
+/// Every device once, back to the first: `weight` links of each hop carry it, in each direction.
+struct Ring {
+  std::vector<int> order;  ///< from device 0 towards its smaller neighbour on the ring
+  int weight = 0;
+};
 
 struct RingDecomposition {
   std::vector<Ring> rings;  ///< heaviest first, then by order; no link in two of them

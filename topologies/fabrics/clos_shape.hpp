@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "topologies/build_size.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sim/hashing.hpp"
-#include "topologies/build_size.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
+#include <boost/pending/disjoint_sets.hpp>
 
 #include "sim/index.hpp"
 
@@ -26,24 +26,6 @@ void require_tcp_of(const ClusterSpec& spec) {
                       type->name));
 }
 
-/// Joined without circles: every cable joins two parts that nothing joined before.
-class JoinedParts {
- public:
-  explicit JoinedParts(std::size_t nodes) : of_(nodes) { std::iota(of_.begin(), of_.end(), 0); }
-  bool join(int a, int b) {
-    const int one = root(a), other = root(b);
-    of_[position(one)] = other;
-    return one != other;
-  }
-
- private:
-  std::vector<int> of_;
-  int root(int node) const {
-    while (of_[position(node)] != node) node = of_[position(node)];
-    return node;
-  }
-};
-
 }  // namespace
 
 PacketNetwork tcp_network(const ClusterMachine& machine, Bytes port_buffer) {
@@ -60,7 +42,9 @@ PacketNetwork tcp_network(const ClusterMachine& machine, Bytes port_buffer) {
     for (const DeviceId id : kind) number[position(id)] = next++;
 
   network.directions.resize(graph.wires().size());
-  JoinedParts parts(position(next));
+  // Joined without circles: every cable joins two parts that nothing joined before.
+  boost::disjoint_sets_with_storage<> parts(position(next));
+  for (std::size_t n = 0; n < position(next); ++n) parts.make_set(n);
   for (LinkId there = 0; there < static_cast<LinkId>(graph.wires().size()); there += 2) {
     if (scope_of(graph.kind(there)) != LinkScope::fabric) continue;
     const Link &link = graph.wires()[position(there)], &back = graph.wires()[position(there + 1)];
@@ -71,11 +55,13 @@ PacketNetwork tcp_network(const ClusterMachine& machine, Bytes port_buffer) {
       refuse_tcp(fmt::format("{} shares its rate with others (a hub, or half duplex)", link.name));
     if (link.capacity != back.capacity)
       refuse_tcp(fmt::format("{} has another rate on its way back; ns-3's cables have one", link.name));
-    if (!parts.join(from, to))
+    const std::size_t one = parts.find_set(position(from)), other = parts.find_set(position(to));
+    if (one == other)
       refuse_tcp(
           fmt::format("this fabric has more than one path between two adapters (by {}), over which it spreads each "
                       "message; a TCP connection takes one. Take fabric: ethernet or nonblocking, or a tree",
                       link.name));
+    parts.link(one, other);
     network.cables.push_back({from, to, link.capacity, end.latency});
     network.directions[position(there)] = {from, to, end.latency};
     network.directions[position(there + 1)] = {to, from, end.latency};
