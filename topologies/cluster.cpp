@@ -29,9 +29,14 @@ std::vector<const NodeType*> ClusterSpec::types() const {
   return all;
 }
 
-int ClusterSpec::node_of_gpu(int rank) const {
+int ClusterSpec::nodes_of_first_type() const {
   int first = nodes;
   for (const NodeGroup& group : others) first -= group.count;
+  return first;
+}
+
+int ClusterSpec::node_of_gpu(int rank) const {
+  int first = nodes_of_first_type();
   if (rank < first * node.gpus) return rank / node.gpus;
   rank -= first * node.gpus;
   for (const NodeGroup& group : others) {
@@ -213,12 +218,8 @@ void require_buildable_nodes(const ClusterSpec& spec) {
     all.devices += count * one.devices;
     all.cables += count * one.cables;
   };
-  int first = spec.nodes;
-  for (const NodeGroup& group : spec.others) {
-    add(group.type, group.count);
-    first -= group.count;
-  }
-  add(spec.node, first);
+  for (const NodeGroup& group : spec.others) add(group.type, group.count);
+  add(spec.node, spec.nodes_of_first_type());
   require_buildable(all, fmt::format("a cluster of {} nodes", spec.nodes), spec.place);
 }
 
@@ -249,10 +250,7 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
 }
 
 std::string describe(const ClusterSpec& spec) {
-  std::vector<std::string> kinds;
-  int first = spec.nodes;
-  for (const NodeGroup& group : spec.others) first -= group.count;
-  kinds.push_back(fmt::format("{} × {}", first, spec.node.name));
+  std::vector<std::string> kinds{fmt::format("{} × {}", spec.nodes_of_first_type(), spec.node.name)};
   for (const NodeGroup& group : spec.others) kinds.push_back(fmt::format("{} × {}", group.count, group.type.name));
   std::string text = fmt::format("{}", fmt::join(kinds, " + "));
   if (spec.joins_chips()) return text + ", " + spec.fabric->title();

@@ -41,6 +41,7 @@ struct ClusterSpec {
   const NodeType& type_of(int node_index) const;
   std::vector<const NodeType*> types() const;  ///< each once, in order
   const NodeType& type_of_gpu(int rank) const { return type_of(node_of_gpu(rank)); }
+  int nodes_of_first_type() const;
   int node_of_gpu(int rank) const;
   int gpus() const;
 };

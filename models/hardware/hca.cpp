@@ -22,10 +22,8 @@ Hca read_hca(const Node& entry) {
     if (generation > newest)
       fail(pcie.place_of("generation"),
            fmt::format("{}.generation: {}; {} to {}", pcie.what(), generation, oldest, newest));
-    if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-      fail(pcie.place_of("lanes"), fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16", pcie.what(), lanes));
     hca.generation = static_cast<int>(generation);
-    hca.lanes = static_cast<int>(lanes);
+    hca.lanes = require_lanes(pcie, "lanes", lanes);
     pcie.finish();
   }
   hca.sources = fields.finish();

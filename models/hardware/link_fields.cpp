@@ -20,6 +20,25 @@ Picoseconds read_latency(Fields& fields, std::string_view key) {
   return to_picoseconds(s);
 }
 
+int require_lanes(const Fields& fields, std::string_view key, std::int64_t lanes, const char* expected) {
+  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
+    fail(fields.place_of(key), fmt::format("{}.{}: {} lanes; {}", fields.what(), key, lanes, expected));
+  return static_cast<int>(lanes);
+}
+
+int number_below(const Node& node, int count, const std::string& what) {
+  std::int64_t v = -1;
+  try {
+    v = parse_integer(node.scalar);
+  } catch (const UserError& e) {
+    fail(node.place, fmt::format("{}: {}", what, e.what()));
+  }
+  if (v < 0 || v >= count)
+    fail(node.place, count > 0 ? fmt::format("{}: {}, expected 0 to {}", what, v, count - 1)
+                               : fmt::format("{}: {}, but the node has none", what, v));
+  return static_cast<int>(v);
+}
+
 bool read_half_duplex(Fields& fields) { return fields.choice("duplex", {"full", "half"}, "full") == "half"; }
 
 }  // namespace trainyard

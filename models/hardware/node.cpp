@@ -41,17 +41,7 @@ std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
   if (!list || list->kind == Node::Kind::null) return chosen;
   if (list->kind != Node::Kind::list || list->items.size() != static_cast<std::size_t>(node.gpus))
     fail(list->place, fmt::format("{}.of_gpu: expected a list of {} HCAs, one for each GPU", fields.what(), node.gpus));
-  for (const Node& item : list->items) {
-    std::int64_t hca = -1;
-    try {
-      hca = parse_integer(item.scalar);
-    } catch (const UserError& e) {
-      fail(item.place, fmt::format("{}.of_gpu: {}", fields.what(), e.what()));
-    }
-    if (hca < 0 || hca >= node.hcas)
-      fail(item.place, fmt::format("{}.of_gpu: {}, expected 0 to {}", fields.what(), hca, node.hcas - 1));
-    chosen.push_back(static_cast<int>(hca));
-  }
+  for (const Node& item : list->items) chosen.push_back(number_below(item, node.hcas, fields.what() + ".of_gpu"));
   return chosen;
 }
 
@@ -112,9 +102,7 @@ void read_nvmes(NodeType& node, const Node& entry, const std::string& what, cons
   node.nvme.write = fields.bandwidth("write", node.nvme.read);
   node.nvme.latency = read_latency(fields, "latency");
   const std::int64_t lanes = fields.integer("lanes", 1, 4);
-  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-    fail(fields.place_of("lanes"), fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16", fields.what(), lanes));
-  node.nvme.lanes = static_cast<int>(lanes);
+  node.nvme.lanes = require_lanes(fields, "lanes", lanes);
   node.nvme.capacity = fields.bytes("capacity", Bytes{0});
   fields.finish();
 }

@@ -21,26 +21,10 @@ const Node* list_of(Fields& fields, std::string_view key) {
   return node;
 }
 
-int number_below(const Node& node, int count, const std::string& what) {
-  std::int64_t v = -1;
-  try {
-    v = parse_integer(node.scalar);
-  } catch (const UserError& e) {
-    fail(node.place, fmt::format("{}: {}", what, e.what()));
-  }
-  if (v < 0 || v >= count)
-    fail(node.place, count > 0 ? fmt::format("{}: {}, expected 0 to {}", what, v, count - 1)
-                               : fmt::format("{}: {}, but the node has none", what, v));
-  return static_cast<int>(v);
-}
-
 int lanes_of(Fields& fields, std::string_view key, int fallback) {
   const std::int64_t lanes = fields.integer(key, 1, fallback > 0 ? fallback : 1);
   if (!fields.has(key)) return fallback;
-  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-    fail(fields.place_of(key),
-         fmt::format("{}.{}: {} lanes; PCIe links have 1, 2, 4, 8 or {}", fields.what(), key, lanes, kFullWidth));
-  return static_cast<int>(lanes);
+  return require_lanes(fields, key, lanes, "PCIe links have 1, 2, 4, 8 or 16");
 }
 
 /// The devices named by `key`, none of which another switch has.

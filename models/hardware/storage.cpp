@@ -14,12 +14,8 @@ Storage read_storage(const Node& entry) {
   storage.write = fields.bandwidth("write", storage.read);
   storage.latency = read_latency(fields, "latency");
   const std::int64_t lanes = fields.integer("lanes", 0, 0);
-  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-    fail(fields.place_of("lanes"),
-         fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16, or 0 of what is reached by SATA or "
-                     "over the network",
-                     fields.what(), lanes));
-  storage.lanes = static_cast<int>(lanes);
+  storage.lanes =
+      require_lanes(fields, "lanes", lanes, "1, 2, 4, 8 or 16, or 0 of what is reached by SATA or over the network");
   storage.capacity = fields.bytes("capacity", Bytes{0});
   if (fields.has("iops")) storage.iops = fields.number("iops", 1, 1e12);
   storage.seek = fields.seconds("seek", Seconds{0});

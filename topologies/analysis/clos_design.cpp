@@ -95,6 +95,11 @@ bool better(const ClosDesign& a, const std::optional<ClosDesign>& b) {
   return a.links < b->links;
 }
 
+void ClosSearch::offer(ClosDesign design) {
+  total_parts(design, request_);
+  if (better(design, best_)) best_ = std::move(design);
+}
+
 void total_parts(ClosDesign& design, const ClosRequest& request) {
   design.hosts = request.hosts;
   design.switches = 0;

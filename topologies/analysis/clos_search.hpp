@@ -7,6 +7,21 @@
 
 namespace trainyard {
 
+/// What the searches of two and three levels share.
+class ClosSearch {
+ protected:
+  explicit ClosSearch(const ClosRequest& request)
+      : request_(request), ports_(request.ports), r_(request.oversubscription) {}
+
+  const ClosRequest& request_;
+  const std::int64_t ports_;
+  const double r_;
+  std::optional<ClosDesign> best_;
+
+  std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }  ///< no more switches
+  void offer(ClosDesign);                                                     ///< keeps the better one
+};
+
 /// The best design of exactly two or three levels; nothing where there is none.
 std::optional<ClosDesign> two_level_clos(const ClosRequest&);
 std::optional<ClosDesign> three_level_clos(const ClosRequest&);

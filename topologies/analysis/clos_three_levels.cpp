@@ -26,10 +26,9 @@ struct PodLayout {
 };
 
 /// The search for three levels. Each loop ends where what is certainly needed is no better than the best so far.
-class ThreeLevels {
+class ThreeLevels : ClosSearch {
  public:
-  explicit ThreeLevels(const ClosRequest& request)
-      : request_(request), ports_(request.ports), r_(request.oversubscription) {}
+  explicit ThreeLevels(const ClosRequest& request) : ClosSearch(request) {}
 
   std::optional<ClosDesign> best() {
     const std::int64_t hosts = request_.hosts;
@@ -48,13 +47,6 @@ class ThreeLevels {
   }
 
  private:
-  const ClosRequest& request_;
-  const std::int64_t ports_;
-  const double r_;
-  std::optional<ClosDesign> best_;
-
-  std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }
-
   void try_pods(const PodLayout& pod) {
     const std::int64_t passed = reduced(static_cast<double>(pod.hosts_of_pod), r_);
     const std::int64_t least_cores = ceiling(passed, ports_ / pod.pods);
@@ -111,8 +103,7 @@ class ThreeLevels {
     design.links = pod.leaves * uplinks + pod.pods * up;
     design.pods = static_cast<int>(pod.pods);
     design.oversubscription = std::max(1.0, static_cast<double>(pod.hosts_of_leaf) / static_cast<double>(uplinks));
-    total_parts(design, request_);
-    if (better(design, best_)) best_ = design;
+    ClosSearch::offer(std::move(design));
     return cores;
   }
 };

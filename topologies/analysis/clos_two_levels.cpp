@@ -9,10 +9,9 @@ namespace {
 /// Two levels: S spines that take the shares c_j / u of all traffic, where a full leaf's u uplinks are spread evenly. The
 /// spines with most links are full first, so that only they matter: with k links to each of those a leaf passes on
 /// min(d, ⌊k slope⌋) hosts, and a spine's ports are the sum of k over the leaves.
-class TwoLevels {
+class TwoLevels : ClosSearch {
  public:
-  explicit TwoLevels(const ClosRequest& request)
-      : request_(request), ports_(request.ports), r_(request.oversubscription) {}
+  explicit TwoLevels(const ClosRequest& request) : ClosSearch(request) {}
 
   std::optional<ClosDesign> best() {
     for (std::int64_t hosts = most_hosts_of_leaf(ports_, r_); hosts >= 1; --hosts) {
@@ -30,13 +29,6 @@ class TwoLevels {
   }
 
  private:
-  const ClosRequest& request_;
-  const std::int64_t ports_;
-  const double r_;
-  std::optional<ClosDesign> best_;
-
-  std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }
-
   void try_wiring(std::int64_t most_hosts, std::int64_t uplinks, std::int64_t spines) {
     const std::int64_t each = ceiling(uplinks, spines);
     const double slope = r_ * static_cast<double>(uplinks) / static_cast<double>(each);
@@ -146,8 +138,7 @@ class TwoLevels {
     design.levels = {
         {"leaf", static_cast<std::int64_t>(hosts.size()), static_cast<int>(most_hosts), static_cast<int>(most_up)},
         {"spine", spines, static_cast<int>(most_down), 0}};
-    total_parts(design, request_);
-    if (better(design, best_)) best_ = design;
+    ClosSearch::offer(std::move(design));
   }
 };
 

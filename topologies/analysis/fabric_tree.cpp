@@ -3,27 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 
 namespace trainyard {
 namespace {
-
-/// Links from the nearest end, by device; −1 where none leads there.
-std::vector<int> distances_from_ends(const FabricView& view) {
-  std::vector<int> distance(view.graph.devices().size(), -1);
-  std::deque<DeviceId> next(view.ends.begin(), view.ends.end());
-  for (const DeviceId h : view.ends) distance[h] = 0;
-  for (; !next.empty(); next.pop_front())
-    for (const LinkId link : view.links(next.front())) {
-      const DeviceId to = view.graph.ends(link).to;
-      int& at = distance[to];
-      if (at >= 0) continue;
-      at = distance[next.front()] + 1;
-      next.push_back(to);
-    }
-  return distance;
-}
 
 /// Adds what hangs below vertex `v`; the first fault of the tree is noted.
 void grow(const FabricView& view, FabricTree& tree, std::size_t v, const std::vector<int>& distance) {
@@ -64,7 +47,7 @@ void sum_up(const FabricView& view, FabricTree& tree) {
 
 FabricTree fabric_tree(const FabricView& view) {
   FabricTree tree;
-  const std::vector<int> distance = distances_from_ends(view);
+  const std::vector<int> distance = view.distances_from_ends();
   DeviceId root = -1;
   for (const DeviceId s : view.graph.all(DeviceKind::network_switch))
     if (root < 0 || distance[s] > distance[root]) root = s;

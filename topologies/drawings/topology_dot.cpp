@@ -49,8 +49,7 @@ struct DrawnParts {
 DrawnParts drawn_parts(const DeviceGraph& graph, const ClusterSpec& spec) {
   DrawnParts parts;
   parts.fabric = graph.devices().size() <= kMostDotDevices;
-  int first = spec.nodes;
-  for (const NodeGroup& group : spec.others) first -= group.count;
+  int first = spec.nodes_of_first_type();
   parts.nodes.insert(0);
   for (const NodeGroup& group : spec.others) {
     parts.nodes.insert(first);

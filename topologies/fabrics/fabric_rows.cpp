@@ -43,21 +43,13 @@ std::vector<CableCount> cables_of(const FabricView& view) {
 int index_of(const FabricView& view, DeviceId d) { return view.graph.devices()[d].index; }
 
 std::vector<SwitchLevel> switch_levels(const FabricView& view) {
-  const DeviceGraph& graph = view.graph;
-  std::vector<int> level(graph.devices().size(), -1);
-  std::vector<DeviceId> row = view.ends;
-  for (const DeviceId end : row) level[end] = 0;
+  std::vector<DeviceId> reached;
+  const std::vector<int> level = view.distances_from_ends(&reached);
   std::vector<std::vector<DeviceId>> rows;
-  for (int at = 1; !row.empty(); ++at) {
-    std::vector<DeviceId> next;
-    for (const DeviceId device : row)
-      for (const LinkId link : view.links(device))
-        if (int& known = level[graph.ends(link).to]; known < 0) {
-          known = at;
-          next.push_back(graph.ends(link).to);
-        }
-    if (!next.empty()) rows.push_back(next);
-    row = std::move(next);
+  for (const DeviceId device : reached) {
+    if (level[device] == 0) continue;
+    rows.resize(static_cast<std::size_t>(level[device]));
+    rows.back().push_back(device);
   }
   std::vector<SwitchLevel> levels(rows.size());
   std::vector<CableCount> cables = count_cables(view, rows.size(), [&level](DeviceId a, DeviceId b) {

@@ -53,6 +53,21 @@ bool FabricView::equal_rates() const {
   return most <= least * (1 + kRateTolerance);
 }
 
+std::vector<int> FabricView::distances_from_ends(std::vector<DeviceId>* reached) const {
+  std::vector<int> distance(graph.devices().size(), -1);
+  std::vector<DeviceId> order = ends;
+  for (const DeviceId end : ends) distance[end] = 0;
+  for (std::size_t next = 0; next < order.size(); ++next)
+    for (const LinkId link : links(order[next])) {
+      const DeviceId to = graph.ends(link).to;
+      if (distance[to] >= 0) continue;
+      distance[to] = distance[order[next]] + 1;
+      order.push_back(to);
+    }
+  if (reached) *reached = std::move(order);
+  return distance;
+}
+
 std::string FabricView::level_name(DeviceId d) const {
   std::string word = name(d).substr(0, name(d).find('.'));
   return word.erase(word.find_last_not_of("0123456789") + 1);

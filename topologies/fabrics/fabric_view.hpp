@@ -29,6 +29,8 @@ struct FabricView {
   bool half_duplex(LinkId wire) const {
     return graph.medium(wire) >= 0 && graph.medium(wire) == graph.medium(wire ^ 1);
   }
+  /// Links from the nearest end, by device; −1 where none leads there. `reached`: the devices in the order of distance.
+  std::vector<int> distances_from_ends(std::vector<DeviceId>* reached = nullptr) const;
   const std::string& name(DeviceId d) const { return graph.devices()[d].name; }
   std::string level_name(DeviceId) const;     ///< its name without its number: "leaf"
   std::string count(std::size_t ends) const;  ///< "3 HCAs"
