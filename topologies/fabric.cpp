@@ -8,14 +8,6 @@ Registry<FabricReader>& fabric_types() {
   return registry;
 }
 
-std::shared_ptr<const Fabric> make_fabric(const std::string& type, std::string_view keys) {
-  const Node node = parse_document(keys, "fabric " + type);
-  Fields fields(node, "fabric " + type);
-  std::shared_ptr<const Fabric> fabric = fabric_types().find(type, node.place)(fields);
-  fields.finish();
-  return fabric;
-}
-
 void require_buildable(const BuildSize& size, const std::string& what, const Place& place) {
   constexpr double most_devices = 1 << 21, most_cables = 1 << 22;  // some 2 GB each
   if (size.devices <= most_devices && size.cables <= most_cables) return;

@@ -81,7 +81,4 @@ class Fabric {
 /// Reads the keys that only this type of fabric has. Throws UserError with the place.
 using FabricReader = std::shared_ptr<const Fabric> (*)(Fields&);
 Registry<FabricReader>& fabric_types();
-/// A fabric by the name of its type, with its own keys as YAML: `make_fabric("ring", "{wrap: false}")`.
-std::shared_ptr<const Fabric> make_fabric(const std::string& type, std::string_view keys = "{}");
-
 }  // namespace trainyard

@@ -9,6 +9,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/collectives/node_rings.hpp"
+#include "tests/make_fabric.hpp"
 #include "tests/seeds/transfers.hpp"
 
 namespace trainyard {

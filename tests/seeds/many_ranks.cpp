@@ -7,6 +7,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "tests/all_reduce_by.hpp"
+#include "tests/make_fabric.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/machines/cluster_machine.hpp"

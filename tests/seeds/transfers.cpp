@@ -7,6 +7,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/traffic.hpp"
+#include "tests/make_fabric.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {

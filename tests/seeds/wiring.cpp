@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "scenarios/src/collectives/collective_run.hpp"
+#include "tests/make_fabric.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "strategies/collectives/node_rings.hpp"
+#include "tests/make_fabric.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "scenarios/src/collectives/switch_actors.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
+#include "tests/make_fabric.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include "tests/make_fabric.hpp"
 #include "tests/places.hpp"
 #include "topologies/cluster.hpp"
 

@@ -1,4 +1,5 @@
 #include "sim/error.hpp"
+#include "tests/make_fabric.hpp"
 #include "tests/places.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"

@@ -7,6 +7,7 @@
 
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
+#include "tests/topologies/fabric_measures.hpp"
 #include "topologies/analysis/fabric_check.hpp"
 #include "topologies/analysis/fabric_cuts.hpp"
 #include "topologies/machines/cluster_machine.hpp"

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "sim/error.hpp"
+#include "tests/make_fabric.hpp"
 #include "tests/places.hpp"
 #include "tests/support.hpp"
 #include "topologies/analysis/rings.hpp"
@@ -14,6 +15,24 @@ using namespace trainyard;
 using namespace trainyard::test;
 
 namespace {
+
+/// The shortest path over wires of a class, whatever drivers would choose.
+DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass path_class) {
+  const std::string &a = graph.devices()[static_cast<std::size_t>(from)].name,
+                    &b = graph.devices()[static_cast<std::size_t>(to)].name;
+  if (from == to) throw UserError(fmt::format("{} to itself: there is no path", a));
+  const std::optional<std::vector<LinkId>> wires = graph.path(from, to, path_class);
+  if (!wires) throw UserError(fmt::format("no such path leads from {} to {}", a, b));
+  Path path;
+  PathLeg& leg = path.legs.emplace_back();
+  leg.wires = *wires;
+  for (const LinkId wire : *wires) {
+    leg.links.push_back({wire, 1});
+    leg.latency += graph.ends(wire).latency;
+  }
+  path.locality = locality_of(graph, *wires);
+  return path_of(graph, path);
+}
 
 ClusterSpec cluster_with(const std::string& node, int nodes = 1) {
   const Catalog catalog;

@@ -197,12 +197,4 @@ Bisection bisection_of(const FabricView& view, const std::vector<PairLoads>& loa
   return found;
 }
 
-BytesPerSecond cut_capacity(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
-  const FabricView view(graph);
-  EndSet chosen(view.ends.size(), 0);
-  for (std::size_t i = 0; i < view.ends.size(); ++i)
-    chosen[i] = std::find(from.begin(), from.end(), view.ends[i]) != from.end();
-  return BytesPerSecond{FabricCuts(view).capacity(chosen)};
-}
-
 }  // namespace trainyard

@@ -41,23 +41,19 @@ Bisection bisection_of(const FabricView&, const std::vector<PairLoads>& loads);
 class IdealSplitting {
  public:
   explicit IdealSplitting(const FabricView&);
-  bool decided() const { return decided_; }  ///< false: the fabric is too large for it
   /// No link gets more than it carries, whatever the ends send (hose model).
-  bool carries_everything() const { return decided_ && everything_; }
+  bool carries_everything() const { return everything_; }
   const PairLoads& loads() const { return loads_; }
   /// The same of any half of the ends that sends to the other: at most so much.
   const PairLoads& half_loads() const { return half_loads_; }
 
  private:
-  bool decided_ = false, everything_ = false;
+  bool everything_ = false;  // false too where the fabric is too large for it
   PairLoads loads_, half_loads_;
 };
 
 /// By way of every switch that has ends, in proportion to their rates (Valiant): each half of the way carries uniform
 /// traffic, whatever the ends send. Two such loads must fit.
 bool carried_by_way_of_all(const FabricView&, const PairLoads&);
-
-/// Capacity from the ends `from` to all others (max-flow = min-cut), one direction.
-BytesPerSecond cut_capacity(const DeviceGraph&, const std::vector<DeviceId>& from);
 
 }  // namespace trainyard

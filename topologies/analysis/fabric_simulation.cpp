@@ -73,15 +73,6 @@ double slowdown_on(const FabricView& view, const WiresOfPairs& paths) {
 
 }  // namespace
 
-double simulated_slowdown(const DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
-  const FabricView view(graph);
-  const FabricTree tree = fabric_tree(view);
-  if (!tree.no_tree.empty()) throw UserError(tree.no_tree);
-  WiresOfPairs paths;  // no shortest paths, which would be remembered for every sender: in a tree there is one path
-  for (const HcaPair& pair : pairs) paths.push_back(tree_path(tree, pair));
-  return slowdown_on(view, paths);
-}
-
 double simulated_slowdown_as_routed(DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
   WiresOfPairs paths;
   for (const HcaPair& pair : pairs) {

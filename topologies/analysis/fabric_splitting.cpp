@@ -120,7 +120,6 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
     if (view.inside(d)) work += (wires[d] = view.links(d)).size();
   work = (work + all_wires) * terminals.size() * terminals.size();
   if (work > kMostWork) return;
-  decided_ = true;
   HoseBound bound{std::vector<double>(all_wires, 0),
                   std::vector<std::vector<double>>(terminals.size(), std::vector<double>(all_wires, 0))};
   loads_.assign(view.graph.links().size(), 0);

@@ -23,10 +23,6 @@ struct DevicePath {
   Bytes chunk;           ///< what buffers on the way pass on at a time; 0: there are none
 };
 DevicePath path_of(const DeviceGraph&, const Path&);
-/// The shortest path over wires of a class, whatever drivers would choose.
-/// Throws UserError where no links of that class lead there, or both are one device.
-DevicePath device_path(DeviceGraph&, DeviceId from, DeviceId to, PathClass);
-
 /// By name ("node0/gpu3"), by the name inside the first node ("gpu3"), or by rank ("3": the GPU of that number). Throws
 /// UserError with the nearest name.
 DeviceId find_device(const DeviceGraph&, const std::string& word);
