@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/graph/filtered_graph.hpp>
@@ -202,23 +203,8 @@ struct DeviceGraph::Impl {
 };
 
 const char* name_of(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu:
-      return "GPU";
-    case DeviceKind::nvswitch:
-      return "NVSwitch";
-    case DeviceKind::pcie_switch:
-      return "PCIe switch";
-    case DeviceKind::cpu:
-      return "CPU";
-    case DeviceKind::hca:
-      return "HCA";
-    case DeviceKind::nvme:
-      return "NVMe";
-    case DeviceKind::network_switch:
-      return "switch";
-  }
-  return "";
+  constexpr std::array<const char*, 7> names{"GPU", "NVSwitch", "PCIe switch", "CPU", "HCA", "NVMe", "switch"};
+  return names.at(static_cast<std::size_t>(kind));
 }
 
 DeviceGraph::DeviceGraph() : impl_(std::make_unique<Impl>()) {}

@@ -1,5 +1,6 @@
 #include "topologies/device_noun.hpp"
 
+#include <array>
 #include <cctype>
 
 namespace trainyard {
@@ -21,17 +22,8 @@ bool ends_with_article(const std::string& text) {
 }  // namespace
 
 std::string device_noun(ChipKind kind) {
-  switch (kind) {
-    case ChipKind::gpu:
-      return "GPU";
-    case ChipKind::tpu:
-      return "TPU";
-    case ChipKind::asic:
-      return "accelerator";
-    case ChipKind::fpga:
-      return "FPGA";
-  }
-  return "device";
+  constexpr std::array<const char*, 4> nouns{"GPU", "TPU", "accelerator", "FPGA"};
+  return nouns.at(static_cast<std::size_t>(kind));
 }
 
 std::string common_noun(const std::string& a, const std::string& b) {

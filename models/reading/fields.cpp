@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -13,17 +14,8 @@ namespace trainyard {
 namespace {
 
 const char* what_it_is(const Node& node) {
-  switch (node.kind) {
-    case Node::Kind::null:
-      return "nothing";
-    case Node::Kind::scalar:
-      return "one value";
-    case Node::Kind::list:
-      return "a list";
-    case Node::Kind::map:
-      return "a map of keys";
-  }
-  return "?";
+  constexpr std::array<const char*, 4> words{"nothing", "one value", "a list", "a map of keys"};
+  return words.at(static_cast<std::size_t>(node.kind));
 }
 
 /// "cluster.hca" + "rate" → "cluster.hca.rate"; "gpu t4" + "pcie" → "gpu t4: pcie".

@@ -1,5 +1,6 @@
 #include "models/software/training_memory.hpp"
 
+#include <array>
 #include <set>
 #include <utility>
 
@@ -25,19 +26,9 @@ Work memory_bound(Kernel kernel, Bytes bytes, Precision precision) {
 }  // namespace
 
 const char* name_of(MemoryClass memory_class) {
-  switch (memory_class) {
-    case MemoryClass::parameters:
-      return "parameters";
-    case MemoryClass::gradients:
-      return "gradients";
-    case MemoryClass::optimizer:
-      return "optimizer";
-    case MemoryClass::activations:
-      return "activations";
-    case MemoryClass::buffers:
-      return "buffers";
-  }
-  throw InternalError("unknown memory class");
+  constexpr std::array<const char*, kMemoryClasses> names{"parameters", "gradients", "optimizer", "activations",
+                                                          "buffers"};
+  return names.at(static_cast<std::size_t>(memory_class));
 }
 
 const std::vector<Optimizer>& optimizers() {

@@ -24,20 +24,7 @@ std::string dot_quoted(const std::string& text) {
   return out + "\"";
 }
 
-const char* dot_style(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu:
-      return "style=filled, fillcolor=\"#cfe8cf\"";
-    case DeviceKind::hca:
-      return "style=filled, fillcolor=\"#fbe3c0\"";
-    case DeviceKind::nvme:
-      return "style=filled, fillcolor=\"#e8d6f0\"";
-    case DeviceKind::cpu:
-      return "style=filled, fillcolor=\"#d6e4f5\"";
-    default:
-      return "style=filled, fillcolor=\"#eeeeee\"";
-  }
-}
+std::string dot_style(DeviceKind kind) { return fmt::format("style=filled, fillcolor=\"{}\"", device_colour(kind)); }
 
 /// Nodes that are drawn; the fabric's devices always are, or none of them.
 struct DrawnParts {

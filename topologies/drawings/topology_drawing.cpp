@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -19,21 +20,6 @@ namespace {
 constexpr double kSlotWidth = 84, kBoxWidth = 74, kBoxHeight = 36, kMargin = 16;
 constexpr double kTitleRow = 28, kCpuRow = 48, kRowStep = 80;
 constexpr double kLetter = 6.2;  // width of one at 11 pixels
-
-const char* fill_of(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu:
-      return "#cfe8cf";
-    case DeviceKind::hca:
-      return "#fbe3c0";
-    case DeviceKind::nvme:
-      return "#e8d6f0";
-    case DeviceKind::cpu:
-      return "#d6e4f5";
-    default:
-      return "#eeeeee";
-  }
-}
 
 /// The picture of one node: where its devices stand, and what has been drawn.
 class NodeDrawing {
@@ -145,7 +131,7 @@ void NodeDrawing::box(DeviceId id, const Spot& spot) {
   const std::string& name = device(id).name;
   body_ += fmt::format(
       "<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\" stroke=\"#555555\" rx=\"3\"/>\n",
-      spot.x - kBoxWidth / 2, spot.y, kBoxWidth, kBoxHeight, fill_of(device(id).kind));
+      spot.x - kBoxWidth / 2, spot.y, kBoxWidth, kBoxHeight, device_colour(device(id).kind));
   std::string below = spot.up >= 0 ? rate_text(spot.up) : "";
   if (const LinkId memory = device(id).kind == DeviceKind::cpu ? graph_.host(id).memory : -1; memory >= 0)
     below = fmt::format("mem {}", show(link(memory).capacity));
@@ -301,6 +287,12 @@ std::string NodeDrawing::draw(const std::string& title) {
 }
 
 }  // namespace
+
+const char* device_colour(DeviceKind kind) {
+  constexpr const char* other = "#eeeeee";
+  constexpr std::array<const char*, 7> colours{"#cfe8cf", other, other, "#d6e4f5", "#fbe3c0", "#e8d6f0", other};
+  return colours.at(static_cast<std::size_t>(kind));
+}
 
 std::string topology_svg(const DeviceGraph& graph, const ClusterSpec& spec, const std::string& title, int node,
                          const LinkHeat& heat) {

@@ -9,6 +9,9 @@ namespace trainyard {
 /// More devices than this and a graph is drawn by level.
 constexpr std::size_t kMostDotDevices = 400;
 
+/// By which drawings tell kinds of devices apart: "#cfe8cf".
+const char* device_colour(DeviceKind);
+
 /// The graph in Graphviz's language: nodes as clusters, a line a cable, labelled with its rate ("half duplex", "down").
 /// With more than `kMostDotDevices` devices, the first node of each type in full and the fabric by level.
 std::string topology_dot(const DeviceGraph&, const ClusterSpec&, const std::string& title);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "models/reading/document.hpp"
@@ -90,17 +91,10 @@ constexpr const char* kLegend =
 
 /// How near GPUs must be to reach each other's memory over PCIe.
 const char* reach_of(PeerToPeer reach) {
-  switch (reach) {
-    case PeerToPeer::none:
-      return "no other memory over PCIe";
-    case PeerToPeer::pcie_switch:
-      return "others behind the same PCIe switches (PIX, PXB)";
-    case PeerToPeer::socket:
-      return "others of the same socket (PIX to PHB)";
-    case PeerToPeer::node:
-      break;
-  }
-  return "all others";
+  constexpr std::array<const char*, 4> words{"no other memory over PCIe",
+                                             "others behind the same PCIe switches (PIX, PXB)",
+                                             "others of the same socket (PIX to PHB)", "all others"};
+  return words.at(static_cast<std::size_t>(reach));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "models/networks/layers/network.hpp"
 
+#include <functional>
 #include <utility>
 
 #include "sim/error.hpp"
@@ -7,60 +8,31 @@
 namespace trainyard {
 namespace {
 
-template <class Kernels>
-Flops sum_flops(const Kernels& kernels) {
-  Flops total;
-  for (const auto& kernel : kernels) total += kernel.work.flops;
+/// What `part` says of each, together.
+template <class Items, class Part>
+auto sum_of(const Items& items, Part part) {
+  std::decay_t<decltype(std::invoke(part, items.front()))> total{};
+  for (const auto& item : items) total += std::invoke(part, item);
   return total;
 }
 
-Bytes sum_bytes(const std::vector<KeptTensor>& kept) {
-  Bytes total;
-  for (const auto& tensor : kept) total += tensor.bytes;
-  return total;
-}
+Flops flops_of(const KernelCall& kernel) { return kernel.work.flops; }
 
 }  // namespace
 
-double Layer::parameter_elements() const {
-  double total = 0;
-  for (const auto& tensor : parameters) total += tensor.elements;
-  return total;
-}
+double Layer::parameter_elements() const { return sum_of(parameters, &ParameterTensor::elements); }
 double Layer::active_elements() const {
-  double total = 0;
-  for (const auto& tensor : parameters) total += tensor.elements * tensor.active_share;
-  return total;
+  return sum_of(parameters, [](const ParameterTensor& t) { return t.elements * t.active_share; });
 }
-Bytes Layer::activations() const { return sum_bytes(kept); }
-Flops Layer::forward_flops() const { return sum_flops(forward); }
-Flops Layer::backward_flops() const { return sum_flops(backward); }
+Bytes Layer::activations() const { return sum_of(kept, &KeptTensor::bytes); }
+Flops Layer::forward_flops() const { return sum_of(forward, flops_of); }
+Flops Layer::backward_flops() const { return sum_of(backward, flops_of); }
 
-double Network::parameters() const {
-  double total = 0;
-  for (const auto& layer : layers) total += layer.parameter_elements();
-  return total;
-}
-double Network::active_parameters() const {
-  double total = 0;
-  for (const auto& layer : layers) total += layer.active_elements();
-  return total;
-}
-Flops Network::forward_flops() const {
-  Flops total;
-  for (const auto& layer : layers) total += layer.forward_flops();
-  return total;
-}
-Flops Network::backward_flops() const {
-  Flops total;
-  for (const auto& layer : layers) total += layer.backward_flops();
-  return total;
-}
-Bytes Network::activations() const {
-  Bytes total;
-  for (const auto& layer : layers) total += layer.activations();
-  return total;
-}
+double Network::parameters() const { return sum_of(layers, &Layer::parameter_elements); }
+double Network::active_parameters() const { return sum_of(layers, &Layer::active_elements); }
+Flops Network::forward_flops() const { return sum_of(layers, &Layer::forward_flops); }
+Flops Network::backward_flops() const { return sum_of(layers, &Layer::backward_flops); }
+Bytes Network::activations() const { return sum_of(layers, &Layer::activations); }
 double Network::frozen_active_parameters() const {
   double total = 0;
   for (const auto& layer : layers)
@@ -74,9 +46,7 @@ Flops Network::model_flops_per_token() const {
 }
 
 Flops Network::attention_flops_per_token() const {
-  Flops forward;
-  for (const Layer& layer : layers) forward += layer.attention;
-  return forward * (3.0 / static_cast<double>(tokens()));
+  return sum_of(layers, &Layer::attention) * (3.0 / static_cast<double>(tokens()));
 }
 
 KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes, Precision precision) {
