@@ -181,9 +181,9 @@ std::string digest(const Scenario& s) {
       p.mesh.in_words(), static_cast<int>(p.sharding.context_exchange), p.sharding.expert_imbalance,
       static_cast<int>(p.zero), p.overlap_gradients, p.all_reduce.settings.channels,
       p.compression ? p.compression->summary() : "none", static_cast<int>(p.offload.optimizer),
-      static_cast<int>(p.offload.parameters), p.mechanism->servers(), p.mechanism->workers(), p.mechanism_name,
-      name_of(p.sharding.recompute), p.recomputed_blocks, p.sharding.user_buffers, s.prescribed_step.time.value,
-      s.prescribed_step.source, failing);
+      static_cast<int>(p.offload.parameters), p.mechanism->servers(), p.mechanism->workers().value_or(0),
+      p.mechanism_name, name_of(p.sharding.recompute), p.recomputed_blocks, p.sharding.user_buffers,
+      s.prescribed_step.time.value, s.prescribed_step.source, failing);
 }
 
 /// Paths of the scalars of a document.

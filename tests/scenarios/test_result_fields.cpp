@@ -12,6 +12,7 @@
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace scenarios_test_result_fields {
 
