@@ -193,22 +193,6 @@ void LearnerReplica::clear_gradients(std::size_t bucket) {
   gradient_.segment(cuts_[bucket + 1], count(bucket)).setZero();
 }
 
-Eigen::VectorXd LearnerReplica::state() const {
-  OptimizerState moments = shared_ ? shared_->optimizer() : optimizer_;
-  moments.begin(parameters_->size());
-  Eigen::VectorXd values(3 * parameters_->size() + 1);
-  values << *parameters_, moments.first, moments.second, static_cast<double>(moments.updates);
-  return values;
-}
-
-void LearnerReplica::set_state(const Eigen::VectorXd& values) {
-  const Index size = values.size() / 3;
-  mine() = values.head(size);
-  optimizer_ = {values.segment(size, size), values.segment(2 * size, size),
-                static_cast<std::int64_t>(values[3 * size])};
-  updates_ = static_cast<int>(values[3 * size]);
-}
-
 void LearnerReplica::apply_gradients(std::size_t) {
   clip(gradient_, setup_.rule.clip);
   apply(setup_, mine(), gradient_, optimizer_);
@@ -260,19 +244,6 @@ void LearnerRank::compute(int micro_batch) {
          .actor = rank_,
          .version = plan_.through_center ? version : replica_.version(),
          .loss = loss});
-}
-
-void LearnerRank::begin_at(int step) {
-  micro_batches_ = step * plan_.micro_batches;
-  steps_ = step;
-  losses_.resize(std::min(losses_.size(), static_cast<std::size_t>(step)));
-}
-
-Eigen::VectorXd LearnerRank::whole_step(int step) {
-  begin_at(step);
-  replica_.gradient_.setZero();
-  for (int m = 0; m < plan_.micro_batches; ++m) compute(m);
-  return replica_.gradient_;
 }
 
 }  // namespace trainyard

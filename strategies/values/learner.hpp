@@ -57,8 +57,7 @@ class SharedUpdates {
   /// Mean loss of the steps that were summed since the last question; NaN: none was.
   double take_loss();
   double last_loss() const { return last_loss_; }
-  CompressedCoding* coding() const { return coding_; }            ///< null: ranks keep no gradients of their own
-  const OptimizerState& optimizer() const { return optimizer_; }  ///< of the newest weights
+  CompressedCoding* coding() const { return coding_; }  ///< null: ranks keep no gradients of their own
 
  private:
   struct Step {
@@ -106,10 +105,6 @@ class LearnerReplica : public Replica {
   void clear_gradients(std::size_t bucket) override;
   Eigen::VectorXd all_parameters() const override { return *parameters_; }
   void set_all_parameters(const Eigen::VectorXd& all) override { mine() = all; }
-  Eigen::VectorXd all_gradients() const override { return gradient_; }
-  void set_all_gradients(const Eigen::VectorXd& all) override { gradient_ = all; }
-  Eigen::VectorXd state() const override;
-  void set_state(const Eigen::VectorXd&) override;
   void apply_gradients(std::size_t set) override;
   void forget_parameters() override;
   int updates() const override { return updates_; }
@@ -145,8 +140,6 @@ class LearnerRank : public RankWork {
   int steps() const override { return steps_; }
   const std::vector<StepLoss>& losses() const override { return losses_; }
   void pass(TrainingCall, const CallArguments&) override;
-  void begin_at(int step) override;
-  Eigen::VectorXd whole_step(int step) override;
   const Eigen::MatrixXd& output(int) override { return nothing_; }
   Eigen::MatrixXd loss_gradient(int, const Eigen::MatrixXd&) override { return nothing_; }
   void give_output_gradient(int, const Eigen::MatrixXd&) override {}

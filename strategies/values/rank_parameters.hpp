@@ -62,10 +62,11 @@ class RankParameters : public Replica {
   void clear_gradients(std::size_t bucket) override;
   Eigen::VectorXd all_parameters() const override;
   void set_all_parameters(const Eigen::VectorXd&) override;
-  Eigen::VectorXd all_gradients() const override;
-  void set_all_gradients(const Eigen::VectorXd&) override;
-  Eigen::VectorXd state() const override;
-  void set_state(const Eigen::VectorXd&) override;
+  Eigen::VectorXd all_gradients() const;
+  void set_all_gradients(const Eigen::VectorXd&);
+  /// What a checkpoint holds: parameters, the optimizer's moments, how many updates there were.
+  Eigen::VectorXd state() const;
+  void set_state(const Eigen::VectorXd&);
   void apply_gradients(std::size_t set = 0) override;
   void forget_parameters() override;
 

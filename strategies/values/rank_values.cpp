@@ -137,16 +137,6 @@ void RankValues::begin_at(int step) {
     for (int m = 0; m < plan_.micro_batches; ++m) next_step_[{number, m}] = step;
 }
 
-Eigen::VectorXd RankValues::whole_step(int step) {
-  begin_at(step);
-  parameters_.set_all_gradients(Eigen::VectorXd::Zero(parameters_.all_gradients().size()));
-  for (int m = 0; m < plan_.micro_batches; ++m) {
-    for (int number = 0; number <= last(); ++number) pass(TrainingCall::forward, {number, m, kEndOfPass});
-    for (int number = last(); number >= 0; --number) pass(TrainingCall::backward, {number, m, kEndOfPass});
-  }
-  return parameters_.all_gradients();
-}
-
 void RankValues::exchange(Pass& p, const Exchange& e, int buffer) {
   const std::vector<int> group = plan_.mesh.group(rank_, e.axis);
   const auto index = std::find(group.begin(), group.end(), rank_) - group.begin();

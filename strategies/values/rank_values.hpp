@@ -40,8 +40,8 @@ class RankValues : public RankWork {
 
   void pass(TrainingCall, const CallArguments&) override;
   void move_activations(bool to_host, const CallArguments&) override;
-  void begin_at(int step) override;
-  Eigen::VectorXd whole_step(int step) override;
+  /// The next forward passes are those of that step. What is under way is forgotten.
+  void begin_at(int step);
 
   const Matrix& output(int micro_batch) override { return pass_of(last(), micro_batch).graph["output"]; }
   Matrix loss_gradient(int micro_batch, const Matrix& outputs) override;

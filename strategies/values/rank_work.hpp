@@ -30,11 +30,6 @@ class RankWork {
   /// What a layer keeps of a micro-batch lies on the host, or comes back. Of numbers that go with their own network
   /// nothing moves.
   virtual void move_activations(bool /*to_host*/, const CallArguments&) {}
-  /// The next forward passes are those of that step. What is under way is forgotten.
-  virtual void begin_at(int step) = 0;
-  /// All passes of that step at once, where the parameters are as they are: the rank's gradients.
-  virtual Eigen::VectorXd whole_step(int step) = 0;
-
   // A loss that another actor computes, between the forward and the backward pass of a micro-batch. Of numbers that go
   // with their own network all is done with the forward pass, and these are empty.
   virtual const Eigen::MatrixXd& output(int micro_batch) = 0;

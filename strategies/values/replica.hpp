@@ -27,11 +27,6 @@ class Replica {
   /// All parameters, layer by layer.
   virtual Eigen::VectorXd all_parameters() const = 0;
   virtual void set_all_parameters(const Eigen::VectorXd&) = 0;
-  virtual Eigen::VectorXd all_gradients() const = 0;
-  virtual void set_all_gradients(const Eigen::VectorXd&) = 0;
-  /// What a checkpoint holds: parameters, the optimizer's moments, how many updates there were.
-  virtual Eigen::VectorXd state() const = 0;
-  virtual void set_state(const Eigen::VectorXd&) = 0;
   /// The optimizer, whatever gradients are there.
   virtual void apply_gradients(std::size_t set = 0) = 0;
   /// So that nobody may use parameters that it was not given.

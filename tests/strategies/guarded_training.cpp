@@ -240,7 +240,10 @@ class GuardedStore : public CoroutineProgram {
 }  // namespace
 
 GuardedTraining::GuardedTraining(const GuardedPlan& plan, TrainingValues& values, Executor& executor)
-    : plan_(plan), values_(values), executor_(executor), leader_(values.add_learner(plan.leader())) {
+    : plan_(plan),
+      values_(values),
+      executor_(executor),
+      leader_(dynamic_cast<numeric::RankParameters&>(values.add_learner(plan.leader()))) {
   Eigen::VectorXd begin(leader_.state().size() + 2);
   begin << leader_.state(), 0, 0;
   for (Actor actor = 0; actor <= plan_.store(); ++actor) state(actor) = begin;
@@ -264,10 +267,28 @@ std::unique_ptr<Program> GuardedTraining::store() const { return std::make_uniqu
 
 int GuardedTraining::step() const { return step_of(state(plan_.leader())); }
 
+namespace {
+
+/// All passes of that step at once, where the parameters are as they are: the rank's gradients.
+Eigen::VectorXd gradients_of_step(TrainingValues& values, Actor worker, int step) {
+  auto& rank = dynamic_cast<numeric::RankValues&>(values.rank(worker));
+  numeric::RankParameters& parameters = rank.parameters();
+  const int layers = static_cast<int>(values.plan().network->layers.size());
+  rank.begin_at(step);
+  parameters.set_all_gradients(Eigen::VectorXd::Zero(parameters.all_gradients().size()));
+  for (int m = 0; m < values.plan().micro_batches; ++m) {
+    for (int layer = 0; layer < layers; ++layer) rank.pass(TrainingCall::forward, {layer, m, kEndOfPass});
+    for (int layer = layers - 1; layer >= 0; --layer) rank.pass(TrainingCall::backward, {layer, m, kEndOfPass});
+  }
+  return parameters.all_gradients();
+}
+
+}  // namespace
+
 void GuardedTraining::compute(Actor worker) {
   const Eigen::VectorXd& at = state(worker);
-  values_.replica(worker).set_state(at.head(step_at(at)));
-  values_.buffer(worker, kGradientBuffer.kind, kGradientBuffer.index) = values_.rank(worker).whole_step(step_of(at));
+  values_.parameters(worker).set_state(at.head(step_at(at)));
+  values_.buffer(worker, kGradientBuffer.kind, kGradientBuffer.index) = gradients_of_step(values_, worker, step_of(at));
 }
 
 void GuardedTraining::update() {

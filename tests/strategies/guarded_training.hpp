@@ -55,7 +55,7 @@ class GuardedTraining {
   const GuardedPlan plan_;
   TrainingValues& values_;
   Executor& executor_;
-  Replica& leader_;
+  numeric::RankParameters& leader_;
   mutable std::vector<int> contributors_;  // to the update under way
   std::vector<GuardedUpdate> updates_;
 
