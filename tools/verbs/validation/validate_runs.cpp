@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
