@@ -25,8 +25,8 @@ double search(std::vector<SearchedConstant>&, const std::function<double()>& err
 std::vector<std::string> unfelt(std::vector<SearchedConstant>, double move, const std::function<double()>& error,
                                 const std::function<bool(double)>& felt);
 
-/// Of a measured table, one half of the rows is fitted to and the other judged: which, by a hash of the row's shape, so
-/// that all rows of one shape are on one side.
+/// Half of a measured table is fitted and the other half judged. A hash of the row's shape decides, so that all rows of
+/// one shape are in the same half.
 bool goes_to_fit(const std::string& shape);
 
 /// Median, mean and 90th percentile of |predicted / measured − 1|.

@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-// Where searches begin: between the three GPUs that tables are of.
+// Searches begin between the figures of the three GPUs that the tables measure.
 constexpr KernelConstant kGemmConstants[] = {
     {"kernel_launch", [](Gpu& g) -> double& { return g.kernel_launch.value; }, 2.5e-6, 1e-3, 1e-6, " us", "_s"},
     {"peak", [](Gpu& g) -> double& { return g.gemm.peak; }, 0.88, 1},

@@ -16,8 +16,8 @@ struct KernelConstant {
   const char* unit_name = "";
   const char* json_unit = "";  ///< after the key
 };
-/// Of gemm: the launch of a kernel, then constants of `GemmModel`; of attention those of `AttentionModel` but for the
-/// backward pass, which the tables do not have.
+/// The constants that are fitted. Matrix products have the launch of a kernel, then those of `GemmModel`; attention has
+/// those of `AttentionModel` but for the backward pass, which the tables do not have.
 std::span<const KernelConstant> kernel_constants(Kernel);
 
 struct KernelFit {

@@ -29,8 +29,7 @@ double MaxFlow::run(int source, int sink) {
   double sum = 0;
   for (const Arc& arc : arcs_) sum += arc.capacity;
   if (sum == 0) return 0;
-  const double units =
-      std::exp2(61 - std::ceil(std::log2(sum)));  // of one; a power of two rounds no rate of whole bytes
+  const double units = std::exp2(61 - std::ceil(std::log2(sum)));  // A power of two rounds no rate of whole bytes.
   Graph graph(static_cast<std::size_t>(vertices_));
   const auto capacity = get(boost::edge_capacity, graph);
   const auto residual = get(boost::edge_residual_capacity, graph);
