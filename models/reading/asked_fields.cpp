@@ -5,7 +5,7 @@
 namespace trainyard {
 namespace {
 
-AskedFields* g_listening = nullptr;
+thread_local AskedFields* g_listening = nullptr;
 
 }  // namespace
 

@@ -370,6 +370,17 @@ std::ptrdiff_t open_files(pid_t process) {
 
 }  // namespace
 
+TEST_CASE("questions that come at once are answered each", "[serve]") {
+  const PageFolder folder;
+  ServedProcess served(folder);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t) threads.emplace_back([&, t] { ask_at_random(served, t, 25, wrong); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(served.stop() == 0);
+}
+
 TEST_CASE("10,000 random questions, eight at a time, leave nothing behind", "[serve][.deep]") {
   const PageFolder folder;
   ServedProcess served(folder);
