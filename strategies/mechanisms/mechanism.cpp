@@ -64,19 +64,22 @@ const MechanismKind& chosen_kind(Fields& fields) {
 double Mechanism::operations(const TrainingPlan& plan) const {
   const LaneGroups& lane = plan.lane(Lane::gradients);
   if (!lane.used()) return 0;
-  const LaneGroup& group = lane.groups.front();
-  const int size = static_cast<int>(group.members.size());
   const Operation operation = plan.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
   const Collective& collective = *lane.algorithm[static_cast<std::size_t>(operation)];
   double sum = 0;
-  for (const StagePlan& stage : plan.stages) {
+  for (int number = 0; number < plan.mesh.pipeline; ++number) {
+    const StagePlan& stage = plan.stages[number];
+    const int rank = plan.mesh.rank({0, 0, 0, number});
+    if (lane.of_rank[rank] < 0) continue;
+    const LaneGroup& group = lane.of(rank);
+    const int size = static_cast<int>(group.members.size());
     double elements = 0;
     for (const GradientBucket& bucket : stage.buckets) elements += bucket.elements;
     const auto buckets = static_cast<double>(stage.buckets.size());
     const Bytes mean = plan.gradient_element * (elements / std::max(1.0, buckets));
     const double first = operations_of(collective, {0, size, &group.settings}, mean),
                  last = operations_of(collective, {size - 1, size, &group.settings}, mean);
-    const double groups = static_cast<double>(plan.ranks()) / plan.mesh.pipeline / size;
+    const double groups = static_cast<double>(plan.mesh.stage_ranks(number)) / size;
     sum += buckets * groups * (first + (size - 1) * last + 2 * size);
   }
   return sum;

@@ -85,11 +85,11 @@ bool needed(const TrainingPlan& plan, Lane lane) {
     case Lane::expert_copies:
       return hybrid && experts;
     case Lane::tied:
-      return plan.tied;
+      return plan.tied && plan.mesh.widths.empty();  // else by messages between the stages
     case Lane::maxima:
       return plan.agree_on_maxima != AgreeOnMaxima::nobody;
     case Lane::tensor:
-      return plan.mesh.tensor > 1;
+      return plan.mesh.tensor > 1 || !plan.mesh.widths.empty();
     case Lane::context:
       return plan.mesh.context > 1;
     case Lane::expert:  // else every rank would be asked for its group among all replicas

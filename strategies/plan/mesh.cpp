@@ -28,26 +28,45 @@ int& along(Coordinates& at, Axis axis) {
 
 }  // namespace
 
-int Mesh::size(Axis axis) const {
+int Mesh::ranks() const {
+  if (widths.empty()) return tensor * context * data * pipeline;
+  int all = 0;
+  for (int stage = 0; stage < pipeline; ++stage) all += stage_ranks(stage);
+  return all;
+}
+
+int Mesh::widest(Axis axis) const {
+  int most = size(axis);
+  for (int stage = 1; stage < static_cast<int>(widths.size()); ++stage) most = std::max(most, size(axis, stage));
+  return most;
+}
+
+int Mesh::size(Axis axis, int stage) const {
   switch (axis) {
     case Axis::tensor:
-      return tensor;
+      return widths.empty() ? tensor : widths[static_cast<std::size_t>(stage)].tensor;
     case Axis::context:
       return context;
     case Axis::data:
-      return data;
+      return widths.empty() ? data : widths[static_cast<std::size_t>(stage)].data;
     case Axis::pipeline:
       return pipeline;
     case Axis::expert:
       return expert;
     case Axis::expert_tensor:
-      return expert_tensor > 0 ? expert_tensor : tensor;
+      return expert_tensor > 0 ? expert_tensor : size(Axis::tensor, stage);
   }
   return 1;
 }
 
 Coordinates Mesh::of(int rank) const {
   Coordinates at;
+  for (const StageWidth& width : widths) {
+    const int in_stage = rank - width.first;
+    if (in_stage >= 0 && in_stage < width.tensor * width.data)
+      return {in_stage % width.tensor, 0, in_stage / width.tensor, at.pipeline};
+    ++at.pipeline;
+  }
   for (const Axis axis : order) {
     along(at, axis) = rank % size(axis);
     rank /= size(axis);
@@ -56,6 +75,10 @@ Coordinates Mesh::of(int rank) const {
 }
 
 int Mesh::rank(const Coordinates& at) const {
+  if (!widths.empty()) {
+    const StageWidth& width = widths[static_cast<std::size_t>(at.pipeline)];
+    return width.first + at.data * width.tensor + at.tensor;
+  }
   Coordinates copy = at;
   int rank = 0;
   for (auto axis = order.rbegin(); axis != order.rend(); ++axis) rank = rank * size(*axis) + along(copy, *axis);
@@ -67,7 +90,7 @@ int Mesh::in_stage(int of_rank) const {
   Coordinates at = of(of_rank);
   int index = 0;
   for (auto axis = order.rbegin(); axis != order.rend(); ++axis)
-    if (*axis != Axis::pipeline) index = index * size(*axis) + along(at, *axis);
+    if (*axis != Axis::pipeline) index = index * size(*axis, at.pipeline) + along(at, *axis);
   return index;
 }
 
@@ -76,8 +99,8 @@ int Mesh::of_stage(int stage, int index) const {
   at.pipeline = stage;
   for (const Axis axis : order) {
     if (axis == Axis::pipeline) continue;
-    along(at, axis) = index % size(axis);
-    index /= size(axis);
+    along(at, axis) = index % size(axis, stage);
+    index /= size(axis, stage);
   }
   return rank(at);
 }
@@ -105,19 +128,21 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
   }
   Coordinates at = of(of_rank);
   std::vector<int> members;
-  for (int i = 0; i < size(axis); ++i) {
+  for (int i = 0; i < size(axis, at.pipeline); ++i) {
     along(at, axis) = i;
     members.push_back(rank(at));
   }
   return members;
 }
 
-std::vector<int> Mesh::stage(int of_rank) const { return folded_group(of_rank, 0, 1, tensor * context * data); }
+std::vector<int> Mesh::stage(int of_rank) const {
+  return folded_group(of_rank, 0, 1, stage_ranks(of(of_rank).pipeline));
+}
 
 std::vector<int> Mesh::replicas(int of_rank) const {
   Coordinates at = of(of_rank);
   std::vector<int> members;
-  for (at.data = 0; at.data < data; ++at.data)
+  for (at.data = 0; at.data < size(Axis::data, at.pipeline); ++at.data)
     for (at.context = 0; at.context < context; ++at.context) members.push_back(rank(at));
   std::sort(members.begin(), members.end());  // in the order of the mesh
   return members;
@@ -149,6 +174,8 @@ int Mesh::expert_tensor_of(int of_rank) const {
 
 std::string Mesh::in_words() const {
   std::vector<std::string> parts;
+  for (const StageWidth& width : widths) parts.push_back(fmt::format("{} x {}", width.tensor, width.data));
+  if (!widths.empty()) return fmt::format("pipeline {} (tensor x data: {})", pipeline, fmt::join(parts, ", "));
   for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert, Axis::data, Axis::pipeline}) {
     if (axis == Axis::expert && expert_tensor > 0)
       parts.push_back(fmt::format("expert {} x expert-tensor {} (in tensor, context and data)", expert, expert_tensor));

@@ -12,6 +12,11 @@ struct Coordinates {
   constexpr bool operator==(const Coordinates&) const = default;
 };
 
+/// Ranks of one pipeline stage, tensor × data of them from `first` on.
+struct StageWidth {
+  int tensor = 1, data = 1, first = 0;
+};
+
 /// The mesh of ranks: tensor × context × data × pipeline of them, in Megatron-LM's words and order. Experts are spread
 /// over the ranks that share a place in tensor and pipeline (context × data of them): `expert` of these, neighbours in
 /// the mesh's order, hold all experts together, each split over the tensor axis like any other layer. Where experts have tensor ranks of
@@ -22,9 +27,14 @@ struct Mesh {
   int expert_tensor = 0;  ///< 0: experts have the tensor axis' ranks
   /// From the axis whose ranks are neighbours to the one whose ranks are furthest apart.
   std::vector<Axis> order{Axis::tensor, Axis::context, Axis::data, Axis::pipeline};
+  /// Of every stage, where each has ranks of its own number; data ranks then share the samples of a micro-batch, and axes
+  /// other than the pipeline have one rank.
+  std::vector<StageWidth> widths;
 
-  int ranks() const { return tensor * context * data * pipeline; }
-  int size(Axis) const;
+  int ranks() const;
+  int size(Axis, int stage = 0) const;
+  int widest(Axis) const;  ///< of the stages
+  int stage_ranks(int stage) const { return size(Axis::tensor, stage) * context * size(Axis::data, stage); }
   Coordinates of(int rank) const;
   int rank(const Coordinates&) const;
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "models/networks/layers/sharding.hpp"
 #include "strategies/plan/mesh.hpp"
@@ -16,7 +17,8 @@ constexpr const char* kAllReduce = "all-reduce";
 /// What a plan chooses of a step and its programs read as it was chosen.
 struct StepOptions {
   Mesh mesh;
-  Sharding sharding;  ///< of every layer, over tensor, context and expert
+  Sharding sharding;                      ///< of every layer, over tensor, context and expert
+  std::vector<Sharding> stage_shardings;  ///< in place of that, where stages have widths of their own
   ZeroStage zero = ZeroStage::none;
   /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
   int zero_group = 0;
@@ -28,6 +30,10 @@ struct StepOptions {
   bool overlap_parameters = true;  ///< stages 1 and 2: gathered while the next step's forward pass goes on
   bool overlap_pipeline = false;   ///< messages between stages: nobody waits for their sending
   bool scatter_gather = false;     ///< each tensor rank sends a part of what they all have
+
+  const Sharding& sharding_of(int stage) const {
+    return stage_shardings.empty() ? sharding : stage_shardings[static_cast<std::size_t>(stage)];
+  }
 };
 
 }  // namespace trainyard

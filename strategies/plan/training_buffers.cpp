@@ -20,8 +20,8 @@ constexpr std::array<Range, kBufferKinds> kRanges{{
     {0, 820},       // gradients
     {820, 820},     // parameters
     {1640, 1},      // partial
-    {1641, 1},      // tied
-    {1642, 200},    // exchange
+    {1641, 2},      // tied
+    {1643, 200},    // exchange
     {2000, 8192},   // activations
     {10192, 820},   // gradient_share
     {11012, 820},   // host_gradients

@@ -11,7 +11,7 @@ struct TrainingBuffer {
     gradients,         ///< index: the bucket; of updates that are late, a bucket of each step on its way
     parameters,        ///< index: the bucket, whose parameters are gathered, averaged, given out
     partial,           ///< gradients that are `ParameterTensor::partial`
-    tied,              ///< the gradient of a tied weight
+    tied,              ///< the gradient of a tied weight; index 1: with that of another stage
     exchange,          ///< index: of exchanges within layers, two each, in turn
     activations,       ///< index: see `activation_message`
     gradient_share,    ///< offload; index: the bucket. Gradients that leave the GPU

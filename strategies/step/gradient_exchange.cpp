@@ -57,7 +57,7 @@ void GradientExchange::begin_step(int step, bool summed, int set) {
 }
 
 bool GradientExchange::exchanges(bool experts) const {
-  return summed_ && (step_.plan.lane(gradient_lane(experts)).used() || step_.plan.lane(copies_lane(experts)).used());
+  return summed_ && (step_.peers.lane(gradient_lane(experts)).group || step_.peers.lane(copies_lane(experts)).group);
 }
 
 bool GradientExchange::leave_during_backward(bool last_micro_batch) const {

@@ -6,6 +6,11 @@ namespace {
 // Tags of messages between stages; those of collectives count from 1 in their lane.
 constexpr Tag kStageMessages = Tag{31} << 27;
 
+BufferRef within(BufferRef part, TrainingBuffer buffer) {
+  part.buffer = number_of(buffer);
+  return part;
+}
+
 }  // namespace
 
 int PipelineMessages::stage_of(int virtual_stage) const {
@@ -30,53 +35,97 @@ bool PipelineMessages::sends_parts(int virtual_stage) const {
          !last_layer_of(virtual_stage).output_in_parts;
 }
 
-Op& PipelineMessages::message(Kind kind, int virtual_stage, int micro_batch, bool back) {
+/// Those of the stage that has the output, or of the later one that takes it.
+const RankPeers::OfStage& PipelineMessages::peers(int virtual_stage, bool later) const {
+  return step_.peers.stages[static_cast<std::size_t>(stage_of(virtual_stage + (later ? 1 : 0)))];
+}
+
+Op& PipelineMessages::message(Kind kind, bool back, const StageMessage& message, int number) {
   const bool sending = kind == Kind::send;
-  const int other = stage_of(virtual_stage + (sending != back ? 1 : 0));
   Op& op = step_.out.begin(kind, step_.streams.pipeline(back, sending),
                            step_.words.pipeline_message[(back ? 2U : 0U) + (sending ? 0U : 1U)], step_.words.pipeline);
-  op.message.slot = step_.peers.stage_slot[other];
-  const int number = (micro_batch * step_.plan.virtual_stages() + virtual_stage) * 2 + (back ? 1 : 0);
+  op.message.slot = message.slot;
   op.message.tag = kStageMessages | static_cast<Tag>(number);
+  // Receives are posted ahead: nobody waits for the receiver, the sender for its message where it does not overlap.
+  if (!sending) return op;
+  op.message.mode = step_.plan.overlap_pipeline ? Mode::eager : Mode::put;
+  op.deps[0] = step_.out.after(TrainingStreams::compute);
   return op;
 }
 
-BufferRef PipelineMessages::values(int virtual_stage, int micro_batch, bool back) const {
-  const TrainingBuffer buffer = activation_message(virtual_stage, micro_batch, back, step_.plan.virtual_stages());
-  BufferRef ref{number_of(buffer), 0, 1};
+Op& PipelineMessages::message(Kind kind, int virtual_stage, int micro_batch, bool back, const StageMessage& of) {
+  Op& op = message(kind, back, of, (micro_batch * step_.plan.virtual_stages() + virtual_stage) * 2 + (back ? 1 : 0));
+  if (!step_.plan.values) return op;
+  const BufferRef part = values(virtual_stage, micro_batch, back, of.part);
+  if (kind == Kind::recv) op.effect.action = Action::copy;
+  (kind == Kind::recv ? op.effect.write : op.effect.read) = part;
+  return op;
+}
+
+BufferRef PipelineMessages::values(int virtual_stage, int micro_batch, bool back, BufferRef part) const {
+  part = within(part, activation_message(virtual_stage, micro_batch, back, step_.plan.virtual_stages()));
   if (sends_parts(virtual_stage)) {
-    ref.chunk = static_cast<std::uint16_t>(step_.at.tensor);
-    ref.of = static_cast<std::uint16_t>(step_.plan.mesh.tensor);
+    part.chunk = static_cast<std::uint16_t>(step_.at.tensor);
+    part.of = static_cast<std::uint16_t>(step_.plan.mesh.tensor);
   }
-  return ref;
+  return part;
 }
 
 Ops PipelineMessages::receive(int virtual_stage, int micro_batch, bool back) {
-  Op& op = message(Kind::recv, virtual_stage, micro_batch, back);
-  const NameId name = op.name;
-  if (step_.plan.values) op.write_to(values(virtual_stage, micro_batch, back));
-  co_yield step_.out.emit();
+  for (const StageMessage& of : peers(virtual_stage, back).takes) {
+    message(Kind::recv, virtual_stage, micro_batch, back, of);
+    co_yield step_.out.emit();
+  }
   const Dep received = step_.out.after(step_.streams.pipeline(back, false));
   if (!sends_parts(virtual_stage)) {
     step_.waits.add(received);
     co_return;
   }
   const TrainingBuffer whole = activation_message(virtual_stage, micro_batch, back, step_.plan.virtual_stages());
-  co_yield collectives_.run(
-      {Lane::tensor, Operation::all_gather, last_layer_of(virtual_stage).output, name, step_.buffer(whole), received});
+  co_yield collectives_.run({Lane::tensor, Operation::all_gather, last_layer_of(virtual_stage).output,
+                             step_.words.pipeline_message[back ? 3 : 1], step_.buffer(whole), received});
   step_.waits.add(collectives_.end_of(Lane::tensor));
 }
 
 Ops PipelineMessages::send(int virtual_stage, int micro_batch, bool back) {
   while (step_.waits.any()) co_yield step_.take_waits();
-  Op& op = message(Kind::send, virtual_stage, micro_batch, back);
-  op.message.bytes = last_layer_of(virtual_stage).output / (sends_parts(virtual_stage) ? step_.plan.mesh.tensor : 1);
-  // Receives are posted ahead: nobody waits for the receiver, the sender for its message where it does not overlap.
-  op.message.mode = step_.plan.overlap_pipeline ? Mode::eager : Mode::put;
-  op.deps[0] = step_.out.after(TrainingStreams::compute);
-  if (step_.plan.values) op.effect.read = values(virtual_stage, micro_batch, back);
-  co_yield step_.out.emit();
-  if (!step_.plan.overlap_pipeline) step_.waits.add(step_.out.after(step_.streams.pipeline(back, true)));
+  const Bytes bytes = last_layer_of(virtual_stage).output / (sends_parts(virtual_stage) ? step_.plan.mesh.tensor : 1);
+  const std::vector<StageMessage>& all = peers(virtual_stage, !back).sends;
+  for (const StageMessage& of : all) {
+    message(Kind::send, virtual_stage, micro_batch, back, of).message.bytes = bytes * of.share;
+    co_yield step_.out.emit();
+  }
+  if (!step_.plan.overlap_pipeline && !all.empty())
+    step_.waits.add(step_.out.after(step_.streams.pipeline(back, true)));
+}
+
+Ops PipelineMessages::sum_tied() {
+  const RankPeers::OfStage& tied = step_.peers.tied;
+  if (!tied.any()) co_return;
+  constexpr auto kBuffer = TrainingBuffer::Kind::tied;  // the rank's own gradient, and what the others' are added to
+  const int number = step_.plan.micro_batches * step_.plan.virtual_stages() * 2, stage = step_.at.pipeline;
+  const double elements = tied_elements(step_.plan, stage);
+  while (step_.waits.any()) co_yield step_.take_waits();
+  for (int copy = 0; copy < 2 && step_.plan.values; ++copy) co_yield step_.call(TrainingCall::fill_tied, {copy});
+  for (const StageMessage& of : tied.sends) {
+    Op& op = message(Kind::send, true, of, number);
+    op.message.bytes = elements * of.share * step_.plan.gradient_element;
+    if (step_.plan.values) op.effect.read = within(of.part, {kBuffer, 0});
+    co_yield step_.out.emit();
+  }
+  double added = 0;
+  for (const StageMessage& of : tied.takes) {
+    Op& op = message(Kind::recv, true, of, number);
+    op.deps[0] = step_.out.after(TrainingStreams::compute);  // its own gradient is there
+    if (step_.plan.values) op.effect = {Action::reduce, 0, {}, within(of.part, {kBuffer, 1})};
+    added += elements * of.part.count / of.part.of;
+    co_yield step_.out.emit();
+  }
+  for (const bool sending : {false, true}) step_.waits.add(step_.out.after(step_.streams.pipeline(true, sending)));
+  Work sum = step_.plan.accumulation;
+  sum.bytes = sum.bytes * added;
+  if (added > 0) co_yield step_.work(sum, Kind::local, step_.words.compute, step_.words.accumulate);
+  if (step_.plan.values) co_yield step_.call(TrainingCall::take_tied, {1});
 }
 
 }  // namespace trainyard

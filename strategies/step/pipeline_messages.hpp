@@ -14,6 +14,9 @@ class PipelineMessages {
   /// The next kernel waits for it.
   Ops receive(int virtual_stage, int micro_batch, bool back);
   Ops send(int virtual_stage, int micro_batch, bool back);
+  /// After all passes: first and last stage exchange their gradients of a tied weight, where that is no collective of two
+  /// ranks each (see `tied_messages`).
+  Ops sum_tied();
 
  private:
   StepContext& step_;
@@ -22,8 +25,10 @@ class PipelineMessages {
   int stage_of(int virtual_stage) const;
   const Layer& last_layer_of(int virtual_stage) const;
   bool sends_parts(int virtual_stage) const;
-  Op& message(Kind, int virtual_stage, int micro_batch, bool back);
-  BufferRef values(int virtual_stage, int micro_batch, bool back) const;
+  const RankPeers::OfStage& peers(int virtual_stage, bool later) const;
+  Op& message(Kind, bool back, const StageMessage&, int number);
+  Op& message(Kind, int virtual_stage, int micro_batch, bool back, const StageMessage&);
+  BufferRef values(int virtual_stage, int micro_batch, bool back, BufferRef part) const;
 };
 
 }  // namespace trainyard

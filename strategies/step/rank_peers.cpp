@@ -51,16 +51,30 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   }
   for (std::size_t way = 0; way < kHostWays && !plan.offload.ways.empty(); ++way)
     flows[kLanes + way] = &plan.offload.ways[r][way];
-  const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
   const std::vector<char> neighbours = neighbours_of(plan, plan.mesh.of(rank).pipeline);
-  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    stage_slot.push_back(next_slot());
-    if (neighbours[stage]) slots.push_back(stages[stage]);
+  for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
+    OfStage& of = stages.emplace_back();
+    if (!neighbours[static_cast<std::size_t>(stage)]) continue;
+    of = {stage_messages(plan, rank, stage, true), stage_messages(plan, rank, stage, false)};
+    add_slots(of);
   }
+  tied = {tied_messages(plan, rank, true), tied_messages(plan, rank, false)};
+  add_slots(tied);
   first_of_updates = next_slot();
   for (const int peer : update_policy_of(plan).peers(rank)) slots.push_back(peer);
   input_slot = next_slot();
   if (plan.input.used() && plan.input.loader_of_rank[r] >= 0) slots.push_back(plan.input.loader_of_rank[r]);
+}
+
+/// One for each peer.
+void RankPeers::add_slots(OfStage& of) {
+  const auto first = static_cast<std::ptrdiff_t>(slots.size());
+  for (std::vector<StageMessage>* messages : {&of.sends, &of.takes})
+    for (StageMessage& message : *messages) {
+      const auto at = std::find(slots.begin() + first, slots.end(), static_cast<Actor>(message.peer));
+      message.slot = static_cast<std::uint16_t>(at - slots.begin());
+      if (at == slots.end()) slots.push_back(message.peer);
+    }
 }
 
 }  // namespace trainyard

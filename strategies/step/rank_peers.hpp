@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "strategies/plan/training_plan.hpp"
+#include "strategies/step/stage_messages.hpp"
 
 namespace trainyard {
 
@@ -17,15 +18,23 @@ struct RankPeers {
     int index = 0;                     ///< in the group
     std::array<OfCollective, kOperations> collectives;
   };
+  struct OfStage {
+    std::vector<StageMessage> sends, takes;
+    bool any() const { return !sends.empty() || !takes.empty(); }
+  };
   std::array<OfLane, kLanes> lanes;
-  std::vector<std::uint16_t> stage_slot;  ///< by pipeline coordinate
-  std::uint16_t first_of_updates = 0;     ///< of UpdatePolicy::peers
+  std::vector<OfStage> stages;         ///< by pipeline coordinate: none of stages that are not neighbours
+  OfStage tied;                        ///< see `tied_messages`
+  std::uint16_t first_of_updates = 0;  ///< of UpdatePolicy::peers
   std::uint16_t input_slot = 0;
   std::vector<Actor> slots;
   std::array<const GroupFlow*, kLanes + kHostWays> flows{};  ///< by lane, then by way to the host
 
   RankPeers(int rank, const TrainingPlan&);
   const OfLane& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
+
+ private:
+  void add_slots(OfStage&);
 };
 
 }  // namespace trainyard

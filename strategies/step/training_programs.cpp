@@ -137,6 +137,7 @@ class TrainingStep : public CoroutineProgram {
         co_yield backward(*task);
       }
     }
+    co_yield messages_.sum_tied();
     co_yield updates_->after_backward(number);
     if (!plan_.marks_steps) co_return;
     step_.out.begin(Kind::mark, TrainingStreams::compute, step_.words.step_over);
@@ -218,6 +219,15 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
     const GroupPlace place{lane.index, static_cast<int>(group.members.size()), &group.settings};
     for (const Collective* algorithm : groups.algorithm)
       if (algorithm) outline.text = hashed({outline.text, role_of(*algorithm, place)});
+  }
+  const auto add_messages = [&outline](const RankPeers::OfStage& of) {
+    for (const std::vector<StageMessage>* messages : {&of.sends, &of.takes})
+      for (const StageMessage& m : *messages)
+        outline.text = hashed({outline.text, m.slot, m.part.chunk, m.part.of, m.part.count});
+  };
+  if (!plan_.mesh.widths.empty()) {
+    for (const RankPeers::OfStage& of : peers.stages) add_messages(of);
+    add_messages(peers.tied);
   }
   for (std::size_t way = 0; way < kHostWays && !plan_.offload.ways.empty(); ++way)
     outline.meetings.push_back({group_of_transfer(static_cast<HostWay>(way), rank), peers.flows[kLanes + way],

@@ -244,17 +244,25 @@ void RankParameters::drop_parameters(std::size_t number) {
   });
 }
 
+/// Where element i of the tied weight's part goes in a buffer that has it row by row, as stages of unequal width cut it.
+Index RankParameters::by_rows(Index i, Index count) const {
+  const Index columns = std::get<TransformerConfig>(task_.model).hidden_size, rows = count / columns;
+  return i % rows * columns + i / rows;
+}
+
 void RankParameters::fill_tied(Eigen::VectorXd& buffer) const {
   if (tied_.empty()) throw InternalError("a rank without the tied weight exchanges its gradient");
   buffer.setZero(tied_.front().count);
   for (const Bucket::Piece& piece : tied_)
-    for (Index i = 0; i < piece.count; ++i) buffer[i] += gradient(layers_.at(piece.layer), piece.first + i);
+    for (Index i = 0; i < piece.count; ++i)
+      buffer[by_rows(i, piece.count)] += gradient(layers_.at(piece.layer), piece.first + i);
 }
 
 void RankParameters::take_tied(const Eigen::VectorXd& buffer) {
   for (const Bucket::Piece& piece : tied_) {
     if (buffer.size() != piece.count) throw InternalError("gradients of a tied weight were never filled in");
-    for (Index i = 0; i < piece.count; ++i) set_gradient(layers_.at(piece.layer), piece.first + i, buffer[i]);
+    for (Index i = 0; i < piece.count; ++i)
+      set_gradient(layers_.at(piece.layer), piece.first + i, buffer[by_rows(i, piece.count)]);
   }
 }
 

@@ -123,6 +123,7 @@ class RankParameters : public Replica {
   bool in_blocks(const Held&, Index element) const;
   double gradient(const Held&, Index element) const;
   void set_gradient(Held&, Index element, double value);
+  Index by_rows(Index element, Index count) const;
   void step(Held&, Index element, double& parameter) const;
   template <class Part>
   Eigen::VectorXd all(Part) const;

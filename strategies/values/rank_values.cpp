@@ -15,13 +15,19 @@ Index padded_vocabulary(const TrainingTask& task, const TrainingPlan& plan) {
   const TransformerConfig* config = std::get_if<TransformerConfig>(&task.model);
   if (!config) return 0;
   const ParameterTensor& table = plan.network->layers.front().parameters.front();
-  return static_cast<Index>(table.elements) * plan.sharding.tensor / config->hidden_size;
+  return static_cast<Index>(table.elements) * plan.sharding_of(0).tensor / config->hidden_size;
+}
+
+/// As a rank of that stage has it.
+TrainingTask task_of(TrainingTask task, const TrainingPlan& plan, int stage) {
+  if (!plan.mesh.widths.empty()) task.micro_batch_size /= plan.mesh.size(Axis::data, stage);
+  return task;
 }
 
 RankPlace place_of(const TrainingTask& task, const TrainingPlan& plan, int rank) {
   const Coordinates at = plan.mesh.of(rank);
   return {task,
-          plan.sharding,
+          plan.sharding_of(at.pipeline),
           at.tensor,
           at.context,
           plan.mesh.expert_of(rank),
@@ -38,13 +44,13 @@ bool has_weight_kernels(const Layer& layer) {
 
 RankValues::RankValues(const TrainingTask& task, const TrainingPlan& plan, const std::vector<LayerPosition>& positions,
                        int rank, Values& values)
-    : task_(task),
+    : task_(task_of(task, plan, plan.mesh.of(rank).pipeline)),
       plan_(plan),
       positions_(positions),
       values_(values),
       rank_(rank),
       at_(plan.mesh.of(rank)),
-      place_(place_of(task, plan, rank)),
+      place_(place_of(task_, plan, rank)),
       parameters_(place_, plan, rank, at_.pipeline) {
   make_room();
 }
@@ -156,10 +162,13 @@ void RankValues::exchange(Pass& p, const Exchange& e, int buffer) {
 }
 
 Batch RankValues::batch_of(int step, int micro_batch) const {
-  const Index mine = task_.micro_batch_size, own = mine * plan_.micro_batches, global = own * plan_.mesh.data;
+  const Index data = plan_.mesh.size(Axis::data, at_.pipeline), mine = task_.micro_batch_size,
+              own = mine * plan_.micro_batches, global = own * data;
   const bool summed = update_policy_of(plan_).sums_gradients(step);
-  return {step * global + at_.data * own + micro_batch * mine,
-          1 / static_cast<double>((summed ? global : own) * task_.seq_length)};
+  // Stages of unequal width share out each micro-batch.
+  const Index first =
+      plan_.mesh.widths.empty() ? at_.data * own + micro_batch * mine : (micro_batch * data + at_.data) * mine;
+  return {step * global + first, 1 / static_cast<double>((summed ? global : own) * task_.seq_length)};
 }
 
 RankLayer RankValues::rank_layer(int number) const {

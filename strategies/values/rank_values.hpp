@@ -58,7 +58,7 @@ class RankValues : public RankWork {
     bool forward_done = false, input_done = false;
   };
   using Key = std::pair<int, int>;  // layer, micro-batch
-  const TrainingTask& task_;
+  const TrainingTask task_;  ///< its micro-batches are the rank's parts of them, where stages have widths of their own
   const TrainingPlan& plan_;
   const std::vector<LayerPosition>& positions_;
   Values& values_;

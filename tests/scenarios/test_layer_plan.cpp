@@ -8,7 +8,6 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/layer_plan.hpp"
 #include "scenarios/src/search/linear_ways.hpp"
-#include "scenarios/src/search/uneven_pipeline.hpp"
 #include "tests/support.hpp"
 #include "tools/reports/layer_plan_report.hpp"
 
@@ -150,25 +149,6 @@ TEST_CASE("layers in a row are split as a search of all lists does", "[layer-pla
   }
 }
 
-TEST_CASE("stages on unequally many devices take the step of 1F1B", "[layer-plan]") {
-  const Scenario s = read_scenario_text(
-      "cluster: {nodes: 1, node: dgx-a100}\nmodel: {mlp: {widths: [8, 8]}}\n"
-      "plan: {micro_batch_size: 1, global_batch_size: 8}\n",
-      "uneven.yaml");
-  // Messages of a byte take microseconds, passes seconds: 4 micro-batches, forward 1 s, backward 2 s, on 4 + 2 + 1 GPUs.
-  std::vector<PlacedStage> stages{
-      {{0, 1, 2, 3}, 2, 2, 1, 2, 0, 1}, {{4, 5}, 1, 2, 1, 2, 0, 1}, {{6}, 1, 1, 1, 2, 0, 1}};
-  CHECK(uneven_step(s.cluster, s.software, stages, 4) == Approx((4 + 3 - 1) * 3.0).epsilon(1e-4));
-  stages[0].tail = 5;  // ends last
-  CHECK(uneven_step(s.cluster, s.software, stages, 4) == Approx(23).epsilon(1e-4));
-  // 60 GB in two halves, each over the NVLinks of its receiver.
-  stages = {{{0, 1}, 1, 2, 1, 2, 0, 60e9}, {{2, 3}, 1, 2, 1, 2, 0, 0}};
-  const double wide = uneven_step(s.cluster, s.software, stages, 1);
-  stages[1] = {{2}, 1, 1, 1, 2, 0, 0};  // one receiver has twice as much to take
-  const double narrow = uneven_step(s.cluster, s.software, stages, 1);
-  CHECK(narrow - 6 == Approx(2 * (wide - 6)).epsilon(1e-4));
-}
-
 namespace {
 
 /// What is called the best is no slower than anything else that is told, nor than `plan` and data parallelism alone.
@@ -205,6 +185,8 @@ TEST_CASE("the wide half of a network gets more devices, and that wins among sta
   CHECK(answer.division.step < 0.9 * answer.even->step);
   CHECK(answer.division.step < 0.9 * answer.own_step);
   CHECK(answer.division.estimate == Approx(answer.division.step).epsilon(0.03));
+  for (const LayerDivision* division : {&answer.division, &*answer.even})
+    CHECK(simulate(read_scenario(division->document, "found")).step_time == Approx(division->step).epsilon(1e-12));
   std::size_t most = 0, least = 8;
   for (const LayerStage& stage : answer.division.stages) {
     most = std::max(most, stage.ranks.size());
@@ -236,20 +218,23 @@ TEST_CASE("no list of splits makes a stage faster than the one that was chosen",
   LayerPlanOptions alone;
   alone.compare = false;
   const LayerPlanAnswer answer = plan_layers(question, alone);
-  LayerPieces pieces(*question.own, answer.micro_batch);
+  LayerPieces pieces(*question.own);
   constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
   int checked = 0;
   for (const LayerDivision* division : {&answer.division, &*answer.even})
     for (const LayerStage& stage : division->stages) {
       if (stage.tensor == 1) continue;
       ++checked;
-      const double chosen = stage.times.time + stage.times.tail / answer.micro_batches;
+      const StageMesh mesh{stage.tensor == 2 ? 1 : 0, stage.tensor, stage.data};
+      std::vector<LinearSplit> own(4, LinearSplit::replicated);
+      std::copy(stage.splits.begin(), stage.splits.end(), own.begin() + stage.from);
+      const PieceTimes of = pieces.times(stage.from, stage.to, mesh, own);
+      const double chosen = of.time + of.tail / answer.micro_batches;
       for (unsigned number = 0; number < 81; ++number) {
         std::vector<LinearSplit> splits;
         unsigned rest = number;
         for (int layer = 0; layer < 4; ++layer, rest /= 3) splits.push_back(kSplits[rest % 3]);
-        const PieceTimes other =
-            pieces.times(stage.from, stage.to, {stage.tensor == 2 ? 1 : 0, stage.tensor, stage.data}, splits);
+        const PieceTimes other = pieces.times(stage.from, stage.to, mesh, splits);
         CAPTURE(number, in_words(splits), in_words(stage.splits));
         CHECK(other.time + other.tail / answer.micro_batches >= chosen * (1 - 1e-3));
       }
@@ -268,6 +253,9 @@ TEST_CASE("layers of a transformer are divided too, alike ones simulated once", 
   CHECK(answer.micro_batch == 8);
   CHECK(answer.simulated < 100);
   CHECK(answer.division.step <= answer.own_step * 1.05);
+  // Embedding and head are one weight, on stages of whatever width.
+  CHECK(simulate(read_scenario(answer.division.document, "found")).step_time ==
+        Approx(answer.division.step).epsilon(1e-12));
 }
 
 TEST_CASE("an MLP's layers are split as a scenario says", "[layer-plan][scenario]") {

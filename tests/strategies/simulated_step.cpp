@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "reference_training.hpp"
 #include "scenarios/src/planning/offload.hpp"
@@ -46,7 +47,11 @@ class BrokenProgram : public Program {
 /// Does the last layer lie on another stage than the first one?
 bool parts_ends(const SplitStep& s) { return s.mesh.pipeline > 1 && s.schedule != "dualpipe-v"; }
 
+Network network_of_stages(const TrainingTask&, SplitStep);
+std::vector<std::vector<int>> even_parts(const Network&, const SplitStep&);
+
 Network network_of(const TrainingTask& task, const SplitStep& s) {
+  if (!s.stage_shardings.empty()) return network_of_stages(task, s);
   if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
     return mlp_network(*shape, task.micro_batch_size, Precision::fp64, s.sharding);
   TransformerConfig config = std::get<TransformerConfig>(task.model);
@@ -61,6 +66,22 @@ Network network_of(const TrainingTask& task, const SplitStep& s) {
   options.sharding.recompute = Recompute::none;
   const Network kept = make();
   for (std::size_t layer = 0; layer < network.layers.size(); layer += 2) network.layers[layer] = kept.layers[layer];
+  return network;
+}
+
+/// Each layer as the ranks of its stage have it.
+Network network_of_stages(const TrainingTask& task, SplitStep s) {
+  const std::vector<Sharding> shardings = std::exchange(s.stage_shardings, {});
+  s.sharding = {};
+  Network network = network_of(task, s);
+  const std::vector<std::vector<int>> layers = even_parts(network, s);
+  for (std::size_t stage = 0; stage < shardings.size(); ++stage) {
+    TrainingTask own = task;
+    own.micro_batch_size /= s.mesh.widths[stage].data;
+    s.sharding = shardings[stage];
+    const Network of = network_of(own, s);
+    for (const int layer : layers[stage]) network.layers[layer] = of.layers[layer];
+  }
   return network;
 }
 
@@ -82,6 +103,7 @@ TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network
   TrainingPlan plan;
   plan.mesh = s.mesh;
   plan.sharding = s.sharding;
+  plan.stage_shardings = s.stage_shardings;
   plan.network = std::make_shared<const Network>(network);
   plan.steps = s.steps;
   plan.micro_batches = s.micro_batches;

@@ -10,7 +10,8 @@ namespace trainyard {
 /// How a small network is split and scheduled, for a training step that is simulated on values.
 struct SplitStep {
   Mesh mesh;
-  Sharding sharding;  ///< tensor, context and expert as in the mesh
+  Sharding sharding;                      ///< tensor, context and expert as in the mesh
+  std::vector<Sharding> stage_shardings;  ///< of stages with widths of their own
   int micro_batches = 1, chunks = 1, steps = 1;
   std::string schedule = "1f1b";
   ZeroStage zero = ZeroStage::none;

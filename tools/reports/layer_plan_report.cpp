@@ -31,9 +31,8 @@ std::string division_text(const LayerDivision& division) {
   for (std::size_t i = 0; i < division.stages.size(); ++i) {
     const LayerStage& s = division.stages[i];
     table.rows.push_back({fmt::format("{}", i), s.first == s.last ? s.first : fmt::format("{} - {}", s.first, s.last),
-                          ranks_text(s.ranks), fmt::format("{} x {}", s.tensor, s.data), show(Seconds{s.times.time}),
-                          show(Seconds{s.times.tail}), fmt::format("{:.1f} GiB", s.peak / (1U << 30)),
-                          in_words(s.splits)});
+                          ranks_text(s.ranks), fmt::format("{} x {}", s.tensor, s.data), show(Seconds{s.micro_batch}),
+                          show(Seconds{s.tail}), fmt::format("{:.1f} GiB", s.peak / (1U << 30)), in_words(s.splits)});
   }
   return table.text("  ");
 }
@@ -42,9 +41,8 @@ std::string division_text(const LayerDivision& division) {
 std::string busy_text(const LayerPlanAnswer& a) {
   double most = 0, sum = 0;
   for (const LayerStage& stage : a.division.stages) {
-    const double busy = stage.times.time * a.micro_batches + stage.times.tail;
-    most = std::max(most, busy);
-    sum += busy * static_cast<double>(stage.ranks.size());
+    most = std::max(most, stage.busy);
+    sum += stage.busy * static_cast<double>(stage.ranks.size());
   }
   return fmt::format("the busiest stage works for {}, the mean GPU for {}; ", show(Seconds{most}),
                      show(Seconds{sum / a.gpus}));

@@ -65,11 +65,9 @@ void take_strategy(Node& document, const std::string& strategy) {
     std::erase_if(plan->fields, [](const auto& field) { return field.first == "strategy"; });
 }
 
-/// The best plan as a scenario; beside the one that was read, since it may name files there.
-void write_scenario(const std::string& file, const PlanAnswer& answer) {
-  const std::string text = fmt::format("# {}: the plan that `trainyard plan` found{}.\n", answer.scenario,
-                                       answer.ended == SearchEnd::interrupt ? " before it was interrupted" : "") +
-                           yaml_text(answer.document);
+/// A plan as a scenario; beside the one that was read, since it may name files there.
+void write_scenario(const std::string& file, const std::string& remark, const Node& document) {
+  const std::string text = "# " + remark + ".\n" + yaml_text(document);
   if (file != "-") {
     try {
       read_scenario_text(text, file);
@@ -95,7 +93,8 @@ void write_answer(const std::string& json, const std::string& html, const PlanAn
 }
 
 /// `--layers`: stages on unequally many devices.
-int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans, const std::string& json) {
+int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans, const std::string& json,
+                   const std::string& write) {
   LayerPlanAnswer answer;
   {
     ProgressLine line;
@@ -104,7 +103,10 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
     };
     answer = errors_in_words_of(device_noun(question.base.cluster), solve);
   }
-  if (json != "-") print(in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
+  if (json != "-" && write != "-") print(in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
+  if (!write.empty())
+    write_scenario(write, answer.scenario + ": the stages that `trainyard plan --layers` found",
+                   answer.division.document);
   if (json.empty()) return kGood;
   write_atomically(json, json_text(layer_plan_fields().json(answer), 2) + "\n");
   return kGood;
@@ -156,7 +158,7 @@ struct PlanFlags {
         "--layers", layers,
         "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
         "layer of an mlp by columns, rows or not at all (Alpa), beside what plans of equal stages take; with --set, "
-        "--strategy, --headroom, --budget and --json");
+        "--strategy, --headroom, --budget, --json and --write, which writes the stages");
     arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
   }
 
@@ -214,9 +216,9 @@ int plan_verb(const std::vector<std::string>& words) {
   const PlanQuestion question = flags.question();
   StudyShares& shares = flags.shares;
   if (flags.layers) {
-    if (!(flags.write + flags.html + shares.points + shares.shard).empty() || !flags.vary.empty() || flags.offload)
-      throw UserError("--layers: not with --write, --html, --vary, --offload or parts of a search");
-    return plan_by_layers(question, options, flags.json);
+    if (!(flags.html + shares.points + shares.shard).empty() || !flags.vary.empty() || flags.offload)
+      throw UserError("--layers: not with --html, --vary, --offload or parts of a search");
+    return plan_by_layers(question, options, flags.json, flags.write);
   }
   if (!shares.slurm.empty()) return shares.write_slurm_job(flags.arguments, kMostShards);
   watch_interrupts();
@@ -231,7 +233,11 @@ int plan_verb(const std::vector<std::string>& words) {
   if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(in_words_of(device, plan_screen(answer)));
   write_answer(flags.json, flags.html, answer, device);
   const bool found = answer.search.best() || answer.own_is_best;
-  if (found && !flags.write.empty()) write_scenario(flags.write, answer);
+  if (found && !flags.write.empty())
+    write_scenario(flags.write,
+                   fmt::format("{}: the plan that `trainyard plan` found{}", answer.scenario,
+                               stopped ? " before it was interrupted" : ""),
+                   answer.document);
   if (stopped) return shares.interrupted_search();
   return found ? kGood : kFailsLimit;
 }

@@ -91,16 +91,16 @@ std::string devices_in_words(const std::vector<const MeshRank*>& group) {
 /// The mesh drawn: a row for each pipeline stage, a column for each replica, in it the devices of its tensor ranks.
 std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, bool all) {
   const Mesh& mesh = s.plan.mesh;
-  const int replicas = mesh.data * mesh.context, shown = all ? replicas : std::min(replicas, 8);
+  const int replicas = s.plan.replicas(), shown = all ? replicas : std::min(replicas, 8);
   TextTable table{{"stage"}, {true}, {}};
   for (int r = 0; r < shown; ++r)
     table.head.push_back(mesh.context > 1 ? fmt::format("data {} context {}", r / mesh.context, r % mesh.context)
                                           : fmt::format("data {}", r));
   for (int stage = 0; stage < mesh.pipeline; ++stage) {
     std::vector<std::string> row{fmt::format("{}", stage)};
-    for (int r = 0; r < shown; ++r) {
+    for (int r = 0; r < std::min(shown, mesh.size(Axis::data, stage) * mesh.context); ++r) {
       std::vector<const MeshRank*> group;
-      for (int t = 0; t < mesh.tensor; ++t)
+      for (int t = 0; t < mesh.size(Axis::tensor, stage); ++t)
         group.push_back(&ranks[mesh.rank({t, r % mesh.context, r / mesh.context, stage})]);
       row.push_back(devices_in_words(group));
     }
@@ -126,11 +126,11 @@ View mesh_view(const Scenario& s, bool all) {
     table.right.push_back(true);
     columns.push_back(std::move(value));
   };
-  column(m.tensor, "tensor", [](const MeshRank& r) { return r.at.tensor; });
+  column(m.widest(Axis::tensor), "tensor", [](const MeshRank& r) { return r.at.tensor; });
   column(m.context, "context", [](const MeshRank& r) { return r.at.context; });
   column(m.expert, "expert", [](const MeshRank& r) { return r.expert; });
   column(std::max(1, m.expert_tensor), "expert-tensor", [](const MeshRank& r) { return r.expert_tensor; });
-  column(m.data, "data parallel", [](const MeshRank& r) { return r.at.data; });
+  column(m.widest(Axis::data), "data parallel", [](const MeshRank& r) { return r.at.data; });
   column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.at.pipeline; });
   table.head.emplace_back("device");
   for (std::size_t i = 0; i < shown; ++i) {

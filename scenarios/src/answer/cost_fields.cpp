@@ -14,8 +14,7 @@ double Result::training_energy() const {
 JsonFields<Energy> energy_fields() {
   using E = Energy;
   return JsonFields<E>()
-      .value(
-          "step_J", "J", [](const E& e) { return e.step(); }, "a step, of the site: devices times PUE")
+      .value("step_J", "J", &E::step, "a step, of the site: devices times PUE")
       .value(
           "step_kWh", "kWh", [](const E& e) { return e.step() / kJoulesOfKwh; }, "the same")
       .value("devices_J", "J", &E::parts, "a step, by part of the cluster, without PUE")

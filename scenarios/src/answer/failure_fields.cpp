@@ -57,9 +57,7 @@ JsonFields<FailureResult> training_fields() {
       .value("time_between_s", "s", &F::time_between_failures, "mean time between failures of the whole cluster")
       .value("training_time_s", "s", &F::end, "length of the training, with all that failures cost")
       .value("steps", "", &F::steps, "steps done")
-      .value(
-          "effective_step_time_s", "s", [](const F& f) { return f.effective_step_time(); },
-          "training time over steps done")
+      .value("effective_step_time_s", "s", &F::effective_step_time, "training time over steps done")
       .value("checkpoint_stall_s", "s", &F::stalled, "stopped for checkpoints")
       .value("down_s", "s", &F::down, "detecting failures, restarting, reading checkpoints")
       .value("waiting_for_repair_s", "s", &F::without_node, "stopped until a node is repaired")

@@ -257,8 +257,7 @@ JsonFields<Result::Compression> compression_fields() {
       .value("name", "", &C::name, "what gradients are compressed by")
       .value("dense_bytes", "bytes", &C::dense, "gradients of a rank")
       .value("sent_bytes", "bytes", &C::sent, "what a rank puts into exchanges in their place")
-      .value(
-          "ratio", "", [](const C& c) { return c.ratio(); }, "of the two")
+      .value("ratio", "", &C::ratio, "of the two")
       .value("encode_s", "s", &C::encode, "kernels before exchanges, a step")
       .value("decode_s", "s", &C::decode, "kernels after them, a step");
 }
@@ -327,9 +326,8 @@ const JsonFields<Result>& result_fields() {
           .when(several, "where one step does not tell")
           .value("training_steps", "", &R::training_steps, "steps of the whole training")
           .when(trains, "with plan.training")
-          .value(
-              "training_time_s", "s", [](const R& r) { return r.whole_time(); },
-              "time of the whole training, with what failures cost: training_days in seconds")
+          .value("training_time_s", "s", &R::whole_time,
+                 "time of the whole training, with what failures cost: training_days in seconds")
           .when(trains, "with plan.training")
           .value("training_time_without_failures_s", "s", &R::training_time, "the same if nothing fails")
           .when(trains, "with plan.training")

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "scenarios/src/running/step_run.hpp"
 #include "strategies/step/rank_peers.hpp"
@@ -65,11 +66,11 @@ RankView rank_view(const Scenario& s, const Plan& laid_out, int rank) {
     const int next = members[(position(lane.index) + 1) % members.size()];
     view.groups.push_back({name_of(static_cast<Lane>(i)), members, way("to the next", next)});
   }
-  for (std::size_t stage = 0; stage < peers.stage_slot.size(); ++stage) {
-    const std::uint16_t slot = peers.stage_slot[stage];
-    const bool used =
-        slot < (stage + 1 < peers.stage_slot.size() ? peers.stage_slot[stage + 1] : peers.first_of_updates);
-    if (used) view.peers.push_back(way(fmt::format("pipeline stage {}", stage), peers.slots[slot]));
+  for (std::size_t stage = 0; stage < peers.stages.size(); ++stage) {
+    std::set<int> there;
+    for (const auto* messages : {&peers.stages[stage].sends, &peers.stages[stage].takes})
+      for (const StageMessage& message : *messages) there.insert(message.peer);
+    for (const int peer : there) view.peers.push_back(way(fmt::format("pipeline stage {}", stage), peer));
   }
   return view;
 }

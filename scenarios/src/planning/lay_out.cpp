@@ -242,8 +242,18 @@ Seconds modelled_step(const Scenario& s, const Work& optimizer) {
 
 std::shared_ptr<const Network> share_of_rank(const Scenario& s) {
   if (!s.plan.splits_model()) return std::make_shared<const Network>(s.network);
-  return std::make_shared<const Network>(
-      network_of(s.model, s.micro_batch_size, s.precision, s.plan.sharding, s.plan.ends_apart()));
+  const auto share = [&s](int data, const Sharding& sharding) {
+    return network_of(s.model, s.micro_batch_size / data, s.precision, sharding, s.plan.ends_apart());
+  };
+  if (s.plan.mesh.widths.empty()) return std::make_shared<const Network>(share(1, s.plan.sharding));
+  auto network = std::make_shared<Network>(share(1, {}));
+  const std::vector<std::vector<int>> layers = divide_layers(*network, s.plan);
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    const Network own = share(s.plan.mesh.widths[stage].data, s.plan.stage_shardings[stage]);
+    for (const int layer : layers[stage])
+      network->layers[static_cast<std::size_t>(layer)] = own.layers[static_cast<std::size_t>(layer)];
+  }
+  return network;
 }
 
 TrainingPlan lay_out_stages(const Scenario& s, std::shared_ptr<const Network> share) {

@@ -68,23 +68,21 @@ std::vector<std::int64_t> balanced(const TrainingPlan& plan, const Scenario& s) 
   return {cut.begin(), cut.end()};
 }
 
-}  // namespace
-
-std::vector<std::vector<int>> divide_layers(const TrainingPlan& plan, const Scenario& s) {
-  const PlanChoice& choice = s.plan;
-  const Network& network = *plan.network;
+/// So many for each virtual stage; none: evenly many.
+std::vector<std::vector<int>> divided(const Network& network, const PlanChoice& choice,
+                                      std::vector<std::int64_t> each) {
   const int parts = choice.mesh.pipeline * choice.chunks, body = layers_to_divide(network, choice);
   const bool apart = body != static_cast<int>(network.layers.size());
   if (parts > body)
     fail(choice.place,
          fmt::format("plan.pipeline_parallel: {} stages x {} chunks, but {} has {} layers{}", choice.mesh.pipeline,
                      choice.chunks, network.name, body, apart ? " between embedding and head" : ""));
-  std::vector<std::int64_t> each = choice.layers;
-  if (each.empty()) each = choice.balanced ? balanced(plan, s) : evenly_many(body, parts);
+  const char* key = choice.mesh.widths.empty() ? "plan.pipeline.layers" : "plan.pipeline.stages";
+  if (each.empty()) each = evenly_many(body, parts);
   if (std::accumulate(each.begin(), each.end(), std::int64_t{0}) != body)
-    fail(choice.layers_place, fmt::format("plan.pipeline.layers: {} in all, but {} has {}{}",
-                                          std::accumulate(each.begin(), each.end(), std::int64_t{0}), network.name,
-                                          body, apart ? " between embedding and head" : ""));
+    fail(choice.layers_place,
+         fmt::format("{}: {} in all, but {} has {}{}", key, std::accumulate(each.begin(), each.end(), std::int64_t{0}),
+                     network.name, body, apart ? " between embedding and head" : ""));
   std::vector<std::vector<int>> stages(static_cast<std::size_t>(parts));
   int next = 0;
   for (int part = 0; part < parts; ++part) {
@@ -92,9 +90,21 @@ std::vector<std::vector<int>> divide_layers(const TrainingPlan& plan, const Scen
     const auto end =
         static_cast<int>(next + each[part] + (apart && part == 0 ? 1 : 0) + (apart && part + 1 == parts ? 1 : 0));
     for (; next < end; ++next) stage.push_back(next);
-    if (stage.empty()) fail(choice.layers_place, fmt::format("plan.pipeline.layers: stage {} has no layer", part));
+    if (stage.empty()) fail(choice.layers_place, fmt::format("{}: stage {} has no layer", key, part));
   }
   return stages;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> divide_layers(const TrainingPlan& plan, const Scenario& s) {
+  const bool balances = s.plan.layers.empty() && s.plan.balanced &&
+                        layers_to_divide(*plan.network, s.plan) >= plan.virtual_stages();  // else there are too few
+  return divided(*plan.network, s.plan, balances ? balanced(plan, s) : s.plan.layers);
+}
+
+std::vector<std::vector<int>> divide_layers(const Network& network, const PlanChoice& choice) {
+  return divided(network, choice, choice.layers);
 }
 
 }  // namespace trainyard

@@ -16,5 +16,7 @@ int layers_to_divide(const Network&, const PlanChoice&);
 /// what ranks exchange or the optimizer. The plan has its network, schedule and accumulation. Throws UserError for more
 /// stages than layers.
 std::vector<std::vector<int>> divide_layers(const TrainingPlan&, const Scenario&);
+/// The same of numbers that the plan says, or evenly many: how the network is shared out may depend on it.
+std::vector<std::vector<int>> divide_layers(const Network&, const PlanChoice&);
 
 }  // namespace trainyard

@@ -42,7 +42,7 @@ Plan plan(const Scenario&);
 /// The same of a network that was made before: one rank's part of every layer (see `share_of_rank`).
 Plan plan(const Scenario&, std::shared_ptr<const Network> share);
 
-/// One rank's part of every layer. Throws UserError with the place for what cannot be split so.
+/// One rank's part of every layer; where stages are unlike, that of a rank of the layer's stage. Throws UserError with the place for what cannot be split so.
 std::shared_ptr<const Network> share_of_rank(const Scenario&);
 /// The first part of `plan`: what each stage does and holds, before anybody is told how to communicate. All errors of
 /// what does not go together but those of collectives and mechanisms come from here.

@@ -36,11 +36,14 @@ double operations_of_pass(const Layer& layer, const PipelineTask& task, bool fus
 
 double operations_of_passes(const TrainingPlan& plan, bool fused) {
   double operations = 0;
-  for (const StagePlan& stage : plan.stages)
+  for (int number = 0; number < plan.mesh.pipeline; ++number) {
+    const StagePlan& stage = plan.stages[number];
     for (const PipelineTask& task : stage.tasks)
       for (const int layer : stage.chunks[task.chunk])
-        operations += operations_of_pass(plan.network->layers[layer], task, fused && plan.fuses_kernels);
-  return operations * plan.ranks() / plan.mesh.pipeline;
+        operations += operations_of_pass(plan.network->layers[layer], task, fused && plan.fuses_kernels) *
+                      plan.mesh.stage_ranks(number);
+  }
+  return operations;
 }
 
 /// A bound from above for slow parts: every kernel, and every gradient over the slowest wire to one master.

@@ -57,14 +57,15 @@ struct PlanChoice : StepOptions {
   ExpertDispatcher dispatcher;
   bool inference = false;    ///< forward passes alone
   std::optional<int> steps;  ///< that are looked at, where the plan says it
-  Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place, compression_place,
+  Place place, schedule_place, layers_place, zero_place, bucket_place, steps_place, compression_place,
       pairs_place, dispatcher_place, recomputed_place;
+  Place stages_place;  ///< of plan.pipeline.stages
 
   /// Is the model, or what belongs to it, split in any way?
   bool splits_model() const;
   /// Do the first and the last layer lie on different stages?
   bool ends_apart() const;
-  int replicas() const { return mesh.data * mesh.context; }
+  int replicas() const { return mesh.widest(Axis::data) * mesh.context; }
 };
 
 /// How finely a plan is simulated. Replicas of a whole model are simulated kernel by kernel; a model that is split has too
@@ -79,7 +80,7 @@ Detail detail_of(const PlanChoice&);
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size,
 /// exchange}`), `expert_parallel` (or `{size, tensor, imbalance, capacity, dispatcher,
 /// fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
-/// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute` (or `{full: N}`), `activation_offload`, `mesh_order`,
+/// layers, stages, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute` (or `{full: N}`), `activation_offload`, `mesh_order`,
 /// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
 /// `prefetch`, `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`,
 /// `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`,

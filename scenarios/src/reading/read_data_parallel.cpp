@@ -60,6 +60,14 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
   Mesh& mesh = choice.mesh;
   const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
   const bool given = fields.has("size");
+  if (!mesh.widths.empty()) {
+    if (given && fields.integer("size", 1) != 1)
+      fail(fields.place_of("size"), "plan.data_parallel.size: each of plan.pipeline.stages says its own; leave it out");
+    if (mesh.ranks() > gpus)
+      fail(choice.stages_place,
+           fmt::format("plan.pipeline.stages: {} ranks, but the cluster has {} GPUs", mesh.ranks(), gpus));
+    return;
+  }
   if (!given && gpus % others != 0)
     fail(choice.place,
          fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
@@ -130,9 +138,7 @@ void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& clus
                       choice.replicas(), CollectiveUse::in_a_step, 0, library, stack.nccl_choice);
   if (fields.has("all_reduce")) return;
   choice.all_reduce.settings.fidelity = choice.fidelity;
-  const Mesh& mesh = choice.mesh;
-  const bool one = mesh.tensor * mesh.context * mesh.pipeline * mesh.data == 1;
-  if (choice.fidelity == Fidelity::modelled && !one && choice.mechanism->all_reduces())
+  if (choice.fidelity == Fidelity::modelled && choice.mesh.ranks() > 1 && choice.mechanism->all_reduces())
     take_library_model(choice.all_reduce, library ? *library : library_model(cluster, stack.nccl_choice));
 }
 

@@ -156,7 +156,8 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
                                ? plan.place_of("seq_length")
                                : node.place;
   for (const char* part : {"tensor", "sequence", "context", "expert", "recompute", "linear_split"})
-    if (const std::string key = key_of_part(part); plan.has(key)) model.split_places[part] = plan.place_of(key);
+    if (const std::string key = key_of_part(part); plan.has(key))
+      model.split_keys[part] = {"plan." + key, plan.place_of(key)};
   return model;
 }
 
@@ -181,8 +182,8 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
     if (network.name.empty() && entry.transformer()) network.name = "model";
     return network;
   } catch (const ShardingError& e) {
-    const auto at = model.split_places.find(e.part);
-    if (at != model.split_places.end()) fail(at->second, fmt::format("plan.{}: {}", key_of_part(e.part), e.reason));
+    const auto at = model.split_keys.find(e.part);
+    if (at != model.split_keys.end()) fail(at->second.second, fmt::format("{}: {}", at->second.first, e.reason));
     fail(model.place, e.what());
   } catch (const UserError& e) {
     if (!entry.transformer()) throw;

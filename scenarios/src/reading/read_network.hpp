@@ -17,8 +17,8 @@ struct ModelChoice {
   TransformerOptions options;  ///< but for the sharding
   std::int64_t seq_length = 1;
   Place place, seq_length_place;
-  std::map<std::string, Place>
-      split_places;  ///< of "tensor", "sequence", "context", "expert", "recompute", where the plan says so
+  /// Path and place of the keys that say "tensor", "sequence", "context", "expert", "recompute", where the plan does.
+  std::map<std::string, std::pair<std::string, Place>> split_keys;
 };
 
 /// A name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in the catalog), its fields in

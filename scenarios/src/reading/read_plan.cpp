@@ -6,6 +6,7 @@
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "scenarios/src/reading/read_stages.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 
 namespace trainyard {
@@ -140,8 +141,11 @@ void read_layers(PlanChoice& choice, Fields& fields) {
 }
 
 void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
-  choice.mesh.pipeline = read_rank_count(plan, {"pipeline_parallel", "stages of the pipeline"});
-  choice.stages_place = plan.has("pipeline_parallel") ? plan.place_of("pipeline_parallel") : choice.place;
+  const auto stages = static_cast<int>(choice.mesh.widths.size());
+  choice.mesh.pipeline = read_rank_count(plan, {"pipeline_parallel", "stages of the pipeline"}, std::max(1, stages));
+  if (stages > 0 && choice.mesh.pipeline != stages)
+    fail(plan.place_of("pipeline_parallel"),
+         fmt::format("plan.pipeline_parallel: {}, but plan.pipeline.stages has {}", choice.mesh.pipeline, stages));
   static const Node none;
   const Node* node = plan.child("pipeline");
   Fields fields(node ? *node : none, "plan.pipeline");
@@ -158,13 +162,18 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
       fields.boolean({"overlap", "messages between stages overlap with compute"}, stack.parallel.overlap_pipeline);
   choice.scatter_gather =
       fields.boolean({"scatter_gather", "tensor ranks send a share each, and gather it in the node"},
-                     stack.parallel.scatter_gather && !choice.sharding.sequence);
+                     stack.parallel.scatter_gather && !choice.sharding.sequence && stages == 0);
+  if (fields.has({"stages",
+                  "instead of all ranks and layers: those of each stage, which may be unlike, as plan --layers "
+                  "finds them: [{layers: 3, tensor: 2, data: 1}, ...]"}) &&
+      fields.has("layers"))
+    fail(fields.place_of("layers"), "plan.pipeline.layers: each of plan.pipeline.stages says its own; leave it out");
   read_layers(choice, fields);
   const int parts = choice.mesh.pipeline * choice.chunks;
   if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != parts)
     fields.refuse("layers", fmt::format("{} numbers for {} stages x {} chunks", choice.layers.size(),
                                         choice.mesh.pipeline, choice.chunks));
-  if (choice.mesh.pipeline == 1 && node)
+  if (choice.mesh.pipeline == 1 && node && stages == 0)
     fail(node->place, "plan.pipeline: there is one stage only; set plan.pipeline_parallel, or leave it out");
   fields.finish();
 }
@@ -202,9 +211,9 @@ void read_order(PlanChoice& choice, Fields& plan) {
 }  // namespace
 
 bool PlanChoice::splits_model() const {
-  return mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 || mesh.expert_tensor > 1 ||
-         zero != ZeroStage::none || sharding.recompute != Recompute::none || offload.copies() ||
-         std::count(sharding.remade.begin(), sharding.remade.end(), true) > 0;
+  return !mesh.widths.empty() || mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 ||
+         mesh.expert_tensor > 1 || zero != ZeroStage::none || sharding.recompute != Recompute::none ||
+         offload.copies() || std::count(sharding.remade.begin(), sharding.remade.end(), true) > 0;
 }
 
 Detail detail_of(const PlanChoice& choice) {
@@ -226,36 +235,6 @@ void read_remade(Sharding& sharding, Fields& plan) {
        plan.choices({"recompute_modules", "parts of blocks made again besides: layernorm, moe_act, mla_up_proj"},
                     {"layernorm", "moe_act", "mla_up_proj"}))
     sharding.remade[module + 1] = true;
-}
-
-constexpr std::pair<const char*, LinearSplit> kLinearSplits[] = {{"pairs", LinearSplit::pairs},
-                                                                 {"columns", LinearSplit::columns},
-                                                                 {"rows", LinearSplit::rows},
-                                                                 {"replicated", LinearSplit::replicated}};
-
-/// One for all layers, or a list with one for each.
-void read_linear_split(Sharding& sharding, Fields& plan) {
-  const Node* given =
-      plan.child({"linear_split", "of an mlp: pairs, columns, rows or replicated; or a list with one for each layer"});
-  if (!given) return;
-  const auto split_of = [](const Node& node, bool of_all) {
-    std::vector<std::string> names;
-    for (const auto& [name, split] : kLinearSplits) {
-      if (!of_all && split == LinearSplit::pairs) continue;  // two layers make a pair
-      names.emplace_back(name);
-      if (node.kind == Node::Kind::scalar && node.scalar == name) return split;
-    }
-    const std::string got = node.kind == Node::Kind::scalar ? node.scalar : "";
-    fail(node.place, fmt::format("plan.linear_split: unknown split \"{}\"{}", got, hint(got, names)));
-  };
-  if (sharding.tensor == 1)
-    fail(given->place, "plan.linear_split: it is over the ranks of plan.tensor_parallel, which is 1");
-  if (given->kind != Node::Kind::list) {
-    sharding.linear_split = split_of(*given, true);
-    return;
-  }
-  if (given->items.empty()) fail(given->place, "plan.linear_split: a split for each layer expected");
-  for (const Node& item : given->items) sharding.linear_splits.push_back(split_of(item, false));
 }
 
 /// A word for all blocks, or `{full: N}`.
@@ -288,6 +267,7 @@ bool spreads_experts(const PlanChoice& choice, Fields& plan) {
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
   choice.mesh.tensor = sharding.tensor = read_rank_count(plan, {"tensor_parallel", "ranks that split each layer"});
+  read_stages(choice, plan);
   const bool splits_tokens = stack.parallel.sequence || spreads_experts(choice, plan);
   sharding.sequence = plan.boolean({"sequence_parallel",
                                     "what tensor ranks do not split is split over the sequence (default: the stack's, "
@@ -296,13 +276,14 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   if (sharding.sequence && sharding.tensor == 1)
     plan.refuse("sequence_parallel", "it is over the ranks of plan.tensor_parallel, which is 1");
   read_tensor_overlap(sharding, plan, stack);
-  read_linear_split(sharding, plan);
+  read_linear_split(sharding, plan, "tensor_parallel");
   read_context(choice, plan);
   read_expert(choice, plan);
   read_pipeline(choice, plan, stack);
   read_recompute(choice, plan);
   read_activation_offload(choice, plan);
   read_remade(sharding, plan);
+  spread_sharding(choice);
   read_order(choice, plan);
 }
 

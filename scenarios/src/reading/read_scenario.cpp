@@ -13,6 +13,7 @@
 #include "scenarios/src/reading/learn_choice.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/reading/used_sources.hpp"
 #include "topologies/device_noun.hpp"
 
@@ -140,8 +141,9 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
   s.network = of ? without_layers(of->network) : network_of(s.model, s.micro_batch_size, s.precision);
   if (of) s.network.samples = s.micro_batch_size;
   if (s.plan.sharding.splits_linear_layers() && !s.model.entry.mlp())
-    fail(s.model.split_places.at("linear_split"),
+    fail(s.model.split_keys.at("linear_split").second,
          "plan.linear_split: it is of the linear layers of an mlp; other networks are split in one way");
+  check_stages(s);
   if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
     fail(
         s.plan.zero_place,

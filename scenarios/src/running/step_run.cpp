@@ -108,8 +108,11 @@ bool StepRun::meet_themselves() const {
     const LaneGroups& groups = plan.lane(lane);
     if (!groups.used()) continue;
     if (!groups.alike || groups.groups.front().settings.fidelity != Fidelity::modelled) return false;
-    for (Actor c = 0; c < fold->classes(); ++c)
-      if (!fold->meets_itself(c, group_of_join(lane, groups.of(fold->representative(c)).members.front()))) return false;
+    for (Actor c = 0; c < fold->classes(); ++c) {
+      const Actor rank = fold->representative(c);
+      if (groups.of_rank[rank] >= 0 && !fold->meets_itself(c, group_of_join(lane, groups.of(rank).members.front())))
+        return false;
+    }
   }
   return true;
 }

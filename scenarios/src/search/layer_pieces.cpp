@@ -3,35 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "scenarios/src/search/pass_floors.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 
 namespace trainyard {
 namespace {
-
-std::string list_of(const std::vector<LinearSplit>& splits) {
-  std::string text;
-  for (const LinearSplit split : splits)
-    text += fmt::format("{}{}", text.empty() ? "[" : ", ",
-                        split == LinearSplit::columns ? "columns"
-                        : split == LinearSplit::rows  ? "rows"
-                                                      : "replicated");
-  return text + "]";
-}
-
-/// Of its forward and backward passes, on idle devices.
-double forward_share(const Scenario& s, const TrainingPlan& plan) {
-  const PassFloors floors(s, plan);
-  double forward = 0, backward = 0;
-  for (int layer = 0; layer < static_cast<int>(plan.network->layers.size()); ++layer) {
-    forward += floors.at(Pass::forward, layer, false);
-    backward += floors.at(Pass::backward, layer, false);
-  }
-  return forward + backward > 0 ? forward / (forward + backward) : 0;
-}
 
 void add_works(std::string& text, const KernelCall& call) {
   text += fmt::format(" {}:{}:{}", call.work.kernel, call.work.flops.value, call.work.bytes.value);
@@ -39,40 +18,50 @@ void add_works(std::string& text, const KernelCall& call) {
 
 }  // namespace
 
-LayerPieces::LayerPieces(const Scenario& of, std::int64_t micro_batch) : of_(of), micro_batch_(micro_batch) {}
+std::string in_words(const std::vector<LinearSplit>& splits) {
+  std::string text;
+  for (const LinearSplit split : splits)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ",
+                        split == LinearSplit::columns ? "columns"
+                        : split == LinearSplit::rows  ? "rows"
+                                                      : "replicated");
+  return text;
+}
+
+LayerPieces::LayerPieces(const Scenario& of)
+    : of_(of), micro_batch_(of.micro_batch_size * of.plan.mesh.data), few_(std::min(of.micro_batches(), 2)) {}
 
 Scenario LayerPieces::scenario(const StageMesh& mesh, const std::vector<LinearSplit>& splits, int micro_batches) const {
-  Node plan = without_choices(*of_.document.find("plan"));
-  std::erase_if(plan.fields, [](const auto& field) {
-    return field.first == "pipeline" || field.first == "linear_split" || field.first == "training";
-  });
+  if (micro_batch_ % mesh.data != 0)
+    throw UserError(fmt::format("{} data-parallel ranks do not divide {} samples", mesh.data, micro_batch_));
+  PlanPoint point;
+  point.tensor = mesh.tensor;
+  point.micro_batch = micro_batch_ / mesh.data;
+  point.sequence = of_.software.parallel.sequence;
+  point.recompute = name_of(of_.plan.sharding.recompute);
+  Node plan = plan_section(without_choices(*of_.document.find("plan")), point, mesh.data, micro_batch_ * micro_batches);
+  std::erase_if(plan.fields,
+                [](const auto& field) { return field.first == "linear_split" || field.first == "training"; });
   const auto set = [&plan](const char* path, const std::string& value) {
     set_field(plan, path, parse_override(value, std::make_shared<const std::string>("--layers")));
   };
-  if (micro_batch_ % mesh.data != 0)
-    throw UserError(fmt::format("{} data-parallel ranks do not divide {} samples", mesh.data, micro_batch_));
-  set("micro_batch_size", fmt::format("{}", micro_batch_ / mesh.data));
-  set("global_batch_size", fmt::format("{}", micro_batch_ * micro_batches));
-  set("data_parallel.size", fmt::format("{}", mesh.data));
   set("idle_devices", "allowed");  // other stages are there
-  if (mesh.tensor > 1) set("tensor_parallel", fmt::format("{}", mesh.tensor));
-  if (mesh.tensor > 1 && !splits.empty()) set("linear_split", list_of(splits));
-  if (of_.plan.sharding.recompute != Recompute::none) set("recompute", name_of(of_.plan.sharding.recompute));
+  if (mesh.tensor > 1 && !splits.empty()) set("linear_split", fmt::format("[{}]", in_words(splits)));
   return read_with_plan(of_, plan);
 }
 
 const LayerPieces::Share& LayerPieces::share(const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
   const auto [at, fresh] =
-      shares_.try_emplace(fmt::format("{} {} {}", mesh.tensor, mesh.data, mesh.tensor > 1 ? list_of(splits) : ""));
+      shares_.try_emplace(fmt::format("{} {} {}", mesh.tensor, mesh.data, mesh.tensor > 1 ? in_words(splits) : ""));
   Share& share = at->second;
   if (!fresh) return share;
   try {
-    share.scenario = scenario(mesh, splits, 1);
-    share.twice = scenario(mesh, splits, 2);
-    const Scenario& s = share.scenario;
+    share.few = scenario(mesh, splits, few_);
+    share.more = scenario(mesh, splits, few_ + 1);
+    const Scenario& s = share.few;
     share.network =
         std::make_shared<const Network>(network_of(s.model, s.micro_batch_size, s.precision, s.plan.sharding, true));
-    share.scenario.network = share.twice.network = *share.network;
+    share.few.network = share.more.network = *share.network;
   } catch (const UserError& e) {
     share.error = e.what();
   }
@@ -96,8 +85,12 @@ std::string LayerPieces::likeness(int layer, const StageMesh& mesh, const std::v
 PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
   PieceTimes piece;
   const Share& of = share(mesh, splits);
+  const auto refuse = [&piece](const std::string& why) {
+    piece.error = why;
+    piece.time = std::numeric_limits<double>::infinity();
+  };
   if (!of.error.empty()) {
-    piece.error = of.error;
+    refuse(of.error);
     return piece;
   }
   Network part = *of.network;
@@ -106,20 +99,18 @@ PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std
   SimulateOptions options;
   options.critical_path = false;
   try {
-    const Plan once = plan(of.scenario, network);
-    const Result one = simulate(of.scenario, once, options), two = simulate(of.twice, plan(of.twice, network), options);
-    piece.time = two.step_time - one.step_time;
-    piece.tail = std::max(0.0, one.step_time - piece.time);
-    piece.forward = piece.time * forward_share(of.scenario, once.training);
-    piece.parameters = one.memory.parameters + one.memory.gradients + one.memory.optimizer + one.memory.buffers;
+    const Result few = simulate(of.few, plan(of.few, network), options),
+                 more = simulate(of.more, plan(of.more, network), options);
+    piece.time = more.step_time - few.step_time;
+    piece.tail = std::max(0.0, few.step_time - few_ * piece.time);
+    piece.parameters = few.memory.parameters + few.memory.gradients + few.memory.optimizer + few.memory.buffers;
   } catch (const UserError& e) {
-    piece.error = e.what();
+    refuse(e.what());
   }
   for (const Layer& layer : network->layers) {
     piece.kept += layer.activations().value;
     piece.transient = std::max({piece.transient, layer.forward_transient.value, layer.backward_transient.value});
   }
-  piece.output = network->layers.back().output.value * mesh.data;
   return piece;
 }
 

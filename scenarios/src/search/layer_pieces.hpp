@@ -18,13 +18,12 @@ struct StageMesh {
 
 /// Layers in a row, simulated on a mesh of their own.
 struct PieceTimes {
-  double time = 0;        ///< s of a further micro-batch, forward and backward, with what tensor ranks exchange
-  double forward = 0;     ///< s of that
+  /// s of a further micro-batch, forward and backward, with what tensor ranks exchange; infinite with an error.
+  double time = 0;
   double tail = 0;        ///< s after the last micro-batch: gradients are exchanged, weights updated
   double parameters = 0;  ///< bytes of a device, with gradients, states and buffers
   double kept = 0;        ///< bytes of a device for a micro-batch under way
   double transient = 0;   ///< bytes of a device above these while a layer runs
-  double output = 0;      ///< bytes that the last layer hands on for a micro-batch, on all devices together
   std::string error;      ///< why they cannot be split so; else empty
 };
 
@@ -32,8 +31,8 @@ struct PieceTimes {
 /// all layers of the network.
 class LayerPieces {
  public:
-  /// A micro-batch of so many samples; a scenario whose plan can be read.
-  LayerPieces(const Scenario&, std::int64_t micro_batch);
+  /// A scenario whose plan can be read, and its micro-batches over all ranks of a stage.
+  explicit LayerPieces(const Scenario&);
 
   int layers() const { return static_cast<int>(of_.network.layers.size()); }
   /// From one layer up to another, simulated.
@@ -43,17 +42,20 @@ class LayerPieces {
 
  private:
   struct Share {
-    Scenario scenario;  // of one micro-batch; two at `twice`
-    Scenario twice;
+    Scenario few, more;  // of `few_` micro-batches, and of one more
     std::shared_ptr<const Network> network;
     std::string error;
   };
   Scenario of_;
-  std::int64_t micro_batch_;
+  std::int64_t micro_batch_;  // samples
+  int few_;                   // micro-batches: gradients are added from the second one on
   std::map<std::string, Share> shares_;
 
   const Share& share(const StageMesh&, const std::vector<LinearSplit>& splits);
   Scenario scenario(const StageMesh&, const std::vector<LinearSplit>& splits, int micro_batches) const;
 };
+
+/// "columns, rows, replicated", as a scenario has them.
+std::string in_words(const std::vector<LinearSplit>&);
 
 }  // namespace trainyard

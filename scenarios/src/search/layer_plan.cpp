@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "scenarios/src/planning/balanced_cut.hpp"
+#include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/linear_ways.hpp"
-#include "scenarios/src/search/uneven_pipeline.hpp"
 #include "sim/process/parallel.hpp"
 
 namespace trainyard {
@@ -18,11 +18,6 @@ namespace {
 constexpr std::size_t kMostUnits = 24;
 constexpr int kMostLayerGpus = 256;
 constexpr double kCannot = std::numeric_limits<double>::infinity();
-
-/// A layer alone, simulated; infinite: it cannot be split so.
-struct LayerFigures {
-  double time = kCannot, tail = 0, parameters = 0, kept = 0, transient = 0;
-};
 
 /// How a span of layers is done on a mesh.
 struct SpanChoice {
@@ -66,7 +61,7 @@ class LayerPlanner {
       : question_(question),
         options_(options),
         own_(checked(question)),
-        pieces_(own_, own_.micro_batch_size * own_.plan.mesh.data),
+        pieces_(own_),
         shapes_(submeshes(own_.cluster.nodes, own_.cluster.node.gpus)) {
     answer_.scenario = own_.name;
     answer_.gpus = own_.cluster.gpus();
@@ -85,14 +80,13 @@ class LayerPlanner {
     simulate_layers();
     group_layers();
     price_spans();
-    const auto found = divide_stages(costs_, shapes_, answer_.gpus, answer_.micro_batches, usable_);
+    const std::optional<LayerDivision> found = best_of(costs_);
     if (!found)
       throw UserError(fmt::format("{}: no division of its {} layers over {} GPUs fits into {}{}", own_.name,
                                   pieces_.layers(), answer_.gpus, usable_memory(answer_.capacity, answer_.headroom),
                                   refusal_));
-    answer_.division = realized(*found);
-    if (const auto even = divide_evenly()) answer_.even = realized(*even);
-    if (answer_.even && answer_.even->step < answer_.division.step) answer_.division = *answer_.even;
+    answer_.division = *found;
+    divide_evenly();
     if (options_.compare) compare();
     take_own();
     return std::move(answer_);
@@ -109,8 +103,9 @@ class LayerPlanner {
   bool plain_ = true;  // layers have one way
   std::vector<WayVariant> variants_;
   std::vector<StageMesh> meshes_;
-  std::vector<std::vector<std::vector<LayerFigures>>> figures_;  // by mesh, variant and layer
-  std::vector<int> ends_;                                        // layers before the end of each unit
+  std::vector<PieceTimes> simulated_;                             // layers alone
+  std::vector<std::vector<std::vector<std::size_t>>> number_of_;  // of these, by mesh, variant and layer
+  std::vector<int> ends_;                                         // layers before the end of each unit
   StageCosts costs_;
   std::vector<std::vector<std::vector<SpanChoice>>> choices_;  // as costs_
   std::string refusal_;
@@ -119,7 +114,11 @@ class LayerPlanner {
     if (!question.own)
       throw UserError("plan --layers: a plan on all GPUs of the cluster expected, whose micro-batches count: " +
                       question.own_error);
-    const Scenario& s = *question.own;
+    // A framework's stages have equally many devices: what else its name says is filled in.
+    Node document = question.own->document;
+    apply_framework_mode(document);
+    std::erase_if(document.find("plan")->fields, [](const auto& field) { return field.first == "strategy"; });
+    Scenario s = read_scenario(document, question.own->name);
     if (s.cluster.types().size() > 1) throw UserError("plan --layers: of nodes of one type");
     if (s.cluster.gpus() > kMostLayerGpus)
       throw UserError(fmt::format("plan --layers: {} GPUs; at most {}", s.cluster.gpus(), kMostLayerGpus));
@@ -144,11 +143,11 @@ class LayerPlanner {
       int layer;
     };
     std::vector<Job> jobs;
-    std::vector<std::vector<std::vector<std::size_t>>> job_of(meshes_.size());
+    number_of_.resize(meshes_.size());
     for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh)
       for (std::size_t variant = 0; variant < variants(meshes_[mesh]); ++variant) {
         std::map<std::string, std::size_t> known;
-        std::vector<std::size_t>& of = job_of[mesh].emplace_back();
+        std::vector<std::size_t>& of = number_of_[mesh].emplace_back();
         for (int layer = 0; layer < pieces_.layers(); ++layer) {
           const auto [at, fresh] =
               known.try_emplace(pieces_.likeness(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
@@ -157,7 +156,7 @@ class LayerPlanner {
         }
       }
     std::size_t ended = 0;
-    const std::vector<PieceTimes> pieces = all_in_parallel(
+    simulated_ = all_in_parallel(
         jobs.size(), processors(),
         [&](std::size_t i) {
           const Job& job = jobs[i];
@@ -167,31 +166,22 @@ class LayerPlanner {
           if (options_.progress) options_.progress(fmt::format("{} of {} layers simulated", ++ended, jobs.size()));
         });
     answer_.simulated = jobs.size();
-    std::vector<LayerFigures> by_job;
-    for (const PieceTimes& p : pieces) {
-      LayerFigures& of = by_job.emplace_back();
-      if (p.error.empty())
-        of = {p.time, p.tail, p.parameters, p.kept, p.transient};
-      else if (refusal_.empty())
-        refusal_ = "; " + p.error;
-    }
-    for (const auto& of_mesh : job_of) {
-      auto& mesh = figures_.emplace_back();
-      for (const auto& of_variant : of_mesh) {
-        auto& variant = mesh.emplace_back();
-        for (const std::size_t job : of_variant) variant.push_back(by_job[job]);
-      }
-    }
+    const auto refused = std::ranges::find_if_not(simulated_, &std::string::empty, &PieceTimes::error);
+    if (refused != simulated_.end()) refusal_ = "; " + refused->error;
+  }
+  const PieceTimes& piece(std::size_t mesh, std::size_t variant, int layer) const {
+    return simulated_[number_of_[mesh][variant][static_cast<std::size_t>(layer)]];
   }
 
   /// Neighbours that go together, so that there are no more than kMostUnits.
   void group_layers() {
-    const std::vector<LayerFigures>& alone = figures_.front().front();
-    std::vector<int> sizes(alone.size(), 1);
-    if (alone.size() > kMostUnits) {
+    std::vector<int> sizes(static_cast<std::size_t>(pieces_.layers()), 1);
+    if (sizes.size() > kMostUnits) {
       std::vector<std::int64_t> times;
-      for (const LayerFigures& layer : alone)
-        times.push_back(layer.time == kCannot ? 1 : static_cast<std::int64_t>(layer.time * 1e12));
+      for (int layer = 0; layer < pieces_.layers(); ++layer) {
+        const double time = piece(0, 0, layer).time;
+        times.push_back(time == kCannot ? 1 : static_cast<std::int64_t>(time * 1e12));
+      }
       std::vector<int> stage_of(kMostUnits);
       std::iota(stage_of.begin(), stage_of.end(), 0);
       sizes = balanced_cut(std::vector<std::vector<std::int64_t>>(kMostUnits, times), stage_of);
@@ -201,29 +191,29 @@ class LayerPlanner {
   int begin_of(int unit) const { return unit == 0 ? 0 : ends_[static_cast<std::size_t>(unit) - 1]; }
 
   /// A micro-batch's share of all that a layer takes in a step.
-  double cost_of(const LayerFigures& layer) const { return layer.time + layer.tail / answer_.micro_batches; }
+  double cost_of(const PieceTimes& layer) const { return layer.time + layer.tail / answer_.micro_batches; }
 
   std::vector<LinearWayCosts> way_costs(std::size_t mesh, int from, int to) const {
     std::vector<LinearWayCosts> costs;
     for (int layer = from; layer < to; ++layer) {
       costs.emplace_back().fill(kCannot);
-      for (std::size_t variant = 0; variant < figures_[mesh].size(); ++variant) {
+      for (std::size_t variant = 0; variant < number_of_[mesh].size(); ++variant) {
         const auto way =
             meshes_[mesh].tensor == 1 ? LinearWay::whole : variants_[variant].ways[static_cast<std::size_t>(layer)];
         double& cost = costs.back()[static_cast<std::size_t>(way)];
-        cost = std::min(cost, cost_of(figures_[mesh][variant][static_cast<std::size_t>(layer)]));
+        cost = std::min(cost, cost_of(piece(mesh, variant, layer)));
       }
     }
     return costs;
   }
 
-  /// Figures of a layer that goes one way on a mesh.
-  const LayerFigures& figures(std::size_t mesh, int layer, const std::vector<LinearWay>& ways, int from) const {
-    const auto at = static_cast<std::size_t>(layer);
-    if (ways.empty() || meshes_[mesh].tensor == 1) return figures_[mesh][0][at];
+  /// A layer that goes one way on a mesh.
+  const PieceTimes& piece_of_way(std::size_t mesh, int layer, const std::vector<LinearWay>& ways, int from) const {
     std::size_t variant = 0;
-    while (variants_[variant].ways[at] != ways[static_cast<std::size_t>(layer - from)]) ++variant;
-    return figures_[mesh][variant][at];
+    const auto at = static_cast<std::size_t>(layer);
+    if (!ways.empty() && meshes_[mesh].tensor > 1)
+      while (variants_[variant].ways[at] != ways[static_cast<std::size_t>(layer - from)]) ++variant;
+    return piece(mesh, variant, layer);
   }
 
   void price_spans() {
@@ -251,7 +241,7 @@ class LayerPlanner {
     StageCost cost;
     double transient = 0;
     for (int layer = from; layer < to; ++layer) {
-      const LayerFigures& of = figures(mesh, layer, choice.ways, from);
+      const PieceTimes& of = piece_of_way(mesh, layer, choice.ways, from);
       if (of.time == kCannot) return;
       cost.time += cost_of(of);
       cost.held += of.parameters;
@@ -266,9 +256,22 @@ class LayerPlanner {
     choices[static_cast<std::size_t>(choice.mesh.submesh)] = std::move(choice);
   }
 
+  /// That of least time whose plan leaves the headroom; none: there is no such.
+  std::optional<LayerDivision> best_of(const StageCosts& costs) const {
+    constexpr double kLess = 0.95;
+    for (double memory = usable_;;) {
+      const auto found = divide_stages(costs, shapes_, answer_.gpus, answer_.micro_batches, memory);
+      if (!found) return std::nullopt;
+      LayerDivision division = realized(*found);
+      if (division.leaves_headroom) return division;
+      memory *= kLess;
+    }
+  }
+
   /// Of all stages on one shape.
-  std::optional<StageDivision> divide_evenly() const {
+  void divide_evenly() {
     std::optional<StageDivision> best;
+    StageCosts even;
     for (std::size_t shape = 0; shape < shapes_.size(); ++shape) {
       StageCosts alone = costs_;
       for (auto& from : alone)
@@ -276,49 +279,78 @@ class LayerPlanner {
           for (std::size_t other = 0; other < shapes_.size(); ++other)
             if (other != shape) to[other].reset();
       const auto found = divide_stages(alone, shapes_, answer_.gpus, answer_.micro_batches, usable_);
-      if (found && (!best || found->time < best->time)) best = found;
+      if (!found || (best && found->time >= best->time)) continue;
+      best = found;
+      even = std::move(alone);
     }
-    return best;
+    if (best) answer_.even = best_of(even);
+    if (answer_.even && answer_.even->step < answer_.division.step) answer_.division = *answer_.even;
   }
 
-  /// Splits of all layers of the network, of which those of a stage count.
-  std::vector<LinearSplit> whole_splits(const SpanChoice& choice, int from) const {
-    if (plain_ || choice.mesh.tensor == 1) return {};
-    std::vector<LinearSplit> all(static_cast<std::size_t>(pieces_.layers()), LinearSplit::replicated);
-    const std::vector<LinearSplit> own = splits_of(choice.ways);
-    std::copy(own.begin(), own.end(), all.begin() + from);
-    return all;
+  LayerStage stage_of(const StageChoice& choice) const {
+    const SpanChoice& span =
+        choices_[static_cast<std::size_t>(choice.from)][static_cast<std::size_t>(choice.to - choice.from - 1)]
+                [static_cast<std::size_t>(choice.submesh)];
+    LayerStage stage;
+    stage.from = begin_of(choice.from);
+    stage.to = begin_of(choice.to);
+    stage.first = own_.network.layers[static_cast<std::size_t>(stage.from)].name;
+    stage.last = own_.network.layers[static_cast<std::size_t>(stage.to) - 1].name;
+    stage.tensor = span.mesh.tensor;
+    stage.data = span.mesh.data;
+    if (!plain_ && stage.tensor > 1) stage.splits = splits_of(span.ways);
+    const auto mesh = static_cast<std::size_t>(std::ranges::find(meshes_, span.mesh) - meshes_.begin());
+    for (int layer = stage.from; layer < stage.to; ++layer) {
+      const PieceTimes& of = piece_of_way(mesh, layer, span.ways, stage.from);
+      stage.micro_batch += of.time;
+      stage.tail += of.tail;
+    }
+    return stage;
   }
 
-  LayerDivision realized(const StageDivision& division) {
-    LayerDivision real;
-    real.estimate = division.time;
-    int later = static_cast<int>(division.stages.size());
-    for (const StageChoice& stage : division.stages) {
-      const SpanChoice& choice =
-          choices_[static_cast<std::size_t>(stage.from)][static_cast<std::size_t>(stage.to - stage.from - 1)]
-                  [static_cast<std::size_t>(stage.submesh)];
-      LayerStage& row = real.stages.emplace_back();
-      row.from = begin_of(stage.from);
-      row.to = begin_of(stage.to);
-      row.first = own_.network.layers[static_cast<std::size_t>(row.from)].name;
-      row.last = own_.network.layers[static_cast<std::size_t>(row.to) - 1].name;
-      row.submesh = shapes_[static_cast<std::size_t>(stage.submesh)];
-      row.tensor = choice.mesh.tensor;
-      row.data = choice.mesh.data;
-      const std::vector<LinearSplit> splits = whole_splits(choice, row.from);
-      if (!splits.empty()) row.splits.assign(splits.begin() + row.from, splits.begin() + row.to);
-      row.times = pieces_.times(row.from, row.to, choice.mesh, splits);
-      if (!row.times.error.empty()) throw UserError(row.times.error);
-      row.peak = row.times.parameters + row.times.transient + row.times.kept * std::min(later--, answer_.micro_batches);
+  /// The scenario with these stages.
+  Node document_of(const std::vector<LayerStage>& stages) const {
+    PlanPoint point;
+    point.micro_batch = answer_.micro_batch;
+    point.recompute = name_of(own_.plan.sharding.recompute);
+    Node document = own_.document;
+    Node& plan = *document.find("plan");
+    const Node given = plan;
+    plan = plan_section(without_choices(given), point, 1, own_.global_batch_size);
+    const auto set = [&plan](const char* path, const std::string& value) {
+      set_field(plan, path, parse_override(value, std::make_shared<const std::string>("--layers")));
+    };
+    std::vector<std::string> items;
+    for (const LayerStage& stage : stages)
+      items.push_back(
+          fmt::format("{{layers: {}, tensor: {}, data: {}{}}}", stage.to - stage.from, stage.tensor, stage.data,
+                      stage.splits.empty() ? "" : fmt::format(", linear_split: [{}]", in_words(stage.splits))));
+    set("pipeline.stages", fmt::format("[{}]", fmt::join(items, ", ")));
+    set("pipeline.ends_count_as_layers", "true");
+    set("pipeline.overlap", own_.plan.overlap_pipeline ? "true" : "false");
+    return document;
+  }
+
+  LayerDivision realized(const StageDivision& found) const {
+    LayerDivision division;
+    division.estimate = found.time;
+    for (const StageChoice& stage : found.stages) division.stages.push_back(stage_of(stage));
+    division.document = document_of(division.stages);
+    const Scenario s = read_scenario(division.document, own_.name);
+    SimulateOptions options;
+    options.critical_path = false;
+    const Result result = simulate(s, options);
+    const PlanOutcome outcome = outcome_of(result);
+    division.step = outcome.step_time;
+    division.leaves_headroom = outcome.leaves(answer_.headroom);
+    for (std::size_t i = 0; i < division.stages.size(); ++i) {
+      LayerStage& stage = division.stages[i];
+      const bool alone = result.stages.empty();
+      stage.ranks = s.plan.mesh.stage(s.plan.mesh.widths[i].first);
+      stage.busy = division.step - (alone ? result.breakdown : result.stages[i].breakdown).bubble;
+      stage.peak = alone ? result.memory.peak : result.stages[i].memory.peak;
     }
-    place(real.stages);
-    std::vector<PlacedStage> placed;
-    for (const LayerStage& row : real.stages)
-      placed.push_back({row.ranks, row.tensor, row.data, row.times.forward, row.times.time - row.times.forward,
-                        row.times.tail, row.times.output});
-    real.step = uneven_step(own_.cluster, own_.software, placed, answer_.micro_batches);
-    return real;
+    return division;
   }
 
   /// What plans take whose stages have equally many devices, of any micro-batch.
@@ -349,18 +381,6 @@ class LayerPlanner {
     const PlanOutcome own = outcome_of(simulate(own_, options));
     if (own.fits) answer_.own_step = own.step_time;
     answer_.own_leaves_headroom = own.leaves(answer_.headroom);
-  }
-
-  /// The largest first: each smaller shape divides the larger ones, so that none lies across two nodes.
-  static void place(std::vector<LayerStage>& stages) {
-    std::vector<std::size_t> order(stages.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&stages](std::size_t a, std::size_t b) {
-      return stages[a].submesh.count() > stages[b].submesh.count();
-    });
-    int next = 0;
-    for (const std::size_t stage : order)
-      for (int i = 0; i < stages[stage].submesh.count(); ++i) stages[stage].ranks.push_back(next++);
   }
 };
 

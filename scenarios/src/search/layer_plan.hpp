@@ -13,15 +13,16 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// A stage as it was found, and simulated as a whole.
+/// A stage of a division, whose step was simulated.
 struct LayerStage {
   int from = 0, to = 0;     ///< layers of the network
   std::string first, last;  ///< their names
-  Submesh submesh;
   int tensor = 1, data = 1;
   std::vector<LinearSplit> splits;  ///< of an MLP's layers, where tensor ranks share them; else empty
   std::vector<int> ranks;           ///< of the cluster
-  PieceTimes times;
+  double micro_batch = 0,
+         tail = 0;  ///< s of its layers alone: a micro-batch forward and backward; what comes once a step
+  double busy = 0;  ///< s of the step in which it waits for no other stage
   double peak = 0;  ///< bytes of a device
 };
 
@@ -29,7 +30,9 @@ struct LayerStage {
 struct LayerDivision {
   std::vector<LayerStage> stages;
   double estimate = 0;  ///< s: `pipeline_time` of layers that were simulated one by one
-  double step = 0;      ///< s: simulated, stages as wholes, with the messages between them
+  double step = 0;      ///< s: simulated, as `run` does
+  bool leaves_headroom = true;
+  Node document;  ///< the scenario with these stages
 };
 
 /// What `trainyard plan --layers` answers.
@@ -67,13 +70,12 @@ struct LayerPlanOptions {
 /// every layer, what ranks exchange between two ways included (`cheapest_ways`; transformers and CNNs have one way,
 /// Megatron's). Inter-operator: `divide_stages`. Costs are those of layers simulated alone on the first devices of the cluster;
 /// the gradients' exchange and the update, which come once a step, count with their share of a micro-batch. The division is
-/// then simulated as a whole. Networks of more than 24 layers are divided between 24 groups of layers of about equal time.
+/// then a plan, of `plan.pipeline.stages`, and simulated as any; where it takes more memory than was thought, layers are
+/// divided again for less. Networks of more than 24 layers are divided between 24 groups of layers of about equal time.
 /// Micro-batches are those of the scenario's plan, whose schedule is 1F1B: the best of these is compared with what
 /// `answer_plan` finds of any, with data parallelism alone, and with the scenario's own plan. Throws UserError.
 LayerPlanAnswer plan_layers(const PlanQuestion&, const LayerPlanOptions& = {});
 
 const JsonFields<LayerPlanAnswer>& layer_plan_fields();
-/// "columns, rows, replicated".
-std::string in_words(const std::vector<LinearSplit>&);
 
 }  // namespace trainyard

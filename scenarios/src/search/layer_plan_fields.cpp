@@ -5,16 +5,6 @@
 
 namespace trainyard {
 
-std::string in_words(const std::vector<LinearSplit>& splits) {
-  std::string text;
-  for (const LinearSplit split : splits)
-    text += fmt::format("{}{}", text.empty() ? "" : ", ",
-                        split == LinearSplit::columns ? "columns"
-                        : split == LinearSplit::rows  ? "rows"
-                                                      : "replicated");
-  return text;
-}
-
 namespace {
 
 JsonFields<LayerStage> layer_stage_fields() {
@@ -30,10 +20,9 @@ JsonFields<LayerStage> layer_stage_fields() {
       .value(
           "linear_split", "", [](const S& s) { return in_words(s.splits); }, "how each layer of an mlp is split")
       .when([](const S& s) { return !s.splits.empty(); }, "where tensor ranks share an mlp's layers")
-      .value(
-          "micro_batch_s", "s", [](const S& s) { return s.times.time; }, "a micro-batch, forward and backward")
-      .value(
-          "tail_s", "s", [](const S& s) { return s.times.tail; }, "gradients and update, once a step")
+      .value("micro_batch_s", "s", &S::micro_batch, "a micro-batch, forward and backward, of its layers alone")
+      .value("tail_s", "s", &S::tail, "gradients and update, once a step, of its layers alone")
+      .value("busy_s", "s", &S::busy, "of the step: it waits for no other stage")
       .value("peak_bytes", "bytes", &S::peak, "of a device");
 }
 
@@ -41,7 +30,7 @@ JsonFields<LayerDivision> layer_division_fields() {
   using D = LayerDivision;
   return JsonFields<D>()
       .value("estimate_s", "s", &D::estimate, "sum of the stages + (micro-batches - 1) x slowest")
-      .value("step_time_s", "s", &D::step, "simulated, with messages between stages")
+      .value("step_time_s", "s", &D::step, "simulated, as run does")
       .list("stages", &D::stages, layer_stage_fields(), "in the order of the layers");
 }
 
@@ -55,16 +44,11 @@ const JsonFields<LayerPlanAnswer>& layer_plan_fields() {
           .value("gpus", "", &A::gpus, "of the cluster")
           .value("micro_batches", "", &A::micro_batches, "of a step")
           .value("micro_batch", "samples", &A::micro_batch, "over all data-parallel ranks of a stage")
-          .value(
-              "layers_simulated", "", [](const A& a) { return std::uint64_t{a.simulated}; },
-              "each on one mesh and in one way")
+          .value("layers_simulated", "", &A::simulated, "each on one mesh and in one way")
           .value("memory_capacity_bytes", "bytes", &A::capacity, "of a device")
           .value("headroom", "share", &A::headroom, "of it that stays free")
-          .value(
-              "best_step_time_s", "s", [](const A& a) { return a.best_step(); },
-              "the least of all that was simulated and leaves the headroom")
-          .value(
-              "division_is_best", "", [](const A& a) { return a.division_is_best(); }, "it is that of the division")
+          .value("best_step_time_s", "s", &A::best_step, "the least of all that was simulated and leaves the headroom")
+          .value("division_is_best", "", &A::division_is_best, "it is that of the division")
           .object("division", &A::division, layer_division_fields(),
                   "the fastest stages on as many devices as help, of these micro-batches")
           .object("even", &A::even, layer_division_fields(), "the best whose stages have equally many devices")

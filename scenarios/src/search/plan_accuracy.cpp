@@ -190,8 +190,7 @@ JsonFields<MeasuredPlan> measured_plan_fields() {
   return JsonFields<P>()
       .value("id", "", &P::id, "the first of its measured runs")
       .value("plan", "", &P::plan, "in words")
-      .value(
-          "runs", "", [](const P& p) { return std::uint64_t{p.runs}; }, "how often it was measured")
+      .value("runs", "", &P::runs, "how often it was measured")
       .value("predicted_s_per_token", "s", &P::predicted, "by the simulator")
       .value("measured_s_per_token", "s", &P::measured, "mean of its runs")
       .value("fits", "", &P::fits, "into memory, as predicted");
@@ -201,9 +200,8 @@ JsonFields<PlanChoiceGroup> choice_group_fields() {
   using G = PlanChoiceGroup;
   return JsonFields<G>()
       .value("rank_correlation", "", &G::rank, "Spearman's, of predicted and measured time a token")
-      .value(
-          "regret", "share", [](const G& g) { return g.regret(); },
-          "measured time of the plan that is predicted to be the fastest over that of the best, less 1")
+      .value("regret", "share", &G::regret,
+             "measured time of the plan that is predicted to be the fastest over that of the best, less 1")
       .value(
           "best", "", [](const G& g) { return g.plans.front().id; }, "the fastest measured plan")
       .value(
@@ -224,23 +222,17 @@ const JsonFields<PlanAccuracy>& plan_accuracy_fields() {
           .value(
               "groups", "", [](const A& a) { return std::uint64_t{a.groups.size()}; },
               "models, machines and batches that have several plans")
-          .value(
-              "plans", "", [](const A& a) { return std::uint64_t{a.plans}; }, "plans in them")
+          .value("plans", "", &A::plans, "plans in them")
           .value("rank_correlation", "", &A::rank, "Spearman's, mean of the groups by their plans less one")
           .value("mean_regret", "share", &A::mean_regret, "mean of the groups")
           .value("worst_regret", "share", &A::worst_regret, "of the groups")
-          .value(
-              "near_best", "", [](const A& a) { return std::uint64_t{a.near_best}; },
-              "groups whose regret is 3 % or less")
+          .value("near_best", "", &A::near_best, "groups whose regret is 3 % or less")
           .value(
               "scatter", "share", &A::scatter,
               "by which measurements disagree with each other: repetitions, and micro-batch sizes slower than both a "
               "smaller and a larger one")
-          .value(
-              "reaches_goals", "", [](const A& a) { return a.reaches_goals(); },
-              "rank correlation 0.9, and every regret 3 % or less")
-          .value(
-              "pass", "", [](const A& a) { return a.within_limits(); }, "within the limits of the family's file")
+          .value("reaches_goals", "", &A::reaches_goals, "rank correlation 0.9, and every regret 3 % or less")
+          .value("pass", "", &A::within_limits, "within the limits of the family's file")
           .list("by_group", &A::groups, choice_group_fields(), "every group")
           .when([](const A& a) { return !a.groups.empty() && !a.groups.front().plans.front().plan.empty(); },
                 "with --points");

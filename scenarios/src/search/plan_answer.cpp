@@ -122,7 +122,7 @@ class AnswerMaker {
 
   void search() {
     std::vector<PlanPoint> first;
-    if (question_.own)
+    if (question_.own && question_.own->plan.mesh.widths.empty())
       first.push_back(point_of(*question_.own));
     else if (options_.seconds > 0)
       first = plain_plans();
@@ -317,7 +317,9 @@ class AnswerMaker {
     } catch (const Interrupted&) {
       return;
     }
-    answer_.own = PlanRow{"", space_.words(point_of(*question_.own)), 0, outcome, outcome.leaves(answer_.headroom)};
+    const Mesh& mesh = question_.own->plan.mesh;
+    answer_.own = PlanRow{"", mesh.widths.empty() ? space_.words(point_of(*question_.own)) : mesh.in_words(), 0,
+                          outcome, outcome.leaves(answer_.headroom)};
     const SimulatedPlan* best = answer_.search.best();
     answer_.own_is_best = answer_.own->leaves_headroom && (!best || outcome.step_time < best->outcome.step_time);
     if (answer_.own_is_best) answer_.document = question_.own->document;

@@ -44,11 +44,8 @@ JsonFields<PlanAnswer::Flatness> flatness_fields() {
   using F = PlanAnswer::Flatness;
   return JsonFields<F>()
       .value("share", "share", &F::share, "slower than the best by no more than this")
-      .value(
-          "at_least", "", [](auto& f) { return static_cast<std::int64_t>(f.at_least); }, "plans, simulated")
-      .value(
-          "at_most", "", [](auto& f) { return static_cast<std::int64_t>(f.at_most); },
-          "plans, with those whose floors leave room for it");
+      .value("at_least", "", &F::at_least, "plans, simulated")
+      .value("at_most", "", &F::at_most, "plans, with those whose floors leave room for it");
 }
 
 template <class Member>

@@ -25,7 +25,7 @@ void require_searchable(const Scenario& s) {
 /// Keys of the plan's maps that the search chooses, or that belong to what it chooses.
 constexpr const char* kChosen[] = {"tensor_parallel",  "sequence_parallel", "pipeline_parallel",
                                    "micro_batch_size", "recompute",         "steps"};
-constexpr const char* kChosenOfPipeline[] = {"schedule", "chunks"};
+constexpr const char* kChosenOfPipeline[] = {"schedule", "chunks", "stages"};
 constexpr const char* kChosenOfData[] = {"size", "zero_stage", "zero_group", "reshard", "gradient_sync", "offload"};
 constexpr const char* kChosenOfSplit[] = {"size", "tensor"};
 /// Keys of `data_parallel` that some ZeRO stages alone take.

@@ -47,8 +47,7 @@ JsonFields<SizeRow> size_row_fields() {
       .when(good, when)
       .value("training_s", "s", &R::time, "of the training, with failures and checkpoints")
       .when(good, when)
-      .value(
-          "days", "d", [](const R& r) { return r.days(); }, "the same in days")
+      .value("days", "d", &R::days, "the same in days")
       .when(good, when)
       .value("mfu", "share", &R::mfu, "model FLOPs over the dense peak")
       .when(good, when)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -99,8 +100,11 @@ Capacity capacity(const Scenario& s) {
       return false;
     }
   };
-  room.largest_micro_batch_size =
-      largest_that_fits(s.micro_batch_size, [&](std::int64_t n) { return fits(with_micro_batch(s, n), nullptr); });
+  std::int64_t unit = 1;  // samples that stages of their own widths can share out
+  for (const StageWidth& width : s.plan.mesh.widths) unit = std::lcm(unit, std::int64_t{width.data});
+  room.largest_micro_batch_size = unit * largest_that_fits(s.micro_batch_size / unit, [&](std::int64_t n) {
+                                    return fits(with_micro_batch(s, n * unit), nullptr);
+                                  });
   const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
   if (layers.keys.empty()) return room;
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {

@@ -1,0 +1,170 @@
+// Stages with ranks of their own number: who hands what to whom, and that a step computes what one device does.
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+
+#include "numeric_tasks.hpp"
+#include "simulated_step.hpp"
+#include "strategies/step/stage_messages.hpp"
+#include "tests/cases.hpp"
+
+namespace strategies_test_unequal_stages {
+
+using namespace trainyard;
+
+namespace {
+
+/// {tensor, data} of each stage, one behind the other.
+SplitStep stages(const std::vector<std::pair<int, int>>& widths, bool sequence = false) {
+  SplitStep s;
+  s.mesh.pipeline = static_cast<int>(widths.size());
+  int next = 0;
+  for (const auto& [tensor, data] : widths) {
+    s.mesh.widths.push_back({tensor, data, next});
+    next += tensor * data;
+    Sharding own;
+    own.tensor = tensor;
+    own.sequence = sequence && tensor > 1;
+    s.stage_shardings.push_back(own);
+  }
+  s.micro_batches = 4;
+  return s;
+}
+
+/// Layers of an MLP of four, each on a stage of its own, are split by columns, rows or not at all.
+SplitStep split_mlp(SplitStep s, LinearSplit how) {
+  for (Sharding& own : s.stage_shardings) own.linear_split = how;
+  return s;
+}
+
+void check(const TrainingTask& task, const SplitStep& s) {
+  INFO(in_words(s));
+  const StepOutcome out = simulated_step(task, s);
+  INFO(out.worst);
+  INFO(out.error);
+  CHECK(out.error.empty());
+  CHECK(out.difference < 1e-10);
+  CHECK(out.hazards == 0);
+}
+
+/// A plan of stages of one layer each, whose outputs lie on tensor ranks as `parts` says.
+TrainingPlan bare_plan(const SplitStep& s, const std::vector<bool>& parts) {
+  TrainingPlan plan;
+  plan.mesh = s.mesh;
+  Network network;
+  for (std::size_t stage = 0; stage < s.mesh.widths.size(); ++stage) {
+    network.layers.emplace_back().output_in_parts = parts[stage];
+    plan.stages.emplace_back().chunks = {{static_cast<int>(stage)}};
+  }
+  plan.network = std::make_shared<const Network>(std::move(network));
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("ranks of unequal stages are numbered within their stages", "[unequal-stages]") {
+  Mesh mesh;
+  mesh.pipeline = 3;
+  mesh.widths = {{1, 1, 6}, {2, 2, 0}, {1, 2, 4}};  // the largest first
+  CHECK(mesh.ranks() == 7);
+  for (int rank = 0; rank < 7; ++rank) CHECK(mesh.rank(mesh.of(rank)) == rank);
+  CHECK(mesh.of(3) == Coordinates{1, 0, 1, 1});
+  CHECK(mesh.group(2, Axis::tensor) == std::vector<int>{2, 3});
+  CHECK(mesh.group(5, Axis::tensor) == std::vector<int>{5});
+  CHECK(mesh.replicas(2) == std::vector<int>{0, 2});
+  CHECK(mesh.replicas(5) == std::vector<int>{4, 5});
+  CHECK(mesh.stage(1) == std::vector<int>{0, 1, 2, 3});
+  CHECK(mesh.stage(6) == std::vector<int>{6});
+}
+
+TEST_CASE("a rank gets the samples that it works on once, from ranks that have them", "[unequal-stages]") {
+  for (const auto& [before, after] : {std::pair{std::pair{1, 2}, std::pair{4, 3}}, {{4, 3}, {1, 2}}, {{2, 4}, {2, 2}}})
+    for (const bool parts_before : {false, true})
+      for (const bool parts_after : {false, true}) {
+        const SplitStep s = stages({before, after});
+        const TrainingPlan plan = bare_plan(s, {parts_before, parts_after});
+        CAPTURE(s.mesh.in_words(), parts_before, parts_after);
+        std::map<std::pair<int, int>, double> sent;
+        double all = 0;
+        for (int rank = 0; rank < before.first * before.second; ++rank)
+          for (const StageMessage& m : stage_messages(plan, rank, 1, true)) {
+            CHECK(sent.emplace(std::pair{rank, m.peer}, m.share).second);
+            CHECK(m.share == Approx(static_cast<double>(m.part.count) / m.part.of));
+            all += m.share;
+          }
+        // Each rank behind takes a whole part, in ranks' worth of the stage before.
+        const double taken =
+            (parts_before ? before.first : 1) * before.second * (parts_after ? 1.0 : static_cast<double>(after.first));
+        CHECK(all == Approx(taken));
+        for (int rank = before.first * before.second; rank < plan.ranks(); ++rank) {
+          std::vector<int> times(1000, 0);
+          for (const StageMessage& m : stage_messages(plan, rank, 0, false)) {
+            CHECK(sent.erase({m.peer, rank}) == 1);
+            for (int i = 1000 * m.part.chunk / m.part.of; i < 1000 * (m.part.chunk + m.part.count) / m.part.of; ++i)
+              ++times[static_cast<std::size_t>(i)];
+          }
+          CHECK(std::count(times.begin(), times.end(), 1) == 1000);
+        }
+        CHECK(sent.empty());
+      }
+}
+
+TEST_CASE("a step of unequal stages computes the step of one device", "[unequal-stages][parallel-values]") {
+  for (const std::string schedule : {"naive", "gpipe", "1f1b", "zb-h1"}) {
+    for (const auto& widths : std::vector<std::vector<std::pair<int, int>>>{{{1, 2}, {1, 1}},
+                                                                            {{1, 1}, {2, 2}, {4, 1}},
+                                                                            {{1, 3}, {1, 2}, {2, 1}},
+                                                                            {{2, 1}, {1, 6}},
+                                                                            {{2, 1}, {1, 1}}}) {
+      SplitStep s = stages(widths);
+      s.schedule = schedule;
+      s.steps = 2;
+      check(small_mlp(MlpLoss::mean_squared_error, 6), split_mlp(s, LinearSplit::columns));
+      if (s.mesh.widest(Axis::tensor) > 2) continue;  // four do not divide a width, heads and words of the others
+      check(small_mlp(MlpLoss::softmax_cross_entropy, 6), split_mlp(s, LinearSplit::rows));
+      check(small_llama(6), s);
+      s.overlap_pipeline = s.overlap_gradients = false;
+      check(small_gpt2(false, 6), s);
+    }
+  }
+}
+
+TEST_CASE("first and last stage of unequal width sum the gradients of a tied weight", "[unequal-stages]") {
+  for (const auto& widths : std::vector<std::vector<std::pair<int, int>>>{
+           {{1, 2}, {1, 1}}, {{2, 1}, {1, 2}}, {{1, 1}, {2, 3}}, {{1, 3}, {2, 2}, {2, 1}}, {{2, 2}, {2, 2}}}) {
+    SplitStep s = stages(widths);
+    s.steps = 2;
+    check(small_gpt2(true, 6), s);
+    s.overlap_gradients = false;
+    check(small_gpt2(true, 6), s);
+  }
+}
+
+TEST_CASE("unequal stages with sequence parallelism compute the step of one device", "[unequal-stages]") {
+  for (const auto& widths : std::vector<std::vector<std::pair<int, int>>>{
+           {{2, 1}, {1, 2}}, {{1, 1}, {2, 3}}, {{2, 3}, {2, 1}, {1, 2}}, {{2, 2}, {2, 2}}}) {
+    check(small_llama(6), stages(widths, true));
+    check(small_gpt2(false, 6), stages(widths, true));
+  }
+}
+
+TEST_CASE("random unequal stages compute the step of one device", "[unequal-stages]") {
+  std::mt19937 random(23);
+  const auto below = [&random](unsigned n) { return static_cast<int>(random() % n); };
+  for (int i = 0; i < test::cases(60); ++i) {
+    std::vector<std::pair<int, int>> widths;
+    for (int stage = 2 + below(3); stage > 0; --stage) widths.emplace_back(1 << below(2), 1 + below(3));
+    SplitStep s = stages(widths, below(2) == 0);
+    s.micro_batches = 1 + below(4);
+    s.steps = 1 + below(2);
+    s.overlap_gradients = below(2) == 0;
+    s.overlap_pipeline = below(2) == 0;
+    s.whole_tensors = below(2) == 0;
+    s.bucket = below(2) == 0 ? 100 : 1000;
+    for (Sharding& own : s.stage_shardings) own.overlap = below(2) == 0;
+    CAPTURE(i);
+    check(below(2) == 0 ? small_llama(6) : small_gpt2(below(2) == 0, 6), s);
+  }
+}
+
+}  // namespace strategies_test_unequal_stages
