@@ -44,7 +44,8 @@ TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli
     const std::string with = " '" + file + "' --set cluster.node=" + node;
     const std::string run = out("run" + with);
     CHECK_FALSE(says_gpu(run));
-    CHECK_THAT(run, Contains("TFLOP/s/" + noun) && Contains(noun + " compute"));
+    CHECK_THAT(run,
+               Contains("TFLOP/s a" + std::string(noun == "TPU" ? " " : "n ") + noun) && Contains(noun + " compute"));
     for (const std::string verb : {"explain", "show --mesh", "show --machine"}) {
       CAPTURE(verb);
       CHECK_FALSE(says_gpu(out(verb + with)));

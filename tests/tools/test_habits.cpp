@@ -72,6 +72,31 @@ TEST_CASE("quiet prints nothing beside a file, Markdown makes tables of pipes", 
   CHECK_THAT(folder.trainyard("list nodes").out, !Contains("|---|"));
 }
 
+TEST_CASE("the answer of run fits on a screen of 120 columns, and its parts sum to the step", "[cli]") {
+  const PageFolder folder;
+  const std::string scenarios = TRAINYARD_SOURCE_DIR "/scenarios/";
+  for (const std::string name : {"small.yaml", "gpt2-ddp-t4-servers.yaml", "mixtral-ep8.yaml",
+                                 "wide-narrow-stages.yaml", "horovod-mnist-2xt4.yaml", "learn-async-vs-sync.yaml"}) {
+    CAPTURE(name);
+    const TopoAnswer answer = folder.trainyard("run " + (name == "small.yaml" ? name : scenarios + name));
+    CHECK(answer.exit == 0);
+    std::istringstream in(answer.out);
+    for (std::string line; std::getline(in, line);) {
+      CAPTURE(line);
+      CHECK(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }) <= 120);
+    }
+    const std::string from_parts = answer.out.substr(answer.out.find("           compute ") + 11);
+    std::istringstream parts(from_parts.substr(0, from_parts.find("   (")));
+    double sum = 0;
+    for (std::string word; parts >> word;)
+      if (std::isdigit(static_cast<unsigned char>(word[0])) != 0) sum += std::stod(word);
+    const auto j = nlohmann::json::parse(
+        folder.trainyard("run " + (name == "small.yaml" ? name : scenarios + name) + " --no-what-if --json -").out);
+    const double step = j["breakdown_step_time_s"];
+    CHECK(sum == Approx(step >= 10 ? step : step * 1e3).epsilon(2e-3));
+  }
+}
+
 TEST_CASE("a new scenario can be run, and nothing is written of a bad one", "[cli]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("new a.yaml --model gpt2 --on dgx-a100 --nodes 2 --batch 64").exit == 0);

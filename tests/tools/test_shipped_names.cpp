@@ -18,7 +18,7 @@ using test::TopoFolder;
 TEST_CASE("every verb that reads a scenario finds the shipped ones by name, from any folder", "[cli][shipped]") {
   const TopoFolder shell;  // empty
   const std::string whole = shell.trainyard("run gpt2-one-a100 --no-what-if").out;
-  CHECK_THAT(whole, Contains("gpt2-one-a100 · ") || Contains("gpt2 · "));
+  CHECK_THAT(whole, Catch::Matchers::StartsWith("gpt2 in "));
   for (const char* name :
        {"gpt2-one-a100.yaml", "scenarios/gpt2-one-a100.yaml", "./scenarios/gpt2-one-a100", "gpt2_one_a100"})
     CHECK(shell.trainyard(std::string("run --no-what-if ") + name).out == whole);

@@ -75,9 +75,9 @@ TEST_CASE("what fp8 attention changes is said, and is so, of latent attention to
                                 "x.yaml");
     };
     const Scenario narrow = with("true"), wide = with("false");
-    CHECK_THAT(trust_lines(narrow), Contains(line));
-    CHECK_THAT(trust_lines(wide), !Contains(line));
-    CHECK_THAT(trust_lines(with("true", "bf16")), !Contains(line));
+    CHECK_THAT(trust_details(narrow), Contains(line));
+    CHECK_THAT(trust_details(wide), !Contains(line));
+    CHECK_THAT(trust_details(with("true", "bf16")), !Contains(line));
     const Result less = simulate(narrow), more = simulate(wide);
     CHECK(less.step_time == Approx(more.step_time).epsilon(1e-9));
     CHECK(less.memory.peak < more.memory.peak);
@@ -86,14 +86,14 @@ TEST_CASE("what fp8 attention changes is said, and is so, of latent attention to
 
 TEST_CASE("the trust line names what was never measured", "[trust]") {
   const std::string ddp = trust_of("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
-  CHECK_THAT(ddp, Contains("not among the measured steps: this stack (pytorch-ddp)") &&
-                      Contains("left out of the fit: mean error ") && Contains("validate training --left-out"));
+  CHECK_THAT(ddp, Contains("extrapolated: no measured step has this stack (pytorch-ddp)") &&
+                      Contains("which the fit did not use, are ") && Contains("validate training --left-out"));
   CHECK_THAT(trust_of("scenarios/mixtral-ep8.yaml"), Contains("mixtures of experts"));
-  CHECK_THAT(trust_of("scenarios/gpt2-ddp-t4-servers.yaml"), Contains("this GPU (t4)") && !Contains("mean error"));
+  CHECK_THAT(trust_of("scenarios/gpt2-ddp-t4-servers.yaml"), Contains("this GPU (t4)") && !Contains("in the mean"));
   const std::string measured = "scenarios/measured/training/mpt-a100_80gb.yaml@a100_80gb_7b_s2048_g8_L184";
   CHECK_THAT(trust_of(measured),
-             Contains("measured: dense decoders in bf16 on this GPU with this stack: ") && !Contains("not among"));
-  CHECK_THAT(trust_of(measured, {{"plan.precision", "fp16"}}), Contains("not among the measured steps: fp16 "));
+             Contains("trust      dense decoders in bf16 on this GPU with this stack: ") && !Contains("extrapolated"));
+  CHECK_THAT(trust_of(measured, {{"plan.precision", "fp16"}}), Contains("no measured step has fp16 "));
   CHECK_THAT(trust_of("scenarios/gpt2-one-a100.yaml", {{"plan.mode", "inference"}, {"plan.optimizer", "null"}}),
              Contains("forward passes alone"));
 }

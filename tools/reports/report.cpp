@@ -39,7 +39,7 @@ std::string gpus_in_words(const Scenario& s) {
   return fmt::format("{}", fmt::join(words, " + "));
 }
 
-/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full recomputation on 1,024 × …".
+/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full recomputation, modelled collectives".
 std::string mesh_in_words(const Scenario& s) {
   const PlanChoice& p = s.plan;
   std::string text = p.mesh.in_words();
@@ -61,7 +61,7 @@ std::string mesh_in_words(const Scenario& s) {
                 ? ", activations in host memory"
                 : fmt::format(", activations of {} block{} a stage in host memory", p.offload.activation_blocks,
                               p.offload.activation_blocks == 1 ? "" : "s");
-  return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s), name_of(p.fidelity));
+  return fmt::format("{}, {} collectives", text, name_of(p.fidelity));
 }
 
 /// "ring all-reduce of 8 channels".
@@ -71,38 +71,51 @@ std::string all_reduce_in_words(const CollectiveChoice& choice, bool compressed)
                      channels > 1 ? fmt::format(" of {} channels", channels) : "");
 }
 
+/// The model, the machine, and the plan.
 std::string head(const Scenario& s, const Plan& plan) {
-  const std::string how =
-      s.plan.splits_model() ? mesh_in_words(s)
-      : s.ranks() == 1
-          ? "one device"
-          : fmt::format("data parallel on {}, {}", gpus_in_words(s),
-                        s.plan.mechanism->summary(all_reduce_in_words(plan.all_reduce, s.plan.compression != nullptr)));
-  return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.multiplied_in()),
-                     s.software.name, s.software_given ? "" : " (default: no software costs)");
+  const std::string how = s.plan.splits_model() ? mesh_in_words(s)
+                          : s.ranks() == 1      ? "one device"
+                                                : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(
+                                                                          plan.all_reduce, s.plan.compression != nullptr));
+  return fmt::format("{} in {} with {} on {} ({})\n{}{}\n", s.network.name, name_of(s.multiplied_in()),
+                     s.software_given ? s.software.name : "no software costs (the default)", gpus_in_words(s),
+                     describe(s.cluster), report_label("plan"), how);
 }
 
-/// Forward passes alone have no optimizer and no gradients to exchange.
-std::string breakdown(const Scenario& s, const Result& r) {
-  std::vector<std::string> parts{fmt::format("compute {}", part_of(r, r.breakdown.compute))};
-  for (const auto& [group, seconds] : r.breakdown.exposed_communication)
-    if (seconds > 0 || (r.ranks > 1 && !s.plan.inference))
-      parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
-  if (r.breakdown.compression > 0) parts.push_back(fmt::format("compression {}", part_of(r, r.breakdown.compression)));
-  if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", part_of(r, r.breakdown.bubble)));
-  if (!s.plan.inference) parts.push_back(fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
-  if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
-  if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
-  parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
-  const bool own = r.breakdown.step_time != r.step_time;  // workers are not in step
-  std::string whose = "on the last rank to finish";
+/// The rank whose time the parts are.
+std::string rank_of_parts(const Result& r) {
+  if (r.breakdown.step_time != r.step_time)  // workers are not in step
+    return fmt::format("rank {}, whose own steps take {} each", r.breakdown.rank, show(Seconds{r.breakdown.step_time}));
   for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
     if (r.stages[stage].breakdown.rank == r.breakdown.rank)
-      whose = fmt::format("on rank {} of stage {}, which waits least", r.breakdown.rank, stage);
-  return fmt::format(
-      "{}{}   ({}, {})\n", report_label(""), fmt::join(parts, " │ "), in_seconds(r) ? "s" : "ms",
-      own ? fmt::format("of rank {}'s own steps, {} each", r.breakdown.rank, show(Seconds{r.breakdown.step_time}))
-          : whose);
+      return fmt::format("rank {} of stage {}, which waits least", r.breakdown.rank, stage);
+  return r.simulated_ranks > 1 ? "the rank that finishes last" : "";
+}
+
+/// The parts of the step, which sum to it. Parts that would be printed as 0.00 are left out, and communication without
+/// exposed time is called hidden.
+std::string breakdown(const Scenario& s, const Result& r) {
+  const Result::Breakdown& b = r.breakdown;
+  std::vector<std::string> parts{fmt::format("compute {}", part_of(r, b.compute))}, hidden;
+  const auto add = [&r, &parts](const std::string& name, double seconds) {
+    const std::string part = part_of(r, seconds);
+    if (part != "0.00") parts.push_back(fmt::format("{} {}", name, part));
+    return part != "0.00";
+  };
+  for (const auto& [group, seconds] : b.exposed_communication)
+    if (!add("exposed " + group, seconds) && r.ranks > 1 && !s.plan.inference) hidden.push_back(group);
+  add("compression", b.compression);
+  add("bubble", b.bubble);
+  add("optimizer", b.optimizer);
+  add("input", b.input);
+  add("framework", b.framework);
+  add("other", b.other);
+  const std::string rank = rank_of_parts(r);
+  std::string note = in_seconds(r) ? "s" : "ms";
+  if (!rank.empty()) note += " on " + rank;
+  if (!hidden.empty())
+    note += fmt::format("; {} {} hidden", fmt::join(hidden, ", "), hidden.size() == 1 ? "is" : "are");
+  return fmt::format("{}{}   ({})\n", report_label(""), fmt::join(parts, " │ "), note);
 }
 
 std::string use_of_capacity(double peak, double capacity) {
@@ -145,13 +158,16 @@ std::string changes(const Result& r) {
 }
 
 std::string memory(const Result& r, const TrainingPlan& plan) {
-  std::string text =
-      fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
-                  report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity), gib(r.memory.parameters),
-                  gib(r.memory.gradients), gib(r.memory.optimizer), gib(r.memory.activations), gib(r.memory.buffers));
-  if (r.memory.peak > r.memory.capacity)
-    text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", report_label(""),
-                        gib(r.memory.peak - r.memory.capacity), r.memory.rank);
+  std::string text = fmt::format(
+      "{}{} of {} GiB a GPU: {}\n{}parameters {} │ gradients {} │ optimizer {} │ activations {} │ buffers {}"
+      "   (GiB{})",
+      report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity),
+      r.memory.peak > r.memory.capacity ? fmt::format("DOES NOT FIT, {} GiB too much on rank {}",
+                                                      gib(r.memory.peak - r.memory.capacity), r.memory.rank)
+                                        : "fits",
+      report_label(""), gib(r.memory.parameters), gib(r.memory.gradients), gib(r.memory.optimizer),
+      gib(r.memory.activations), gib(r.memory.buffers),
+      r.simulated_ranks > 1 ? fmt::format(" on rank {}, the fullest", r.memory.rank) : "");
   text += "\n" + host_memory(r) + stage_table(r, &plan);
   if (r.capacity) text += capacity_line(*r.capacity);
   text += changes(r);
@@ -203,8 +219,10 @@ std::string input(const Scenario& s, const Result& r) {
                             percent(r.input->starved_share), r.input->host_bytes / (1U << 30));
 }
 
-/// A faster resource may make a list schedule longer (Graham 1969); so much more of the step is told.
+/// A faster resource may make a list schedule longer (Graham 1969). A step that grows by a larger share is reported.
 constexpr double kAnomaly = 1e-3;
+/// What-ifs that save a smaller share of the step are not named.
+constexpr double kWorthNaming = 0.005;
 
 /// Of mechanisms whose ranks are not alike.
 std::string actors(const Result& r) {
@@ -221,15 +239,14 @@ std::string actors(const Result& r) {
   return text;
 }
 
-/// How many ranks were simulated; nothing of one device.
-std::string folding_line(const Result& r) {
+/// How many ranks were simulated, and why not fewer; nothing for one device.
+std::string simulated_ranks(const Result& r) {
   if (r.ranks == 1) return "";
   const auto count = [](int n) { return n < 1000 ? fmt::format("{}", n) : thousands(n); };
   if (r.unfolded.empty())
-    return fmt::format("{}{} ranks, {} of them simulated for all that are alike (show --fold)\n",
-                       report_label("folding"), count(r.ranks), r.simulated_ranks);
-  return fmt::format("{}none, each of {} ranks is simulated: {}\n", report_label("folding"), count(r.ranks),
-                     r.unfolded);
+    return fmt::format("{}{} of {} ranks; each other rank does the same as one of these (show --fold)\n",
+                       report_label("simulated"), r.simulated_ranks, count(r.ranks));
+  return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), count(r.ranks), r.unfolded);
 }
 
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -240,21 +257,22 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
     return fmt::format("{}not recorded: of several steps every operation is kept for it, and these are too many\n",
                        report_label("bottleneck"));
   const std::vector<std::pair<double, std::string>> shares = r.shares();
-  std::string text = fmt::format("{}{} {} of the critical path", report_label("bottleneck"), r.bottleneck,
+  std::string text = fmt::format("{}{}, {} of the critical path", report_label("bottleneck"), r.bottleneck,
                                  percent(r.bottleneck_share, 0));
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
-    text += fmt::format("{} {} {}", i == 1 ? "; next:" : ",", shares[i].second, percent(shares[i].first / r.step_time));
-  text += ".";
-  const auto best = std::min_element(what_ifs.begin(), what_ifs.end(),
-                                     [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  if (best == what_ifs.end()) return text + "\n";
-  text += fmt::format("\n{}best next change: {} saves {}", report_label(""),
-                      what_if_in_words(best->resource_class, best->factor), percent(best->saves(r.step_time)));
-  std::vector<std::string> others;
-  for (const WhatIf& w : what_ifs)
-    if (&w != &*best) others.push_back(fmt::format("{} {}", w.resource_class, percent(w.saves(r.step_time))));
-  if (!others.empty()) text += fmt::format(" ({})", fmt::join(others, ", "));
+    text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second, percent(shares[i].first / r.step_time));
   text += "\n";
+  if (what_ifs.empty()) return text;
+  std::vector<WhatIf> best = what_ifs;
+  std::ranges::stable_sort(best, {}, &WhatIf::step_time);
+  text += fmt::format("{}{} saves {} of the step", report_label("try"),
+                      what_if_in_words(best.front().resource_class, best.front().factor),
+                      percent(best.front().saves(r.step_time)));
+  std::size_t named = 1;
+  for (; named < best.size() && best[named].saves(r.step_time) >= kWorthNaming; ++named)
+    text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
+                        percent(best[named].saves(r.step_time)));
+  text += named == best.size() ? "\n" : fmt::format("; no other faster part saves {}\n", percent(kWorthNaming));
   for (const WhatIf& w : what_ifs)
     if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->in_step())
       text += fmt::format(
@@ -326,19 +344,22 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (const int idle = idle_devices(s.plan, s.cluster); idle > 0)
     text += fmt::format("{}{} of {} GPUs {} no work (plan.idle_devices: allowed)\n", report_label("idle"), idle,
                         s.cluster.gpus(), idle == 1 ? "has" : "have");
-  text += fmt::format("{}{}      {} samples/s", report_label("step"), show(Seconds{r.step_time}),
-                      thousands(r.samples_per_s));
-  if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
+  text +=
+      fmt::format("{}{} · {} samples/s", report_label("step"), show(Seconds{r.step_time}), thousands(r.samples_per_s));
+  if (tokens) text += fmt::format(" · {} tokens/s a GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
-  const char* model = s.plan.inference                 ? "a forward pass"
-                      : s.network.weights_reused       ? "3·forward pass"
-                      : s.model.options.adapters.any() ? "4·frozen and 6·trained parameters"
-                      : some                           ? "6·active parameters"
-                                                       : "6·parameters";
-  text += fmt::format(
-      " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
-      tokens ? "token" : "sample", name_of(s.precision),
-      r.mfu_with_attention > 0 ? fmt::format("; with attention, PaLM's {:.1f} %", r.mfu_with_attention * 100) : "");
+  const std::string thing = tokens ? "token" : "sample";
+  const std::string counted = s.plan.inference           ? "the forward pass"
+                              : s.network.weights_reused ? "three times the forward pass"
+                              : s.model.options.adapters.any()
+                                  ? "4 FLOP a frozen and 6 a trained parameter and " + thing
+                              : some ? "6 FLOP an active parameter and " + thing
+                                     : "6 FLOP a parameter and " + thing;
+  text +=
+      fmt::format("\n{}{} TFLOP/s a GPU · MFU {:.1f} % of the dense {} peak ({}{})\n", report_label(""),
+                  thousands(r.tflops_per_gpu), r.mfu * 100, name_of(s.precision), counted,
+                  r.mfu_with_attention > 0 ? fmt::format("; {:.1f} % with attention", r.mfu_with_attention * 100) : "");
+  if (r.step_time_source.empty()) text += breakdown(s, r);
   if (r.mfu > 1 && s.model.entry.cnn())  // in fp32 alone, where such convolutions are a kind of their own
     text += fmt::format("{}above 100 %: 3 x 3 convolutions take fewer multiplications than are counted (Winograd)\n",
                         report_label("MFU"));
@@ -375,7 +396,6 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (!r.step_time_source.empty())
     return text + fmt::format("{}the step time is given (plan.step_time), not simulated: {}\n", report_label("trust"),
                               r.step_time_source);
-  text += breakdown(s, r);
   if (const std::string steps = steps_in_words(s, plan, r); !steps.empty())
     text += fmt::format("{}{}\n", report_label("steps"), steps);
   if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
@@ -385,7 +405,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   text += memory(r, plan.training);
   text += cost_lines(r);
   text += actors(r);
-  text += folding_line(r);
+  text += simulated_ranks(r);
   text += bottleneck(s, r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
@@ -398,7 +418,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
 }  // namespace
 
 std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
-  return in_words_of(device_noun(s.cluster), screen_of_gpus(s, plan, r, what_ifs));
+  return broken_lines(in_words_of(device_noun(s.cluster), screen_of_gpus(s, plan, r, what_ifs)));
 }
 
 }  // namespace trainyard

@@ -41,6 +41,8 @@ std::string stage_table(const Result&, const TrainingPlan* plan = nullptr);
 std::string capacity_line(const Capacity&);
 /// The error to expect, and how many figures were not checked.
 std::string trust_lines(const Scenario&);
+/// What the trust lines leave out: the expected errors of collectives, and what is stated instead of simulated.
+std::string trust_details(const Scenario&);
 /// Every figure with its source, a line each.
 std::string source_table(const Sources&);
 /// Goodput, what was lost to what, failures, the interval of checkpoints.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+
 namespace trainyard {
 
 bool in_seconds(const Result& r) { return r.step_time >= 10; }
@@ -34,11 +36,13 @@ std::string cost_lines(const Result& r) {
   if (r.energy) {
     const Energy& e = *r.energy;
     const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time;
-    text += fmt::format("{}{} a step ({:.3g} kWh, PUE {:.3g}) · {:.3g} {}/J · {:.0f} of {:.0f} W a GPU",
-                        report_label("energy"), joules(e.step()), e.step() / kJoulesOfKwh, e.pue, things / e.step(),
+    text += fmt::format("{}{} a step (with a PUE of {:.3g}) · {:.3g} {}/J · {:.0f} of {:.0f} W a GPU",
+                        report_label("energy"), joules(e.step()), e.pue, things / e.step(),
                         r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit);
-    if (r.training_energy() > 0) text += fmt::format(" · training {} MWh", amount(r.training_energy() / 3.6e9));
-    text += e.not_stated.empty() ? "\n" : fmt::format(" · not stated: {}\n", e.not_stated);
+    if (const double kwh = r.training_energy() / kJoulesOfKwh; kwh > 0)
+      text += kwh < 1000 ? fmt::format(" · training {:.3g} kWh", kwh)
+                         : fmt::format(" · training {} MWh", amount(kwh / 1000));
+    text += e.not_stated.empty() ? "\n" : fmt::format(" · not counted, since no power is stated: {}\n", e.not_stated);
   }
   if (!r.money) return text;
   const Money& m = *r.money;
@@ -46,6 +50,44 @@ std::string cost_lines(const Result& r) {
                       m.of_tokens ? "tokens" : "samples", amount(m.step));
   if (m.training > 0) text += fmt::format(" · training {} {}", amount(m.training), m.currency);
   return text + "\n";
+}
+
+namespace {
+
+/// The place behind `columns` columns of a line in UTF-8, or its end.
+std::size_t place_behind(const std::string& line, std::size_t columns) {
+  std::size_t place = 0;
+  for (; place < line.size(); ++place)
+    if ((static_cast<unsigned char>(line[place]) & 0xC0) != 0x80 && columns-- == 0) break;
+  return place;
+}
+
+}  // namespace
+
+std::string broken_lines(const std::string& text) {
+  constexpr std::size_t width = 118;  // a separator that is kept takes the rest
+  const std::string indent = report_label("");
+  std::string result;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    for (std::size_t end = 0; (end = place_behind(line, width)) < line.size();) {
+      std::size_t cut = std::string::npos;
+      for (const char* separator : {" · ", " │ ", "   (", "; ", ", ", ": ", " "}) {
+        const std::string between = separator;
+        cut = line.rfind(between, end);
+        if (cut != std::string::npos && (3 * cut > 2 * end || (between == " " && cut > indent.size()))) {
+          cut += between.find_last_of(' ') == 0 ? 0 : between.find_last_of(' ');
+          break;
+        }
+        cut = std::string::npos;
+      }
+      if (cut == std::string::npos) break;
+      result += line.substr(0, line.find_last_not_of(' ', cut - 1) + 1) + "\n";
+      line = indent + line.substr(line.find_first_not_of(' ', cut));
+    }
+    result += line + "\n";
+  }
+  return result;
 }
 
 std::string wrapped(const std::string& first, const std::vector<std::string>& words, const std::string& separator) {

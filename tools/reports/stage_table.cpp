@@ -67,12 +67,11 @@ std::string stage_table(const Result& r, const TrainingPlan* plan) {
   bool ends = false;
   for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
     ends = ends || layers(stage).find('+') != std::string::npos;
-  std::string text =
-      table(r, "by stage",
-            fmt::format("{:>{}}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}   ({} of its last rank to finish, GiB{})", "layers",
-                        kLayersWidth, "compute", "exposed", "bubble", "optimizer", "other", "peak",
-                        in_seconds(r) ? "s" : "ms", ends ? "; E: embedding, H: head" : ""),
-            [&](std::size_t stage) { return times(r, r.stages[stage], layers(stage)); });
+  std::string text = table(r, "by stage",
+                           fmt::format("{:>{}}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}   ({}, GiB{})", "layers", kLayersWidth,
+                                       "compute", "exposed", "bubble", "optimizer", "other", "peak",
+                                       in_seconds(r) ? "s" : "ms", ends ? "; E: embedding, H: head" : ""),
+                           [&](std::size_t stage) { return times(r, r.stages[stage], layers(stage)); });
   if (!r.fits)
     text += table(r, "",
                   fmt::format("{:>8}{:>12}{:>11}{:>11}{:>13}{:>9}   (GiB of its fullest rank)", "peak", "parameters",

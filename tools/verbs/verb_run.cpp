@@ -170,7 +170,7 @@ int run(const std::vector<std::string>& words) {
       print(fmt::format("{}{} a step; by flows, the default transport, {} ({} by packets). Here {}\n",
                         report_label("packets"), show(Seconds{result.step_time}), show(Seconds{*result.flow_step_time}),
                         signed_percent(result.step_time / *result.flow_step_time - 1), packets_in_words()));
-    if (flags.sources) print(fmt::format("\n{}", source_table(scenario.sources)));
+    if (flags.sources) print(fmt::format("\n{}{}", trust_details(scenario), source_table(scenario.sources)));
   }
   if (!(flags.json + flags.html).empty()) {
     const nlohmann::json written = answer_json(all, flags.timing);
