@@ -92,7 +92,7 @@ TEST_CASE("the trust line names what was never measured", "[trust]") {
   CHECK_THAT(trust_of("scenarios/gpt2-ddp-t4-servers.yaml"), Contains("this GPU (t4)") && !Contains("in the mean"));
   const std::string measured = "scenarios/measured/training/mpt-a100_80gb.yaml@a100_80gb_7b_s2048_g8_L184";
   CHECK_THAT(trust_of(measured),
-             Contains("trust      dense decoders in bf16 on this GPU with this stack: ") && !Contains("extrapolated"));
+             Contains("trust dense decoders in bf16 on this GPU with this stack: ") && !Contains("extrapolated"));
   CHECK_THAT(trust_of(measured, {{"plan.precision", "fp16"}}), Contains("no measured step has fp16 "));
   CHECK_THAT(trust_of("scenarios/gpt2-one-a100.yaml", {{"plan.mode", "inference"}, {"plan.optimizer", "null"}}),
              Contains("forward passes alone"));
