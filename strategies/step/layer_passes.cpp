@@ -13,6 +13,10 @@ TrainingCall call_of(Pass pass) {
   return kCalls[static_cast<std::size_t>(pass)];
 }
 
+/// Megatron-Core alternates two passes at the dispatch and the combination of tokens alone (combined_1f1b.py); exchanges of
+/// tensor and context parallelism stay in the order of their own pass.
+bool is_of_experts(Lane lane) { return lane == Lane::expert || lane == Lane::expert_tensor; }
+
 }  // namespace
 
 LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, GradientExchange& gradients,
@@ -151,7 +155,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
       else
         co_yield exchange(item, static_cast<std::uint16_t>(buffer + 2 * item.exchange));
       exchanges_[item.place] = collectives_.end_of(item.lane);
-      if (standing_back_) co_await next_event;  // the pass beside this one goes on
+      if (standing_back_ && is_of_experts(item.lane)) co_await next_event;  // the pass beside this one goes on
       continue;
     }
     while (step_.waits.exceed_one_op()) co_yield step_.take_waits();

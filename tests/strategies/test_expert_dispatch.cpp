@@ -98,6 +98,25 @@ TEST_CASE("passes that alternate hide exchanges, beside which kernels are a litt
   CHECK(alternating.step_time > apart.breakdown.compute);
 }
 
+TEST_CASE("passes that alternate hide as much of the experts' exchanges beside tensor parallelism", "[experts]") {
+  const auto exposed_part = [](const std::string& tensor) {
+    const auto exposed = [&tensor](const std::string& overlap) {
+      return simulate(read_scenario_text(
+                          "cluster: {nodes: 2, node: dgx-h100, fabric: nonblocking}\nmodel: {base: qwen3-235b-a22b, "
+                          "num_hidden_layers: 4}\nsoftware: nemo\n"
+                          "plan: {global_batch_size: 128, micro_batch_size: 1, seq_length: 4096, "
+                          "precision: bf16, tensor_parallel: " +
+                              tensor + ", expert_parallel: {size: 16, overlap: " + overlap + "}}\n",
+                          "experts.yaml"))
+          .breakdown.exposed_communication.at("expert parallel");
+    };
+    return exposed("true") / exposed("false");
+  };
+  const double alone = exposed_part("1");
+  CHECK(alone < 0.6);
+  CHECK(exposed_part("2") < alone + 0.1);
+}
+
 TEST_CASE("wrong words for experts are refused at their place", "[experts]") {
   CHECK_THROWS_WITH(scenario_of("{size: 8, fp8_dispatch: true}"),
                     Catch::Contains("experts.yaml:3") && Catch::Contains("expected a dispatcher, as deepep"));
