@@ -13,6 +13,8 @@ ExpertDispatcher read_expert_dispatcher(const Catalog& catalog, const Node& refe
   fields.child("sources");
   dispatcher.hca_share = fields.number("hca_share", 1e-3, 1);
   dispatcher.nvlink_share = fields.number("nvlink_share", 1e-3, 1);
+  dispatcher.sms = static_cast<int>(fields.integer("sms", 1));
+  dispatcher.rate_per_sm = fields.bandwidth("rate_per_sm");
   dispatcher.sources = figure_sources(entry, dispatcher.name);
   fields.finish();
   return dispatcher;

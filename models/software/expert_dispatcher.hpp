@@ -3,6 +3,7 @@
 
 #include "models/reading/catalog.hpp"
 #include "models/reading/figure.hpp"
+#include "sim/units.hpp"
 
 namespace trainyard {
 
@@ -12,6 +13,8 @@ namespace trainyard {
 struct ExpertDispatcher {
   std::string name;                        ///< empty: all-to-all of the collectives' library, of a row for each expert
   double hca_share = 1, nvlink_share = 1;  ///< of the links' rates, that it reaches
+  int sms = 0;                             ///< number of SMs that its kernels occupy
+  BytesPerSecond rate_per_sm{};            ///< rate at which one of these SMs sends over NVLink
   Sources sources;
 };
 

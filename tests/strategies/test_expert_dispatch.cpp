@@ -66,6 +66,26 @@ TEST_CASE("a dispatcher reaches the bandwidths that its table has", "[experts]")
   CHECK(row.value * parts_of_token(kDeepSeekV3, 8) / seconds(1) / 1e9 == Approx(155.5).epsilon(0.02));
 }
 
+TEST_CASE("a dispatcher sends over NVLink as fast as its SMs copy, or as the link allows", "[experts]") {
+  const auto inside = [](const std::string& name, const std::string& node) {
+    const ClusterSpec cluster =
+        read_scenario_text(
+            "cluster: {nodes: 1, node: " + node +
+                "}\nmodel: deepseek-v3\n"
+                "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 4096, precision: bf16}\n",
+            "one.yaml")
+            .cluster;
+    const auto model = dispatcher_model(read_expert_dispatcher(Catalog(), Node::of_text(name)), kDeepSeekV3, cluster,
+                                        library_model(cluster).model, test::nowhere());
+    const Bytes sent{1e9};
+    const ModelledCost cost = model->cost(Operation::all_to_all, sent, {8, 1, 8});
+    return (cost.wire * (7.0 / 8) / (cost.wire / cost.rate)).value * 1e-9;
+  };
+  CHECK(inside("deepep", "dgx-h100") == Approx(0.68 * 450).epsilon(1e-9));   // by the link
+  CHECK(inside("deepep", "dgx-b200") == Approx(20 * 15.7).epsilon(1e-9));    // by 20 SMs: 285 to 341 GB/s were measured
+  CHECK(inside("hybridep", "dgx-b200") == Approx(16 * 37.5).epsilon(1e-9));  // 524 to 643 GB/s were measured
+}
+
 TEST_CASE("a dispatched row crosses to a node once and goes on inside", "[experts]") {
   // Without sequence parallelism the experts are spread over the data ranks alone: over both nodes.
   const Scenario s = scenario_of("{size: 8, dispatcher: deepep}", ", tensor_parallel: 2, sequence_parallel: false");

@@ -94,7 +94,7 @@ ListRow dispatcher_row(const Node& entry, const Catalog& catalog) {
   const ExpertDispatcher dispatcher = read_expert_dispatcher(catalog, *entry.find("name"));
   const Node* description = entry.find("description");
   return {list_percent(dispatcher.hca_share), list_percent(dispatcher.nvlink_share),
-          description ? description->scalar : ""};
+          fmt::format("{} x {}", dispatcher.sms, show(dispatcher.rate_per_sm)), description ? description->scalar : ""};
 }
 
 ListRow batch_error_row(const Node& entry, const Catalog& catalog) {
@@ -203,8 +203,12 @@ const std::vector<Listing>& listings() {
                                 list_percent(network.p90_error)};
                       })},
         {"dispatchers",
-         "plan.expert_parallel.dispatcher, beside all-to-all; shares of the links' rates",
-         {{"name", "name"}, {"HCAs", "hca_share", true}, {"NVLink", "nvlink_share", true}, {"what", "description"}},
+         "plan.expert_parallel.dispatcher, beside all-to-all; shares of the links' rates, and the rate of its SMs",
+         {{"name", "name"},
+          {"HCAs", "hca_share", true},
+          {"NVLink", "nvlink_share", true},
+          {"SMs", "sms"},
+          {"what", "description"}},
          catalog_rows("dispatcher", dispatcher_row)},
         {"batch-errors",
          "explain --batch: published validation errors by batch",

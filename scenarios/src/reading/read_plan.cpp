@@ -62,7 +62,7 @@ void read_context(PlanChoice& choice, Fields& plan) {
 void read_dispatcher(PlanChoice& choice, Fields& fields) {
   Sharding& sharding = choice.sharding;
   const Node* named =
-      fields.child({"dispatcher", "what sends rows to their experts: all-to-all of the library, or deepep"});
+      fields.child({"dispatcher", "what sends rows to their experts: all-to-all of the library, deepep or hybridep"});
   if (named && named->scalar != "all-to-all") {
     choice.dispatcher = read_expert_dispatcher(Catalog(), *named);
     choice.dispatcher_place = named->place;
