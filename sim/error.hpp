@@ -4,27 +4,26 @@
 
 namespace trainyard {
 
-/// The text of an error in one line: what it echoes in quotes, and the whole, are shortened in their middle where they
-/// are longer than anyone reads.
+/// Makes an error text one line. Shortens overlong quoted parts in their middle, and then the whole line.
 std::string readable_error(const std::string& text);
 
-/// Bad input: one line, `file:line:column: what, what was expected, nearest name`. Exit code 2.
+/// Bad input: one line, `file:line:column: problem, what was expected, nearest name`. Exit code 2.
 struct UserError : std::runtime_error {
   explicit UserError(const std::string& text) : std::runtime_error(readable_error(text)) {}
 };
 
-/// The programs wait for each other forever; the text names the cycle of operations. Exit code 2.
+/// The programs wait for each other forever. The text names the cycle of operations. Exit code 2.
 struct Deadlock : UserError {
   using UserError::UserError;
 };
 
-/// The limits of the machine (`ulimit -n`, `ulimit -u`, memory) allow no other process, thread or open file. Says nothing of
-/// the scenario that it was for. Exit code 2.
+/// The operating system's limits (`ulimit -n`, `ulimit -u`, memory) allow no further process, thread or open file. It
+/// says nothing about the scenario that was running. Exit code 2.
 struct MachineLimit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// An invariant of our own code is broken: a bug, never the user's fault. Exit code 70.
+/// A broken invariant of our own code: a bug, never the user's fault. Exit code 70.
 struct InternalError : std::logic_error {
   using std::logic_error::logic_error;
 };

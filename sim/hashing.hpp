@@ -6,24 +6,24 @@
 
 namespace trainyard {
 
-/// The increment of the state of SplitMix64 (Steele, Lea & Flood 2014).
+/// State increment of SplitMix64 (Steele, Lea & Flood 2014).
 constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15U;
 
-/// The output of SplitMix64 for a state: the same with every compiler and library, unlike std's distributions.
+/// Output of SplitMix64 for the state `x`. Unlike std's distributions, it is the same with every compiler and library.
 constexpr std::uint64_t mixed(std::uint64_t x) {
   x += kGoldenGamma;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31);
 }
-/// Hash of several numbers, in order: the same on every machine.
+/// Hash of a sequence of numbers. It is the same on every machine and depends on their order.
 constexpr std::uint64_t hashed(std::initializer_list<std::uint64_t> numbers) {
   std::uint64_t h = 0;
   for (const std::uint64_t n : numbers) h = mixed(h ^ mixed(n));
   return h;
 }
 
-/// Fisher–Yates shuffle: all orders are equally likely; the order depends only on seed and round.
+/// Fisher–Yates shuffle: all orders are equally likely. The order depends only on `seed` and `round`.
 template <class T>
 void shuffle(std::vector<T>& order, std::uint64_t seed, std::uint64_t round) {
   for (std::size_t left = order.size(); left > 1; --left)

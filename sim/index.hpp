@@ -7,11 +7,11 @@
 
 namespace trainyard {
 
-/// The number of an element in its table, as a type of its own: a transfer's number does not index the flows.
+/// Index of an element in its table, as a type of its own, so that a transfer's index cannot index the flows.
 template <class Tag>
 class TypedIndex {
  public:
-  constexpr TypedIndex() = default;  ///< none
+  constexpr TypedIndex() = default;  ///< no element
   template <std::integral Number>
   constexpr explicit TypedIndex(Number number) : number_(static_cast<std::uint32_t>(number)) {}
 
@@ -37,7 +37,7 @@ constexpr std::size_t position(Number id) {
   return static_cast<std::size_t>(id);
 }
 
-/// A vector whose elements are numbered by `Id`: an TypedIndex, or a plain number such as Actor and LinkId.
+/// A vector whose elements are numbered by `Id`: a TypedIndex, or a plain number such as Actor and LinkId.
 template <class T, class Id>
 class IndexedVector : public std::vector<T> {
  public:
@@ -45,19 +45,20 @@ class IndexedVector : public std::vector<T> {
   using std::vector<T>::size;
   T& operator[](Id id) { return std::vector<T>::operator[](position(id)); }
   const T& operator[](Id id) const { return std::vector<T>::operator[](position(id)); }
-  /// One past the last: for (Id id{0}; id < v.end_id(); ++id).
+  /// Index after the last one: for (Id id{0}; id < v.end_id(); ++id).
   Id end_id() const { return static_cast<Id>(size()); }
   bool contains(Id id) const { return position(id) < size(); }  ///< false for negative numbers too
-  /// Null where there is none.
+  /// Returns null if there is no such element.
   const T* find(Id id) const { return contains(id) ? &(*this)[id] : nullptr; }
-  /// The table grows as far as is needed.
+  /// Returns the element. Grows the table first if it is too small.
   T& grown(Id id) {
     if (!contains(id)) this->resize(position(id) + 1);
     return (*this)[id];
   }
 };
 
-/// Elements that come and go: a released one is used again, with its contents, before the table grows.
+/// A table of elements that are acquired and released. A released element is reused, with its contents, before the
+/// table grows.
 template <class T, class Id>
 class Pool {
  public:
@@ -75,7 +76,7 @@ class Pool {
   T& operator[](Id id) { return items_[id]; }
   const T& operator[](Id id) const { return items_[id]; }
   std::size_t in_use() const { return items_.size() - free_.size(); }
-  /// All elements, released ones included.
+  /// Number of all elements, including released ones.
   std::size_t size() const { return items_.size(); }
   Id end_id() const { return items_.end_id(); }
   auto begin() { return items_.begin(); }

@@ -16,23 +16,23 @@ Seconds Route::fill_time() const {
 }
 
 GroupRoute route_of_group(const Machine& machine, const GroupFlow& group) {
-  GroupRoute whole;
-  std::vector<LinkUse>& links = whole.links;
+  GroupRoute merged;
+  std::vector<LinkUse>& links = merged.links;
   for (const GroupFlow::Edge& edge : group.edges) {
     const Route route = machine.route(edge.from, edge.to, PathClass::automatic);
-    whole.reachable = whole.reachable && route.reachable;
-    if (group.by_engines) whole.latency = std::max(whole.latency, route.latency);
+    merged.reachable = merged.reachable && route.reachable;
+    if (group.by_engines) merged.latency = std::max(merged.latency, route.latency);
     for (const LinkUse& use : route.links) links.push_back({use.link, use.weight * edge.weight});
   }
   std::stable_sort(links.begin(), links.end(), [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
-  std::size_t kept = 0;
+  std::size_t merged_count = 0;
   for (std::size_t i = 0; i < links.size(); ++i)
-    if (kept > 0 && links[kept - 1].link == links[i].link)
-      links[kept - 1].weight += links[i].weight;
+    if (merged_count > 0 && links[merged_count - 1].link == links[i].link)
+      links[merged_count - 1].weight += links[i].weight;
     else
-      links[kept++] = links[i];
-  links.resize(kept);
-  return whole;
+      links[merged_count++] = links[i];
+  links.resize(merged_count);
+  return merged;
 }
 
 }  // namespace trainyard

@@ -9,107 +9,114 @@
 namespace trainyard {
 
 using LinkId = std::int32_t;
-/// Kinds that are active on one actor at one time, a bit each.
+/// Set of the kinds of operations that are active on one actor at one time, one bit each.
 using KindSet = std::uint8_t;
 constexpr KindSet bit(Kind kind) { return static_cast<KindSet>(1U << static_cast<unsigned>(kind)); }
 
-/// One direction of a cable, lane group or bus: a rate that the flows on it share, max–min fair.
+/// One direction of a cable, lane group or bus. The flows on it share its rate max–min fair.
 struct Link {
   std::string name;
-  std::string kind;  ///< "NVLink", "PCIe", "HCA", …: what-ifs and the critical path group links by it
+  std::string kind;  ///< "NVLink", "PCIe", "HCA", …: what-ifs and the critical path group links by kind
   BytesPerSecond capacity;
 };
 
-/// A flow takes `weight` times its rate from `link`: more than 1 where one flow stands for several, less where it is
-/// striped over several links.
+/// A flow takes `weight` times its rate from `link`. The weight is above 1 if one flow stands for several, and below 1
+/// if the flow is striped over several links.
 struct LinkUse {
   LinkId link = 0;
   double weight = 1;
 };
 
-/// The part of a route between two buffers: a message, or a chunk of it, arrives whole before the next leg sends it.
+/// The part of a route between two buffers. A message, or a chunk of it, arrives completely before the next leg sends
+/// it.
 struct Leg {
   std::span<const LinkUse> links;
   Picoseconds latency;
-  double seconds_per_byte = 0;  ///< of its slowest link, undisturbed
+  double seconds_per_byte = 0;  ///< on the slowest link of the leg, undisturbed
 };
 
-/// The links of a path and its latency. The machine owns the links: they live as long as it does.
+/// The links and the latency of a path. The machine owns the links and keeps them as long as it lives.
 struct Route {
-  std::span<const LinkUse> links;  ///< of all legs
-  Picoseconds latency;             ///< of all legs
+  std::span<const LinkUse> links;  ///< links of all legs
+  Picoseconds latency;             ///< sum over all legs
   bool reachable = true;
-  /// The legs, two or more, where buffers on the route (host memory) store and forward. A message of up to `chunk` goes
-  /// leg by leg; of a larger one all legs run at once, each a chunk behind the one before.
+  /// The legs, at least two, if buffers on the route (host memory) store and forward; otherwise empty. A message of at
+  /// most `chunk` bytes passes one leg after the other. A larger one runs over all legs at once, each leg one chunk
+  /// behind the previous one.
   std::span<const Leg> legs = {};
   Bytes chunk = {};
-  const char* name = "";  ///< the usual name of such a path ("PIX", "NET"), for traces
+  const char* name = "";  ///< usual name of such a path ("PIX", "NET"), for traces
 
   bool store_and_forward(Bytes size) const { return legs.size() > 1 && size <= chunk; }
-  /// Time to fill the pipeline of legs, for a message that runs over all of them at once: a chunk's time on every leg but
-  /// the slowest.
+  /// Time to fill the pipeline of legs, for a message that runs over all of them at once: the time of one chunk on
+  /// every leg except the slowest.
   Seconds fill_time() const;
 };
 
-/// What an operation takes. A host launches the operations of an actor one after the other, ahead of them: each ends at
-/// the later of `duration` after it begins and `launched` after the host begins to launch it, which takes `host`.
+/// Cost of one operation. A host launches the operations of an actor one after the other, ahead of their execution. An
+/// operation ends `duration` after it begins, but not before `launched` after the host begins to launch it. The launch
+/// occupies the host for `host`.
 struct Cost {
   Seconds duration;
-  Seconds launched = {};    ///< 0: whenever the host comes to it
-  Seconds host = {};        ///< until it launches the next one
-  bool host_waits = false;  ///< the host launches it once all that it waits for has ended
+  Seconds launched = {};    ///< 0: the launch does not delay the end
+  Seconds host = {};        ///< time until the host launches the next operation
+  bool host_waits = false;  ///< the host launches the operation only after everything that it depends on has ended
 };
 
 struct GroupFlow;
 
-/// What a machine knows of a group's flow.
+/// Route and link owners of a group's flow, if the machine knows them in advance.
 struct KnownGroup {
-  Route route;  ///< the routes of all edges as one
-  /// Actors for each of which the links carry nothing but what it sends, and the flows of its groups.
+  Route route;  ///< the routes of all edges, merged
+  /// Actors whose links carry only what the actor itself sends, and the flows of its groups.
   std::vector<Actor> owners;
 };
 
-/// How operations that run on an actor at the same time slow each other.
+/// Describes how operations that run on one actor at the same time slow each other.
 class Contention {
  public:
   virtual ~Contention() = default;
-  /// The speed of an operation of `kind` on `actor`, relative to running alone, while the kinds in `active` (its own
-  /// included) run there. > 0.
+  /// Speed of an operation of `kind` on `actor`, relative to running alone, while the kinds in `active` (including
+  /// `kind`) run there. Greater than 0.
   virtual double speed(Actor, Kind kind, KindSet active) const = 0;
-  /// The links that only this actor's messages use; speed(actor, send, …) slows them.
+  /// The links that only this actor's messages use. speed(actor, send, …) slows them.
   virtual std::span<const LinkId> ports(Actor) const = 0;
 };
 
-/// Prices work and finds routes. Durations come from here, or from sharing links.
+/// Prices work and finds routes. The duration of an operation comes from here, or from the sharing of links.
 class Machine {
  public:
   virtual ~Machine() = default;
   virtual std::span<const Link> links() const = 0;
-  /// Undisturbed duration of a compute, local or delay operation.
+  /// Cost of a compute, local or delay operation that runs undisturbed.
   virtual Cost price(const Work&, Actor) const = 0;
-  /// Unreachable pairs have `reachable` false: the executor reports them, or waits if a link may come back.
+  /// Finds the route between two actors. If there is none, `reachable` is false: the executor reports the pair as an
+  /// error, or waits if a failed link may come back.
   virtual Route route(Actor from, Actor to, PathClass) const = 0;
 
-  /// Null: operations that run at the same time do not slow each other.
+  /// Returns null if operations that run at the same time do not slow each other.
   virtual const Contention* contention() const { return nullptr; }
-  /// Null: `route_of_group` finds the route, and who owns its links is not known.
+  /// Returns null if the machine does not know the group in advance: `route_of_group` finds the route then, and the
+  /// owners of its links are unknown.
   virtual const KnownGroup* known_group(const GroupFlow&) const { return nullptr; }
-  /// Equal for actors on which all work takes the same time, alone and beside other work. By default each is of its own.
+  /// Equivalence class of an actor: all work takes the same time on actors with equal numbers, alone and beside other
+  /// work. By default, each actor is a class of its own.
   virtual std::uint64_t likeness(Actor actor) const { return static_cast<std::uint64_t>(actor); }
 
-  /// A link failed or came back: later routes avoid it, or use it again.
+  /// A link failed or came back: later routes avoid it or use it again.
   virtual void link_state(LinkId, bool /*up*/) {}
 
-  /// Why there may be no path between two, to stand before the error that says so: "file:line:column: without …, ".
+  /// A possible reason for a missing path, "file:line:column: without …, ". It precedes the error that reports the
+  /// missing path.
   virtual std::string cause_of_cut(Actor /*from*/, Actor /*to*/) const { return {}; }
 
   virtual std::string actor_name(Actor actor) const { return "rank " + std::to_string(actor); }
 };
 
-/// The routes of all edges of a group as one: a link that several of them cross is taken as many times.
+/// The routes of all edges of a group, merged. The weight of a link grows with every edge that crosses it.
 struct GroupRoute {
   std::vector<LinkUse> links;
-  Picoseconds latency;  ///< of the longest one, of a flow that copy engines move
+  Picoseconds latency;  ///< latency of the longest route, if copy engines move the flow
   bool reachable = true;
 };
 GroupRoute route_of_group(const Machine&, const GroupFlow&);

@@ -8,21 +8,21 @@
 
 namespace trainyard {
 
-/// How the time of a group counts in the breakdown.
+/// How the time of a group counts in the breakdown of the step time.
 enum class Role : std::uint8_t {
-  work,            ///< computing; earlier groups win where two overlap
-  collective,      ///< communication; waiting inside it counts as communication too
-  point_to_point,  ///< a message that a peer must produce first: waiting for it is a bubble
-  prefetch,        ///< data fetched ahead: its time counts only while nothing else runs
+  work,            ///< computing; if two groups overlap, the earlier one counts
+  collective,      ///< communication; time spent waiting inside it counts as communication too
+  point_to_point,  ///< a message that a peer must produce first; time spent waiting for it is a bubble
+  prefetch,        ///< data fetched ahead; its time counts only while nothing else runs
 };
 
 struct Group {
   std::string name;
   Role role = Role::work;
-  std::string detail;  ///< of communication: the algorithm
+  std::string detail;  ///< the algorithm, for communication
 };
 
-/// The names of a simulation: operations carry numbers, reports print the names.
+/// The names of a simulation. Operations carry numbers; reports print the names.
 class Names {
  public:
   Names() { intern(""); }
@@ -34,7 +34,8 @@ class Names {
   }
   const std::string& operator[](NameId id) const { return names_.at(id); }
 
-  /// The phase of an operation tells apart what one group holds: an enumeration of whoever writes programs.
+  /// Also stores the phase of operations with this name, which distinguishes them within a group. `Phase` is an
+  /// enumeration defined by the writer of the programs.
   template <class Phase>
   NameId intern(std::string_view name, Phase phase) {
     const NameId id = intern(name);
@@ -54,7 +55,7 @@ class Names {
 
  private:
   std::vector<std::string> names_;
-  std::vector<std::uint8_t> phases_;  // by name; 0 beyond its end
+  std::vector<std::uint8_t> phases_;  // by NameId; names beyond its end have phase 0
   std::unordered_map<std::string, NameId> ids_;
   std::vector<Group> groups_;
 };

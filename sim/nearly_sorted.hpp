@@ -5,8 +5,8 @@
 
 namespace trainyard {
 
-/// Sorts items that mostly are in order already, or in reverse order: operations that end in one time step began in some
-/// order of their actors. That costs one pass; otherwise it costs std::sort and a few passes.
+/// Sorts items that are mostly in order, or in reverse order, in about one pass: operations that end in one time step
+/// often began in the order of their actors. Other inputs cost std::sort and a few passes.
 template <typename T, typename Before>
 void sort_nearly_sorted(std::vector<T>& items, Before before) {
   const std::size_t size = items.size();
@@ -19,10 +19,10 @@ void sort_nearly_sorted(std::vector<T>& items, Before before) {
   for (std::size_t i = 1; i < size; ++i) {
     if (!before(items[i], items[i - 1])) continue;
     const T item = items[i];
-    std::size_t at = i;
-    for (; at > 0 && before(item, items[at - 1]); --at) items[at] = items[at - 1];
-    items[at] = item;
-    moves += i - at;
+    std::size_t place = i;
+    for (; place > 0 && before(item, items[place - 1]); --place) items[place] = items[place - 1];
+    items[place] = item;
+    moves += i - place;
     if (moves > 4 * size) return std::sort(items.begin(), items.end(), before);
   }
 }

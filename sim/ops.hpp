@@ -7,11 +7,12 @@
 
 namespace trainyard {
 
-/// A lazy sequence of operations, written as a coroutine: `co_yield op;` yields one, `co_yield other_ops(…);` all of
-/// another sequence, `const Event e = co_await next_event;` waits for the end of one of the actor's operations.
+/// A lazy sequence of operations, written as a coroutine. `co_yield op;` yields one operation, `co_yield other_ops(…);`
+/// yields all of another sequence, and `const Event e = co_await next_event;` waits for the end of one of the actor's
+/// operations.
 ///
-/// g++ 12 destroys some temporaries inside a co_yield expression twice: yield trivially copyable operations or
-/// sequences only, as a statement of their own. Nested sequences are resumed directly, whatever their depth.
+/// g++ 12 destroys some temporaries inside a co_yield expression twice. Therefore yield only trivially copyable
+/// operations or sequences, each in a statement of its own. Nested sequences are resumed directly, at any depth.
 class [[nodiscard]] Ops {
  public:
   struct promise_type;
@@ -20,7 +21,7 @@ class [[nodiscard]] Ops {
 
   struct promise_type {
     const Op* op = nullptr;
-    Repeat* repeat = nullptr;      // root only: rounds that have been yielded at once, and not been taken yet
+    Repeat* repeat = nullptr;      // root only: yielded rounds that have not all been taken yet
     const Event* event = nullptr;  // root only: the event waited for
     promise_type* root = this;
     promise_type* parent = nullptr;
@@ -46,13 +47,13 @@ class [[nodiscard]] Ops {
     void unhandled_exception() { error = std::current_exception(); }
     void return_void() {}
 
-    std::suspend_always yield_value(const Op& given) {
-      root->op = &given;
+    std::suspend_always yield_value(const Op& yielded) {
+      root->op = &yielded;
       return {};
     }
 
-    std::suspend_always yield_value(Repeat& given) {
-      root->repeat = &given;
+    std::suspend_always yield_value(Repeat& yielded) {
+      root->repeat = &yielded;
       return {};
     }
 
@@ -92,21 +93,21 @@ class [[nodiscard]] Ops {
     if (handle_) handle_.destroy();
   }
 
-  /// The next operation; it stays valid until the next call. Rounds that repeat come one by one.
+  /// Returns the next operation, valid until the next call. Rounds that repeat are returned operation by operation.
   Pull next(const Op*& op) {
     for (;;) {
       if (take_repeated(op)) return Pull::op;
       if (const Pull pull = resume(op); pull != Pull::repeat) return pull;
     }
   }
-  /// The same, but rounds that repeat come at once; they stay valid until the next call.
+  /// The same, but rounds that repeat are returned as one Repeat, valid until the next call.
   Pull next(const Op*& op, Repeat*& rounds) {
     if (take_repeated(op)) return Pull::op;
     const Pull pull = resume(op);
     if (pull == Pull::repeat) rounds = std::exchange(handle_.promise().repeat, nullptr);
     return pull;
   }
-  /// Hands over the event waited for; the sequence goes on at the next call of `next`.
+  /// Delivers the event that the sequence waits for. The sequence resumes at the next call of `next`.
   bool waiting() const { return handle_.promise().waiting; }
   void deliver(const Event& event) {
     handle_.promise().event = &event;
@@ -149,7 +150,7 @@ class CoroutineProgram : public Program {
   CoroutineProgram(std::vector<Actor> slots, int streams, bool dynamic = false)
       : slots_(std::move(slots)), streams_(streams), dynamic_(dynamic) {}
 
-  /// The sequence is made by the first call of `next`, when the derived object is whole.
+  /// The first call creates the sequence, because the derived object is complete only then.
   Pull next(const Op*& op, const Repeat*& rounds) final {
     if (!begun_) {
       ops_ = run();
@@ -160,10 +161,10 @@ class CoroutineProgram : public Program {
       hand_over_event();
     }
     for (;;) {
-      Repeat* given = nullptr;
-      const Pull pull = ops_.next(op, given);
-      rounds = given;
-      // Events that came while nobody waited are kept in order: a wait takes the oldest.
+      Repeat* repeat = nullptr;
+      const Pull pull = ops_.next(op, repeat);
+      rounds = repeat;
+      // Events that arrive while nobody waits are queued: a wait takes the oldest.
       if (pull != Pull::waiting || events_.size() == read_) return pull;
       hand_over_event();
     }

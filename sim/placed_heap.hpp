@@ -5,85 +5,85 @@
 
 namespace trainyard {
 
-constexpr std::uint32_t kNoPlace = 0xffffffffU;  ///< the place of what is in no heap
+constexpr std::uint32_t kNoPlace = 0xffffffffU;  ///< place of an item that is in no heap
 
-/// A heap with four below each, the least `due` first: items that are due together cost no moves. `place(id)` is where the
-/// place of an item is kept, so that it can be moved.
+/// A 4-ary heap with the smallest `due` first. Items with the same due time cost no moves. `place(id)` refers to the
+/// stored position of an item, so that the item can be moved.
 template <class Item>
 class PlacedHeap {
  public:
   bool empty() const { return items_.empty(); }
   std::size_t size() const { return items_.size(); }
   const Item& front() const { return items_.front(); }
-  const std::vector<Item>& items() const { return items_; }  ///< the first, and those just below it, are the next
+  const std::vector<Item>& items() const { return items_; }  ///< the next items are the first one and its children
   void clear() { items_.clear(); }
-  /// All are due so much later.
-  void shift(double by) {
-    for (Item& item : items_) item.due += by;
+  /// Adds `by` to the due times of all items.
+  void shift(double seconds) {
+    for (Item& item : items_) item.due += seconds;
   }
 
-  /// Adds it, or moves it to where it belongs now.
+  /// Adds the item, or moves it to its new position.
   template <class Place>
   void set(const Item& item, Place&& place) {
-    const std::uint32_t at = place(item.id);
-    if (at == kNoPlace) {
+    const std::uint32_t place_index = place(item.id);
+    if (place_index == kNoPlace) {
       items_.push_back(item);
       return sift_up(static_cast<std::uint32_t>(items_.size()) - 1, place);
     }
-    const double was = items_[at].due;
-    items_[at] = item;
-    if (item.due < was)
-      sift_up(at, place);
+    const double due_before = items_[place_index].due;
+    items_[place_index] = item;
+    if (item.due < due_before)
+      sift_up(place_index, place);
     else
-      sift_down(at, place);
+      sift_down(place_index, place);
   }
 
   template <class Place>
-  void remove(std::uint32_t at, Place&& place) {
-    place(items_[at].id) = kNoPlace;
+  void remove(std::uint32_t place_index, Place&& place) {
+    place(items_[place_index].id) = kNoPlace;
     const Item last = items_.back();
     items_.pop_back();
-    if (at == items_.size()) return;
-    items_[at] = last;
-    if (at > 0 && last.due < items_[(at - 1) / 4].due)
-      sift_up(at, place);
+    if (place_index == items_.size()) return;
+    items_[place_index] = last;
+    if (place_index > 0 && last.due < items_[(place_index - 1) / 4].due)
+      sift_up(place_index, place);
     else
-      sift_down(at, place);
+      sift_down(place_index, place);
   }
 
  private:
   std::vector<Item> items_;
 
   template <class Place>
-  void put(std::uint32_t at, const Item& item, Place& place) {
-    items_[at] = item;
-    place(item.id) = at;
+  void put(std::uint32_t place_index, const Item& item, Place& place) {
+    items_[place_index] = item;
+    place(item.id) = place_index;
   }
   template <class Place>
-  void sift_up(std::uint32_t at, Place& place) {
-    const Item item = items_[at];
-    while (at > 0) {
-      const std::uint32_t above = (at - 1) / 4;
+  void sift_up(std::uint32_t place_index, Place& place) {
+    const Item item = items_[place_index];
+    while (place_index > 0) {
+      const std::uint32_t above = (place_index - 1) / 4;
       if (!(item.due < items_[above].due)) break;
-      put(at, items_[above], place);
-      at = above;
+      put(place_index, items_[above], place);
+      place_index = above;
     }
-    put(at, item, place);
+    put(place_index, item, place);
   }
   template <class Place>
-  void sift_down(std::uint32_t at, Place& place) {
-    const Item item = items_[at];
+  void sift_down(std::uint32_t place_index, Place& place) {
+    const Item item = items_[place_index];
     const auto size = static_cast<std::uint32_t>(items_.size());
     for (;;) {
-      const std::uint32_t first = 4 * at + 1, last = std::min(first + 4, size);
+      const std::uint32_t first = 4 * place_index + 1, last = std::min(first + 4, size);
       std::uint32_t least = first;
       for (std::uint32_t below = first + 1; below < last; ++below)
         if (items_[below].due < items_[least].due) least = below;
       if (first >= size || !(items_[least].due < item.due)) break;
-      put(at, items_[least], place);
-      at = least;
+      put(place_index, items_[least], place);
+      place_index = least;
     }
-    put(at, item, place);
+    put(place_index, item, place);
   }
 };
 

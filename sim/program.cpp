@@ -4,6 +4,6 @@
 
 namespace trainyard {
 
-const Series& Program::series(Tag) const { throw InternalError("a program that knows no series yields one"); }
+const Series& Program::series(Tag) const { throw InternalError("a program without series yields one"); }
 
 }  // namespace trainyard

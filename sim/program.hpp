@@ -16,7 +16,7 @@ struct Event {
   Stream stream = 0;
   Kind kind = Kind::mark;
   Tag tag = 0;
-  Actor peer = -1;  ///< of a message
+  Actor peer = -1;  ///< the other side of a message
   Outcome outcome = Outcome::done;
   Seconds now;
 };
@@ -25,18 +25,18 @@ enum class Pull : std::uint8_t {
   op,       ///< an operation was yielded
   waiting,  ///< a dynamic program decides after its next event
   done,     ///< no more operations
-  repeat,   ///< a number of rounds of operations (Repeat)
+  repeat,   ///< several rounds of operations (Repeat)
 };
 
-/// The edges over which a group moves bytes at once (see Kind::join): those of a ring, or of several.
+/// The edges over which a group moves bytes at the same time (see Kind::join): those of one ring, or of several.
 struct GroupFlow {
   struct Edge {
     Actor from = 0, to = 0;
     std::int32_t weight = 1;  ///< multiple of the bytes and the rate of the operation
   };
   std::vector<Edge> edges;
-  /// Of a group that stands for several (sim/folding), in place of edges: what a member sends and receives of the bytes, what
-  /// all edges move, and how many groups there are.
+  /// Used instead of edges if this group stands for several (sim/folding): the multiple of the operation's bytes that
+  /// each member sends and receives, that all edges move together, and the number of groups.
   struct Share {
     Actor actor = 0;
     double sends = 0, receives = 0;
@@ -44,51 +44,51 @@ struct GroupFlow {
   std::vector<Share> shares = {};
   double moved = 0;
   double copies = 1;
-  /// Moved by copy engines, drives and CPUs: it pays the latency of its longest route, and slows no kernels. False: moved
-  /// by kernels of the group; the operation gives the latency.
+  /// True: copy engines, drives or CPUs move the bytes. The flow pays the latency of its longest route and slows no
+  /// kernels. False: kernels of the group move them, and the operation gives the latency.
   bool by_engines = false;
 };
 
 struct Series;
 
-/// What one actor does: yields its operations one by one, as they are needed. A static program never waits and never
-/// reads events; the operations that it yields are its schedule.
+/// The operations of one actor, yielded one by one as they are needed. A static program never waits and never reads
+/// events: the operations that it yields are its schedule.
 class Program {
  public:
   virtual ~Program() = default;
-  /// Assigns `op` if it returns Pull::op, and `rounds` if Pull::repeat. What they point to stays valid until the next call.
-  /// OpReader gives all operations one by one.
+  /// Assigns `op` if it returns Pull::op, and `rounds` if it returns Pull::repeat. The pointers stay valid until the
+  /// next call. OpReader reads all operations one by one.
   virtual Pull next(const Op*& op, const Repeat*& rounds) = 0;
-  /// Every end of an operation of this actor, before `next` is asked again. Only for dynamic programs.
+  /// Reports the end of an operation of this actor, before `next` is called again. Only dynamic programs are notified.
   virtual void notify(const Event&) {}
   virtual bool dynamic() const { return false; }
-  /// It serves others: the run ends when all programs but the daemons have ended.
+  /// Returns true if the program only serves others: the run ends when all programs except the daemons have ended.
   virtual bool daemon() const { return false; }
-  /// The peers that messages name by slot.
+  /// The peers that messages refer to by slot.
   virtual std::span<const Actor> slots() const { return {}; }
-  /// Between whom the machine routes what is sent or received over a slot, where that is not this actor and that peer: of
-  /// a program that stands for several (sim/folding).
-  struct Way {
+  /// The pair of actors between which the machine routes messages of a slot, if it is not this actor and the peer: for
+  /// a program that stands for several (sim/folding). −1: this actor or the peer.
+  struct Endpoints {
     Actor from = -1, to = -1;
   };
-  virtual Way way(std::uint16_t /*slot*/, bool /*sending*/) const { return {}; }
-  /// The flows that joins name by slot. They live as long as the program, and all members of a group share one.
+  virtual Endpoints endpoints(std::uint16_t /*slot*/, bool /*sending*/) const { return {}; }
+  /// The flows that joins refer to by slot. They live as long as the program. All members of a group share one.
   virtual std::span<const GroupFlow* const> group_flows() const { return {}; }
-  /// What an operation of Kind::series stands for. Only one stream of an actor may have such operations.
+  /// The series that an operation of Kind::series stands for. Only one stream of an actor may have such operations.
   virtual const Series& series(Tag) const;
-  /// Number of streams used: 0 … streams() − 1.
+  /// Number of streams, numbered 0 … streams() − 1.
   virtual int streams() const { return 1; }
-  /// A bit for each stream that is refilled when it runs dry. If one stream has most of the operations, and the program
-  /// yields those of other streams before the operation that they overlap with, the others need no look-ahead.
+  /// Set of the streams, one bit each, that are refilled when they run dry. The other streams need no look-ahead if one
+  /// stream has most of the operations and the program yields theirs before the operation that they overlap with.
   virtual std::uint64_t driving() const { return ~std::uint64_t{0}; }
 };
 
-/// The operations of a program one by one, those of rounds that repeat too.
+/// Reads the operations of a program one by one, including those of rounds that repeat.
 class OpReader {
  public:
   /// The program must outlive it.
   explicit OpReader(Program& program) : program_(program) {}
-  /// Assigns the operation if it returns Pull::op; otherwise the program waits or has ended.
+  /// Assigns the operation if it returns Pull::op. Otherwise the program waits or has ended.
   Pull next(Op& op) {
     for (;;) {
       const Op* given = rounds_.take();
@@ -105,13 +105,14 @@ class OpReader {
   Repeat rounds_;
 };
 
-/// By actor, from 0; null: one that does nothing.
+/// Programs by actor, from 0 on. Null: the actor does nothing.
 using Programs = std::vector<std::unique_ptr<Program>>;
 
-/// When one stream of a program runs dry, the program is pulled until that stream has work, at most this many operations
-/// ahead, where rounds that repeat count as one. Operations that start late because of this bound are counted and reported.
+/// When one stream of a program runs dry, the program is pulled until that stream has work, at most this many
+/// operations ahead; rounds that repeat count as one operation. Operations that start late because of this bound are
+/// counted and reported.
 constexpr std::uint32_t kLeastLookAhead = 1024, kMostLookAhead = 65536;
-/// All actors together hold at most this many operations ahead (512 MiB), unless that leaves one less than the least.
+/// All actors together hold at most this many operations ahead (512 MiB), but each at least kLeastLookAhead.
 constexpr std::uint32_t kLookAheadOfAll = 1U << 22;
 constexpr std::uint32_t look_ahead(std::size_t actors) {
   const std::size_t share = kLookAheadOfAll / (actors > 0 ? actors : 1);

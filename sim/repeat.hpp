@@ -7,11 +7,11 @@
 
 namespace trainyard {
 
-/// How an operation that a loop yields differs from that of the round before: it waits for the end of so many operations
-/// more, and means the chunk of another number.
+/// Difference between an operation of a loop and the same operation one round earlier: it waits for more operations,
+/// and uses another chunk.
 struct Stride {
-  std::uint32_t counts[std::size(Op{}.deps)]{};  ///< of its dependencies
-  std::uint16_t read = 0, write = 0;             ///< numbers of chunks, modulo 2^16
+  std::uint32_t counts[std::size(Op{}.deps)]{};  ///< increments of the dependencies' counts
+  std::uint16_t read = 0, write = 0;             ///< increments of the chunk numbers, modulo 2^16
   bool operator==(const Stride&) const = default;
 };
 inline Stride stride_between(const Op& from, const Op& to) {
@@ -26,23 +26,24 @@ inline void advance(Op& op, const Stride& stride, std::uint32_t rounds = 1) {
   op.effect.read.chunk = static_cast<std::uint16_t>(op.effect.read.chunk + rounds * stride.read);
   op.effect.write.chunk = static_cast<std::uint16_t>(op.effect.write.chunk + rounds * stride.write);
 }
-/// Is `op` what `before` is so many rounds later?
+/// Returns true if `op` equals `before` advanced by that many rounds.
 inline bool follows(const Op& op, const Op& before, const Stride& stride, std::uint32_t rounds = 1) {
   Op expected = before;
   advance(expected, stride, rounds);
   return op == expected;
 }
 
-/// What a program yields round after round, at once: a few operations, in turn, so many times. Each has a stream for itself.
+/// A number of identical rounds that a program yields at once. A round is a short sequence of operations, each on a
+/// stream of its own.
 class Repeat {
  public:
   static constexpr int kMost = 2;  ///< operations in a round
-  struct Each {
+  struct RoundOp {
     Op first;
     Stride stride = {};
-    /// The numbers of chunks may begin again once: from that round on they are so much further.
+    /// Chunk numbers may wrap around once: from round `until_jump` on, they are shifted by this much.
     Stride jump = {};
-    std::uint32_t until_jump = std::numeric_limits<std::uint32_t>::max();  ///< rounds
+    std::uint32_t until_jump = std::numeric_limits<std::uint32_t>::max();  ///< first shifted round
     Op of_round(std::uint32_t round) const {
       Op op = first;
       advance(op, stride, round);
@@ -52,12 +53,12 @@ class Repeat {
   };
 
   explicit Repeat(std::uint32_t rounds = 0) : rounds_(rounds) {}
-  void add(const Each& each) { each_[static_cast<std::size_t>(operations_++)] = each; }
+  void add(const RoundOp& operation) { each_[static_cast<std::size_t>(operations_++)] = operation; }
   std::uint32_t rounds() const { return rounds_; }
   int operations() const { return operations_; }
-  const Each& each(int operation) const { return each_[static_cast<std::size_t>(operation)]; }
+  const RoundOp& each(int operation) const { return each_[static_cast<std::size_t>(operation)]; }
 
-  /// One by one; null after the last. It stays valid until the next call.
+  /// Returns the operations one by one, and null after the last. The result stays valid until the next call.
   const Op* take() {
     if (round_ == rounds_) return nullptr;
     given_ = each_[static_cast<std::size_t>(operation_)].of_round(round_);
@@ -69,7 +70,7 @@ class Repeat {
   }
 
  private:
-  std::array<Each, kMost> each_;
+  std::array<RoundOp, kMost> each_;
   int operations_ = 0, operation_ = 0;
   std::uint32_t rounds_ = 0, round_ = 0;
   Op given_;

@@ -9,61 +9,62 @@
 
 namespace trainyard {
 
-/// Work, marks and joins of one actor, with nothing of others to wait for: one operation of Kind::series, which stands for
-/// its parts. Each begins when the one before it has ended, but for a join that goes on beside those after it, on a stream
-/// of its own. The series ends when all have.
+/// Work, marks and joins of one actor that wait for no other actor. Together they are one operation of Kind::series.
+/// Each part begins when the previous one has ended, except that a join `beside` runs next to the parts after it, on a
+/// stream of its own. The series ends when all parts have ended.
 struct Series {
   struct Part {
-    Op op;                ///< of joins: `steps` 1, since nobody else meets there
-    bool beside = false;  ///< a join without memory: the next parts do not wait for it
-    bool waits = false;   ///< for the join beside it
+    Op op;                ///< a join has `steps` 1, because no other actor takes part
+    bool beside = false;  ///< a join without memory that the next parts do not wait for
+    bool waits = false;   ///< waits for the join beside it
   };
   std::vector<Part> parts;
 };
 
-/// When the parts of a series, from one of them on, begin and end on one actor while nothing else runs there.
+/// Begin and end of the parts of a series, from part `first` on, on one actor while nothing else runs there.
 struct SeriesTimes {
   const Series* series = nullptr;
   std::size_t first = 0;
   struct PartTimes {
-    double begin = 0, end = 0;  ///< s after the first began
-    int cause = -1;             ///< the part whose end let it begin; −1: what the first one followed
-    Picoseconds latency;        ///< of a join
-    LinkId limiting = -1;       ///< of a join, its rate
-    double host = 0;            ///< s that the host takes to launch it
+    double begin = 0, end = 0;  ///< s after the first part began
+    int cause = -1;             ///< the part whose end allowed this one to begin; −1: the cause of the first part
+    Picoseconds latency;        ///< for a join
+    LinkId limiting = -1;       ///< link that sets the rate of a join
+    double host = 0;            ///< s that the host takes to launch the part
   };
-  std::vector<PartTimes> parts;  ///< by part; those before the first are empty
+  std::vector<PartTimes> parts;  ///< by part; empty before `first`
   int last = -1;                 ///< the part that ends last
   double length = 0;
-  double lead = -std::numeric_limits<double>::infinity();  ///< s by which the host must be ahead, so that no part waits
-  /// s that the host takes for the parts from the first on, up to one of them.
+  /// Time in s by which the host must be ahead so that no part waits for it.
+  double lead = -std::numeric_limits<double>::infinity();
+  /// Time in s that the host takes to launch the parts from `first` up to, but without, `end`.
   double host_until(std::size_t end) const {
     double sum = 0;
     for (std::size_t part = first; part < end; ++part) sum += parts[part].host;
     return sum;
   }
-  /// Until something begins or ends.
+  /// An interval in which no part begins or ends.
   struct Phase {
     double begin = 0;
-    std::size_t next = 0;        ///< parts before it have begun
-    int main = -1, beside = -1;  ///< parts that go on; −1: none
+    std::size_t next = 0;        ///< first part that has not begun
+    int main = -1, beside = -1;  ///< parts under way; −1: none
     double left = 0,
-           speed = 1;    ///< of the main part, if it is work: seconds without disturbance at the beginning, speed
-    double latency = 0;  ///< s, left of a join's
-    double bytes = 0, rate = 0;  ///< left of a join's
-    GroupId group = 0;           ///< under which the time is booked
+           speed = 1;            ///< main part, if it is work: undisturbed seconds left at the beginning, and its speed
+    double latency = 0;          ///< s, latency left of the join
+    double bytes = 0, rate = 0;  ///< bytes left of the join, and its rate in bytes/s
+    GroupId group = 0;           ///< group under which the time is booked
   };
-  std::vector<Phase> phases;  ///< the last one: the end
+  std::vector<Phase> phases;  ///< the last one is the end of the series
   struct Share {
     GroupId group = 0;
-    std::vector<double> before;  ///< seconds before each phase
+    std::vector<double> before;  ///< s booked under the group before each phase
   };
   std::vector<Share> shares;
-  /// Joins of one group over one route.
+  /// Sums over the joins of one group over one route.
   struct Moved {
     const GroupFlow* group = nullptr;
     const Route* route = nullptr;
-    std::vector<double> bytes, joins;  ///< that have ended before each phase
+    std::vector<double> bytes, joins;  ///< bytes moved and joins ended before each phase
   };
   std::vector<Moved> moved;
 
@@ -74,23 +75,23 @@ struct SeriesTimes {
   }
 };
 
-/// Parts of a series that an actor does while nothing else runs there: one event stands for all of them.
-struct SeriesStretch {
+/// An interval in which an actor runs parts of a series and nothing else: one event stands for all of them.
+struct SeriesInterval {
   const SeriesTimes* times = nullptr;
-  double began = 0;      ///< s
-  std::size_t last = 0;  ///< parts before it have ended; where the stretch was interrupted,
-  int open = -1;         ///< but for this one, which goes on by itself
+  double began = 0;      ///< s, in the time of the run
+  std::size_t last = 0;  ///< parts before this one have ended, except `open`
+  int open = -1;         ///< part that continues on its own after an interruption; −1: none
 
   const Op& part(std::size_t number) const { return times->series->parts[number].op; }
   double begin(std::size_t number) const { return began + times->parts[number].begin; }
   double end(std::size_t number) const { return began + times->parts[number].end; }
-  /// Has it ended by then?
+  /// Calls visit(part) for the parts that have ended.
   template <class Visit>
   void for_each_part(Visit visit) const {
     for (std::size_t i = times->first; i < last; ++i)
       if (static_cast<int>(i) != open) visit(i);
   }
-  /// Seconds booked under a group up to then.
+  /// Seconds booked under a group before `now`.
   double spent(const SeriesTimes::Share& share, double now) const {
     const double since = std::clamp(now - began, 0.0, times->length);
     const std::size_t phase = times->phase_at(since);

@@ -8,12 +8,12 @@ namespace trainyard {
 
 using TimerId = TypedIndex<struct TimerTag>;
 
-/// Timers, each with the caller's token. Interference moves timers often: moving a SimGrid timer costs three times as much
-/// and allocates.
+/// Timers, each with the caller's token. Interference moves timers often: moving a SimGrid timer would cost three times
+/// as much and allocate memory.
 template <class Token>
 class TimerQueue {
  public:
-  TimerId at(double time, Token token) {
+  TimerId add(double time, Token token) {
     const TimerId id = tokens_.acquire();
     tokens_[id] = token;
     places_.grown(id) = kNoPlace;
@@ -28,7 +28,7 @@ class TimerQueue {
 
   double due(TimerId id) const { return heap_.items()[places_[id]].due; }
   std::size_t size() const { return heap_.size(); }
-  /// Those whose token `moves` are due so much later.
+  /// Delays the timers whose token satisfies `moves`.
   template <class Moves>
   void shift(double seconds, Moves&& moves) {
     std::vector<Entry> all = heap_.items();
@@ -40,10 +40,10 @@ class TimerQueue {
     }
   }
 
-  /// Time of the next timer, or −1.
+  /// Time of the next timer, or −1 if there is none.
   double next() const { return heap_.empty() ? -1 : heap_.front().due; }
 
-  /// Moves the tokens of all timers up to `until` into `due`. Their ids are free again.
+  /// Moves the tokens of all timers up to `until` into `due`, and frees their ids.
   void collect(double until, std::vector<Token>& due) {
     while (!heap_.empty() && heap_.front().due <= until) {
       due.push_back(tokens_[heap_.front().id]);

@@ -21,7 +21,7 @@ namespace {
 
 struct Unit {
   std::string_view name;
-  double factor;  // to SI
+  double factor;  // to SI units
 };
 
 constexpr double kKi = 1024.0, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
@@ -40,33 +40,33 @@ constexpr std::array kFlops{Unit{"FLOP/s", 1},     Unit{"MFLOP/s", 1e6},  Unit{"
 constexpr std::array kFrequency{Unit{"Hz", 1}, Unit{"kHz", 1e3}, Unit{"MHz", 1e6}, Unit{"GHz", 1e9}};
 constexpr std::array kPower{Unit{"W", 1}, Unit{"kW", 1e3}, Unit{"MW", 1e6}};
 
-/// The number at the front of `text`; the rest stays in `text`.
-double take_number(std::string_view& text, std::string_view whole, std::string_view expected) {
+/// Reads the number at the front of `text`, which keeps the rest.
+double take_number(std::string_view& text, std::string_view original, std::string_view expected) {
   double v = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-  if (error != std::errc{} || !std::isfinite(v)) throw UserError(fmt::format("\"{}\" is not {}", whole, expected));
+  if (error != std::errc{} || !std::isfinite(v)) throw UserError(fmt::format("\"{}\" is not {}", original, expected));
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return v;
 }
 
-double parse_with(std::string_view whole, std::span<const Unit> units, bool per_second, std::string_view expected) {
-  std::string_view text = trim(whole);
-  const double v = take_number(text, whole, expected);
+double parse_with(std::string_view original, std::span<const Unit> units, bool per_second, std::string_view expected) {
+  std::string_view text = trim(original);
+  const double v = take_number(text, original, expected);
   text = trim(text);
-  if (text.empty()) throw UserError(fmt::format("\"{}\" has no unit; expected {}", whole, expected));
+  if (text.empty()) throw UserError(fmt::format("\"{}\" has no unit; expected {}", original, expected));
   if (per_second) {
     if (!text.ends_with("/s")) {
       if (text.ends_with("ps") && text.size() > 2)
         throw UserError(
-            fmt::format("\"{}\": unknown unit \"{}\"; write {}/s", whole, text, text.substr(0, text.size() - 2)));
-      throw UserError(fmt::format("\"{}\": unknown unit \"{}\"; expected {}", whole, text, expected));
+            fmt::format("\"{}\": unknown unit \"{}\"; write {}/s", original, text, text.substr(0, text.size() - 2)));
+      throw UserError(fmt::format("\"{}\": unknown unit \"{}\"; expected {}", original, text, expected));
     }
     text.remove_suffix(2);
   }
   for (const Unit& u : units)
     if (u.name == text) return v * u.factor;
   throw UserError(
-      fmt::format("\"{}\": unknown unit \"{}{}\"; expected {}", whole, text, per_second ? "/s" : "", expected));
+      fmt::format("\"{}\": unknown unit \"{}{}\"; expected {}", original, text, per_second ? "/s" : "", expected));
 }
 
 std::string significant(double v) {
@@ -110,19 +110,19 @@ Hertz parse_frequency(std::string_view t) {
 }
 Watts parse_power(std::string_view t) { return Watts{parse_with(t, kPower, false, "a power such as 400 W")}; }
 
-double parse_number(std::string_view whole) {
-  std::string_view text = trim(whole);
-  const double v = take_number(text, whole, "a number");
-  if (!text.empty()) throw UserError(fmt::format("\"{}\" is not a number", whole));
+double parse_number(std::string_view original) {
+  std::string_view text = trim(original);
+  const double v = take_number(text, original, "a number");
+  if (!text.empty()) throw UserError(fmt::format("\"{}\" is not a number", original));
   return v;
 }
 
-std::int64_t parse_integer(std::string_view whole) {
-  const std::string_view text = trim(whole);
+std::int64_t parse_integer(std::string_view original) {
+  const std::string_view text = trim(original);
   std::int64_t v = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (error != std::errc{} || end != text.data() + text.size() || text.empty())
-    throw UserError(fmt::format("\"{}\" is not a whole number", whole));
+    throw UserError(fmt::format("\"{}\" is not a whole number", original));
   return v;
 }
 

@@ -6,9 +6,9 @@
 
 namespace trainyard {
 
-/// A physical quantity in SI base units (seconds, bytes, FLOP, joules); the dimension is part of the type, so that
-/// bytes cannot be added to seconds and a size divided by a rate *is* a time. Boost.Units does the same with more
-/// dimensions; it triples the compile time of every file that prints a duration, so these four exponents are ours.
+/// A physical quantity in SI base units (seconds, bytes, FLOP, joules). Its dimension is part of the type: bytes cannot
+/// be added to seconds, and a size divided by a rate *is* a time. Boost.Units does the same with more dimensions, but
+/// triples the compile time of every file that prints a duration; therefore these four exponents are ours.
 template <int Time, int Data, int Flop, int Energy = 0>
 struct Quantity {
   double value = 0;
@@ -56,7 +56,7 @@ using FlopsPerSecond = Quantity<-1, 0, 1>;
 using Hertz = Quantity<-1, 0, 0>;
 using Watts = Quantity<-1, 0, 0, 1>;
 
-/// A latency as a whole number of picoseconds: sums are exact, whatever their order.
+/// A latency as an integer number of picoseconds: sums are exact in any order.
 struct Picoseconds {
   std::int64_t count = 0;
   constexpr auto operator<=>(const Picoseconds&) const = default;
@@ -66,10 +66,10 @@ struct Picoseconds {
     return *this;
   }
   constexpr Picoseconds operator*(std::int64_t n) const { return {count * n}; }
-  /// Converted by this one expression everywhere, so that equal latencies are equal times.
+  /// The only conversion to seconds, so that equal latencies are equal times.
   constexpr Seconds seconds() const { return Seconds{static_cast<double>(count) * 1e-12}; }
 };
-/// Nearest picosecond (a cast would truncate 1 ns steps wrongly in a third of cases).
+/// Rounds to the nearest picosecond (a cast would truncate 1 ns steps wrongly in a third of cases).
 Picoseconds to_picoseconds(Seconds);
 
 namespace literals {
@@ -93,32 +93,32 @@ constexpr BytesPerSecond operator""_Gbit_per_s(unsigned long long v) {
 }
 }  // namespace literals
 
-/// Reads a quantity with its unit ("400 Gbit/s", "80 GiB", "1.5 us", "312 TFLOP/s"). SI prefixes are powers of 1000,
-/// `Ki Mi Gi Ti` powers of 1024; `b`/`bit` is a bit, `B` a byte. Throws UserError naming the units expected.
+/// Reads a quantity with its unit ("400 Gbit/s", "80 GiB", "1.5 us", "312 TFLOP/s"). SI prefixes are powers of 1000;
+/// `Ki Mi Gi Ti` are powers of 1024; `b`/`bit` is a bit, `B` a byte. Throws UserError, which names the expected units.
 Seconds parse_seconds(std::string_view);
 Bytes parse_bytes(std::string_view);
 BytesPerSecond parse_bandwidth(std::string_view);
 FlopsPerSecond parse_flops_rate(std::string_view);
 Hertz parse_frequency(std::string_view);
 Watts parse_power(std::string_view);
-/// Without the spaces at both ends.
+/// Removes the spaces at both ends.
 std::string_view trim(std::string_view);
-/// A bare number, the whole text, finite. Throws UserError.
+/// Reads a finite number without a unit; the whole text must be the number. Throws UserError.
 double parse_number(std::string_view);
 std::int64_t parse_integer(std::string_view);
 
-/// For people: three significant digits and the prefix that fits ("860 ms", "52.4 GiB", "300 GB/s").
+/// Text for people: three significant digits and a fitting prefix ("860 ms", "52.4 GiB", "300 GB/s").
 std::string show(Seconds);
 std::string show(Bytes);
 std::string show(BytesPerSecond);
 std::string show(FlopsPerSecond);
 std::string show(Hertz);
 std::string show(Watts);
-/// A share as a percentage of so many decimals, "27.1 %"; one that is rounded to nothing has no sign.
+/// A share as a percentage, "27.1 %". A share that rounds to zero has no sign.
 std::string percent(double share, int decimals = 1);
-/// The same with the sign of both directions, "+2.3 %"; "0.0 %".
+/// The same with an explicit sign in both directions: "+2.3 %", but "0.0 %".
 std::string signed_percent(double share, int decimals = 1);
-/// Shortest text that reads back to the same double.
+/// The shortest text that reads back as the same double.
 std::string exact(double);
 
 }  // namespace trainyard

@@ -6,7 +6,7 @@
 
 namespace trainyard::test {
 
-/// Gradients of all ranks, which share a node, are summed by that algorithm.
+/// An all-reduce of the gradients of all ranks of one node by that algorithm.
 inline void all_reduce_by(TrainingPlan& plan, const std::string& algorithm, const CollectiveSettings& settings = {}) {
   LaneChoice gradients, others;
   gradients.settings = settings;

@@ -9,11 +9,11 @@
 
 namespace trainyard::test {
 
-/// The text that `work` gives in a process of its own, for what may abort or can be there once in a process. Throws
-/// std::runtime_error with what it throws, or where it dies.
+/// Runs `work` in a child process and returns its text. For code that may abort, or that can run only once in a
+/// process. Throws std::runtime_error with the text of the child's exception, or if the child dies.
 inline std::string in_child(const std::function<std::string()>& work) {
   int ends[2];
-  std::fflush(nullptr);  // else the child would write our buffers too
+  std::fflush(nullptr);  // otherwise the child would write our buffers too
   if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
   const pid_t child = ::fork();
   if (child == 0) {
@@ -23,10 +23,10 @@ inline std::string in_child(const std::function<std::string()>& work) {
     } catch (const std::exception& e) {
       text = std::string("!") + e.what();
     }
-    for (std::size_t at = 0; at < text.size();) {
-      const ssize_t n = ::write(ends[1], text.data() + at, text.size() - at);
+    for (std::size_t written = 0; written < text.size();) {
+      const ssize_t n = ::write(ends[1], text.data() + written, text.size() - written);
       if (n <= 0) ::_exit(1);
-      at += static_cast<std::size_t>(n);
+      written += static_cast<std::size_t>(n);
     }
     ::_exit(0);
   }

@@ -7,7 +7,7 @@
 
 namespace trainyard::test {
 
-/// The place of what stands in no document; errors name it.
+/// A place for nodes without a document. Errors name it.
 inline Place nowhere(std::string name = "test") {
   Place place;
   place.file = std::make_shared<const std::string>(std::move(name));

@@ -18,9 +18,8 @@ namespace trainyard::test {
 
 using nlohmann::json;
 
-/// A test's simulation in a process of its own: what it returns comes back.
 
-/// Links and routes given one by one. 1 FLOP takes a second, bytes of local memory are free.
+/// A machine of single links and routes. 1 FLOP takes a second; bytes of local memory take no time.
 class TableMachine : public Machine, private Contention {
  public:
   LinkId link(BytesPerSecond capacity, std::string kind = "wire") {
@@ -33,24 +32,24 @@ class TableMachine : public Machine, private Contention {
 
   std::span<const Link> links() const override { return links_; }
   Cost price(const Work& work, Actor) const override { return {Seconds{work.flops.value}}; }
-  /// The first route given whose links are all up.
+  /// The first connected route whose links are all up.
   Route route(Actor from, Actor to, PathClass) const override {
     Route none;
     none.reachable = false;
-    const auto at = routes_.find({from, to});
-    if (at == routes_.end()) return none;
-    for (const Way& way : at->second) {
+    const auto found = routes_.find({from, to});
+    if (found == routes_.end()) return none;
+    for (const TableRoute& route : found->second) {
       bool up = true;
-      for (const LinkUse& use : way.links) up &= !down_.contains(use.link);
-      if (up) return {way.links, way.latency};
+      for (const LinkUse& use : route.links) up &= !down_.contains(use.link);
+      if (up) return {route.links, route.latency};
     }
     return none;
   }
   const Contention* contention() const override { return interference ? this : nullptr; }
   double speed(Actor actor, Kind kind, KindSet active) const override { return interference(actor, kind, active); }
   std::span<const LinkId> ports(Actor actor) const override {
-    const auto at = port_links.find(actor);
-    return at == port_links.end() ? std::span<const LinkId>{} : at->second;
+    const auto found = port_links.find(actor);
+    return found == port_links.end() ? std::span<const LinkId>{} : found->second;
   }
   void link_state(LinkId link, bool up) override {
     if (up)
@@ -63,12 +62,12 @@ class TableMachine : public Machine, private Contention {
   std::map<Actor, std::vector<LinkId>> port_links;
 
  private:
-  struct Way {
+  struct TableRoute {
     std::vector<LinkUse> links;
     Picoseconds latency;
   };
   std::vector<Link> links_;
-  std::map<std::pair<Actor, Actor>, std::vector<Way>> routes_;
+  std::map<std::pair<Actor, Actor>, std::vector<TableRoute>> routes_;
   std::map<LinkId, bool> down_;
 };
 
@@ -101,7 +100,7 @@ inline Op after(Op op, Stream stream, std::uint32_t count) {
   return op;
 }
 
-/// Cancels the running operation of another actor at a time of its own.
+/// A program that cancels the running operation of another actor at a given time.
 class Canceller : public ListProgram {
  public:
   Canceller(double when, Executor*& executor, Actor victim, Stream stream)
@@ -118,7 +117,7 @@ class Canceller : public ListProgram {
   int calls_ = 0;
 };
 
-/// Ends of every operation of every actor, in the order of finishing: "actor/stream kind" and time.
+/// Records the end of every operation of every actor, in the order of finishing.
 class Ends : public Observer {
  public:
   void finished(const OpRun& run) override {
@@ -133,7 +132,7 @@ class Ends : public Observer {
     bool done;
   };
   std::vector<End> ends;
-  /// Time at which the actor's last operation on the stream ended.
+  /// Time at which the actor's last operation on the stream ended; -1 if there was none.
   double last(Actor actor, Stream stream = 0) const {
     double t = -1;
     for (const End& e : ends)
@@ -142,7 +141,7 @@ class Ends : public Observer {
   }
 };
 
-/// `programs` on `machine`: [end, then the end of each actor's stream 0].
+/// Runs the programs on the machine. Returns [end of the run, end of stream 0 of each actor …].
 inline json ends_of(TableMachine& machine, Programs programs, const std::vector<LinkChange>& changes = {},
                     const std::vector<Observer*>& observers = {}) {
   const std::size_t count = programs.size();

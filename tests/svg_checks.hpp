@@ -7,7 +7,7 @@
 
 namespace trainyard::test {
 
-/// Tags balance, and '<' and '&' stand where XML has them.
+/// Checks that tags balance, and that every '<' and '&' is part of XML.
 inline void well_formed(const std::string& svg) {
   const std::regex tag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<]*\")*)(/?)>"), entity("^&(amp|lt|gt|quot);");
   std::vector<std::string> open;
@@ -32,7 +32,7 @@ inline void well_formed(const std::string& svg) {
   CHECK(open.empty());
 }
 
-/// Rectangles of a picture, none of which leaves the canvas.
+/// Counts the rectangles of a picture, and checks that none leaves the canvas.
 inline std::size_t rectangles_within(const std::string& svg) {
   std::smatch canvas;
   REQUIRE(std::regex_search(svg, canvas, std::regex("^<svg [^>]*viewBox=\"0 0 ([0-9.]+) ([0-9.]+)\"")));

@@ -9,7 +9,7 @@
 
 namespace trainyard::test {
 
-/// A folder of its own that goes with all that is in it.
+/// A temporary folder. The destructor removes it with its files.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -25,7 +25,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// Folders on the way are made.
+  /// Writes a file, and creates its folders.
   std::filesystem::path write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name) << text;

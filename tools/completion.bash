@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# Completion of trainyard: verbs and flags are those of its own help. Where no file fits, the
-# scenarios that come with it do.
+# Completion for trainyard. Verbs and flags come from its help. If no file fits, it offers the shipped scenarios.
 _trainyard() {
   local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} choices=
   if ((COMP_CWORD == 1)); then

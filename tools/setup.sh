@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by tools/trainyard and tools/test: installs the packages that are missing and builds what is out of date.
+# tools/trainyard and tools/test source this file. It installs missing packages and builds what is out of date.
 #
-# Everything said here goes to stderr, so that a command's own output stays clean. The environment may set
+# All messages go to stderr, so that a command's own output stays clean. The environment may set
 #   TRAINYARD_BUILD           the folder of the builds (default: build/ in the repository)
 #   TRAINYARD_SKIP_PACKAGES   1: install nothing; you provide what run_packages and test_packages name
 set -euo pipefail
@@ -24,7 +24,7 @@ fail() {
   exit 1
 }
 
-# locked NAME COMMAND...: runs COMMAND alone; another process that asks for the same NAME waits.
+# locked NAME COMMAND...: runs COMMAND while it holds the lock NAME. Other processes that need this lock wait.
 locked() {
   local name=$1 lock
   shift
@@ -38,7 +38,7 @@ locked() {
   exec {lock}>&-
 }
 
-# missing_packages PACKAGE...: prints those that are not installed.
+# missing_packages PACKAGE...: prints the packages that are not installed.
 missing_packages() {
   local package status
   local -A installed=()
@@ -48,7 +48,7 @@ missing_packages() {
   for package; do [[ -n ${installed[$package]:-} ]] || echo "$package"; done
 }
 
-# ensure_packages PACKAGE...: installs those that are missing.
+# ensure_packages PACKAGE...: installs the packages that are missing.
 ensure_packages() {
   [[ ${TRAINYARD_SKIP_PACKAGES:-} != 1 ]] || return 0
   if ! command -v apt-get >/dev/null; then
@@ -72,7 +72,7 @@ install_packages() {
     -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0)
   local install=("${apt[@]}" install -y --no-install-recommends "${missing[@]}")
   : >"$log"
-  # Package lists that are already there are used; fresh ones are fetched where that does not do.
+  # Tries the existing package lists first, and fetches fresh ones if that fails.
   if compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null && "${install[@]}" &>>"$log" </dev/null; then return; fi
   "${apt[@]}" update &>>"$log" </dev/null || true
   "${install[@]}" &>>"$log" </dev/null || {
@@ -81,7 +81,7 @@ install_packages() {
   }
 }
 
-# parallel_jobs: prints how many compilers may run at a time: one a core, and 1.5 GB of memory each.
+# parallel_jobs: prints how many compilers may run at the same time: one for each core, with 1.5 GB of memory each.
 parallel_jobs() {
   local jobs kilobytes limit
   jobs=$(nproc)
@@ -92,8 +92,8 @@ parallel_jobs() {
   echo $((jobs > 0 ? jobs : 1))
 }
 
-# ensure_built DIR [-DOPTION=VALUE...] TARGET...: configures DIR where it has other options, and builds the targets.
-# Options that are not named keep the value that DIR has.
+# ensure_built DIR [-DOPTION=VALUE...] TARGET...: configures DIR if it has other options, and builds the targets. Options
+# that are not named keep their values in DIR.
 ensure_built() {
   mkdir -p "$builds"
   locked "${1##*/}" configure_and_build "$@"
@@ -106,7 +106,7 @@ configure_and_build() {
     if [[ $word == -D* ]]; then options+=("$word"); else targets+=("$word"); fi
   done
 
-  # A build that was made for another place or generator is of no use: it starts anew.
+  # A build of another folder or generator is configured from scratch.
   local fresh=()
   configured_with "$dir" "-DCMAKE_HOME_DIRECTORY=$repository" "-DCMAKE_CACHEFILE_DIR=$dir" -DCMAKE_GENERATOR=Ninja ||
     fresh=(--fresh)
@@ -121,7 +121,7 @@ configure_and_build() {
   ninja_quietly -C "$dir" -j "$(parallel_jobs)" "${targets[@]}" || fail "could not build ${targets[*]} in $dir"
 }
 
-# configured_with DIR -DNAME=VALUE...: whether the cache of DIR has these values.
+# configured_with DIR -DNAME=VALUE...: succeeds if the cache of DIR has these values.
 configured_with() {
   local cache=$1/CMakeCache.txt option line
   shift
@@ -133,7 +133,7 @@ configured_with() {
   done
 }
 
-# ninja_quietly ARGUMENT...: ninja's progress and errors on stderr; nothing where there is nothing to do.
+# ninja_quietly ARGUMENT...: runs ninja with its progress and errors on stderr, and prints nothing if nothing is out of date.
 ninja_quietly() {
   NINJA_STATUS='[%f/%t, %es] ' ninja "$@" 2>&1 |
     sed -u -e '/^ninja: Entering directory/d' -e '/^ninja: no work to do/d' -e '/Re-checking globbed/d' >&2

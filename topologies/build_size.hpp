@@ -5,12 +5,12 @@
 
 namespace trainyard {
 
-/// Devices and cables of something that is to be built, counted before.
+/// Number of devices and cables of something to be built, counted in advance.
 struct BuildSize {
   double devices = 0, cables = 0;
 };
 
-/// Throws UserError at `place` where they are more than memory has room for: a graph takes about 1 kB a device.
+/// Throws UserError at `place` if that is more than memory has room for: a graph takes about 1 kB for each device.
 void require_buildable(const BuildSize&, const std::string& what, const Place& place);
 
 }  // namespace trainyard

@@ -11,14 +11,15 @@ std::string rates_text(BytesPerSecond slowest, BytesPerSecond fastest) {
 
 std::string cable_text(const DeviceGraph& graph, LinkId wire) {
   const auto links = graph.links();
-  const BytesPerSecond there = links[wire].capacity, back = links[wire ^ 1].capacity;
-  std::string text = show(there);
-  if (there != back) {
+  const BytesPerSecond forward = links[wire].capacity, back = links[wire ^ 1].capacity;
+  std::string text = show(forward);
+  if (forward != back) {
     const DeviceGraph::End end = graph.ends(wire);
     const bool from_drive = graph.devices()[end.from].kind == DeviceKind::nvme;
     const bool drive = from_drive || graph.devices()[end.to].kind == DeviceKind::nvme;
-    text = drive ? fmt::format("reads {}, writes {}", show(from_drive ? there : back), show(from_drive ? back : there))
-                 : fmt::format("{} there, {} back", show(there), show(back));
+    text =
+        drive ? fmt::format("reads {}, writes {}", show(from_drive ? forward : back), show(from_drive ? back : forward))
+              : fmt::format("{} there, {} back", show(forward), show(back));
   }
   if (graph.medium(wire) >= 0)
     text += graph.medium(wire) == graph.medium(wire ^ 1) ? " half duplex" : " on a shared medium";

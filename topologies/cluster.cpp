@@ -51,7 +51,7 @@ int ClusterSpec::gpus() const {
 
 namespace {
 
-/// The least of the rates of an HCA, of its slot and of its switch port.
+/// The smallest of the rates of an HCA, of its slot and of its switch port.
 BytesPerSecond port_rate(const ClusterSpec& spec, const NodeType& type) {
   const BytesPerSecond rate = adapter_rate(type);
   return spec.switch_rate.value > 0 ? std::min(rate, spec.switch_rate) : rate;
@@ -75,14 +75,14 @@ Picoseconds fibre_latency(double km) { return to_picoseconds(Seconds{5e-6 * km})
 
 Wire hca_wire(const ClusterSpec& spec, int node) {
   const NodeType& type = spec.type_of(node);
-  // The two wires of a path share the latency of a switch, as its ports do, and of the distance.
+  // The two wires of a path share the latency of a switch, because its ports do, and the latency of the distance.
   const Picoseconds half{spec.switch_latency.count / 2 + spec.distance.count / 2};
   return {LinkKind::hca, port_rate(spec, type), type.hca_latency + half, type.network.half_duplex};
 }
 
 namespace {
 
-/// "30 m", "2.5 km".
+/// Reads a length, "30 m" or "2.5 km", in km.
 double read_km(Fields& fields, const std::string& key) {
   const std::string text = fields.text(key, "0 km");
   const std::size_t unit = text.find_first_not_of("0123456789.eE+- ");
@@ -104,41 +104,44 @@ double read_km(Fields& fields, const std::string& key) {
 /// `switch_latency`. A key of the scenario overrides one of the catalog's fabric.
 std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const Catalog& catalog) {
   const Node* type = fields.child("switch");
-  const Node* own = fields.child("switch_latency");
+  const Node* own_latency = fields.child("switch_latency");
   if (!type || type->kind == Node::Kind::null) return {fields.seconds("switch_latency"), {}};
-  const NetworkSwitch one = read_network_switch(catalog.resolve("switch", *type));
-  spec.switch_rate = one.rate;
-  spec.switch_ports = one.ports;
-  spec.switch_power = one.power;
-  Sources sources = one.sources;
-  if (own && own->kind != Node::Kind::null && (catalog.holds(type->place) || !catalog.holds(own->place))) {
+  const NetworkSwitch network_switch = read_network_switch(catalog.resolve("switch", *type));
+  spec.switch_rate = network_switch.rate;
+  spec.switch_ports = network_switch.ports;
+  spec.switch_power = network_switch.power;
+  Sources sources = network_switch.sources;
+  if (own_latency && own_latency->kind != Node::Kind::null &&
+      (catalog.holds(type->place) || !catalog.holds(own_latency->place))) {
     std::erase_if(sources, [](const FigureSource& f) { return f.figure.ends_with(": latency"); });
     return {fields.seconds("switch_latency"), sources};
   }
-  return {one.latency.seconds(), sources};
+  return {network_switch.latency.seconds(), sources};
 }
 
-/// `sharp: true`: the fabric's switches add for NCCL. Refused where they cannot, or where the adapters are not InfiniBand's.
+/// Reads `sharp: true`: the fabric's switches reduce for NCCL. Refuses it if they cannot, or if the adapters are not
+/// InfiniBand adapters.
 bool read_sharp(const ClusterSpec& spec, Fields& fields, const Catalog& catalog) {
   if (!fields.boolean("sharp", false)) return false;
   const auto refuse = [&fields](const std::string& why) {
     fail(fields.place_of("sharp"), fmt::format("{}: sharp: {}", fields.what(), why));
   };
   if (spec.fabric->joins_chips() || !spec.fabric->reduces_in_switches())
-    refuse(fmt::format("no switch of a fabric of type {} adds; those of InfiniBand do", spec.fabric->type()));
+    refuse(
+        fmt::format("the switches of a fabric of type {} cannot reduce; InfiniBand switches can", spec.fabric->type()));
   for (const NodeType* type : spec.types())
     if (const std::string& network = type->network.nccl_network;
         type->network.tcp || (!network.empty() && network != "infiniband"))
-      refuse(fmt::format("of InfiniBand alone, but the adapters of {} are of {}", type->name,
+      refuse(fmt::format("only InfiniBand has SHARP, but the adapters of {} use {}", type->name,
                          network.empty() ? "TCP" : network));
   const Node* named = fields.child("switch");
   if (!named || named->kind == Node::Kind::null) return true;
-  const NetworkSwitch one = read_network_switch(catalog.resolve("switch", *named));
-  if (one.sharp) return true;
+  const NetworkSwitch network_switch = read_network_switch(catalog.resolve("switch", *named));
+  if (network_switch.sharp) return true;
   std::vector<std::string> able;
   for (const std::string& name : catalog.names("switch"))
     if (read_network_switch(catalog.resolve("switch", Node::of_text(name, named->place))).sharp) able.push_back(name);
-  refuse(fmt::format("switch {} adds no streams of data; expected one of {}", one.name, fmt::join(able, ", ")));
+  refuse(fmt::format("switch {} cannot reduce; expected one of {}", network_switch.name, fmt::join(able, ", ")));
   return false;
 }
 
@@ -147,10 +150,10 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
   std::vector<std::string> names;
   for (const Device& device : graph.devices()) names.push_back(device.name);
   const auto find = [&](const std::string& name, const Place& place) {
-    const auto at = std::find(names.begin(), names.end(), name);
-    if (at == names.end())
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end())
       fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
-    return static_cast<DeviceId>(at - names.begin());
+    return static_cast<DeviceId>(found - names.begin());
   };
   for (const TakenOut& out : spec.taken_out) {
     if (fabric && spec.fabric->leaves_out(out)) continue;
@@ -162,7 +165,7 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
       std::erase_if(wires, [&](LinkId wire) { return graph.ends(wire).to != b; });
       if (wires.empty()) fail(out.place, fmt::format("cluster.taken_out: \"{}\": no wire joins them", out.name));
     }
-    for (const LinkId wire : wires)  // there and back
+    for (const LinkId wire : wires)  // both directions
       for (const LinkId direction : {wire & ~1, wire | 1}) graph.set_up(direction, false);
   }
 }
@@ -204,7 +207,7 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
 
 namespace {
 
-/// Of a node's own devices; each has a cable or two.
+/// Size of a node's own devices. Each has one or two cables.
 BuildSize size_of(const NodeType& type) {
   const double devices = type.gpus + type.hcas + type.nvme.count + type.sockets + std::max(type.gpus, type.hcas) +
                          static_cast<double>(type.pcie_switches.size() + type.extra_switches.size());
@@ -214,9 +217,9 @@ BuildSize size_of(const NodeType& type) {
 void require_buildable_nodes(const ClusterSpec& spec) {
   BuildSize all;
   const auto add = [&all](const NodeType& type, int count) {
-    const BuildSize one = size_of(type);
-    all.devices += count * one.devices;
-    all.cables += count * one.cables;
+    const BuildSize node_size = size_of(type);
+    all.devices += count * node_size.devices;
+    all.cables += count * node_size.cables;
   };
   int first = spec.nodes;
   for (const NodeGroup& group : spec.others) {
@@ -235,7 +238,7 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
   for (int i = 0; i < spec.nodes; ++i) {
     const NodeType& type = spec.type_of(i);
     node_builders().find(type.interconnect, spec.place)(graph, type, i);
-    if (i == 0) {  // most are as the first, and each adapter has a cable
+    if (i == 0) {  // most nodes are like the first, and each adapter has a cable
       const auto nodes = static_cast<std::size_t>(spec.nodes), hcas = static_cast<std::size_t>(type.hcas);
       graph.reserve(nodes * graph.devices().size(), nodes * (graph.wires().size() / 2 + hcas));
     }

@@ -5,39 +5,39 @@
 
 namespace trainyard {
 
-/// Nodes of another type.
+/// A number of nodes of another type than the first ones.
 struct NodeGroup {
   int count = 0;
   NodeType type;
 };
 
-/// What the user says of a host that is to run a node, to be checked before a training is started there.
+/// The user's description of a host that will run a node, to be checked before a training starts there.
 struct DeclaredHost {
   std::string name;
   std::vector<int> open_ports;
-  std::vector<std::pair<std::string, std::string>> versions;  ///< of what is installed: {"cuda", "12.2"}
+  std::vector<std::pair<std::string, std::string>> versions;  ///< installed versions: {"cuda", "12.2"}
 };
 
-/// Nodes and what joins them.
+/// The nodes of a cluster and the fabric that joins them.
 struct ClusterSpec {
-  int nodes = 1;  ///< of all types
+  int nodes = 1;  ///< number of nodes of all types
   NodeType node;
   std::vector<NodeGroup> others;         ///< the last nodes are of these types
-  std::shared_ptr<const Fabric> fabric;  ///< what joins them; a single node needs none
-  // Of any fabric:
+  std::shared_ptr<const Fabric> fabric;  ///< joins the nodes; null for a single node
+  // For any fabric:
   Picoseconds switch_latency;
-  BytesPerSecond switch_rate;  ///< of a port, where the fabric names a switch; 0: no limit
-  int switch_ports = 0;        ///< of that switch; 0: no limit
-  PowerDraw switch_power;      ///< of that switch
-  Picoseconds distance;        ///< what the cables between any two nodes add, one way
-  bool sharp = false;          ///< its switches add for collectives (InfiniBand SHARP), and NCCL's plugin asks them to
+  BytesPerSecond switch_rate;  ///< rate of a port, if the fabric names a switch; 0: no limit
+  int switch_ports = 0;        ///< ports of that switch; 0: no limit
+  PowerDraw switch_power;      ///< power of that switch
+  Picoseconds distance;        ///< latency that the cables between any two nodes add, one way
+  bool sharp = false;          ///< its switches reduce in collectives (InfiniBand SHARP), and NCCL's plugin uses them
   Sources fabric_sources;
   Place fabric_place;  ///< in the scenario, for errors
   std::vector<TakenOut> taken_out;
-  std::vector<DeclaredHost> hosts;  ///< one a node, or none: nothing was declared
-  Place place;                      ///< of the cluster in the scenario, for errors
+  std::vector<DeclaredHost> hosts;  ///< one for each node; empty: none were declared
+  Place place;                      ///< the cluster's place in the scenario, for errors
 
-  bool joins_chips() const { return fabric && fabric->joins_chips(); }  ///< a pod of chips; nodes need no HCAs
+  bool joins_chips() const { return fabric && fabric->joins_chips(); }  ///< a pod of chips; its nodes need no HCAs
   const NodeType& type_of(int node_index) const;
   std::vector<const NodeType*> types() const;  ///< each once, in order
   const NodeType& type_of_gpu(int rank) const { return type_of(node_of_gpu(rank)); }
@@ -45,11 +45,12 @@ struct ClusterSpec {
   int gpus() const;
 };
 
-/// Reads an entry of the catalog's fabrics, `{type, switch_latency}` and what its type adds, into the cluster. `switch:
-/// NAME`, of the catalog's switches, gives the latency in its place. Throws UserError with the place.
+/// Reads an entry of the catalog's fabrics, `{type, switch_latency}` and the keys of its type, into the cluster.
+/// `switch: NAME` refers to the catalog's switches and gives the latency instead. Throws UserError with the place.
 void read_fabric(ClusterSpec&, const Node& entry, const Catalog& = Catalog());
 
-/// The wire from an HCA of this node to a switch, at its rate, with half of the switch's latency and of the distance.
+/// The wire from an HCA of this node to a switch, at its rate, with half of the latency of the switch and of the
+/// distance.
 Wire hca_wire(const ClusterSpec&, int node);
 /// The fastest rate at which an HCA sends into its port.
 BytesPerSecond fastest_port(const ClusterSpec&);
@@ -62,10 +63,10 @@ Picoseconds fibre_latency(double km);
 using NodeBuilder = void (*)(DeviceGraph&, const NodeType&, int node);
 Registry<NodeBuilder>& node_builders();
 
-/// The whole graph. Throws UserError for an unknown interconnect, and for nodes that nothing joins.
+/// Builds the whole graph. Throws UserError for an unknown interconnect, and for several nodes without a fabric.
 DeviceGraph build_cluster(const ClusterSpec&);
 
-/// What a cluster is called in one line: "4 × dgx-a100, 8 × 200 Gbit/s HCA, nonblocking".
+/// Describes a cluster in one line: "4 × dgx-a100, 8 × 200 Gbit/s HCA, nonblocking".
 std::string describe(const ClusterSpec&);
 
 }  // namespace trainyard

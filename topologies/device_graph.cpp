@@ -19,7 +19,7 @@ namespace {
 
 struct Edge {
   LinkId wire = 0;
-  std::int64_t weight = 0;  // ps of a 1 MiB message; whole, so that equal paths cost the same in any order
+  std::int64_t weight = 0;  // ps for a message of 1 MiB; an integer, so that equal paths cost the same in any order
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge>;
 using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
@@ -80,14 +80,14 @@ struct Domain {
 struct DeviceGraph::Impl {
   Graph graph;
   std::vector<Device> devices;
-  std::vector<Link> links;   // of the wires, then (once asked for) the shared ones
-  std::vector<Link> shared;  // apart from them
-  std::vector<End> ends;     // of wires
+  std::vector<Link> links;   // links of the wires, then (once requested) the shared ones
+  std::vector<Link> shared;  // the shared links alone
+  std::vector<End> ends;     // by wire
   std::vector<LinkKind> kinds;
   std::vector<LinkId> media;
-  std::vector<char> up;                              // wires
-  std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device and the one after the last of each
-  std::map<int, Domain> domains;                     // by node that is an example; −1: everything
+  std::vector<char> up;                              // by wire
+  std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device of each node, and the one after its last
+  std::map<int, Domain> domains;                     // by example node; −1: all devices
   std::unique_ptr<FabricRouter> router;
   std::map<DeviceId, Host> hosts;
 
@@ -101,7 +101,7 @@ struct DeviceGraph::Impl {
     examples.clear();
   }
 
-  /// Between devices of a node.
+  /// Visits the wires between devices of a node.
   template <class Visit>
   void each_wire_inside(int node, Visit visit) const {
     const auto [first, last] = nodes[node];
@@ -111,7 +111,7 @@ struct DeviceGraph::Impl {
         if (to >= first && to < last) visit(from - first, to - first, graph[e]);
       }
   }
-  /// What a node is inside: devices and wires by their numbers in it.
+  /// Fingerprint of the inside of a node: its devices, and its wires by their numbers within the node.
   std::vector<std::int64_t> inside(int node) const {
     const auto [first, last] = nodes[node];
     std::vector<std::int64_t> shape{last - first};
@@ -130,28 +130,29 @@ struct DeviceGraph::Impl {
     return least;
   }
 
-  /// Paths inside nodes that are wired alike are the same, but for the numbers: found in the first of them only.
+  /// Nodes with the same wiring have the same paths, apart from the numbers: paths are searched only in the first of
+  /// them.
   struct Example {
     int node = 0;
-    DeviceId devices_on = 0;  // from its numbers to those of the node that it is an example for
+    DeviceId devices_on = 0;  // offset from its numbers to those of the node that it stands for
     LinkId wires_on = 0;
   };
-  std::vector<Example> examples;  // by node, once asked for
+  std::vector<Example> examples;  // by node, once requested
   const Example& example_of(int node) {
-    static constexpr Example whole{-1, 0, 0};
-    if (node < 0) return whole;
+    static constexpr Example itself{-1, 0, 0};
+    if (node < 0) return itself;
     if (examples.empty()) {
-      std::map<std::vector<std::int64_t>, int> known;
+      std::map<std::vector<std::int64_t>, int> first_of_shape;
       for (std::size_t n = 0; n < nodes.size(); ++n) {
-        const auto here = static_cast<int>(n);
-        const int first = known.try_emplace(inside(here), here).first->second;
-        examples.push_back({first, nodes[n].first - nodes[first].first, first_wire_of(here) - first_wire_of(first)});
+        const auto index = static_cast<int>(n);
+        const int first = first_of_shape.try_emplace(inside(index), index).first->second;
+        examples.push_back({first, nodes[n].first - nodes[first].first, first_wire_of(index) - first_wire_of(first)});
       }
     }
     return examples[node];
   }
 
-  /// Everything, or the devices of one node, with the wires between them.
+  /// All devices, or those of one node, with the wires between them.
   Domain& domain(int node) {
     const auto [at, fresh] = domains.try_emplace(node);
     Domain& d = at->second;
@@ -182,15 +183,15 @@ struct DeviceGraph::Impl {
     return d.paths.try_emplace({from, path_class}, g, static_cast<Vertex>(from - d.first), usable).first->second;
   }
 
-  /// Appends the shortest path within a node, or anywhere; false where there is none.
+  /// Appends the shortest path within a node, or between any devices. Returns false if there is none.
   bool shortest(int node, DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
     const Example& example = example_of(node);
     const ShortestPaths& found = paths(example.node, from - example.devices_on, path_class);
     const DeviceId first = domain(example.node).first + example.devices_on;
     if (found.cost[to - first] == kUnreached) return false;
     const auto begin = static_cast<std::ptrdiff_t>(wires.size());
-    for (DeviceId at = to; at != from; at = ends[wires.back()].from)
-      wires.push_back(found.in[at - first] + example.wires_on);
+    for (DeviceId device = to; device != from; device = ends[wires.back()].from)
+      wires.push_back(found.in[device - first] + example.wires_on);
     std::reverse(wires.begin() + begin, wires.end());
     return true;
   }
@@ -252,10 +253,11 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   const auto name = [this](DeviceId d) -> const std::string& {
     return impl_->devices.at(static_cast<std::size_t>(d)).name;
   };
-  const auto joined = [&name](DeviceId from, std::string_view by, DeviceId to) {  // there may be millions of them
+  // A function of its own, because there may be millions of calls.
+  const auto joined = [&name](DeviceId from, std::string_view separator, DeviceId to) {
     std::string text;
-    text.reserve(name(from).size() + by.size() + name(to).size());
-    return text.append(name(from)).append(by).append(name(to));
+    text.reserve(name(from).size() + separator.size() + name(to).size());
+    return text.append(name(from)).append(separator).append(name(to));
   };
   if (!std::isfinite(wire.rate.value) || wire.rate.value < 1 || wire.latency.count < 0)
     throw UserError(
@@ -343,7 +345,7 @@ std::vector<LinkId> DeviceGraph::links_from(DeviceId device) const {
 }
 std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
   std::vector<LinkId> found = links_from(device);
-  for (LinkId& wire : found) wire ^= 1;  // each direction lies beside the other
+  for (LinkId& wire : found) wire ^= 1;  // the two directions of a wire have neighbouring ids
   return found;
 }
 

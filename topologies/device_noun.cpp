@@ -7,12 +7,12 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// "an FPGA", "an accelerator".
+/// Returns true for nouns that take "an": "an FPGA", "an accelerator".
 bool begins_with_vowel(const std::string& noun) {
   return noun == "FPGA" || (!noun.empty() && std::string("aeiou").find(noun.front()) != std::string::npos);
 }
 
-/// Takes "a " at the end of a text as an article.
+/// Returns true if the text ends with the article "a ".
 bool ends_with_article(const std::string& text) {
   if (!text.ends_with("a ") && !text.ends_with("A ")) return false;
   return text.size() == 2 || !is_word(text[text.size() - 3]);

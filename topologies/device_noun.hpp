@@ -7,17 +7,17 @@
 
 namespace trainyard {
 
-/// What chips of the kind are called in text: GPU, TPU, FPGA; an ASIC is an accelerator.
+/// The noun for chips of a kind in texts: GPU, TPU, FPGA; an ASIC is an accelerator.
 std::string device_noun(ChipKind);
-/// The same of all chips of a cluster; of several kinds: device.
+/// The noun for all chips of a cluster; if they are of several kinds: device.
 std::string device_noun(const ClusterSpec&);
-/// The noun for both together; "": of nothing.
+/// The noun for both together; an empty noun does not count.
 std::string common_noun(const std::string&, const std::string&);
 
-/// A text that says GPU of whatever computes, in that noun's words: "a GPU", "GPUs", "GPU-hours" become "an FPGA", "FPGAs",
-/// "FPGA-hours". GPUDirect and the like stay.
+/// Replaces GPU by the noun in a text about any chip: "a GPU", "GPUs", "GPU-hours" become "an FPGA", "FPGAs",
+/// "FPGA-hours". GPUDirect and similar words stay.
 std::string in_words_of(const std::string& noun, const std::string& text);
-/// What `work` returns; errors of the user's that it throws are in that noun's words.
+/// Returns the result of `work`. If it throws a UserError, the error is rewritten with the noun.
 template <class Work>
 auto errors_in_words_of(const std::string& noun, const Work& work) {
   try {

@@ -14,8 +14,8 @@ class DeviceGraph;
 
 /// One level of a folded Clos, from the hosts up.
 struct FabricLevel {
-  int down = 1;                 ///< what a switch (or group of switches) of this level has below it: HCAs, leaves, …
-  double oversubscription = 1;  ///< rate from below over rate to above
+  int down = 1;  ///< number of devices below a switch (or group of switches) of this level: HCAs, leaves, …
+  double oversubscription = 1;  ///< rate from below divided by rate to above
 };
 
 /// A switch, or a cable ("A - B"), that the user has removed.
@@ -24,46 +24,47 @@ struct TakenOut {
   Place place;
 };
 
-/// One part of a fabric in words: a level of switches, or all of a torus.
+/// Description of one part of a fabric: a level of switches, or all of a torus.
 struct FabricRow {
   std::string title;   ///< "level 1: 8 switches (leaf)", "torus 4 x 4 of nodes"
   std::string detail;  ///< "64 links down to HCAs at 12.5 GB/s, 2 up at 400 GB/s"
-  std::string up;      ///< what joins it to the next row: "64 links"; "" for none
-  bool note = false;   ///< not a part but a remark: how messages are routed, what is taken out
+  std::string up;      ///< connection to the next row: "64 links"; "": none
+  bool note = false;   ///< not a part but a remark: how messages are routed, or what has been removed
 };
 
-/// What joins the nodes of a cluster (or the chips of a pod): its parameters, its part of the device graph, and all
-/// that is said of it. One file in fabrics/ for each type, which adds itself to `fabric_types` by name.
+/// Joins the nodes of a cluster, or the chips of a pod: holds its parameters, adds its part to the device graph, and
+/// describes itself. Each type is one file in fabrics/, which registers itself by name in `fabric_types`.
 class Fabric {
  public:
   virtual ~Fabric() = default;
   virtual std::string type() const = 0;  ///< its name in the registry
 
-  /// Adds its switches and cables to a graph that holds the nodes, and the router that finds paths through them. Throws
-  /// UserError where they do not fit the nodes.
+  /// Adds its switches, its cables and its router to a graph that contains the nodes. Throws UserError if they do not
+  /// fit the nodes.
   virtual void build(DeviceGraph&, const ClusterSpec&) const = 0;
-  /// Does `build` leave this out by itself? Otherwise it is taken out of the graph that `build` has made.
+  /// Returns true if `build` itself leaves this out. Otherwise it is removed from the finished graph.
   virtual bool leaves_out(const TakenOut&) const { return false; }
 
   virtual bool joins_chips() const { return false; }         ///< it joins the chips themselves, not HCAs
-  virtual std::vector<LinkKind> link_kinds() const = 0;      ///< of its cables: classes of what-ifs
-  virtual bool reduces_in_switches() const { return true; }  ///< its switches can take part in collectives (SHARP)
-  virtual std::span<const FabricLevel> levels() const { return {}; }  ///< as configured; most have none
-  virtual bool has_levels() const { return true; }  ///< false: switches without an order from the hosts upwards
+  virtual std::vector<LinkKind> link_kinds() const = 0;      ///< kinds of its cables, as classes of what-ifs
+  virtual bool reduces_in_switches() const { return true; }  ///< its switches can reduce in collectives (SHARP)
+  virtual std::span<const FabricLevel> levels() const { return {}; }  ///< as configured; empty for most
+  virtual bool has_levels() const { return true; }  ///< false: its switches have no order from the hosts upwards
   virtual BytesPerSecond slowest_stated_link() const { return {}; }  ///< 0: no rate is stated
 
-  /// Its parts in words, for `topo show`.
+  /// Describes its parts, for `topo show`.
   virtual std::vector<FabricRow> rows(const DeviceGraph&, const ClusterSpec&) const = 0;
   virtual std::string routing() const { return ""; }  ///< how messages are routed; "": there is only one path
-  virtual std::string pair_routing() const { return "shortest paths"; }  ///< what chooses the one path of each pair
-  virtual std::string summary() const { return ""; }                     ///< its parameters, for `list fabrics`
-  virtual std::string title() const { return type(); }                   ///< in the line that describes a cluster
+  /// Rule that chooses the one path of each pair.
+  virtual std::string pair_routing() const { return "shortest paths"; }
+  virtual std::string summary() const { return ""; }    ///< its parameters, for `list fabrics`
+  virtual std::string title() const { return type(); }  ///< its name in the line that describes a cluster
 };
 
-/// Reads the keys that only this type of fabric has. Throws UserError with the place.
+/// Reads the keys of one type of fabric. Throws UserError with the place.
 using FabricReader = std::shared_ptr<const Fabric> (*)(Fields&);
 Registry<FabricReader>& fabric_types();
-/// A fabric by the name of its type, with its own keys as YAML: `make_fabric("ring", "{wrap: false}")`.
+/// Makes a fabric from the name of its type and its own keys as YAML: `make_fabric("ring", "{wrap: false}")`.
 std::shared_ptr<const Fabric> make_fabric(const std::string& type, std::string_view keys = "{}");
 
 }  // namespace trainyard

@@ -30,10 +30,10 @@ Routing::Routing(DeviceGraph& graph, const ClusterSpec& spec)
 
 void Routing::link_state(LinkId link, bool up) {
   graph_.set_up(link, up);
-  routes_.clear();  // but not what they hold: messages on their way use it
+  routes_.clear();  // but not the links of the routes: messages under way use them
 }
 
-/// By the cost of the path.
+/// Sorted by the cost of the path.
 std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
   std::vector<DeviceId> best;
   std::int64_t least = 0;
@@ -47,7 +47,7 @@ std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
   return best;
 }
 
-/// Devices that are equally near to several are assigned to them in turn.
+/// If several devices are equally near, they are assigned in turn.
 DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
   const std::vector<DeviceId> best = nearest_all(from, kind);
   return best.empty() ? kNoDevice : best[static_cast<std::size_t>(device(from).index) % best.size()];
@@ -55,32 +55,32 @@ DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
 
 DeviceId Routing::hca_of(DeviceId id) {
   if (device(id).kind == DeviceKind::hca || device(id).kind == DeviceKind::network_switch) return id;
-  DeviceId& known = hcas_[id];
-  if (known != kNotAsked) return known;
+  DeviceId& stored = hcas_[id];
+  if (stored != kNotAsked) return stored;
   const std::vector<int>& chosen = type_of(id).network.hca_of_gpu;
   if (device(id).kind == DeviceKind::gpu && !chosen.empty())
-    return known = graph_.all(DeviceKind::hca, device(id).node).at(static_cast<std::size_t>(chosen[device(id).index]));
-  return known = nearest(id, DeviceKind::hca);
+    return stored = graph_.all(DeviceKind::hca, device(id).node).at(static_cast<std::size_t>(chosen[device(id).index]));
+  return stored = nearest(id, DeviceKind::hca);
 }
 
 DeviceId Routing::socket_of(DeviceId id) {
   if (device(id).kind == DeviceKind::cpu) return id;
-  DeviceId& known = sockets_[id];
-  return known != kNotAsked ? known : known = nearest(id, DeviceKind::cpu);
+  DeviceId& stored = sockets_[id];
+  return stored != kNotAsked ? stored : stored = nearest(id, DeviceKind::cpu);
 }
 
 void Routing::use(PathLeg& leg, LinkId link, double weight) const {
   if (link < 0) return;
-  for (LinkUse& known : leg.links)
-    if (known.link == link) {
-      known.weight += weight;
+  for (LinkUse& present : leg.links)
+    if (present.link == link) {
+      present.weight += weight;
       return;
     }
   leg.links.push_back({link, weight});
 }
 
-/// A leg that goes on from one device to another. One that ends or starts in host memory uses its bandwidth. False where no
-/// wires lead there.
+/// Extends a leg from one device to another. If it starts or ends in host memory, it uses the memory's bandwidth.
+/// Returns false if no wires lead there.
 bool Routing::lengthen(PathLeg& leg, DeviceId from, DeviceId to, PathClass path_class) {
   const std::size_t begin = leg.wires.size();
   if (!graph_.add_path(from, to, path_class, leg.wires)) return false;
@@ -102,21 +102,23 @@ bool Routing::add_leg(Path& path, std::string what, DeviceId from, DeviceId to, 
   return true;
 }
 
-/// A device that sends or receives, and the device whose memory its data are in when the network reads or writes them.
+/// A device that sends or receives, and the device whose memory contains its data when the network reads or writes
+/// them.
 struct Routing::NetworkEnd {
   DeviceId device = kNoDevice, data = kNoDevice;
 };
 
-/// Its own HCA, then the others of the node as a fallback.
+/// Its own HCA, then the other HCAs of the node as a fallback.
 std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
-  const DeviceId own = hca_of(id);
-  if (own < 0 || own == id) return {own};
+  const DeviceId own_hca = hca_of(id);
+  if (own_hca < 0 || own_hca == id) return {own_hca};
   std::vector<DeviceId> hcas = graph_.all(DeviceKind::hca, device(id).node);
-  std::stable_partition(hcas.begin(), hcas.end(), [own](DeviceId hca) { return hca == own; });
+  std::stable_partition(hcas.begin(), hcas.end(), [own_hca](DeviceId hca) { return hca == own_hca; });
   return hcas;
 }
 
-/// The HCAs that are no nearer to another GPU, shared out evenly: one, but where there are twice as many as GPUs or more.
+/// The HCAs that are nearest to this GPU, shared evenly with the GPUs to which they are equally near. Only one, unless
+/// there are at least twice as many HCAs as GPUs.
 std::vector<DeviceId> Routing::find_own_hcas(DeviceId id) {
   const DeviceId first = hca_of(id);
   if (device(id).kind != DeviceKind::gpu || first < 0 || !type_of(id).network.hca_of_gpu.empty()) return {first};
@@ -127,20 +129,20 @@ std::vector<DeviceId> Routing::find_own_hcas(DeviceId id) {
     if (gpu == id) turn = sharers;
     if (nearest_all(gpu, DeviceKind::hca) == near) ++sharers;
   }
-  const std::size_t each = near.size() / sharers;
-  if (each < 2) return {first};
-  return {near.begin() + static_cast<std::ptrdiff_t>(turn * each),
-          near.begin() + static_cast<std::ptrdiff_t>((turn + 1) * each)};
+  const std::size_t count_each = near.size() / sharers;
+  if (count_each < 2) return {first};
+  return {near.begin() + static_cast<std::ptrdiff_t>(turn * count_each),
+          near.begin() + static_cast<std::ptrdiff_t>((turn + 1) * count_each)};
 }
 
 const std::vector<DeviceId>& Routing::own_hcas(DeviceId id) {
-  std::vector<DeviceId>& known = own_hcas_[id];
-  if (known.empty()) known = find_own_hcas(id);
-  return known;
+  std::vector<DeviceId>& stored = own_hcas_[id];
+  if (stored.empty()) stored = find_own_hcas(id);
+  return stored;
 }
 
-/// Side by side through all HCAs of both ends that reach each other, an even part of the bytes over each. False: an end
-/// has but one.
+/// Adds a leg that uses all HCAs of both ends that reach each other side by side, with an equal part of the bytes over
+/// each. Returns false if both ends have only one.
 bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
   const std::vector<DeviceId>&outs = own_hcas(from.device), &ins = own_hcas(to.device);
   const std::size_t count = std::max(outs.size(), ins.size());
@@ -160,14 +162,14 @@ bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkE
   return true;
 }
 
-/// Through the HCAs of both ends, even where another HCA is nearer, as communication libraries do. So no two paths share
-/// a PCIe link by chance.
+/// Routes through the HCAs of both ends even if another HCA is nearer, as communication libraries do. Two paths then
+/// never share a PCIe link by chance.
 bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
   if (add_striped_leg(path, from, to, path_class)) return true;
   const auto joined = [&](DeviceId out, DeviceId in) {
     return out >= 0 && in >= 0 && add_network_leg(path, from.data, out, in, to.data, path_class);
   };
-  if (joined(hca_of(from.device), hca_of(to.device))) return true;  // nearly always: no others are looked for
+  if (joined(hca_of(from.device), hca_of(to.device))) return true;  // nearly always true: no other HCAs are tried
   for (const DeviceId out : hcas_of(from.device))
     for (const DeviceId in : hcas_of(to.device))
       if (joined(out, in)) return true;
@@ -183,7 +185,7 @@ bool Routing::add_network_leg(Path& path, DeviceId from, DeviceId out, DeviceId 
   return true;
 }
 
-/// Adds the copies of the kernel's network stack on one side: buffer after buffer, at one CPU's copy rate.
+/// Adds the copies of the kernel's network stack on one side: one buffer after the other, at one CPU's copy rate.
 void Routing::add_copies(Path& path, DeviceId cpu) {
   const int copies = type_of(cpu).network.copies;
   const DeviceGraph::Host host = graph_.host(cpu);
@@ -228,7 +230,7 @@ Path Routing::within_node(DeviceId from, DeviceId to, PathClass path_class) {
     return device(id).kind == DeviceKind::gpu || device(id).kind == DeviceKind::nvme;
   };
   if (!is_device(from) || !is_device(to)) return path;
-  // Drives and GPUs: GPUDirect Storage is not taken for granted.
+  // Between drives and GPUs, GPUDirect Storage is not assumed.
   const bool gpus = device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu;
   if (gpus && peers(path.legs.front().wires, type_of(from))) return path;
   const DeviceId socket = socket_of(from);
@@ -244,10 +246,10 @@ Path Routing::within_node(DeviceId from, DeviceId to, PathClass path_class) {
 }
 
 Path Routing::between_nodes(DeviceId from, DeviceId to, PathClass path_class) {
-  if (path_class == PathClass::nvlink || path_class == PathClass::pcie) return {};  // these end at the HCA
+  if (path_class == PathClass::nvlink || path_class == PathClass::pcie) return {};  // their paths end at the HCA
   const NodeType &source = type_of(from), &target = type_of(to);
   const bool tcp = source.network.tcp || target.network.tcp;
-  // An adapter that is an end itself has its data at hand; those of a CPU lie in host memory anyway.
+  // The data of an adapter that is an end itself need no copy; those of a CPU lie in host memory anyway.
   const auto staged = [&](DeviceId end, const NodeType& type) {
     const DeviceKind kind = device(end).kind;
     return kind == DeviceKind::nvme || (kind == DeviceKind::gpu && (tcp || !type.network.gpudirect));
@@ -278,10 +280,10 @@ Path Routing::any_path(DeviceId from, DeviceId to, PathClass path_class) {
 
 Path Routing::path(DeviceId from, DeviceId to, PathClass path_class) {
   const int source = device(from).node, target = device(to).node;
-  // A switch that takes part in a collective exchanges with hosts as these do among themselves.
-  const auto at_switch = [&](DeviceId there, DeviceId here) {
-    const DeviceKind host = device(here).kind;
-    return !spec_.joins_chips() && device(there).kind == DeviceKind::network_switch &&
+  // A switch that takes part in a collective exchanges data with hosts as the hosts do with each other.
+  const auto at_switch = [&](DeviceId network_switch, DeviceId host_device) {
+    const DeviceKind host = device(host_device).kind;
+    return !spec_.joins_chips() && device(network_switch).kind == DeviceKind::network_switch &&
            (host == DeviceKind::gpu || host == DeviceKind::cpu);
   };
   if (at_switch(from, to) || at_switch(to, from)) return between_nodes(from, to, path_class);

@@ -10,47 +10,48 @@
 
 namespace trainyard {
 
-/// A stretch of a path between two buffers.
+/// A segment of a path between two buffers.
 struct PathLeg {
   std::string what;            ///< "GPU to GPU", "copies by the CPU", …
-  std::vector<LinkId> wires;   ///< in order; none for copies
-  std::vector<LinkUse> links;  ///< all that it takes: the wires, buses they share, the memory at its ends
+  std::vector<LinkId> wires;   ///< in order; empty for copies
+  std::vector<LinkUse> links;  ///< all links that it uses: the wires, buses that they share, the memory at its ends
   Picoseconds latency;
 };
 
-/// How a message gets from one device to another: directly, or through buffers in host memory.
+/// The way of a message from one device to another: directly, or through buffers in host memory.
 struct Path {
   std::vector<PathLeg> legs;
   bool reachable = false;
   std::string
-      locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI of chips; X to itself
+      /// In `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI between chips; X to itself.
+      locality;
   std::string how;  ///< "", "through host memory", "RDMA", "TCP", …
-  Bytes chunk;      ///< size of the pieces that buffers forward, if there are several legs
+  Bytes chunk;      ///< size of the pieces that buffers forward if there are several legs
   Picoseconds latency() const;
 };
 
-/// How near the ends of a path are, in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; X of a
-/// path without wires.
+/// Distance between the ends of a path, in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; X
+/// for a path without wires.
 std::string locality_of(const DeviceGraph&, std::span<const LinkId> wires);
 
-/// Chooses paths as drivers and communication libraries do: peer to peer where the node allows it, else through host
-/// memory; between nodes through each GPU's own HCA (another one of the node where that is cut off), by RDMA from GPU
-/// or host memory, or by TCP where either end needs it. Where a GPU has several HCAs of its own, each message is striped
-/// over them, as NCCL's channels (NVIDIA/nccl, src/graph/search.cc: one NIC a channel, in turn) and the multi-rail
-/// protocol of EFA's plugin (aws/aws-ofi-nccl, doc/) do.
+/// Chooses paths as drivers and communication libraries do. Within a node: peer to peer if the node allows it,
+/// otherwise through host memory. Between nodes: through each GPU's own HCA (another one of the node if that one is cut
+/// off), by RDMA from GPU or host memory, or by TCP if either end needs it. If a GPU has several HCAs of its own, each
+/// message is striped over them, as NCCL's channels (NVIDIA/nccl, src/graph/search.cc: one NIC a channel, in turn) and
+/// the multi-rail protocol of EFA's plugin (aws/aws-ofi-nccl, doc/) do.
 class Routing {
  public:
   /// Both must outlive it.
   Routing(DeviceGraph&, const ClusterSpec&);
 
-  /// Ends: GPUs, CPUs (their memory), NVMe drives, HCAs, switches. `path` narrows the wires.
+  /// Finds a path between GPUs, CPUs (their memory), NVMe drives, HCAs or switches. The path class restricts its wires.
   Path path(DeviceId from, DeviceId to, PathClass);
-  /// The same as a route, which stays until the end; `software` is added to the latency between nodes.
+  /// The same as a route, which lives as long as this object. Adds `software` to the latency between nodes.
   Route route(DeviceId from, DeviceId to, PathClass, Picoseconds software);
-  /// The HCA that a GPU or CPU uses: the one that the node says, else the nearest; of several equally near ones GPUs
-  /// take turns, by their index in the node. Of a switch in the network, itself. −1: none.
+  /// The HCA of a GPU or CPU: the one that the node specifies, otherwise the nearest. GPUs take equally near ones in
+  /// turn, by their index in the node. For a switch in the network: the switch itself. −1: none.
   DeviceId hca_of(DeviceId);
-  /// The socket that a device hangs at; −1: none is wired to it.
+  /// The CPU socket to which a device is attached; −1: it is wired to none.
   DeviceId socket_of(DeviceId);
   /// A link failed or came back.
   void link_state(LinkId, bool up);
@@ -59,12 +60,12 @@ class Routing {
   struct Stored;
   DeviceGraph& graph_;
   const ClusterSpec& spec_;
-  std::vector<DeviceId> hcas_, sockets_;  // by device, once asked
+  std::vector<DeviceId> hcas_, sockets_;  // by device, once requested
   std::vector<std::vector<DeviceId>> own_hcas_;
   std::map<std::tuple<DeviceId, DeviceId, PathClass>, Route> routes_;
   std::deque<std::vector<LinkUse>> links_;
   std::deque<std::vector<Leg>> legs_;
-  std::set<std::string> names_;  // of routes: stay where they are
+  std::set<std::string> names_;  // names of routes, at addresses that do not change
 
   const Device& device(DeviceId id) const { return graph_.devices()[id]; }
   const NodeType& type_of(DeviceId id) const { return spec_.type_of(device(id).node); }

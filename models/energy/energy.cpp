@@ -12,7 +12,7 @@ Site read_site(const Node& entry) {
   site.name = fields.text("name");
   fields.text("description", "");
   fields.child("sources");
-  constexpr double most_pue = 5;  // more than half of it wasted is no data centre
+  constexpr double most_pue = 5;  // a higher value is surely a mistake
   site.pue = fields.number("pue", 1, most_pue, 1);
   fields.finish();
   site.sources = figure_sources(entry, fields.what());

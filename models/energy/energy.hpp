@@ -11,27 +11,27 @@ namespace trainyard {
 /// The data centre around a cluster: an entry of the catalog's sites.
 struct Site {
   std::string name;
-  double pue = 1;  ///< power usage effectiveness: all that the site draws, over what its computers draw
+  double pue = 1;  ///< power usage effectiveness: power of the whole site over that of its computers
   Sources sources;
 };
-/// Reads and checks an entry, `pue` (1 to 5). Throws UserError with the place.
+/// Reads and checks an entry with `pue` (1 to 5). Throws UserError with the place.
 Site read_site(const Node& entry);
 
-/// Share of its most that a GPU draws while all it does is communicate: half, as in the synchronization of GPT-NeoX on
+/// Share of its busy power that a GPU draws while it only communicates: half, as in the synchronization of GPT-NeoX on
 /// A100 (Patel et al. 2024, Characterizing Power Management Opportunities for LLMs in the Cloud; unverified).
 constexpr double kCommunicatingPower = 0.5;
 
 constexpr double kJoulesOfKwh = 3.6e6;
 
-/// How a GPU spends a step, in shares of it. The rest it waits.
+/// Shares of a step that a GPU spends in kernels and in communication. It waits in the rest of the step.
 struct GpuTime {
-  double kernels = 0;                ///< whatever else goes on besides
-  double exposed_communication = 0;  ///< and no kernel
+  double kernels = 0;                ///< kernels run, with or without communication
+  double exposed_communication = 0;  ///< communication without kernels
 };
-/// Utilization by which `PowerDraw::at` gives a GPU's mean power over the step.
+/// Returns the utilization for which `PowerDraw::at` gives a GPU's mean power over the step.
 double utilization(const PowerDraw&, GpuTime);
 
-/// Devices that are alike.
+/// A number of equal devices.
 struct PoweredDevices {
   std::string part;  ///< "GPU", "CPU", "HCA", "switch", "rest of the node"
   double count = 0;
@@ -39,20 +39,20 @@ struct PoweredDevices {
   double utilization = 1;
 };
 
-/// What a step takes. J and W at the devices, without the site's PUE.
+/// Energy of a step and power of the devices, without the site's PUE.
 struct Energy {
-  std::map<std::string, double> parts;  ///< J a step, by part
-  double gpu_power = 0;                 ///< W: the mean of a GPU over the step
-  double gpu_power_limit = 0;           ///< W: what it may draw
-  double idle_power = 0;                ///< W: of all devices, without work
+  std::map<std::string, double> parts;  ///< J a step, by `PoweredDevices::part`
+  double gpu_power = 0;                 ///< W, mean of a GPU over the step
+  double gpu_power_limit = 0;           ///< W, the most that a GPU may draw
+  double idle_power = 0;                ///< W, all devices without work
   double pue = 1;
-  std::string not_stated;  ///< parts that are there, but whose power is not: "CPU, switch"; they count as nothing
+  std::string not_stated;  ///< parts whose power is not stated, counted as 0 W: "CPU, switch"
 
-  double devices() const;                          ///< J a step, of all parts
-  double step() const { return devices() * pue; }  ///< J a step, of the site
+  double devices() const;                          ///< J a step, sum of the parts
+  double step() const { return devices() * pue; }  ///< J a step, of the whole site
 };
 
-/// Devices over a step of `seconds`.
+/// Returns the energy of the devices in a step of `seconds`.
 Energy energy_of(const std::vector<PoweredDevices>&, double seconds, const Site&);
 
 }  // namespace trainyard

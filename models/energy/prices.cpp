@@ -7,14 +7,14 @@
 namespace trainyard {
 namespace {
 
-constexpr double kMostMoney = 1e9;  // of an hour or a kWh; more is a slip
+constexpr double kMostMoney = 1e9;  // for any price; a higher one is surely a mistake
 
 void read_rents(Prices& prices, Fields& fields, const char* key, double Prices::Rent::*member) {
   const Node* map = fields.child(key);
   if (!map || map->kind == Node::Kind::null) return;
   Fields rents(*map, fmt::format("prices.{}", key));
   for (const auto& [name, node] : map->fields) {
-    if (std::any_of(prices.rents.begin(), prices.rents.end(), [&](const auto& r) { return same_name(r.of, name); }))
+    if (std::any_of(prices.rents.begin(), prices.rents.end(), [&](const auto& r) { return same_name(r.name, name); }))
       fail(node.place, fmt::format("prices: {} has both an hour of a GPU and of a node; leave one of both out", name));
     prices.rents.push_back({name, 0, 0});
     prices.rents.back().*member = rents.number(name, 0, kMostMoney);
@@ -45,11 +45,11 @@ void read_parts(Prices::Parts& parts, Fields& fields) {
 double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const {
   for (const std::string& name : {node, gpu})
     for (const Rent& rent : rents)
-      if (same_name(rent.of, name)) return rent.node_hour > 0 ? rent.node_hour / gpus_a_node : rent.gpu_hour;
+      if (same_name(rent.name, name)) return rent.node_hour > 0 ? rent.node_hour / gpus_a_node : rent.gpu_hour;
   if (kwh > 0 && rents.empty()) return 0;
-  std::vector<std::string> known;
-  for (const Rent& rent : rents) known.push_back(rent.of);
-  fail(place, fmt::format("prices: none of {} or of {}{}", node, gpu, hint("", known)));
+  std::vector<std::string> names;
+  for (const Rent& rent : rents) names.push_back(rent.name);
+  fail(place, fmt::format("prices: none of {} or of {}{}", node, gpu, hint("", names)));
 }
 
 Prices read_prices(const Node& node) {

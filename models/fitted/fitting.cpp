@@ -8,24 +8,24 @@
 
 namespace trainyard {
 
-double pattern_search(std::span<double> at, const std::function<double()>& error) {
+double pattern_search(std::span<double> point, const std::function<double()>& error) {
   constexpr double kFirst = 0.3, kGrow = 1.5, kShrink = 0.5, kLeast = 1e-3, kGain = 1e-12;
   constexpr int kMostRounds = 2000;
-  std::vector<double> step(at.size(), kFirst);
+  std::vector<double> step(point.size(), kFirst);
   double best = error();
   for (int round = 0; round<kMostRounds&& * std::max_element(step.begin(), step.end())> kLeast; ++round)
-    for (std::size_t i = 0; i < at.size(); ++i) {
+    for (std::size_t i = 0; i < point.size(); ++i) {
       bool better = false;
-      const double from = at[i];
+      const double origin = point[i];
       for (const double move : {step[i], -step[i]}) {
-        at[i] = from + move;
+        point[i] = origin + move;
         const double e = error();
         better = e < best - kGain;
         if (better) {
           best = e;
           break;
         }
-        at[i] = from;
+        point[i] = origin;
       }
       step[i] *= better ? kGrow : kShrink;
     }
@@ -33,16 +33,16 @@ double pattern_search(std::span<double> at, const std::function<double()>& error
 }
 
 double search(std::vector<SearchedConstant>& constants, const std::function<double()>& error) {
-  std::vector<double> at;
-  for (const SearchedConstant& constant : constants) at.push_back(constant.at);
-  const auto take = [&] {
-    for (std::size_t i = 0; i < at.size(); ++i) constants[i].move_to(at[i]);
+  std::vector<double> point;
+  for (const SearchedConstant& constant : constants) point.push_back(constant.logarithm);
+  const auto move_constants = [&] {
+    for (std::size_t i = 0; i < point.size(); ++i) constants[i].move_to(point[i]);
   };
-  const double least = pattern_search(at, [&] {
-    take();
+  const double least = pattern_search(point, [&] {
+    move_constants();
     return error();
   });
-  take();
+  move_constants();
   return least;
 }
 
@@ -50,20 +50,20 @@ std::vector<std::string> unfelt(std::vector<SearchedConstant> constants, double 
                                 const std::function<double()>& error, const std::function<bool(double)>& felt) {
   std::vector<std::string> keys;
   for (SearchedConstant& constant : constants) {
-    const double from = constant.at, value = *constant.value;
-    bool any = false;
-    for (const double by : {move, -move}) {
-      constant.move_to(from + by);
-      any |= felt(error());
+    const double origin = constant.logarithm, value = *constant.value;
+    bool is_felt = false;
+    for (const double shift : {move, -move}) {
+      constant.move_to(origin + shift);
+      is_felt |= felt(error());
     }
-    constant.at = from;
+    constant.logarithm = origin;
     *constant.value = value;
-    if (!any) keys.emplace_back(constant.key);
+    if (!is_felt) keys.emplace_back(constant.key);
   }
   return keys;
 }
 
-/// FNV-1a, finished with a multiply-shift since the low bits of FNV alone follow the last digit.
+/// FNV-1a, finished with a multiply-shift because the low bits of FNV alone depend mostly on the last digit.
 bool goes_to_fit(const std::string& shape) {
   std::uint64_t h = 14695981039346656037u;
   for (const char c : shape) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;

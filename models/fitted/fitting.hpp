@@ -7,36 +7,40 @@
 
 namespace trainyard {
 
-/// Pattern search (Hooke & Jeeves 1961): a step along each axis that helps is kept and grows, one that does not shrinks.
-/// Moves `at`, which `error` reads, to the least error found, and returns that. Deterministic.
-double pattern_search(std::span<double> at, const std::function<double()>& error);
+/// Pattern search (Hooke & Jeeves 1961): along each axis, a step that lowers the error is taken and the next one is
+/// longer; otherwise the next one is shorter. Moves `point`, which `error` reads, to the point of the least error found
+/// and returns that error. Deterministic.
+double pattern_search(std::span<double> point, const std::function<double()>& error);
 
-/// A constant of a model, which a search moves by a logarithm: it becomes min(`most`, `start` · e^at) · `scale`.
+/// A constant of a model that a search moves on a logarithmic scale: it becomes min(`most`, `start` · e^`logarithm`) ·
+/// `scale`.
 struct SearchedConstant {
   const char* key;
   double* value;
   double start = 1, most = HUGE_VAL, scale = 1;
-  double at = 0;
-  void move_to(double logarithm) { *value = std::min(most, start * std::exp(at = logarithm)) * scale; }
+  double logarithm = 0;
+  void move_to(double target) { *value = std::min(most, start * std::exp(logarithm = target)) * scale; }
 };
-/// Moves all of them by pattern search to the least error found, and returns that.
+/// Moves all constants by pattern search to the point of the least error found, and returns that error.
 double search(std::vector<SearchedConstant>&, const std::function<double()>& error);
-/// Keys of constants that are not felt: `felt` is false of the error a logarithm of `move` above and below where they are.
+/// Returns the keys of constants that hardly change the error: `felt` is false for the errors found when the logarithm
+/// of the constant is moved up and down by `move`.
 std::vector<std::string> unfelt(std::vector<SearchedConstant>, double move, const std::function<double()>& error,
                                 const std::function<bool(double)>& felt);
 
-/// Half of a measured table is fitted and the other half judged. A hash of the row's shape decides, so that all rows of
-/// one shape are in the same half.
+/// Does a row belong to the half of a measured table that is fitted? The other half judges the fit. A hash of the row's
+/// shape decides, so that all rows of one shape are in the same half.
 bool goes_to_fit(const std::string& shape);
 
 /// Median, mean and 90th percentile of |predicted / measured − 1|.
 struct FitErrors {
   double median = 0, mean = 0, p90 = 0;
 };
-/// Throws InternalError without any.
+/// Throws InternalError if there are no errors.
 FitErrors fit_errors(std::vector<double> errors);
 
-/// Value at `share` of sorted values, between the two nearest ranks. Throws InternalError without any.
+/// Returns the quantile at `share` (0 to 1) of sorted values, interpolated between the two nearest ranks. Throws
+/// InternalError if there are no values.
 double sorted_quantile(const std::vector<double>& sorted, double share);
 
 }  // namespace trainyard

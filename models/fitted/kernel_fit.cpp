@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-// Searches begin between the figures of the three GPUs that the tables measure.
+// The starts lie between the figures of the three GPUs in the measured tables.
 constexpr KernelConstant kGemmConstants[] = {
     {"kernel_launch", [](Gpu& g) -> double& { return g.kernel_launch.value; }, 2.5e-6, 1e-3, 1e-6, " us", "_s"},
     {"peak", [](Gpu& g) -> double& { return g.gemm.peak; }, 0.88, 1},
@@ -25,16 +25,16 @@ constexpr KernelConstant kAttentionConstants[] = {
     {"memory", [](Gpu& g) -> double& { return g.attention.memory; }, 0.5, 1},
     {"tail", [](Gpu& g) -> double& { return g.attention.tail; }, 0.5, HUGE_VAL}};
 
-/// A point from which a search begins: logarithms of the constants over their starts, and what is tried one by one.
+/// A point from which a search begins: logarithms of the constants relative to their starts, and a fixed inner step.
 struct Start {
-  std::vector<double> at;
+  std::vector<double> logarithms;
   double inner_step;
 };
 
-/// Each search begins where something else bounds large products: power, the feed of the SMs, neither. One begins with
-/// what the catalog has.
+/// Each search begins with another limit of large products: power, the rate to the SMs, or neither. One search begins
+/// with the constants of the catalog.
 std::vector<Start> gemm_starts(const Gpu& gpu) {
-  // Tiles of CUTLASS and cuBLAS go through 32 or 64 elements of 16 bits at a time (128x256_32x3, 128x256_64x3).
+  // Tiles of CUTLASS and cuBLAS process 32 or 64 elements of 16 bits at a time (128x256_32x3, 128x256_64x3).
   constexpr double kInnerSteps[] = {32, 64};
   std::vector<Start> starts;
   for (const double step : kInnerSteps) {
@@ -42,24 +42,24 @@ std::vector<Start> gemm_starts(const Gpu& gpu) {
          {std::array{0.0, 0.0, 0.0}, {0.05, -0.4, -0.5}, {-0.1, 0.5, 0.4}, {0.05, -0.4, 0.4}, {-0.1, 0.3, -0.5}})
       starts.push_back({{0, peak, 0, feed, 0, throttle, 0, 0, 0, 0}, step});
     if (!gpu.gemm.given) continue;
-    std::vector<double>& at = starts.emplace_back(Start{{}, step}).at;
-    Gpu known = gpu;
-    known.gemm.l2_feed.value /= gpu.memory_bandwidth.value;
+    std::vector<double>& logarithms = starts.emplace_back(Start{{}, step}).logarithms;
+    Gpu catalog_gpu = gpu;
+    catalog_gpu.gemm.l2_feed.value /= gpu.memory_bandwidth.value;
     for (const KernelConstant& c : kGemmConstants) {
-      const double least = c.start * 1e-3;  // a logarithm is taken of it
-      at.push_back(std::log(std::max(c.of(known), least) / c.start));
+      const double least = c.start * 1e-3;  // so that it has a logarithm
+      logarithms.push_back(std::log(std::max(c.of(catalog_gpu), least) / c.start));
     }
   }
   return starts;
 }
 
-/// Whether a model of a kernel's tiles is to be had of the chip.
+/// Throws UserError if the chip lacks a figure that the model of a kernel's tiles needs.
 void require_tiles(Kernel kernel, const Gpu& gpu) {
-  const bool known = gpu.peak[static_cast<std::size_t>(Precision::bf16)].value > 0 && gpu.sms > 0;
-  if (kernel == Kernel::attention && !known)
+  const bool has_peak_and_sms = gpu.peak[static_cast<std::size_t>(Precision::bf16)].value > 0 && gpu.sms > 0;
+  if (kernel == Kernel::attention && !has_peak_and_sms)
     throw UserError(
         fmt::format("gpu {}: without a peak in bf16 or sms there is no model of attention's tiles", gpu.name));
-  if (kernel == Kernel::gemm && (!known || gpu.l2.value <= 0))
+  if (kernel == Kernel::gemm && (!has_peak_and_sms || gpu.l2.value <= 0))
     throw UserError(fmt::format("gpu {}: without a peak in bf16, sms or l2 there is no model of its tiles", gpu.name));
 }
 
@@ -71,49 +71,49 @@ std::span<const KernelConstant> kernel_constants(Kernel kernel) {
 }
 
 KernelFit fit_kernel(Kernel kernel, const MeasuredKernels& rows, const Gpu& gpu) {
-  // FlashAttention-2 on A100: what Dao (2023) and closed-form models of measured steps have for backward and forward.
+  // FlashAttention-2 on A100: backward and forward shares of Dao (2023) and of closed-form models of measured steps.
   constexpr double kBackwardShare = 0.52 / 0.64;
   require_tiles(kernel, gpu);
   const bool gemm = kernel == Kernel::gemm;
-  Gpu tried = gpu;
+  Gpu trial = gpu;
   if (gemm) {
-    tried.gemm = {};
-    tried.gemm.given = true;
-    tried.gemm.tiles_of_256 = gpu.gemm.tiles_of_256;
+    trial.gemm = {};
+    trial.gemm.given = true;
+    trial.gemm.tiles_of_256 = gpu.gemm.tiles_of_256;
   } else {
-    tried.attention.given = true;
+    trial.attention.given = true;
   }
   std::vector<SearchedConstant> constants;
   for (const KernelConstant& c : kernel_constants(kernel))
-    constants.push_back({c.key, &c.of(tried), c.start, c.most,
-                         &c.of(tried) == &tried.gemm.l2_feed.value ? gpu.memory_bandwidth.value : 1});
+    constants.push_back({c.key, &c.of(trial), c.start, c.most,
+                         &c.of(trial) == &trial.gemm.l2_feed.value ? gpu.memory_bandwidth.value : 1});
   const auto error = [&] {
-    if (!gemm) tried.attention.backward = tried.attention.forward * kBackwardShare;
-    return mean_log_error(rows.fitted, tried);
+    if (!gemm) trial.attention.backward = trial.attention.forward * kBackwardShare;
+    return mean_log_error(rows.fitted, trial);
   };
   std::vector<SearchedConstant> best;
   double least = HUGE_VAL, step = 0;
-  const std::vector<Start> of_attention{{{0, 0, 0}, 0}, {{0, 0.5, 1}, 0}, {{0, -0.5, -1}, 0}};
-  for (const Start& start : gemm ? gemm_starts(gpu) : of_attention) {
-    for (std::size_t i = 0; i < constants.size(); ++i) constants[i].at = start.at[i];
-    if (gemm) tried.gemm.inner_step = start.inner_step;
-    const double found = search(constants, error);
-    if (found >= least) continue;
-    least = found;
+  const std::vector<Start> attention_starts{{{0, 0, 0}, 0}, {{0, 0.5, 1}, 0}, {{0, -0.5, -1}, 0}};
+  for (const Start& start : gemm ? gemm_starts(gpu) : attention_starts) {
+    for (std::size_t i = 0; i < constants.size(); ++i) constants[i].logarithm = start.logarithms[i];
+    if (gemm) trial.gemm.inner_step = start.inner_step;
+    const double least_of_start = search(constants, error);
+    if (least_of_start >= least) continue;
+    least = least_of_start;
     best = constants;
     step = start.inner_step;
   }
-  if (gemm) tried.gemm.inner_step = step;
-  for (SearchedConstant& c : best) c.move_to(c.at);
-  error();  // takes what goes with them
+  if (gemm) trial.gemm.inner_step = step;
+  for (SearchedConstant& c : best) c.move_to(c.logarithm);
+  error();  // also sets attention's backward rate
   KernelFit fit{kernel,
-                tried,
+                trial,
                 rows.fitted.size(),
                 rows.judged.size(),
-                kernel_errors(rows.judged, tried),
-                kernel_errors(rows.fitted, tried),
+                kernel_errors(rows.judged, trial),
+                kernel_errors(rows.fitted, trial),
                 {}};
-  // A quarter more or less changes nothing.
+  // A constant is undetermined if moving its logarithm by a quarter hardly changes the error.
   constexpr double kMove = 0.25, kLeastFelt = 1e-4;
   if (gemm) fit.undetermined = unfelt(best, kMove, error, [&](double e) { return std::abs(e - least) >= kLeastFelt; });
   return fit;

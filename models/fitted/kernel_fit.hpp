@@ -7,31 +7,31 @@
 
 namespace trainyard {
 
-/// A constant of a GPU that `fit_kernel` finds, and how its entry and JSON write it.
+/// A constant of a GPU that `fit_kernel` finds, and its units in the catalog entry and in JSON.
 struct KernelConstant {
   const char* key;
-  double& (*of)(Gpu&);
-  double start, most;  ///< of the search; of `l2_feed` over the memory bandwidth
-  double unit = 1;     ///< SI, in the entry
-  const char* unit_name = "";
-  const char* json_unit = "";  ///< after the key
+  double& (*of)(Gpu&);         ///< returns the constant of a GPU
+  double start, most;          ///< first value and upper bound of the search; for `l2_feed`, ratio to memory bandwidth
+  double unit = 1;             ///< SI value of the unit in the entry
+  const char* unit_name = "";  ///< name of that unit, with a leading space
+  const char* json_unit = "";  ///< suffix of the JSON key
 };
-/// The constants that are fitted. Matrix products have the launch of a kernel, then those of `GemmModel`; attention has
-/// those of `AttentionModel` but for the backward pass, which the tables do not have.
+/// Returns the constants that are fitted: for matrix products the kernel launch, then those of `GemmModel`; for
+/// attention those of `AttentionModel` except the one of the backward pass, which the tables do not contain.
 std::span<const KernelConstant> kernel_constants(Kernel);
 
 struct KernelFit {
   Kernel kernel = Kernel::gemm;
-  Gpu gpu;                             ///< with the constants that were found
-  std::size_t fitted = 0, judged = 0;  ///< rows
-  FitErrors held_out, in_sample;
-  std::vector<std::string> undetermined;  ///< constants that the rows say nothing about; of gemm
+  Gpu gpu;                                ///< the GPU with the fitted constants
+  std::size_t fitted = 0, judged = 0;     ///< numbers of rows
+  FitErrors held_out, in_sample;          ///< errors of the judged and of the fitted rows
+  std::vector<std::string> undetermined;  ///< gemm: constants that the rows do not determine
 };
 
-/// Fits a kernel's constants on one half of the shapes, and judges them on the other. Minimizes the mean |log(predicted /
-/// measured)| by pattern search from some starting points: deterministic. Which tiles there are is the chip's, and stays;
-/// so do attention's launch floor, and its backward rate over the forward one. Throws UserError for a GPU without what a model of its tiles
-/// needs: a peak in bf16, `sms`, for gemm `l2`.
+/// Fits a kernel's constants to one half of the shapes and judges them on the other half. Minimizes the mean
+/// |log(predicted / measured)| by pattern search from several starting points. Deterministic. Not fitted are the shape
+/// of the tiles, attention's launch time, and the ratio of its backward rate to the forward one. Throws UserError for a
+/// GPU that lacks a figure of the model: a peak in bf16, `sms`, and for gemm `l2`.
 KernelFit fit_kernel(Kernel, const MeasuredKernels&, const Gpu&);
 
 }  // namespace trainyard

@@ -13,7 +13,7 @@ namespace {
 /// A row of the table, and its place "file:line".
 struct TableRow {
   MeasuredKernel kernel;
-  GemmShape shape;  // of gemm
+  GemmShape shape;  // gemm only
   std::string place;
 };
 
@@ -73,12 +73,12 @@ FlopsPerSecond bf16_peak(const Gpu& gpu) { return gpu.peak[static_cast<std::size
 }  // namespace
 
 MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu, std::string_view name) {
-  constexpr std::size_t kFewestRows = 8;  // on each side
-  constexpr Seconds kTinyTime{1e-7};      // at the peaks; a launch takes some microseconds
+  constexpr std::size_t kFewestRows = 8;  // in each half
+  constexpr Seconds kTinyTime{1e-7};      // at the datasheet's peaks; a launch takes some microseconds
   MeasuredKernels rows;
   for (const TableRow& row : read_rows(csv, kernel, name)) {
     const Work& work = row.kernel.work;
-    // FLOPs and bytes stand for the shape: a shape and its transpose are not on two sides.
+    // FLOPs and bytes stand for the shape, so that a shape and its transpose are in the same half.
     const bool fit = goes_to_fit(fmt::format("{},{}", exact(work.flops.value), exact(work.bytes.value)));
     if (work.flops >= kLeastFittedWork) (fit ? rows.fitted : rows.judged).push_back(row.kernel);
     if (fit && std::max(work.flops / bf16_peak(gpu), work.bytes / gpu.memory_bandwidth) < kTinyTime)
@@ -92,7 +92,7 @@ MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, co
 }
 
 MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu& gpu, std::string_view name) {
-  constexpr std::size_t kFewestProducts = 50;  // on each side: five for each constant
+  constexpr std::size_t kFewestProducts = 50;  // in each half: five for each constant
   MeasuredKernels rows;
   for (TableRow& row : read_rows(csv, Kernel::gemm, name)) {
     const auto& [work, product, measured] = row.kernel;

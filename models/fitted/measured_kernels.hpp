@@ -10,41 +10,41 @@
 
 namespace trainyard {
 
-/// Work below this is left out of fit and judgement of rooflines: the kernels of a training step are larger, and what
-/// decides a small kernel's time (waves of tiles over the SMs, split-K) is not in a roofline.
+/// Rooflines are neither fitted to nor judged by smaller work: the kernels of a training step are larger, and a
+/// roofline does not model what decides a small kernel's time (waves of tiles over the SMs, split-K).
 constexpr Flops kLeastFittedWork{1e10};
 
 struct MeasuredKernel {
-  Work work;                         ///< a matrix product's as a roofline sees it, attention's of its shape
-  std::optional<GemmShape> product;  ///< where it is to be priced by its tiles
+  Work work;                         ///< a matrix product's without shape, attention's with its shape
+  std::optional<GemmShape> product;  ///< no value: the time is predicted from `work`
   Seconds measured;
 };
 
-/// Kernels of one GPU in bf16, as a table has them.
+/// Measured kernels of one GPU in bf16, from one table.
 struct MeasuredKernels {
   std::vector<MeasuredKernel> fitted, judged;
-  std::vector<MeasuredKernel> tiny;     ///< of the half that is fitted: kernels that are nearly all launch
-  std::vector<std::string> impossible;  ///< "file:line: …": rows that are left out
+  std::vector<MeasuredKernel> tiny;     ///< kernels of the fitted half whose time is nearly all launch
+  std::vector<std::string> impossible;  ///< rows that are left out: "file:line: …"
 };
 
-/// The rows that rooflines and the tiles of attention are fitted to: those of `kLeastFittedWork` and more. Columns of gemm:
-/// gpu, dtype, m, n, k, latency_us (2mnk FLOPs; each matrix is moved once); of attention: gpu, dtype, batch, heads,
-/// kv_heads, head_dim, seq, causal, latency_us (causal: half of the square is counted; query, key, value and output are
-/// moved once). Rows of other GPUs and of other types than bfloat16 are skipped. Throws UserError (file:line) for a row
-/// that cannot be read, for a GPU that is not there, where there are too few, and for other kernels.
+/// Reads the rows for fits of rooflines and of attention's tiles: those of at least `kLeastFittedWork`. Columns for
+/// gemm: gpu, dtype, m, n, k, latency_us (2mnk FLOPs; each matrix is moved once). Columns for attention: gpu, dtype,
+/// batch, heads, kv_heads, head_dim, seq, causal, latency_us (causal: half of the square is counted; query, key, value
+/// and output are moved once). Rows of other GPUs and of other types than bfloat16 are skipped. Throws UserError
+/// (file:line) for a row that cannot be read, a GPU without rows, too few rows, and other kernels.
 MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
                              std::string_view gpu_name_in_csv);
-/// The rows of gemm that the tiles of matrix products are fitted to, whatever their size. A time that is below the FLOPs
-/// over the datasheet's peak is impossible. Throws UserError as above.
+/// Reads the rows for fits of the tiles of matrix products, of any size. A row is impossible, and left out, if its time
+/// is shorter than its FLOPs at the datasheet's peak. Throws UserError like `read_kernels`.
 MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu&, std::string_view gpu_name_in_csv);
 
-/// Of one product in bf16 with the chip's constants, launch included.
+/// Returns the time of one product in bf16 with the chip's constants, including the launch.
 Seconds product_time(const Gpu&, const GemmShape&);
-/// What the chip's constants give for a row.
+/// Returns the time that the chip's constants predict for a row.
 Seconds predicted_time(const Gpu&, const MeasuredKernel&);
-/// The mean of |log(predicted / measured)|, which fits minimize.
+/// Returns the mean of |log(predicted / measured)|, which fits minimize.
 double mean_log_error(const std::vector<MeasuredKernel>&, const Gpu&);
-/// Throws InternalError without any rows.
+/// Throws InternalError if there are no rows.
 FitErrors kernel_errors(const std::vector<MeasuredKernel>&, const Gpu&);
 
 }  // namespace trainyard

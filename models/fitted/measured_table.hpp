@@ -7,28 +7,28 @@
 
 namespace trainyard {
 
-/// A comma-separated table of measurements (fields may be quoted), read row by row; errors name their place. Lines that begin
-/// with '#' before the header say where it is from.
+/// A comma-separated table of measurements (fields may be quoted), read row by row. Lines that begin with '#' before
+/// the header tell the source of the table. Errors name their place.
 class MeasuredTable {
  public:
-  /// Throws UserError where it cannot be read, or has none of these columns.
+  /// Throws UserError if the file cannot be read or lacks one of these columns.
   explicit MeasuredTable(const std::filesystem::path&, const std::vector<const char*>& columns = {});
 
-  bool next();  ///< the next row that is not blank
+  bool next();  ///< goes to the next row that is not blank; false: there is none
   bool has_column(std::string_view name) const;
-  /// Throws UserError where there is none of that name.
+  /// Returns the index of a column. Throws UserError if there is none of that name.
   std::size_t column(std::string_view name) const;
-  /// A cell of the row, by the column's number or its name.
+  /// A cell of the current row, by the index or the name of its column.
   const std::string& text(std::size_t column) const { return cells_[column]; }
   const std::string& text(std::string_view name) const { return cells_[column(name)]; }
   double positive(std::size_t column) const;
   double positive(std::string_view name) const { return positive(column(name)); }
-  /// Throws UserError "file:line:column: what", of a cell of the row, or of its beginning.
+  /// Throws UserError "file:line:column: what" at a cell of the current row.
   [[noreturn]] void refuse(const std::string& what, std::size_t column = 0) const;
   [[noreturn]] void refuse(const std::string& what, std::string_view name) const { refuse(what, column(name)); }
   const std::vector<std::string>& header() const { return header_; }
   const std::string& name() const { return name_; }
-  const std::string& comment() const { return comment_; }  ///< without the marks, lines joined by a space
+  const std::string& comment() const { return comment_; }  ///< lines before the header without '#', joined by spaces
   int line() const { return line_; }
 
  private:
@@ -37,7 +37,7 @@ class MeasuredTable {
   std::ifstream in_;
   int line_ = 0, header_line_ = 0;
   std::vector<std::string> header_, cells_;
-  std::vector<std::size_t> starts_;  ///< of the cells, in their line
+  std::vector<std::size_t> starts_;  ///< positions of the cells in their line
 };
 
 }  // namespace trainyard

@@ -13,127 +13,136 @@ Seconds hop_of(const NcclNetwork& network, const NcclCall& call, int protocol) {
   return call.wires.value < 0 ? hop : hop - network.wires + call.wires;
 }
 
-/// What a ring or a tree by Simple gets of the adapters. The fitted shares are of rings through all GPUs of a node, which
-/// NVLink and the adapters carry in turn; one GPU a node has only its adapter to fill, as two systems of GH200 do
-/// (scenarios/measured/tables/nccl_sweeps.csv, gh200-2x1: 0.955 of 200 Gbit/s).
-double share_by_simple(const NcclWay& way, const NcclNetwork& network, const NcclCall& call) {
+/// Share of the adapters' rate that a ring or a tree reaches by Simple. The fitted shares are those of rings through
+/// all GPUs of a node, which NVLink and the adapters carry in turn. With one GPU a node only the adapter carries the
+/// ring, as on two systems of GH200 (scenarios/measured/tables/nccl_sweeps.csv, gh200-2x1: 0.955 of 200 Gbit/s).
+double share_by_simple(const NcclAlgorithm& algorithm, const NcclNetwork& network, const NcclCall& call) {
   constexpr double kOwnAdapter = 0.955;
-  if (way.share == nullptr) return 1;
-  const double share = network.*way.share;
-  return call.own_adapter && way.share != &NcclNetwork::share_pairs ? std::max(share, kOwnAdapter) : share;
+  if (algorithm.share == nullptr) return 1;
+  const double share = network.*algorithm.share;
+  return call.own_adapter && algorithm.share != &NcclNetwork::share_pairs ? std::max(share, kOwnAdapter) : share;
 }
 
-NcclCost cost_of(const NcclWay& way, int protocol, const NcclInside& inside, const NcclNetwork& network,
+NcclCost cost_of(const NcclAlgorithm& algorithm, int protocol, const NcclInside& inside, const NcclNetwork& network,
                  const NcclCall& call) {
   const auto p = static_cast<std::size_t>(protocol);
-  const double simple = share_by_simple(way, network, call) * way.of_share;
+  const double simple = share_by_simple(algorithm, network, call) * algorithm.share_factor;
   const double share = protocol == kNcclSimple ? simple : p == 0 ? network.share_ll : network.share_ll128;
-  const Seconds outside = way.leaving / (way.network * share);
-  const Seconds transfer = std::max(outside, way.stay[p]);
-  Seconds latency = way.startup[p] + hop_of(network, call, protocol) * way.hops;
-  // Chunks are passed on from hop to hop: the last one leaves when all have left, and then goes the way to the end.
-  if (protocol == kNcclSimple) latency += std::min(transfer, network.chunk_time * way.hops);
-  return {latency + transfer, latency,       transfer.value > 0 ? way.wire / transfer : BytesPerSecond{0}, way.names[p],
-          way.wire,           way.in_switch, transfer > outside ? inside.link_kind : LinkKind::hca};
+  const Seconds outside = algorithm.leaving / (algorithm.network * share);
+  const Seconds transfer = std::max(outside, algorithm.stay[p]);
+  Seconds latency = algorithm.startup[p] + hop_of(network, call, protocol) * algorithm.hops;
+  // Chunks are forwarded from hop to hop: the last chunk leaves after all others and then takes all hops.
+  if (protocol == kNcclSimple) latency += std::min(transfer, network.chunk_time * algorithm.hops);
+  return {latency + transfer,
+          latency,
+          transfer.value > 0 ? algorithm.wire / transfer : BytesPerSecond{0},
+          algorithm.names[p],
+          algorithm.wire,
+          algorithm.in_switch,
+          transfer > outside ? inside.link_kind : LinkKind::hca};
 }
 
-/// A step of a ring inside a node by Simple, at least. In one node the switch's sums and LL128 hide those of Simple, so that a
-/// fit can have none (the H100's all-reduce), which matters to rings over many nodes. NVLink and PCIe of NCCL's own cost
-/// model (NVIDIA/nccl src/graph/tuning.cc at 5067397c, hwLatencies of rings).
+/// Least latency of a step of a ring inside a node by Simple. In one node, sums in the switch and LL128 hide the steps
+/// of Simple, so that a fit may find 0 for them (the H100's all-reduce); but they matter to rings over many nodes. The
+/// figures are those of NVLink and PCIe in NCCL's own cost model (NVIDIA/nccl src/graph/tuning.cc at 5067397c,
+/// hwLatencies of rings).
 Seconds least_simple_step(const NcclInside& inside) {
   return Seconds{inside.link_kind == LinkKind::pcie ? 5.7e-6 : 3.4e-6};
 }
 
-/// All GPUs in a line; of its steps those between nodes cost a hop.
-NcclWay ring(const NcclInside& inside, const NcclCall& call) {
+/// A ring through all GPUs. Steps between nodes cost a hop of the network.
+NcclAlgorithm ring(const NcclInside& inside, const NcclCall& call) {
   const double once = call.operation == NcclOperation::all_reduce ? 2 : 1;
   const int local = call.fewest();
-  NcclWay way{{"LL", "LL128", "Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
-  way.wire = way.leaving = nccl_wire(call.operation, call.size, call.gpus);
-  way.network = call.network;
-  way.stay = staying_times(inside, way.wire);
-  way.hops = once * (call.gpus - 1) * call.nodes / call.gpus;
-  for (std::size_t p = 0; p < way.startup.size(); ++p) {
+  NcclAlgorithm algorithm{{"LL", "LL128", "Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
+  algorithm.wire = algorithm.leaving = nccl_wire(call.operation, call.size, call.gpus);
+  algorithm.network = call.network;
+  algorithm.stay = staying_times(inside, algorithm.wire);
+  algorithm.hops = once * (call.gpus - 1) * call.nodes / call.gpus;
+  for (std::size_t p = 0; p < algorithm.startup.size(); ++p) {
     const Seconds step =
         p == kNcclSimple ? std::max(inside.steps[p], least_simple_step(inside) * once) : inside.steps[p];
-    const Seconds one = std::max(Seconds{0}, inside.protocols[p].startup - step * (local - 1));
-    way.startup[p] = one + step * (static_cast<double>(call.gpus - 1) * (local - 1) / local);
+    const Seconds one_gpu = std::max(Seconds{0}, inside.protocols[p].startup - step * (local - 1));
+    algorithm.startup[p] = one_gpu + step * (static_cast<double>(call.gpus - 1) * (local - 1) / local);
   }
-  return way;
+  return algorithm;
 }
 
-/// What the busiest node of two complementary binary trees sends, each of half the buffer, over the buffer: of two nodes
-/// each sends half up one tree and half down the other. From four on a node is inner in one tree (one up, two down) and
-/// a leaf in the other (one up).
+/// Bytes that the busiest node of two complementary binary trees sends, relative to the buffer. Each tree carries half
+/// of the buffer. With two nodes, each sends half up one tree and half down the other. From four nodes on, a node is
+/// inner in one tree (one up, two down) and a leaf in the other (one up).
 double tree_load(int nodes) { return nodes == 2 ? 1 : nodes == 3 ? 1.5 : 2; }
 
 double levels(int nodes) { return static_cast<double>(std::bit_width(static_cast<unsigned>(nodes - 1))); }
 
-/// What trees of three nodes and more get of the rate of two nodes, where each has one neighbour alone: inside a tree one
-/// GPU of a node serves a parent and two children (NVIDIA/nccl src/graph/tuning.cc: busBw *= .85 for that pattern, which
-/// src/graph/search.cc takes from Hopper on; earlier GPUs share it between two, and are assumed to get as little).
+/// Rate of trees of three or more nodes relative to that of two nodes, in which each node has one neighbour. In larger
+/// trees one GPU of a node serves a parent and two children (NVIDIA/nccl src/graph/tuning.cc: busBw *= .85 for that
+/// pattern, which src/graph/search.cc takes from Hopper on). On earlier GPUs two GPUs share this work; the same factor
+/// is assumed for them.
 constexpr double kBranching = 0.85;
 
 /// Up and down double binary trees over the nodes, with a chain through the GPUs of each (Jeaugey 2019).
-NcclWay tree(const NcclInside& inside, const NcclCall& call) {
-  // What a chain gets of a ring's rate: NVIDIA/nccl src/graph/tuning.cc (busBw * .92), up and down the same links.
+NcclAlgorithm tree(const NcclInside& inside, const NcclCall& call) {
+  // Rate of a chain relative to that of a ring: NVIDIA/nccl src/graph/tuning.cc (busBw * .92); data go up and down the
+  // same links.
   constexpr double kChain = 0.92, kBothWays = 2;
-  NcclWay way{{"tree, LL", "tree, LL128", "tree, Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_tree, {}};
-  way.wire = way.leaving = call.size * tree_load(call.nodes);
-  way.network = call.network;
-  way.stay = staying_times(inside, call.size * (kBothWays / kChain));
-  way.hops = 2 * levels(call.nodes);
-  if (call.nodes > 2) way.of_share = kBranching;
-  for (std::size_t p = 0; p < way.startup.size(); ++p) way.startup[p] = inside.protocols[p].startup;
-  return way;
+  NcclAlgorithm algorithm{{"tree, LL", "tree, LL128", "tree, Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_tree, {}};
+  algorithm.wire = algorithm.leaving = call.size * tree_load(call.nodes);
+  algorithm.network = call.network;
+  algorithm.stay = staying_times(inside, call.size * (kBothWays / kChain));
+  algorithm.hops = 2 * levels(call.nodes);
+  if (call.nodes > 2) algorithm.share_factor = kBranching;
+  for (std::size_t p = 0; p < algorithm.startup.size(); ++p) algorithm.startup[p] = inside.protocols[p].startup;
+  return algorithm;
 }
 
-/// The same trees, with the sum inside a node made in its switch; Simple alone.
-NcclWay nvls_tree(const NcclInside& inside, const NcclCall& call) {
-  // Of the switch's rate in one node, while blocks go up and down the tree too: two nodes of H100 on InfiniBand of seven
-  // sources have 249 GB/s of algorithm bandwidth, one node 259 (scenarios/measured/tables/nccl_sweeps.csv).
+/// The same trees with sums inside a node made in its switch. Simple only.
+NcclAlgorithm nvls_tree(const NcclInside& inside, const NcclCall& call) {
+  // Share of the switch's rate in one node that remains while blocks go up and down the tree. In seven sources, two
+  // nodes of H100 on InfiniBand have 249 GB/s of algorithm bandwidth, one node 259
+  // (scenarios/measured/tables/nccl_sweeps.csv).
   constexpr double kWithTree = 0.96;
-  NcclWay way = tree(inside, call);
-  way.names.fill("NVLS tree");
-  way.startup.fill(inside.in_switch.nvls.startup);
-  way.stay.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithTree));
-  way.in_switch = true;
-  return way;
+  NcclAlgorithm algorithm = tree(inside, call);
+  algorithm.names.fill("NVLS tree");
+  algorithm.startup.fill(inside.in_switch.nvls.startup);
+  algorithm.stay.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithTree));
+  algorithm.in_switch = true;
+  return algorithm;
 }
 
-/// Parallel aggregated trees: a ring's bytes in steps that double, of one GPU a node. What a rank adds to the start-up,
-/// how much shorter than a ring's their hops are, and what they get of a ring's rate, are the tuner's (NVIDIA/nccl
+/// Parallel aggregated trees of one GPU a node: the bytes of a ring in steps of doubling length. Three figures are the
+/// tuner's: the start-up of a rank, the latency of a hop and the rate relative to a ring's (NVIDIA/nccl
 /// src/graph/tuning.cc at v2.29.7-1: nRanks * 2.8 us, interLat / 3.5).
-NcclWay pat(const NcclInside& inside, const NcclCall& call) {
+NcclAlgorithm pat(const NcclInside& inside, const NcclCall& call) {
   constexpr Seconds kRank{2.8e-6};
   constexpr double kShorter = 3.5;
-  NcclWay way = ring(inside, call);
-  way.names.fill("PAT");
-  way.hops = std::max(1.0, levels(call.nodes) / kShorter);
-  for (Seconds& startup : way.startup) startup += kRank * call.gpus;
-  way.of_share = call.version.pat_share();
-  return way;
+  NcclAlgorithm algorithm = ring(inside, call);
+  algorithm.names.fill("PAT");
+  algorithm.hops = std::max(1.0, levels(call.nodes) / kShorter);
+  for (Seconds& startup : algorithm.startup) startup += kRank * call.gpus;
+  algorithm.share_factor = call.version.pat_share();
+  return algorithm;
 }
 
-/// Each rank sends to others directly, over the adapters of its own. By PXN, over those of the node's GPU on the
-/// receiver's rail, to which its NVLink takes the bytes: one root's messages leave by the adapters of all.
-NcclWay pairs(const NcclInside& inside, const NcclNetwork& network, const NcclCall& call) {
+/// Each rank sends to others directly, over its own adapters. With PXN, NVLink takes the bytes to the node's GPU on the
+/// receiver's rail, and they leave by the adapters of that GPU: the messages of one root use the adapters of all GPUs.
+NcclAlgorithm pairs(const NcclInside& inside, const NcclNetwork& network, const NcclCall& call) {
   const int local = call.fewest();
   const double elsewhere = static_cast<double>(call.gpus - local) / call.gpus;
-  const bool all = call.operation == NcclOperation::alltoall;
-  NcclWay way{{"LL", "LL128", "Simple"}, {}, 1, {}, {}, {}, &NcclNetwork::share_pairs, {}};
-  way.wire = nccl_wire(call.operation, call.size, call.gpus);
-  way.stay = staying_times(inside, way.wire);
-  if (call.pxn) way.names = {"LL, PXN", "LL128, PXN", "Simple, PXN"};
-  way.network = all || (call.pxn && call.operation == NcclOperation::scatter) ? call.network
-                : call.gpu_network.value > 0                                  ? call.gpu_network
-                                             : call.network / static_cast<double>(local);
-  way.leaving = call.operation == NcclOperation::sendrecv ? call.size : call.size * elsewhere;
-  if (all) way.leaving = way.leaving * static_cast<double>(local);
+  const bool is_all_to_all = call.operation == NcclOperation::alltoall;
+  NcclAlgorithm algorithm{{"LL", "LL128", "Simple"}, {}, 1, {}, {}, {}, &NcclNetwork::share_pairs, {}};
+  algorithm.wire = nccl_wire(call.operation, call.size, call.gpus);
+  algorithm.stay = staying_times(inside, algorithm.wire);
+  if (call.pxn) algorithm.names = {"LL, PXN", "LL128, PXN", "Simple, PXN"};
+  algorithm.network = is_all_to_all || (call.pxn && call.operation == NcclOperation::scatter) ? call.network
+                      : call.gpu_network.value > 0                                            ? call.gpu_network
+                                                   : call.network / static_cast<double>(local);
+  algorithm.leaving = call.operation == NcclOperation::sendrecv ? call.size : call.size * elsewhere;
+  if (is_all_to_all) algorithm.leaving = algorithm.leaving * static_cast<double>(local);
   const double peers = call.operation == NcclOperation::sendrecv ? 1 : call.gpus - local;
-  for (std::size_t p = 0; p < way.startup.size(); ++p)
-    way.startup[p] = inside.protocols[p].startup + network.peer * (peers - 1);
-  return way;
+  for (std::size_t p = 0; p < algorithm.startup.size(); ++p)
+    algorithm.startup[p] = inside.protocols[p].startup + network.peer * (peers - 1);
+  return algorithm;
 }
 
 bool by_pairs(NcclOperation operation) {
@@ -153,8 +162,8 @@ NcclInside nccl_inside(const NcclModel& model, const NcclCall& call) {
     if (local == 1) inside.protocols[p].rate = {};  // nothing stays in the node
     inside.steps[p] = nccl_step(model, call.operation, local, kProtocols[p]);
   }
-  const bool adds = call.in_switch && model.in_switch.from_gpus > 0 && local >= model.in_switch.from_gpus;
-  if (adds) inside.in_switch = model.in_switch;
+  const bool sums_in_switch = call.in_switch && model.in_switch.from_gpus > 0 && local >= model.in_switch.from_gpus;
+  if (sums_in_switch) inside.in_switch = model.in_switch;
   inside.link_kind = model.link_kind;
   inside.from_hopper = model.in_switch.from_gpus > 0;
   return inside;
@@ -162,10 +171,10 @@ NcclInside nccl_inside(const NcclModel& model, const NcclCall& call) {
 
 NcclCost nccl_cost_between(const NcclInside& inside, const NcclNetwork& network, const NcclCall& call) {
   NcclCost best;
-  const auto offer = [&](const NcclWay& way, int first) {
+  const auto offer = [&](const NcclAlgorithm& algorithm, int first) {
     for (int p = first; p <= kNcclSimple; ++p) {
       if (p == kNcclLl128 && !call.version.ll128()) continue;
-      const NcclCost cost = cost_of(way, p, inside, network, call);
+      const NcclCost cost = cost_of(algorithm, p, inside, network, call);
       if (*best.protocol == '\0' || cost.time < best.time) best = cost;
     }
   };
@@ -178,7 +187,7 @@ NcclCost nccl_cost_between(const NcclInside& inside, const NcclNetwork& network,
   if (call.operation == NcclOperation::all_reduce) {
     if (call.version.trees()) offer(tree(inside, call), 0);
     if (inside.in_switch.from_gpus > 0 && call.version.nvls_between()) offer(nvls_tree(inside, call), kNcclSimple);
-    for (const NcclWay& way : collnet_ways(inside, call)) offer(way, kNcclSimple);
+    for (const NcclAlgorithm& algorithm : collnet_algorithms(inside, call)) offer(algorithm, kNcclSimple);
   } else if (call.fewest() == 1 && call.version.pat()) {
     offer(pat(inside, call), kNcclSimple);
   }

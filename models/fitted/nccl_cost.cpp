@@ -34,7 +34,8 @@ NcclCost cost_in_node(const NcclModel& model, const NcclCall& call) {
   return best;
 }
 
-/// The host launches the next call while the GPUs are at this one: calls that take less than a launch follow launches.
+/// The host launches the next call while the GPUs execute this one. A call that takes less time than a launch therefore
+/// takes as long as the launch.
 NcclCost not_before_launch(NcclCost cost, Seconds launch) {
   if (cost.time >= launch) return cost;
   cost.latency += launch - cost.time;
@@ -53,9 +54,9 @@ NcclCost nccl_cost(const NcclModel& model, const NcclCall& call) {
         fmt::format("{}: a size of {} bytes: expected 0 or more", name_of(call.operation), call.size.value));
   if (model.curves.empty()) throw InternalError("an NCCL model without curves");
   if (call.gpus == 1) {  // in place nothing moves, but the kernel is launched
-    const NcclCurve one = nccl_curve(model, call.operation, 1);
+    const NcclCurve curve = nccl_curve(model, call.operation, 1);
     return not_before_launch(
-        {one.ll.startup, one.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false, model.link_kind}, call.launch);
+        {curve.ll.startup, curve.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false, model.link_kind}, call.launch);
   }
   if (call.nodes == 1) return not_before_launch(cost_in_node(model, call), call.launch);
   if (call.network.value <= 0)

@@ -6,8 +6,9 @@
 namespace trainyard {
 namespace {
 
-/// The operation whose curves stand for one that was not measured. A pipelined broadcast goes round the ring once as an
-/// all-gather does, a reduce as a reduce-scatter; send and receive, gather and scatter are made as all-to-all is.
+/// Returns the measured operation whose curves stand for an operation that was not measured. A pipelined broadcast goes
+/// round the ring once like an all-gather, a reduce like a reduce-scatter; send-receive, gather and scatter are made
+/// like all-to-all.
 NcclOperation measured_like(NcclOperation operation) {
   switch (operation) {
     case NcclOperation::broadcast:
@@ -23,14 +24,14 @@ NcclOperation measured_like(NcclOperation operation) {
   }
 }
 
-/// Start-up of one number of GPUs alone tells no slope. Of the A100, H100 and B200 that were measured, 0.26 to 0.38 of an
-/// all-reduce's start-up at 8 GPUs is there before the first hop.
+/// The start-up measured for a single number of GPUs gives no slope. On the measured A100, H100 and B200, 0.26 to 0.38
+/// of an all-reduce's start-up at 8 GPUs comes before the first hop.
 constexpr double kShareBeforeHops = 0.3;
 
-/// The part that every additional GPU adds, and what is there without one.
+/// Start-up as a linear function of the number of GPUs.
 struct StartupLine {
-  Seconds one;  ///< extrapolated to one GPU
-  Seconds slope;
+  Seconds one_gpu;  ///< extrapolated to one GPU
+  Seconds slope;    ///< for each additional GPU
 };
 
 StartupLine startup_line(const std::vector<NcclCurve>& curves, std::size_t upper, NcclProtocol NcclCurve::*protocol) {
@@ -45,7 +46,8 @@ StartupLine startup_line(const std::vector<NcclCurve>& curves, std::size_t upper
 
 NcclProtocol protocol_at(const std::vector<NcclCurve>& curves, int gpus, NcclProtocol NcclCurve::*protocol) {
   const auto above = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus >= gpus; });
-  if (above == curves.begin() || above == curves.end()) {  // rates stay, start-ups follow the line of the nearest two
+  if (above == curves.begin() ||
+      above == curves.end()) {  // the rate stays, the start-up follows the line through the nearest two
     const NcclCurve& nearest = above == curves.end() ? curves.back() : curves.front();
     const std::size_t upper = above == curves.end() ? curves.size() - 1 : std::min<std::size_t>(1, curves.size() - 1);
     const Seconds slope = startup_line(curves, upper, protocol).slope;
@@ -56,12 +58,13 @@ NcclProtocol protocol_at(const std::vector<NcclCurve>& curves, int gpus, NcclPro
   const NcclProtocol &pa = a.*protocol, &pb = b.*protocol;
   const double share =
       static_cast<double>(gpus - a.gpus) / (b.gpus - a.gpus);  // start-ups: linear in the ring's length
-  const double left =
+  const double rate_share =
       (1.0 / a.gpus - 1.0 / gpus) / (1.0 / a.gpus - 1.0 / b.gpus);  // rates: linear in 1/n, as wire bytes
-  return {pa.startup + (pb.startup - pa.startup) * share, pa.rate + (pb.rate - pa.rate) * left};
+  return {pa.startup + (pb.startup - pa.startup) * share, pa.rate + (pb.rate - pa.rate) * rate_share};
 }
 
-/// The switch to Simple between two that were measured; where one of them never switched, neither does this.
+/// Returns the size of the switch to Simple, between those of the two nearest measured numbers of GPUs. If one of these
+/// never switches, the result is 0: no switch either.
 Bytes until_at(const std::vector<NcclCurve>& curves, int gpus) {
   const auto above = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus >= gpus; });
   if (above == curves.end()) return curves.back().ll128_until;
@@ -76,20 +79,21 @@ NcclCurve curve_at(const std::vector<NcclCurve>& curves, int gpus) {
           protocol_at(curves, gpus, &NcclCurve::simple), until_at(curves, gpus)};
 }
 
-/// An operation without rows of its own, by one that has some: half or twice the hops of a ring, the same rates.
+/// Derives the curves of an operation that was not measured from those of another: `hops` times the hops, the same
+/// rates.
 std::vector<NcclCurve> curves_with_hops(std::vector<NcclCurve> curves, double hops) {
-  const std::vector<NcclCurve> from = curves;
+  const std::vector<NcclCurve> measured = curves;
   for (std::size_t i = 0; i < curves.size(); ++i)
     for (const auto protocol : {&NcclCurve::ll, &NcclCurve::ll128, &NcclCurve::simple}) {
-      const StartupLine line = startup_line(from, i, protocol);
-      (curves[i].*protocol).startup = line.one + line.slope * (hops * (curves[i].gpus - 1));
+      const StartupLine line = startup_line(measured, i, protocol);
+      (curves[i].*protocol).startup = line.one_gpu + line.slope * (hops * (curves[i].gpus - 1));
     }
   return curves;
 }
 
 std::vector<NcclCurve> curves_of(const NcclModel& model, NcclOperation operation) {
-  const auto at = model.curves.find(operation);
-  if (at != model.curves.end()) return at->second;
+  const auto measured = model.curves.find(operation);
+  if (measured != model.curves.end()) return measured->second;
   const auto reduced = model.curves.find(NcclOperation::all_reduce);
   const bool halves = operation != NcclOperation::all_reduce;  // all others go round the ring once
   if (halves && reduced != model.curves.end()) return curves_with_hops(reduced->second, 0.5);
@@ -97,8 +101,8 @@ std::vector<NcclCurve> curves_of(const NcclModel& model, NcclOperation operation
   return halves ? any : curves_with_hops(any, 2);
 }
 
-/// A send goes to one peer (the start-up of two GPUs), but no byte of it stays at home as half of a two-GPU all-to-all
-/// does: the rate is that of the most GPUs measured.
+/// A send goes to one peer, so it has the start-up of two GPUs. In a two-GPU all-to-all half of the bytes stay on the
+/// GPU, but all bytes of a send leave it, so the rate is that of the largest measured number of GPUs.
 NcclCurve sendrecv_curve(const std::vector<NcclCurve>& curves) {
   NcclCurve curve = curve_at(curves, 2);
   for (const auto protocol : {&NcclCurve::ll, &NcclCurve::ll128, &NcclCurve::simple})
@@ -106,8 +110,8 @@ NcclCurve sendrecv_curve(const std::vector<NcclCurve>& curves) {
   return curve;
 }
 
-/// Where the node's own links are the limit: Simple at what they carry, LL below half of it, since it sends 4 bytes of
-/// flag with 4 of data.
+/// Sets the rates if the node's links are the limit: Simple has the rate of the links, LL at most half of it, because
+/// LL sends 4 bytes of flag with 4 of data.
 void limit_rates(NcclCurve& curve, BytesPerSecond machine) {
   constexpr double kLlShare = 0.5;
   curve.simple.rate = machine;

@@ -3,12 +3,12 @@
 
 namespace trainyard {
 
-/// The protocols of an operation among that many GPUs of one node: between the measured numbers of GPUs and beyond them.
-/// An operation without rows takes those of one that is made alike. `machine`: at most so much a GPU sends by the node's
-/// own links, where these set the rate; 0: as the model has it.
+/// Returns the protocols of an operation among `gpus` GPUs of one node, interpolated or extrapolated from the measured
+/// numbers of GPUs. An operation that was not measured takes the curves of a similar one. `machine`: rate of a GPU over
+/// the node's links if these are the limit; 0: the model's rates hold.
 NcclCurve nccl_curve(const NcclModel&, NcclOperation, int gpus, BytesPerSecond machine = {});
 
-/// What one more GPU of a node adds to the start-up.
+/// Returns the time that one more GPU of a node adds to the start-up.
 Seconds nccl_step(const NcclModel&, NcclOperation, int gpus, NcclProtocol NcclCurve::*);
 
 }  // namespace trainyard

@@ -12,7 +12,7 @@ const Node& value_of(const Node& node) {
   return value ? *value : node;
 }
 
-/// A list of quantities, of the length of `gpus`.
+/// Reads a list of `count` quantities, one for each number of GPUs.
 template <class Parse>
 auto quantities(Fields& fields, const char* key, std::size_t count, Parse parse) {
   const Node& node = value_of(fields.required_child(key));
@@ -86,7 +86,7 @@ NcclInSwitch read_in_switch(const Node& node, const std::string& what) {
   return in_switch;
 }
 
-/// Within double quotes of YAML; what a log says may hold anything.
+/// Escapes a text for double quotes in YAML. Texts from a log may contain any character.
 std::string in_quotes(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -120,7 +120,7 @@ std::string curves_text(NcclOperation operation, const std::vector<NcclCurve>& c
          protocol_text("simple", curves, &NcclCurve::simple);
 }
 
-/// Where all-reduce in the switch begins, and why nothing else does.
+/// Source of the number of GPUs from which all-reduce uses the switch.
 constexpr const char* kInSwitchSource =
     "nccl-tests of a B200 with NCCL 2.27.7 (ml-engineering, network/README.md, SHARP): NVLS by itself at 6, 7 and 8 "
     "GPUs, "

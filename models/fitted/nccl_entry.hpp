@@ -5,15 +5,15 @@
 
 namespace trainyard {
 
-/// What a fitted entry says of its rows and error.
+/// Texts in a fitted entry about its rows and errors.
 struct NcclProvenance {
-  std::string head;    ///< the entry's first comment
+  std::string head;    ///< first comment of the entry
   std::string fit;     ///< source of the fitted figures
   std::string errors;  ///< source of the errors
 };
 
-/// The model as an entry of the catalog, whole: figures of four digits, each with its source. Equal models give equal
-/// text.
+/// Returns the model as a complete catalog entry, with figures of four digits, each with its source. Equal models give
+/// equal texts.
 std::string nccl_entry_text(const NcclModel&, const NcclProvenance&);
 
 }  // namespace trainyard

@@ -15,19 +15,19 @@
 namespace trainyard {
 namespace {
 
-/// NCCL adds in the switch from this many GPUs; where that comes from stands in the entry.
+/// NCCL sums in the switch from this many GPUs on. The entry names the source of this figure.
 constexpr int kInSwitchFrom = 6;
 constexpr std::size_t kFewestSizes = 3;
-/// With fewer sizes than these two, two protocols or one are fitted: each has two constants.
+/// The fewest sizes to fit two and three protocols. Each protocol has two constants.
 constexpr std::size_t kSizesForTwo = 5, kSizesForThree = 8;
 
-/// A row as the search sees it: bytes sent on a ring, and on the last protocol's way (the switch, where that adds).
+/// A row for the search: the bytes sent in a ring, and those of the last protocol (through the switch if it sums).
 struct CurveRow {
   Bytes size, ring, last;
   Seconds measured;
 };
 
-/// Logarithms of three start-ups and three seconds a byte: LL, LL128, and Simple or NVLS.
+/// Logarithms of the start-up and of the seconds per byte of LL, of LL128, and of Simple or NVLS.
 using CurveConstants = std::array<double, 6>;
 
 struct FittedCurve {
@@ -49,15 +49,15 @@ double curve_error(const CurveConstants& logs, const std::vector<CurveRow>& rows
   return sum;
 }
 
-/// Constants that are equal by decree, where there are too few sizes to tell protocols apart.
+/// Makes the constants of protocols equal if there are too few sizes to distinguish these protocols.
 CurveConstants tied(CurveConstants c, std::size_t sizes) {
   if (sizes < kSizesForTwo) c[2] = c[4], c[3] = c[5];
   if (sizes < kSizesForThree) c[0] = c[2], c[1] = c[3];
   return c;
 }
 
-/// First guesses: the fastest row is all start-up, the slowest nearly all bytes; LL and LL128 get 0.04 and 0.5 of that
-/// rate, and Simple starts later by `later`.
+/// First guesses: the time of the fastest row is the start-up, and that of the slowest is due to its bytes. LL and
+/// LL128 get 0.04 and 0.5 of that rate, and the start-up of Simple is longer by the factor `later`.
 CurveConstants first_guess(const std::vector<CurveRow>& rows, double later) {
   const auto by_time = [](const CurveRow& a, const CurveRow& b) { return a.measured < b.measured; };
   const double least = std::min_element(rows.begin(), rows.end(), by_time)->measured.value;
@@ -70,27 +70,27 @@ CurveConstants first_guess(const std::vector<CurveRow>& rows, double later) {
 }
 
 FittedCurve search_curve(const std::vector<CurveRow>& rows) {
-  // A switch of protocols where the slower one is taken is believed for a gain of this much: the same in one row is noise.
+  // A switch to a slower protocol must lower the error by this much; a smaller gain may be the noise of one row.
   constexpr double kForSwitch = 0.02;
   std::set<double> sizes;
   for (const CurveRow& row : rows) sizes.insert(row.size.value);
   std::vector<Bytes> switches{Bytes{0}};
-  // NCCL switches somewhere between two sizes of the fit, a factor of 4 apart in nccl.csv: in the middle of these.
+  // NCCL switches somewhere between two sizes of the fit, which are a factor of 4 apart in nccl.csv: take their middle.
   if (sizes.size() >= kSizesForTwo)
     for (auto it = std::next(sizes.begin()); std::next(it) != sizes.end(); ++it)
       switches.push_back(Bytes{std::round(std::sqrt(*it * *std::next(it)))});
   double best = std::numeric_limits<double>::infinity();
   CurveConstants found{};
   Bytes until;
-  for (const Bytes at : switches)
+  for (const Bytes switch_size : switches)
     for (const double later : {1.5, 2.5, 4.0}) {
       CurveConstants logs = first_guess(rows, later);
-      const double e = pattern_search(logs, [&] { return curve_error(tied(logs, sizes.size()), rows, at); }) +
-                       (at.value > 0 ? kForSwitch : 0);
+      const double e = pattern_search(logs, [&] { return curve_error(tied(logs, sizes.size()), rows, switch_size); }) +
+                       (switch_size.value > 0 ? kForSwitch : 0);
       if (e >= best - 1e-9) continue;
       best = e;
       found = tied(logs, sizes.size());
-      until = at;
+      until = switch_size;
     }
   FittedCurve curve;
   for (std::size_t p = 0; p < 3; ++p)
@@ -106,7 +106,7 @@ struct CurveKey {
 };
 using Curves = std::map<CurveKey, std::vector<NcclRow>>;
 
-/// Does a curve have sizes enough of both kinds?
+/// Does a curve have enough sizes with an even log2, so that the others can judge it?
 bool can_be_judged(const std::vector<NcclRow>& rows) {
   std::set<double> even;
   for (const NcclRow& row : rows)
@@ -130,8 +130,9 @@ FittedCurve fit_curve(const CurveKey& key, const std::vector<NcclRow>& rows, boo
   return search_curve(fitted);
 }
 
-/// What a ring would do where the switch was measured in its stead: start-ups by the line of fewer GPUs, their rate; with
-/// none at hand, the same time as the switch.
+/// Estimates a ring's protocol if only sums in the switch were measured for `gpus` GPUs: the start-up by the line
+/// through the curves of fewer GPUs, and the rate of the last of them. Without such curves it takes the same time as
+/// the switch.
 NcclProtocol unmeasured_ring(const std::vector<NcclCurve>& fewer, int gpus, const NcclProtocol& nvls) {
   if (fewer.empty())
     return {nvls.startup,
@@ -139,8 +140,8 @@ NcclProtocol unmeasured_ring(const std::vector<NcclCurve>& fewer, int gpus, cons
   const NcclCurve& last = fewer.back();
   Seconds slope;
   if (fewer.size() > 1) {
-    const NcclCurve& before = fewer[fewer.size() - 2];
-    slope = (last.simple.startup - before.simple.startup) / static_cast<double>(last.gpus - before.gpus);
+    const NcclCurve& previous = fewer[fewer.size() - 2];
+    slope = (last.simple.startup - previous.simple.startup) / static_cast<double>(last.gpus - previous.gpus);
   }
   return {last.simple.startup + std::max(Seconds{0}, slope) * static_cast<double>(gpus - last.gpus), last.simple.rate};
 }
@@ -152,7 +153,7 @@ void fit_curves(NcclModel& model, const Curves& curves, bool switch_adds) {
     const FittedCurve fitted = fit_curve(key, rows, in_switch);
     NcclCurve curve{key.gpus, fitted.protocols[0], fitted.protocols[1], fitted.protocols[2], fitted.until};
     if (in_switch) {
-      model.in_switch = {kInSwitchFrom, fitted.protocols[2]};  // of the most GPUs in the end
+      model.in_switch = {kInSwitchFrom, fitted.protocols[2]};  // the curve of the most GPUs is last and stays
       curve.simple = unmeasured_ring(rings[key.operation], key.gpus, fitted.protocols[2]);
     } else {
       rings[key.operation].push_back(curve);
@@ -191,15 +192,15 @@ NcclProvenance provenance_of(const NcclFit& fit, const std::vector<NcclLog>& log
   return p;
 }
 
-/// Writes the model as an entry, and takes it as the entry has it: figures rounded, errors by these.
+/// Writes the model as an entry and reads it back, so that the errors are those of the rounded figures.
 void settle(NcclFit& fit, const std::vector<NcclLog>& logs, const Curves& curves) {
   const std::string name = fit.model.name;
-  const auto written = [&] {
+  const auto write_and_read = [&] {
     fit.entry = nccl_entry_text(fit.model, provenance_of(fit, logs));
     fit.model = read_nccl_model(parse_document(fit.entry, name + ".yaml"));
     fit.model.name = name;
   };
-  written();
+  write_and_read();
   for (const auto& [key, rows] : curves) {
     const bool judge = can_be_judged(rows);
     for (const NcclRow& row : rows)
@@ -210,7 +211,7 @@ void settle(NcclFit& fit, const std::vector<NcclLog>& logs, const Curves& curves
   fit.fitted = errors_of(fit.points, false);
   fit.model.median_error = fit.judged.median;
   fit.model.p90_error = fit.judged.p90;
-  written();
+  write_and_read();
 }
 
 }  // namespace

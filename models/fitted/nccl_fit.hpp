@@ -8,34 +8,34 @@
 
 namespace trainyard {
 
-/// A measured row beside what the fit gives for it.
+/// A measured row and the time that the fit predicts for it.
 struct NcclPoint {
   NcclRow row;
   Seconds predicted;
-  bool judged = false;  ///< kept out of the fit
+  bool judged = false;  ///< left out of the fit
   double error() const { return predicted / row.time - 1; }
 };
 
-/// Without rows they are 0.
+/// Errors of some rows. Without rows they are 0.
 struct NcclErrors : FitErrors {
   int rows = 0;
 };
 
 struct NcclFit {
-  NcclModel model;  ///< figures of four digits, as the entry has them
+  NcclModel model;  ///< with figures of four digits, as in the entry
   std::vector<NcclPoint> points;
   NcclErrors judged, fitted;
-  int between_nodes = 0;  ///< rows between nodes, left out
-  std::string entry;      ///< the whole catalog entry
+  int between_nodes = 0;  ///< number of rows between nodes, which are left out
+  std::string entry;      ///< text of the catalog entry
 };
 
-/// Does the fit use this size? Those whose log2, rounded, is even; the others judge it.
+/// Does the fit use this size? It uses sizes whose rounded log2 is even; the others judge the fit.
 bool nccl_size_is_fitted(Bytes size);
 
-/// Fits the three protocols of each operation and number of GPUs in `logs`, which are of one kind of GPU, in one node.
+/// Fits the three protocols of each operation and number of GPUs in one node. All `logs` are of one kind of GPU.
 /// Minimizes the mean |log(predicted / measured)| over the sizes with an even log2 by a pattern search from fixed
-/// starts: deterministic. Curves with fewer than three such sizes take all their rows, and none judge them. Throws
-/// UserError where a curve has fewer than three rows, or there is nothing within one node.
+/// starts. Deterministic. A curve with fewer than three such sizes is fitted to all its rows, and no row judges it.
+/// Throws UserError if a curve has fewer than three sizes, or if no rows are within one node.
 NcclFit fit_nccl(const std::vector<NcclLog>& logs, const Gpu& gpu, const std::string& name);
 
 }  // namespace trainyard

@@ -3,9 +3,9 @@
 namespace trainyard {
 namespace {
 
-// By `trainyard fit nccl --launch` over scenarios/measured/tables/nccl_sweeps.csv. NCCL's is between the 4.2 us a GPU of a
-// DGX A100 (NVIDIA/nccl-tests issue 123: 16.9, 20.8, 25.2, 29.5 and 33.7 us with -g 4 to 8) and 6.1 us in a virtual
-// machine with V100.
+// Fitted by `trainyard fit nccl --launch` to scenarios/measured/tables/nccl_sweeps.csv. NCCL's time is between the 4.2
+// us a GPU of a DGX A100 (NVIDIA/nccl-tests issue 123: 16.9, 20.8, 25.2, 29.5 and 33.7 us with -g 4 to 8) and 6.1 us in
+// a virtual machine with V100.
 constexpr Seconds kNccl{4.6e-6};
 constexpr Seconds kRccl{14.9e-6};
 

@@ -5,11 +5,11 @@
 
 namespace trainyard {
 
-/// How long a thread of the host takes to launch a collective on one GPU, call after call as nccl-tests does: NCCL's, or
-/// RCCL's on AMD's architectures ("cdna3"). Fitted by `trainyard fit nccl --launch`.
+/// Returns the time in which a host thread launches a collective of NCCL on one GPU, call after call as in nccl-tests;
+/// on AMD's architectures ("cdna3") that of RCCL. Fitted by `trainyard fit nccl --launch`.
 Seconds nccl_launch_time(const std::string& architecture);
 
-/// Does RCCL run there?
+/// Does RCCL run on this architecture?
 bool speaks_rccl(const std::string& architecture);
 
 }  // namespace trainyard

@@ -22,32 +22,32 @@ using Words = std::vector<std::string>;
 Words words_of(std::string_view line, std::vector<std::size_t>& starts) {
   Words words;
   starts.clear();
-  for (std::size_t at = 0; at < line.size();) {
-    at = line.find_first_not_of(" \t\r", at);
-    if (at == std::string_view::npos) break;
-    const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
-    words.emplace_back(line.substr(at, end - at));
-    starts.push_back(at);
-    at = end;
+  for (std::size_t start = 0; start < line.size();) {
+    start = line.find_first_not_of(" \t\r", start);
+    if (start == std::string_view::npos) break;
+    const std::size_t end = std::min(line.find_first_of(" \t\r", start), line.size());
+    words.emplace_back(line.substr(start, end - start));
+    starts.push_back(start);
+    start = end;
   }
   return words;
 }
 
-std::optional<std::int64_t> whole(std::string_view word) {
+std::optional<std::int64_t> parse_whole(std::string_view word) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
   return value;
 }
 
-/// A number of GPUs, threads or a rank; beyond what exists: 0.
-int small(std::string_view word) {
-  constexpr std::int64_t kMost = 20'000;  // so that a product of two is one too
-  const std::int64_t value = whole(word).value_or(0);
+/// Reads a number of GPUs or threads, or a rank. Returns 0 for a number that is larger than any cluster has.
+int parse_small(std::string_view word) {
+  constexpr std::int64_t kMost = 20'000;  // so that the product of two fits an int
+  const std::int64_t value = parse_whole(word).value_or(0);
   return value >= 0 && value <= kMost ? static_cast<int>(value) : 0;
 }
 
-/// Without what launchers put before a line: "[1,0]<stdout>:", "[0] ", "3: ".
+/// Removes the prefixes that launchers put before a line: "[1,0]<stdout>:", "[0] ", "3: ".
 std::string_view without_prefix(std::string_view line) {
   for (;;) {
     const std::size_t text = line.find_first_not_of(" \t");
@@ -73,7 +73,7 @@ class LogReader {
  public:
   LogReader(const fs::path& file, const NcclLogHints& hints) : file_(file.string()), hints_(hints) {
     log_.file = file.filename().string();
-    if (!hints.operation.empty()) given_ = parse_nccl_operation(hints.operation);
+    if (!hints.operation.empty()) hinted_ = parse_nccl_operation(hints.operation);
   }
 
   void read(std::string_view raw) {
@@ -89,7 +89,8 @@ class LogReader {
     if (line.find("nccl-library=") != std::string_view::npos) read_library(line);
     if (is_rank(words)) return read_rank(words);
     if (is_header(words)) return read_header(words);
-    if (!comment && !columns_.empty() && words.size() > 2 && whole(words[0]) && whole(words[1])) read_row(words);
+    if (!comment && !columns_.empty() && words.size() > 2 && parse_whole(words[0]) && parse_whole(words[1]))
+      read_row(words);
   }
 
   NcclLog finish() {
@@ -107,13 +108,13 @@ class LogReader {
   }
 
  private:
-  /// At a word of the line.
+  /// Throws UserError at a word of the line.
   [[noreturn]] void refuse(const std::string& what, std::size_t word = 0) const {
     const std::size_t start = word < starts_.size() ? prefix_ + starts_[word] : 0;
     throw UserError(fmt::format("{}:{}:{}: {}", file_, line_, start + 1, what));
   }
 
-  /// "# nThread 1 nGpus 8 minBytes 8 …": a program starts.
+  /// "# nThread 1 nGpus 8 minBytes 8 …": the first line of a program.
   void start_run(const Words& words) {
     name_table();
     columns_.clear();
@@ -122,50 +123,50 @@ class LogReader {
     threads_ = per_thread_ = 0;
     bool graph = false;
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-      if (words[i] == "nThread") threads_ = small(words[i + 1]);
-      if (words[i] == "nGpus") per_thread_ = small(words[i + 1]);
-      if (words[i] == "graph:") graph = small(words[i + 1]) > 0;
+      if (words[i] == "nThread") threads_ = parse_small(words[i + 1]);
+      if (words[i] == "nGpus") per_thread_ = parse_small(words[i + 1]);
+      if (words[i] == "graph:") graph = parse_small(words[i + 1]) > 0;
     }
     log_.launch = graph ? NcclLaunch::ahead : per_thread_ > 1 ? NcclLaunch::by_thread : NcclLaunch::by_process;
   }
 
   void name_program(std::string_view line) {
     const std::size_t end = line.find("_perf");
-    if (end == std::string_view::npos || given_) return;
+    if (end == std::string_view::npos || hinted_) return;
     std::size_t begin = end;
     while (begin > 0 && (std::isalpha(static_cast<unsigned char>(line[begin - 1])) != 0 || line[begin - 1] == '_'))
       --begin;
     try {
       program_ = parse_nccl_operation(std::string(line.substr(begin, end - begin)));
     } catch (const UserError&) {
-      // Some other program's name; the table may still tell.
+      // The name of some other program; the table may still identify the operation.
     }
   }
 
   /// "NCCL version 2.20.3+cuda12.3"
-  void read_version(const Words& words, std::string_view before) {
-    const auto at = std::find(words.begin(), words.end(), before);
-    if (at != words.end() && at + 1 != words.end()) log_.version = (at + 1)->substr(0, (at + 1)->find('+'));
+  void read_version(const Words& words, std::string_view keyword) {
+    const auto word = std::find(words.begin(), words.end(), keyword);
+    if (word != words.end() && word + 1 != words.end()) log_.version = (word + 1)->substr(0, (word + 1)->find('+'));
   }
-  /// "nccl-library=22703": 2.27.3
+  /// "nccl-library=22703" is version 2.27.3.
   void read_library(std::string_view line) {
     std::string_view digits = line.substr(line.find("nccl-library=") + 13);
     digits = digits.substr(0, digits.find_first_not_of("0123456789"));
-    if (const auto v = whole(digits); v && *v >= 10000 && log_.version.empty())
+    if (const auto v = parse_whole(digits); v && *v >= 10000 && log_.version.empty())
       log_.version = fmt::format("{}.{}.{}", *v / 10000, *v / 100 % 100, *v % 100);
   }
 
   /// "#  Rank  0 Group  0 Pid  47450 on  gpu59 device  0 [0x16] NVIDIA GeForce RTX 4090"
   static bool is_rank(const Words& words) {
-    const auto at = std::find(words.begin(), words.end(), "Rank");
-    return at != words.end() && words.end() - at > 2 && whole(*(at + 1)) &&
-           std::find(at, words.end(), "device") != words.end();
+    const auto rank = std::find(words.begin(), words.end(), "Rank");
+    return rank != words.end() && words.end() - rank > 2 && parse_whole(*(rank + 1)) &&
+           std::find(rank, words.end(), "device") != words.end();
   }
   void read_rank(const Words& words) {
     const auto rank = std::find(words.begin(), words.end(), "Rank");
-    ranks_.insert(small(*(rank + 1)));
-    const auto on = std::find(rank, words.end(), "on");
-    if (on != words.end() && on + 1 != words.end()) hosts_.insert(*(on + 1));
+    ranks_.insert(parse_small(*(rank + 1)));
+    const auto on_word = std::find(rank, words.end(), "on");
+    if (on_word != words.end() && on_word + 1 != words.end()) hosts_.insert(*(on_word + 1));
     auto name = std::find(rank, words.end(), "device");
     while (name != words.end() && name->find(']') == std::string::npos) ++name;
     if (name == words.end() || ++name == words.end()) return;
@@ -196,7 +197,7 @@ class LogReader {
                          fmt::join(columns_, " ")));
     if (words[time] == "N/A") return;
     NcclRow row;
-    row.size = Bytes{static_cast<double>(*whole(words[0]))};
+    row.size = Bytes{static_cast<double>(*parse_whole(words[0]))};
     row.time = Seconds{number(words, time, "time", false) * 1e-6};
     row.gpus = gpus();
     row.nodes = std::max<int>(1, static_cast<int>(hosts_.size()));
@@ -207,13 +208,14 @@ class LogReader {
     log_.rows.push_back(row);
   }
 
-  double number(const Words& words, std::size_t at, const char* name, bool zero) const {
+  double number(const Words& words, std::size_t index, const char* name, bool zero) const {
     try {
-      const double v = parse_number(words[at]);
+      const double v = parse_number(words[index]);
       if (v > 0 || (zero && v == 0)) return v;
     } catch (const UserError&) {
     }
-    refuse(fmt::format("{}: \"{}\" is not a number {}", name, words[at], zero ? "of 0 or more" : "greater than 0"), at);
+    refuse(fmt::format("{}: \"{}\" is not a number {}", name, words[index], zero ? "of 0 or more" : "greater than 0"),
+           index);
   }
 
   int gpus() const {
@@ -223,9 +225,10 @@ class LogReader {
     refuse("how many GPUs? The log has no \"# Rank\" lines; give --gpus N");
   }
 
-  /// By name; else rows wait for one whose bus against algorithm bandwidth leaves one operation: reductions only.
+  /// Sets a row's operation if its name is known. Otherwise the row waits for a row of the table whose ratio of bus to
+  /// algorithm bandwidth identifies the operation; only reductions can be identified so.
   void name_row(NcclRow& row, double ratio, const Words& words) {
-    const std::optional<NcclOperation> named = given_ ? given_ : program_;
+    const std::optional<NcclOperation> named = hinted_ ? hinted_ : program_;
     if (named) {
       row.operation = *named;
       return;
@@ -239,7 +242,7 @@ class LogReader {
     if (std::abs(ratio / others - 1) < 0.02) guess_ = NcclOperation::reduce_scatter;
   }
 
-  /// The rows of the table that ends here get the operation they were found to be.
+  /// Sets the operation of the waiting rows at the end of their table.
   void name_table() {
     if (unnamed_ > 0 && !guess_ && !hints_.otherwise.empty()) guess_ = parse_nccl_operation(hints_.otherwise);
     if (unnamed_ > 0 && !guess_)
@@ -256,13 +259,13 @@ class LogReader {
   NcclLogHints hints_;
   NcclLog log_;
   int line_ = 0, header_line_ = 0, threads_ = 0, per_thread_ = 0;
-  std::size_t prefix_ = 0;           ///< of the line
-  std::vector<std::size_t> starts_;  ///< of its words
+  std::size_t prefix_ = 0;           ///< length of the line's prefix
+  std::vector<std::size_t> starts_;  ///< positions of the line's words
   std::set<int> ranks_;
   std::set<std::string> hosts_;
   Words columns_;
-  std::optional<NcclOperation> given_, program_, guess_;
-  std::size_t unnamed_ = 0;  ///< last rows that wait for a guess
+  std::optional<NcclOperation> hinted_, program_, guess_;
+  std::size_t unnamed_ = 0;  ///< number of last rows that wait for a guess
   int first_unnamed_ = 0;
 };
 
@@ -281,7 +284,7 @@ std::vector<NcclLog> read_table(const fs::path& path) {
       table.refuse(e.what(), "op");
     }
     const std::string& gpus = table.text("num_gpus");
-    row.gpus = small(gpus);
+    row.gpus = parse_small(gpus);
     if (row.gpus < 2)
       table.refuse(fmt::format("num_gpus: \"{}\" is not a whole number from 2 to 20000", gpus), "num_gpus");
     row.size = Bytes{table.positive("message_bytes")};
@@ -292,7 +295,7 @@ std::vector<NcclLog> read_table(const fs::path& path) {
   return logs;
 }
 
-/// Is the first line that says something the header of nccl.csv?
+/// Is the file a table: is its extension csv, or its first line (without comments) the header of nccl.csv?
 bool is_table(const fs::path& path, std::ifstream& in) {
   std::string line;
   while (std::getline(in, line) && (line.empty() || line.front() == '#')) {

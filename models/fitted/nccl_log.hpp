@@ -11,30 +11,30 @@ namespace trainyard {
 struct NcclRow {
   NcclOperation operation = NcclOperation::all_reduce;
   int gpus = 0, nodes = 1;
-  Bytes size;  ///< as nccl-tests counts it
+  Bytes size;  ///< counted as nccl-tests does
   Seconds time;
 };
 
 /// The rows of one kind of GPU in one file.
 struct NcclLog {
-  std::string file;        ///< its name without folders
-  std::string gpu;         ///< as the file calls it: "a100_sxm", "NVIDIA H100 80GB HBM3"; may be empty
-  std::string version;     ///< of NCCL; empty where the file does not say
-  std::string provenance;  ///< what the file's first comment says of its source; may be empty
+  std::string file;        ///< file name without folders
+  std::string gpu;         ///< name in the file: "a100_sxm", "NVIDIA H100 80GB HBM3"; may be empty
+  std::string version;     ///< version of NCCL; empty: not stated in the file
+  std::string provenance;  ///< source named in the file's first comment; may be empty
   std::vector<NcclRow> rows;
-  NcclLaunch launch = NcclLaunch::by_process;  ///< by_thread: nGpus above 1; ahead: by a CUDA graph
+  NcclLaunch launch = NcclLaunch::by_process;  ///< by_thread if nGpus is above 1; ahead if a CUDA graph is used
 };
 
-/// What a log may leave out.
+/// Facts that a log may leave out.
 struct NcclLogHints {
-  int gpus = 0;                ///< 0: by the log's rank lines, or nGpus of its header
-  std::string operation;       ///< empty: by the program's name in the log, or by bus against algorithm bandwidth
-  std::string otherwise = {};  ///< the operation, where neither says
+  int gpus = 0;           ///< 0: taken from the log's rank lines or from nGpus in its header
+  std::string operation;  ///< empty: taken from the program's name, or from the ratio of bus to algorithm bandwidth
+  std::string otherwise = {};  ///< the operation if neither tells it
 };
 
-/// Reads nccl.csv (columns gpu, nccl_version, op, num_gpus, message_bytes, latency_us; one log a GPU), or what a program
-/// of nccl-tests printed: the out-of-place times, also under mpirun's or srun's prefixes, between other lines, several
-/// tables one after another. Throws UserError with file:line and what was expected.
+/// Reads nccl.csv (columns gpu, nccl_version, op, num_gpus, message_bytes, latency_us; one log for each GPU), or the
+/// output of a program of nccl-tests. Of the latter it takes the out-of-place times. Prefixes of mpirun or srun, other
+/// lines, and several tables in one file are allowed. Throws UserError with file:line and what was expected.
 std::vector<NcclLog> read_nccl_logs(const std::filesystem::path&, const NcclLogHints&);
 
 }  // namespace trainyard

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kHops{"hop_ll", "hop_ll128", "hop_simple"};
 
-/// The shares by their keys.
+/// The shares with their keys.
 constexpr std::array<std::pair<const char*, double NcclNetwork::*>, 5> kShares{
     {{"share_ll", &NcclNetwork::share_ll},
      {"share_ll128", &NcclNetwork::share_ll128},

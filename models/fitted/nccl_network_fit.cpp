@@ -12,29 +12,30 @@
 namespace trainyard {
 namespace {
 
-/// What the rows can tell.
-struct Told {
+/// Algorithms whose figures the sweeps determine.
+struct Coverage {
   bool rings = false, trees = false, pairs = false, all_to_all = false;
 };
 
-Told told_by(const std::vector<NcclSweep>& sweeps) {
-  Told told;
+Coverage coverage_of(const std::vector<NcclSweep>& sweeps) {
+  Coverage coverage;
   for (const NcclSweep& sweep : sweeps) {
     const NcclOperation operation = sweep.call.operation;
     const bool pairs = operation == NcclOperation::alltoall || operation == NcclOperation::sendrecv;
-    told.pairs |= pairs;
-    told.all_to_all |= operation == NcclOperation::alltoall;
+    coverage.pairs |= pairs;
+    coverage.all_to_all |= operation == NcclOperation::alltoall;
     const bool tree = operation == NcclOperation::all_reduce && !sweep.call.rings_only;
-    told.trees |= tree;
-    told.rings |= !pairs && (!tree || sweep.call.nodes > 2);
+    coverage.trees |= tree;
+    coverage.rings |= !pairs && (!tree || sweep.call.nodes > 2);
   }
-  return told;
+  return coverage;
 }
 
-/// A step by LL, LL128 and Simple in NCCL's own cost model of InfiniBand (NVIDIA/nccl src/graph/tuning.cc, hwLat of trees).
+/// Latencies of a step of LL, LL128 and Simple in NCCL's own cost model of InfiniBand (NVIDIA/nccl src/graph/tuning.cc,
+/// hwLat of trees).
 constexpr std::array kTunerHops{5e-6, 8.5e-6, 14e-6};
 
-/// Where the search begins: NCCL's own steps, the rest by eye.
+/// Returns the start of the search: NCCL's own steps times `times`, and estimates for the rest.
 NcclNetwork first_guess(const std::string& name, double times) {
   NcclNetwork network;
   network.name = name;
@@ -47,24 +48,25 @@ NcclNetwork first_guess(const std::string& name, double times) {
   return network;
 }
 
-/// From where they are; those that are not searched stay.
-std::vector<SearchedConstant> constants_of(NcclNetwork& network, const Told& told) {
+/// Returns the constants that the sweeps determine, at their present values.
+std::vector<SearchedConstant> constants_of(NcclNetwork& network, const Coverage& coverage) {
   std::vector<SearchedConstant> constants{
       {"hop_ll", &network.hop[0].value},     {"hop_ll128", &network.hop[1].value},
       {"hop_simple", &network.hop[2].value}, {"chunk_time", &network.chunk_time.value},
       {"share_ll", &network.share_ll},       {"share_ll128", &network.share_ll128}};
-  if (told.rings) constants.push_back({"share_ring", &network.share_ring});
-  if (told.trees) constants.push_back({"share_tree", &network.share_tree});
-  if (told.pairs) constants.push_back({"share_pairs", &network.share_pairs});
-  if (told.all_to_all) constants.push_back({"peer", &network.peer.value});
-  for (SearchedConstant& constant : constants) constant.at = std::log(*constant.value);
+  if (coverage.rings) constants.push_back({"share_ring", &network.share_ring});
+  if (coverage.trees) constants.push_back({"share_tree", &network.share_tree});
+  if (coverage.pairs) constants.push_back({"share_pairs", &network.share_pairs});
+  if (coverage.all_to_all) constants.push_back({"peer", &network.peer.value});
+  for (SearchedConstant& constant : constants) constant.logarithm = std::log(*constant.value);
   return constants;
 }
 
-void tie(NcclNetwork& network, const Told& told) {
-  if (!told.rings) network.share_ring = network.share_tree;
-  if (!told.trees) network.share_tree = network.share_ring;
-  if (!told.pairs) network.share_pairs = std::min(network.share_ring, network.share_tree);
+/// Sets the shares that the sweeps do not determine to those of other algorithms.
+void tie(NcclNetwork& network, const Coverage& coverage) {
+  if (!coverage.rings) network.share_ring = network.share_tree;
+  if (!coverage.trees) network.share_tree = network.share_ring;
+  if (!coverage.pairs) network.share_pairs = std::min(network.share_ring, network.share_tree);
 }
 
 Seconds predicted(const NcclSweep& sweep, const NcclNetwork& network, Bytes size) {
@@ -75,18 +77,19 @@ Seconds predicted(const NcclSweep& sweep, const NcclNetwork& network, Bytes size
 
 double error_of(const NcclNetwork& network, const std::vector<NcclSweep>& sweeps) {
   constexpr double kMost = 1, kLargeWeight = 2;
-  // Without rows that tell, a network gives what others do, the geometric mean of eight told shares. So much a share away from
-  // that costs as an error of a third of it in one row: the weight with which systems left out are predicted best (of 0.02
-  // to 2; a fit that follows its few systems closely says less of others).
+  // Prior of the shares: the geometric mean of eight fitted shares. A deviation of a share costs as much as 0.3 of it
+  // as the error of one row. Of the weights from 0.02 to 2 this one predicts systems left out best: a fit that follows
+  // its few systems closely predicts others worse.
   constexpr double kUsualShare = 0.83, kPrior = 0.3;
-  // Headers take the rest: the best rings have 391 of 400 GB/s (two and eight nodes of H100 on InfiniBand).
+  // Upper limit, because of headers: the best rings have 391 of 400 GB/s (two and eight nodes of H100 on InfiniBand).
   constexpr double kMostShare = 0.98;
   double sum = 0;
   for (const double share : {network.share_ring, network.share_tree, network.share_pairs}) {
     if (share > kMostShare) return std::numeric_limits<double>::infinity();
     sum += kPrior * std::abs(std::log(share / kUsualShare));
   }
-  // Nor do such rows tell LL from Simple: shares as of InfiniBand, whose rows do, and steps to each other as NCCL has them.
+  // Prior of LL and LL128, which many sweeps do not distinguish from Simple: the shares fitted to InfiniBand, whose
+  // sweeps do, and the ratios of the steps in NCCL's own model.
   constexpr double kUsualLl = 0.24, kUsualLl128 = 0.4;
   if (std::max(network.share_ll, network.share_ll128) > 1) return std::numeric_limits<double>::infinity();
   sum += kPrior *
@@ -97,43 +100,44 @@ double error_of(const NcclNetwork& network, const std::vector<NcclSweep>& sweeps
   for (const Seconds hop : network.hop)
     if (hop < network.wires || network.chunk_time < kLeastChunk) return std::numeric_limits<double>::infinity();
   for (const NcclSweep& sweep : sweeps) {
-    double of_sweep = 0;
+    double sweep_error = 0;
     for (const auto& [size, time] : sweep.rows)
-      of_sweep += (size >= kLargeCollective ? kLargeWeight : 1) *
-                  std::min(kMost, std::abs(std::log(predicted(sweep, network, size) / time)));
-    sum +=
-        of_sweep / std::sqrt(static_cast<double>(sweep.rows.size()));  // long sweeps tell more, but not in proportion
+      sweep_error += (size >= kLargeCollective ? kLargeWeight : 1) *
+                     std::min(kMost, std::abs(std::log(predicted(sweep, network, size) / time)));
+    sum += sweep_error /
+           std::sqrt(static_cast<double>(sweep.rows.size()));  // long sweeps count more, but less than in proportion
   }
   return sum;
 }
 
-/// Searches from `network` on; what it finds is there afterwards.
-double search(NcclNetwork& network, const std::vector<NcclSweep>& sweeps, const Told& told) {
-  std::vector<SearchedConstant> constants = constants_of(network, told);
+/// Searches from `network` on and leaves the best network found there. Returns its error.
+double search(NcclNetwork& network, const std::vector<NcclSweep>& sweeps, const Coverage& coverage) {
+  std::vector<SearchedConstant> constants = constants_of(network, coverage);
   const double error = search(constants, [&] {
-    tie(network, told);
+    tie(network, coverage);
     return error_of(network, sweeps);
   });
-  tie(network, told);
+  tie(network, coverage);
   return error;
 }
 
-std::vector<std::string> unidentified(NcclNetwork network, const std::vector<NcclSweep>& sweeps, const Told& told) {
+std::vector<std::string> unidentified(NcclNetwork network, const std::vector<NcclSweep>& sweeps,
+                                      const Coverage& coverage) {
   constexpr double kMoved = 1.25, kFelt = 0.002;
   const double error = error_of(network, sweeps);
   std::vector<std::string> keys = unfelt(
-      constants_of(network, told), std::log(kMoved), [&] { return error_of(network, sweeps); },
+      constants_of(network, coverage), std::log(kMoved), [&] { return error_of(network, sweeps); },
       [error](double moved) { return moved / error - 1 >= kFelt; });
-  if (!told.rings) keys.emplace_back("share_ring");
-  if (!told.trees) keys.emplace_back("share_tree");
-  if (!told.pairs) keys.emplace_back("share_pairs");
-  if (!told.all_to_all) keys.emplace_back("peer");
+  if (!coverage.rings) keys.emplace_back("share_ring");
+  if (!coverage.trees) keys.emplace_back("share_tree");
+  if (!coverage.pairs) keys.emplace_back("share_pairs");
+  if (!coverage.all_to_all) keys.emplace_back("peer");
   return keys;
 }
 
-/// Four digits, as the entry has them.
+/// Rounds all figures to four digits, as in the entry.
 void round_figures(NcclNetwork& network) {
-  Told all{true, true, true, true};
+  Coverage all{true, true, true, true};
   for (const SearchedConstant& constant : constants_of(network, all))
     *constant.value = std::stod(fmt::format("{:.4g}", *constant.value));
 }
@@ -142,7 +146,7 @@ void round_figures(NcclNetwork& network) {
 
 NcclNetworkFit fit_nccl_network(const std::string& name, const std::vector<NcclSweep>& sweeps) {
   if (sweeps.empty()) throw UserError(fmt::format("nccl-network {}: no rows to fit it to", name));
-  const Told told = told_by(sweeps);
+  const Coverage coverage = coverage_of(sweeps);
   Seconds wires = sweeps.front().call.wires;
   for (const NcclSweep& sweep : sweeps) wires = std::min(wires, sweep.call.wires);
   NcclNetworkFit best;
@@ -151,7 +155,7 @@ NcclNetworkFit fit_nccl_network(const std::string& name, const std::vector<NcclS
     NcclNetwork network = first_guess(name, times);
     network.wires = wires;
     for (Seconds& hop : network.hop) hop = std::max(hop, wires * 1.5);
-    const double error = search(network, sweeps, told);
+    const double error = search(network, sweeps, coverage);
     if (error >= least) continue;
     least = error;
     best.network = network;
@@ -159,7 +163,7 @@ NcclNetworkFit fit_nccl_network(const std::string& name, const std::vector<NcclS
   std::set<std::string> systems;
   for (const NcclSweep& sweep : sweeps) systems.insert(sweep.system);
   best.network.systems = static_cast<int>(systems.size());
-  best.unidentified = unidentified(best.network, sweeps, told);
+  best.unidentified = unidentified(best.network, sweeps, coverage);
   round_figures(best.network);
   return best;
 }
@@ -174,7 +178,7 @@ std::vector<LeftOutRow> left_out_errors(const NcclNetwork& fitted, const std::ve
     std::copy_if(sweeps.begin(), sweeps.end(), std::back_inserter(others),
                  [&](const NcclSweep& s) { return s.source != source; });
     NcclNetwork network = fitted;
-    search(network, others, told_by(others));
+    search(network, others, coverage_of(others));
     for (std::size_t s = 0; s < sweeps.size(); ++s) {
       if (sweeps[s].source != source) continue;
       for (std::size_t r = 0; r < sweeps[s].rows.size(); ++r) {

@@ -17,23 +17,24 @@ struct NcclSweep {
 
 struct NcclNetworkFit {
   NcclNetwork network;
-  std::vector<std::string> unidentified;  ///< keys of figures that the rows do not tell, or hardly
+  std::vector<std::string> unidentified;  ///< keys of figures that the rows do not determine, or hardly
 };
 
-/// Fits one kind of network to sweeps over it: least mean |log(predicted / measured)| of each sweep, sizes from 64 MiB on
-/// twice, by a pattern search from fixed starts. Deterministic. A share that no sweep tells is that of the rings, else of
-/// the trees. Throws UserError without rows.
+/// Fits one kind of network to sweeps over it. Minimizes |log(predicted / measured)| by a pattern search from fixed
+/// starts; sizes from 64 MiB on count twice. Deterministic. A share that no sweep determines is that of the rings, else
+/// that of the trees. Throws UserError if there are no sweeps.
 NcclNetworkFit fit_nccl_network(const std::string& name, const std::vector<NcclSweep>&);
 
-/// The same with each source left out in turn: errors |predicted / measured − 1| of its rows by the fit to the others.
-/// One source alone leaves nothing to fit: none.
+/// The error of a row, predicted by a fit without the row's source.
 struct LeftOutRow {
-  std::size_t sweep = 0, row = 0;
-  double error = 0;
+  std::size_t sweep = 0, row = 0;  ///< indices of the sweep, and of the row in it
+  double error = 0;                ///< predicted / measured − 1
 };
+/// Leaves each source out in turn, fits the others, and returns the errors of the source's rows. The result is empty if
+/// there is only one source.
 std::vector<LeftOutRow> left_out_errors(const NcclNetwork& fitted, const std::vector<NcclSweep>&);
 
-/// "Large" where errors are told apart by size: there NCCL is at its rate.
+/// From this size on, a collective is "large" in reports of errors: NCCL has reached its rate.
 constexpr Bytes kLargeCollective{64.0 * 1024 * 1024};
 
 }  // namespace trainyard

@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-/// Generations in the order of their years. CDNA 3 (RCCL, a port of NCCL) is of Hopper's.
+/// Generations by their years. CDNA 3 (RCCL, a port of NCCL) counts as Hopper's generation.
 constexpr std::array<std::pair<std::string_view, int>, 11> kGenerations{{{"kepler", 0},
                                                                          {"maxwell", 1},
                                                                          {"pascal", 2},
@@ -22,7 +22,7 @@ constexpr std::array<std::pair<std::string_view, int>, 11> kGenerations{{{"keple
                                                                          {"blackwell", 8},
                                                                          {"blackwell-gb202", 8}}};
 
-/// Of an architecture that is not in the list: as the newest but one, which most clusters have.
+/// Generation of an architecture that is not in the list: the second newest, which most clusters have.
 constexpr int kUnknownGeneration = 7;
 
 int generation(const std::string& architecture) {
@@ -31,21 +31,21 @@ int generation(const std::string& architecture) {
   return kUnknownGeneration;
 }
 
-/// Latencies of a step of a ring in NCCL's own cost model, PCIe over NVLink: 1.0/0.47, 2.5/1.9, 5.7/3.4 us of LL, LL128 and
-/// Simple (NVIDIA/nccl src/graph/tuning.cc at 01afd20a, hwLat).
+/// Ratio of the latencies of a ring's step over PCIe and over NVLink in NCCL's own cost model: 1.0/0.47, 2.5/1.9,
+/// 5.7/3.4 us for LL, LL128 and Simple (NVIDIA/nccl src/graph/tuning.cc at 01afd20a, hwLat).
 constexpr double kPcieStepLl = 1.0 / 0.47;
-/// By PCIe a step of Simple takes so much longer than one of LL, by the same figures: the start-up of NVLink's Simple has
-/// that of its many channels in it, which PCIe does not need.
+/// Difference between a step of Simple and one of LL over PCIe, by the same figures. The start-up of Simple over NVLink
+/// is not scaled instead, because it includes that of many channels, which PCIe does not need.
 constexpr Seconds kPcieSimpleOverLl{(5.7 - 1.0) * 1e-6};
-/// LL sends 4 bytes of flag with 4 of data; LL128 is for NVLink alone (the same file: enabled on NVLink only).
+/// LL sends 4 bytes of flag with 4 of data. LL128 is enabled on NVLink only (the same file).
 constexpr double kLlShare = 0.5;
 
 double mesh_rate(const Gpu::ChipLinks& links, int gpus) {
   return links.rate.value * std::min(gpus - 1, links.count);  // a ring over each link to another GPU
 }
 
-/// Rings get more of NVLink 1 and 2 than of the later ones: nccl-tests on a DGX-1 with V100 has 129 and 135 of 150 GB/s
-/// (scenarios/measured/tables/nccl_sweeps.csv), where the fit of the A100 has 0.75 of 300.
+/// Rings reach a larger share of NVLink 1 and 2 than of the later ones: nccl-tests on a DGX-1 with V100 has 129 and 135
+/// of 150 GB/s (scenarios/measured/tables/nccl_sweeps.csv), but the fit of the A100 has 0.75 of 300.
 constexpr double kNvlink2 = 132.0 / 150 / 0.75;
 
 bool before_nvlink_3(const std::string& architecture) { return generation(architecture) < generation("ampere"); }
@@ -61,18 +61,18 @@ void scale_rates(NcclCurve& curve, double factor) {
     (curve.*protocol).rate = (curve.*protocol).rate * factor;
 }
 
-/// Steps of a ring take longer, what is paid once does not.
-Seconds longer_steps(Seconds startup, Seconds of_two, double factor) {
-  return startup + std::max(Seconds{0}, startup - of_two) * (factor - 1);
+/// Makes the steps of a ring longer by `factor`. The start-up of two GPUs is paid once and stays.
+Seconds longer_steps(Seconds startup, Seconds two_gpus, double factor) {
+  return startup + std::max(Seconds{0}, startup - two_gpus) * (factor - 1);
 }
 
-/// Through PCIe and the host: Simple at the link's share that NCCL gets of NVLink; below it LL in the place of both others,
-/// at its own rate while the link carries that. `steps` of the ring, one after another.
-void put_on_pcie(NcclCurve& curve, const NcclCurve& of_two, double factor, int steps) {
+/// Scales a curve to PCIe and the host. Simple reaches the same share of the link as on NVLink. LL and LL128 keep their
+/// rates, but have at most half of Simple's. The ring has `steps` steps in sequence.
+void put_on_pcie(NcclCurve& curve, const NcclCurve& two_gpus, double factor, int steps) {
   curve.simple.rate = curve.simple.rate * factor;
   const BytesPerSecond most = curve.simple.rate * kLlShare;
-  curve.ll = {longer_steps(curve.ll.startup, of_two.ll.startup, kPcieStepLl), std::min(curve.ll.rate, most)};
-  curve.ll128 = {longer_steps(curve.ll128.startup, of_two.ll128.startup, kPcieStepLl),
+  curve.ll = {longer_steps(curve.ll.startup, two_gpus.ll.startup, kPcieStepLl), std::min(curve.ll.rate, most)};
+  curve.ll128 = {longer_steps(curve.ll128.startup, two_gpus.ll128.startup, kPcieStepLl),
                  std::min(curve.ll128.rate, most)};
   curve.simple.startup = curve.ll.startup + kPcieSimpleOverLl * steps;
   curve.ll128_until = Bytes{0};
@@ -83,8 +83,8 @@ int steps_of(NcclOperation operation, int gpus) {
   return (operation == NcclOperation::all_reduce ? 2 : 1) * (gpus - 1);
 }
 
-/// Is `a` nearer to the GPU's generation than `b`? First whose fit has more operations: a log has often one. Of two
-/// equally far, the older.
+/// Does the fit `a` suit the GPU better than `b`? A fit with more operations does, because many logs have only one.
+/// Among equals, the nearer generation does, and the older one of two at the same distance.
 bool nearer(const NcclModel& a, const NcclModel& b, const Gpu& gpu) {
   const auto distance = [&](const NcclModel& m) {
     const int years = generation(m.architecture) - generation(gpu.architecture);
@@ -94,9 +94,9 @@ bool nearer(const NcclModel& a, const NcclModel& b, const Gpu& gpu) {
   return distance(a) < distance(b);
 }
 
-/// A GPU's own log may hold one operation; the others are those of the generation, scaled.
-void borrow_operations(NcclModel& model, const NcclModel& from, const Gpu& gpu) {
-  const NcclModel scaled = nccl_scaled(from, gpu);
+/// Takes the operations that a GPU's own fit lacks from the fit of another GPU, scaled.
+void borrow_operations(NcclModel& model, const NcclModel& other, const Gpu& gpu) {
+  const NcclModel scaled = nccl_scaled(other, gpu);
   std::vector<std::string> borrowed;
   for (const auto& [operation, curves] : scaled.curves)
     if (model.curves.emplace(operation, curves).second) borrowed.emplace_back(name_of(operation));
@@ -107,9 +107,9 @@ void borrow_operations(NcclModel& model, const NcclModel& from, const Gpu& gpu) 
 
 NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   NcclModel scaled = model;
-  const double own = model.link.value * 1e-9;
-  const auto says = [&](const std::string& link) {
-    scaled.scaled = fmt::format("scaled from {} by {}/{:.4g} GB/s", model.name, link, own);
+  const double model_link = model.link.value * 1e-9;
+  const auto describe_scaling = [&](const std::string& link) {
+    scaled.scaled = fmt::format("scaled from {} by {}/{:.4g} GB/s", model.name, link, model_link);
   };
   if (gpu.kind == ChipKind::tpu) throw UserError(fmt::format("gpu {}: a TPU has no NCCL", gpu.name));
   if (gpu.nvlink.value > 0) {
@@ -117,8 +117,8 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
                           (before_nvlink_3(gpu.architecture) && !before_nvlink_3(model.architecture) ? kNvlink2 : 1);
     change_protocols(scaled, [&](NcclCurve& curve) { scale_rates(curve, factor); });
     scaled.in_switch.nvls.rate = scaled.in_switch.nvls.rate * factor;
-    says(fmt::format("NVLink {:.4g}", gpu.nvlink.value * 1e-9));
-    // Switches add from Hopper's on.
+    describe_scaling(fmt::format("NVLink {:.4g}", gpu.nvlink.value * 1e-9));
+    // Switches sum from Hopper's on.
     if (generation(gpu.architecture) < generation("hopper")) scaled.in_switch = {};
     return scaled;
   }
@@ -128,17 +128,18 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
     change_protocols(scaled, [&](NcclCurve& curve) {
       scale_rates(curve, mesh_rate(gpu.chip_links, curve.gpus) / model.link.value);
     });
-    says(fmt::format("{} links of {:.4g}", gpu.chip_links.count, gpu.chip_links.rate.value * 1e-9));
+    describe_scaling(fmt::format("{} links of {:.4g}", gpu.chip_links.count, gpu.chip_links.rate.value * 1e-9));
     return scaled;
   }
   if (gpu.pcie.value <= 0)
     throw UserError(fmt::format("gpu {}: no nvlink, chip_links or pcie, so NCCL cannot be scaled to it", gpu.name));
   scaled.link_kind = LinkKind::pcie;
   for (auto& [operation, curves] : scaled.curves) {
-    const NcclCurve of_two = curves.front();
-    for (NcclCurve& curve : curves) put_on_pcie(curve, of_two, gpu.pcie / model.link, steps_of(operation, curve.gpus));
+    const NcclCurve two_gpus = curves.front();
+    for (NcclCurve& curve : curves)
+      put_on_pcie(curve, two_gpus, gpu.pcie / model.link, steps_of(operation, curve.gpus));
   }
-  says(fmt::format("PCIe {:.4g}", gpu.pcie.value * 1e-9));
+  describe_scaling(fmt::format("PCIe {:.4g}", gpu.pcie.value * 1e-9));
   return scaled;
 }
 

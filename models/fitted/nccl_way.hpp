@@ -6,38 +6,38 @@
 
 namespace trainyard {
 
-constexpr int kNcclLl128 = 1, kNcclSimple = 2;  ///< of the protocols LL, LL128, Simple
+constexpr int kNcclLl128 = 1, kNcclSimple = 2;  ///< indices of protocols; LL has 0
 
-/// What an operation between nodes needs to know of their inside.
+/// Figures of the inside of the nodes that an operation between nodes depends on.
 struct NcclInside {
-  /// By LL, LL128, Simple; of one GPU a node without rates.
+  /// LL, LL128 and Simple. Rates are 0 with one GPU a node.
   std::array<NcclProtocol, 3> protocols;
-  std::array<Seconds, 3> steps;  ///< what one more GPU of a node adds to the start-up
-  NcclInSwitch in_switch;        ///< from_gpus 0: the switch does not add here
+  std::array<Seconds, 3> steps;  ///< time that one more GPU of a node adds to the start-up
+  NcclInSwitch in_switch;        ///< from_gpus 0: the switch does not sum in this call
   LinkKind link_kind = LinkKind::nvlink;
-  bool from_hopper = false;  ///< its switches could add, of more GPUs perhaps
+  bool from_hopper = false;  ///< Hopper or later: the switches can sum, perhaps only for more GPUs
 };
 
-/// One way of doing it: how often the network is crossed one after the other, what leaves a node, how long the node's own
-/// links take for their part.
-struct NcclWay {
-  std::array<const char*, 3> names;  ///< by protocol
-  std::array<Seconds, 3> startup;    ///< without the network
+/// One algorithm of an operation between nodes: the number of hops over the network in sequence, the bytes that leave a
+/// node, and the time of the node's own links.
+struct NcclAlgorithm {
+  std::array<const char*, 3> names;  ///< for reports, by protocol
+  std::array<Seconds, 3> startup;    ///< by protocol, without the network
   double hops = 0;
-  Bytes leaving;                         ///< a node, or where `rate` is a GPU's, that GPU
-  BytesPerSecond network;                ///< by which they leave
-  std::array<Seconds, 3> stay;           ///< of all bytes, on the node's own links
-  double NcclNetwork::*share = nullptr;  ///< of Simple; null: `of_share` alone
-  Bytes wire;                            ///< that a GPU sends by rings that carry as much out of each node
+  Bytes leaving;                         ///< bytes that leave at the rate `network`
+  BytesPerSecond network;                ///< rate of the adapters of a node or of one GPU
+  std::array<Seconds, 3> stay;           ///< time of all bytes on the node's own links, by protocol
+  double NcclNetwork::*share = nullptr;  ///< share of `network` that Simple reaches; null: `share_factor` alone
+  Bytes wire;                            ///< bytes that a GPU would send in rings that carry as much out of each node
   bool in_switch = false;
-  double of_share = 1;  ///< of `share`, or of the adapters, so much
+  double share_factor = 1;  ///< factor on `share` for Simple
 };
 
-/// Bytes by the node's own links at each protocol's rate.
+/// Returns the times of bytes on the node's own links at each protocol's rate.
 std::array<Seconds, 3> staying_times(const NcclInside&, Bytes);
 
-/// All-reduces whose sums the network's switches make (CollNet: InfiniBand SHARP). Simple alone; none where the call's
-/// network does not add.
-std::vector<NcclWay> collnet_ways(const NcclInside&, const NcclCall&);
+/// Returns the algorithms for all-reduce in which the network's switches sum (CollNet: InfiniBand SHARP). They use
+/// Simple only. The result is empty if the call's network does not sum.
+std::vector<NcclAlgorithm> collnet_algorithms(const NcclInside&, const NcclCall&);
 
 }  // namespace trainyard

@@ -10,7 +10,7 @@ namespace {
 
 using Row = MeasuredKernel;
 
-/// Time of the work without the launch floor, in seconds.
+/// Returns the time of the work without the launch, in seconds.
 double roofline(const Work& work, const Gpu& gpu, const Gpu::Efficiency& c) {
   return std::max(work.flops.value / (gpu.peak[work.precision].value * c.flops),
                   work.bytes.value / (gpu.memory_bandwidth.value * c.memory));
@@ -22,20 +22,20 @@ double error_of(const std::vector<Row>& rows, const Gpu& gpu, const Gpu::Efficie
   return sum / static_cast<double>(rows.size());
 }
 
-/// The best point of a grid over all efficiencies, then of ever narrower grids round the best, until the grid is finer
-/// than any figure that would be written down.
+/// Returns the best point of a grid over all efficiencies, then of ever narrower grids around the best point, until the
+/// grid is finer than the digits of any written figure.
 Gpu::Efficiency search_grid(const std::vector<Row>& rows, const Gpu& gpu, double launch) {
   constexpr int kSide = 25, kRounds = 24;
   constexpr double kLeast = 0.02, kNarrower = 0.4;
   Gpu::Efficiency centre{0.5, 0.5}, best = centre;
   double best_error = error_of(rows, gpu, best, launch), width = 1;
   for (int round = 0; round < kRounds; ++round) {
-    const auto at = [&](double middle, int i) {
+    const auto grid_value = [&](double middle, int i) {
       return std::clamp(middle + width * (static_cast<double>(i) / (kSide - 1) - 0.5), kLeast, 1.0);
     };
     for (int i = 0; i < kSide; ++i)
       for (int j = 0; j < kSide; ++j) {
-        const Gpu::Efficiency c{at(centre.flops, i), at(centre.memory, j)};
+        const Gpu::Efficiency c{grid_value(centre.flops, i), grid_value(centre.memory, j)};
         const double error = error_of(rows, gpu, c, launch);
         if (error >= best_error) continue;
         best = c;
@@ -47,7 +47,7 @@ Gpu::Efficiency search_grid(const std::vector<Row>& rows, const Gpu& gpu, double
   return best;
 }
 
-/// What the quickest tenth of the tiny kernels takes beyond its work; the others are slow for reasons of their own
+/// Returns the time beyond the roofline at the 10th percentile of the tiny kernels. Slower kernels have other reasons
 /// (split-K, odd shapes).
 double launch_floor(const std::vector<Row>& tiny, const Gpu& gpu, const Gpu::Efficiency& c) {
   std::vector<double> beyond;
@@ -64,12 +64,12 @@ RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const 
     throw UserError(fmt::format("gpu {} has no bf16, and the table's rows are bf16", gpu.name));
   const MeasuredKernels rows = read_kernels(csv, kernel, gpu, gpu_name_in_csv);
   Gpu judged = gpu;
-  judged.attention = {};  // by a share of the peak, whatever the shape
+  judged.attention = {};  // attention then takes a share of the peak for every shape
   Gpu::Efficiency& efficiency = judged.efficiency[static_cast<std::size_t>(kernel)];
-  // Attention's own floor lies higher, but a GPU has one, and GEMM's is nearer to that of the many small kernels.
+  // Attention's launch takes longer, but a GPU has one launch time, and GEMM's is nearer to that of many small kernels.
   constexpr std::size_t kFewestTiny = 8;
   const bool own_launch = kernel == Kernel::gemm && rows.tiny.size() >= kFewestTiny;
-  constexpr int kTurns = 4;  // floor and efficiencies hardly depend on each other
+  constexpr int kTurns = 4;  // few suffice: launch and efficiencies hardly depend on each other
   for (int turn = 0; turn < (own_launch ? kTurns : 1); ++turn) {
     efficiency = search_grid(rows.fitted, gpu, judged.kernel_launch.value);
     if (own_launch) judged.kernel_launch = Seconds{launch_floor(rows.tiny, gpu, efficiency)};

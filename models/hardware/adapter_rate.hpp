@@ -3,8 +3,9 @@
 
 namespace trainyard {
 
-/// What an HCA of the node sends and receives at: its own rate, or that of its slot where that is lower. A slot is as wide
-/// as the node says of its devices (16 lanes where it says nothing); of a graph it is the fastest wire of an HCA.
+/// Returns the rate at which an HCA of the node sends and receives: the lower of its own rate and the rate of its PCIe
+/// slot. A slot has the node's `device_lanes` (16 lanes if not stated). In a "graph" node the slot is the fastest wire
+/// of an HCA.
 BytesPerSecond adapter_rate(const NodeType&);
 
 }  // namespace trainyard

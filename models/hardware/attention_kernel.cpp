@@ -5,20 +5,20 @@ namespace {
 
 void read_architectures(AttentionKernel& kernel, const Node& architectures, const Sources& sources) {
   constexpr double least = 1e-6;
-  Fields each(architectures, "attention kernel " + kernel.name + ": architectures");
+  Fields fields(architectures, "attention kernel " + kernel.name + ": architectures");
   for (const auto& [architecture, node] : architectures.fields) {
-    each.child(architecture);
-    Fields rates(node, each.what() + "." + architecture);
+    fields.child(architecture);
+    Fields rates(node, fields.what() + "." + architecture);
     AttentionKernel::Rates& r = kernel.of_architecture[architecture];
     r.forward = rates.number("forward", least, 1);
     r.backward = rates.number("backward", least, 1);
     if (rates.has("tail")) r.tiles = read_attention_model(node, rates.what());
-    for (const char* of_tiles : {"memory", "tail"}) rates.child(of_tiles);
+    for (const char* key : {"memory", "tail"}) rates.child(key);
     rates.finish();
     for (const FigureSource& source : sources)
       if (source.figure.find("architectures." + architecture + ".") != std::string::npos) r.sources.push_back(source);
   }
-  each.finish();
+  fields.finish();
 }
 
 }  // namespace
@@ -36,17 +36,17 @@ AttentionKernel read_attention_kernel(const Node& entry) {
 }
 
 void AttentionKernel::drive(Gpu& gpu, Sources& sources) const {
-  const auto found = of_architecture.find(gpu.architecture);
-  if (found == of_architecture.end()) return;
-  gpu.attention = found->second.tiles;
-  gpu.efficiency[static_cast<std::size_t>(Kernel::attention)].flops = found->second.forward;
-  gpu.efficiency[static_cast<std::size_t>(Kernel::attention_backward)].flops = found->second.backward;
+  const auto entry = of_architecture.find(gpu.architecture);
+  if (entry == of_architecture.end()) return;
+  gpu.attention = entry->second.tiles;
+  gpu.efficiency[static_cast<std::size_t>(Kernel::attention)].flops = entry->second.forward;
+  gpu.efficiency[static_cast<std::size_t>(Kernel::attention_backward)].flops = entry->second.backward;
   std::erase_if(sources, [](const FigureSource& source) {
     return source.figure.ends_with("efficiency.attention.flops") ||
            source.figure.ends_with("efficiency.attention_backward.flops") ||
            source.figure.find(": attention.") != std::string::npos;
   });
-  sources.insert(sources.end(), found->second.sources.begin(), found->second.sources.end());
+  sources.insert(sources.end(), entry->second.sources.begin(), entry->second.sources.end());
 }
 
 }  // namespace trainyard

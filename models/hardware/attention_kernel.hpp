@@ -7,23 +7,24 @@
 
 namespace trainyard {
 
-/// A library's flash attention: what share of a chip's peak the FLOPs of causal attention reach, by architecture.
+/// A library's flash attention: the share of a chip's peak that the FLOPs of causal attention reach, by architecture.
 struct AttentionKernel {
   struct Rates {
-    double forward = 1, backward = 1;  ///< of the FLOPs alone, whatever the shape, unless there are tiles
+    double forward = 1, backward = 1;  ///< shares of the peak for every shape; unused if `tiles` is stated
     AttentionModel tiles;
     Sources sources;
   };
   std::string name, description;
   std::map<std::string, Rates> of_architecture;
 
-  /// Gives the chip this kernel's rates, and `sources` theirs; a chip of an architecture where the kernel was not
-  /// measured keeps its own.
+  /// Sets the chip's attention rates to those of this kernel and adds their sources to `sources`. A chip keeps its own
+  /// rates if the kernel was not measured on its architecture.
   void drive(Gpu&, Sources& sources) const;
 };
 
-/// Reads an entry `architectures: {hopper: {forward: …, backward: …}}`, shares in (0, 1], with `memory` and `tail` where they are
-/// of tiles (`AttentionModel`); without them every chip keeps its own. Throws UserError with the place.
+/// Reads an entry `architectures: {hopper: {forward: …, backward: …}}` with shares in (0, 1]. If `memory` and `tail`
+/// are stated too, the shares are those of an `AttentionModel`. Without `architectures` every chip keeps its own rates.
+/// Throws UserError with the place.
 AttentionKernel read_attention_kernel(const Node& entry);
 
 }  // namespace trainyard

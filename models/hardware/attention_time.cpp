@@ -11,8 +11,8 @@ namespace {
 constexpr double kTileRows = 128;
 
 ShapeNumbers<AttentionWork>& attention_shapes() {
-  static ShapeNumbers<AttentionWork> of_process(kFirstAttention, kFirstShape - kFirstAttention, "attention");
-  return of_process;
+  static ShapeNumbers<AttentionWork> numbers(kFirstAttention, kFirstShape - kFirstAttention, "attention");
+  return numbers;
 }
 
 }  // namespace
@@ -36,7 +36,8 @@ AttentionModel read_attention_model(const Node& node, const std::string& what) {
 AttentionTime attention_time(const AttentionModel& model, const GemmChip& chip, const AttentionWork& work, Flops flops,
                              Bytes bytes) {
   const double share = work.backward ? model.backward : model.forward;
-  const double pair = flops.value / (work.heads * work.pairs) / (chip.peak.value * share);  // on all SMs
+  const double pair =
+      flops.value / (work.heads * work.pairs) / (chip.peak.value * share);  // time of one pair if all SMs compute it
   const double tiles = work.heads * std::ceil(work.queries / kTileRows);
   const double edge = work.masked ? kTileRows / 2 : 0;
   const double keys = work.pairs / work.queries + edge;

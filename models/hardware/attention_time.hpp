@@ -8,42 +8,43 @@ namespace trainyard {
 
 /// One kernel of flash attention, or of its backward pass. Lengths are tokens of one sample.
 struct AttentionWork {
-  double heads = 1;     ///< of all samples
-  double queries = 1;   ///< of each head
-  double pairs = 1;     ///< of a query and a key, of each head: those that the FLOPs are counted for
-  double longest = 1;   ///< keys that the last queries see
-  bool masked = false;  ///< causal or windowed: the tiles on the edge are computed whole
+  double heads = 1;     ///< number of heads, all samples together
+  double queries = 1;   ///< queries of each head
+  double pairs = 1;     ///< pairs of a query and a key of each head for which FLOPs are counted
+  double longest = 1;   ///< number of keys that the last queries see
+  bool masked = false;  ///< causal or windowed: tiles on the edge of the mask are computed in full
   bool backward = false;
   auto operator<=>(const AttentionWork&) const = default;
 };
 
-/// Numbers from here to `kFirstShape` stand for attention of a shape, where a `Work` has the number of a kernel.
+/// Kernel numbers of a `Work` from this one up to `kFirstShape` stand for attention of a shape.
 constexpr std::uint16_t kFirstAttention = 24576;
 
-/// The number of a shape, the same whenever it is asked for in this process. Throws UserError past 8,192 shapes.
+/// Returns the kernel number of a shape, always the same within one process. Throws UserError past 8,192 shapes.
 std::uint16_t kernel_of(const AttentionWork&);
-/// Throws InternalError for a number that stands for none.
+/// Returns the shape of a kernel number. Throws InternalError if no shape has that number.
 const AttentionWork& attention_of(std::uint16_t kernel);
 
-/// What a library's flash attention does on a chip, tile by tile. Shares are of the chip's datasheet.
+/// Constants of a library's flash attention on a chip, tile by tile. Shares are relative to the chip's datasheet.
 struct AttentionModel {
-  bool given = false;
+  bool given = false;                ///< false: the chip has no such model
   double forward = 1, backward = 1;  ///< shares of the peak that an SM sustains within a tile, with its other half idle
   double memory = 1;                 ///< share of the memory bandwidth
-  double tail = 0;                   ///< share of the longest tile for which the other SMs wait at the end
+  double tail = 0;                   ///< at the end the other SMs wait for this share of the longest tile's time
 };
 
-/// `{forward, backward, memory, tail}`. Throws UserError with the place.
+/// Reads `{forward, backward, memory, tail}`. Throws UserError with the place.
 AttentionModel read_attention_model(const Node&, const std::string& what);
 
 struct AttentionTime {
-  Seconds total;           ///< without the launch of the kernel
+  Seconds total;           ///< without the kernel launch
   bool by_memory = false;  ///< the traffic to memory takes longer than the arithmetic
 };
 
-/// Tiles of 128 queries (Dao 2023, FlashAttention-2, section 3.3), each on one SM and for as long as the keys that it
-/// sees take; then the `tail`. The traffic to memory comes on top: a tile reads its queries before it computes and writes
-/// its output after that. `flops`, `bytes`: of the kernel as counted.
+/// Time of tiles of 128 queries (Dao 2023, FlashAttention-2, section 3.3). Each tile runs on one SM for a time
+/// proportional to the keys that it sees; the `tail` follows. The memory traffic is added to that, because a tile reads
+/// its queries before it computes and writes its output afterwards. `flops` and `bytes` are those counted for the
+/// kernel.
 AttentionTime attention_time(const AttentionModel&, const GemmChip&, const AttentionWork&, Flops flops, Bytes bytes);
 
 }  // namespace trainyard

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// One CPU socket with its memory. Units: SI. A rate that is left out is no limit; without a peak it computes nothing.
+/// One CPU socket with its memory. Units: SI. A rate that is left out sets no limit. Without a peak it cannot compute.
 struct Cpu {
   std::string name;
   int cores = 0;                    ///< 0: not stated
@@ -15,14 +15,15 @@ struct Cpu {
   /// Rate of copies between the buffers (user space, kernel, adapter) of one path; 0: they take no time.
   BytesPerSecond copy_rate;
   std::array<FlopsPerSecond, kPrecisions> peak{};
-  PowerDraw power;  ///< of a socket, without its memory
+  PowerDraw power;  ///< power of a socket, without its memory
   Sources sources;
 };
 
 /// Reads and checks an entry of the catalog's cpus. Throws UserError with the place.
 Cpu read_cpu(const Node& entry);
 
-/// Time of host work: the longer of arithmetic and memory. Throws UserError for FLOPs in a precision without a peak.
+/// Time of host work: the longer of arithmetic and memory traffic. Throws UserError for FLOPs in a precision for which
+/// no peak is stated.
 Seconds host_time(const Cpu&, const Work&);
 
 }  // namespace trainyard

@@ -17,19 +17,19 @@ namespace trainyard {
 namespace {
 
 ShapeNumbers<GemmShape>& shapes() {
-  static ShapeNumbers<GemmShape> of_process(kFirstShape, UINT16_MAX - kFirstShape, "matrix products");
-  return of_process;
+  static ShapeNumbers<GemmShape> numbers(kFirstShape, UINT16_MAX - kFirstShape, "matrix products");
+  return numbers;
 }
 
-/// One way to cut the output into tiles of rows × columns and the inner dimension into splits.
+/// Sizes of the tiles of the output, and the number of parts into which the inner dimension is split.
 struct Tiling {
   double rows, columns, splits;
 };
 
-constexpr double kLeastInner = 128;  // of a split
+constexpr double kLeastInner = 128;  // least inner dimension of a split
 constexpr std::array<double, 4> kSides{32, 64, 128, 256};
 constexpr std::array<double, 8> kSplits{1, 2, 3, 4, 6, 8, 16, 32};
-constexpr double kEnoughWaves = 4;  // SMs are busy without splits
+constexpr double kEnoughWaves = 4;  // from here on SMs are busy without splits
 
 class Product {
  public:
@@ -73,13 +73,13 @@ class Product {
   const GemmShape& shape_;
   double element_, output_, traffic_ = 0, writing_ = 0, inner_ = 0, flops_ = 0;
 
-  /// Share of what a product moves that an earlier one has left in the L2 cache: none from 1.6 times its part on.
+  /// Share of a product's traffic that an earlier product has left in the L2 cache. It falls as more bytes are moved.
   double cached(double moved) const {
     const double part = chip_.l2.value * model_.cached;
     return part > 0 ? std::clamp((1.6 * part - 6 * moved) / (0.8 * part), 0.0, 1.0) : 0.0;
   }
 
-  /// All waves: each SM does one tile of each.
+  /// Time of all waves. In each wave each SM computes one tile.
   double time_of_tiles(const Tiling& t, double tiles) const {
     const double waves = std::ceil(tiles * t.splits / chip_.sms);
     const double inner = model_.inner_step * std::ceil(inner_ / (model_.inner_step * t.splits));
@@ -89,12 +89,12 @@ class Product {
   }
 
   double time_of(const Tiling& t, double tiles) const {
-    const double both = std::cbrt(tiles * tiles * tiles + traffic_ * traffic_ * traffic_);
-    // Parts of a split product are written and added in fp32.
+    const double overlapped = std::cbrt(tiles * tiles * tiles + traffic_ * traffic_ * traffic_);
+    // Partial sums of a split product are written and summed in fp32.
     const double sums =
         t.splits > 1 ? model_.split.value + 8 * t.splits * shape_.m * shape_.n * shape_.count / model_.l2_feed.value
                      : 0;
-    return both + sums + model_.exposed_output * std::min(writing_, model_.exposed_most * tiles);
+    return overlapped + sums + model_.exposed_output * std::min(writing_, model_.exposed_most * tiles);
   }
 };
 
@@ -158,15 +158,15 @@ GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t k
     for (const double value : k) h = mixed(h ^ std::bit_cast<std::uint64_t>(value));
     return static_cast<std::size_t>(h);
   };
-  static std::unordered_map<Product, GemmTime, decltype(hash)> known(64, hash);
+  static std::unordered_map<Product, GemmTime, decltype(hash)> cache(64, hash);
   static std::shared_mutex mutex;
   {
     const std::shared_lock lock(mutex);
-    if (const auto at = known.find(key); at != known.end()) return at->second;
+    if (const auto entry = cache.find(key); entry != cache.end()) return entry->second;
   }
   const GemmTime time = gemm_time(model, chip, shape_of(kernel), element);
   const std::unique_lock lock(mutex);
-  return known.try_emplace(key, time).first->second;
+  return cache.try_emplace(key, time).first->second;
 }
 
 }  // namespace trainyard

@@ -7,44 +7,44 @@
 
 namespace trainyard {
 
-/// `count` products: (m × k) · (k × n).
+/// `count` matrix products (m × k) · (k × n).
 struct GemmShape {
   double m = 1, n = 1, k = 1, count = 1;
-  bool in_turn = false;  ///< a kernel each, one after another; else one kernel, whose tiles fill the SMs together
+  bool in_turn = false;  ///< true: one kernel for each product, one after another; false: one kernel for all
   auto operator<=>(const GemmShape&) const = default;
 };
 
-/// Numbers from here on stand for matrix products of a shape, where a `Work` has the number of a kernel.
+/// Kernel numbers of a `Work` from this one on stand for matrix products of a shape.
 constexpr std::uint16_t kFirstShape = 32768;
 
-/// The number of a shape, the same whenever it is asked for in this process. Throws UserError past 32,767 shapes.
+/// Returns the kernel number of a shape, always the same within one process. Throws UserError past 32,767 shapes.
 std::uint16_t kernel_of(const GemmShape&);
-/// Throws InternalError for a number that stands for none.
+/// Returns the shape of a kernel number. Throws InternalError if no shape has that number.
 const GemmShape& shape_of(std::uint16_t kernel);
 
-/// What a library's matrix products do on a chip, tile by tile. Shares are of the chip's datasheet.
+/// Constants of a library's matrix products on a chip, tile by tile. Shares are relative to the chip's datasheet.
 struct GemmModel {
-  bool given = false;
+  bool given = false;         ///< false: the chip has no such model
   double peak = 1;            ///< share of the peak that an SM full of work sustains
   double memory = 1;          ///< share of the memory bandwidth
-  BytesPerSecond l2_feed;     ///< from the L2 cache to all SMs
-  Seconds split;              ///< of a product whose inner dimension is split over SMs
-  double throttle = 0;        ///< long products run so much longer, since power holds the clock down …
-  Seconds throttle_after{1};  ///< … half of it after this long
-  double exposed_output = 0;  ///< share of the output's writing that hides behind nothing …
-  double exposed_most = 1;    ///< … and lasts at most so many times the arithmetic
-  double cached = 0;          ///< share of the L2 cache in which operands stay between kernels
-  double fp8 = 1;             ///< share of the peak in fp8 over that in 16 bits
-  double inner_step = 64;     ///< elements of the inner dimension by which tiles go through it
-  bool tiles_of_256 = false;  ///< tiles of 256 × 256 by pairs of SMs (Blackwell)
-  /// Clock of runs of many minutes over that of the shortest tests: power holds it down whatever a product's length. 0:
-  /// not known, long products slow down alone.
+  BytesPerSecond l2_feed;     ///< rate from the L2 cache to all SMs together
+  Seconds split;              ///< additional time of a product whose inner dimension is split over SMs
+  double throttle = 0;        ///< relative slowdown of long products, because power limits the clock
+  Seconds throttle_after{1};  ///< duration of a product after which half of `throttle` applies
+  double exposed_output = 0;  ///< share of the time to write the output that does not overlap with arithmetic
+  double exposed_most = 1;    ///< limit of that exposed time, as a multiple of the arithmetic's time
+  double cached = 0;          ///< share of the L2 cache that keeps operands from one kernel to the next
+  double fp8 = 1;             ///< ratio of the sustained share of the peak in fp8 to that in 16 bits
+  double inner_step = 64;     ///< elements of the inner dimension that a tile processes at a time
+  bool tiles_of_256 = false;  ///< pairs of SMs compute tiles of 256 × 256 (Blackwell)
+  /// Ratio of the clock in runs of many minutes to the clock in the shortest tests: power limits it for products of any
+  /// length. 0: not known; only long products slow down.
   double sustained = 0;
-  double clock = 1;  ///< of long runs over that of the short tests that this is fitted to
+  double clock = 1;  ///< ratio of the clock in long runs to that in the short tests of the fit
 };
 
-/// `{peak, memory, l2_feed, split, throttle, throttle_after, exposed_output, exposed_most, cached, inner_step,
-/// tiles_of_256}`. Throws UserError.
+/// Reads `{peak, memory, l2_feed, split, throttle, throttle_after, exposed_output, exposed_most, cached, inner_step,
+/// tiles_of_256}`. Throws UserError with the place.
 GemmModel read_gemm_model(const Node&, const std::string& what);
 
 /// The chip that the products run on.
@@ -56,15 +56,15 @@ struct GemmChip {
 };
 
 struct GemmTime {
-  Seconds total;           ///< without the launch of the kernel
+  Seconds total;           ///< without the kernel launch
   bool by_memory = false;  ///< the traffic to memory takes longer than the arithmetic
 };
 
-/// The best of all tilings: waves of tiles over the SMs, fed by the L2 cache, beside the traffic to memory, with the
-/// inner dimension split where too few tiles would leave SMs idle. `element`: of an operand; the output has 2 bytes or
-/// the operand's, whichever is more.
+/// Time of the best of all tilings: waves of tiles over the SMs, fed by the L2 cache, while memory traffic goes on. The
+/// inner dimension is split if too few tiles would leave SMs idle. `element`: size of one element of an operand; an
+/// element of the output has 2 bytes or the operand's size, whichever is more.
 GemmTime gemm_time(const GemmModel&, const GemmChip&, const GemmShape&, Bytes element);
-/// The same of a numbered shape, remembered: layers of a network and ranks of a cluster share their shapes.
+/// The same for the shape of a kernel number. Results are cached, because layers and ranks share their shapes.
 GemmTime gemm_time(const GemmModel&, const GemmChip&, std::uint16_t kernel, Bytes element);
 
 }  // namespace trainyard

@@ -14,20 +14,21 @@ constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attenti
                                                          "elementwise", "optimizer",      "embedding",
                                                          "convolution", "convolution_3x3"};
 constexpr std::array<const char*, 4> kChipKindNames{"gpu", "tpu", "asic", "fpga"};
-constexpr double kLeastShare = 1e-6;  // an efficiency or slowdown below this is a slip, and near 0 it is no time at all
+constexpr double kLeastShare = 1e-6;  // a smaller efficiency or relative speed is surely a mistake
 
 double share(Fields& fields, std::string_view key) { return fields.number(key, kLeastShare, 1, 1); }
 
 void read_peak(Gpu& gpu, const Node& node, const std::string& what) {
   Fields fields(node, what);
-  bool any = false;
+  bool has_peak = false;
   for (int p = 0; p < kPrecisions; ++p) {
     auto& rate = gpu.peak[p];
     rate = fields.flops_rate(kPrecisionNames[p], FlopsPerSecond{0});
-    any = any || rate.value > 0;
+    has_peak = has_peak || rate.value > 0;
   }
   fields.finish();
-  if (!any) fail(node.place, fmt::format("{}: no precision given; known: {}", what, fmt::join(kPrecisionNames, ", ")));
+  if (!has_peak)
+    fail(node.place, fmt::format("{}: no precision given; known: {}", what, fmt::join(kPrecisionNames, ", ")));
 }
 
 void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
@@ -43,12 +44,12 @@ void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
     parts.finish();
   }
   fields.finish();
-  const auto as = [&](Kernel kernel, Kernel other) {
+  const auto default_to = [&](Kernel kernel, Kernel other) {
     if (!fields.has(name_of(kernel)))
       gpu.efficiency[static_cast<std::size_t>(kernel)] = gpu.efficiency[static_cast<std::size_t>(other)];
   };
-  as(Kernel::convolution, Kernel::gemm);
-  as(Kernel::convolution_3x3, Kernel::convolution);
+  default_to(Kernel::convolution, Kernel::gemm);
+  default_to(Kernel::convolution_3x3, Kernel::convolution);
 }
 
 void read_interference(Gpu& gpu, const Node& node, const std::string& what) {
@@ -66,8 +67,9 @@ Gpu::ChipLinks read_chip_links(const Node& node, const std::string& what) {
   return links;
 }
 
-/// `gemm.rated_peak`: the peak in 16 bits of the chip that the model was fitted to. On a chip with another one what goes
-/// with the clock of its SMs does so: the L2 cache feeds them as much faster, and power holds them down as much earlier.
+/// Adapts the `gemm` model to the chip's peak. `gemm.rated_peak` is the 16-bit peak of the chip to which the model was
+/// fitted. On a chip with another peak, the figures that depend on the clock of the SMs are scaled by the ratio of the
+/// peaks: the rate of the L2 cache, and the duration after which power limits the clock.
 void fit_to_peak(Gpu& gpu, const Node& gemm, const std::string& what) {
   const FlopsPerSecond rated = Fields(gemm, what).flops_rate("rated_peak", FlopsPerSecond{0});
   const FlopsPerSecond bf16 = gpu.peak[static_cast<std::size_t>(Precision::bf16)],
@@ -88,17 +90,17 @@ void read_power_limit(Gpu& gpu, Fields& fields) {
                                              gpu.power.idle.value, gpu.power.busy.value));
 }
 
-/// What a datasheet says beside the figures of the roofline.
+/// Reads the figures of a datasheet that the roofline does not need.
 void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
   constexpr int most_sms = 4096;
   gpu.sms = fields.integer_within("sms", 1, most_sms, 0);
   gpu.l2 = fields.bytes("l2", Bytes{0});
   gpu.clock = fields.frequency("clock", Hertz{0});
-  // An entry on a base may take these away with null.
+  // An entry with a `base` may remove these with null.
   gpu.power = read_power(fields, what);
   read_power_limit(gpu, fields);
   gpu.reconfigure = fields.seconds("reconfigure", Seconds{0});
-  if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga) fields.refuse("reconfigure", "of kind fpga alone");
+  if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga) fields.refuse("reconfigure", "only for kind fpga");
   if (fields.has("chip_links")) gpu.chip_links = read_chip_links(*fields.child("chip_links"), what + ": chip_links");
 }
 
@@ -154,8 +156,8 @@ Gpu read_gpu(const Node& entry) {
 
 namespace {
 
-/// Of all arithmetic but that of matrix products by their shape, over what it was.
-void set_clock(Gpu& gpu, double clock) {
+/// Multiplies the rates of arithmetic by a relative clock, except those of the `gemm` model.
+void scale_clock(Gpu& gpu, double clock) {
   for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
   gpu.attention.forward *= clock;
   gpu.attention.backward *= clock;
@@ -165,9 +167,9 @@ void set_clock(Gpu& gpu, double clock) {
 
 Gpu within_power_limit(Gpu gpu) {
   if (gpu.power_limit.value == 0) return gpu;
-  const double drawn = (gpu.power_limit - gpu.power.idle) / (gpu.power.busy - gpu.power.idle);
-  const double clock = std::pow(drawn, gpu.clock_by_power);
-  set_clock(gpu, clock);
+  const double power_share = (gpu.power_limit - gpu.power.idle) / (gpu.power.busy - gpu.power.idle);
+  const double clock = std::pow(power_share, gpu.clock_by_power);
+  scale_clock(gpu, clock);
   gpu.gemm.clock *= clock;
   gpu.gemm.sustained *= clock;
   gpu.power.busy = gpu.power_limit;
@@ -177,7 +179,7 @@ Gpu within_power_limit(Gpu gpu) {
 
 Gpu sustained(Gpu gpu) {
   const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
-  set_clock(gpu, clock);
+  scale_clock(gpu, clock);
   gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
   gpu.gemm.throttle = 0;
   gpu.sustained_clock = 1;
@@ -186,7 +188,7 @@ Gpu sustained(Gpu gpu) {
 
 namespace {
 
-/// What a kernel takes for its arithmetic, and for its traffic to memory.
+/// Times of a kernel's arithmetic and of its memory traffic.
 struct Roofline {
   Seconds arithmetic, memory;
 };
@@ -199,11 +201,11 @@ Roofline roofline(const Gpu& gpu, const Work& work) {
   if (work.flops.value > 0) {
     const FlopsPerSecond peak = gpu.peak[work.precision];
     if (peak.value <= 0) {
-      std::vector<std::string> known;
+      std::vector<std::string> precisions;
       for (std::size_t p = 0; p < kPrecisions; ++p)
-        if (gpu.peak[p].value > 0) known.emplace_back(kPrecisionNames[p]);
+        if (gpu.peak[p].value > 0) precisions.emplace_back(kPrecisionNames[p]);
       throw UserError(fmt::format("gpu {} has no {}; it has {}", gpu.name, kPrecisionNames[work.precision],
-                                  fmt::join(known, ", ")));
+                                  fmt::join(precisions, ", ")));
     }
     arithmetic = work.flops / (peak * efficiency.flops);
   }
@@ -211,17 +213,17 @@ Roofline roofline(const Gpu& gpu, const Work& work) {
   return {arithmetic, memory};
 }
 
-/// Is it for tensor cores, whose kernels of at most 16 bits are priced by their shape?
-bool by_tensor_cores(const Gpu& gpu, const Work& work) {
+/// Does the work run on tensor cores? Their kernels of at most 16 bits can be priced by shape.
+bool uses_tensor_cores(const Gpu& gpu, const Work& work) {
   return work.flops.value > 0 && work.precision < kPrecisions && kElementBytes[work.precision] <= 2 &&
          gpu.peak[work.precision].value > 0;
 }
-bool by_shape(const Gpu& gpu, const Work& work) {
-  return gpu.gemm.given && work.kernel >= kFirstShape && by_tensor_cores(gpu, work);
+bool has_product_shape(const Gpu& gpu, const Work& work) {
+  return gpu.gemm.given && work.kernel >= kFirstShape && uses_tensor_cores(gpu, work);
 }
-bool by_tiles_of_attention(const Gpu& gpu, const Work& work) {
+bool has_attention_shape(const Gpu& gpu, const Work& work) {
   return gpu.attention.given && work.kernel >= kFirstAttention && work.kernel < kFirstShape &&
-         by_tensor_cores(gpu, work);
+         uses_tensor_cores(gpu, work);
 }
 
 AttentionTime priced_attention(const Gpu& gpu, const Work& work) {
@@ -231,7 +233,7 @@ AttentionTime priced_attention(const Gpu& gpu, const Work& work) {
 
 struct PricedProduct {
   GemmTime time;
-  Seconds beside;  ///< for what it moves beyond operands and result, such as gradients that it adds to
+  Seconds extra_traffic;  ///< time to move other bytes than operands and result, such as gradients that it adds to
   PricedProduct(const Gpu& gpu, const Work& work) {
     const GemmShape& shape = shape_of(work.kernel);
     const Bytes element{kElementBytes[work.precision]};
@@ -240,31 +242,31 @@ struct PricedProduct {
         gpu.gemm,
         {gpu.peak[work.precision] * (fp8 ? gpu.gemm.fp8 : 1), gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)},
         work.kernel, element);
-    const Bytes own = element * ((shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.count);
-    if (work.bytes > own)
-      beside = (work.bytes - own) /
-               (gpu.memory_bandwidth * gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory);
+    const Bytes counted = element * ((shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.count);
+    if (work.bytes > counted)
+      extra_traffic = (work.bytes - counted) /
+                      (gpu.memory_bandwidth * gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory);
   }
 };
 
 }  // namespace
 
 Seconds kernel_time(const Gpu& gpu, const Work& work) {
-  if (by_shape(gpu, work)) {
+  if (has_product_shape(gpu, work)) {
     const PricedProduct product(gpu, work);
-    return gpu.kernel_launch + product.time.total + product.beside;
+    return gpu.kernel_launch + product.time.total + product.extra_traffic;
   }
-  if (by_tiles_of_attention(gpu, work)) return gpu.kernel_launch + priced_attention(gpu, work).total;
+  if (has_attention_shape(gpu, work)) return gpu.kernel_launch + priced_attention(gpu, work).total;
   const Roofline limits = roofline(gpu, work);
   return gpu.kernel_launch + std::max(limits.arithmetic, limits.memory);
 }
 
 bool bound_by_memory(const Gpu& gpu, const Work& work) {
-  if (by_shape(gpu, work)) {
+  if (has_product_shape(gpu, work)) {
     const PricedProduct product(gpu, work);
-    return product.time.by_memory || product.beside > product.time.total;
+    return product.time.by_memory || product.extra_traffic > product.time.total;
   }
-  if (by_tiles_of_attention(gpu, work)) return priced_attention(gpu, work).by_memory;
+  if (has_attention_shape(gpu, work)) return priced_attention(gpu, work).by_memory;
   const Roofline limits = roofline(gpu, work);
   return limits.memory > limits.arithmetic;
 }

@@ -4,8 +4,8 @@
 
 namespace trainyard {
 
-/// What the keys of a file of a node or a GPU mean, in a few words, by their path ("node.pcie.latency"); a test holds them to
-/// those that the readers ask for.
+/// Short descriptions of the keys in a file of a node or a GPU, by the path of the key ("node.pcie.latency"). A test
+/// checks that these are the keys that the readers read.
 const std::map<std::string, std::string>& hardware_words();
 
 }  // namespace trainyard

@@ -21,7 +21,7 @@ Hca read_hca(const Node& entry) {
   hca.power = read_power(fields, what);
   if (const Node* node = fields.child("pcie"); node && node->kind != Node::Kind::null) {
     Fields pcie(*node, what + ": pcie");
-    constexpr std::int64_t oldest = 3, newest = 6;  // as `pcie_rate`
+    constexpr std::int64_t oldest = 3, newest = 6;  // the range of `pcie_rate`
     const std::int64_t generation = pcie.integer("generation", oldest), lanes = pcie.integer("lanes", 1);
     if (generation > newest) pcie.refuse("generation", fmt::format("{}; {} to {}", generation, oldest, newest));
     if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)

@@ -7,21 +7,21 @@
 
 namespace trainyard {
 
-/// A network adapter, by one of its ports. Units: SI.
+/// One port of a network adapter. Units: SI.
 struct Hca {
   std::string name;
   BytesPerSecond rate;       ///< per direction
   Picoseconds latency;       ///< host to wire, each side
-  bool tcp = false;          ///< through the kernel's sockets; false: RDMA
-  int generation = 0;        ///< of its PCIe; 0: not stated (an adapter of a cloud)
-  int lanes = 0;             ///< of PCIe
-  std::string nccl_network;  ///< of the catalog: how NCCL does over it; "": as over InfiniBand or TCP
+  bool tcp = false;          ///< true: through the kernel's sockets; false: RDMA
+  int generation = 0;        ///< PCIe generation; 0: not stated (an adapter of a cloud)
+  int lanes = 0;             ///< PCIe lanes
+  std::string nccl_network;  ///< catalog entry for NCCL over it; "": that of InfiniBand or TCP
   PowerDraw power;
   Sources sources;
 };
 
-/// Reads and checks an entry of the catalog's hcas: `rate`, `latency`, `transport: rdma | tcp`, `nccl_network`, `power`, `pcie:
-/// {generation, lanes}`. Throws UserError with the place.
+/// Reads and checks an entry of the catalog's hcas: `rate`, `latency`, `transport: rdma | tcp`, `nccl_network`,
+/// `power`, `pcie: {generation, lanes}`. Throws UserError with the place.
 Hca read_hca(const Node& entry);
 
 }  // namespace trainyard

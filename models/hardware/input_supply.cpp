@@ -15,8 +15,9 @@ BytesPerSecond storage_rate(const InputSupply& supply) {
 }
 
 Seconds decode_time(const InputSupply& supply, Bytes stored) {
-  const double shared = supply.cores > 0 ? std::max(1.0, static_cast<double>(supply.workers) / supply.cores) : 1;
-  return Seconds{stored / supply.sample / supply.rate * shared};
+  const double workers_a_core =
+      supply.cores > 0 ? std::max(1.0, static_cast<double>(supply.workers) / supply.cores) : 1;
+  return Seconds{stored / supply.sample / supply.rate * workers_a_core};
 }
 
 }  // namespace trainyard

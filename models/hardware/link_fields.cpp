@@ -5,8 +5,8 @@
 namespace trainyard {
 
 BytesPerSecond pcie_rate(int generation, int lanes) {
-  // Transfers per second and lane, and what of them is data: 128b/130b, from generation 6 on 242 of the 256 bytes of a
-  // flit (unverified: the rest is error correction).
+  // Transfers per second and lane, and the share of them that is data: 128b/130b; from generation 6 on 242 of the 256
+  // bytes of a flit (unverified: the rest is error correction).
   if (generation < 3 || generation > 6) throw InternalError(fmt::format("PCIe of generation {}", generation));
   const double transfers = 8e9 * static_cast<double>(1 << (generation - 3));
   const double data = generation < 6 ? 128.0 / 130 : 242.0 / 256;

@@ -3,15 +3,15 @@
 
 namespace trainyard {
 
-constexpr int kFullWidth = 16;  ///< lanes of the widest PCIe slot, which `pcie.rate` is the rate of
+constexpr int kFullWidth = 16;  ///< lanes of the widest PCIe slot; `pcie.rate` is the rate of such a slot
 
-/// Rate per direction of `lanes` PCIe lanes of a generation from 3 to 6, before packet headers.
+/// Returns the rate per direction of `lanes` PCIe lanes of a generation from 3 to 6, before packet headers.
 BytesPerSecond pcie_rate(int generation, int lanes);
 
-/// A latency as picoseconds; bounded, so that sums of them stay far from overflow.
+/// Reads a latency as picoseconds. It is bounded, so that sums of latencies stay far from overflow.
 Picoseconds read_latency(Fields&, std::string_view key);
 
-/// `duplex: full | half`.
+/// Reads `duplex: full | half`. Returns true for half.
 bool read_half_duplex(Fields&);
 
 }  // namespace trainyard

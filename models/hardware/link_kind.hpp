@@ -4,17 +4,17 @@
 
 namespace trainyard {
 
-/// What a link is: a cable inside a node or between nodes, or a rate that several transfers share. Tables list them in
-/// this order.
+/// Kind of a link: a cable inside a node or between nodes, or a rate that several transfers share. Tables list the
+/// kinds in this order.
 enum class LinkKind : std::uint8_t {
   nvlink,
-  ici,  ///< between chips that are joined without adapters (TPU)
+  ici,  ///< between chips that are joined without adapters (TPUs)
   pcie,
   socket,  ///< between two CPUs
   nvme,    ///< from a drive to its CPU
   host_memory,
   cpu_copies,
-  hca,       ///< from an adapter to the switch that it is plugged into
+  hca,       ///< between an adapter and the switch that it is plugged into
   uplink,    ///< between switches
   ethernet,  ///< the medium that all ports of a hub share
   storage,
@@ -23,7 +23,7 @@ enum class LinkKind : std::uint8_t {
   file_latency,
 };
 
-/// Where links of a kind are; decides which of them a path may use.
+/// Part of the cluster in which links of a kind are. It decides which links a path may use.
 enum class LinkScope : std::uint8_t {
   nvlink,
   pcie,    ///< to devices behind a CPU
@@ -32,12 +32,12 @@ enum class LinkScope : std::uint8_t {
   shared,  ///< no cable
 };
 
-/// All that is said of a kind of link.
+/// Names of a kind of link, and its scope.
 struct LinkKindWords {
-  const char* name;      ///< in reports and JSON; also the resource class that a what-if makes faster
-  const char* upgraded;  ///< what a what-if makes faster: "NVLink rate"
+  const char* name;      ///< name in reports and JSON; also the resource class that a what-if makes faster
+  const char* upgraded;  ///< name of the rate that a what-if makes faster: "NVLink rate"
   LinkScope scope;
-  const char* outside = "";  ///< what a device reaches by it outside its node: "network", "ICI"
+  const char* outside = "";  ///< name of the network outside the node that a device reaches by it: "network", "ICI"
 };
 const LinkKindWords& words_of(LinkKind);
 std::span<const LinkKind> all_link_kinds();

@@ -15,12 +15,13 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kHcaFigures{"rate", "latency", "transport", "nccl_network", "power"};
 constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "latency", "lanes", "capacity"};
-constexpr std::int64_t kMostDevices = 1024;  // of one server; more is a slip, and counts are multiplied later
+// Devices of one server. A larger count is surely a mistake, and products of counts could overflow.
+constexpr std::int64_t kMostDevices = 1024;
 
 int count(Fields& fields, std::string_view key) { return fields.integer_within<int>(key, 1, kMostDevices); }
 
-/// `gpu: {count, type, …}`: every other key changes a figure of the type, so that `node.gpu.memory_capacity` can be set
-/// as well as `node.gpu.type.memory_capacity`.
+/// Returns the type in `gpu: {count, type, …}` with the other keys laid on it. `node.gpu.memory_capacity` can therefore
+/// be set as well as `node.gpu.type.memory_capacity`.
 Node gpu_reference(const Node& gpu, const Node& type) {
   Node changes = gpu;
   std::erase_if(changes.fields, [](const auto& f) { return f.first == "count" || f.first == "type"; });
@@ -34,19 +35,19 @@ void read_gpus(NodeType& node, const Node& gpu, const std::string& what, const C
   node.gpu = read_gpu(catalog.resolve("gpu", gpu_reference(gpu, type)));
 }
 
-/// Which HCA each GPU uses, where the node says so.
+/// Reads the HCA of each GPU. The result is empty if the node does not state it.
 std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
-  std::vector<int> chosen;
+  std::vector<int> hcas;
   const Node* list = fields.child("of_gpu");
-  if (!list || list->kind == Node::Kind::null) return chosen;
+  if (!list || list->kind == Node::Kind::null) return hcas;
   if (list->kind != Node::Kind::list || list->items.size() != static_cast<std::size_t>(node.gpus))
     fail(list->place, fmt::format("{}.of_gpu: expected a list of {} HCAs, one for each GPU", fields.what(), node.gpus));
   for (const Node& item : list->items)
-    chosen.push_back(static_cast<int>(whole_number(item, fields.what() + ".of_gpu", 0, node.hcas - 1)));
-  return chosen;
+    hcas.push_back(static_cast<int>(whole_number(item, fields.what() + ".of_gpu", 0, node.hcas - 1)));
+  return hcas;
 }
 
-/// Whose figures come from an entry of the catalog: `type` is there, and not null.
+/// Do the figures of the part come from a catalog entry, that is, does it name a `type`?
 bool has_type(Fields& fields) {
   const Node* type = fields.child("type");
   return type && type->kind != Node::Kind::null;
@@ -119,7 +120,7 @@ void read_host(NodeType& node, Fields& fields, const std::string& what, const Ca
   node.rest_power = read_power(fields, what);
 }
 
-/// Figures of a part that come with the sources of its type.
+/// Removes the figures of a part that its `type` lists with their sources.
 void erase_typed_figures(Node& node, std::string_view part, std::span<const std::string_view> figures) {
   Node* typed = node.find(part);
   const Node* type = typed ? typed->find("type") : nullptr;
@@ -129,20 +130,22 @@ void erase_typed_figures(Node& node, std::string_view part, std::span<const std:
   });
 }
 
-/// The node's own figures, then its GPU's (which `gpu.type` would repeat).
+/// Returns the sources of the node's own figures, then those of its GPU, its CPU and its typed parts. Each figure is
+/// listed once.
 Sources all_sources(const Node& entry, const NodeType& node, const std::string& what) {
-  Node own = entry;
-  if (Node* gpu = own.find("gpu")) std::erase_if(gpu->fields, [](const auto& field) { return field.first != "count"; });
-  std::erase_if(own.fields, [](const auto& field) { return field.first == "cpu"; });
-  erase_typed_figures(own, "hca", kHcaFigures);
-  erase_typed_figures(own, "nvme", kStorageFigures);
-  Sources sources = figure_sources(own, what);
+  Node node_figures = entry;
+  if (Node* gpu = node_figures.find("gpu"))
+    std::erase_if(gpu->fields, [](const auto& field) { return field.first != "count"; });
+  std::erase_if(node_figures.fields, [](const auto& field) { return field.first == "cpu"; });
+  erase_typed_figures(node_figures, "hca", kHcaFigures);
+  erase_typed_figures(node_figures, "nvme", kStorageFigures);
+  Sources sources = figure_sources(node_figures, what);
   for (const Sources* more : {&node.gpu.sources, &node.cpu.sources, &node.part_sources})
     sources.insert(sources.end(), more->begin(), more->end());
   return sources;
 }
 
-/// What every node has to say, and what it needs besides by what it says.
+/// Returns the keys that every node must have, and those that its other keys make necessary.
 std::vector<std::string> required_keys(const Node& entry) {
   std::vector<std::string> keys{"gpu.count", "gpu.type", "interconnect"};
   const Node* interconnect = entry.find("interconnect");

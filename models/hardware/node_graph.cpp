@@ -31,7 +31,7 @@ std::string end_of_wire(Fields& fields, const char* key, const std::vector<std::
   return name;
 }
 
-/// A kind of link that a "graph" may have, and where the node states its rate and latency.
+/// A kind of link that a "graph" may have, and the node's key and figures for its rate and latency.
 struct GraphLink {
   LinkKind kind;
   const char* key;
@@ -66,10 +66,10 @@ GraphWire wire_of(const NodeType& node, Fields& around, const Node& entry, const
   const bool pcie = link.kind == LinkKind::pcie;
   const std::int64_t lanes = fields.integer("lanes", 1, kFullWidth);
   if (fields.has("lanes") && (!pcie || lanes > kFullWidth || (lanes & (lanes - 1)) != 0))
-    fields.refuse("lanes", fmt::format("of PCIe, 1, 2, 4, 8 or {}", kFullWidth));
+    fields.refuse("lanes", fmt::format("only for PCIe: 1, 2, 4, 8 or {}", kFullWidth));
   const BytesPerSecond standard = link.rate(node) * (pcie ? static_cast<double>(lanes) / kFullWidth : 1);
   wire.rate = standard.value > 0 ? fields.bandwidth("rate", standard) : fields.bandwidth("rate");
-  // Required where the node states none for links of this kind.
+  // Required if the node states no latency for links of this kind.
   wire.latency = fields.has("latency") || !around.has(link.key) ? read_latency(fields, "latency") : link.latency(node);
   wire.half_duplex = fields.has("duplex") ? read_half_duplex(fields) : pcie && node.pcie_half_duplex;
   fields.finish();
@@ -88,10 +88,10 @@ void read_graph(NodeType& node, Fields& fields) {
          fmt::format("{}: wires: expected a list such as [{{from: gpu0, to: cpu0, kind: PCIe}}]", fields.what()));
   if (switches)
     for (const Node& name : switches->items) {
-      const std::vector<std::string> taken = devices_of_graph(node);
+      const std::vector<std::string> used_names = devices_of_graph(node);
       if (name.kind != Node::Kind::scalar || name.scalar.empty() || name.scalar.find('/') != std::string::npos)
         fail(name.place, fmt::format("{}: switches: expected names without \"/\"", fields.what()));
-      if (std::find(taken.begin(), taken.end(), name.scalar) != taken.end())
+      if (std::find(used_names.begin(), used_names.end(), name.scalar) != used_names.end())
         fail(name.place, fmt::format("{}: switches: \"{}\" is there twice", fields.what(), name.scalar));
       node.extra_switches.push_back(name.scalar);
     }
@@ -106,7 +106,7 @@ void read_graph(NodeType& node, Fields& fields) {
   }
   if (node.lanes_per_socket > 0 || node.device_lanes > 0)
     fail(fields.place_of("pcie"),
-         fmt::format("{}: pcie: lanes_per_socket and device_lanes say nothing of a graph, whose "
+         fmt::format("{}: pcie: lanes_per_socket and device_lanes have no effect in a graph, whose "
                      "wires have lanes of their own",
                      fields.what()));
 }

@@ -3,8 +3,8 @@
 
 namespace trainyard {
 
-/// Reads `switches: [NAME, …]` and `wires: [{from, to, kind, rate | lanes, latency, duplex}, …]` of a "graph". Throws
-/// UserError with the place for a wire that ends at no device, or whose rate or latency nothing states.
+/// Reads `switches: [NAME, …]` and `wires: [{from, to, kind, rate | lanes, latency, duplex}, …]` of a "graph" node.
+/// Throws UserError with the place for a wire whose end is no device, or for which no rate or latency is stated.
 void read_graph(NodeType&, Fields& node);
 
 }  // namespace trainyard

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostSockets = 8;
 
-/// The list below `key`, written plainly or as {value: […], source: …}; null where absent.
+/// Returns the list below `key`, written plainly or as {value: […], source: …}; null if absent.
 const Node* list_of(Fields& fields, std::string_view key) {
   const Node* node = fields.child(key);
   if (!node || node->kind == Node::Kind::null) return nullptr;
@@ -35,15 +35,15 @@ int lanes_of(Fields& fields, std::string_view key, int fallback) {
   return static_cast<int>(lanes);
 }
 
-/// The devices named by `key`, none of which another switch has.
-std::vector<int> devices_of(Fields& fields, std::string_view key, int count, std::set<int>& taken) {
+/// Reads the devices of a switch, and throws UserError if one is in `used` already: another switch has it.
+std::vector<int> devices_of(Fields& fields, std::string_view key, int count, std::set<int>& used) {
   std::vector<int> devices;
   const Node* list = list_of(fields, key);
   if (!list) return devices;
   for (const Node& item : list->items) {
     const std::string what = fmt::format("{}.{}", fields.what(), key);
     const int device = number_below(item, count, what);
-    if (!taken.insert(device).second) fail(item.place, fmt::format("{}: {} hangs behind two switches", what, device));
+    if (!used.insert(device).second) fail(item.place, fmt::format("{}: {} is below two switches", what, device));
     devices.push_back(device);
   }
   return devices;
@@ -66,23 +66,24 @@ void read_switches(NodeType& node, Fields& pcie) {
   }
 }
 
-/// `rate` wins over `generation`, so that one figure is enough to change a link of the catalog; it then holds for GPUs
-/// too, unless `gpu_rate` says theirs. With a generation alone a GPU of an older one runs at its own rate.
+/// Reads `rate`, `generation` and `gpu_rate`. `rate` wins over `generation`, so that one figure is enough to change a
+/// link of the catalog; it then holds for GPUs too, unless `gpu_rate` is stated. With a generation only, a GPU of an
+/// older generation has its own rate.
 void read_pcie_rate(NodeType& node, Fields& pcie) {
-  const BytesPerSecond given = pcie.bandwidth("rate", BytesPerSecond{0});
+  const BytesPerSecond stated_rate = pcie.bandwidth("rate", BytesPerSecond{0});
   const std::int64_t generation = pcie.integer("generation", 1, 0);
   if (pcie.has("generation") && (generation < 3 || generation > 6))
     pcie.refuse("generation", fmt::format("{} is not known; known: 3, 4, 5, 6", generation));
-  if (given.value > 0) {
-    node.pcie_rate = given;
+  if (stated_rate.value > 0) {
+    node.pcie_rate = stated_rate;
   } else if (generation > 0) {
     node.pcie_rate = pcie_rate(static_cast<int>(generation), kFullWidth);
     if (node.gpu.pcie.value > 0) node.gpu_pcie_rate = std::min(node.gpu.pcie, node.pcie_rate);
   } else {
     node.pcie_rate = node.gpu.pcie;
   }
-  if (const BytesPerSecond of_gpus = pcie.bandwidth("gpu_rate", BytesPerSecond{0}); of_gpus.value > 0)
-    node.gpu_pcie_rate = std::min(of_gpus, node.pcie_rate);
+  if (const BytesPerSecond gpu_rate = pcie.bandwidth("gpu_rate", BytesPerSecond{0}); gpu_rate.value > 0)
+    node.gpu_pcie_rate = std::min(gpu_rate, node.pcie_rate);
   if (node.pcie_rate.value <= 0)
     fail(pcie.place(), fmt::format("{}: missing key \"rate\": gpu {} gives none", pcie.what(), node.gpu.name));
 }
@@ -95,14 +96,14 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
   node.lanes_per_socket = pcie.integer_within<int>("lanes_per_socket", 1, most_lanes, 0);
   node.device_lanes = lanes_of(pcie, "device_lanes", 0);
   read_switches(node, pcie);
-  // A node that says how its devices hang is held to its CPU's lanes. One that does not has a switch for each pair of
-  // devices, whatever CPU it gets.
+  // If a node states its switches or device lanes, the lanes of its CPU limit them. Otherwise each pair of devices has
+  // a switch, whatever the CPU.
   if (node.lanes_per_socket == 0 && (!node.pcie_switches.empty() || node.device_lanes > 0))
     node.lanes_per_socket = node.cpu.lanes;
   node.pcie_half_duplex = read_half_duplex(pcie);
   node.peer_to_peer = pcie.one_of("peer_to_peer", {"none", "switch", "socket", "node"}, PeerToPeer::socket);
   if (node.device_lanes > 0 && node.lanes_per_socket == 0 && node.pcie_switches.empty())
-    pcie.refuse("device_lanes", "says nothing without lanes_per_socket or switches");
+    pcie.refuse("device_lanes", "has no effect without lanes_per_socket or switches");
   pcie.finish();
 }
 
@@ -142,9 +143,9 @@ void read_mesh(NodeType& node, Fields& nvlink) {
   }
 }
 
-/// `what` ends NVLinks at the node's GPUs.
+/// Throws UserError if the GPU has no NVLink. `what` names the part of the node that needs it.
 void require_nvlink(const NodeType& node, const Fields& fields, const std::string& what) {
-  if (node.gpu.nvlink.value > 0 || node.gpu.chip_links.count > 0) return;  // or xGMI
+  if (node.gpu.nvlink.value > 0 || node.gpu.chip_links.count > 0) return;  // chip links: xGMI
   fail(fields.place_of("gpu"),
        fmt::format(
            "{}: gpu {} takes no NVLink (its entry gives no \"nvlink\", the rate of all of them), but {} needs some",
@@ -163,7 +164,7 @@ void read_nvlink(NodeType& node, Fields& fields) {
   if (nvswitch || mesh) require_nvlink(node, fields, fmt::format("interconnect {}", node.interconnect));
 }
 
-/// Wires given one by one.
+/// Throws UserError if a wire of a "graph" is an NVLink at a GPU without NVLink.
 void require_nvlinks_of_wires(const NodeType& node, const Fields& fields) {
   for (const GraphWire& wire : node.wires)
     if (wire.kind == LinkKind::nvlink && (wire.a.starts_with("gpu") || wire.b.starts_with("gpu")))

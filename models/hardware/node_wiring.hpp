@@ -3,10 +3,10 @@
 
 namespace trainyard {
 
-/// Reads what a node's entry says of its links: `sockets`, `socket_link: {rate, latency}`, `pcie: {latency, rate |
+/// Reads the links of a node's entry: `sockets`, `socket_link: {rate, latency}`, `pcie: {latency, rate |
 /// generation, lanes_per_socket, device_lanes, switches, duplex, peer_to_peer: none | switch | socket | node}`,
-/// `nvlink: {latency, link_rate, mesh}`, or the wires of a "graph". GPUs and HCAs have been read before. Throws UserError
-/// with the place.
+/// `nvlink: {latency, link_rate, mesh}`, or the wires of a "graph". GPUs and HCAs must have been read before. Throws
+/// UserError with the place.
 void read_links(NodeType&, Fields& node);
 
 }  // namespace trainyard

@@ -6,14 +6,14 @@
 namespace trainyard {
 namespace {
 
-/// By GPU ("gpu0"), over wires to other devices.
+/// Returns the NVLink rate of each GPU ("gpu0"), summed over its links.
 std::map<std::string, BytesPerSecond> rates(const NodeType& node) {
   std::map<std::string, BytesPerSecond> rates;
   const auto gpu = [](int index) { return "gpu" + std::to_string(index); };
   for (int i = 0; i < node.gpus; ++i)
     rates[gpu(i)] = node.interconnect == "nvswitch" ? node.gpu.nvlink : BytesPerSecond{};
   const auto add = [&rates](const std::string& device, BytesPerSecond rate) {
-    if (const auto at = rates.find(device); at != rates.end()) at->second = at->second + rate;
+    if (const auto entry = rates.find(device); entry != rates.end()) entry->second = entry->second + rate;
   };
   for (const NvlinkBundle& bundle : node.nvlink_mesh)
     for (const int end : {bundle.a, bundle.b}) add(gpu(end), node.nvlink_rate * bundle.links);
@@ -26,13 +26,13 @@ std::map<std::string, BytesPerSecond> rates(const NodeType& node) {
 }  // namespace
 
 bool has_nvlink(const NodeType& node) {
-  return std::ranges::any_of(rates(node), [](const auto& of) { return of.second.value > 0; });
+  return std::ranges::any_of(rates(node), [](const auto& entry) { return entry.second.value > 0; });
 }
 
 BytesPerSecond least_nvlink(const NodeType& node) {
   const auto all = rates(node);
   if (all.empty()) return {};
-  return std::ranges::min_element(all, {}, [](const auto& of) { return of.second.value; })->second;
+  return std::ranges::min_element(all, {}, [](const auto& entry) { return entry.second.value; })->second;
 }
 
 }  // namespace trainyard

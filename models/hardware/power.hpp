@@ -5,20 +5,20 @@
 
 namespace trainyard {
 
-/// What a device draws: with nothing to do, and with all that it can do.
+/// Power that a device draws when idle and when fully busy.
 struct PowerDraw {
   Watts idle, busy;  ///< busy 0: not stated
 
   bool given() const { return busy.value > 0; }
-  /// Linear in the share of the time that it is busy (Fan, Weber & Barroso 2007, Power Provisioning for a
-  /// Warehouse-sized Computer, section 4.1), and at most `busy`.
+  /// Power at a utilization (share of the time in which the device is busy): linear in it (Fan, Weber & Barroso 2007,
+  /// Power Provisioning for a Warehouse-sized Computer, section 4.1), and at most `busy`.
   Watts at(double utilization) const;
 };
 
-/// `power: {idle, busy}`; what says no idle power draws the same with and without work. Throws UserError with the place
-/// where idle is above busy.
+/// Reads `power: {idle, busy}`. Without `idle` the device draws the busy power also when idle. Throws UserError with
+/// the place if idle is above busy.
 PowerDraw read_power(const Node&, const std::string& what);
-/// That of the field `power` of an entry; none where it is absent or null.
+/// Reads the field `power` of an entry. Returns a draw that is not stated if the field is absent or null.
 PowerDraw read_power(Fields& entry, const std::string& what);
 
 }  // namespace trainyard

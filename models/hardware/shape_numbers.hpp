@@ -11,20 +11,20 @@
 
 namespace trainyard {
 
-/// Numbers from `first` on for shapes of kernels: the same number whenever a shape is asked for, by whatever thread, since
-/// what a `Work` says must mean the same to all that read it.
+/// Gives numbers from `first` on to the shapes of kernels. A shape has the same number in all threads, because a `Work`
+/// that holds the number must mean the same to all of them.
 template <class Shape>
 class ShapeNumbers {
  public:
-  /// `what`: "matrix products". At most `most` shapes.
+  /// `what` names the kernels in errors, for example "matrix products". `most` is the largest number of shapes.
   ShapeNumbers(std::uint16_t first, std::size_t most, const char* what) : first_(first), most_(most), what_(what) {
-    shapes_.reserve(most);  // they stay where they are: who has a number reads its shape while others are added
+    shapes_.reserve(most);  // shapes never move, so that a thread can read one while another adds one
   }
 
   /// Throws UserError past `most` shapes.
   std::uint16_t number_of(const Shape& shape) {
     const std::lock_guard lock(mutex_);
-    if (const auto known = numbers_.find(shape); known != numbers_.end()) return known->second;
+    if (const auto entry = numbers_.find(shape); entry != numbers_.end()) return entry->second;
     if (shapes_.size() >= most_) throw UserError(fmt::format("more than {} shapes of {} in one process", most_, what_));
     const auto number = static_cast<std::uint16_t>(first_ + shapes_.size());
     shapes_.push_back(shape);
@@ -33,7 +33,7 @@ class ShapeNumbers {
     return number;
   }
 
-  /// Throws InternalError for a number that stands for none.
+  /// Throws InternalError if no shape has that number.
   const Shape& shape_of(std::uint16_t number) const {
     if (number < first_ || static_cast<std::size_t>(number - first_) >= count_.load(std::memory_order_acquire))
       throw InternalError(fmt::format("kernel {} is none of the {}", number, what_));

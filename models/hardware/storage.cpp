@@ -19,8 +19,8 @@ Storage read_storage(const Node& entry) {
   storage.latency = read_latency(fields, "latency");
   const std::int64_t lanes = fields.integer("lanes", 0, 0);
   if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-    fields.refuse(
-        "lanes", fmt::format("{} lanes; 1, 2, 4, 8 or 16, or 0 of what is reached by SATA or over the network", lanes));
+    fields.refuse("lanes",
+                  fmt::format("{} lanes; 1, 2, 4, 8 or 16, or 0 for a storage behind SATA or a network", lanes));
   storage.lanes = static_cast<int>(lanes);
   storage.capacity = fields.bytes("capacity", Bytes{0});
   if (fields.has("iops")) storage.iops = fields.number("iops", 1, 1e12);

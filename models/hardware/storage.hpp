@@ -9,12 +9,12 @@ namespace trainyard {
 /// A drive, or a store that nodes share over the network. Units: SI.
 struct Storage {
   std::string name;
-  BytesPerSecond read, write;  ///< of large sequential requests
-  Picoseconds latency;         ///< of one read
+  BytesPerSecond read, write;  ///< rates of large sequential requests
+  Picoseconds latency;         ///< latency of one read
   int lanes = 0;               ///< PCIe lanes of a drive; 0: reached by SATA or over the network
-  Bytes capacity;              ///< 0: not stated, or as much as is paid for
+  Bytes capacity;              ///< 0: not stated, or no limit
   double iops = 0;             ///< requests a second; 0: no limit of their own
-  Seconds seek;                ///< that a read elsewhere than the last keeps all others waiting; 0: no head moves
+  Seconds seek;  ///< time to move the head for a read at another position; all other reads wait; 0: no head
   Sources sources;
 };
 

@@ -5,7 +5,7 @@
 namespace trainyard {
 namespace {
 
-/// A text for a double-quoted YAML scalar, and on one line.
+/// Escapes a text for a double-quoted YAML scalar, on one line.
 std::string yaml_text(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -48,15 +48,15 @@ std::string nvlink_text(const ImportedNode& node) {
 }
 
 std::string pcie_text(const ImportedNode& node) {
-  const bool known = node.pcie_rate.value > 0;
+  const bool has_rate = node.pcie_rate.value > 0;
   std::string text = "pcie:\n";
-  if (known) text += fmt::format("  rate: {{value: {} B/s, source: imported}}\n", exact(node.pcie_rate.value));
+  if (has_rate) text += fmt::format("  rate: {{value: {} B/s, source: imported}}\n", exact(node.pcie_rate.value));
   text += "  latency: {value: 0.25 us, source: assumed, unverified: true}\n";
-  if (known) text += fmt::format("  device_lanes: {{value: {}, source: imported}}\n", node.device_lanes);
+  if (has_rate) text += fmt::format("  device_lanes: {{value: {}, source: imported}}\n", node.device_lanes);
   text += "  switches:\n    value:\n";
   for (const PcieSwitch& s : node.switches)
     text += fmt::format("      - {{socket: {}, gpus: [{}], hcas: [{}]{}}}\n", s.socket, fmt::join(s.gpus, ", "),
-                        fmt::join(s.hcas, ", "), known ? fmt::format(", uplink_lanes: {}", s.uplink_lanes) : "");
+                        fmt::join(s.hcas, ", "), has_rate ? fmt::format(", uplink_lanes: {}", s.uplink_lanes) : "");
   return text + "    source: imported\n";
 }
 

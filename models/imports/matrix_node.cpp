@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::size_t kMostMatrixSockets = 8;
 
-/// Devices in groups, each called by its first device.
+/// Groups of devices. The index of a group is that of its first device.
 class DeviceGroups {
  public:
   explicit DeviceGroups(std::size_t devices) : first_(devices) { std::iota(first_.begin(), first_.end(), 0U); }
-  std::size_t of(std::size_t device) const { return first_[device]; }
+  std::size_t group_of(std::size_t device) const { return first_[device]; }
   void join(std::size_t a, std::size_t b) {
-    const std::size_t low = std::min(of(a), of(b)), high = std::max(of(a), of(b));
+    const std::size_t low = std::min(group_of(a), group_of(b)), high = std::max(group_of(a), group_of(b));
     if (low != high) std::replace(first_.begin(), first_.end(), high, low);
   }
   std::vector<std::size_t> all() const {
@@ -39,7 +39,7 @@ class DeviceGroups {
 
 bool within(const MatrixCell& cell, MatrixHop most) { return cell.hop <= most; }
 
-/// Who stands between two devices that others join; empty where no single one does.
+/// Returns " to DEVICE" for a device that joins two others by hops up to `most`; empty if no single device does.
 std::string go_between(const TopologyMatrix& matrix, std::size_t a, std::size_t b, MatrixHop most) {
   for (std::size_t w = 0; w < matrix.devices.size(); ++w)
     if (w != a && w != b && within(matrix.devices[a].cells[w], most) && within(matrix.devices[w].cells[b], most))
@@ -47,9 +47,9 @@ std::string go_between(const TopologyMatrix& matrix, std::size_t a, std::size_t 
   return "";
 }
 
-/// Devices that hops up to `most` join. Whoever is in one group must not lie farther apart by their own entry; what
-/// NVLinks hide is not known.
-DeviceGroups groups_within(const TopologyMatrix& matrix, MatrixHop most, const char* shared) {
+/// Groups the devices that hops up to `most` join. Throws UserError if two devices of a group are farther apart by
+/// their own entry. An entry for NVLinks does not show the path over PCIe, so it is not checked.
+DeviceGroups groups_within(const TopologyMatrix& matrix, MatrixHop most, const char* relation) {
   const std::size_t count = matrix.devices.size();
   DeviceGroups groups(count);
   for (std::size_t a = 0; a < count; ++a)
@@ -58,34 +58,37 @@ DeviceGroups groups_within(const TopologyMatrix& matrix, MatrixHop most, const c
   for (std::size_t a = 0; a < count; ++a)
     for (std::size_t b = 0; b < a; ++b) {
       const MatrixCell& cell = matrix.devices[a].cells[b];
-      if (groups.of(a) != groups.of(b) || within(cell, most) || cell.hop == MatrixHop::nvlink) continue;
-      matrix.refuse(
-          a, b,
-          fmt::format("{}, but by their other entries{} both {}", show(cell), go_between(matrix, a, b, most), shared));
+      if (groups.group_of(a) != groups.group_of(b) || within(cell, most) || cell.hop == MatrixHop::nvlink) continue;
+      matrix.refuse(a, b,
+                    fmt::format("{}, but by their other entries{} both {}", show(cell), go_between(matrix, a, b, most),
+                                relation));
     }
   return groups;
 }
 
-/// Sockets: what no SYS keeps apart and entries, NUMA nodes or (where the print has none) the fewest sockets join.
+/// Finds the sockets. SYS separates devices. Other entries join them, as do equal NUMA nodes; devices without a NUMA
+/// node are joined to as few sockets as possible.
 class SocketFinder {
  public:
   SocketFinder(const TopologyMatrix& matrix, std::vector<std::string>& notes)
-      : matrix_(matrix), notes_(notes), groups_(groups_within(matrix, MatrixHop::node, "hang at one socket")) {
+      : matrix_(matrix), notes_(notes), groups_(groups_within(matrix, MatrixHop::node, "are at one socket")) {
     label_groups();
     note_distances();
   }
 
   DeviceGroups find() {
     join_where([this](std::size_t a, std::size_t b) { return !label(a).empty() && label(a) == label(b); });
+    // Groups with the same label that are still separate have SYS between them.
     for (const std::size_t a : groups_.all())
       for (const std::size_t b : groups_.all())
         if (a < b && !label(a).empty() && label(a) == label(b))
           notes_.push_back(fmt::format("{} and {} name one affinity ({}), but SYS lies between them: two sockets here.",
                                        name(a), name(b), label(a)));
-    const std::size_t before = groups_.all().size();
+    const std::size_t groups_before = groups_.all().size();
     join_where([this](std::size_t a, std::size_t b) { return label(a).empty() || label(b).empty(); });
-    if (groups_.all().size() < before)
-      notes_.push_back("Where neither the matrix nor an affinity tells, GPUs joined by NVLink share a socket here.");
+    if (groups_.all().size() < groups_before)
+      notes_.push_back(
+          "GPUs joined by NVLink share a socket here if neither the matrix nor an affinity shows their sockets.");
     return groups_;
   }
 
@@ -96,16 +99,16 @@ class SocketFinder {
   void label_groups() {
     labels_.resize(matrix_.devices.size());
     for (std::size_t i = 0; i < matrix_.devices.size(); ++i) {
-      const std::string& own = matrix_.devices[i].affinity;
-      std::string& label = labels_[groups_.of(i)];
-      if (label.empty()) label = own;
-      if (!own.empty() && own != label)
+      const std::string& affinity = matrix_.devices[i].affinity;
+      std::string& label = labels_[groups_.group_of(i)];
+      if (label.empty()) label = affinity;
+      if (!affinity.empty() && affinity != label)
         notes_.push_back(fmt::format("{} names {}, but {} at the same socket {}: the matrix was followed.", name(i),
-                                     own, name(groups_.of(i)), label));
+                                     affinity, name(groups_.group_of(i)), label));
     }
   }
 
-  /// SYS between groups, by their first devices.
+  /// Is there SYS between two groups?
   char& apart(std::size_t a, std::size_t b) { return apart_[a * matrix_.devices.size() + b]; }
 
   void note_distances() {
@@ -113,7 +116,7 @@ class SocketFinder {
     apart_.resize(count * count);
     for (std::size_t a = 0; a < count; ++a)
       for (std::size_t b = 0; b < count; ++b)
-        if (matrix_.devices[a].cells[b].hop == MatrixHop::sys) apart(groups_.of(a), groups_.of(b)) = 1;
+        if (matrix_.devices[a].cells[b].hop == MatrixHop::sys) apart(groups_.group_of(a), groups_.group_of(b)) = 1;
   }
 
   void join(std::size_t a, std::size_t b) {
@@ -128,7 +131,7 @@ class SocketFinder {
     const std::vector<std::size_t> all = groups_.all();
     for (std::size_t b = 0; b < all.size(); ++b)
       for (std::size_t a = 0; a < b; ++a) {
-        if (groups_.of(all[a]) != all[a] || !same(all[a], all[b]) || apart(all[a], all[b])) continue;
+        if (groups_.group_of(all[a]) != all[a] || !same(all[a], all[b]) || apart(all[a], all[b])) continue;
         join(all[a], all[b]);
         break;
       }
@@ -149,8 +152,8 @@ bool any_hop(const TopologyMatrix& matrix, MatrixHop hop) {
 }
 
 void wire_pcie(ImportedNode& node, const TopologyMatrix& matrix) {
-  groups_within(matrix, MatrixHop::pix, "hang at one PCIe switch");  // for its checks
-  const DeviceGroups below = groups_within(matrix, MatrixHop::pxb, "hang below one root port");
+  groups_within(matrix, MatrixHop::pix, "are below one PCIe switch");  // only checks the matrix
+  const DeviceGroups below = groups_within(matrix, MatrixHop::pxb, "are below one root port");
   const DeviceGroups sockets = SocketFinder(matrix, node.notes).find();
   std::map<std::size_t, int> numbers;
   for (const std::size_t socket : sockets.all()) numbers.emplace(socket, static_cast<int>(numbers.size()));
@@ -159,48 +162,52 @@ void wire_pcie(ImportedNode& node, const TopologyMatrix& matrix) {
          fmt::format("SYS keeps {} groups of devices apart; a node has {} sockets at most", numbers.size(),
                      kMostMatrixSockets));
   node.sockets = static_cast<int>(numbers.size());
-  bool alone = false, hidden = false;
+  bool has_single_device = false, has_hidden_path = false;
   for (const std::size_t group : below.all()) {
-    PcieSwitch found;
-    found.socket = numbers.at(sockets.of(group));
+    PcieSwitch pcie_switch;
+    pcie_switch.socket = numbers.at(sockets.group_of(group));
     for (std::size_t i = 0; i < matrix.devices.size(); ++i) {
       const MatrixDevice& device = matrix.devices[i];
-      if (below.of(i) == group) (device.gpu ? found.gpus : found.hcas).push_back(device.number);
+      if (below.group_of(i) == group) (device.gpu ? pcie_switch.gpus : pcie_switch.hcas).push_back(device.number);
     }
     const auto& cells = matrix.devices[group].cells;
-    hidden |= found.gpus.size() == 1 && found.hcas.empty() &&
-              std::any_of(cells.begin(), cells.end(), [](const MatrixCell& c) { return c.hop == MatrixHop::nvlink; });
-    alone |= found.gpus.size() + found.hcas.size() == 1;
-    node.switches.push_back(std::move(found));
+    has_hidden_path |=
+        pcie_switch.gpus.size() == 1 && pcie_switch.hcas.empty() &&
+        std::any_of(cells.begin(), cells.end(), [](const MatrixCell& c) { return c.hop == MatrixHop::nvlink; });
+    has_single_device |= pcie_switch.gpus.size() + pcie_switch.hcas.size() == 1;
+    node.switches.push_back(std::move(pcie_switch));
   }
   if (any_hop(matrix, MatrixHop::pxb))
     node.notes.push_back("PXB: PCIe switches below a common one were merged with it; topo show prints PIX there.");
   if (any_hop(matrix, MatrixHop::node))
     node.notes.push_back("NODE: a socket has one host bridge here; topo show prints PHB there.");
-  if (alone) node.notes.push_back("A device without PIX or PXB has a PCIe switch of its own here, one hop more.");
-  if (hidden) node.notes.push_back("NVLinks hide which PCIe switches GPUs share: those without a near NIC share none.");
+  if (has_single_device)
+    node.notes.push_back("A device without PIX or PXB has a PCIe switch of its own here, one hop more.");
+  if (has_hidden_path)
+    node.notes.push_back("NVLinks hide which PCIe switches GPUs share: those without a near NIC share none.");
 }
 
-/// One NVLink per direction, where all GPUs of an architecture that have that many have it.
+/// Returns the rate of one NVLink of the GPU's architecture, per direction. No value: the architecture is unknown, or
+/// the GPU's rate is no multiple of it.
 std::optional<BytesPerSecond> architecture_nvlink_rate(const Gpu& gpu) {
   static const std::map<std::string, BytesPerSecond> rates{{"pascal", BytesPerSecond{20e9}},
                                                            {"volta", BytesPerSecond{25e9}},
                                                            {"ampere", BytesPerSecond{25e9}},
                                                            {"hopper", BytesPerSecond{25e9}},
                                                            {"blackwell", BytesPerSecond{50e9}}};
-  const auto found = rates.find(gpu.architecture);
-  if (found == rates.end()) return {};
-  // Boards for work stations have slower links (14.0625 GB/s with Ampere), which do not divide their figure.
-  const double links = gpu.nvlink.value / found->second.value;
-  return std::abs(links - std::round(links)) < 1e-9 ? std::optional(found->second) : std::nullopt;
+  const auto entry = rates.find(gpu.architecture);
+  if (entry == rates.end()) return {};
+  // Boards for workstations have slower links (14.0625 GB/s with Ampere): their rate is no multiple of this one.
+  const double links = gpu.nvlink.value / entry->second.value;
+  return std::abs(links - std::round(links)) < 1e-9 ? std::optional(entry->second) : std::nullopt;
 }
 
-/// NVLinks of the matrix: how many each GPU has, and whether all pairs have as many.
+/// NVLinks in the matrix.
 struct NvlinkCount {
   std::vector<NvlinkBundle> pairs;
-  std::map<std::size_t, int> links;  // by device
-  bool alike = true;
-  std::size_t most_at = 0, most_to = 0;  // a cell of the GPU with the most
+  std::map<std::size_t, int> links;      // number of links by device
+  bool alike = true;                     // all pairs of GPUs have the same number
+  std::size_t most_at = 0, most_to = 0;  // row and column of a cell of the GPU with the most links
 };
 
 NvlinkCount count_nvlinks(const TopologyMatrix& matrix) {
@@ -228,8 +235,8 @@ NvlinkCount count_nvlinks(const TopologyMatrix& matrix) {
   return count;
 }
 
-/// Without a known rate of a link its GPU's figure is divided; then more GPUs than any board joins pair by pair mean
-/// switches.
+/// Wires the NVLinks if the rate of a link is unknown: the GPU's rate is divided by its links. If all pairs are joined
+/// and there are more GPUs than any board joins directly, they are joined by switches.
 void wire_nvlinks_of_unknown_rate(ImportedNode& node, const NvlinkCount& count, const Gpu& gpu) {
   constexpr int most_pairwise = 4;
   if (count.alike && node.gpus > most_pairwise) {
@@ -253,17 +260,17 @@ void wire_nvlinks(ImportedNode& node, const TopologyMatrix& matrix, const Gpu& g
                        gpu.name));
   const std::optional<BytesPerSecond> rate = architecture_nvlink_rate(gpu);
   if (!rate) return wire_nvlinks_of_unknown_rate(node, count, gpu);
-  const int has = static_cast<int>(std::lround(gpu.nvlink / *rate)), needs = count.links.at(count.most_at);
-  const int each = count.pairs.front().links;
-  if ((count.alike ? each : needs) > has)
-    refuse(fmt::format("{} NVLinks {}, but gpu {} has {}{}", count.alike ? each : needs,
-                       count.alike ? "to each GPU" : "to all GPUs together", gpu.name, has,
-                       count.alike || each <= 0 ? "" : "; through NVSwitch all pairs have as many"));
+  const int gpu_links = static_cast<int>(std::lround(gpu.nvlink / *rate)), needed = count.links.at(count.most_at);
+  const int pair_links = count.pairs.front().links;
+  if ((count.alike ? pair_links : needed) > gpu_links)
+    refuse(fmt::format("{} NVLinks {}, but gpu {} has {}{}", count.alike ? pair_links : needed,
+                       count.alike ? "to each GPU" : "to all GPUs together", gpu.name, gpu_links,
+                       count.alike || pair_links <= 0 ? "" : "; through NVSwitch all pairs have the same number"));
   node.nvlink_source =
       fmt::format("assumed: each NVLink at {} per direction, as most {} GPUs have them", show(*rate), gpu.architecture);
-  if (count.alike && needs > has) {  // one link cannot lead to two GPUs
+  if (count.alike && needed > gpu_links) {  // one link cannot lead to two GPUs
     node.interconnect = "nvswitch";
-    node.gpu_nvlink = *rate * each;
+    node.gpu_nvlink = *rate * pair_links;
   } else {
     node.interconnect = "nvlink-mesh";
     node.mesh = count.pairs;
@@ -271,7 +278,7 @@ void wire_nvlinks(ImportedNode& node, const TopologyMatrix& matrix, const Gpu& g
   }
 }
 
-/// Which HCA is which NIC.
+/// Counts GPUs and HCAs, and notes which HCA is which NIC.
 void count_devices(ImportedNode& node, const TopologyMatrix& matrix) {
   std::string nics;
   for (const MatrixDevice& device : matrix.devices) {

@@ -14,21 +14,22 @@
 namespace trainyard {
 namespace {
 
-constexpr int kMostNumaNodes = 8;  // sockets of a node
-constexpr int kMostNvlinks = 64;   // of one GPU
+constexpr int kMostNumaNodes = 8;  // they are the sockets of a node
+constexpr int kMostNvlinks = 64;   // in one <nvlink> of a GPU
 
-/// Transfers per second and lane of PCIe, as a generation.
+/// Returns the PCIe generation of a link, by its transfers per second and lane.
 int generation_of(const XmlElement& pci) {
   const std::string& speed = pci.text("link_speed");
-  static const std::vector<std::pair<const char*, int>> known{{"8", 3}, {"16", 4}, {"32", 5}, {"64", 6}};
-  for (const auto& [number, generation] : known)
+  static const std::vector<std::pair<const char*, int>> speeds{{"8", 3}, {"16", 4}, {"32", 5}, {"64", 6}};
+  for (const auto& [number, generation] : speeds)
     for (const char* point : {"", ".0"})
       for (const char* unit : {" GT/s", " GT/s PCIe"})
         if (speed == std::string(number) + point + unit) return generation;
   pci.place.refuse(fmt::format("<pci>: link_speed=\"{}\", expected 8, 16, 32 or 64 GT/s", speed));
 }
 
-/// A PCIe link as lanes of generation 3: generations double, so widths of several can be compared exactly.
+/// Returns the number of lanes of generation 3 with the same rate. Generations double the rate, so that links of
+/// several generations can be compared exactly.
 int third_generation_lanes(const XmlElement& pci) {
   const int width = pci.integer("link_width", 1, kFullWidth);
   if ((width & (width - 1)) != 0)
@@ -50,7 +51,7 @@ struct ImportedGpu {
 };
 struct ImportedNet {
   int dev = 0, megabits = 0;
-  int lanes = 0;  // 0: hangs at no PCIe device
+  int lanes = 0;  // PCIe lanes of generation 3; 0: at no PCIe device
   std::string name;
   XmlPlace place;
 };
@@ -92,9 +93,9 @@ class NcclReader {
   }
 
  private:
-  static void expect(const XmlElement& child, const char* parent, std::initializer_list<const char*> known) {
-    if (std::none_of(known.begin(), known.end(), [&child](const char* name) { return child.name == name; }))
-      child.place.refuse(fmt::format("<{}> in <{}>: expected <{}>", child.name, parent, fmt::join(known, "> or <")));
+  static void expect(const XmlElement& child, const char* parent, std::initializer_list<const char*> names) {
+    if (std::none_of(names.begin(), names.end(), [&child](const char* legal_name) { return child.name == legal_name; }))
+      child.place.refuse(fmt::format("<{}> in <{}>: expected <{}>", child.name, parent, fmt::join(names, "> or <")));
   }
 
   void note(const std::string& text) {
@@ -107,7 +108,7 @@ class NcclReader {
       ImportedSwitch below;
       below.socket = socket;
       if (child.name == "nic") {
-        below.lanes = 0;  // as wide as the widest
+        below.lanes = 0;  // 0: as wide as the widest link
         read_nic(child, below, 0);
       } else {
         read_pci(child, below, 0, 0);
@@ -117,7 +118,8 @@ class NcclReader {
     }
   }
 
-  /// `lanes`: of the narrowest link between the outermost switch and here; 0: none yet.
+  /// `lanes`: width of the narrowest link between the outermost switch and `pci`, in lanes of generation 3; 0: no link
+  /// yet.
   void read_pci(const XmlElement& pci, ImportedSwitch& below, int lanes, int depth) {
     pci.text("busid");
     for (const XmlElement& child : pci.children) {
@@ -127,15 +129,15 @@ class NcclReader {
         continue;
       }
       if (child.name == "pci") {
-        const std::size_t before = below.gpus.size() + below.nets.size();
-        // Links with nothing of ours below may lack what is read here.
-        int own = lanes;
+        const std::size_t devices_before = below.gpus.size() + below.nets.size();
+        // A link with no GPU or NIC below may lack the attributes for its width.
+        int child_lanes = lanes;
         if (holds_device(child)) {
-          own = third_generation_lanes(child);
-          if (lanes > 0) own = std::min(own, lanes);
+          child_lanes = third_generation_lanes(child);
+          if (lanes > 0) child_lanes = std::min(child_lanes, lanes);
         }
-        read_pci(child, below, own, depth + 1);
-        if (depth > 0 && below.gpus.size() + below.nets.size() > before)
+        read_pci(child, below, child_lanes, depth + 1);
+        if (depth > 0 && below.gpus.size() + below.nets.size() > devices_before)
           note("PCIe switches below others were merged with the outermost.");
         continue;
       }
@@ -186,7 +188,7 @@ class NcclReader {
   void read_nic(const XmlElement& nic, ImportedSwitch& below, int lanes) {
     for (const XmlElement& child : nic.children) {
       expect(child, "nic", {"net", "gin", "rma"});
-      if (child.name != "net") continue;  // another way to program the same ports
+      if (child.name != "net") continue;  // gin and rma are other interfaces of the same ports
       ImportedNet net;
       net.place = child.place;
       net.name = child.text("name");
@@ -201,9 +203,9 @@ class NcclReader {
   }
 };
 
-/// The rank of each of `items` by what NCCL calls its device; −1 for those left out.
+/// Numbers the `items` for which `keep` is true by NCCL's device number. The others get −1.
 template <class Item, class Keep>
-std::vector<int> numbered(const std::vector<Item>& items, const Keep& keep) {
+std::vector<int> device_numbers(const std::vector<Item>& items, const Keep& keep) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < items.size(); ++i)
     if (keep(items[i])) order.push_back(i);
@@ -213,30 +215,30 @@ std::vector<int> numbered(const std::vector<Item>& items, const Keep& keep) {
   return numbers;
 }
 
-/// One NVLink, per direction.
+/// Returns the rate of one NVLink of the GPU, per direction.
 BytesPerSecond nvlink_rate_of(const ImportedGpu& gpu) {
   static const std::map<int, double> rates{{60, 20e9},      {70, 25e9}, {80, 25e9},
                                            {86, 14.0625e9}, {90, 25e9}, {100, 50e9}};
-  const auto found = rates.find(gpu.sm);
-  if (found == rates.end())
+  const auto entry = rates.find(gpu.sm);
+  if (entry == rates.end())
     gpu.place.refuse(
         fmt::format("<gpu>: sm=\"{}\": the rate of its NVLinks is not known; known: 60, 70, 80, 86, 90, 100", gpu.sm));
-  return BytesPerSecond{found->second};
+  return BytesPerSecond{entry->second};
 }
 
 std::string gpu_type_of(const ImportedGpu& gpu) {
   static const std::map<int, const char*> types{
       {70, "v100-sxm2-16gb"}, {75, "t4"}, {80, "a100-sxm4-80gb"}, {90, "h100-sxm5-80gb"}};
-  const auto found = types.find(gpu.sm);
-  if (found == types.end())
-    gpu.place.refuse(fmt::format("<gpu>: sm=\"{}\" tells no type of GPU; name one with --gpu", gpu.sm));
-  return found->second;
+  const auto entry = types.find(gpu.sm);
+  if (entry == types.end())
+    gpu.place.refuse(fmt::format("<gpu>: sm=\"{}\" does not identify the type of GPU; name one with --gpu", gpu.sm));
+  return entry->second;
 }
 
 struct NvlinkWiring {
   std::string interconnect = "pcie";
   std::vector<NvlinkBundle> mesh;
-  int to_nvswitch = 0;  // links of each GPU
+  int to_nvswitch = 0;  // number of links from each GPU to switches
 };
 
 NvlinkWiring nvlink_wiring(const std::vector<ImportedGpu>& gpus, const std::vector<int>& number) {
@@ -284,9 +286,9 @@ NvlinkWiring nvlink_wiring(const std::vector<ImportedGpu>& gpus, const std::vect
   return wiring;
 }
 
-/// Rates that the whole node shares, as a node's entry has them.
+/// PCIe rates of the whole node, as its entry states them.
 struct PcieRates {
-  int generation = 3;  // of the lanes below
+  int generation = 3;  // generation of the lanes
   int device_lanes = kFullWidth;
   int lanes(int third_generation) const { return third_generation >> (generation - 3); }
 };
@@ -315,11 +317,11 @@ PcieRates pcie_rates(const NcclReader& in, const std::vector<int>& hcas, std::ve
 std::vector<PcieSwitch> switches_of(const NcclReader& in, const std::vector<int>& gpus, const std::vector<int>& hcas,
                                     const PcieRates& rates) {
   const auto devices = [](const std::vector<std::size_t>& items, const std::vector<int>& numbers) {
-    std::vector<int> found;
+    std::vector<int> result;
     for (const std::size_t i : items)
-      if (numbers[i] >= 0) found.push_back(numbers[i]);
-    std::sort(found.begin(), found.end());
-    return found;
+      if (numbers[i] >= 0) result.push_back(numbers[i]);
+    std::sort(result.begin(), result.end());
+    return result;
   };
   std::vector<PcieSwitch> switches;
   for (const ImportedSwitch& s : in.switches)
@@ -335,8 +337,9 @@ std::string node_entry_of_nccl_topology(std::string_view xml, const std::string&
   in.read(read_xml(xml, file));
   int fastest = 0;
   for (const ImportedNet& net : in.nets) fastest = std::max(fastest, net.megabits);
-  const std::vector<int> gpus = numbered(in.gpus, [](const ImportedGpu&) { return true; });
-  const std::vector<int> hcas = numbered(in.nets, [fastest](const ImportedNet& n) { return n.megabits == fastest; });
+  const std::vector<int> gpus = device_numbers(in.gpus, [](const ImportedGpu&) { return true; });
+  const std::vector<int> hcas =
+      device_numbers(in.nets, [fastest](const ImportedNet& n) { return n.megabits == fastest; });
   const auto hca_count = std::count_if(hcas.begin(), hcas.end(), [](int number) { return number >= 0; });
   for (std::size_t i = 0; i < in.nets.size(); ++i)
     if (hcas[i] < 0)

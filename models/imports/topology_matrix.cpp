@@ -26,15 +26,15 @@ struct MatrixLine {
   }
 };
 
-/// Colours and underlines are left out: "ESC[4m", and what copying makes of it ("^[[4m", "[4m").
+/// Removes colours and underlines: "ESC[4m", and the forms that it has in copied text ("^[[4m", "[4m").
 std::string without_escapes(std::string_view line) {
   std::string out;
   for (std::size_t i = 0; i < line.size(); ++i) {
-    std::size_t at = i;
-    if (line[at] == '\x1b') ++at;
-    if (at == i && line.substr(at).starts_with("^[")) at += 2;
-    if (at < line.size() && line[at] == '[') {
-      const std::size_t end = line.find_first_not_of("0123456789;", at + 1);
+    std::size_t bracket = i;
+    if (line[bracket] == '\x1b') ++bracket;
+    if (bracket == i && line.substr(bracket).starts_with("^[")) bracket += 2;
+    if (bracket < line.size() && line[bracket] == '[') {
+      const std::size_t end = line.find_first_not_of("0123456789;", bracket + 1);
       if (end != std::string_view::npos && line[end] == 'm') {
         i = end;
         continue;
@@ -45,7 +45,8 @@ std::string without_escapes(std::string_view line) {
   return out;
 }
 
-/// A print has ASCII only; names and affinities are written into the entry, which must be UTF-8.
+/// Replaces characters other than printable ASCII: names and affinities are written into the entry, which must be
+/// UTF-8.
 std::string ascii_word(std::string word) {
   for (char& c : word)
     if (c <= ' ' || c > '~') c = '?';
@@ -61,23 +62,23 @@ std::vector<MatrixLine> matrix_lines(std::string_view text) {
     const std::string line = without_escapes(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     MatrixLine read{static_cast<int>(lines.size()) + 1, {}};
-    for (std::size_t at = line.find_first_not_of(blank); at != std::string::npos;) {
-      const std::size_t stop = std::min(line.find_first_of(blank, at), line.size());
-      read.tokens.push_back({ascii_word(line.substr(at, stop - at)), static_cast<int>(at) + 1});
-      at = line.find_first_not_of(blank, stop);
+    for (std::size_t start = line.find_first_not_of(blank); start != std::string::npos;) {
+      const std::size_t stop = std::min(line.find_first_of(blank, start), line.size());
+      read.tokens.push_back({ascii_word(line.substr(start, stop - start)), static_cast<int>(start) + 1});
+      start = line.find_first_not_of(blank, stop);
     }
     lines.push_back(std::move(read));
   }
   return lines;
 }
 
-/// A word of the file as errors show it.
+/// Quotes and shortens a word of the file for errors.
 std::string quoted_word(const std::string& word) {
   constexpr std::size_t most = 40;
   return fmt::format("\"{}{}\"", word.substr(0, most), word.size() > most ? "…" : "");
 }
 
-/// The number of "GPU3" with the prefix "GPU".
+/// Returns the number in a word such as "GPU3" with the prefix "GPU". No value: the word has another form.
 std::optional<int> numbered_word(const std::string& word, std::string_view prefix) {
   if (!word.starts_with(prefix) || word.size() == prefix.size() || word.size() > prefix.size() + 4) return {};
   int number = 0;
@@ -88,7 +89,7 @@ std::optional<int> numbered_word(const std::string& word, std::string_view prefi
   return number;
 }
 
-/// SOC is what old drivers call SYS; PSB the switch on a board with two GPUs.
+/// Old drivers print SOC for SYS. PSB is the switch on a board with two GPUs.
 const std::vector<std::pair<std::string, MatrixHop>>& hop_words() {
   static const std::vector<std::pair<std::string, MatrixHop>> words{
       {"X", MatrixHop::self},    {"PIX", MatrixHop::pix}, {"PXB", MatrixHop::pxb}, {"PHB", MatrixHop::phb},
@@ -131,10 +132,10 @@ class MatrixReader {
     if (line.tokens.size() > 1 && matrix_cell(line.tokens[1]))
       refuse(line, line.tokens[1].column,
              fmt::format("the row of {}, but there is no header GPU0 GPU1 … above it", line.first()));
-    std::size_t at = 0;
+    std::size_t token = 0;
     int gpus = 0, nics = 0;
-    for (; at < line.tokens.size(); ++at) {
-      const auto& [name, column] = line.tokens[at];
+    for (; token < line.tokens.size(); ++token) {
+      const auto& [name, column] = line.tokens[token];
       if (name == "CPU" || name == "NUMA" || name == "GPU") break;
       const std::optional<int> gpu = numbered_word(name, "GPU");
       if (gpu && *gpu != gpus) refuse(line, column, fmt::format("{}: expected \"GPU{}\"", quoted_word(name), gpus));
@@ -144,19 +145,19 @@ class MatrixReader {
         refuse(line, column, fmt::format("more than {} devices", kMostMatrixDevices));
       matrix_.devices.push_back({name, gpu.has_value(), gpu ? gpus++ : nics++, 0, "", {}});
     }
-    read_affinity_header(line, at);
+    read_affinity_header(line, token);
   }
 
-  void read_affinity_header(const MatrixLine& line, std::size_t at) {
-    const std::vector<std::string> known{"CPU Affinity", "NUMA Affinity", "GPU NUMA ID"};
-    while (at < line.tokens.size()) {
-      const int column = line.tokens[at].column;
-      std::string words = line.tokens[at++].text;
-      while (at < line.tokens.size() && std::find(known.begin(), known.end(), words) == known.end() &&
-             words.size() < known.back().size())
-        words += " " + line.tokens[at++].text;
-      if (std::find(known.begin(), known.end(), words) == known.end())
-        refuse(line, column, fmt::format("{}: no column that is known{}", quoted_word(words), hint(words, known)));
+  void read_affinity_header(const MatrixLine& line, std::size_t token) {
+    const std::vector<std::string> names{"CPU Affinity", "NUMA Affinity", "GPU NUMA ID"};
+    while (token < line.tokens.size()) {
+      const int column = line.tokens[token].column;
+      std::string words = line.tokens[token++].text;
+      while (token < line.tokens.size() && std::find(names.begin(), names.end(), words) == names.end() &&
+             words.size() < names.back().size())
+        words += " " + line.tokens[token++].text;
+      if (std::find(names.begin(), names.end(), words) == names.end())
+        refuse(line, column, fmt::format("{}: unknown column{}", quoted_word(words), hint(words, names)));
       affinities_.push_back(words);
     }
   }
@@ -195,15 +196,15 @@ class MatrixReader {
   }
 
   [[noreturn]] void refuse_word(const MatrixLine& line, const MatrixToken& token) const {
-    std::vector<std::string> known{"NV1"};
-    for (const auto& [word, hop] : hop_words()) known.push_back(word);
-    const auto near = nearest(token.text, known);
+    std::vector<std::string> words{"NV1"};
+    for (const auto& [word, hop] : hop_words()) words.push_back(word);
+    const auto near = nearest(token.text, words);
     refuse(line, token.column,
            fmt::format("{}: expected X, NV#, PIX, PXB, PHB, NODE or SYS{}", quoted_word(token.text),
                        near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
   }
 
-  /// Columns after the matrix; rows of NICs leave them empty.
+  /// Reads the columns after the matrix. They are empty in rows of NICs.
   void read_affinity(const MatrixLine& line, MatrixDevice& device) const {
     const std::size_t first = matrix_.devices.size() + 1;
     if (line.tokens.size() > first + affinities_.size())
@@ -212,7 +213,7 @@ class MatrixReader {
                          quoted_word(line.tokens[first + affinities_.size()].text)));
     for (std::size_t i = 0; first + i < line.tokens.size(); ++i) {
       const std::string& value = line.tokens[first + i].text;
-      if (value == "N/A" || affinities_[i] == "GPU NUMA ID") continue;  // the latter is the GPU's own memory
+      if (value == "N/A" || affinities_[i] == "GPU NUMA ID") continue;  // GPU NUMA ID is the GPU's own memory
       device.affinity = (affinities_[i] == "NUMA Affinity" ? "NUMA node " : "CPUs ") + value;
     }
   }
@@ -228,7 +229,7 @@ class MatrixReader {
       }
   }
 
-  /// "NIC0: mlx5_0": names for people.
+  /// Replaces names of NICs by those of the legend: "NIC0: mlx5_0".
   void read_nic_legend() {
     for (; next_ < lines_.size(); ++next_) {
       const std::vector<MatrixToken>& tokens = lines_[next_].tokens;

@@ -11,20 +11,20 @@
 namespace trainyard {
 namespace {
 
-/// Turns pugixml's nodes into ours, with lines for offsets.
+/// Converts pugixml's nodes to `XmlElement`s, with lines and columns instead of offsets.
 class XmlReader {
  public:
   XmlReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   XmlPlace place(std::ptrdiff_t offset) const {
-    const std::string_view before = text_.substr(0, static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, offset)));
-    const std::size_t line_end = before.rfind('\n');
-    return {file_, 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')),
-            static_cast<int>(before.size() - (line_end == std::string_view::npos ? 0 : line_end + 1)) + 1};
+    const std::string_view preceding = text_.substr(0, static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, offset)));
+    const std::size_t line_end = preceding.rfind('\n');
+    return {file_, 1 + static_cast<int>(std::count(preceding.begin(), preceding.end(), '\n')),
+            static_cast<int>(preceding.size() - (line_end == std::string_view::npos ? 0 : line_end + 1)) + 1};
   }
 
   XmlElement element(const pugi::xml_node& node, int depth) const {
-    XmlElement element{node.name(), place(node.offset_debug() - 1), {}, {}};  // of "<"
+    XmlElement element{node.name(), place(node.offset_debug() - 1), {}, {}};  // the place of "<"
     constexpr int most = 64;  // this function and the readers of elements are recursive
     if (depth > most) element.place.refuse(fmt::format("nested deeper than {}", most));
     for (const pugi::xml_attribute& attribute : node.attributes())
@@ -47,14 +47,14 @@ void XmlPlace::refuse(const std::string& what) const {
 }
 
 bool XmlElement::has(const std::string& key) const {
-  const auto found = attributes.find(key);
-  return found != attributes.end() && !found->second.empty();
+  const auto attribute = attributes.find(key);
+  return attribute != attributes.end() && !attribute->second.empty();
 }
 
 const std::string& XmlElement::text(const std::string& key) const {
-  const auto found = attributes.find(key);
-  if (found == attributes.end()) place.refuse(fmt::format("<{}>: missing attribute \"{}\"", name, key));
-  return found->second;
+  const auto attribute = attributes.find(key);
+  if (attribute == attributes.end()) place.refuse(fmt::format("<{}>: missing attribute \"{}\"", name, key));
+  return attribute->second;
 }
 
 int XmlElement::integer(const std::string& key, int least, int most) const {

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Where an element begins.
+/// The place in which an element begins.
 struct XmlPlace {
   std::string file;
   int line = 0, column = 0;  ///< line 0: the file as a whole
@@ -21,13 +21,13 @@ struct XmlElement {
   std::map<std::string, std::string> attributes;
   std::vector<XmlElement> children;
 
-  bool has(const std::string& key) const;                          ///< given, and not empty
-  const std::string& text(const std::string& key) const;           ///< refuses a missing one
-  int integer(const std::string& key, int least, int most) const;  ///< refuses what is no whole number, or beyond
+  bool has(const std::string& key) const;                          ///< is the attribute present and not empty?
+  const std::string& text(const std::string& key) const;           ///< throws UserError if the attribute is missing
+  int integer(const std::string& key, int least, int most) const;  ///< throws also if not such a whole number
 };
 
-/// The outermost element of a document. Throws UserError "file:line:column: …" for what is not well-formed, attributes given
-/// twice, and nesting deeper than 64.
+/// Returns the outermost element of a document. Throws UserError "file:line:column: …" if the document is not
+/// well-formed, if an attribute is given twice, and if elements are nested deeper than 64 levels.
 XmlElement read_xml(std::string_view text, const std::string& file);
 
 }  // namespace trainyard

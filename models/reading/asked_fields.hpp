@@ -4,19 +4,19 @@
 
 namespace trainyard {
 
-/// What a reader asked of a document: a key of a map, which may be absent.
+/// A key that a reader looked up in a document. The document need not have it.
 struct AskedField {
-  std::string what, key;  ///< the map as errors call it ("plan.pipeline", "node dgx-a100"), and its key
-  std::string words;      ///< what it means; "" where no reader says it
-  std::string condition;  ///< under which alone it is required: "with mechanism local-sgd"
-  std::string type;       ///< "a whole number", "a rate such as …", "text"; "" of maps and lists
+  std::string what, key;  ///< name of the map in errors ("plan.pipeline", "node dgx-a100"), and the key
+  std::string words;      ///< description; "" if no reader has one
+  std::string condition;  ///< the only condition under which it is required: "with mechanism local-sgd"
+  std::string type;       ///< "a whole number", "a rate such as …", "text"; "" for maps and lists
   bool required = false;
-  std::string fallback;              ///< where there is none; "" where the reader decides
-  std::vector<std::string> choices;  ///< names that it may be
-  std::string value;                 ///< as it stands there; "" where it is absent
+  std::string fallback;              ///< default value; "" if the reader decides
+  std::vector<std::string> choices;  ///< names that it may have as its value
+  std::string value;                 ///< value in the document; "" if absent
 };
 
-/// Keeps what `Fields` are asked for as long as it lives, in order, each key once.
+/// Collects the keys that `Fields` look up while it lives, in order, each key once.
 class AskedFields {
  public:
   AskedFields();
@@ -24,11 +24,12 @@ class AskedFields {
   AskedFields(const AskedFields&) = delete;
   AskedFields& operator=(const AskedFields&) = delete;
   const std::vector<AskedField>& all() const { return all_; }
-  /// Of the innermost that lives; null where none does.
-  static AskedFields* listening();
+  /// Returns the innermost live collector, or null if there is none.
+  static AskedFields* innermost();
   void add(AskedField);
-  /// What the last one is where it is absent, and which names it may be.
+  /// Sets the default value of the key that was added last.
   void add_default(std::string text) { all_[last_].fallback = std::move(text); }
+  /// Sets the legal names of the key that was added last.
   void add_choices(const std::vector<std::string>& names) { all_[last_].choices = names; }
 
  private:

@@ -17,22 +17,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostBases = 16;   // an entry on an entry on …; more is a cycle
-constexpr int kStampColumn = 0;  // no key of a file is in column 0: marks the `name` that a catalog entry was given
+constexpr int kMostBases = 16;   // a longer chain of bases is a cycle
+constexpr int kStampColumn = 0;  // marks the `name` that the catalog adds to an entry: no key of a file is in column 0
 
 fs::path default_root() {
-  const char* given = std::getenv("TRAINYARD_CATALOG");
-  return given && *given ? fs::path(given) : shipped_file("models/catalog");
+  const char* folder = std::getenv("TRAINYARD_CATALOG");
+  return folder && *folder ? fs::path(folder) : shipped_file("models/catalog");
 }
 
-/// Catalogs of the user's own, laid out alike: the folders of TRAINYARD_PATH (with ':' between them), and `trainyard/catalog`
-/// in the XDG data folder. None beside a catalog that was made of another folder than the default. (The folder `catalog`
-/// beside the file that names an entry comes before them.)
+/// Returns the user's own catalogs: the folders of TRAINYARD_PATH (separated by ':'), and `trainyard/catalog` in the
+/// XDG data folder. They have the same layout. There are none for a catalog in another folder than the default. (The
+/// folder `catalog` beside the file that names an entry comes before them.)
 std::vector<fs::path> own_roots(const fs::path& root) {
   if (root != default_root()) return {};
   const auto variable = [](const char* name) {
-    const char* given = std::getenv(name);
-    return std::string(given ? given : "");
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
   };
   std::vector<fs::path> roots;
   const std::string list = variable("TRAINYARD_PATH"), home = variable("HOME");
@@ -44,7 +44,7 @@ std::vector<fs::path> own_roots(const fs::path& root) {
   if (data.empty() && !home.empty()) data = home + "/.local/share";
   if (!data.empty()) roots.push_back(fs::path(data) / "trainyard/catalog");
   std::error_code ignored;
-  std::erase_if(roots, [&](const fs::path& own) { return !fs::is_directory(own, ignored); });
+  std::erase_if(roots, [&](const fs::path& folder) { return !fs::is_directory(folder, ignored); });
   return roots;
 }
 
@@ -56,31 +56,31 @@ bool is_file_reference(const std::string& name) {
   return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
 }
 
-/// A file of the catalog: read anew only when it has changed since. Points of a sweep name the same few.
-Node remembered(const fs::path& file) {
+/// Reads a file of the catalog, again only if it has changed. The points of a sweep name the same few files.
+Node read_cached(const fs::path& file) {
   using Stamp = std::tuple<dev_t, ino_t, off_t, time_t, long>;
-  static std::map<std::string, std::pair<Stamp, Node>> known;
+  static std::map<std::string, std::pair<Stamp, Node>> cache;
   static std::mutex mutex;
   struct stat status = {};
   if (::stat(file.c_str(), &status) != 0) return read_document(file);
   const Stamp stamp{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
   {
     const std::lock_guard lock(mutex);
-    const auto at = known.find(file.native());
-    if (at != known.end() && at->second.first == stamp) return at->second.second;
+    const auto entry = cache.find(file.native());
+    if (entry != cache.end() && entry->second.first == stamp) return entry->second.second;
   }
   Node node = read_document(file);
   const std::lock_guard lock(mutex);
-  return known.insert_or_assign(file.native(), std::pair(stamp, std::move(node))).first->second.second;
+  return cache.insert_or_assign(file.native(), std::pair(stamp, std::move(node))).first->second.second;
 }
 
-/// Where files are looked for that are named there: beside the file (an override comes from none: in the working
-/// directory).
+/// Returns the folder of the files that are named at a place: the folder of the place's file, or the working directory
+/// for an override, which is in no file.
 fs::path folder_beside(const Place& place) {
   return place.line == 0 || !place.file ? fs::path() : fs::path(*place.file).parent_path();
 }
 
-/// Of a name that the catalog has not: is it a file's, without what it ends with? It is looked for beside `where`.
+/// Throws UserError if an unknown name is that of a file beside `where`, without its extension.
 void refuse_half_a_file_name(std::string_view kind, std::string_view name, const Place& where) {
   std::error_code ignored;
   for (const char* extension : {".yaml", ".yml", ".json"})
@@ -89,7 +89,7 @@ void refuse_half_a_file_name(std::string_view kind, std::string_view name, const
       fail(where, fmt::format("unknown {} \"{}\"; did you mean \"{}\", the file beside?", kind, name, file));
 }
 
-/// An entry in a file of its own.
+/// Reads an entry from a file that is not in the catalog.
 Node file_entry(std::string_view kind, const Node& reference) {
   const fs::path file = folder_beside(reference.place) / reference.scalar;
   std::error_code ignored;
@@ -102,13 +102,13 @@ Node file_entry(std::string_view kind, const Node& reference) {
   return node;
 }
 
-/// `map` laid on its base, that base on its own, and so on.
+/// Returns the entry that `reference` stands for, laid on its base, which is laid on its own base, and so on.
 Node on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
   const auto lay = [&](const Node& over, const Node& base) {
     if (depth >= kMostBases) fail(base.place, fmt::format("bases of {} form a cycle", kind));
-    Node own = over;
-    std::erase_if(own.fields, [](const auto& field) { return field.first == "base"; });
-    return merged(on_base(catalog, kind, base, depth + 1), own);
+    Node changes = over;
+    std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
+    return merged(on_base(catalog, kind, base, depth + 1), changes);
   };
   if (reference.kind == Node::Kind::scalar) {
     const bool file = is_file_reference(reference.scalar);
@@ -123,7 +123,7 @@ Node on_base(const Catalog& catalog, std::string_view kind, const Node& referenc
   return base ? lay(reference, *base) : reference;
 }
 
-/// A figure written plainly: a number (with or without unit) or a switch. Names and descriptions are none.
+/// Is this a figure without source: a number (with or without unit), true or false? Names and descriptions are not.
 bool is_plain_figure(const Node& node) {
   if (node.kind != Node::Kind::scalar || node.scalar.empty() || node.quoted) return false;
   const char first = node.scalar.front();
@@ -137,7 +137,7 @@ bool is_list_of_figures(const Node& node) {
                      [](const Node& item) { return is_plain_figure(item) || is_list_of_figures(item); });
 }
 
-/// A figure in a few words: long lists (the links of a mesh, the switches of a node) by their length.
+/// Returns the text of a figure. A list (the links of a mesh, the switches of a node) is described by its length.
 std::string value_text(const Node& value) {
   return value.kind == Node::Kind::list ? fmt::format("list of {}", value.items.size()) : value.scalar;
 }
@@ -145,14 +145,15 @@ std::string value_text(const Node& value) {
 struct SourceReader {
   std::string what;
   const Node* texts;       // the entry's `sources`
-  std::string entry_file;  // of the catalog entry at the bottom; empty for an entry given in place
-  Sources found;
+  std::string entry_file;  // file of the catalog entry on which all is laid; empty: there is none
+  Sources sources;
 
-  /// A key of `sources`, or where there is none of that name the text itself.
+  /// Returns the text of a key in `sources`, or the text of `source` itself if there is no such key.
   std::string full_text(const Node& source) const {
     const Node* text = texts ? texts->find(source.scalar) : nullptr;
     return text ? text->scalar : source.scalar;
   }
+  /// Returns the source of a figure that states none: "given in FILE:LINE", or "" in the entry's own file.
   std::string unsourced(const Node& node) const {
     if (!node.place.file || *node.place.file == entry_file) return {};
     return node.place.line == 0 ? "given by " + *node.place.file
@@ -161,7 +162,7 @@ struct SourceReader {
 
   void read(const Node& node, const std::string& path) {
     const auto add = [&](const Node& value, std::string source, bool unverified) {
-      found.push_back({fmt::format("{}: {}", what, path), value_text(value), std::move(source), unverified});
+      sources.push_back({fmt::format("{}: {}", what, path), value_text(value), std::move(source), unverified});
     };
     if (is_plain_figure(node) || is_list_of_figures(node)) return add(node, unsourced(node), false);
     if (const Node* value = node.find("value")) {
@@ -174,12 +175,12 @@ struct SourceReader {
   }
 };
 
-/// Is the file one of a catalog: of that at `root`, or of the user's own?
+/// Is the file in the catalog at `root` or in one of the user's own catalogs?
 bool lies_in_catalog(std::string_view file, const fs::path& root) {
   const auto below = [file](const fs::path& folder) { return file.starts_with(folder.native() + "/"); };
   if (below(root)) return true;
-  const std::vector<fs::path> own = own_roots(root);
-  return std::any_of(own.begin(), own.end(), below);
+  const std::vector<fs::path> roots = own_roots(root);
+  return std::any_of(roots.begin(), roots.end(), below);
 }
 
 }  // namespace
@@ -193,27 +194,28 @@ Catalog::Catalog(fs::path root) : root_(std::move(root)) {
 }
 
 std::vector<std::string> Catalog::names(std::string_view kind) const {
-  std::vector<std::string> found;
+  std::vector<std::string> entry_names;
   std::error_code error;
   const auto add = [&](const fs::path& root) {
     for (fs::directory_iterator it(root / folder_of(kind), error), end; !error && it != end; it.increment(error))
-      if (is_entry(it->path())) found.push_back(it->path().stem().string());
+      if (is_entry(it->path())) entry_names.push_back(it->path().stem().string());
   };
   add(root_);
   if (error == std::errc::too_many_files_open)
     throw MachineLimit(fmt::format("{}: cannot be read: {} (see ulimit -n)", root_.string(), error.message()));
-  for (const fs::path& own : own_roots(root_)) add(own);
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
+  for (const fs::path& root : own_roots(root_)) add(root);
+  std::sort(entry_names.begin(), entry_names.end());
+  entry_names.erase(std::unique(entry_names.begin(), entry_names.end()), entry_names.end());
+  return entry_names;
 }
 
 Node Catalog::entry(std::string_view kind, std::string_view name, const Place& where) const {
   const fs::path file = file_of(kind, name, where);
-  Node node = remembered(file);
+  Node node = read_cached(file);
   if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
   apply_trials(node, kind, file.stem().string());
-  if (const Node* own = node.find("name")) fail(own->key_place, "an entry of the catalog is named by its file");
+  if (const Node* own_name = node.find("name"))
+    fail(own_name->key_place, "an entry of the catalog is named by its file");
   node.fields.insert(node.fields.begin(),
                      {"name", Node::of_text(file.stem().string(), {node.place.file, 1, kStampColumn})});
   return node;
@@ -232,18 +234,18 @@ fs::path Catalog::file_of(std::string_view kind, std::string_view name, const Pl
   };
   const bool plain = name.find('/') == std::string_view::npos;
   if (fs::path direct = plain ? find(name, ".yaml") : fs::path(); !direct.empty()) return direct;
-  const std::vector<std::string> known = names(kind);
-  const auto it = std::find_if(known.begin(), known.end(), [&](const auto& n) { return same_name(n, name); });
-  if (it == known.end()) {
+  const std::vector<std::string> entries = names(kind);
+  const auto it = std::find_if(entries.begin(), entries.end(), [&](const auto& n) { return same_name(n, name); });
+  if (it == entries.end()) {
     refuse_half_a_file_name(kind, name, where);
-    fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, known)));
+    fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, entries)));
   }
   const fs::path yaml = find(*it, ".yaml");
   return yaml.empty() ? find(*it, ".json") : yaml;
 }
 
 Node Catalog::document(const fs::path& file) const {
-  return lies_in_catalog(file.native(), root_) ? remembered(file) : read_document(file);
+  return lies_in_catalog(file.native(), root_) ? read_cached(file) : read_document(file);
 }
 
 Node Catalog::resolve(std::string_view kind, const Node& reference) const {
@@ -259,13 +261,13 @@ bool Catalog::holds(const Place& place) const {
 
 Node Catalog::typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const {
   const Node& type = *part.find("type");
-  Node own = part;
-  std::erase_if(own.fields, [&](const auto& field) {
+  Node changes = part;
+  std::erase_if(changes.fields, [&](const auto& field) {
     const auto& [key, node] = field;
     const bool figure = std::find(figures.begin(), figures.end(), key) != figures.end();
     return !figure || (holds(node.place) && !holds(type.place));
   });
-  return resolve(kind, own.fields.empty() ? type : merged(type, own));
+  return resolve(kind, changes.fields.empty() ? type : merged(type, changes));
 }
 
 Sources figure_sources(const Node& entry, const std::string& what) {
@@ -277,7 +279,7 @@ Sources figure_sources(const Node& entry, const std::string& what) {
                                                           "measured_as", "fabric",      "sources"};
   for (const auto& [key, node] : entry.fields)
     if (!words.contains(key)) reader.read(node, key);
-  return reader.found;
+  return reader.sources;
 }
 
 }  // namespace trainyard

@@ -9,29 +9,31 @@
 
 namespace trainyard {
 
-/// The folder of datasheet and fitted figures: one YAML file an entry, `<folder>/<kind>s/<name>.yaml`
-/// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, stack, nccl,
-/// nccl-network, attention, batch-error, dispatcher; the folder of switch is `switches`).
-/// TRAINYARD_CATALOG, or the one that comes with the program; and before that the user's own (see `own_roots`).
+/// The folder of datasheet and fitted figures, with one YAML file for each entry: `<folder>/<kind>s/<name>.yaml`
+/// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, stack, nccl, nccl-network, attention, batch-error,
+/// dispatcher; the folder of switch is `switches`). The folder is TRAINYARD_CATALOG or the one that comes with the
+/// program. Entries in the user's own folders come first (see `own_roots`).
 class Catalog {
  public:
   Catalog();
   explicit Catalog(std::filesystem::path root);
 
   std::vector<std::string> names(std::string_view kind) const;  ///< sorted
-  /// The entry as a document. Throws UserError at `where` naming the nearest entry. '-' and '_' are the same in names.
+  /// Returns the entry as a document. '-' and '_' are the same in names. Throws UserError at `where` with the nearest
+  /// name if there is no such entry.
   Node entry(std::string_view kind, std::string_view name, const Place& where) const;
-  /// A scalar is the name of an entry, or of a file beside the one that it stands in (.yaml, .json); a map stands for
-  /// itself, laid on its `base` entry if it names one. The result has a field `name` and never a `base`.
+  /// Returns the entry that `reference` stands for. A scalar is the name of an entry, or of a file (.yaml, .json) in
+  /// the folder of the file that holds the scalar. A map is an entry itself; if it has a `base`, its fields are laid on
+  /// that entry. The result has a field `name` and never a `base`.
   Node resolve(std::string_view kind, const Node& reference) const;
-  /// A file anywhere; of the catalog's own, what was read last, unless it has changed.
+  /// Reads a file in any folder. A file of the catalog is read again only if it has changed.
   Node document(const std::filesystem::path&) const;
   const std::filesystem::path& root() const { return root_; }
-  bool holds(const Place&) const;  ///< was it written in a file of the catalog?
+  bool holds(const Place&) const;  ///< is the place in a file of the catalog?
 
-  /// The entry that `part` takes by its `type`, with those of `figures` that `part` gives itself laid on it. A figure that
-  /// a catalog entry gives while the type was named elsewhere, in a scenario laid on that entry, is of what the type
-  /// replaces: left out. Throws UserError with the place.
+  /// Returns the entry that `part` names as its `type`, with those of `figures` laid on it that `part` states itself. A
+  /// figure is ignored if it comes from a catalog entry while the `type` comes from a scenario laid on that entry: the
+  /// figure belongs to the device that the type replaces. Throws UserError with the place.
   Node typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const;
 
  private:
@@ -40,8 +42,9 @@ class Catalog {
   std::filesystem::path file_of(std::string_view kind, std::string_view name, const Place& where) const;
 };
 
-/// Every figure below `entry` with its source: the entry's `sources: {key: text}` resolved. A figure without a source
-/// has the source "" (a test refuses that in the catalog); a figure overridden in a scenario has "given in FILE:LINE".
+/// Returns every figure of `entry` with the full text of its source, as the entry's `sources: {key: text}` has it. A
+/// figure without a source has the source "" (a test refuses that in the catalog). A figure that a scenario overrides
+/// has the source "given in FILE:LINE".
 Sources figure_sources(const Node& entry, const std::string& what);
 
 }  // namespace trainyard

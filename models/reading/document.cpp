@@ -18,10 +18,10 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kDeepest = 100;                    // levels of nesting; a scenario needs about eight
-constexpr std::size_t kLargest = std::size_t{64} << 20;  // bytes of a file
+constexpr std::size_t kDeepest = 100;                    // most levels of nesting; a scenario needs about eight
+constexpr std::size_t kLargest = std::size_t{64} << 20;  // most bytes of a file
 
-/// Makes the tree from yaml-cpp's events. Its own tree (YAML::Node) accepts duplicate keys and forgets key places.
+/// Builds the tree from yaml-cpp's events, because yaml-cpp's own tree accepts duplicate keys and forgets key places.
 class Builder final : public YAML::EventHandler {
  public:
   Builder(std::string_view text, std::shared_ptr<const std::string> file, bool has_lines)
@@ -63,15 +63,17 @@ class Builder final : public YAML::EventHandler {
                   YAML::EmitterStyle::value) override {
     open(Node::Kind::map, mark, tag, anchor);
   }
-  /// What yaml-cpp says, or of a bracket without an end where it began (yaml-cpp names the place where it gave up).
+  /// Throws UserError with yaml-cpp's message. For a bracket without an end it names the place of the bracket instead
+  /// (yaml-cpp names the place at which it gave up).
   [[noreturn]] void refuse(const YAML::Exception& e) const {
     for (auto level = levels_.rbegin(); e.msg.find(" flow not found") != std::string::npos && level != levels_.rend();
          ++level) {
-      const auto at = static_cast<std::size_t>(level->begin.pos);
-      if (at >= text_.size() || (text_[at] != '{' && text_[at] != '[')) continue;
-      fail(place(level->begin),
-           fmt::format("a \"{}\" that is never closed; \"{}\" expected{}", text_[at], text_[at] == '{' ? '}' : ']',
-                       has_lines_ ? fmt::format(", or \",\" before line {}", e.mark.line + 1) : ""));
+      const auto start = static_cast<std::size_t>(level->begin.pos);
+      if (start >= text_.size() || (text_[start] != '{' && text_[start] != '[')) continue;
+      fail(
+          place(level->begin),
+          fmt::format("a \"{}\" that is never closed; \"{}\" expected{}", text_[start], text_[start] == '{' ? '}' : ']',
+                      has_lines_ ? fmt::format(", or \",\" before line {}", e.mark.line + 1) : ""));
     }
     fail(place(e.mark), e.msg);
   }
@@ -81,7 +83,7 @@ class Builder final : public YAML::EventHandler {
  private:
   struct Level {
     Node node;
-    std::optional<std::string> key;  // read, its value is still to come
+    std::optional<std::string> key;  // a key whose value is still to come
     Place key_place;
     std::unordered_map<std::string, Place> seen;
     YAML::Mark begin;
@@ -135,7 +137,7 @@ class Builder final : public YAML::EventHandler {
     level.key_place = key.place;
   }
 
-  // An alias of an alias of … makes a small file a huge tree; scenarios have `base` for what aliases are used for.
+  // Nested aliases can make a small file a huge tree. Scenarios have `base` for the uses of aliases.
   [[noreturn]] void refuse_anchor(const YAML::Mark& mark) const {
     fail(place(mark), "anchors and aliases (& and *) are not read; write the value out, or use a catalog entry");
   }
@@ -143,7 +145,7 @@ class Builder final : public YAML::EventHandler {
     if (!tag.empty() && tag != "?" && tag != "!") fail(place(mark), fmt::format("tags (\"{}\") are not read", tag));
   }
 
-  // yaml-cpp 0.7 takes the end of the file for a closing quote.
+  // yaml-cpp 0.7 accepts the end of the file as a closing quote.
   void check_closed(const YAML::Mark& mark) const {
     const auto start = static_cast<std::size_t>(mark.pos);
     if (start >= text_.size() || (text_[start] != '"' && text_[start] != '\'')) return;  // a block scalar
@@ -166,7 +168,7 @@ class Builder final : public YAML::EventHandler {
   std::optional<Node> root_;
 };
 
-/// Length of the UTF-8 sequence at the front of `text`, 0 where it is none.
+/// Returns the length of the UTF-8 sequence at the front of `text`, or 0 if there is none.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -184,8 +186,8 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-/// Refuses what yaml-cpp would read as something else: bytes that are no text, and tabs that indent (it joins such a
-/// line to the value before it).
+/// Refuses input that yaml-cpp would misread: bytes that are no text, and tabs that indent (it joins such a line to the
+/// value before it).
 void check_text(std::string_view text, const std::shared_ptr<const std::string>& file, bool has_lines) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool json = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
@@ -235,11 +237,11 @@ std::string Place::text() const {
 }
 
 void fail(const Place& place, const std::string& what) {
-  const std::string at = place.text();
-  // An override is its own path: "--set plan.x: plan.x: …" would say it twice.
+  const std::string where = place.text();
+  // The place of an override is its path: "--set plan.x: plan.x: …" would repeat the path.
   constexpr std::string_view set = "--set ";
-  const bool twice = at.starts_with(set) && what.starts_with(at.substr(set.size()) + ": ");
-  throw UserError(at.empty() ? what : (twice ? std::string(set) : at + ": ") + what);
+  const bool repeats = where.starts_with(set) && what.starts_with(where.substr(set.size()) + ": ");
+  throw UserError(where.empty() ? what : (repeats ? std::string(set) : where + ": ") + what);
 }
 
 Place Place::of(std::string origin) { return {std::make_shared<const std::string>(std::move(origin))}; }

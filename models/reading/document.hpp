@@ -16,27 +16,27 @@
 
 namespace trainyard {
 
-/// Where a value was written. Overrides from the command line have the file "--set PATH" and line 0.
+/// The place in which a value was written. Overrides from the command line have the file "--set PATH" and line 0.
 struct Place {
   std::shared_ptr<const std::string> file;
   int line = 0, column = 0;
   std::string text() const;  ///< "file:line:column", or "--set PATH"
-  /// Of what stands in no file, as errors are to name it: "--gpu".
+  /// Returns the place of a value that is in no file. `origin` is its name in errors: "--gpu".
   static Place of(std::string origin);
 };
 
-/// A YAML (or JSON) document as a plain tree that remembers places. Duplicate keys, anchors, tags, several documents,
-/// tabs that indent, bytes that are not UTF-8, nesting past 100 levels and syntax errors are refused when it is read.
+/// A YAML (or JSON) document as a plain tree that remembers places. Readers refuse duplicate keys, anchors, tags,
+/// several documents, tabs that indent, bytes that are not UTF-8, nesting past 100 levels and syntax errors.
 class Node {
  public:
   enum class Kind { null, scalar, list, map };
   Kind kind = Kind::null;
   std::string scalar;  ///< the text of a scalar, unquoted
   bool quoted = false;
-  std::vector<Node> items;                           ///< of a list
-  std::vector<std::pair<std::string, Node>> fields;  ///< of a map, in the order of the file
+  std::vector<Node> items;                           ///< items of a list
+  std::vector<std::pair<std::string, Node>> fields;  ///< fields of a map, in the order of the file
   Place place;
-  Place key_place;  ///< of the key that holds this node
+  Place key_place;  ///< place of the key that holds this node
 
   static Node of_text(std::string scalar, Place = {});
   static Node empty_map(Place = {});
@@ -44,44 +44,48 @@ class Node {
   Node* find(std::string_view key);
 };
 
-/// Throws UserError ("file:line:column: …") for a missing or unreadable file and for every fault named above.
+/// Both throw UserError ("file:line:column: …") for every fault that `Node` names, `read_document` also for a file that
+/// is missing or unreadable. `name` is the name of the document in errors.
 Node read_document(const std::filesystem::path&);
 Node parse_document(std::string_view text, std::string name);
-/// The value of an override: every place in it is `origin`, without a line.
+/// Reads the value of an override. Every place in it is `origin`, without a line.
 Node parse_override(std::string_view text, std::shared_ptr<const std::string> origin);
 
-/// `--set path=value`: replaces or adds the field at the dotted path (`cluster.hca.rate`); a list item by its index.
-/// The value is itself read as YAML. A scalar on the way is a catalog name: it becomes `{base: NAME, …}`.
+/// Implements `--set path=value`: replaces or adds the field at the dotted path (`cluster.hca.rate`). An index in the
+/// path selects an item of a list. The value is read as YAML. A scalar along the path is taken as the name of a catalog
+/// entry and becomes `{base: NAME, …}`.
 void set_field(Node& root, std::string_view path, std::string_view value);
-/// The same with a value that was read elsewhere; its place stands for the field's.
+/// The same with a value that has been read already. The field gets the place of the value.
 void set_field(Node& root, std::string_view path, Node value);
 
-/// `over` laid on `base`: maps field by field, anything else replaced. A figure {value, source} is replaced whole; a
-/// map on a catalog name becomes {base: NAME, …}, the entry with those changes.
+/// Returns `base` with `over` laid on it: maps are merged field by field, everything else is replaced. A figure
+/// {value, source} is replaced as a whole. A map laid on the name of a catalog entry becomes {base: NAME, …}, the entry
+/// with those changes.
 Node merged(const Node& base, const Node& over);
 
-/// Names are equal where they differ by '-' and '_' alone.
+/// Are the names equal if '-' and '_' count as the same?
 bool same_name(std::string_view a, std::string_view b);
-/// The place of `word` among `names`; their number where it is none of them.
+/// Returns the index of `word` in `names`, or `names.size()` if it is none of them.
 std::size_t place_among(std::string_view word, const std::vector<std::string>& names);
-/// Throws UserError "unknown KIND "word"; did you mean …" where it is none of them.
+/// The same, but throws UserError "unknown KIND "word"; did you mean …" if it is none of them.
 std::size_t place_of_word(std::string_view kind, std::string_view word, const std::vector<std::string>& names);
-/// The nearest of `names` to `word` by edit distance, if it is near enough to be meant.
+/// Returns the name with the least edit distance to `word`. No value: none is near enough to be meant.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names);
-/// The file whose name is nearest to that of a file that is not there, in the same folder.
+/// Returns the file in the same folder whose name is nearest to that of a missing file. No value: none is near enough.
 std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&);
 
-/// "; did you mean \"x\"?" or "; known: a, b, c".
+/// Returns the end of an error message: "; did you mean \"x\"?" or "; known: a, b, c".
 std::string hint(std::string_view word, const std::vector<std::string>& names);
 
-/// An item of a list that is such a number. Throws UserError "place: what: 8, expected 0 to 7".
+/// Reads an item of a list as a whole number from `least` to `most`. Throws UserError "place: what: 8, expected 0 to
+/// 7".
 std::int64_t whole_number(const Node& item, const std::string& what, std::int64_t least, std::int64_t most);
 
 /// Throws UserError "place: what".
 [[noreturn]] void fail(const Place&, const std::string& what);
 
-/// A key of a map, with what it means in a few words, and the condition under which alone it is required ("with mechanism
-/// local-sgd"), both for `trainyard help scenario`. Of several readers of a key one says them.
+/// A key of a map. Its description and the only condition under which it is required ("with mechanism local-sgd") are
+/// printed by `trainyard help scenario`. If a key has several readers, one of them states these texts.
 struct Key {
   Key(const char* key) : name(key) {}
   Key(const std::string& key) : name(key) {}
@@ -93,34 +97,34 @@ struct Key {
   const char* condition = "";
 };
 
-/// Reads the fields of one map, each by name and type, and refuses what nobody read. Every error names the place, what
-/// was expected, and the nearest known key. A figure may be plain (`2 TB/s`) or `{value: 2 TB/s, source: KEY}` with an
-/// optional `unverified: true`; the readers below take both. A key whose value is null counts as absent (as in JSON),
-/// but `child` returns it.
+/// Reads the fields of one map, each by name and type, and refuses keys that nobody read. Every error names the place,
+/// the expected value and the nearest known key. A figure may be plain (`2 TB/s`) or `{value: 2 TB/s, source: KEY}`
+/// with an optional `unverified: true`; the readers below take both. A key whose value is null counts as absent (as in
+/// JSON), but `child` returns it.
 class Fields {
  public:
-  /// `node` must be a map (or null, read as empty); `what` is how errors call it ("cluster", "gpu a100-sxm4-80gb").
+  /// `node` must be a map (or null, read as empty). `what` is its name in errors ("cluster", "gpu a100-sxm4-80gb").
   Fields(const Node& node, std::string what);
 
-  bool has(Key key);           ///< counts as read
-  const Node* child(Key key);  ///< null where absent
-  /// The same, null too where the value is.
+  bool has(Key key);           ///< marks the key as read
+  const Node* child(Key key);  ///< null if absent
+  /// The same, but also null if the value is null.
   const Node* stated(Key key) { return has(key) ? child(key) : nullptr; }
   const Node& required_child(Key key);
-  /// Throws one error that names all that are missing, where these are two or more; a single one is for its reader to
-  /// say. `paths`: keys, or keys of maps below ("gpu.count").
+  /// Throws one error with the names of all missing keys if two or more are missing. If only one is missing, the reader
+  /// of that key reports it. `paths`: keys, or keys of maps below ("gpu.count").
   void require_all(const std::vector<std::string>& paths) const;
-  /// Null where absent. Throws for what is no list, or an empty one.
+  /// Returns the items of a list, or null if absent. Throws if the value is no list or an empty one.
   const std::vector<Node>* list(Key key);
-  std::vector<std::string> texts(Key key);  ///< the scalars of such a list; none where absent
-  /// Of such a list, the place of each item among `names`; none where absent.
+  std::vector<std::string> texts(Key key);  ///< the scalars of such a list; empty if absent
+  /// Returns for each item of such a list its index in `names`. The result is empty if the key is absent.
   std::vector<std::size_t> choices(Key key, const std::vector<std::string>& names);
 
-  // Each of these is required where it has no fallback.
+  // Each of these keys is required if it has no fallback.
   std::string text(Key key, std::optional<std::string> fallback = {});
-  /// One of `names`.
+  /// Reads one of `names`.
   std::string choice(Key key, const std::vector<std::string>& names, std::optional<std::string> fallback = {});
-  /// The value of an enumeration whose names, in its order, are `names`.
+  /// Reads a value of an enumeration. `names` are the names of its values, in their order.
   template <class Enum>
   Enum one_of(Key key, const std::vector<std::string>& names) {
     return static_cast<Enum>(place_among(choice(key, names), names));
@@ -130,7 +134,7 @@ class Fields {
     return static_cast<Enum>(place_among(choice(key, names, names.at(static_cast<std::size_t>(fallback))), names));
   }
   bool boolean(Key key, bool fallback);
-  /// A whole number from `least` to `most`. One that `Whole` does not hold is refused.
+  /// Reads a whole number that is at least `least` and fits in `Whole`.
   template <std::integral Whole = std::int64_t>
   Whole integer(Key key, std::int64_t least, std::optional<std::int64_t> fallback = {}) {
     return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), fallback));
@@ -148,23 +152,24 @@ class Fields {
   Hertz frequency(Key key, std::optional<Hertz> fallback = {});
   Watts power(Key key, std::optional<Watts> fallback = {});
 
-  bool knows(std::string_view key) const;  ///< has been asked for
+  bool knows(std::string_view key) const;  ///< has the key been looked up?
   /// Throws for the first key that nobody read. Call it last.
   void finish() const;
 
   const Place& place() const { return place_; }
   const std::string& what() const { return what_; }
-  const Place& place_of(std::string_view key) const;  ///< of the value of `key`, or of the map
+  const Place& place_of(std::string_view key) const;  ///< place of the value of `key`; of the map if absent
   /// Throws UserError at the place of `key`: "cluster.nodes: why".
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
-  /// Of a key that only some choices have: "plan.data_parallel.staleness: with consistency stale only".
-  void only(Key key, bool fits, std::string_view where);
+  /// Refuses a key that is present although it does not fit the choice of another key:
+  /// "plan.data_parallel.staleness: with consistency stale only".
+  void only(Key key, bool fits, std::string_view condition);
 
  private:
   const Node* node_;
   std::string what_;
   Place place_;
-  std::vector<std::string> known_;  ///< every key that was asked for
+  std::vector<std::string> read_keys_;  ///< every key that was looked up
   const Node* scalar(Key key, const char* expected, bool required);
   std::int64_t whole_number(Key key, std::int64_t least, std::int64_t most, std::optional<std::int64_t> fallback);
   template <class Unit>

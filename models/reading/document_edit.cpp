@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// Catalog and key names are compared with '-' = '_' and without case.
+/// Replaces '_' by '-' and upper case by lower case, for comparisons of names.
 char plain(char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
 /// Damerau–Levenshtein distance (optimal string alignment): insert, delete, replace, swap of neighbours.
@@ -23,10 +23,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   for (std::size_t i = 1; i <= a.size(); ++i)
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t change = plain(a[i - 1]) == plain(b[j - 1]) ? 0 : 1;
-      std::size_t& here = d[i * width + j];
-      here = std::min({d[(i - 1) * width + j] + 1, d[i * width + j - 1] + 1, d[(i - 1) * width + j - 1] + change});
+      std::size_t& distance = d[i * width + j];
+      distance = std::min({d[(i - 1) * width + j] + 1, d[i * width + j - 1] + 1, d[(i - 1) * width + j - 1] + change});
       if (i > 1 && j > 1 && plain(a[i - 1]) == plain(b[j - 2]) && plain(a[i - 2]) == plain(b[j - 1]))
-        here = std::min(here, d[(i - 2) * width + j - 2] + 1);
+        distance = std::min(distance, d[(i - 2) * width + j - 2] + 1);
     }
   return d.back();
 }
@@ -44,7 +44,8 @@ Node& item_of(Node& list, std::string_view index, const Place& place) {
   return list.items[i];
 }
 
-/// The field `key` of `node`, made if it is not there; a catalog name becomes a map on that entry.
+/// Returns the field `key` of `node`, which is added if it is absent. A scalar becomes a map with that scalar as
+/// `base`.
 Node& step_into(Node& node, std::string_view key, const Place& place) {
   if (node.kind == Node::Kind::list) return item_of(node, key, place);
   if (node.kind == Node::Kind::scalar) {
@@ -55,7 +56,7 @@ Node& step_into(Node& node, std::string_view key, const Place& place) {
     node.fields.emplace_back("base", std::move(base));
   }
   node.kind = Node::Kind::map;
-  if (Node* found = node.find(key)) return *found;
+  if (Node* field = node.find(key)) return *field;
   Node fresh;
   fresh.place = fresh.key_place = place;
   return node.fields.emplace_back(std::string(key), std::move(fresh)).second;
@@ -69,7 +70,7 @@ bool same_place(const Place& a, const Place& b) {
 
 const Node* overridden_scalar(const Node& map) {
   const Node* base = map.kind == Node::Kind::map ? map.find("base") : nullptr;
-  // One that stands in a file has a key of its own; this one has still that of the map.
+  // A `base` in a file has a key place of its own; the `base` made by an override still has that of the map.
   return base && base->kind == Node::Kind::scalar && same_place(base->key_place, map.key_place) ? base : nullptr;
 }
 
@@ -139,7 +140,8 @@ void set_field(Node& root, std::string_view path, Node fresh) {
 
 namespace {
 
-/// `{3: …}` laid on a list changes the item of that number, as an override's path names it.
+/// Lays `over`, a map such as `{3: …}`, on a list: the keys are indices of items. No value: it is no such map, or
+/// `list` is no list.
 std::optional<Node> merged_items(const Node& list, const Node& over) {
   if (list.kind != Node::Kind::list || over.fields.empty()) return std::nullopt;
   Node result = list;
@@ -155,7 +157,7 @@ std::optional<Node> merged_items(const Node& list, const Node& over) {
 }  // namespace
 
 Node merged(const Node& base, const Node& over) {
-  const bool figure = over.find("value") != nullptr;  // {value, source} is one thing: never half of the old one
+  const bool figure = over.find("value") != nullptr;  // {value, source} is replaced as a whole
   if (over.kind != Node::Kind::map || figure) return over;
   if (base.kind == Node::Kind::scalar && !over.find("base")) {  // changes to a catalog entry
     Node result = over;

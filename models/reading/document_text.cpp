@@ -6,7 +6,7 @@
 namespace trainyard {
 namespace {
 
-/// Would it be read as something else without quotes?
+/// Would the scalar be read as something else without quotes?
 bool needs_quotes(const Node& node) {
   const std::string& s = node.scalar;
   if (node.quoted || s.empty() || s == "~" || s == "null" || s.front() == ' ' || s.back() == ' ') return true;
@@ -30,7 +30,7 @@ std::string scalar_text(const Node& node) {
 void flatten(const Node& node, const std::string& path, std::map<std::string, std::string>& fields) {
   if (node.kind != Node::Kind::map) {
     std::string text = yaml_text(node);
-    text.pop_back();  // the line's end
+    text.pop_back();  // the end of the line
     fields[path] = text;
     return;
   }

@@ -6,13 +6,12 @@
 
 namespace trainyard {
 
-/// A document as YAML that reads back the same: maps with a key a line, maps of maps below that in braces, lists in
-/// brackets.
+/// Returns a document as YAML that reads back the same: one key a line, deeper maps in braces, lists in brackets.
 std::string yaml_text(const Node&);
-/// The same in one line, maps in braces.
+/// The same in one line, with maps in braces.
 std::string flow_text(const Node&);
 
-/// Every field that is no map, by its dotted path: as YAML.
+/// Returns the YAML of every field that is no map, by its dotted path.
 std::map<std::string, std::string> flat_fields(const Node&);
 
 }  // namespace trainyard

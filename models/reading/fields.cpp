@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-const char* what_it_is(const Node& node) {
+const char* kind_text(const Node& node) {
   switch (node.kind) {
     case Node::Kind::null:
       return "nothing";
@@ -45,26 +45,26 @@ auto parse_at(const Node& node, const std::string& path, Parse parse) {
 template <class Unit>
 Unit positive(const Node& node, const std::string& path, Unit (*parse)(std::string_view)) {
   const Unit quantity = parse_at(node, path, parse);
-  // In SI units; beyond these nothing is built, and products of them overflow or vanish.
-  constexpr bool zero_too = std::is_same_v<Unit, Seconds>;
-  constexpr double most = 1e24, least = zero_too ? 1e-15 : 1;
+  // Bounds in SI units: nothing real lies beyond them, and products of larger or smaller values overflow or vanish.
+  constexpr bool may_be_zero = std::is_same_v<Unit, Seconds>;
+  constexpr double most = 1e24, least = may_be_zero ? 1e-15 : 1;
   if (!std::isfinite(quantity.value) || quantity.value > most)
     fail(node.place, fmt::format("{}: \"{}\" is too large", path, node.scalar));
-  if (quantity.value < 0 || (quantity.value == 0 && !zero_too))
+  if (quantity.value < 0 || (quantity.value == 0 && !may_be_zero))
     fail(node.place,
-         fmt::format("{}: \"{}\" must be {}", path, node.scalar, zero_too ? "0 or more" : "greater than 0"));
+         fmt::format("{}: \"{}\" must be {}", path, node.scalar, may_be_zero ? "0 or more" : "greater than 0"));
   if (quantity.value > 0 && quantity.value < least)
     fail(node.place, fmt::format("{}: \"{}\" is too small", path, node.scalar));
   return quantity;
 }
 
-/// The value of a figure written as {value, source, unverified}.
+/// Checks a figure {value, source, unverified} and returns its value.
 const Node& value_of_figure(const Node& figure, const Node& value, const std::string& path) {
-  static const std::vector<std::string> known{"value", "source", "unverified"};
+  static const std::vector<std::string> keys{"value", "source", "unverified"};
   for (const auto& [key, node] : figure.fields) {
     if (&node == &value) continue;
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      fail(node.key_place, fmt::format("{}: unknown key \"{}\" of a figure{}", path, key, hint(key, known)));
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      fail(node.key_place, fmt::format("{}: unknown key \"{}\" of a figure{}", path, key, hint(key, keys)));
     if (key == "source" && node.kind != Node::Kind::scalar) fail(node.place, path + ": expected a source");
     if (key == "unverified" && node.scalar != "true" && node.scalar != "false")
       fail(node.place, path + ": unverified: expected true or false");
@@ -90,22 +90,21 @@ double bounded_number(const Node& node, const std::string& path, double least, d
   fail(node.place, fmt::format("{}: {} is out of range; expected {} {}", path, node.scalar, kNumber, range));
 }
 
-void tell(const std::string& what, Key key, const char* type, bool required, const Node* node) {
-  if (AskedFields* listening = AskedFields::listening())
-    listening->add(
+/// Reports a key to the innermost `AskedFields`, if there is one.
+void report(const std::string& what, Key key, const char* type, bool required, const Node* node) {
+  if (AskedFields* asked = AskedFields::innermost())
+    asked->add(
         {what, std::string(key.name), key.words, key.condition, type, required, {}, {}, node ? node->scalar : ""});
 }
 
-/// What the field is where it is absent.
-void tell_default(const std::string& text) {
-  if (AskedFields* listening = AskedFields::listening()) listening->add_default(text);
+void report_default(const std::string& text) {
+  if (AskedFields* asked = AskedFields::innermost()) asked->add_default(text);
 }
-void tell_default(double value, const char* unit) {
-  if (AskedFields* listening = AskedFields::listening())
-    listening->add_default(fmt::format("{}{}", exact(value), unit));
+void report_default(double value, const char* unit) {
+  if (AskedFields* asked = AskedFields::innermost()) asked->add_default(fmt::format("{}{}", exact(value), unit));
 }
-void tell_choices(const std::vector<std::string>& names) {
-  if (AskedFields* listening = AskedFields::listening()) listening->add_choices(names);
+void report_choices(const std::vector<std::string>& names) {
+  if (AskedFields* asked = AskedFields::innermost()) asked->add_choices(names);
 }
 
 }  // namespace
@@ -129,15 +128,15 @@ std::int64_t whole_number(const Node& item, const std::string& what, std::int64_
 
 Fields::Fields(const Node& node, std::string what) : node_(&node), what_(std::move(what)), place_(node.place) {
   if (node.kind == Node::Kind::map || node.kind == Node::Kind::null) return;
-  const std::string got = node.kind == Node::Kind::scalar ? fmt::format("\"{}\"", node.scalar) : what_it_is(node);
-  fail(place_, fmt::format("{}expected a map of keys, got {}", what_.empty() ? "" : what_ + ": ", got));
+  const std::string found = node.kind == Node::Kind::scalar ? fmt::format("\"{}\"", node.scalar) : kind_text(node);
+  fail(place_, fmt::format("{}expected a map of keys, got {}", what_.empty() ? "" : what_ + ": ", found));
 }
 
 const Node* Fields::child(Key key) {
   const Node* node = node_->find(key);
   const bool first = !knows(key);
-  if (first) known_.emplace_back(key.name);
-  if (first || *key.words) tell(what_, key, "", false, node);
+  if (first) read_keys_.emplace_back(key.name);
+  if (first || *key.words) report(what_, key, "", false, node);
   return node;
 }
 
@@ -146,7 +145,7 @@ const std::vector<Node>* Fields::list(Key key) {
   const Node& node = *child(key);
   if (node.kind != Node::Kind::list || node.items.empty())
     fail(node.place, fmt::format("{}: expected a list, such as [a, b], got {}", path_of(what_, key),
-                                 node.kind == Node::Kind::list ? "an empty one" : what_it_is(node)));
+                                 node.kind == Node::Kind::list ? "an empty one" : kind_text(node)));
   return &node.items;
 }
 
@@ -157,7 +156,7 @@ bool Fields::has(Key key) {
 
 const Node& Fields::required_child(Key key) {
   if (const Node* node = child(key)) return *node;
-  // A key that is nearly this one is likelier a slip than an omission.
+  // A similar key is more likely a misspelling of this one than another key.
   std::vector<std::string> unread;
   for (const auto& [name, node] : node_->fields)
     if (!knows(name)) unread.push_back(name);
@@ -174,7 +173,8 @@ bool is_missing(const Node& map, std::string_view path) {
   const std::size_t dot = std::min(path.find('.'), path.size());
   const Node* child = map.find(path.substr(0, dot));
   if (!child || child->kind == Node::Kind::null) return true;
-  if (dot == path.size() || child->kind != Node::Kind::map) return false;  // what is no map is another error
+  if (dot == path.size() || child->kind != Node::Kind::map)
+    return false;  // a value that is no map is reported by its reader
   return is_missing(*child, path.substr(dot + 1));
 }
 
@@ -189,21 +189,21 @@ void Fields::require_all(const std::vector<std::string>& paths) const {
   if (missing.size() < 2) return;
   for (const auto& [key, node] : node_->fields)
     if (std::find(heads.begin(), heads.end(), key) == heads.end()) others.push_back(key);
-  for (const std::string& path : missing)  // a slip is likelier than an omission
+  for (const std::string& path : missing)  // a similar key is more likely a misspelling
     if (nearest(path, others)) return;
   fail(place_, fmt::format("{}missing keys \"{}\"", what_.empty() ? "" : what_ + ": ", fmt::join(missing, "\", \"")));
 }
 
 const Node* Fields::scalar(Key key, const char* expected, bool required) {
-  const bool looked_for = knows(key);  // a reader that first looks whether it is there does without
+  const bool was_tested = knows(key);  // a reader that tests first whether the key is present does not require it
   const Node* node = required ? &required_child(key) : child(key);
   const Node* value = node && node->kind == Node::Kind::map ? node->find("value") : nullptr;
   if (node && !value) value = overridden_scalar(*node);
-  tell(what_, key, expected, required && !looked_for, value ? value : node);
+  report(what_, key, expected, required && !was_tested, value ? value : node);
   if (!node || (node->kind == Node::Kind::null && !required)) return nullptr;
   if (value) node = &value_of_figure(*node, *value, path_of(what_, key));
   if (node->kind != Node::Kind::scalar)
-    fail(node->place, fmt::format("{}: expected {}, got {}", path_of(what_, key), expected, what_it_is(*node)));
+    fail(node->place, fmt::format("{}: expected {}, got {}", path_of(what_, key), expected, kind_text(*node)));
   return node;
 }
 
@@ -216,21 +216,21 @@ std::vector<std::string> Fields::texts(Key key) {
 
 std::string Fields::text(Key key, std::optional<std::string> fallback) {
   const Node* node = scalar(key, "text", !fallback);
-  if (fallback) tell_default(*fallback);
+  if (fallback) report_default(*fallback);
   return node ? node->scalar : *fallback;
 }
 
 std::string Fields::choice(Key key, const std::vector<std::string>& names, std::optional<std::string> fallback) {
   const Node* node = scalar(key, "a name", !fallback);
-  tell_choices(names);
-  if (fallback) tell_default(*fallback);
+  report_choices(names);
+  if (fallback) report_default(*fallback);
   return node ? choose(*node, path_of(what_, key), names) : *fallback;
 }
 
 std::vector<std::size_t> Fields::choices(Key key, const std::vector<std::string>& names) {
   std::vector<std::size_t> all;
   const std::vector<Node>* items = list(key);
-  tell_choices(names);
+  report_choices(names);
   if (items)
     for (const Node& item : *items) {
       const std::string chosen = choose(item, path_of(what_, key), names);
@@ -241,7 +241,7 @@ std::vector<std::size_t> Fields::choices(Key key, const std::vector<std::string>
 
 bool Fields::boolean(Key key, bool fallback) {
   const Node* node = scalar(key, "true or false", false);
-  tell_default(fallback ? "true" : "false");
+  report_default(fallback ? "true" : "false");
   if (!node) return fallback;
   if (node->scalar == "true" || node->scalar == "True") return true;
   if (node->scalar == "false" || node->scalar == "False") return false;
@@ -251,7 +251,7 @@ bool Fields::boolean(Key key, bool fallback) {
 std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most,
                                   std::optional<std::int64_t> fallback) {
   const Node* node = scalar(key, kInteger, !fallback);
-  if (fallback) tell_default(static_cast<double>(*fallback), "");
+  if (fallback) report_default(static_cast<double>(*fallback), "");
   if (!node) return *fallback;
   const std::string path = path_of(what_, key);
   const std::int64_t v = parse_at(*node, path, parse_integer);
@@ -262,7 +262,7 @@ std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most
 
 double Fields::number(Key key, double least, double most, std::optional<double> fallback) {
   const Node* node = scalar(key, kNumber, !fallback);
-  if (fallback) tell_default(*fallback, "");
+  if (fallback) report_default(*fallback, "");
   return node ? bounded_number(*node, path_of(what_, key), least, most) : *fallback;
 }
 
@@ -270,7 +270,7 @@ template <class Unit>
 Unit Fields::quantity(Key key, std::optional<Unit> fallback, const char* expected, const char* unit,
                       Unit (*parse)(std::string_view)) {
   const Node* node = scalar(key, expected, !fallback);
-  if (fallback) tell_default(fallback->value, unit);
+  if (fallback) report_default(fallback->value, unit);
   return node ? positive(*node, path_of(what_, key), parse) : *fallback;
 }
 
@@ -293,21 +293,23 @@ Watts Fields::power(Key key, std::optional<Watts> fallback) {
   return quantity(key, fallback, "a power such as 400 W", " W", parse_power);
 }
 
-bool Fields::knows(std::string_view key) const { return std::find(known_.begin(), known_.end(), key) != known_.end(); }
+bool Fields::knows(std::string_view key) const {
+  return std::find(read_keys_.begin(), read_keys_.end(), key) != read_keys_.end();
+}
 
 void Fields::finish() const {
   for (const auto& [key, node] : node_->fields)
     if (!knows(key))
       fail(node.key_place,
-           fmt::format("unknown key \"{}\"{}{}", key, what_.empty() ? "" : " in " + what_, hint(key, known_)));
+           fmt::format("unknown key \"{}\"{}{}", key, what_.empty() ? "" : " in " + what_, hint(key, read_keys_)));
 }
 
 void Fields::refuse(std::string_view key, const std::string& why) const {
   fail(place_of(key), fmt::format("{}: {}", path_of(what_, key), why));
 }
 
-void Fields::only(Key key, bool fits, std::string_view where) {
-  if (has(key) && !fits) refuse(key.name, fmt::format("{} only", where));
+void Fields::only(Key key, bool fits, std::string_view condition) {
+  if (has(key) && !fits) refuse(key.name, fmt::format("{} only", condition));
 }
 
 const Place& Fields::place_of(std::string_view key) const {

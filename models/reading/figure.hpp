@@ -4,10 +4,10 @@
 
 namespace trainyard {
 
-/// Where a figure of the catalog comes from, as `show` and the trust line print it.
+/// Origin of a figure of the catalog, as `show` and the trust line print it.
 struct FigureSource {
   std::string figure;  ///< dotted path, "gpu a100-sxm4-80gb: memory_bandwidth"
-  std::string value;   ///< as written
+  std::string value;   ///< as it was written
   std::string source;  ///< the full text of the source
   bool unverified = false;
 };

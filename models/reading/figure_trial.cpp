@@ -5,12 +5,12 @@
 namespace trainyard {
 namespace {
 
-std::vector<FigureTrial>& tried() {
+std::vector<FigureTrial>& trials() {
   thread_local std::vector<FigureTrial> all;
   return all;
 }
 
-/// A map that it leaves empty goes too: it said nothing else.
+/// Removes the field at a path, and each map along the path that becomes empty.
 void remove(Node& map, std::string_view path) {
   const std::size_t dot = path.find('.');
   const std::string_view key = path.substr(0, dot);
@@ -25,11 +25,12 @@ void remove(Node& map, std::string_view path) {
 
 }  // namespace
 
-FigureTrials::FigureTrials(std::vector<FigureTrial> figures) : before_(std::exchange(tried(), std::move(figures))) {}
-FigureTrials::~FigureTrials() { tried() = std::move(before_); }
+FigureTrials::FigureTrials(std::vector<FigureTrial> figures)
+    : outer_trials_(std::exchange(trials(), std::move(figures))) {}
+FigureTrials::~FigureTrials() { trials() = std::move(outer_trials_); }
 
 void apply_trials(Node& entry, std::string_view kind, std::string_view name) {
-  for (const FigureTrial& figure : tried()) {
+  for (const FigureTrial& figure : trials()) {
     if (figure.kind != kind || figure.entry != name) continue;
     if (figure.value.empty())
       remove(entry, figure.key);

@@ -7,14 +7,14 @@
 
 namespace trainyard {
 
-/// A figure of the catalog as it is tried, in place of what the entry's own file says.
+/// A trial value for a figure of the catalog. It replaces the value in the entry's file.
 struct FigureTrial {
-  std::string kind, entry;  ///< "stack", "nemo": the entry whose file states it
-  std::string key;          ///< dotted path: "slowdowns.elementwise"; where it is removed, a map too
-  std::string value;        ///< as a file would write it; "": as if the file did not say it
+  std::string kind, entry;  ///< entry whose file states the figure: "stack", "nemo"
+  std::string key;          ///< dotted path: "slowdowns.elementwise"; if it is to be removed, this may be a map
+  std::string value;        ///< as a file would write it; "": removes the figure
 };
 
-/// As long as it lives, this thread reads entries of catalogs with these, and with no others. For who refits constants.
+/// While it lives, this thread reads catalog entries with these trial values and no others. Used to refit constants.
 class FigureTrials {
  public:
   explicit FigureTrials(std::vector<FigureTrial>);
@@ -22,10 +22,10 @@ class FigureTrials {
   FigureTrials(const FigureTrials&) = delete;
 
  private:
-  std::vector<FigureTrial> before_;
+  std::vector<FigureTrial> outer_trials_;
 };
 
-/// An entry as its file has it, with what is tried of it.
+/// Applies the trial values of this thread to an entry that was read from its file.
 void apply_trials(Node& entry, std::string_view kind, std::string_view name);
 
 }  // namespace trainyard

@@ -12,7 +12,7 @@ namespace {
 
 using Value = std::function<double(std::string_view)>;
 
-/// Reads from the left: sums of products of numbers, names and what stands in parentheses.
+/// Evaluates from the left: sums of products of numbers, names and formulas in parentheses.
 class Formula {
  public:
   Formula(std::string_view text, const Value& value) : all_(text), rest_(text), value_(value) {}
@@ -29,7 +29,7 @@ class Formula {
   [[noreturn]] void refuse() const {
     throw UserError(fmt::format("\"{}\": a formula of numbers and names expected at \"{}\"", all_, rest_));
   }
-  /// '\0': the end.
+  /// Skips spaces and the character `c`. Returns false if another character comes next. '\0' stands for the end.
   bool takes(char c) {
     while (rest_.starts_with(' ')) rest_.remove_prefix(1);
     if (c == '\0') return rest_.empty();
@@ -65,8 +65,10 @@ class Formula {
       return inner;
     }
     std::size_t length = 0;
-    const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
-    while (length < rest_.size() && is_of_name(rest_[length])) ++length;
+    const auto is_word_character = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+    };
+    while (length < rest_.size() && is_word_character(rest_[length])) ++length;
     if (length == 0) refuse();
     const std::string_view word = rest_.substr(0, length);
     rest_.remove_prefix(length);

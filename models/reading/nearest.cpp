@@ -6,16 +6,16 @@
 
 namespace trainyard {
 
-std::string nearest_divisors(std::int64_t whole, std::int64_t number) {
+std::string nearest_divisors(std::int64_t dividend, std::int64_t number) {
   std::int64_t below = 1, above = 0;
   const auto offer = [&](std::int64_t divisor) {
     if (divisor <= number) below = std::max(below, divisor);
     if (divisor >= number && (above == 0 || divisor < above)) above = divisor;
   };
-  for (std::int64_t divisor = 1; divisor <= whole / divisor; ++divisor) {
-    if (whole % divisor != 0) continue;
+  for (std::int64_t divisor = 1; divisor <= dividend / divisor; ++divisor) {
+    if (dividend % divisor != 0) continue;
     offer(divisor);
-    offer(whole / divisor);
+    offer(dividend / divisor);
   }
   return above == 0 || above == below ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }

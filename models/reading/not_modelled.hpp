@@ -6,18 +6,19 @@
 
 namespace trainyard {
 
-/// Something that people ask for and that is not modelled, with the nearest thing that is.
+/// Something that users look for and that is not modelled, with the nearest thing that is modelled.
 struct NotModelled {
   const char* what;
-  const char* path;                  ///< the field of a scenario that would say it
-  std::vector<std::string> words;    ///< how it is said there
-  std::vector<std::string> nearest;  ///< names to say instead; of models those of `model_type` and of the catalog
+  const char* path;                  ///< field of a scenario in which users would name it
+  std::vector<std::string> words;    ///< names that users would write there
+  std::vector<std::string> nearest;  ///< names to write instead; for models those of `model_type` and of the catalog
 };
 
-/// All of them: `trainyard help limits` and the README list these, and refusals offer their nearest.
+/// Returns the complete list. `trainyard help limits` and the manual print it, and errors offer the nearest names.
 const std::vector<NotModelled>& not_modelled();
 
-/// What to say instead of such a word where `names` are legal: the nearest that is among them.
+/// Returns the legal name to write instead of such a word: the first of its `nearest` that is among `names`. No value:
+/// none is.
 std::optional<std::string> nearest_modelled(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace trainyard

@@ -3,7 +3,7 @@
 
 namespace trainyard {
 
-/// "0.9.0 (1234abcdef)": the version, and the commit from which it was built.
+/// Returns the version and the commit from which the program was built: "0.9.0 (1234abcdef)".
 std::string program_version();
 
 }  // namespace trainyard

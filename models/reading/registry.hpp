@@ -9,8 +9,8 @@
 
 namespace trainyard {
 
-/// Things by name, which add themselves before main() runs. Refuses a name twice; an unknown name's error lists the
-/// nearest, or all. '-' and '_' are the same in names.
+/// Things by name, which add themselves before main() runs. A name that is added twice is an InternalError. The error
+/// for an unknown name lists the nearest name, or all. '-' and '_' are the same in names.
 template <class T>
 class Registry {
  public:
@@ -20,11 +20,11 @@ class Registry {
     if (!things_.emplace(plain(name), std::pair{name, std::move(thing)}).second)
       throw InternalError(fmt::format("two {}s are called {}", what_, name));
   }
-  /// Throws UserError at `where`.
+  /// Throws UserError at `where` if nothing has that name.
   const T& find(const std::string& name, const Place& where) const {
-    const auto at = things_.find(plain(name));
-    if (at == things_.end()) fail(where, fmt::format("unknown {} \"{}\"{}", what_, name, hint(name, names())));
-    return at->second.second;
+    const auto entry = things_.find(plain(name));
+    if (entry == things_.end()) fail(where, fmt::format("unknown {} \"{}\"{}", what_, name, hint(name, names())));
+    return entry->second.second;
   }
   std::vector<std::string> names() const {
     std::vector<std::string> all;
@@ -43,7 +43,7 @@ class Registry {
   }
 };
 
-/// Adds itself to a registry before main() runs.
+/// A static object that adds a thing to a registry before main() runs.
 template <class T>
 struct Registered {
   Registered(Registry<T>& registry, const char* name, T thing) { registry.add(name, std::move(thing)); }

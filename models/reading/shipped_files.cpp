@@ -16,8 +16,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kModule = ".so";
 
-/// Of what is installed share/trainyard beside bin/, or beside the lib/python3/dist-packages/trainyard/ of the Python module;
-/// of what lies in its build folder the repository.
+/// Returns the root of the shipped files. For an installed program it is share/trainyard beside bin/, for an installed
+/// Python module share/trainyard in the same prefix as lib/python3/dist-packages/trainyard/. In a build folder it is
+/// the repository.
 fs::path shipped_root() {
   std::error_code ignored;
   const fs::path program = program_file(), folder = program.parent_path();
@@ -26,7 +27,7 @@ fs::path shipped_root() {
   return fs::is_directory(installed / "models/catalog", ignored) ? installed : fs::path(TRAINYARD_SOURCE_DIR);
 }
 
-/// All YAML files below scenarios/, those of fewer folders first.
+/// Returns all YAML files below scenarios/, those in fewer folders first.
 std::vector<fs::path> example_files() {
   std::vector<fs::path> files;
   std::error_code ignored;
@@ -43,12 +44,12 @@ std::vector<fs::path> example_files() {
 }  // namespace
 
 fs::path program_file() {
-  Dl_info here{};
-  if (::dladdr(reinterpret_cast<const void*>(&program_file), &here) != 0 &&
-      fs::path(here.dli_fname).extension() == kModule)
-    return here.dli_fname;
+  Dl_info library{};
+  if (::dladdr(reinterpret_cast<const void*>(&program_file), &library) != 0 &&
+      fs::path(library.dli_fname).extension() == kModule)
+    return library.dli_fname;
   std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored);  // of a program the name above is what it was called by
+  return fs::read_symlink("/proc/self/exe", ignored);  // for a program, dli_fname is only the name in its command line
 }
 
 fs::path shipped_file(std::string_view path) {
@@ -65,8 +66,8 @@ std::vector<fs::path> shipped_yaml_files(std::string_view folder) {
   return files;
 }
 
-std::optional<fs::path> shipped_scenario(const fs::path& asked) {
-  const fs::path path = asked.lexically_normal();
+std::optional<fs::path> shipped_scenario(const fs::path& reference) {
+  const fs::path path = reference.lexically_normal();
   if (path.empty() || path.is_absolute() || *path.begin() == "..") return std::nullopt;
   const fs::path folder = shipped_file("scenarios");
   const fs::path below = *path.begin() == "scenarios" ? path.lexically_relative("scenarios") : path;
@@ -80,18 +81,19 @@ std::optional<fs::path> shipped_scenario(const fs::path& asked) {
   return std::nullopt;
 }
 
-fs::path scenario_file(const fs::path& asked) {
+fs::path scenario_file(const fs::path& reference) {
   std::error_code ignored;
-  if (asked.empty()) return asked;
-  if (fs::exists(asked, ignored) && !fs::is_directory(asked, ignored)) return asked;
-  if (const std::optional<fs::path> shipped = shipped_scenario(asked)) return *shipped;
-  const bool elsewhere = asked.has_parent_path() && *asked.begin() != "scenarios";
-  if (elsewhere || fs::exists(asked, ignored) || nearest_beside(asked)) return asked;  // reading it says what is wrong
+  if (reference.empty()) return reference;
+  if (fs::exists(reference, ignored) && !fs::is_directory(reference, ignored)) return reference;
+  if (const std::optional<fs::path> shipped = shipped_scenario(reference)) return *shipped;
+  const bool elsewhere = reference.has_parent_path() && *reference.begin() != "scenarios";
+  if (elsewhere || fs::exists(reference, ignored) || nearest_beside(reference))
+    return reference;  // the reader of the file reports the error
   std::vector<std::string> names;
   for (const fs::path& file : example_files()) names.push_back(file.stem().string());
-  const auto near = nearest(asked.stem().string(), names);
+  const auto near = nearest(reference.stem().string(), names);
   throw UserError(
-      fmt::format("{}: no such file, and no scenario of that name comes with the program; {}", asked.string(),
+      fmt::format("{}: no such file, and no scenario of that name comes with the program; {}", reference.string(),
                   near ? fmt::format("did you mean \"{}\"?", *near) : "`trainyard list scenarios` names those"));
 }
 

@@ -3,12 +3,14 @@
 
 namespace trainyard {
 
-/// `a: 8` and then `--set a.b=c`: an override makes a map of a scalar on its way, and keeps that as `base`, since most are
-/// names of the catalog. Null: the map was not made so.
+/// Returns the scalar that an override replaced by `map`, or null if none did. After `a: 8`, the override
+/// `--set a.b=c` makes `a` a map and keeps the scalar as its `base`, because most such scalars are names of the
+/// catalog.
 const Node* overridden_scalar(const Node& map);
 
-/// A key whose short form `a: 8` stands for `a: {KEY: 8}`, as a map; also where an override went through the short form.
-/// Without a `key` the short form says all, and an override below it replaces it. Null is an empty map at `place`.
+/// Returns the value of a key as a map if its short form `a: 8` stands for `a: {key: 8}`, also after an override
+/// replaced the short form by a map. If `key` is null, the short form has no equivalent map, and an override below it
+/// replaces it. A null node becomes an empty map at `place`.
 Node long_form(const Node*, const char* key, const Place& place);
 
 }  // namespace trainyard

@@ -4,7 +4,8 @@
 
 namespace trainyard {
 
-/// Text as it is written in an XML document, in attributes too. Control characters, which XML has not, become spaces.
+/// Returns `text` escaped for an XML document, including its attributes. Control characters, which XML does not allow,
+/// become spaces.
 std::string xml_escaped(std::string_view text);
 
 }  // namespace trainyard

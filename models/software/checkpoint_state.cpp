@@ -4,12 +4,12 @@ namespace trainyard {
 
 CheckpointState checkpoint_state(double parameters, Precision precision, const Optimizer& optimizer,
                                  const SoftwareStack& stack) {
-  const StaticMemory held = static_memory(parameters, precision, optimizer, stack);
+  const StaticMemory memory = static_memory(parameters, precision, optimizer, stack);
   constexpr Bytes number{8};
-  return {{{"weights", held.parameters},
+  return {{{"weights", memory.parameters},
            {"learning rate", number},
            {"epoch/step", 2 * number},
-           {"optimizer state", held.optimizer}}};
+           {"optimizer state", memory.optimizer}}};
 }
 
 Bytes CheckpointState::total() const {

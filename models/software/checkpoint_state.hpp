@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// What a checkpoint holds: everything that training goes on from as if it had never stopped.
+/// Contents of a checkpoint: everything that training needs to go on as if it had never stopped.
 struct CheckpointState {
   struct Part {
     std::string name;
@@ -16,8 +16,9 @@ struct CheckpointState {
   Bytes total() const;
 };
 
-/// Of the whole model, each parameter once: the weights as they are computed with, the optimizer's states with its fp32
-/// master weights, and the few numbers of the training's own (see static_memory for the first two).
+/// Returns the checkpoint of the whole model, with each parameter once: the weights in the precision of the
+/// computation, the optimizer's states with its fp32 master weights (see `static_memory` for both), the learning rate
+/// and the step.
 CheckpointState checkpoint_state(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 
 }  // namespace trainyard

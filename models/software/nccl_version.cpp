@@ -11,7 +11,7 @@
 
 namespace trainyard {
 
-/// 2.6 brought network collectives, as chains; 2.9 put direct exchanges in their place, and 2.14 brought chains back.
+/// 2.6 introduced sums in the network, with chains; 2.9 replaced chains by direct exchanges; 2.14 has both.
 bool NcclVersion::collnet_chain() const {
   return (*this >= NcclVersion{2, 6} && *this < NcclVersion{2, 9}) || *this >= NcclVersion{2, 14};
 }
@@ -24,19 +24,19 @@ NcclVersion parse_nccl_version(const std::string& text) {
   };
   constexpr int most_digits = 3;
   NcclVersion version;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto number = [&](int& into) {
-    const auto [after, error] = std::from_chars(at, end, into);
-    if (error != std::errc() || after == at || *at == '-' || after - at > most_digits) refuse();
-    at = after;
+  const char* position = text.data();
+  const char* const end = position + text.size();
+  const auto read_number = [&](int& number) {
+    const auto [after, error] = std::from_chars(position, end, number);
+    if (error != std::errc() || after == position || *position == '-' || after - position > most_digits) refuse();
+    position = after;
   };
-  number(version.major);
-  if (at == end || *at != '.') refuse();
-  ++at;
-  number(version.minor);
-  if (std::string(at, end).find_first_not_of("0123456789.-") != std::string::npos) refuse();
-  if (at != end && *at != '.' && *at != '-') refuse();
+  read_number(version.major);
+  if (position == end || *position != '.') refuse();
+  ++position;
+  read_number(version.minor);
+  if (std::string(position, end).find_first_not_of("0123456789.-") != std::string::npos) refuse();
+  if (position != end && *position != '.' && *position != '-') refuse();
   if (version.major != 2) refuse();
   return version;
 }

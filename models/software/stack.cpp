@@ -7,7 +7,8 @@
 namespace trainyard {
 namespace {
 
-/// A time of at most a minute, zero by default; more is a slip, and as picoseconds sums of it would overflow.
+/// Reads a time of at most a minute, 0 by default. A longer one is surely a mistake, and sums of picoseconds would
+/// overflow.
 Seconds overhead(Fields& fields, const char* key) {
   constexpr Seconds most{60};
   const Seconds time = fields.seconds(key, Seconds{0});
@@ -21,11 +22,11 @@ void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const st
   if (parallel.zero_stage > 3) fail(fields.place_of("zero_stage"), what + ".zero_stage: 0, 1, 2 or 3");
   parallel.sequence = fields.boolean("sequence", parallel.sequence);
   parallel.overlap_tensor = fields.boolean("overlap_tensor", parallel.overlap_tensor);
-  if (const Node* node_of_buffers = fields.child("user_buffers")) {
-    Fields buffers(*node_of_buffers, what + ".user_buffers");
+  if (const Node* user_buffers = fields.child("user_buffers")) {
+    Fields buffers(*user_buffers, what + ".user_buffers");
     parallel.user_buffers = buffers.number("overlapped", 0, 1, 0);
     const double in_fp8 = buffers.number("overlapped_fp8", 0, 1, parallel.user_buffers);
-    parallel.user_buffers_fp8 = parallel.user_buffers == 0 ? 0 : in_fp8;  // a stack laid on another has none
+    parallel.user_buffers_fp8 = parallel.user_buffers == 0 ? 0 : in_fp8;  // a stack may set `overlapped: 0` on its base
     buffers.finish();
   }
   parallel.overlap_parameters = fields.boolean("overlap_parameters", parallel.overlap_parameters);
@@ -45,7 +46,7 @@ void read_host(SoftwareStack::Host& host, const Node& node, const std::string& w
     fail(fields.place_of("launch_blocking"),
          what + ".launch_blocking: not with cuda_graphs, which launch kernels together");
   for (const char* key : {"micro_batch", "waits_for_messages", "cuda_graphs", "launch_blocking"})
-    if (fields.has(key) && !host.runs_ahead) fields.refuse(key, "only of a host with runs_ahead");
+    if (fields.has(key) && !host.runs_ahead) fields.refuse(key, "only for a host with runs_ahead");
   fields.finish();
 }
 
@@ -108,7 +109,7 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   if (stack.fused_gradient_accumulation && !stack.gradient_precision)
     fail(fields.place_of("fused_gradient_accumulation"),
          fields.what() +
-             ": fused_gradient_accumulation adds to gradients of a precision that the stack says; expected "
+             ": fused_gradient_accumulation needs the precision of the summed gradients; expected "
              "gradient_precision: fp32, bf16 or fp16");
   if (stack.gradient_precision) stack.accumulated_element = element_size(*stack.gradient_precision);
   if (stack.dummy_weight_gradients && !stack.fused_gradient_accumulation)
@@ -116,7 +117,7 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
          fields.what() + ": dummy_weight_gradients: only with fused_gradient_accumulation");
 }
 
-/// A size, or `{elements, elements_a_replica}`: Megatron-Core's rule, of gradients in the stack's precision.
+/// Reads a size, or `{elements, elements_a_replica}`: Megatron-Core's rule, for gradients in the stack's precision.
 void read_bucket(SoftwareStack& stack, Fields& fields) {
   const Node& node = fields.required_child("bucket");
   if (node.kind != Node::Kind::map || node.find("value")) {
@@ -132,14 +133,14 @@ void read_bucket(SoftwareStack& stack, Fields& fields) {
   sizes.elements_a_replica = rule.number("elements_a_replica", 0, most);
   rule.finish();
   const auto refuse = [&](const char* why) { fail(node.place, what + ": a number of elements " + why); };
-  if (!stack.gradient_precision)
-    refuse("is of gradients in a precision that the stack says; expected gradient_precision");
-  if (fields.has("first_bucket")) refuse("is of all buckets; expected no first_bucket, or a size as in bucket: 25 MiB");
-  if (stack.bucket_buffers > 0) refuse("is not modelled with bucket_buffers; expected a size as in bucket: 25 MiB");
+  if (!stack.gradient_precision) refuse("needs the precision of the gradients; expected gradient_precision");
+  if (fields.has("first_bucket"))
+    refuse("holds for all buckets; expected no first_bucket, or a size such as bucket: 25 MiB");
+  if (stack.bucket_buffers > 0) refuse("is not modelled with bucket_buffers; expected a size such as bucket: 25 MiB");
   stack.bucket = stack.first_bucket = stack.default_bucket(1);
 }
 
-/// Of the stack's NCCL: `nccl_version`, and `nccl_pxn: false` as NCCL_PXN_DISABLE=1.
+/// Reads `nccl_version`, and `nccl_pxn`: false is like NCCL_PXN_DISABLE=1.
 void read_nccl(SoftwareStack& stack, Fields& fields) {
   for (const char* key : {"nccl_version", "nccl_pxn"})
     if (fields.has(key) && !stack.nccl)
@@ -154,13 +155,13 @@ void read_nccl(SoftwareStack& stack, Fields& fields) {
   choice.pxn = fields.boolean("nccl_pxn", choice.pxn);
 }
 
-/// `convolutions: {ampere: 0.45, …}`.
+/// Reads `convolutions: {ampere: 0.45, …}`.
 void read_convolutions(SoftwareStack& stack, const Node& node, const std::string& what) {
   constexpr double least = 1e-6;
-  Fields each(node, what);
+  Fields shares(node, what);
   for (const auto& [architecture, share] : node.fields)
-    stack.convolutions[architecture] = each.number(architecture, least, 1);
-  each.finish();
+    stack.convolutions[architecture] = shares.number(architecture, least, 1);
+  shares.finish();
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, std::string
   memory.parts.push_back({std::move(name), memory_class, bytes});
 }
 
-/// Of an update: the gradient read; master weight (or parameter) and states read and written; the 16-bit copy written.
+/// Returns the bytes of an update of one parameter: the gradient is read; the master weight (or parameter) and the
+/// states are read and written; the 16-bit copy is written.
 Bytes traffic(const Optimizer& optimizer, Precision precision, Bytes gradient) {
   const Bytes updated = element_size(update_precision(precision)) * (2 * (1 + optimizer.states));
   return gradient + updated + (has_master_weights(precision) ? element_size(precision) : Bytes{});
@@ -41,9 +42,9 @@ const char* name_of(MemoryClass memory_class) {
 }
 
 const std::vector<Optimizer>& optimizers() {
-  static const std::vector<Optimizer> known = {{"adam", 2},     {"adamw", 2},    {"lamb", 2}, {"lars", 1},
-                                               {"momentum", 1}, {"nesterov", 1}, {"sgd", 0}};
-  return known;
+  static const std::vector<Optimizer> all = {{"adam", 2},     {"adamw", 2},    {"lamb", 2}, {"lars", 1},
+                                             {"momentum", 1}, {"nesterov", 1}, {"sgd", 0}};
+  return all;
 }
 
 const Optimizer& find_optimizer(const std::string& name, const Place& where) {
@@ -101,7 +102,7 @@ Work gradient_accumulation_work(double parameters, Precision precision) {
 Work gradient_accumulation_work(double parameters, Precision precision, const SoftwareStack& stack) {
   require_training_precision(precision);
   const Bytes sum = gradient_size(precision, stack);
-  const bool copies = stack.cast_accumulation && sum > element_size(precision);  // written and read once more
+  const bool copies = stack.cast_accumulation && sum > element_size(precision);  // the copy is written and read
   const Bytes moved = element_size(precision) + sum * (copies ? 4 : 2);
   return memory_bound(Kernel::elementwise, moved * parameters, precision);
 }
@@ -126,10 +127,10 @@ HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroSh
         hold(tensor.elements, shares);
         continue;
       }
-      const double own = tensor.elements / shares.parameters;
-      held.parameters += own;
-      if (tensor.stored.value > 0) held.narrow += own;
-      held.narrow_bytes += tensor.stored * own;
+      const double elements = tensor.elements / shares.parameters;
+      held.parameters += elements;
+      if (tensor.stored.value > 0) held.narrow += elements;
+      held.narrow_bytes += tensor.stored * elements;
     }
     if (tied_elsewhere) hold(layer->tied_elements, dense);
   }
@@ -143,7 +144,8 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
     add(memory, sum, memory_class, std::move(name), bytes);
   };
   const Bytes state = element_size(update_precision(precision)), gradient = gradient_size(precision, stack);
-  // Parameters in fp32 alone; where the optimizer's share of them is a part, a whole copy in the network's precision too.
+  // With `master_parameters` they are in fp32 only. But if the optimizer's shards are smaller than the parameters,
+  // there is a copy of all parameters in the network's precision too.
   const bool copied = !stack.master_parameters || held.optimizer < held.parameters;
   hold(memory.parameters, MemoryClass::parameters, "parameters",
        (copied ? element_size(precision) : state) * (held.parameters - held.narrow));

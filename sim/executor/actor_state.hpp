@@ -11,21 +11,21 @@
 
 namespace trainyard::execution {
 
-/// A stream of an actor: its queue, and its operation that runs. With thousands of streams whose messages end one by
-/// one, each is read from cold memory: what a stream needs lies together, the operation at its head included.
+/// A stream of an actor: its queue and its running operation. With thousands of streams whose messages end one by one,
+/// each stream is read from cold memory; therefore its data lies together, including the operation at its head.
 struct alignas(64) StreamState {
   Actor actor = 0;
   Stream index = 0;
   bool busy = false;
-  bool closed = false;  // the program will not use it again
-  bool timed = false;   // a timer of running work is set
-  bool began = false;   // work runs, or both halves of a message are there
+  bool closed = false;  // the program will not use this stream again
+  bool timed = false;   // a timer for running work is set
+  bool began = false;   // work runs, or both halves of a message have been posted
   std::uint32_t queued = 0;
   std::uint32_t done = 0;
-  OpId last_id = 0;  // of the operation that ended last
+  OpId last_id = 0;  // operation that ended last
   double last_end = -1;
 
-  // Of the running operation:
+  // State of the running operation:
   OpId id = 0;
   OpId cause = 0;
   Actor peer = -1;
@@ -33,15 +33,15 @@ struct alignas(64) StreamState {
   ChannelId channel;
   LinkId limiting = -1;
   double posted = 0, started = 0;
-  Bytes bytes;  // of a message that has ended
+  Bytes bytes;  // for a message that has ended
   Picoseconds latency;
-  double remaining = 0;  // of its undisturbed duration
-  double speed = 0;      // 0: not yet set
-  double since = 0;      // remaining and speed hold since then
+  double remaining = 0;  // s, of its undisturbed duration
+  double speed = 0;      // 0: not set yet
+  double since = 0;      // s, time at which `remaining` and `speed` were set
   TimerId timer;
-  std::unique_ptr<OpQueue> behind;  // the head
-  const Op* series = nullptr;       // what the head is a part of
-  Op head;                          // runs, or is the next to run
+  std::unique_ptr<OpQueue> behind;  // operations after the head
+  const Op* series = nullptr;       // the series that the head is a part of
+  Op head;                          // the running operation, or the next to run
 
   bool empty() const { return queued == 0; }
   const Op& front() const { return head; }
@@ -54,8 +54,8 @@ struct alignas(64) StreamState {
     if (!behind) behind = std::make_unique<OpQueue>();
     behind->push(op);
   }
-  /// So many operations which differ by the same, one from the next. What these return: how many take no place of their
-  /// own in the queue.
+  /// Appends operations that differ by `stride`, one from the next. Returns how many of them occupy no entry of the
+  /// queue.
   std::uint32_t push(Op next, const Stride& stride, std::uint32_t operations) {
     if (queued == 0) {
       push(next);
@@ -72,7 +72,7 @@ struct alignas(64) StreamState {
     head.actor = actor;
     return at_once;
   }
-  /// As if so many had ended, fewer than are left of the run that the head is of.
+  /// Skips operations as if they had ended: fewer than are left of the head's run.
   std::uint32_t skip(std::uint32_t operations) {
     queued -= operations;
     done += operations;
@@ -84,38 +84,38 @@ struct alignas(64) StreamState {
 
 struct alignas(64) ActorState {
   std::span<StreamState> streams;
-  // A bit for each stream:
-  std::uint64_t dry = 0;  // idle, empty, and the program is asked for more
+  // Sets of streams, one bit each:
+  std::uint64_t dry = 0;  // idle and empty; the program is asked for more
   std::uint64_t driving = 0;
-  std::uint64_t idle = 0;     // its head waits for its dependencies
-  std::uint64_t working = 0;  // compute, local or delay runs
+  std::uint64_t idle = 0;     // the head waits for its dependencies
+  std::uint64_t working = 0;  // compute, local or delay operation running
   std::unique_ptr<Program> program;
-  ChannelSlot first_channel;  // two for each slot
+  ChannelSlot first_channel;  // two channels for each slot: sending and receiving
   std::uint32_t slots = 0;
   std::uint32_t queued = 0;
-  std::uint32_t at_once = 0;  // of those, so many take no place of their own
+  std::uint32_t at_once = 0;  // how many of the queued operations occupy no entry of the queue
   bool exhausted = false;
-  bool ended = false;      // exhausted, and all its operations too
+  bool ended = false;      // exhausted, and all operations have ended
   bool waiting = false;    // a dynamic program waits for an event
   bool bound_hit = false;  // the look-ahead was full while a stream was dry
   bool touched = false;
-  bool unsettled = false;  // its set of active kinds may have changed
-  bool new_work = false;   // work was begun in this time step: it has no timer yet
+  bool unsettled = false;  // the set of active kinds may have changed
+  bool new_work = false;   // work without a timer was begun in this time step
   bool dynamic = false;
   bool daemon = false;
   bool failed = false;
   double failed_at = 0;
   KindSet active_kinds = 0;
-  std::uint16_t active[kKinds] = {};       // running operations by kind
-  const SeriesStretch* stretch = nullptr;  // parts of a series that are under way as one
+  std::uint16_t active[kKinds] = {};         // number of running operations of each kind
+  const SeriesInterval* interval = nullptr;  // parts of a series that run as one interval
   double port_speed = 1;
-  double host = 0;  // when its host has launched what has begun
+  double host = 0;  // s, time at which the host has launched everything that has begun
 };
 
-/// All actors and their streams. Streams stay where they are from the start of the run on.
+/// All actors and their streams. The addresses of streams do not change after the start of the run.
 struct ActorTable {
   IndexedVector<ActorState, Actor> actors;
-  IndexedVector<StreamState, StreamId> streams;  // of all actors, in their order
+  IndexedVector<StreamState, StreamId> streams;  // streams of all actors, ordered by actor
 
   StreamId id_of(const StreamState& s) const { return StreamId{&s - streams.data()}; }
   ActorState& actor_of(const StreamState& s) { return actors[s.actor]; }

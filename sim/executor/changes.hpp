@@ -6,20 +6,22 @@
 
 namespace trainyard {
 
-/// A link's capacity changes at a time; 0: it fails. Its flows are rerouted where another path is left, else they stall.
+/// A link's capacity changes at a given time; 0: the link fails. Its flows are rerouted if another path is left;
+/// otherwise they stall.
 struct LinkChange {
-  Seconds at;
+  Seconds time;
   LinkId link = 0;
   BytesPerSecond capacity;
 };
 
-/// An actor fails, or comes back. An operation that ends at the very time of a failure has ended; all others of the actor
-/// have no effect, and its messages in flight, in either direction, are lost. Their other ends keep waiting: a failure
-/// is noticed by what does not arrive.
+/// An actor fails or comes back. Operations that end exactly at the time of the failure have ended. All other
+/// operations of the actor have no effect, and its messages in flight, in either direction, are lost. The peers keep
+/// waiting: they notice a failure only by what does not arrive.
 struct ActorChange {
-  Seconds at;
+  Seconds time;
   Actor actor = 0;
-  std::unique_ptr<Program> program;  ///< what it runs when it is back, with no more streams than before; none: it fails
+  /// Program of the actor when it comes back, with no more streams than before. Null: it fails.
+  std::unique_ptr<Program> program;
 };
 
 }  // namespace trainyard

@@ -8,7 +8,7 @@
 
 namespace trainyard::execution {
 
-/// The observers of a run, by what they look at.
+/// The observers of a run, sorted by their interests.
 class ObserverList {
  public:
   void add(Observer& observer) {
@@ -18,7 +18,7 @@ class ObserverList {
     if (interest.transfers) of_transfers_.push_back(&observer);
     if (interest.level >= Level::ops) record_limiting_ = true;
     if (interest.level >= Level::links) record_link_rates_ = true;
-    if (!interest.takes_stretches()) take_stretches_ = false;
+    if (!interest.takes_stretches()) take_intervals_ = false;
     if (!interest.rounds) take_rounds_ = false;
     if (RoundSums* sums = observer.round_sums()) round_sums_.push_back(sums);
   }
@@ -26,31 +26,31 @@ class ObserverList {
   const std::vector<RoundSums*>& round_sums() const { return round_sums_; }
   const std::vector<Observer*>& of_operations() const { return of_operations_; }
   const std::vector<Observer*>& of_transfers() const { return of_transfers_; }
-  /// Does anybody ask which link limited a message?
+  /// Returns true if an observer needs the link that limited a message.
   bool record_limiting() const { return record_limiting_; }
   bool record_link_rates() const { return record_link_rates_; }
   bool take_rounds() const { return take_rounds_ && !record_link_rates_; }
-  bool take_stretches() const { return take_stretches_ && !record_link_rates_; }
+  bool take_intervals() const { return take_intervals_ && !record_link_rates_; }
 
  private:
   std::vector<Observer*> all_, of_operations_, of_transfers_;
   std::vector<RoundSums*> round_sums_;
   bool record_limiting_ = false;
   bool record_link_rates_ = false;
-  bool take_stretches_ = true;
+  bool take_intervals_ = true;
   bool take_rounds_ = true;
 };
 
-/// What all parts of the executor share.
+/// State shared by all parts of the executor.
 struct Context {
   Machine& machine;
   Transport& transport;
   Timers& timers;
   ObserverList observers;
-  double now = 0;  ///< s, of the present time step
+  double now = 0;  ///< s, time of the present time step
 
   TimerId set_timer(double time, TimerToken::Kind kind, std::uint32_t number) {
-    return timers.at(time, {kind, number});
+    return timers.add(time, {kind, number});
   }
 };
 

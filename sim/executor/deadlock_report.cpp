@@ -9,15 +9,15 @@
 namespace trainyard::execution {
 namespace {
 
-/// A stream that cannot go on.
+/// A stream that cannot continue.
 struct Wait {
   Actor actor;
   Stream stream;
-  std::string what;
+  std::string description;
   std::vector<std::pair<Actor, int>> waits_for;  // actor and stream (−1: any of its blocked streams)
 };
 
-/// The first cycle of waits that a depth-first walk meets, as indices; empty if there is none.
+/// The first cycle of waits that a depth-first search finds, as indices; empty if there is none.
 class Cycle {
  public:
   explicit Cycle(const std::vector<Wait>& waits) : waits_(waits), mark_(waits.size(), 0) {
@@ -30,19 +30,19 @@ class Cycle {
   std::vector<char> mark_;
   std::vector<std::size_t> path_, found_;
 
-  void visit(std::size_t at) {
-    if (mark_[at] == 2 || !found_.empty()) return;
-    if (mark_[at] == 1) {
-      found_.assign(std::find(path_.begin(), path_.end(), at), path_.end());
+  void visit(std::size_t index) {
+    if (mark_[index] == 2 || !found_.empty()) return;
+    if (mark_[index] == 1) {
+      found_.assign(std::find(path_.begin(), path_.end(), index), path_.end());
       return;
     }
-    mark_[at] = 1;
-    path_.push_back(at);
-    for (const auto& [actor, stream] : waits_[at].waits_for)
+    mark_[index] = 1;
+    path_.push_back(index);
+    for (const auto& [actor, stream] : waits_[index].waits_for)
       for (std::size_t next = 0; next < waits_.size(); ++next)
         if (waits_[next].actor == actor && (stream < 0 || waits_[next].stream == stream)) visit(next);
     path_.pop_back();
-    mark_[at] = 2;
+    mark_[index] = 2;
   }
 };
 
@@ -55,7 +55,7 @@ class Report {
 
   std::string text() const {
     const std::string now = show(Seconds{context_.now});
-    // A program that was not pulled far enough may hold the very operation that is waited for.
+    // A program that was not pulled far enough may hold the very operation that others wait for.
     for (Actor actor = 0; actor < table_.actors.end_id(); ++actor)
       if (const ActorState& a = table_.actors[actor]; a.bound_hit && a.queued >= look_ahead_)
         return fmt::format("nothing can go on at {}: {} would have to look more than {} operations ahead", now,
@@ -64,12 +64,13 @@ class Report {
     const Cycle cycle(waits_);
     if (!cycle.found().empty()) {
       std::string text = fmt::format("deadlock at {}, {} operations wait: ", now, left_);
-      for (const std::size_t i : cycle.found()) text += waits_[i].what + " -> ";
+      for (const std::size_t i : cycle.found()) text += waits_[i].description + " -> ";
       return text + name(waits_[cycle.found().front()].actor) + " again";
     }
     std::string text = fmt::format("nothing can go on at {}, {} operations wait", now, left_);
     constexpr std::size_t kShown = 8;
-    for (std::size_t i = 0; i < std::min(kShown, waits_.size()); ++i) text += (i == 0 ? ": " : "; ") + waits_[i].what;
+    for (std::size_t i = 0; i < std::min(kShown, waits_.size()); ++i)
+      text += (i == 0 ? ": " : "; ") + waits_[i].description;
     if (waits_.size() > kShown) text += fmt::format("; and {} more", waits_.size() - kShown);
     for (const std::string& failed : failed_)
       if (text.find(failed) == std::string::npos) text += fmt::format("; nothing comes from {}", failed);
@@ -106,8 +107,8 @@ class Report {
       const std::uint32_t done = a.streams[dep.stream].done;
       if (dep.count == 0 || done >= dep.count) continue;
       wait.waits_for.emplace_back(s.actor, dep.stream);
-      wait.what = fmt::format("{} waits for its stream {} to end {} operations ({} have)", name(s.actor), dep.stream,
-                              dep.count, done);
+      wait.description = fmt::format("{} waits for its stream {} to end {} operations ({} have)", name(s.actor),
+                                     dep.stream, dep.count, done);
     }
     return wait;
   }
@@ -117,30 +118,31 @@ class Report {
     const bool sends = op.kind == Kind::send;
     Wait wait{s.actor, s.index, "", {}};
     if (op.kind == Kind::join) {
-      wait.what = s.transfer ? fmt::format(
-                                   "{} moves bytes with its group (tag {}): they stand still on a link without "
-                                   "capacity",
-                                   name(s.actor), op.message.tag)
-                             : wait_at_join(s);
+      wait.description = s.transfer ? fmt::format(
+                                          "{} moves bytes with its group (tag {}): they stand still on a link without "
+                                          "capacity",
+                                          name(s.actor), op.message.tag)
+                                    : wait_at_join(s);
     } else if (s.transfer) {
-      wait.what = fmt::format("{} {} {}: its bytes stand still on a link without capacity", name(s.actor),
-                              sends ? "sends to" : "receives from", name(s.peer));
+      wait.description = fmt::format("{} {} {}: its bytes stand still on a link without capacity", name(s.actor),
+                                     sends ? "sends to" : "receives from", name(s.peer));
     } else if (sends || op.message.slot != kAnyPeer) {
       wait.waits_for.emplace_back(s.peer, -1);
-      wait.what = fmt::format("{} {} {} (tag {})", name(s.actor), sends ? "sends to" : "receives from",
-                              name_with_state(s.peer), op.message.tag);
+      wait.description = fmt::format("{} {} {} (tag {})", name(s.actor), sends ? "sends to" : "receives from",
+                                     name_with_state(s.peer), op.message.tag);
     } else {
-      wait.what = fmt::format("{} receives from anyone (tag {})", name(s.actor), op.message.tag);
+      wait.description = fmt::format("{} receives from anyone (tag {})", name(s.actor), op.message.tag);
     }
     return wait;
   }
 
   std::string wait_at_join(const StreamState& s) const {
     const Message& m = s.front().message;
-    std::string there;
+    std::string arrived;
     for (const StreamId id : joins_.waiting(m.tag))
-      there += (there.empty() ? "" : ", ") + name(table_.streams[id].actor);
-    std::string text = fmt::format("{} waits for {} to meet (tag {}); there: {}", name(s.actor), m.steps, m.tag, there);
+      arrived += (arrived.empty() ? "" : ", ") + name(table_.streams[id].actor);
+    std::string text =
+        fmt::format("{} waits for {} to meet (tag {}); arrived: {}", name(s.actor), m.steps, m.tag, arrived);
     for (Actor actor = 0; actor < table_.actors.end_id(); ++actor)
       if (table_.actors[actor].failed) text += "; not " + name_with_state(actor);
     return text;

@@ -7,7 +7,7 @@
 
 namespace trainyard::execution {
 
-/// Why nothing moves although operations are left: the cycle of waits, or what each actor waits for.
+/// Explains why nothing moves although operations are left: names the cycle of waits, or what each actor waits for.
 std::string deadlock_report(const Context&, const ActorTable&, const Joins&, std::uint32_t look_ahead);
 
 }  // namespace trainyard::execution

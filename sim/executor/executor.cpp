@@ -41,16 +41,16 @@ void Executor::change(ActorChange change) { failures_.add(std::move(change)); }
 
 void Executor::start() {
   streams_.start();
-  if (link_changes_.empty() && failures_.empty() && enough_ == &kNever && context_.observers.take_stretches() &&
+  if (link_changes_.empty() && failures_.empty() && enough_ == &kNever && context_.observers.take_intervals() &&
       context_.machine.contention() && context_.transport.can_shift())
-    series_.allow_stretches();
+    series_.allow_intervals();
   if (link_changes_.empty() && failures_.empty() && context_.observers.take_rounds() &&
       context_.transport.can_shift()) {
     rounds_.allow();
     streams_.drop_effects();
   }
   for (std::uint32_t i = 0; i < link_changes_.size(); ++i)
-    context_.set_timer(link_changes_[i].at.value, TimerToken::Kind::link_change, i);
+    context_.set_timer(link_changes_[i].time.value, TimerToken::Kind::link_change, i);
   failures_.set_timers();
   run_touched();
 }
@@ -59,7 +59,7 @@ void Executor::deliver(const std::vector<TimerToken>& timers, const std::vector<
   using enum TimerToken::Kind;
   for (const FlowToken flow : flows) transfers_[TransferId{flow}].state = Transfer::State::landed;
   bool any_change = false;
-  for (const TimerToken timer : timers) {  // the queue has forgotten these
+  for (const TimerToken timer : timers) {  // the queue has dropped these timers
     if (timer.kind == work) table_.streams[StreamId{timer.number}].timed = false;
     if (timer.kind == latency) transfers_[TransferId{timer.number}].timed = false;
     any_change |= timer.kind == link_change || timer.kind == actor_change;
@@ -82,7 +82,7 @@ void Executor::deliver(const std::vector<TimerToken>& timers, const std::vector<
   rounds_.settle();
 }
 
-/// One number orders by the stream first: transfers are counted from 1, none is 0.
+/// Packs both indices into one number that sorts by the stream first. Transfers count from 1; none is 0.
 void Executor::add_ending(StreamId stream, TransferId transfer) {
   endings_.push_back(static_cast<std::uint64_t>(stream.number()) << 32 | (transfer.number() + 1));
 }
@@ -96,7 +96,7 @@ void Executor::begin_changes(const std::vector<TimerToken>& timers) {
   }
 }
 
-/// In the order of (actor, stream).
+/// Ends latencies in the order of (actor, stream).
 void Executor::end_latencies(const std::vector<TimerToken>& timers) {
   endings_.clear();
   for (const TimerToken timer : timers)
@@ -114,7 +114,7 @@ void Executor::add_instant() {
 void Executor::finish_all() {
   for (const std::uint64_t ending : endings_) {
     const TransferId transfer{static_cast<std::uint32_t>(ending) - 1};
-    // What ended before it in this step may have cancelled it.
+    // An operation that ended earlier in this step may have cancelled it.
     if (transfer) {
       if (transfers_[transfer].state != Transfer::State::free) end_transfer(transfer, Outcome::done);
     } else if (StreamState& s = table_.streams[StreamId{ending >> 32}]; s.busy) {
@@ -146,7 +146,7 @@ void Executor::advance(Actor actor) {
   for (bool again = true; again;) {
     again = false;
     streams_.pull(a);
-    // What is begun may end at once, and make other streams of the actor idle.
+    // An operation that begins may end at once and make other streams of the actor idle.
     for (std::uint64_t ahead = ~std::uint64_t{0}; (a.idle & ahead) != 0;) {
       const int index = std::countr_zero(a.idle & ahead);
       ahead = index + 1 < kMaxStreams ? ~std::uint64_t{0} << (index + 1) : 0;
@@ -192,7 +192,7 @@ bool Executor::cancel(Actor actor, Stream index) {
     throw InternalError(fmt::format("cancel of stream {} of actor {}: there is none", index, actor));
   StreamState& s = table_.actors[actor].streams[index];
   if (!s.busy) return false;
-  // Its message is just ending: the other half has been told already.
+  // Its message is just ending: the other half has been reported already.
   if (s.transfer && transfers_[s.transfer].state == Transfer::State::free) return false;
   if (s.transfer) {
     end_transfer(s.transfer, Outcome::cancelled);

@@ -17,46 +17,48 @@
 
 namespace trainyard {
 
-/// Runs programs on a machine: lets its parts begin what is ready and end what is due. Everything that ends within one
-/// time step is finished first, in the order of (actor, stream); then each touched actor goes on, once.
+/// Runs programs on a machine: begins the operations that are ready and ends those that are due. Everything that ends
+/// within one time step is finished first, in the order of (actor, stream). Then each touched actor advances once.
 class Executor {
  public:
   Executor(Machine&, Transport&, execution::Timers&);
   Executor(const Executor&) = delete;  // its parts refer to each other
 
-  void add(Actor, std::unique_ptr<Program>);  ///< actors from 0 without gaps, before the start
+  void add(Actor, std::unique_ptr<Program>);  ///< adds actors from 0 on without gaps, before the start
   void observe(Observer& observer) { context_.observers.add(observer); }
   void change(const LinkChange&);
-  void change(ActorChange);  ///< a run goes on until all that come back have done so, and have ended
-  void end_when(const bool& enough) { enough_ = &enough; }  ///< the run is over then, whatever is under way
+  void change(ActorChange);  ///< the run continues until all actors that come back have done so and have ended
+  /// Ends the run as soon as `enough` is true, even if operations are under way.
+  void end_when(const bool& enough) { enough_ = &enough; }
 
   void start();
   void tell_observers_the_end() {
     for (Observer* observer : context_.observers.all()) observer->ended(end());
   }
-  /// One time step: the timers and flows that have ended by `now`. Rounds that are alike may pass at once: see now().
+  /// Performs one time step: ends the timers and flows that are due at `now`. May skip identical rounds: see now().
   void deliver(const std::vector<execution::TimerToken>& timers, const std::vector<FlowToken>& flows, double now);
 
-  /// Ends the running operation of a stream (and, of a message, both halves) without its effect. False if none runs.
+  /// Ends the running operation of a stream (both halves of a message) without its effect. Returns false if none runs.
   bool cancel(Actor, Stream);
 
-  /// All programs but the daemons have ended, or there is enough.
+  /// Returns true if all programs except the daemons have ended, or `enough` is true (see end_when).
   bool finished() const { return *enough_ || streams_.finished(); }
-  /// Why nothing moves although operations are left: the cycle of waits, or what each actor waits for.
+  /// Explains why nothing moves although operations are left: names the cycle of waits, or what each actor waits for.
   std::string deadlock_report() const;
   Seconds now() const { return Seconds{context_.now}; }
-  /// End of the last operation of a program that is no daemon.
+  /// End of the last operation of a program that is not a daemon.
   Seconds end() const { return Seconds{streams_.end()}; }
-  /// Halves of messages whose other half never came.
+  /// Number of halves of messages whose other half never came.
   std::size_t unmatched() const { return messages_.unmatched(); }
-  /// Fetches what the next flows to end will touch. With thousands of actors whose messages end one by one, most of the
-  /// time would go into waiting for memory otherwise.
+  /// Prefetches the data that the next flows to end will touch. With thousands of actors whose messages end one by one,
+  /// most of the time would otherwise be spent waiting for memory.
   void prefetch_upcoming() const { transfers_.prefetch_upcoming(); }
-  /// To be called when the transport has shared its links anew: what limits the flows that have just left.
+  /// Records which links limit the flows that have just departed. Call it after the transport has shared its links
+  /// anew.
   void note_limits() { transfers_.note_limits(); }
   std::uint64_t operations() const { return streams_.operations(); }
   std::uint64_t transfers() const { return transfers_.count(); }
-  /// Operations that started late because the look-ahead was full when they could have started.
+  /// Number of operations that started late because the look-ahead was full when they could have started.
   std::uint64_t late_by_look_ahead() const { return streams_.late_by_look_ahead(); }
 
  private:
@@ -75,8 +77,8 @@ class Executor {
   execution::LinkRates link_rates_;
   std::vector<LinkChange> link_changes_;
   const bool* enough_ = &kNever;
-  std::vector<std::uint64_t> endings_;  // of one time step: a stream, then a transfer or none, in the order of both
-  std::vector<Actor> round_;            // scratch of run_touched
+  std::vector<std::uint64_t> endings_;  // endings of one time step: a stream and a transfer (or none) each, sorted
+  std::vector<Actor> round_;            // scratch memory of run_touched
 
   void add_ending(execution::StreamId, execution::TransferId = {});
   void begin_changes(const std::vector<execution::TimerToken>&);

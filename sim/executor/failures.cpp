@@ -18,7 +18,7 @@ void Failures::add(ActorChange change) {
 
 void Failures::set_timers() {
   for (std::uint32_t i = 0; i < changes_.size(); ++i)
-    context_.set_timer(changes_[i].at.value, TimerToken::Kind::actor_change, i);
+    context_.set_timer(changes_[i].time.value, TimerToken::Kind::actor_change, i);
 }
 
 void Failures::apply() {
@@ -38,7 +38,7 @@ void Failures::fail(Actor actor) {
   if (a.failed) return;
   a.failed = true;
   a.failed_at = context_.now;
-  a.dynamic = false;  // its program is told nothing any more
+  a.dynamic = false;  // its program is no longer notified
   const std::vector<StreamId> orphans = lose_transfers(actor);
   for (const StreamState& s : a.streams) {
     if (!s.busy || !waits_for_others(s.front().kind)) continue;
@@ -60,7 +60,7 @@ void Failures::fail(Actor actor) {
   }
 }
 
-/// All that is on its way from or to an actor is lost. The halves of others that it was the partner of.
+/// Loses everything on its way from or to an actor. Returns the streams of the peers whose halves still run.
 std::vector<StreamId> Failures::lose_transfers(Actor actor) {
   std::vector<StreamId> orphans;
   for (TransferId id{0}; id < transfers_.end_id(); ++id) {
@@ -78,7 +78,7 @@ void Failures::revive(Actor actor, std::unique_ptr<Program> program) {
   ActorState& a = table_.actors[actor];
   if (!a.failed)
     throw InternalError(fmt::format("{} comes back, but has not failed", context_.machine.actor_name(actor)));
-  lose_transfers(actor);  // eager ones that arrived while it was away
+  lose_transfers(actor);  // eager messages that arrived while it was down
   streams_.restart(actor, std::move(program));
   messages_.connect(a);
 }

@@ -7,7 +7,7 @@
 
 namespace trainyard::execution {
 
-/// Actors that fail and come back. A run without failures never comes here.
+/// Makes actors fail and come back. A run without failures never calls it.
 class Failures {
  public:
   Failures(Context& context, ActorTable& table, Streams& streams, Transfers& transfers, Messages& messages,
@@ -22,7 +22,7 @@ class Failures {
   void add(ActorChange);
   void set_timers();
   bool empty() const { return changes_.empty(); }
-  /// The timer of a change has ended: it takes effect when the time step's ends have.
+  /// Called when the timer of a change ends. The change takes effect after all operations of the time step have ended.
   void note(std::uint32_t change) { due_.push_back(change); }
   void apply_due() {
     if (!due_.empty()) apply();

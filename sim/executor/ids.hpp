@@ -4,21 +4,23 @@
 
 namespace trainyard::execution {
 
-using StreamId = TypedIndex<struct StreamTag>;      ///< among the streams of all actors
-using TransferId = TypedIndex<struct TransferTag>;  ///< in the pool of transfers; the transport's token of its flow
-using ChannelId = TypedIndex<struct ChannelTag>;    ///< a (sender, receiver) pair
-using ChannelSlot = TypedIndex<struct SlotTag>;   ///< a channel as a program names it: one for each slot and direction
-using MembersId = TypedIndex<struct MembersTag>;  ///< of a join under way: the streams that take part
+using StreamId = TypedIndex<struct StreamTag>;  ///< index among the streams of all actors
+/// Index in the pool of transfers, and the transport's token of the flow.
+using TransferId = TypedIndex<struct TransferTag>;
+using ChannelId = TypedIndex<struct ChannelTag>;  ///< index of a (sender, receiver) pair
+/// Index of a channel by a program's slot: one for each slot and direction.
+using ChannelSlot = TypedIndex<struct SlotTag>;
+using MembersId = TypedIndex<struct MembersTag>;  ///< list of the streams that take part in a join under way
 
-/// What a timer of the executor is for, and whose it is.
+/// Purpose of a timer of the executor, and its owner.
 struct TimerToken {
   enum class Kind : std::uint32_t { work, latency, link_change, actor_change };
   Kind kind = Kind::work;
-  std::uint32_t number = 0;  // of the stream, the transfer or the change
+  std::uint32_t number = 0;  // index of the stream, the transfer or the change
 };
 using Timers = TimerQueue<TimerToken>;
 
-/// Asks for the cache lines of what will be touched soon.
+/// Prefetches the cache lines of an object that will be touched soon.
 template <class T>
 void prefetch(const T& thing) {
   const char* begin = reinterpret_cast<const char*>(&thing);

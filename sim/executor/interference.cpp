@@ -19,7 +19,7 @@ void Interference::count(Actor actor, Kind kind, int change) {
   ActorState& a = table_.actors[actor];
   std::uint16_t& count = a.active[static_cast<std::uint8_t>(kind)];
   count = static_cast<std::uint16_t>(count + change);
-  if (a.stretch) interrupted_.push_back(actor);
+  if (a.interval) interrupted_.push_back(actor);
   settle_later(actor);
 }
 

@@ -7,22 +7,22 @@
 
 namespace trainyard::execution {
 
-/// Which kinds of operations run at once on an actor, and the speed of its work and of its ports that follows. Timers of
-/// work are set and moved here, at the end of each time step.
+/// Tracks the kinds of operations that run at once on an actor, and derives the speed of its work and its ports. Sets
+/// and moves the timers of work at the end of each time step.
 class Interference {
  public:
   Interference(Context& context, ActorTable& table, Links& links)
       : context_(context), table_(table), links_(links), contention_(context.machine.contention()) {}
 
-  /// An operation of this kind begins (+1) or ends (−1).
+  /// Counts an operation of this kind that begins (+1) or ends (−1).
   void change_active(Actor actor, Kind kind, int change) {
     if (contention_) count(actor, kind, change);
   }
-  /// Work was begun: it gets its timer when the time step settles, with everything that runs beside it.
+  /// Work was begun. It gets its timer when the time step settles, together with everything that runs beside it.
   void add_work(Actor actor);
-  /// The end of a time step.
+  /// Ends a time step.
   void settle();
-  /// Actors in a stretch beside which something has begun, or may have.
+  /// Takes the actors on which something may have begun beside an interval of a series.
   void take_interrupted(std::vector<Actor>& actors) {
     if (!interrupted_.empty()) actors.swap(interrupted_);
   }

@@ -10,14 +10,14 @@
 
 namespace trainyard::execution {
 
-/// A member that came at the same moment as the last one follows what it did itself; others follow the first member that
-/// did.
+/// A member that was posted at the same moment as the last one keeps its own cause. The others get the cause of the
+/// first such member.
 void Joins::begin(StreamState& last) {
   const Message m = last.front().message;
-  Members& there = waiting_[m.tag];
-  there.push_back(table_.id_of(last));
-  if (there.size() < m.steps) return;
-  Members all = std::move(there);
+  Members& waiting = waiting_[m.tag];
+  waiting.push_back(table_.id_of(last));
+  if (waiting.size() < m.steps) return;
+  Members all = std::move(waiting);
   waiting_.erase(m.tag);
   std::sort(all.begin(), all.end());
   const auto came_last = [&](StreamId id) { return same_moment(table_.streams[id].posted, context_.now); };
@@ -37,22 +37,22 @@ void Joins::begin(StreamState& last) {
   if (moves) transfers_.start(make_flow(std::move(all)));
 }
 
-void Joins::take_up(StreamState& s, const Transfers::Moved& moved) {
+void Joins::resume(StreamState& s, const Transfers::Moved& moved) {
   streams_.announce_start(s);
   interference_.change_active(s.actor, Kind::send, +1);
-  transfers_.take_up(make_flow({table_.id_of(s)}), s.started, moved);
+  transfers_.resume(make_flow({table_.id_of(s)}), s.started, moved);
 }
 
 const GroupFlow& Joins::group_flow(Actor actor, const Message& m) const {
-  const std::span<const GroupFlow* const> known = table_.actors[actor].program->group_flows();
-  if (m.bytes.value > 0 && (m.slot >= known.size() || !known[m.slot]))
+  const std::span<const GroupFlow* const> group_flows = table_.actors[actor].program->group_flows();
+  if (m.bytes.value > 0 && (m.slot >= group_flows.size() || !group_flows[m.slot]))
     throw InternalError(
-        fmt::format("{} names group flow {}, of {}", context_.machine.actor_name(actor), m.slot, known.size()));
-  static const GroupFlow nowhere;
-  return m.slot < known.size() && known[m.slot] ? *known[m.slot] : nowhere;
+        fmt::format("{} names group flow {}, of {}", context_.machine.actor_name(actor), m.slot, group_flows.size()));
+  static const GroupFlow empty;
+  return m.slot < group_flows.size() && group_flows[m.slot] ? *group_flows[m.slot] : empty;
 }
 
-/// One flow over all routes of the group at once: whatever slows one slows all, as in the library's rings.
+/// Makes one flow over all routes of the group at once: whatever slows one edge slows all, as in the library's rings.
 TransferId Joins::make_flow(Members members) {
   StreamState& first = table_.streams[members.front()];
   first.peer = first.actor;

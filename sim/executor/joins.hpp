@@ -8,29 +8,29 @@
 
 namespace trainyard::execution {
 
-/// Joins (see Kind::join): the last member to arrive lets all go on, or starts the flow of the group.
+/// Joins (see Kind::join). The last member to arrive ends the join for all, or starts the flow of the group.
 class Joins {
  public:
   Joins(Context& context, ActorTable& table, Interference& interference, Streams& streams, Transfers& transfers)
       : context_(context), table_(table), interference_(interference), streams_(streams), transfers_(transfers) {}
 
-  /// Does anything move, or is it a barrier?
+  /// Returns true if the join moves bytes or takes time. False: it is a barrier.
   static bool flows(const Message& m) { return m.bytes.value > 0 || m.extra_latency.count > 0; }
   void begin(StreamState&);
   void end(TransferId, Outcome);
-  /// One that meets itself, and has gone on since s.started with nobody else on its links.
-  void take_up(StreamState&, const Transfers::Moved&);
-  /// The flow that a join of the actor names; an empty one, of a join that is latency alone.
+  /// Resumes a join with a single member that has run since s.started with no other flow on its links.
+  void resume(StreamState&, const Transfers::Moved&);
+  /// The flow that a join of the actor refers to. It is empty for a join that only has latency.
   const GroupFlow& group_flow(Actor, const Message&) const;
 
-  /// A member that waits for others is taken back.
+  /// Removes a member that waits for others.
   void withdraw(const StreamState&);
-  /// The flow is lost if the actor that fails is a member. The other members are added to `orphans`.
+  /// Loses the flow if the failed actor is a member. Adds the other members to `orphans`.
   void lose(TransferId, Actor failed, std::vector<StreamId>& orphans);
-  /// An orphan waits for all members again.
+  /// Makes an orphan wait for all members again.
   void wait_again(const StreamState&);
 
-  /// Those who wait at the join with that tag.
+  /// The streams that wait at the join with that tag.
   std::span<const StreamId> waiting(Tag tag) const { return waiting_.at(tag); }
 
  private:
@@ -42,11 +42,11 @@ class Joins {
   Streams& streams_;
   Transfers& transfers_;
   std::unordered_map<Tag, Members> waiting_;
-  Pool<Members, MembersId> members_;  // of groups whose flow is on its way
+  Pool<Members, MembersId> members_;  // members of groups whose flow is under way
 
   const GroupFlow& group_flow(const StreamState& s) const { return group_flow(s.actor, s.front().message); }
   TransferId make_flow(Members);
-  /// Takes the transfer and its list of members away.
+  /// Releases the transfer and returns its members.
   Members release(TransferId);
 };
 

@@ -13,9 +13,9 @@ class Links {
 
   std::size_t size() const { return links_.size(); }
   bool contains(LinkId link) const { return links_.contains(link); }
-  /// True if the link fails or comes back by this. Tells the transport, the observers and the machine.
+  /// Returns true if the link fails or comes back. Informs the transport, the observers and the machine.
   bool set_capacity(LinkId, BytesPerSecond);
-  /// Interference on the link's actor changes its speed.
+  /// Sets the relative speed of a link that interference on its actor slows.
   void slow(LinkId, double speed);
 
   bool any_down() const;
@@ -24,7 +24,7 @@ class Links {
  private:
   struct State {
     BytesPerSecond capacity;
-    double speed = 1;  // slowed by interference on its actor
+    double speed = 1;  // relative; below 1 if interference on its actor slows it
   };
   Context& context_;
   IndexedVector<State, LinkId> links_;

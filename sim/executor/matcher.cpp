@@ -4,8 +4,8 @@
 
 namespace trainyard::execution {
 
-ChannelId Matcher::channel(Actor from, Actor to, Program::Way way) {
-  const Actor first = way.from >= 0 ? way.from : from, second = way.from >= 0 ? way.to : to;
+ChannelId Matcher::channel(Actor from, Actor to, Program::Endpoints endpoints) {
+  const Actor first = endpoints.from >= 0 ? endpoints.from : from, second = endpoints.from >= 0 ? endpoints.to : to;
   const std::uint64_t key =
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(first)) << 32 | static_cast<std::uint32_t>(second);
   const auto [at, is_new] = ids_.try_emplace(key, channels_.end_id());
@@ -17,8 +17,8 @@ ChannelId Matcher::channel(Actor from, Actor to, Program::Way way) {
 }
 
 const Matcher::Half* Matcher::Halves::find_later(Tag tag) const {
-  const auto at = std::find_if(later_.begin(), later_.end(), [tag](const Half& half) { return half.tag == tag; });
-  return at == later_.end() ? nullptr : &*at;
+  const auto found = std::find_if(later_.begin(), later_.end(), [tag](const Half& half) { return half.tag == tag; });
+  return found == later_.end() ? nullptr : &*found;
 }
 
 void Matcher::Halves::erase(const Half* half) {
@@ -75,16 +75,16 @@ std::optional<Matcher::Poster> Matcher::recv(ChannelId id, Tag tag, Poster poste
 }
 
 std::optional<Matcher::Poster> Matcher::recv_any(Actor to, Tag tag, Poster poster) {
-  Halves* of = nullptr;
+  Halves* channel_sends = nullptr;
   const Half* oldest = nullptr;
   for (const ChannelId id : into_[to]) {
     Halves& sends = channels_[id].sends;
     const Half* half = sends.find(tag);
     if (!half || (oldest && half->number > oldest->number)) continue;
-    of = &sends;
+    channel_sends = &sends;
     oldest = half;
   }
-  if (oldest) return take(*of, oldest);
+  if (oldest) return take(*channel_sends, oldest);
   wait(any_[to], tag, poster);
   return std::nullopt;
 }

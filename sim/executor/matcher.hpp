@@ -9,11 +9,12 @@
 
 namespace trainyard::execution {
 
-/// Pairs sends with receives: first in, first out per (sender, receiver, tag). A receive from any peer takes the oldest
-/// send of its tag.
+/// Pairs sends with receives: first in, first out for each (sender, receiver, tag). A receive from any peer takes the
+/// oldest send with its tag.
 class Matcher {
  public:
-  /// Who posted one half of a message: a stream whose operation waits, or the transfer of a sender that does not wait.
+  /// The side that posted one half of a message: a stream whose operation waits, or the transfer of a sender that does
+  /// not wait.
   class Poster {
    public:
     Poster() = default;
@@ -29,13 +30,14 @@ class Matcher {
     std::uint32_t packed_ = 0;
   };
 
-  /// Channels between the same two actors are told apart by their ways, where programs say them.
-  ChannelId channel(Actor from, Actor to, Program::Way = {});
-  /// The other half, which is taken out; if there is none yet, this one waits.
+  /// Returns the channel between two actors. Channels between the same actors differ if programs give them different
+  /// endpoints.
+  ChannelId channel(Actor from, Actor to, Program::Endpoints = {});
+  /// Returns the other half and removes it. No value: there is none yet, and this half waits.
   std::optional<Poster> send(ChannelId, Tag, Poster);
   std::optional<Poster> recv(ChannelId, Tag, Poster);
   std::optional<Poster> recv_any(Actor to, Tag, Poster);
-  /// Takes a waiting half back. Nothing happens if it does not wait.
+  /// Removes a waiting half. Does nothing if it does not wait.
   void withdraw_send(ChannelId, Poster);
   void withdraw_recv(ChannelId, Poster);
   void withdraw_recv_any(Actor to, Poster);
@@ -49,10 +51,10 @@ class Matcher {
     Poster poster;
     std::uint64_t number = 0;  // order of posting
   };
-  /// Halves that wait, in the order of posting. Nearly always one at most waits, which lies in the channel itself.
+  /// Waiting halves in the order of posting. Nearly always at most one waits, which is stored in the channel itself.
   class Halves {
    public:
-    /// The oldest of that tag, or null.
+    /// Returns the oldest half with that tag, or null.
     const Half* find(Tag tag) const {
       if (empty_) return nullptr;
       return first_.tag == tag ? &first_ : find_later(tag);
@@ -76,8 +78,8 @@ class Matcher {
     Halves sends, recvs;
   };
   IndexedVector<Channel, ChannelId> channels_;
-  std::unordered_map<std::uint64_t, ChannelId> ids_;  // by (sender, receiver), or by way
-  std::unordered_map<Actor, Halves> any_;             // receives from any peer
+  std::unordered_map<std::uint64_t, ChannelId> ids_;  // by (sender, receiver), or by endpoints
+  std::unordered_map<Actor, Halves> any_;             // receives from any peer, by receiver
   std::unordered_map<Actor, std::vector<ChannelId>> into_;
   std::uint64_t posted_ = 0;
   std::size_t waiting_ = 0;

@@ -32,14 +32,14 @@ ChannelId Messages::channel(const StreamState& s, bool sending, std::uint16_t sl
   ChannelId& channel = channels_[ChannelSlot{a.first_channel.number() + 2U * slot + (sending ? 0 : 1)}];
   if (!channel) {
     const Actor peer = a.program->slots()[slot];
-    const Program::Way way = a.program->way(slot, sending);
-    channel = sending ? matcher_.channel(s.actor, peer, way) : matcher_.channel(peer, s.actor, way);
-    if (way.from >= 0) transfers_.set_way(channel, way);
+    const Program::Endpoints endpoints = a.program->endpoints(slot, sending);
+    channel = sending ? matcher_.channel(s.actor, peer, endpoints) : matcher_.channel(peer, s.actor, endpoints);
+    if (endpoints.from >= 0) transfers_.set_endpoints(channel, endpoints);
   }
   return channel;
 }
 
-/// Bytes that nobody knew when the message was made.
+/// Asks the observers for a size that was unknown when the message was created.
 void Messages::size(StreamState& s) {
   Bytes& bytes = s.head.message.bytes;
   for (Observer* o : context_.observers.of_operations())
@@ -93,7 +93,7 @@ void Messages::begin_recv(StreamState& s) {
   StreamState& sender = table_.streams[partner->stream()];
   const TransferId t = transfers_.create(sender);
   sender.transfer = t;
-  transfers_[t].cause = s.cause;  // this half came last
+  transfers_[t].cause = s.cause;  // this half was posted last
   attach(t, s);
   start(t);
 }
@@ -122,7 +122,7 @@ void Messages::attach(TransferId id, StreamState& receiver) {
 void Messages::start(TransferId id) {
   const Transfer& t = transfers_[id];
   interference_.change_active(t.from, Kind::send, +1);
-  if (t.mode != Mode::get) announce_half(table_.streams[t.send], id);  // or it was when it exposed its data
+  if (t.mode != Mode::get) announce_half(table_.streams[t.send], id);  // a get was announced when it exposed its data
   if (t.recv) {
     interference_.change_active(t.to, Kind::recv, +1);
     announce_half(table_.streams[t.recv], id);
@@ -130,7 +130,7 @@ void Messages::start(TransferId id) {
   transfers_.start(id);
 }
 
-/// A half that came at the same moment as the other follows what its own actor did.
+/// A half that was posted at the same moment as the other one keeps the cause of its own actor.
 void Messages::announce_half(StreamState& s, TransferId id) {
   s.started = context_.now;
   if (!same_moment(s.posted, context_.now)) s.cause = transfers_[id].cause;
@@ -188,7 +188,7 @@ void Messages::withdraw(const StreamState& s) {
 void Messages::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans) {
   Transfer& t = transfers_[id];
   const bool arrived = t.state == Transfer::State::arrived;
-  // What has arrived whole before its sender failed is there.
+  // A message that arrived completely before its sender failed stays.
   if (t.to != failed && (t.from != failed || arrived)) return;
   const bool rests = t.rests();
   const Bytes moved = transfers_.withdraw(id);
@@ -210,7 +210,7 @@ void Messages::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans)
 
 void Messages::wait_again(StreamState& s) {
   if (s.front().kind == Kind::recv) return begin_recv(s);
-  // Until the other half is there, whatever its mode: nobody is there to put it to.
+  // Whatever its mode, it waits until the other half is posted: there is no receiver to put it to.
   matcher_.send(s.channel, s.front().message.tag, poster(s));
 }
 

@@ -13,21 +13,21 @@ class Messages {
   Messages(Context& context, ActorTable& table, Interference& interference, Streams& streams, Transfers& transfers)
       : context_(context), table_(table), interference_(interference), streams_(streams), transfers_(transfers) {}
 
-  /// The peers that the actor's program names by slot.
+  /// Creates the channels of the peers in the program's slots.
   void connect(ActorState&);
   void begin_send(StreamState&);
   void begin_recv(StreamState&);
   void end(TransferId, Outcome);
 
-  /// A half that has not met the other one is taken back.
+  /// Removes a half that has not met the other one.
   void withdraw(const StreamState&);
-  /// The message is lost with an actor that fails, its sender or its receiver. The half of the other actor, if it still
-  /// runs, is added to `orphans`.
+  /// Loses the message because its sender or receiver fails. Adds the half of the other actor to `orphans` if it still
+  /// runs.
   void lose(TransferId, Actor failed, std::vector<StreamId>& orphans);
-  /// An orphan waits for another partner.
+  /// Makes an orphan wait for another partner.
   void wait_again(StreamState&);
 
-  /// Halves whose other half never came.
+  /// Number of halves whose other half never came.
   std::size_t unmatched() const { return matcher_.unmatched(); }
 
  private:
@@ -39,7 +39,8 @@ class Messages {
   Streams& streams_;
   Transfers& transfers_;
   Matcher matcher_;
-  IndexedVector<ChannelId, ChannelSlot> channels_;  // of all slots of all actors, sends and receives, as they are used
+  // By slot of all actors, for sending and receiving; set at first use.
+  IndexedVector<ChannelId, ChannelSlot> channels_;
 
   ChannelId channel(const StreamState&, bool sending, std::uint16_t slot);
   void size(StreamState&);

@@ -7,9 +7,10 @@
 
 namespace trainyard::execution {
 
-/// First in, first out. What a collective yields differs from step to step by the same: the count of a dependency is one
-/// more, a chunk's number one less. Such runs of operations are kept as the next and the difference, so that queues of
-/// thousands take the memory, and the cache lines, of a few. Operations without a rule take what they took alone.
+/// A first-in, first-out queue. Operations of a collective differ from step to step by the same stride: the count of a
+/// dependency is one more, the number of a chunk one less. Such a run of operations is stored as its next operation and
+/// the stride, so that queues of thousands take the memory, and the cache lines, of a few. Other operations take one
+/// entry each.
 class OpQueue {
  public:
   void push(const Op& op) {
@@ -30,7 +31,7 @@ class OpQueue {
     run.operations = 1;
     run.taken = run.at_once = 0;
   }
-  /// So many operations which differ by the same, one from the next; how many of them took no place of their own.
+  /// Appends operations that differ by `stride`, one from the next. Returns how many of them occupy no entry.
   std::uint32_t push(Op next, const Stride& stride, std::uint32_t operations) {
     for (; operations > 0; --operations, advance(next, stride)) {
       push(next);
@@ -44,7 +45,7 @@ class OpQueue {
     }
     return 0;
   }
-  /// How many took no place of their own: 0 or 1.
+  /// Returns how many of the popped operations occupied no entry: 0 or 1.
   std::uint32_t pop(Op& op) {
     Run& run = runs_[first_];
     if (run.taken > 0) advance(run.next, run.stride);
@@ -57,17 +58,17 @@ class OpQueue {
     return at_once;
   }
 
-  /// How operations differ that are of one run with the one that was popped last.
-  struct Regular {
-    std::uint32_t popped = 0, left = 0;  ///< of that run; 0: what was popped last was the last of one
+  /// The run of the operation that was popped last.
+  struct RunPosition {
+    std::uint32_t popped = 0, left = 0;  ///< operations of that run; `left` is 0 if the last one was popped
     const Stride* stride = nullptr;
   };
-  Regular regular() const {
+  RunPosition regular() const {
     if (count_ == 0 || runs_[first_].taken == 0) return {};
     const Run& run = runs_[first_];
     return {run.taken, run.operations - run.taken, &run.stride};
   }
-  /// As if so many had been popped, fewer than are left of the run; the last of them.
+  /// Skips operations as if they had been popped: fewer than are left of the run. `op` becomes the last of them.
   std::uint32_t skip(std::uint32_t operations, Op& op) {
     Run& run = runs_[first_];
     advance(run.next, run.stride, operations);
@@ -79,15 +80,15 @@ class OpQueue {
   }
 
  private:
-  struct Run {  // what every operation touches lies together: it is taken up from cold memory
+  struct Run {  // the data that every operation touches lies together, because it is read from cold memory
     std::uint32_t operations = 0, taken = 0;
-    std::uint32_t at_once = 0;  // of those not taken, so many have come with another one
+    std::uint32_t at_once = 0;  // how many of those left came together with another one
     Stride stride;
     Op next;
   };
-  std::vector<Run> runs_;  // a power of two of them
+  std::vector<Run> runs_;  // ring buffer; its size is a power of two
   std::size_t first_ = 0, count_ = 0;
-  Op last_;  // that came
+  Op last_;  // the operation that was appended last
 
   Run& last_run() { return runs_[(first_ + count_ - 1) & (runs_.size() - 1)]; }
   void grow() {

@@ -10,11 +10,11 @@ namespace trainyard::execution {
 namespace {
 
 constexpr std::uint32_t kFirstLook = 16;  // rounds
-constexpr double kWorthWhile = 8;         // rounds at once
+constexpr double kWorthWhile = 8;         // least number of rounds to skip at once
 
 double earliest(double a, double b) { return std::min(a, b); }
 
-/// What takes memory each time may come above a peak that is higher now.
+/// An operation that takes memory each time may exceed the present peak later.
 bool can_repeat(const Op& op) {
   if (op.memory.change != 0) return false;
   if (op.kind == Kind::join || op.kind == Kind::series) return false;
@@ -23,7 +23,7 @@ bool can_repeat(const Op& op) {
 
 }  // namespace
 
-/// The stream whose long run has begun last, unless the present one is in the midst of its own.
+/// Chooses the stream whose long run began last, unless the present anchor is in the middle of its own run.
 void Rounds::choose_anchor() {
   const StreamId newest = streams_.take_long_run();
   if (anchor_) {
@@ -45,7 +45,7 @@ void Rounds::wait_longer() {
 void Rounds::look() {
   const StreamState& anchor = table_.streams[anchor_];
   next_look_ = anchor.done + 1;
-  const OpQueue::Regular run = anchor.behind ? anchor.behind->regular() : OpQueue::Regular{};
+  const OpQueue::RunPosition run = anchor.behind ? anchor.behind->regular() : OpQueue::RunPosition{};
   if (run.left < kWorthWhile) {
     alike_ = -1;
     wait_ = kFirstLook;
@@ -68,7 +68,7 @@ void Rounds::look() {
   std::swap(before_, now_);
 }
 
-/// False: something is under way that is not looked at.
+/// Returns false if something is under way that cannot be compared.
 bool Rounds::take_state(State& r) const {
   r.now = context_.now;
   r.end = streams_.end();
@@ -85,7 +85,7 @@ bool Rounds::take_state(State& r) const {
   const auto fact = [&r](auto number) { r.facts.push_back(static_cast<std::uint64_t>(number)); };
   std::size_t timers = 0, moving = 0, flows = 0;
   for (const ActorState& a : table_.actors) {
-    if (a.dynamic || a.stretch || a.failed) return false;
+    if (a.dynamic || a.interval || a.failed) return false;
     for (const std::uint64_t bits : {a.idle, a.dry, a.working}) fact(bits);
     fact(a.exhausted);
     fact(a.active_kinds);
@@ -137,7 +137,7 @@ void Rounds::take_transfer(State& r, StreamId sender, const Transfer& t) const {
   for (const Bytes bytes : {t.bytes, t.left}) r.amounts.push_back({bytes.value, 0});
   if (t.timed) r.times.push_back({sender, context_.timers.due(t.timer)});
   if (t.state != Transfer::State::flowing) return;
-  double rate = t.rate_cap.value;  // its fastest
+  double rate = t.rate_cap.value;  // upper bound of the rate
   for (const LinkUse& use : t.links) {
     const double most = context_.machine.links()[position(use.link)].capacity.value / use.weight;
     rate = rate > 0 ? std::min(rate, most) : most;
@@ -154,10 +154,10 @@ bool Rounds::is_alike() const {
   for (std::size_t i = 0; i < now_.amounts.size(); ++i)
     if (std::abs(now_.amounts[i].value - before_.amounts[i].value) > now_.amounts[i].precision) return false;
   for (std::size_t i = 0; i < now_.times.size(); ++i) {
-    const auto [of, at] = now_.times[i];
-    const double moved = at - before_.times[i].at;
+    const auto [stream, time] = now_.times[i];
+    const double moved = time - before_.times[i].time;
     const bool stands = moved == 0, goes = std::abs(moved - length) <= precision();
-    if (of ? !(step(of) == 0 ? stands : goes) : !stands && !goes) return false;
+    if (stream ? !(step(stream) == 0 ? stands : goes) : !stands && !goes) return false;
   }
   for (StreamId s{0}; s < now_.done.end_id(); ++s) {
     if (step(s) > 0) continue;
@@ -167,7 +167,7 @@ bool Rounds::is_alike() const {
 }
 
 double Rounds::most_rounds() const {
-  double most = std::numeric_limits<OpId>::max() - static_cast<double>(now_.operations);  // their numbers
+  double most = std::numeric_limits<OpId>::max() - static_cast<double>(now_.operations);  // operation numbers left
   most /= static_cast<double>(now_.operations - before_.operations);
   for (const ActorState& a : table_.actors) {
     std::uint32_t taken = 0;
@@ -176,7 +176,7 @@ double Rounds::most_rounds() const {
       taken += step(table_.id_of(s));
     }
     if (a.dry == 0 || a.exhausted || a.waiting || taken == 0) continue;
-    // Its program is asked for more when so many are left.
+    // The program is asked for more operations once the look-ahead is no longer full.
     most = earliest(most, (static_cast<double>(a.queued - a.at_once) - streams_.look_ahead()) / taken);
   }
   return most;
@@ -185,32 +185,32 @@ double Rounds::most_rounds() const {
 double Rounds::most_rounds(StreamId id, const StreamState& s) const {
   const ActorState& a = table_.actors[s.actor];
   const Op& head = s.front();
-  const auto of = [&](const Dep& dep) -> const StreamState& { return a.streams[dep.stream]; };
-  const std::uint32_t each = step(id);
-  if (each == 0) {
+  const auto stream_of = [&](const Dep& dep) -> const StreamState& { return a.streams[dep.stream]; };
+  const std::uint32_t step_size = step(id);
+  if (step_size == 0) {
     double most = HUGE_VAL;
     if (s.timed) most = (context_.timers.due(s.timer) - context_.now) / period() - 1;
     if (s.busy || s.empty()) return most;
     for (const Dep& dep : head.deps)
-      if (dep.count > of(dep).done)
-        if (const std::uint32_t waited = step(table_.id_of(of(dep))); waited > 0)
-          most = earliest(most, (dep.count - of(dep).done - 1.0) / waited);
+      if (dep.count > stream_of(dep).done)
+        if (const std::uint32_t waited = step(table_.id_of(stream_of(dep))); waited > 0)
+          most = earliest(most, (dep.count - stream_of(dep).done - 1.0) / waited);
     return most;
   }
-  const OpQueue::Regular run = s.behind ? s.behind->regular() : OpQueue::Regular{};
-  if (!can_repeat(head) || run.popped <= 2 * each || run.left < 1) return 0;
+  const OpQueue::RunPosition run = s.behind ? s.behind->regular() : OpQueue::RunPosition{};
+  if (!can_repeat(head) || run.popped <= 2 * step_size || run.left < 1) return 0;
   if (run.stride->read != 0 || run.stride->write != 0) return 0;
-  if (!follows(now_.heads[id], before_.heads[id], *run.stride, each)) return 0;
+  if (!follows(now_.heads[id], before_.heads[id], *run.stride, step_size)) return 0;
   for (std::size_t d = 0; d < std::size(head.deps); ++d) {
     const Dep& dep = head.deps[d];
-    const std::uint32_t further = run.stride->counts[d], waited = step(table_.id_of(of(dep)));
-    const bool over = further == 0 && dep.count <= of(dep).done;
-    if (!over && further * each != waited) return 0;
+    const std::uint32_t further = run.stride->counts[d], waited = step(table_.id_of(stream_of(dep)));
+    const bool over = further == 0 && dep.count <= stream_of(dep).done;
+    if (!over && further * step_size != waited) return 0;
   }
-  return (run.left - 1.0) / each;
+  return (run.left - 1.0) / step_size;
 }
 
-/// What each of them knows has grown as in the round before.
+/// Returns true if the sums of all observers have grown as in the previous round.
 bool Rounds::tell_observers() {
   live_.clear();
   for (const StreamState& s : table_.streams) {
@@ -232,16 +232,16 @@ void Rounds::take(std::uint32_t rounds) {
   context_.transport.shift(later);
   std::size_t actors_time = 0;
   for (std::size_t i = 0; i < now_.times.size(); ++i) {
-    if (now_.times[i].of) continue;
+    if (now_.times[i].stream) continue;
     ActorState& a = table_.actors[static_cast<Actor>(actors_time++)];
-    if (now_.times[i].at != before_.times[i].at) move(a.host);
+    if (now_.times[i].time != before_.times[i].time) move(a.host);
   }
   for (StreamState& s : table_.streams) {
-    const std::uint32_t each = step(table_.id_of(s));
-    if (each == 0) continue;
+    const std::uint32_t step_size = step(table_.id_of(s));
+    if (step_size == 0) continue;
     for (double* time : {&s.posted, &s.started, &s.last_end, &s.since}) move(*time);
-    table_.actor_of(s).at_once -= s.skip(rounds * each);
-    table_.actor_of(s).queued -= rounds * each;
+    table_.actor_of(s).at_once -= s.skip(rounds * step_size);
+    table_.actor_of(s).queued -= rounds * step_size;
   }
   for (Transfer& t : transfers_)
     if (t.state != Transfer::State::free)

@@ -6,21 +6,22 @@
 
 namespace trainyard::execution {
 
-/// Rounds of a collective (Repeat) that have become alike: all that is under way is as it was a round before, only later by
-/// the same time. Then the rounds that are left need not be simulated: time, queues and sums go on by so many rounds at once.
+/// Skips rounds of a collective (Repeat) that have become identical: everything under way is as it was a round before,
+/// only later by the same time. The remaining rounds then need no simulation: time, queues and sums advance by many
+/// rounds at once.
 ///
-/// Exact, because what happens next follows from what is under way and from the operations to come. Both are compared, each
-/// time over two rounds: operations, queues, timers, and the bytes that flows have left. What stands still beside the
-/// rounds (work that goes on for long, an operation that waits for their end) bounds how many are taken at once. Observers
-/// say whether what they know grows by the same each round.
+/// This is exact, because what happens next follows from what is under way and from the operations to come. Both are
+/// compared over two rounds: operations, queues, timers, and the bytes left of flows. Whatever stands still beside the
+/// rounds (long work, an operation that waits for their end) bounds how many are skipped at once. Observers say whether
+/// their sums grow by the same amount each round.
 class Rounds {
  public:
   Rounds(Context& context, ActorTable& table, Streams& streams, Transfers& transfers)
       : context_(context), table_(table), streams_(streams), transfers_(transfers) {}
 
-  /// All observers take rounds, and nothing will be changed from outside.
+  /// Call it if all observers accept skipped rounds and nothing will be changed from outside.
   void allow() { allowed_ = true; }
-  /// The end of a time step.
+  /// Ends a time step.
   void settle() {
     if (!allowed_) return;
     if (streams_.any_long_run()) choose_anchor();
@@ -28,10 +29,10 @@ class Rounds {
   }
 
  private:
-  /// A time that stands still or moves with the rounds, of a stream or (none) of whatever.
+  /// A time that stands still or moves with the rounds. It belongs to a stream, or to none.
   struct Time {
-    StreamId of;
-    double at;
+    StreamId stream;
+    double time;
   };
   struct Amount {
     double value, precision;
@@ -39,8 +40,8 @@ class Rounds {
   struct State {
     double now = 0, end = 0;
     std::uint64_t pulls = 0, late = 0, operations = 0, transfers = 0;
-    std::vector<std::uint64_t> facts;  // equal from round to round
-    std::vector<Amount> amounts;       // the same
+    std::vector<std::uint64_t> facts;  // equal in all identical rounds
+    std::vector<Amount> amounts;       // equal in all identical rounds, up to their precision
     std::vector<Time> times;
     IndexedVector<std::uint32_t, StreamId> done;
     IndexedVector<Op, StreamId> heads;
@@ -52,11 +53,11 @@ class Rounds {
   Streams& streams_;
   Transfers& transfers_;
   bool allowed_ = false;
-  StreamId anchor_;  // after each of its operations a round is over
+  StreamId anchor_;  // stream each of whose operations ends a round
   std::uint32_t next_look_ = 0, wait_ = 0;
-  int alike_ = -1;  // rounds in a row; −1: there is no state to compare with
+  int alike_ = -1;  // number of consecutive identical rounds; −1: there is no state to compare with
   State before_, now_;
-  std::vector<OpId> live_;  // scratch of tell_observers
+  std::vector<OpId> live_;  // scratch memory of tell_observers
 
   void choose_anchor();
   void look();
@@ -64,11 +65,11 @@ class Rounds {
 
   bool take_state(State&) const;
   void take_transfer(State&, StreamId, const Transfer&) const;
-  double precision() const { return 4e-15 * context_.now; }  ///< s; some 16 of the last bits
+  double precision() const { return 4e-15 * context_.now; }  ///< s; about 16 units in the last place
   double period() const { return now_.now - before_.now; }
   std::uint32_t step(StreamId s) const { return now_.done[s] - before_.done[s]; }
   bool is_alike() const;
-  /// How many rounds can be taken at once.
+  /// Largest number of rounds that can be skipped at once.
   double most_rounds() const;
   double most_rounds(StreamId, const StreamState&) const;
   bool tell_observers();

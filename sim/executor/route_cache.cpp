@@ -23,9 +23,9 @@ const Route& RouteCache::ask(ChannelId channel, PathClass path, Actor from, Acto
   if (!cache.contains(channel)) cache.resize(std::max(position(channel) + 1, cache.size() * 2));
   Entry& entry = cache[channel];
   entry.version = version_;
-  if (const Program::Way* way = ways_.find(channel); way && way->from >= 0) {
-    from = way->from;
-    to = way->to;
+  if (const Program::Endpoints* endpoints = endpoints_.find(channel); endpoints && endpoints->from >= 0) {
+    from = endpoints->from;
+    to = endpoints->to;
   }
   const Route route = machine_.route(from, to, path);
   entry.current = entry.newest;
@@ -35,12 +35,12 @@ const Route& RouteCache::ask(ChannelId channel, PathClass path, Actor from, Acto
 }
 
 const Route& RouteCache::find(const GroupFlow& group) {
-  Entry& entry = of_groups_[&group];
+  Entry& entry = group_entries_[&group];
   if (entry.version == version_) return entry.current->route;
   entry.version = version_;
   Route route;
-  if (const KnownGroup* known = machine_.known_group(group)) {
-    route = known->route;
+  if (const KnownGroup* known_group = machine_.known_group(group)) {
+    route = known_group->route;
   } else {
     GroupRoute found = route_of_group(machine_, group);
     route.latency = found.latency;
@@ -52,8 +52,8 @@ const Route& RouteCache::find(const GroupFlow& group) {
 }
 
 void RouteCache::add(Entry& entry, const Route& route) {
-  known_.push_back({route, entry.newest});
-  entry.current = entry.newest = &known_.back();
+  cached_.push_back({route, entry.newest});
+  entry.current = entry.newest = &cached_.back();
 }
 
 }  // namespace trainyard::execution

@@ -10,8 +10,8 @@
 
 namespace trainyard::execution {
 
-/// Routes as the machine gave them, asked for once for each channel and path class. Routes stay valid when others
-/// replace them: messages in flight refer to them.
+/// Caches the machine's routes, which are requested once for each channel and path class. Replaced routes stay valid,
+/// because messages in flight refer to them.
 class RouteCache {
  public:
   explicit RouteCache(const Machine& machine) : machine_(machine) {}
@@ -22,27 +22,27 @@ class RouteCache {
     return ask(channel, path, from, to);
   }
   const Route& find(const GroupFlow&);
-  /// The channel's messages are routed between others than its sender and receiver.
-  void set_way(ChannelId channel, Program::Way way) { ways_.grown(channel) = way; }
-  /// A link failed or came back: all routes are asked for again.
+  /// Routes the channel's messages between other actors than its sender and receiver.
+  void set_endpoints(ChannelId channel, Program::Endpoints endpoints) { endpoints_.grown(channel) = endpoints; }
+  /// A link failed or came back: all routes are requested again.
   void invalidate() { ++version_; }
 
  private:
-  struct Known {
+  struct CachedRoute {
     Route route;
-    const Known* older;  // of the same entry, from before links failed or came back
+    const CachedRoute* older;  // route of the same entry from before a link failed or came back
   };
   struct Entry {
-    const Known* current = nullptr;
-    const Known* newest = nullptr;
+    const CachedRoute* current = nullptr;
+    const CachedRoute* newest = nullptr;
     std::uint32_t version = 0;
   };
   const Machine& machine_;
   std::array<IndexedVector<Entry, ChannelId>, kPathClasses> by_path_;
-  IndexedVector<Program::Way, ChannelId> ways_;
-  std::unordered_map<const GroupFlow*, Entry> of_groups_;
-  std::deque<Known> known_;
-  std::deque<std::vector<LinkUse>> group_links_;  // that routes of groups refer to
+  IndexedVector<Program::Endpoints, ChannelId> endpoints_;
+  std::unordered_map<const GroupFlow*, Entry> group_entries_;
+  std::deque<CachedRoute> cached_;
+  std::deque<std::vector<LinkUse>> group_links_;  // referred to by the routes of groups
   std::uint32_t version_ = 1;
 
   const Route& ask(ChannelId, PathClass, Actor from, Actor to);

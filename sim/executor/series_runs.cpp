@@ -9,11 +9,11 @@
 
 namespace trainyard::execution {
 
-const SeriesRuns::Known& SeriesRuns::known(Actor actor, const Series& series, std::size_t first) {
-  const auto [at, fresh] = known_.try_emplace({actor, &series, first});
-  Known& known = at->second;
-  if (fresh) known.lone = time_series(known.times, series, first, actor, context_.machine, joins_, transfers_);
-  return known;
+const SeriesRuns::CachedTimes& SeriesRuns::cached_times(Actor actor, const Series& series, std::size_t first) {
+  const auto [at, fresh] = cached_times_.try_emplace({actor, &series, first});
+  CachedTimes& cached = at->second;
+  if (fresh) cached.lone = time_series(cached.times, series, first, actor, context_.machine, joins_, transfers_);
+  return cached;
 }
 
 void SeriesRuns::begin(StreamState& s) {
@@ -32,7 +32,7 @@ bool SeriesRuns::settle() {
   interference_.take_interrupted(interrupted_);
   if (waiting_.empty() && interrupted_.empty()) return false;
   for (const Actor actor : std::exchange(interrupted_, {}))
-    if (const ActorState& a = table_.actors[actor]; a.stretch && !alone(a)) interrupt(actor);
+    if (const ActorState& a = table_.actors[actor]; a.interval && !alone(a)) interrupt(actor);
   for (const StreamId stream : std::exchange(waiting_, {})) part_ended(stream);
   return true;
 }
@@ -41,7 +41,7 @@ bool SeriesRuns::alone(const ActorState& a) const {
   return std::all_of(std::begin(a.active), std::end(a.active), [](std::uint16_t running) { return running == 0; });
 }
 
-/// Or the series has begun.
+/// Called when a part has ended or the series has begun.
 void SeriesRuns::part_ended(StreamId stream) {
   StreamState& s = table_.streams[stream];
   Running& r = running_[s.actor];
@@ -59,8 +59,9 @@ void SeriesRuns::go_on(Running& r) {
   ActorState& a = table_.actor_of(main);
   const std::vector<Series::Part>& parts = r.series->parts;
   if (allowed_ && !r.side && r.next < parts.size() && alone(a))
-    if (const Known& of = known(main.actor, *r.series, r.next); of.lone && a.host + of.times.lead <= context_.now)
-      return begin_stretch(a, r, of.times);
+    if (const CachedTimes& cached = cached_times(main.actor, *r.series, r.next);
+        cached.lone && a.host + cached.times.lead <= context_.now)
+      return begin_interval(a, r, cached.times);
   while (r.next < parts.size()) {
     const Series::Part& part = parts[r.next];
     if (r.side && (part.waits || part.op.kind == Kind::join)) return;
@@ -71,7 +72,7 @@ void SeriesRuns::go_on(Running& r) {
   if (!r.side) streams_.end_series(main);
 }
 
-/// Where a part runs; it is noted to run there.
+/// Returns the stream on which a part runs, and marks it as running.
 StreamState& SeriesRuns::stream_of(ActorState& a, Running& r, const Series::Part& part) {
   StreamState& s = part.beside ? a.streams[part.op.stream] : table_.streams[r.main];
   if (!part.beside) {
@@ -80,7 +81,7 @@ StreamState& SeriesRuns::stream_of(ActorState& a, Running& r, const Series::Part
     if (!s.empty() || s.busy) throw InternalError("a join beside a series finds its stream in use");
     r.side = table_.id_of(s);
   }
-  streams_.put_part(s, part.op, r.whole);
+  streams_.put_part(s, part.op, r.series_op);
   return s;
 }
 
@@ -92,12 +93,12 @@ void SeriesRuns::begin_part(ActorState& a, StreamState& s) {
     streams_.begin_work(s);
 }
 
-void SeriesRuns::begin_stretch(ActorState& a, Running& r, const SeriesTimes& times) {
+void SeriesRuns::begin_interval(ActorState& a, Running& r, const SeriesTimes& times) {
   StreamState& s = table_.streams[r.main];
-  r.stretch = {&times, context_.now, r.series->parts.size(), -1};
-  s.head = r.whole;
+  r.interval = {&times, context_.now, r.series->parts.size(), -1};
+  s.head = r.series_op;
   s.series = nullptr;
-  a.stretch = &r.stretch;
+  a.interval = &r.interval;
   streams_.post(a, s);
   streams_.announce_start(s);
   s.timer = context_.set_timer(context_.now + times.length, TimerToken::Kind::work, r.main.number());
@@ -106,52 +107,53 @@ void SeriesRuns::begin_stretch(ActorState& a, Running& r, const SeriesTimes& tim
 
 void SeriesRuns::end(StreamState& s) {
   ActorState& a = table_.actor_of(s);
-  report(s, *a.stretch, a.stretch->times->phases.size() - 1);
-  a.host += a.stretch->times->host_until(a.stretch->times->parts.size());
+  report(s, *a.interval, a.interval->times->phases.size() - 1);
+  a.host += a.interval->times->host_until(a.interval->times->parts.size());
   streams_.finish(s, Outcome::done);
-  a.stretch = nullptr;
+  a.interval = nullptr;
 }
 
-/// The parts that are under way become operations that began when they did.
+/// Turns the parts under way into operations that began when they did.
 void SeriesRuns::interrupt(Actor actor) {
   ActorState& a = table_.actors[actor];
   Running& r = running_[actor];
-  SeriesStretch& stretch = r.stretch;
-  const SeriesTimes& times = *stretch.times;
+  SeriesInterval& interval = r.interval;
+  const SeriesTimes& times = *interval.times;
   StreamState& main = table_.streams[r.main];
-  const std::size_t number = times.phase_at(context_.now - stretch.began);
+  const std::size_t number = times.phase_at(context_.now - interval.began);
   const SeriesTimes::Phase& phase = times.phases[number];
   r.next = phase.next;
   a.host += times.host_until(r.next);
-  stretch.last = phase.main >= 0 ? static_cast<std::size_t>(phase.main) : phase.next;
-  stretch.open = phase.beside;
-  report(main, stretch, number);
-  const OpId id = streams_.break_stretch(main);
+  interval.last = phase.main >= 0 ? static_cast<std::size_t>(phase.main) : phase.next;
+  interval.open = phase.beside;
+  report(main, interval, number);
+  const OpId id = streams_.break_interval(main);
   std::array<StreamState*, 2> going{};
   for (const int part : {phase.beside, phase.main}) {
     if (part < 0) continue;
     StreamState& s = stream_of(a, r, r.series->parts[static_cast<std::size_t>(part)]);
-    streams_.post_part(s, id, stretch, part);
+    streams_.post_part(s, id, interval, part);
     going[part == phase.main ? 1 : 0] = &s;
   }
-  streams_.announce_break(main, id, r.whole);
-  a.stretch = nullptr;
-  const double since = context_.now - stretch.began - phase.begin;
+  streams_.announce_break(main, id, r.series_op);
+  a.interval = nullptr;
+  const double since = context_.now - interval.began - phase.begin;
   for (StreamState* s : going) {
     if (!s) continue;
-    const SeriesTimes::PartTimes& of = times.parts[static_cast<std::size_t>(s == going[1] ? phase.main : phase.beside)];
+    const SeriesTimes::PartTimes& part_times =
+        times.parts[static_cast<std::size_t>(s == going[1] ? phase.main : phase.beside)];
     if (s->front().kind != Kind::join)
-      streams_.take_up_work(*s, std::max(0.0, phase.left - since * phase.speed), phase.speed);
+      streams_.resume_work(*s, std::max(0.0, phase.left - since * phase.speed), phase.speed);
     else if (phase.latency > 0)
-      joins_.take_up(*s, {std::max(0.0, phase.latency - since), Bytes{0}, of.limiting});
+      joins_.resume(*s, {std::max(0.0, phase.latency - since), Bytes{0}, part_times.limiting});
     else
-      joins_.take_up(*s, {0, s->front().message.bytes - Bytes{phase.bytes - since * phase.rate}, of.limiting});
+      joins_.resume(*s, {0, s->front().message.bytes - Bytes{phase.bytes - since * phase.rate}, part_times.limiting});
   }
 }
 
-/// To those who see messages: of each group all joins at once that had ended before a phase.
-void SeriesRuns::report(const StreamState& s, const SeriesStretch& stretch, std::size_t phase) {
-  for (const SeriesTimes::Moved& moved : stretch.times->moved) {
+/// Reports to observers of messages: for each group, all joins that ended before a phase at once.
+void SeriesRuns::report(const StreamState& s, const SeriesInterval& interval, std::size_t phase) {
+  for (const SeriesTimes::Moved& moved : interval.times->moved) {
     if (moved.joins[phase] == 0) continue;
     TransferRun run;
     run.from = run.to = s.actor;
@@ -159,7 +161,7 @@ void SeriesRuns::report(const StreamState& s, const SeriesStretch& stretch, std:
     run.send_id = s.id;
     run.bytes = Bytes{moved.bytes[phase]};
     run.route = *moved.route;
-    run.started = Seconds{stretch.began};
+    run.started = Seconds{interval.began};
     run.ended = Seconds{context_.now};
     run.group = moved.group;
     run.joins = moved.joins[phase];

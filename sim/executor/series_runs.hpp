@@ -11,11 +11,12 @@
 
 namespace trainyard::execution {
 
-/// Does the parts of a series (Kind::series) one by one while something else runs on its actor, and else all that are left
-/// as one stretch, with one event. What begins there meanwhile interrupts the stretch: its present parts go on by themselves.
+/// Runs the parts of a series (Kind::series) one by one while something else runs on its actor. Otherwise runs all
+/// remaining parts as one interval, with one event. Anything that begins on the actor interrupts the
+/// interval: its present parts then continue on their own.
 ///
-/// Nothing but its own actor may disturb a stretch: that holds for work, and for joins over links on which nobody else
-/// has flows (KnownGroup::owners).
+/// Only its own actor may disturb an interval. That holds for work, and for joins over links on which no other actor has
+/// flows (KnownGroup::owners).
 class SeriesRuns {
  public:
   SeriesRuns(Context& context, ActorTable& table, Interference& interference, Streams& streams, Transfers& transfers,
@@ -27,26 +28,27 @@ class SeriesRuns {
         transfers_(transfers),
         joins_(joins) {}
 
-  /// Nobody asks for single parts, and what a stretch finds as it begins stays so.
-  void allow_stretches() { allowed_ = true; }
+  /// Call it if no observer needs single parts and the conditions at the beginning of an interval do not change.
+  void allow_intervals() { allowed_ = true; }
   void begin(StreamState&);
-  /// The stretch is over.
+  /// Ends an interval.
   void end(StreamState&);
-  /// The next parts of series, once it is known what else runs on their actors. False: there were none.
+  /// Begins the next parts of series, once it is known what else runs on their actors. Returns false if there were
+  /// none.
   bool settle();
 
  private:
-  struct Known {
+  struct CachedTimes {
     SeriesTimes times;
-    bool lone = true;  // nobody else's flows disturb it
+    bool lone = true;  // no flows of other actors disturb it
   };
   struct Running {
     const Series* series = nullptr;
-    Op whole;
-    StreamId main, side;   // none: no join goes on beside
-    std::size_t next = 0;  // part
+    Op series_op;
+    StreamId main, side;   // no `side`: no join runs beside
+    std::size_t next = 0;  // index of the next part
     bool main_runs = false;
-    SeriesStretch stretch;
+    SeriesInterval interval;
   };
   Context& context_;
   ActorTable& table_;
@@ -56,20 +58,20 @@ class SeriesRuns {
   Joins& joins_;
   bool allowed_ = false;
   IndexedVector<Running, Actor> running_;
-  std::vector<StreamId> waiting_;   // for their next part
-  std::vector<Actor> interrupted_;  // maybe: something began
-  std::map<std::tuple<Actor, const Series*, std::size_t>, Known> known_;
+  std::vector<StreamId> waiting_;   // streams that wait for their next part
+  std::vector<Actor> interrupted_;  // actors on which something may have begun
+  std::map<std::tuple<Actor, const Series*, std::size_t>, CachedTimes> cached_times_;
 
-  /// From a part on.
-  const Known& known(Actor, const Series&, std::size_t first);
+  /// Times of the series from part `first` on.
+  const CachedTimes& cached_times(Actor, const Series&, std::size_t first);
   bool alone(const ActorState&) const;
   void part_ended(StreamId);
   void go_on(Running&);
   StreamState& stream_of(ActorState&, Running&, const Series::Part&);
   void begin_part(ActorState&, StreamState&);
-  void begin_stretch(ActorState&, Running&, const SeriesTimes&);
+  void begin_interval(ActorState&, Running&, const SeriesTimes&);
   void interrupt(Actor);
-  void report(const StreamState&, const SeriesStretch&, std::size_t phase);
+  void report(const StreamState&, const SeriesInterval&, std::size_t phase);
 };
 
 }  // namespace trainyard::execution

@@ -31,7 +31,7 @@ class Timing {
     }
     note_phase();
     times_.length = now_.begin;
-    return lone_;
+    return is_undisturbed_;
   }
 
  private:
@@ -43,24 +43,24 @@ class Timing {
   const Joins& joins_;
   Transfers& transfers_;
   SeriesTimes::Phase now_;
-  const Route* route_ = nullptr;  // of the join that goes on
-  bool lone_ = true;
-  int after_ = -1;   // the part that ended last
-  double host_ = 0;  // s that the host has taken to launch what has begun
+  const Route* route_ = nullptr;  // route of the join under way
+  bool is_undisturbed_ = true;
+  int last_ended_ = -1;
+  double host_ = 0;  // s that the host has needed to launch the parts begun so far
 
   const Op& op(int part) const { return parts_[static_cast<std::size_t>(part)].op; }
   SeriesTimes::PartTimes& part(int number) { return times_.parts[static_cast<std::size_t>(number)]; }
   bool moves(int part) const { return part >= 0 && op(part).kind == Kind::join; }
   int join() const { return now_.beside >= 0 ? now_.beside : moves(now_.main) ? now_.main : -1; }
 
-  /// What can begin now; false: all is over.
+  /// Begins all parts that can begin now. Returns false if the series is over.
   bool begin_parts() {
     while (now_.main < 0 && now_.next < parts_.size()) {
       const Series::Part& next = parts_[now_.next];
       if (now_.beside >= 0 && (next.waits || next.op.kind == Kind::join)) break;
       const auto number = static_cast<int>(now_.next++);
       part(number).begin = part(number).end = now_.begin;
-      part(number).cause = after_;
+      part(number).cause = last_ended_;
       (next.beside ? now_.beside : now_.main) = number;
       if (next.op.kind == Kind::join && Joins::flows(next.op.message)) {
         begin_join(number);
@@ -75,7 +75,7 @@ class Timing {
     return now_.main >= 0 || now_.beside >= 0;
   }
 
-  /// Work's time with a host that is ahead.
+  /// Undisturbed duration of work whose host is ahead. Records how far ahead the host must be.
   double launched(const Cost& cost, SeriesTimes::PartTimes& part) {
     if (cost.host.value > 0) {
       times_.lead = std::max(times_.lead, host_ + cost.launched.value - (now_.begin + cost.duration.value));
@@ -93,9 +93,9 @@ class Timing {
     now_.latency = part(number).latency.seconds().value;
     now_.bytes = m.bytes.value;
     now_.rate = 0;
-    lone_ = lone_ && route_->reachable && !group.by_engines && owns_links(group);
+    is_undisturbed_ = is_undisturbed_ && route_->reachable && !group.by_engines && owns_links(group);
     auto& moved = times_.moved;
-    if (std::any_of(moved.begin(), moved.end(), [&](const auto& known) { return known.group == &group; })) return;
+    if (std::any_of(moved.begin(), moved.end(), [&](const auto& other) { return other.group == &group; })) return;
     const std::vector<double> before(times_.phases.size(), 0);
     moved.push_back({&group, route_, before, before});
   }
@@ -105,7 +105,7 @@ class Timing {
     return known && std::find(known->owners.begin(), known->owners.end(), actor_) != known->owners.end();
   }
 
-  /// Of the part that works, beside a join or not, and of the join, whose links it slows.
+  /// Finds the speed of the main part and the rate of the join, which slow each other.
   void find_speeds() {
     const bool works = now_.main >= 0 && !moves(now_.main) && op(now_.main).kind != Kind::delay;
     KindSet kinds = works ? bit(op(now_.main).kind) : KindSet{0};
@@ -130,15 +130,15 @@ class Timing {
         limiting = use.link;
   }
 
-  double of_work() const { return now_.main >= 0 && !moves(now_.main) ? now_.left / now_.speed : kNever; }
-  double of_join() const {
+  double work_time() const { return now_.main >= 0 && !moves(now_.main) ? now_.left / now_.speed : kNever; }
+  double join_time() const {
     if (join() < 0) return kNever;
     return now_.latency > 0 ? now_.latency : now_.bytes > 0 ? now_.bytes / now_.rate : 0;
   }
-  double span() const { return std::min(of_work(), of_join()); }
+  double span() const { return std::min(work_time(), join_time()); }
 
   void end_parts(double span) {
-    const bool work_ends = of_work() <= span, join_ends = of_join() <= span;
+    const bool work_ends = work_time() <= span, join_ends = join_time() <= span;
     now_.begin += span;
     now_.left = std::max(0.0, now_.left - span * now_.speed);
     const int joined = join();
@@ -149,13 +149,13 @@ class Timing {
       now_.bytes = join_ends ? 0 : now_.bytes - span * now_.rate;
       if (join_ends) end(joined);
     }
-    if (work_ends) end(now_.main);  // what follows both, follows the stream's own
+    if (work_ends) end(now_.main);  // the main part ends last: it is the cause of whatever follows both
   }
 
   void end(int number) {
     part(number).end = now_.begin;
     (number == now_.beside ? now_.beside : now_.main) = -1;
-    after_ = times_.last = number;
+    last_ended_ = times_.last = number;
     if (!moves(number) || !Joins::flows(op(number).message)) return;
     for (SeriesTimes::Moved& moved : times_.moved) {
       if (moved.group != &joins_.group_flow(actor_, op(number).message)) continue;
@@ -166,7 +166,7 @@ class Timing {
     std::ptrdiff_t moved;
     double bytes;
   };
-  std::vector<Ended> ended_;  // since the last phase
+  std::vector<Ended> ended_;  // since the last phase was recorded
 
   void note_phase() {
     if (now_.main >= 0 || now_.beside >= 0) add_share(now_.group);
@@ -189,8 +189,8 @@ class Timing {
   }
 
   void add_share(GroupId group) {
-    const auto known = [group](const SeriesTimes::Share& share) { return share.group == group; };
-    if (std::any_of(times_.shares.begin(), times_.shares.end(), known)) return;
+    const auto is_of_group = [group](const SeriesTimes::Share& share) { return share.group == group; };
+    if (std::any_of(times_.shares.begin(), times_.shares.end(), is_of_group)) return;
     times_.shares.push_back({group, std::vector<double>(times_.phases.size(), 0)});
   }
 };

@@ -5,7 +5,8 @@
 
 namespace trainyard::execution {
 
-/// Runs the parts of a series, from `first` on, on an actor where nothing else runs. False: others may disturb them.
+/// Times the parts of a series from `first` on, on an otherwise idle actor. Returns false if flows of others
+/// may disturb them.
 bool time_series(SeriesTimes&, const Series&, std::size_t first, Actor, const Machine&, const Joins&, Transfers&);
 
 }  // namespace trainyard::execution

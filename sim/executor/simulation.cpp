@@ -38,15 +38,15 @@ std::unique_ptr<Transport> make_transport(TransportKind kind, std::span<const Li
 
 }  // namespace
 
-/// What happens next, and when: timers that are due and flows that end.
+/// Finds what happens next, and when: timers that are due and flows that end.
 struct Simulation::Loop {
-  Loop(Machine& given, TransportKind kind, const PacketNetwork* packets)
-      : routes(without_cables(given, packets)),
-        machine(routes ? *routes : given),
+  Loop(Machine& base, TransportKind kind, const PacketNetwork* packets)
+      : routes(without_cables(base, packets)),
+        machine(routes ? *routes : base),
         transport(make_transport(kind, machine.links(), packets)),
         executor(machine, *transport, timers) {}
 
-  std::unique_ptr<Machine> routes;  // of packets: what the executor pays for itself
+  std::unique_ptr<Machine> routes;  // for packets: routes without the latencies of the cables
   Machine& machine;
   std::unique_ptr<Transport> transport;
   execution::Timers timers;
@@ -54,7 +54,7 @@ struct Simulation::Loop {
   std::vector<execution::TimerToken> due;
   std::vector<FlowToken> flows;  // that have ended
 
-  /// The time of our next event; −1: there is none.
+  /// Time of our next event; −1: there is none.
   double next(double now) {
     const double flow_end = transport->next(now);
     executor.note_limits();  // the links have just been shared for the time to come
@@ -63,7 +63,7 @@ struct Simulation::Loop {
     return flow_end >= 0 && (timer < 0 || flow_end < timer) ? flow_end : timer;
   }
 
-  /// Delivers what ends at `now`, if anything does.
+  /// Ends whatever is due at `now`.
   void step(double now) {
     timers.collect(now + kSameTime, due);
     transport->advance(now, now + kSameTime, flows);
@@ -91,7 +91,7 @@ struct Simulation::Loop {
     bool started = false;
     engine.run(
         [this, &started](double now) {
-          executor.note_limits();  // of what left in the step before
+          executor.note_limits();  // for the flows that departed in the previous step
           if (std::exchange(started, true))
             step(now);
           else
@@ -102,7 +102,7 @@ struct Simulation::Loop {
   }
 
  private:
-  static constexpr std::uint32_t kLookEvery = 256;  // steps, of a few microseconds each
+  static constexpr std::uint32_t kLookEvery = 256;  // steps of a few microseconds each
 };
 
 Simulation::Simulation(Machine& machine, TransportKind kind, const PacketNetwork* packets)

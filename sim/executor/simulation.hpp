@@ -12,30 +12,30 @@ class Executor;
 struct PacketNetwork;
 
 struct SimulationResult {
-  Seconds end;  ///< of the last operation; messages that nobody waits for do not count
+  Seconds end;  ///< end of the last operation; messages that nobody waits for do not count
   std::uint64_t operations = 0;
   std::uint64_t transfers = 0;
   std::uint64_t late_by_look_ahead = 0;
-  std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives that daemons still wait for
+  std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives for which daemons still wait
 };
 
-/// Runs programs on a machine to their end. There may be any number of simulations, one after the other and side by side.
+/// Runs programs on a machine to their end. Any number of simulations may run, one after the other or side by side.
 class Simulation {
  public:
   /// Checks the machine's links (finite capacity > 0, at least one byte per second): UserError names the link.
-  /// `packets`: the network of the transport of that name, which must outlive it; of others null.
+  /// `packets`: the network of the transport `packets`, which must outlive the simulation; null for other transports.
   explicit Simulation(Machine&, TransportKind = kDefaultTransport, const PacketNetwork* packets = nullptr);
   ~Simulation();
   Simulation(const Simulation&) = delete;
 
-  void add(Actor, std::unique_ptr<Program>);  ///< actors from 0 without gaps
+  void add(Actor, std::unique_ptr<Program>);  ///< adds actors from 0 on without gaps
   void add(Programs);
   void observe(Observer&);
   void change(const LinkChange&);
-  void change(ActorChange);           ///< the run goes on until all actors that come back have done so, and have ended
+  void change(ActorChange);           ///< the run continues until all actors that come back have done so and have ended
   void end_when(const bool& enough);  ///< see RunSetup
 
-  /// Until all programs have ended. Throws Deadlock when nothing can go on before, and Interrupted.
+  /// Runs until all programs have ended. Throws Deadlock if nothing can continue before that, and Interrupted.
   SimulationResult run();
 
   Executor& executor();
@@ -45,19 +45,19 @@ class Simulation {
   std::unique_ptr<Loop> loop_;
 };
 
-/// What a run has besides machine and programs.
+/// Optional settings of a run.
 struct RunSetup {
-  std::vector<Observer*> observers = {};  ///< told in this order; null ones are left out
+  std::vector<Observer*> observers = {};  ///< called in this order; null entries are skipped
   std::vector<LinkChange> link_changes = {};
   std::vector<ActorChange> actor_changes = {};
   TransportKind transport = kDefaultTransport;
-  const PacketNetwork* packets = nullptr;  ///< of the transport of that name
-  /// The run is over as soon as this is true (an observer may set it): what is under way then is cancelled. Null: when
-  /// all programs have ended.
+  const PacketNetwork* packets = nullptr;  ///< network of the transport `packets`
+  /// The run ends as soon as this is true (an observer may set it): operations under way are cancelled. Null: it ends
+  /// when all programs have ended.
   const bool* enough = nullptr;
 };
 
-/// Puts a simulation together and runs it to its end.
+/// Creates a simulation and runs it to its end.
 SimulationResult run_programs(Machine&, Programs, RunSetup = {});
 
 }  // namespace trainyard

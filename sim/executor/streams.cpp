@@ -123,8 +123,8 @@ void Streams::pull(ActorState& a) {
   }
 }
 
-/// The stream that an operation is for, which will not be dry any more.
-StreamState& Streams::fed(ActorState& a, const Op& op) {
+/// The stream that an operation is for. It is no longer dry.
+StreamState& Streams::stream_for(ActorState& a, const Op& op) {
   const std::size_t count = a.streams.size();
   if (op.stream >= count) throw InternalError(fmt::format("stream {} of a program with {} streams", op.stream, count));
   for (const Dep& dep : op.deps)
@@ -143,32 +143,32 @@ StreamState& Streams::fed(ActorState& a, const Op& op) {
 }
 
 void Streams::accept(ActorState& a, const Op& op) {
-  StreamState& s = fed(a, op);
+  StreamState& s = stream_for(a, op);
   if (keeps_effects_) {
     s.push(op);
   } else {
-    Op kept = op;
-    kept.effect = {};
-    s.push(kept);
+    Op stored = op;
+    stored.effect = {};
+    s.push(stored);
   }
   ++a.queued;
 }
 
 void Streams::accept(ActorState& a, const Repeat& repeat) {
   for (int i = 0; i < repeat.operations(); ++i) {
-    const Repeat::Each& each = repeat.each(i);
-    StreamState& s = fed(a, each.first);
+    const Repeat::RoundOp& operation = repeat.each(i);
+    StreamState& s = stream_for(a, operation.first);
     const auto push = [&](std::uint32_t round, std::uint32_t rounds) {
-      Op first = each.of_round(round);
-      Stride stride = each.stride;
+      Op first = operation.of_round(round);
+      Stride stride = operation.stride;
       if (!keeps_effects_) {
         first.effect = {};
         stride.read = stride.write = 0;
       }
       a.at_once += s.push(first, stride, rounds);
     };
-    // Where effects are not kept, nothing jumps.
-    const std::uint32_t until = keeps_effects_ ? std::min(each.until_jump, repeat.rounds()) : repeat.rounds();
+    // Without effects, chunk numbers do not matter: no jump is needed.
+    const std::uint32_t until = keeps_effects_ ? std::min(operation.until_jump, repeat.rounds()) : repeat.rounds();
     if (until > 0) push(0, until);
     if (until < repeat.rounds()) push(until, repeat.rounds() - until);
     a.queued += repeat.rounds();
@@ -185,15 +185,15 @@ bool Streams::could_have_started(const ActorState& a, const Op& op) const {
   return a.streams[op.stream].last_end < now && std::all_of(std::begin(op.deps), std::end(op.deps), before_now);
 }
 
-/// The operation whose end let the head of the stream begin. Of several that ended at the same moment the one of its own
-/// stream, then in the order of what it waits for, whichever rounding has made the last.
-OpId Streams::cause(const StreamState& of) const {
-  const ActorState& a = table_.actors[of.actor];
+/// The operation whose end allowed the head of the stream to begin. If several ended at the same moment: first that of
+/// its own stream, then in the order of its dependencies, so that rounding does not decide.
+OpId Streams::cause(const StreamState& waiting) const {
+  const ActorState& a = table_.actors[waiting.actor];
   const auto ended_now = [now = context_.now](const StreamState& s) {
     return same_moment(s.last_end, now) ? s.last_id : 0;
   };
-  if (const OpId id = ended_now(of)) return id;
-  for (const Dep& dep : of.front().deps)
+  if (const OpId id = ended_now(waiting)) return id;
+  for (const Dep& dep : waiting.front().deps)
     if (dep.count > 0)
       if (const OpId id = ended_now(a.streams[dep.stream])) return id;
   for (const StreamState& s : a.streams)  // a dynamic program that was woken
@@ -206,14 +206,14 @@ void Streams::announce_post(StreamState& s) {
   for (Observer* o : context_.observers.of_operations()) o->posted(run_of(s, context_.now));
 }
 
-/// Time until work ends that begins now.
+/// Returns the time until work that begins now ends.
 double Streams::launch(const StreamState& s, const Cost& cost) {
   if (cost.host.value == 0 && !cost.host_waits) return cost.duration.value;
   double& host = table_.actor_of(s).host;
   if (cost.host_waits) host = std::max(host, context_.now);
-  const double left = std::max(cost.duration.value, host + cost.launched.value - context_.now);
+  const double remaining = std::max(cost.duration.value, host + cost.launched.value - context_.now);
   host += cost.host.value;
-  return left;
+  return remaining;
 }
 
 void Streams::begin_work(StreamState& s) {
@@ -225,7 +225,7 @@ void Streams::begin_work(StreamState& s) {
   if (s.remaining == 0) return finish(s, Outcome::done);
   table_.actor_of(s).working |= std::uint64_t{1} << s.index;
   interference_.add_work(s.actor);
-  s.speed = 0;  // not yet set
+  s.speed = 0;  // not set yet
   s.since = context_.now;
 }
 
@@ -247,7 +247,7 @@ OpRun Streams::run_of(const StreamState& s, double ended, Outcome outcome) const
   run.ended = Seconds{ended};
   run.peer = s.peer;
   run.outcome = outcome;
-  if (run.op->kind == Kind::series) run.stretch = table_.actors[s.actor].stretch;
+  if (run.op->kind == Kind::series) run.interval = table_.actors[s.actor].interval;
   run.began = s.began;
   run.bytes = s.bytes;
   run.latency = s.latency;
@@ -281,7 +281,7 @@ void Streams::finish(StreamState& s, Outcome outcome) {
   leave(a, s);
 }
 
-/// Its operation has ended.
+/// Removes the ended operation from its stream.
 void Streams::leave(ActorState& a, StreamState& s) {
   ++s.done;
   s.busy = false;
@@ -296,11 +296,11 @@ void Streams::leave(ActorState& a, StreamState& s) {
   touch(a, s.actor);
 }
 
-void Streams::put_part(StreamState& s, const Op& part, const Op& whole) {
+void Streams::put_part(StreamState& s, const Op& part, const Op& series_op) {
   s.head = part;
   s.head.actor = s.actor;
   s.head.stream = s.index;
-  s.series = &whole;
+  s.series = &series_op;
 }
 
 void Streams::free_side(StreamState& s) {
@@ -309,48 +309,48 @@ void Streams::free_side(StreamState& s) {
 }
 
 void Streams::end_series(StreamState& s) {
-  s.head = *std::exchange(s.series, nullptr);  // the queue goes on from it
+  s.head = *std::exchange(s.series, nullptr);  // the queue continues from it
   leave(table_.actor_of(s), s);
 }
 
-OpId Streams::break_stretch(StreamState& s) {
+OpId Streams::break_interval(StreamState& s) {
   context_.timers.cancel(s.timer);
   s.timed = false;
   s.last_id = s.id;
-  s.last_end = -1;  // nothing that begins now follows it
+  s.last_end = -1;  // nothing that begins now has it as its cause
   return s.id;
 }
 
-void Streams::post_part(StreamState& s, OpId of, const SeriesStretch& stretch, int part) {
-  const double began = stretch.begin(static_cast<std::size_t>(part));
+void Streams::post_part(StreamState& s, OpId interval_id, const SeriesInterval& interval, int part) {
+  const double began = interval.begin(static_cast<std::size_t>(part));
   s.busy = true;
   number(s, began);
-  s.cause = of;
+  s.cause = interval_id;
   OpRun run = run_of(s, began);
-  run.stretch = &stretch;
+  run.interval = &interval;
   run.part = part;
   for (Observer* o : context_.observers.of_operations()) o->posted(run);
 }
 
-void Streams::announce_break(const StreamState& s, OpId of, const Op& whole) {
+void Streams::announce_break(const StreamState& s, OpId interval_id, const Op& series_op) {
   OpRun run;
-  run.op = &whole;
-  run.id = of;
-  run.stretch = table_.actors[s.actor].stretch;
-  run.posted = run.started = Seconds{run.stretch->began};
+  run.op = &series_op;
+  run.id = interval_id;
+  run.interval = table_.actors[s.actor].interval;
+  run.posted = run.started = Seconds{run.interval->began};
   run.ended = Seconds{context_.now};
   for (Observer* o : context_.observers.of_operations()) o->finished(run);
 }
 
-void Streams::take_up_work(StreamState& s, double left, double speed) {
+void Streams::resume_work(StreamState& s, double remaining, double speed) {
   announce_start(s);
   interference_.change_active(s.actor, s.front().kind, +1);
   table_.actor_of(s).working |= std::uint64_t{1} << s.index;
   interference_.add_work(s.actor);
-  s.remaining = left;
+  s.remaining = remaining;
   s.speed = speed;
   s.since = context_.now;
-  s.timer = context_.set_timer(context_.now + left / speed, TimerToken::Kind::work, table_.id_of(s).number());
+  s.timer = context_.set_timer(context_.now + remaining / speed, TimerToken::Kind::work, table_.id_of(s).number());
   s.timed = true;
 }
 

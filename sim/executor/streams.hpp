@@ -18,19 +18,19 @@ class Streams {
 
   void add(Actor, std::unique_ptr<Program>);
   void start();
-  /// A program that is to run later: the run goes on until it has ended.
+  /// Registers a program that will run later: the run continues until it has ended.
   void expect(const Program& program) { running_ += program.daemon() ? 0 : 1; }
-  /// The operations that an actor was doing or had queued are gone; its program gives no more.
+  /// Drops the running and queued operations of an actor. Its program yields no more.
   void fail(Actor);
-  /// Its streams run another program.
+  /// Makes the actor's streams run another program.
   void restart(Actor, std::unique_ptr<Program>);
 
-  /// The actor may go on: it is among `take_touched`.
+  /// Marks an actor that may advance: `take_touched` returns it.
   void touch(Actor actor) { touch(table_.actors[actor], actor); }
   bool any_touched() const { return !touched_.empty(); }
-  /// The actors touched since the last call, in order of their numbers.
+  /// Takes the actors touched since the last call, in ascending order.
   void take_touched(std::vector<Actor>&);
-  /// Asks the program for operations while one of its streams is dry.
+  /// Pulls operations from the program while one of its streams is dry.
   void pull(ActorState&);
   static bool ready(const ActorState& a, const Op& op) {
     return std::all_of(std::begin(op.deps), std::end(op.deps),
@@ -42,49 +42,49 @@ class Streams {
     if (!a.daemon) --running_;
   }
 
-  /// The head of the stream begins: its dependencies are met.
+  /// Begins the head of the stream, whose dependencies are met.
   void post(ActorState& a, StreamState& s) {
     s.busy = true;
     a.idle &= ~(std::uint64_t{1} << s.index);
     number(s, context_.now);
     if (!context_.observers.of_operations().empty()) announce_post(s);
   }
-  /// It is work of the actor alone.
+  /// Begins work of the actor alone.
   void begin_work(StreamState&);
   void announce_start(StreamState&);
   void finish(StreamState&, Outcome);
   OpRun run_of(const StreamState&, double ended, Outcome = Outcome::done) const;
 
-  // Of series (see SeriesRuns):
+  // For series (see SeriesRuns):
 
-  /// Adds the streams whose series have a further part.
+  /// Moves the streams whose series have a further part into `streams`.
   void take_next_parts(std::vector<StreamId>& streams) {
     if (!next_parts_.empty()) streams.insert(streams.end(), next_parts_.begin(), next_parts_.end());
     next_parts_.clear();
   }
-  /// At the head of a stream; of the series `whole`, which is there until that has ended.
-  static void put_part(StreamState& s, const Op& part, const Op& whole);
-  /// The join beside a series has ended: its stream is as before.
+  /// Puts a part of the series `whole` at the head of a stream. `whole` must stay valid until the part has ended.
+  static void put_part(StreamState& s, const Op& part, const Op& series_op);
+  /// Frees the stream of a join beside a series after the join has ended.
   static void free_side(StreamState&);
-  /// All parts have ended.
+  /// Ends a series all of whose parts have ended.
   void end_series(StreamState&);
-  /// Its event is taken back; the number of the operation that it was.
-  OpId break_stretch(StreamState&);
-  /// The part at the head began in a stretch that was interrupted: `part` of it.
-  void post_part(StreamState&, OpId of, const SeriesStretch&, int part);
-  /// What was over of the stretch `of` has ended.
-  void announce_break(const StreamState&, OpId of, const Op& whole);
-  void take_up_work(StreamState&, double left, double speed);
+  /// Cancels the event of an interval. Returns the number of its operation.
+  OpId break_interval(StreamState&);
+  /// Posts the part at the head of a stream, part number `part` of an interrupted interval, which has begun already.
+  void post_part(StreamState&, OpId interval_id, const SeriesInterval&, int part);
+  /// Reports the end of an interrupted interval.
+  void announce_break(const StreamState&, OpId interval_id, const Op& series_op);
+  void resume_work(StreamState&, double remaining, double speed);
 
-  // Of rounds (see Rounds):
+  // For rounds (see Rounds):
 
-  /// Nobody asks what operations do to values.
+  /// Call it if no observer needs the effects of operations on values.
   void drop_effects() { keeps_effects_ = false; }
   bool any_long_run() const { return static_cast<bool>(long_run_); }
-  /// A stream whose program has given many rounds at once since the last call.
+  /// Takes a stream whose program has yielded many rounds at once since the last call.
   StreamId take_long_run() { return std::exchange(long_run_, StreamId{}); }
-  std::uint64_t pulls() const { return pulls_; }  ///< of programs
-  /// So many operations more; the last end is so much later.
+  std::uint64_t pulls() const { return pulls_; }  ///< number of times that programs were pulled
+  /// Accounts for skipped operations, and moves the last end by `seconds`.
   void skip(std::uint64_t operations, double seconds) {
     next_id_ += static_cast<OpId>(operations);
     end_ += seconds;
@@ -104,7 +104,7 @@ class Streams {
   std::uint32_t look_ahead_ = kLeastLookAhead;
   OpId next_id_ = 0;
   double end_ = 0;
-  std::size_t running_ = 0;  // programs that have not ended, daemons apart
+  std::size_t running_ = 0;  // programs that have not ended, without daemons
   std::uint64_t late_by_look_ahead_ = 0;
   std::vector<StreamId> next_parts_;
   bool keeps_effects_ = true;
@@ -130,7 +130,7 @@ class Streams {
   }
   static void take_over(ActorState&, std::unique_ptr<Program>);
   void check_slots(const Program&) const;
-  StreamState& fed(ActorState&, const Op&);
+  StreamState& stream_for(ActorState&, const Op&);
   void accept(ActorState&, const Op&);
   void accept(ActorState&, const Repeat&);
   bool could_have_started(const ActorState&, const Op&) const;

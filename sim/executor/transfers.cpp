@@ -58,7 +58,7 @@ void Transfers::park(TransferId id, const Route& route) {
   parked_.push_back(id);
 }
 
-/// What is left of a message goes over a route: the whole of it at once, or its first leg.
+/// Sends the rest of a message over a route: all of it at once, or its first leg.
 void Transfers::take_route(TransferId id, const Route& route) {
   Transfer& t = pool_[id];
   t.route = &route;
@@ -77,7 +77,7 @@ void Transfers::take_route(TransferId id, const Route& route) {
   pay_latency(id, route.legs.front().latency + t.extra_latency + request);
 }
 
-void Transfers::take_up(TransferId id, double began, const Moved& so_far) {
+void Transfers::resume(TransferId id, double began, const Moved& so_far) {
   Transfer& t = pool_[id];
   ++count_;
   t.started = t.leg_started = began;
@@ -114,8 +114,8 @@ void Transfers::pay_latency(TransferId id, Picoseconds latency) {
     start_flow(id);
 }
 
-/// A link of its route may have failed meanwhile. Where no other path is left, its bytes leave and stall on the old one;
-/// a message without bytes waits for the link.
+/// Called when the latency is over. A link of the route may have failed meanwhile. If no other path is left, the bytes
+/// depart and stall on the old route; a message without bytes waits for the link.
 void Transfers::arrive(TransferId id) {
   Transfer& t = pool_[id];
   const bool stopped = links_.any_down(t.links);
@@ -132,7 +132,7 @@ void Transfers::start_flow(TransferId id) {
   (instant ? instant_ : departing_).push_back(id);
 }
 
-/// A buffer on the route has stored the message, and passes it on.
+/// A buffer on the route has stored the message and forwards it.
 void Transfers::start_next_leg(TransferId id) {
   Transfer& t = pool_[id];
   report(id, t.left, Outcome::done, false, false);
@@ -142,7 +142,7 @@ void Transfers::start_next_leg(TransferId id) {
   t.left = t.leg_bytes;
   t.limiting = -1;
   t.leg_started = context_.now;
-  t.state = Transfer::State::latency;  // of this leg nothing has moved yet
+  t.state = Transfer::State::latency;  // nothing has moved on this leg yet
   t.timed = false;
   if (links_.any_down(t.links) && reroute(id)) return;
   pay_latency(id, leg.latency);
@@ -217,14 +217,15 @@ void Transfers::reroute_all() {
   for (const TransferId id : std::exchange(parked_, {})) reroute(id);
   for (TransferId id{0}; id < pool_.end_id(); ++id) {
     const Transfer& t = pool_[id];
-    // What ends in this very step, or pays the end of its latency, is left to the rest of the step.
+    // Transfers that end in this step, or whose latency does, are left to the rest of the step.
     const bool moving = t.state == Transfer::State::flowing || (t.state == Transfer::State::latency && t.timed);
     if (moving && links_.any_down(t.links)) reroute(id);
   }
 }
 
-/// What is left of a transfer takes another path, and pays its latency anew; what had not left a buffer on its route is
-/// sent again from the start. False where every path has a failed link: it stalls on its old one until that is back.
+/// Moves the rest of a transfer to another path, where it pays the latency anew. Bytes that had not left a buffer on
+/// the old route are sent again from the start. Returns false if every path has a failed link: the transfer stalls on
+/// its old path until the link is back.
 bool Transfers::reroute(TransferId id) {
   Transfer& t = pool_[id];
   const Route& route = find_route(t);
@@ -259,7 +260,7 @@ void Transfers::prefetch_upcoming() const {
   const std::size_t count = context_.transport.upcoming(tokens);
   if (count == 0) return;
   for (std::size_t i = 1; i < count; ++i) prefetch(pool_[TransferId{tokens[i]}]);
-  const Transfer& next = pool_[TransferId{tokens[0]}];  // fetched when it was one of those
+  const Transfer& next = pool_[TransferId{tokens[0]}];  // prefetched when it was one of those
   prefetch(table_.actors[next.from]);
   prefetch(table_.actors[next.to]);
   if (next.send) prefetch(table_.streams[next.send]);
@@ -272,9 +273,9 @@ void LinkRates::record(double until) {
   rates_.assign(links_.size(), BytesPerSecond{0});
   for (Transfer& t : transfers_) {
     if (t.state != Transfer::State::flowing && t.state != Transfer::State::landed) continue;
-    const Bytes left = t.state == Transfer::State::landed ? Bytes{0} : context_.transport.remaining(t.flow);
-    const BytesPerSecond rate = (t.seen - left) / Seconds{span};
-    t.seen = left;
+    const Bytes bytes_left = t.state == Transfer::State::landed ? Bytes{0} : context_.transport.remaining(t.flow);
+    const BytesPerSecond rate = (t.seen - bytes_left) / Seconds{span};
+    t.seen = bytes_left;
     for (const LinkUse& use : t.links) rates_[use.link] += rate * use.weight;
   }
   for (Observer* o : context_.observers.all()) o->link_rates(Seconds{since_}, Seconds{until}, rates_);

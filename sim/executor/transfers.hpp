@@ -9,8 +9,8 @@
 
 namespace trainyard::execution {
 
-/// Moves what messages and joins carry: finds a route, pays latencies, hands bytes to the transport, and reroutes what a
-/// failed link stops.
+/// Moves the bytes of messages and joins: finds a route, pays latencies, hands bytes to the transport, and reroutes
+/// what a failed link stops.
 class Transfers {
  public:
   Transfers(Context& context, ActorTable& table, Links& links)
@@ -22,15 +22,15 @@ class Transfers {
   auto begin() { return pool_.begin(); }
   auto end() { return pool_.end(); }
 
-  /// The channel's messages are routed between others than its sender and receiver.
-  void set_way(ChannelId channel, Program::Way way) { routes_.set_way(channel, way); }
-  /// Of the send or join at the head of a stream.
+  /// Routes the channel's messages between other actors than its sender and receiver.
+  void set_endpoints(ChannelId channel, Program::Endpoints endpoints) { routes_.set_endpoints(channel, endpoints); }
+  /// Creates the transfer of the send or join at the head of a stream.
   TransferId create(const StreamState& sender);
   void release(TransferId id) {
     pool_[id].state = Transfer::State::free;
     pool_.release(id);
   }
-  /// The operation that sends it, also when its sender has gone on.
+  /// The operation that sends it, even if its sender has continued.
   const Op& sent(TransferId) const;
 
   void start(TransferId id) {
@@ -43,16 +43,17 @@ class Transfers {
     else
       park(id, route);
   }
-  /// How far a join has come with nobody else on its links.
+  /// Progress of a join that ran with no other flow on its links.
   struct Moved {
-    double latency_left = 0;  ///< s; 0: it is over
+    double latency_left = 0;  ///< s; 0: the latency is over
     Bytes bytes;
     LinkId limiting = -1;
   };
-  void take_up(TransferId, double began, const Moved&);
-  /// Its latency is over.
+  void resume(TransferId, double began, const Moved&);
+  /// Called when its latency is over.
   void arrive(TransferId);
-  /// False: it goes on over its next leg. Else it is reported, and taken off the machine if it was cancelled.
+  /// Ends a transfer or its present leg. Returns false if it continues over its next leg. Otherwise it is reported, and
+  /// removed from the machine if it was cancelled.
   bool finish(TransferId id, Outcome outcome) {
     Transfer& t = pool_[id];
     if (outcome == Outcome::done && !t.legs_left.empty()) {
@@ -64,33 +65,34 @@ class Transfers {
     report(id, moved, outcome, true, t.legs_left.empty());
     return true;
   }
-  /// Takes it off the machine; the bytes that it moved since it last left.
+  /// Removes a transfer from the machine. Returns the bytes that it has moved since it last departed.
   Bytes withdraw(TransferId);
   void report(TransferId id, Bytes moved, Outcome outcome, bool last, bool last_leg) const {
     if (!context_.observers.of_transfers().empty()) notify(id, moved, outcome, last, last_leg);
   }
 
-  /// Joins of a stretch, which were no transfers.
+  /// Reports joins of an interval, which had no transfers.
   void report(const TransferRun& run) {
     count_ += static_cast<std::uint64_t>(run.joins);
     for (Observer* o : context_.observers.of_transfers()) o->transferred(run);
   }
   const Route& find_route(const GroupFlow& group) { return routes_.find(group); }
 
-  /// The end of a time step: all flows that begin in it leave together. SimGrid's code and data then stay in the caches.
+  /// Ends a time step: all flows that begin in it depart together, so that SimGrid's code and data stay in the caches.
   void depart();
-  /// Transfers without bytes, which end in this time step.
+  /// Transfers without bytes that end in this time step.
   const std::vector<TransferId>& instant() const { return instant_; }
   void clear_instant() { instant_.clear(); }
-  /// A link failed or came back: what it stopped is rerouted where there is another path.
+  /// A link failed or came back: stopped transfers are rerouted if there is another path.
   void reroute_all();
 
-  /// To be called when the transport has shared its links anew: what limits the flows that have just left.
+  /// Records which links limit the flows that have just departed. Call it after the transport has shared its links
+  /// anew.
   void note_limits();
   void prefetch_upcoming() const;
   std::uint64_t count() const { return count_; }
   std::size_t in_use() const { return pool_.in_use(); }
-  /// So many more have come and gone (see Rounds).
+  /// Counts transfers of skipped rounds (see Rounds).
   void skip(std::uint64_t transfers) { count_ += transfers; }
 
  private:
@@ -99,7 +101,7 @@ class Transfers {
   Links& links_;
   RouteCache routes_;
   Pool<Transfer, TransferId> pool_;
-  IndexedVector<Op, TransferId> sent_;  // where the sender may go on before its message is received
+  IndexedVector<Op, TransferId> sent_;  // copies, because the sender may continue before its message is received
   std::vector<TransferId> departing_;
   std::vector<TransferId> instant_;
   std::vector<TransferId> parked_;
@@ -118,12 +120,12 @@ class Transfers {
   bool reroute(TransferId);
 };
 
-/// Tells the observers the rate of every link in each time step.
+/// Reports the rate of every link in each time step to the observers.
 class LinkRates {
  public:
   LinkRates(Context& context, Links& links, Transfers& transfers)
       : context_(context), links_(links), transfers_(transfers) {}
-  /// Since the last call.
+  /// Reports the rates since the last call.
   void record(double until);
 
  private:

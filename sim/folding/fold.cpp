@@ -19,7 +19,7 @@ using folding::Split;
 
 namespace {
 
-/// The program of a representative, whose peers are classes and whose groups are classes of groups.
+/// The program of a representative. Its peers are classes, and its groups are classes of groups.
 class FoldedProgram : public Program {
  public:
   FoldedProgram(std::unique_ptr<Program> original, folding::ClassView view)
@@ -34,7 +34,9 @@ class FoldedProgram : public Program {
     return pull;
   }
   std::span<const Actor> slots() const override { return view_.peers; }
-  Way way(std::uint16_t slot, bool sending) const override { return (sending ? view_.sending : view_.receiving)[slot]; }
+  Endpoints endpoints(std::uint16_t slot, bool sending) const override {
+    return (sending ? view_.sending : view_.receiving)[slot];
+  }
   std::span<const GroupFlow* const> group_flows() const override { return view_.group_flows; }
   const Series& series(Tag number) const override { return original_->series(number); }
   int streams() const override { return original_->streams(); }
@@ -43,9 +45,9 @@ class FoldedProgram : public Program {
  private:
   std::unique_ptr<Program> original_;
   folding::ClassView view_;
-  Op join_;  // given last
+  Op join_;  // the join that was returned last
 
-  /// One member of each class meets.
+  /// Sets the number of members that meet: one of each class.
   const Op& meeting(const Op& join) {
     join_ = join;
     constexpr Tag kCount = (Tag{1} << kMeetingBits) - 1;
@@ -58,15 +60,15 @@ class FoldedProgram : public Program {
   }
 };
 
-/// What tells apart actors of one program by themselves.
+/// The attribute by which two actors with the same program differ.
 std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
   if (graph.likeness[a] != graph.likeness[b]) return "another speed";
   if (graph.group_of[a].size() != graph.group_of[b].size()) return "other groups";
-  for (std::size_t s = 0; s < std::min(graph.ways[a].size(), graph.ways[b].size()); ++s)
-    if (!(graph.ways[a][s] == graph.ways[b][s]))
+  for (std::size_t s = 0; s < std::min(graph.slot_routes[a].size(), graph.slot_routes[b].size()); ++s)
+    if (!(graph.slot_routes[a][s] == graph.slot_routes[b][s]))
       return fmt::format("another {} to the peer in slot {}",
-                         graph.ways[a][s].latency != graph.ways[b][s].latency ? "latency" : "way", s);
-  return "other ways to its peers";
+                         graph.slot_routes[a][s].latency != graph.slot_routes[b][s].latency ? "latency" : "route", s);
+  return "other routes to its peers";
 }
 
 std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& graph,
@@ -81,17 +83,17 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
     return e < graph.group_element(0) ? "exchanges with" : e < graph.link_element(0) ? "meets in" : "uses";
   };
   std::vector<std::string> reasons, first_of_programs;
-  std::map<std::uint64_t, std::size_t> programs, known;
+  std::map<std::uint64_t, std::size_t> programs, known_colours;
   for (std::size_t a = 0; a < graph.outlines.size() && reasons.size() < kMost; ++a) {
     const auto [first, fresh] = programs.try_emplace(graph.outlines[a].text, a);
     if (fresh) first_of_programs.push_back(name(static_cast<Element>(a)));
-    if (!known.try_emplace(colours[a], a).second || fresh) continue;
+    if (!known_colours.try_emplace(colours[a], a).second || fresh) continue;
     const std::string reason =
         fmt::format("{} is unlike {}: it has {}", name(static_cast<Element>(a)),
                     name(static_cast<Element>(first->second)), attribute_that_differs(graph, a, first->second));
-    // What somebody may have asked for stands first.
-    const bool asked = graph.likeness[a] != graph.likeness[first->second];
-    reasons.insert(asked ? reasons.begin() : reasons.end(), reason);
+    // Differences that the user may have asked for come first.
+    const bool is_requested = graph.likeness[a] != graph.likeness[first->second];
+    reasons.insert(is_requested ? reasons.begin() : reasons.end(), reason);
   }
   if (programs.size() > 1) {
     constexpr std::size_t kShown = 4;
@@ -101,9 +103,9 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
     reasons.insert(reasons.begin(), text + (shown < programs.size() ? ", …" : ""));
   }
   for (const Split& split : splits)
-    if (split.one < graph.outlines.size() && reasons.size() < kMost)
-      reasons.push_back(fmt::format("{} is unlike {}: one of them {} {}, or more often", name(split.other),
-                                    name(split.one), tells(split.by), name(split.by)));
+    if (split.first < graph.outlines.size() && reasons.size() < kMost)
+      reasons.push_back(fmt::format("{} is unlike {}: one of them {} {}, or more often", name(split.second),
+                                    name(split.first), tells(split.splitter), name(split.splitter)));
   return reasons;
 }
 
@@ -119,7 +121,7 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   const folding::Partition partition = folding::refine(coloured);
   end_if_interrupted();
   if (const std::string broken = folding::broken_condition(graph, partition); !broken.empty())
-    throw InternalError("a fold that is none: " + broken);
+    throw InternalError("a fold breaks a condition: " + broken);
   const folding::Classes classes(graph, partition);
   for (Actor a = 0; a < graph.actors(); ++a) class_of_[position(a)] = classes.of_actor(a);
   members_ = classes.members;
@@ -143,7 +145,7 @@ Fold::~Fold() = default;
 Multiplicity Fold::multiplicity() const {
   Multiplicity counts;
   for (Actor c = 0; c < classes(); ++c) counts.actors.push_back(size(c));
-  for (const LinkClass& of : links_) counts.links.push_back(of.links);
+  for (const LinkClass& link_class : links_) counts.links.push_back(link_class.links);
   return counts;
 }
 
@@ -151,7 +153,7 @@ std::vector<LinkChange> Fold::changes(std::span<const LinkChange> of_links) cons
   std::vector<LinkChange> list;
   for (const LinkChange& change : of_links) {
     const LinkId c = class_of_link(change.link);
-    if (c >= 0 && links_[position(c)].link == change.link) list.push_back({change.at, c, change.capacity});
+    if (c >= 0 && links_[position(c)].link == change.link) list.push_back({change.time, c, change.capacity});
   }
   return list;
 }

@@ -14,55 +14,57 @@ namespace folding {
 class Quotient;
 }
 
-/// Are actors that are alike simulated once? automatic: where that halves their number at least, and nobody wants to see
-/// each of them.
+/// Controls whether equivalent actors are simulated only once. automatic: if that at least halves their number and the
+/// user does not ask for each of them.
 enum class Folding : std::uint8_t { automatic, off };
 
-/// The classes of a folded simulation, and the quotient that is simulated in place of the whole (see README.md here).
-/// Actors of the quotient are the classes, numbered in the order of their lowest actors, which represent them.
+/// The equivalence classes of a folded simulation, and the quotient that is simulated in place of the full simulation
+/// (see README.md here). Actors of the quotient are the classes, numbered in the order of their lowest actors, which
+/// represent them.
 class Fold {
  public:
-  /// Compares all actors. The machine must outlive it.
+  /// Compares all actors. The machine must outlive the fold.
   Fold(const Machine&, const ProgramSource&, std::span<const LinkChange> = {});
   ~Fold();
   Fold(const Fold&) = delete;
   Fold& operator=(const Fold&) = delete;
 
-  /// Why nothing is folded; "": it is.
+  /// The reason why nothing is folded; "": it is folded.
   const std::string& refusal() const { return refusal_; }
-  Actor actors() const { return static_cast<Actor>(class_of_.size()); }  ///< of the whole
+  Actor actors() const { return static_cast<Actor>(class_of_.size()); }  ///< number of actors of the full simulation
   Actor classes() const { return static_cast<Actor>(members_.size()); }
   Actor class_of(Actor actor) const { return class_of_[static_cast<std::size_t>(actor)]; }
   bool halves() const { return refusal_.empty() && 2 * classes() <= actors(); }
-  /// In order; the first represents the class.
+  /// Members in ascending order; the first represents the class.
   const std::vector<Actor>& members(Actor of_class) const { return members_[static_cast<std::size_t>(of_class)]; }
   Actor representative(Actor of_class) const { return members(of_class).front(); }
   double size(Actor of_class) const { return static_cast<double>(members(of_class).size()); }
-  /// Two actors that were alike by themselves, and what told them apart first: "ranks 0 and 8: …", one for each split.
+  /// One sentence for each split of a class: two actors that were equivalent so far, and the difference that split
+  /// them, "ranks 0 and 8: …".
   const std::vector<std::string>& reasons() const { return reasons_; }
 
-  /// What stands for how many, for sums over the whole.
+  /// Number of actors and links that each class stands for, for sums over the full simulation.
   Multiplicity multiplicity() const;
 
-  /// Links of the quotient: which link represents the class, and how many it has.
+  /// A link of the quotient: the link that represents the class, and its number of links.
   struct LinkClass {
     LinkId link = 0;
     double links = 1;
   };
   const std::vector<LinkClass>& links() const { return links_; }
-  /// The class of a link; −1: nothing crosses it.
+  /// The class of a link; −1: no message crosses it.
   LinkId class_of_link(LinkId link) const { return class_of_link_[static_cast<std::size_t>(link)]; }
-  /// Of changes that concern links that something crosses, one for each class.
+  /// The changes of links that messages cross, one for each class.
   std::vector<LinkChange> changes(std::span<const LinkChange>) const;
 
-  /// The programs of the classes, from a source with the same outlines.
+  /// The programs of the classes. The source must have the same outlines.
   Programs programs(const ProgramSource&) const;
 
-  // What the quotient's machine answers:
+  // For the quotient's machine:
 
-  const Route& route(Actor from, Actor to) const;         ///< of a way: two actors of the whole
-  const KnownGroup* known_group(const GroupFlow&) const;  ///< of the quotient's group
-  /// Does a class meet nobody else where its members join that group (ActorOutline::Meeting)?
+  const Route& route(Actor from, Actor to) const;         ///< between two actors of the full simulation
+  const KnownGroup* known_group(const GroupFlow&) const;  ///< for a group of the quotient
+  /// Returns true if members of a class meet nobody else when they join that group (ActorOutline::Meeting).
   bool meets_itself(Actor of_class, Tag group) const;
   const std::vector<LinkId>& ports(Actor of_class) const { return ports_[static_cast<std::size_t>(of_class)]; }
 

@@ -5,8 +5,8 @@
 
 namespace trainyard::folding {
 
-/// Conditions (A) to (D) of README.md, exactly: every actor, group and link against the first of its class. "" where they
-/// hold; else the first that does not, in words. Linear in the edges, but for sorting each element's own.
+/// Checks conditions (A) to (D) of README.md exactly: compares every actor, group and link with the first of its class.
+/// Returns "", or a sentence about the first violation. Linear in the edges, apart from sorting those of each element.
 std::string broken_condition(const FoldGraph&, const Partition&);
 
 }  // namespace trainyard::folding

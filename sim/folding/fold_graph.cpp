@@ -16,11 +16,11 @@ namespace {
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 std::uint64_t bits(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
-// Labels of edges between actors, groups and links: apart from each other.
+// Labels of edges between actors, groups and links, in disjoint ranges.
 constexpr std::uint32_t kSlotLabel = 0x10000, kMeetingLabel = 0x20000, kMemberLabel = 0x40000,
                         kGroupLinkLabel = 0x80000, kFlowLabel = 0x1000000;
 
-// Each takes about 500 bytes, with its route: 10 GB.
+// Each slot takes about 500 bytes with its route: 10 GB in all.
 constexpr double kMostSlots = 20e6;
 
 enum class ElementKind : std::uint8_t { actor = 1, group, link };
@@ -33,7 +33,7 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
   double slots = 0;
   for (const ActorOutline& outline : outlines) slots += static_cast<double>(outline.slots.size());
   if (slots > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", slots);
-  for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_ways(a);
+  for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_slot_routes(a);
   if (!refusal_.empty()) return;
   find_reverse_slots();
   for (FoldGroup& group : groups) take_group(group);
@@ -41,42 +41,42 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
 }
 
 void FoldGraph::take_outlines(const ProgramSource& source) {
-  std::unordered_map<Tag, std::uint32_t> known;
+  std::unordered_map<Tag, std::uint32_t> group_index;
   for (Actor a = 0; a < source.actors(); ++a) {
     outlines.push_back(source.outline(a));
     likeness.push_back(machine_.likeness(a));
-    std::vector<std::uint32_t>& own = group_of.emplace_back();
+    std::vector<std::uint32_t>& group_numbers = group_of.emplace_back();
     const std::vector<ActorOutline::Meeting>& meetings = outlines.back().meetings;
     for (std::size_t i = 0; i < meetings.size(); ++i) {
-      const auto [at, fresh] = known.try_emplace(meetings[i].group, static_cast<std::uint32_t>(groups.size()));
+      const auto [at, fresh] = group_index.try_emplace(meetings[i].group, static_cast<std::uint32_t>(groups.size()));
       if (fresh) groups.push_back({meetings[i].group, meetings[i].flow, {}, {}, {}});
       groups[at->second].members.emplace_back(a, static_cast<std::uint16_t>(i));
-      own.push_back(at->second);
+      group_numbers.push_back(at->second);
     }
   }
 }
 
-void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t stretch, double weight) {
+void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t segment, double weight) {
   std::int32_t& number = used_number[static_cast<std::size_t>(link)];
   if (number < 0) {
     number = static_cast<std::int32_t>(links.size());
     links.push_back(link);
   }
-  into.push_back({number, stretch, weight});
+  into.push_back({number, segment, weight});
 }
 
-void FoldGraph::take_ways(Actor actor) {
-  std::vector<SlotWay>& own = ways.emplace_back();
+void FoldGraph::take_slot_routes(Actor actor) {
+  std::vector<SlotRoute>& routes_of_actor = slot_routes.emplace_back();
   const std::vector<Actor>& slots = outlines[static_cast<std::size_t>(actor)].slots;
-  own.reserve(slots.size());
+  routes_of_actor.reserve(slots.size());
   std::vector<Crossing>& crossed = crossed_;
   crossed.clear();
   for (std::size_t s = 0; s < slots.size(); ++s) {
     const auto first = static_cast<std::uint16_t>(std::find(slots.begin(), slots.end(), slots[s]) - slots.begin());
     if (first < s) {
-      SlotWay same = own[first];
+      SlotRoute same = routes_of_actor[first];
       same.first = first;
-      own.push_back(same);
+      routes_of_actor.push_back(same);
       continue;
     }
     const Route route = machine_.route(actor, slots[s], PathClass::automatic);
@@ -84,17 +84,17 @@ void FoldGraph::take_ways(Actor actor) {
       refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(slots[s]));
       return;
     }
-    SlotWay way{
+    SlotRoute slot_route{
         slots[s], first, kNoSlot, route.latency.count, route.chunk, static_cast<std::uint16_t>(route.legs.size()), 0};
-    const auto stretch = static_cast<std::uint32_t>(s) * kLegsOfSlot;
+    const auto segment = static_cast<std::uint32_t>(s) * kLegsOfSlot;
     if (route.legs.empty())
-      for (const LinkUse& u : route.links) use(crossed, u.link, stretch, u.weight);
+      for (const LinkUse& u : route.links) use(crossed, u.link, segment, u.weight);
     for (std::size_t l = 0; l < route.legs.size(); ++l) {
       const Leg& leg = route.legs[l];
-      way.leg_costs = hashed({way.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
-      for (const LinkUse& u : leg.links) use(crossed, u.link, stretch + static_cast<std::uint32_t>(l), u.weight);
+      slot_route.leg_costs = hashed({slot_route.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
+      for (const LinkUse& u : leg.links) use(crossed, u.link, segment + static_cast<std::uint32_t>(l), u.weight);
     }
-    own.push_back(way);
+    routes_of_actor.push_back(slot_route);
   }
   if (const Contention* contention = machine_.contention())
     for (const LinkId port : contention->ports(actor)) use(crossed, port, kPort, 1);
@@ -102,12 +102,12 @@ void FoldGraph::take_ways(Actor actor) {
 }
 
 void FoldGraph::find_reverse_slots() {
-  for (std::size_t a = 0; a < ways.size(); ++a)
-    for (SlotWay& way : ways[a]) {
-      if (way.peer < 0 || way.peer >= actors()) continue;
-      const std::vector<Actor>& back = outlines[static_cast<std::size_t>(way.peer)].slots;
+  for (std::size_t a = 0; a < slot_routes.size(); ++a)
+    for (SlotRoute& slot_route : slot_routes[a]) {
+      if (slot_route.peer < 0 || slot_route.peer >= actors()) continue;
+      const std::vector<Actor>& back = outlines[static_cast<std::size_t>(slot_route.peer)].slots;
       const auto at = std::find(back.begin(), back.end(), static_cast<Actor>(a));
-      if (at != back.end()) way.reverse = static_cast<std::uint16_t>(at - back.begin());
+      if (at != back.end()) slot_route.reverse = static_cast<std::uint16_t>(at - back.begin());
     }
 }
 
@@ -119,7 +119,7 @@ void FoldGraph::take_group(FoldGroup& group) {
   for (const LinkUse& u : route.links) use(group.crossings, u.link, 0, u.weight);
 }
 
-/// Capacities that change at some time are part of what a link is. Where links fail, messages take other ways.
+/// Capacities that change at some time are attributes of a link. If links fail, messages take other paths.
 void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
   changes.assign(links.size(), 0);
   for (const LinkChange& change : link_changes) {
@@ -127,7 +127,7 @@ void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
     if (number < 0) continue;
     if (change.capacity.value <= 0) refusal_ = "a link fails";
     std::uint64_t& hash = changes[static_cast<std::size_t>(number)];
-    hash = hashed({hash, bits(change.at.value), bits(change.capacity.value)});
+    hash = hashed({hash, bits(change.time.value), bits(change.capacity.value)});
   }
 }
 
@@ -138,7 +138,7 @@ ColouredGraph FoldGraph::coloured() const {
   };
   for (std::size_t a = 0; a < outlines.size(); ++a) {
     std::uint64_t hash = hashed({outlines[a].text, likeness[a], group_of[a].size()});
-    for (const SlotWay& w : ways[a])
+    for (const SlotRoute& w : slot_routes[a])
       hash = hashed({hash, w.first, w.reverse, bits(w.latency), bits(w.chunk.value), w.legs, w.leg_costs});
     colour(ElementKind::actor, hash);
   }
@@ -148,15 +148,15 @@ ColouredGraph FoldGraph::coloured() const {
   for (std::size_t l = 0; l < links.size(); ++l)
     colour(ElementKind::link, hashed({bits(link(l).capacity.value), changes[l],
                                       static_cast<std::uint64_t>(std::hash<std::string>{}(link(l).kind))}));
-  // Each element tells the others: counted first, so that its edges lie together.
+  // Edges of each element: counted first, so that they lie together.
   const std::size_t elements = graph.colours.size();
   graph.first.assign(elements + 1, 0);
   const auto each_edge = [this](auto visit) {
     for (std::size_t a = 0; a < outlines.size(); ++a) {
       const auto me = static_cast<Element>(a);
-      // A peer hears of me by the slot in which it names me.
-      for (std::size_t s = 0; s < ways[a].size(); ++s)
-        if (const SlotWay& w = ways[a][s]; w.first == s && w.reverse != kNoSlot)
+      // A peer receives this actor's edge under the slot that leads from the peer to this actor.
+      for (std::size_t s = 0; s < slot_routes[a].size(); ++s)
+        if (const SlotRoute& w = slot_routes[a][s]; w.first == s && w.reverse != kNoSlot)
           visit(me, Edge{static_cast<Element>(w.peer), kSlotLabel + w.reverse, 1});
       for (std::size_t m = 0; m < group_of[a].size(); ++m) {
         const Element group = group_element(group_of[a][m]);
@@ -165,8 +165,8 @@ ColouredGraph FoldGraph::coloured() const {
       }
       for (const Crossing& c : crossings[a]) {
         const Element link = link_element(static_cast<std::size_t>(c.link));
-        visit(me, Edge{link, kFlowLabel + c.stretch, c.weight});
-        visit(link, Edge{me, kFlowLabel + c.stretch, 1});
+        visit(me, Edge{link, kFlowLabel + c.segment, c.weight});
+        visit(link, Edge{me, kFlowLabel + c.segment, 1});
       }
     }
     for (std::size_t g = 0; g < groups.size(); ++g)

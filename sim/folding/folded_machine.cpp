@@ -7,15 +7,15 @@
 namespace trainyard {
 
 FoldedMachine::FoldedMachine(Machine& machine, const Fold& fold) : machine_(machine), fold_(fold) {
-  for (const Fold::LinkClass& of : fold.links()) {
-    Link link = machine.links()[static_cast<std::size_t>(of.link)];
-    if (of.links > 1) link.name += fmt::format(" ×{}", of.links);
+  for (const Fold::LinkClass& link_class : fold.links()) {
+    Link link = machine.links()[static_cast<std::size_t>(link_class.link)];
+    if (link_class.links > 1) link.name += fmt::format(" ×{}", link_class.links);
     links_.push_back(std::move(link));
   }
 }
 
 Route FoldedMachine::route(Actor from, Actor to, PathClass path) const {
-  if (path != PathClass::automatic) throw InternalError("a folded program names a path");
+  if (path != PathClass::automatic) throw InternalError("a folded program asks for a path class");
   return fold_.route(from, to);
 }
 

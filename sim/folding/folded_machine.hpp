@@ -5,7 +5,7 @@
 
 namespace trainyard {
 
-/// The machine of a quotient: classes are its actors, classes of links its links.
+/// The machine of a quotient: its actors are classes of actors, its links classes of links.
 class FoldedMachine : public Machine, private Contention {
  public:
   /// Both must outlive it.
@@ -13,7 +13,7 @@ class FoldedMachine : public Machine, private Contention {
 
   std::span<const Link> links() const override { return links_; }
   Cost price(const Work& work, Actor c) const override { return machine_.price(work, fold_.representative(c)); }
-  /// Of a way of the whole.
+  /// `from` and `to` are actors of the full simulation (Program::Endpoints).
   Route route(Actor from, Actor to, PathClass) const override;
   const KnownGroup* known_group(const GroupFlow& flow) const override { return fold_.known_group(flow); }
   const Contention* contention() const override { return machine_.contention() ? this : nullptr; }

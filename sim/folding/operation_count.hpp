@@ -9,10 +9,10 @@
 
 namespace trainyard {
 
-/// Counts operations, those of a class of actors as often as it has members.
+/// Counts operations. Each operation of a class counts once for each member.
 class OperationCount : public Observer, private RoundSums {
  public:
-  /// `fused`: how many an operation is that stands for several in a row.
+  /// `fused` returns the number of consecutive operations that one operation stands for.
   explicit OperationCount(std::vector<double> sizes, std::function<double(const Op&)> fused = {})
       : sizes_(std::move(sizes)), fused_(std::move(fused)) {}
   Interest interest() const override {
@@ -26,8 +26,8 @@ class OperationCount : public Observer, private RoundSums {
     growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
   }
   void finished(const OpRun& run) override {
-    double count = run.stretch ? 0 : fused(*run.op);
-    if (run.stretch) run.stretch->for_each_part([&](std::size_t i) { count += fused(run.stretch->part(i)); });
+    double count = run.interval ? 0 : fused(*run.op);
+    if (run.interval) run.interval->for_each_part([&](std::size_t i) { count += fused(run.interval->part(i)); });
     count_ += sizes_[position(run.op->actor)] * count;
   }
   double count() const { return count_; }

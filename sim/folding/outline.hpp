@@ -6,28 +6,28 @@
 
 namespace trainyard {
 
-/// What an actor's program is, known before it is made. Joins name their group by the upper bits of their tag, and count
-/// its meetings by the lower ones.
+/// Outline of an actor's program, known before the program is created. The upper bits of a join's tag identify its
+/// group; the lower ones count the group's meetings.
 struct ActorOutline {
-  /// Equal for actors whose programs yield the same operations, but for the peers behind the slots, the groups behind the
-  /// meetings, and values.
+  /// Fingerprint of the program: equal for actors whose programs yield the same operations, apart from the peers in the
+  /// slots, the groups of the meetings, and values.
   std::uint64_t text = 0;
-  std::vector<Actor> slots;  ///< as Program::slots
+  std::vector<Actor> slots;  ///< see Program::slots
   struct Meeting {
     Tag group = 0;                    ///< tag >> kMeetingBits of its joins
-    const GroupFlow* flow = nullptr;  ///< null: of joins without bytes
-    std::uint16_t slot = 0;           ///< of Program::group_flows
+    const GroupFlow* flow = nullptr;  ///< null: joins without bytes
+    std::uint16_t slot = 0;           ///< index into Program::group_flows
   };
-  std::vector<Meeting> meetings;  ///< groups that it joins
+  std::vector<Meeting> meetings;  ///< the groups that it joins
 };
 constexpr int kMeetingBits = 27;
 
-/// All actors of a simulation, whose programs are made one by one, when they are asked for.
+/// All actors of a simulation. A program is created only when it is requested.
 class ProgramSource {
  public:
   virtual ~ProgramSource() = default;
   virtual Actor actors() const = 0;
-  /// Programs are static, send over paths of PathClass::automatic, and receive from peers that they name.
+  /// The program must be static, send over paths of PathClass::automatic, and receive from peers in its slots.
   virtual ActorOutline outline(Actor) const = 0;
   virtual std::unique_ptr<Program> program(Actor) const = 0;
 };

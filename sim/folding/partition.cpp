@@ -10,16 +10,16 @@
 namespace trainyard::folding {
 namespace {
 
-/// A sum of hashes: the same for equal multisets, whatever their order.
-struct Told {
+/// A sum of hashes, which is equal for equal multisets in any order.
+struct Received {
   std::uint64_t low = 0, high = 0;
-  bool anything = false;
+  bool has_edges = false;
   void add(std::uint32_t label, double weight) {
     const std::uint64_t hash = mixed(mixed(label) ^ std::bit_cast<std::uint64_t>(weight));
     low += hash;
     high += mixed(hash ^ kGoldenGamma);
   }
-  auto operator<=>(const Told&) const = default;
+  auto operator<=>(const Received&) const = default;
 };
 
 class Refinement {
@@ -29,7 +29,7 @@ class Refinement {
         order_(graph.colours.size()),
         place_(order_.size()),
         class_of_(order_.size()),
-        told_(order_.size()) {
+        received_(order_.size()) {
     colour_classes();
   }
 
@@ -44,21 +44,22 @@ class Refinement {
   }
 
  private:
-  static constexpr std::size_t kAhead = 8;  // elements lie anywhere: most of the time is waiting for memory
+  // Prefetch distance: elements are scattered, so that most of the time is waiting for memory.
+  static constexpr std::size_t kAhead = 8;
   struct Class {
-    std::size_t begin = 0, end = 0, marked = 0;  // in order_; the marked ones first
+    std::size_t begin = 0, end = 0, marked = 0;  // range in order_, marked elements first
   };
   const ColouredGraph& graph_;
-  std::vector<Element> order_;        // by class
-  std::vector<std::uint32_t> place_;  // in order_
+  std::vector<Element> order_;        // elements, sorted by class
+  std::vector<std::uint32_t> place_;  // index in order_
   std::vector<std::uint32_t> class_of_;
   std::vector<Class> classes_;
   std::vector<char> waits_;
   std::deque<std::uint32_t> waiting_;
-  std::vector<Told> told_;  // by the splitter that is at work
+  std::vector<Received> received_;  // edges received from the present splitter, by element
   std::vector<Element> listeners_;
-  std::vector<std::pair<Told, Element>> sorted_;  // scratch of split
-  std::vector<std::uint32_t> touched_;            // classes
+  std::vector<std::pair<Received, Element>> sorted_;  // scratch memory of split
+  std::vector<std::uint32_t> touched_;                // touched classes
   std::vector<Split> splits_;
 
   void colour_classes() {
@@ -98,21 +99,21 @@ class Refinement {
       mark(listeners_[i]);
     }
     for (const std::uint32_t c : touched_) split(c, by);
-    for (const Element e : listeners_) told_[e] = {};
+    for (const Element e : listeners_) received_[e] = {};
   }
 
   void tell(Element from) {
     for (std::size_t i = graph_.first[from]; i < graph_.first[from + 1]; ++i) {
       const Edge& edge = graph_.edges[i];
-      if (i + kAhead < graph_.edges.size()) __builtin_prefetch(&told_[graph_.edges[i + kAhead].to]);
-      Told& told = told_[edge.to];
-      if (!told.anything) listeners_.push_back(edge.to);
-      told.anything = true;
-      told.add(edge.label, edge.weight);
+      if (i + kAhead < graph_.edges.size()) __builtin_prefetch(&received_[graph_.edges[i + kAhead].to]);
+      Received& received = received_[edge.to];
+      if (!received.has_edges) listeners_.push_back(edge.to);
+      received.has_edges = true;
+      received.add(edge.label, edge.weight);
     }
   }
 
-  /// Moves it to the front of its class.
+  /// Moves the element to the front of its class.
   void mark(Element e) {
     Class& c = classes_[class_of_[e]];
     if (c.marked == 0) touched_.push_back(class_of_[e]);
@@ -124,34 +125,35 @@ class Refinement {
   }
 
   void split(std::uint32_t c, Element by) {
-    const Class whole = classes_[c];
+    const Class old_class = classes_[c];
     classes_[c].marked = 0;
-    const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(whole.begin);
-    const auto marked_end = begin + static_cast<std::ptrdiff_t>(whole.marked);
-    const Told& first = told_[*begin];
-    const bool equal = std::all_of(begin, marked_end, [&](Element e) { return told_[e] == first; });
-    if (equal && whole.begin + whole.marked == whole.end) return;
-    if (!equal) {  // what they were told lies beside them: in its own place it is cold memory
+    const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(old_class.begin);
+    const auto marked_end = begin + static_cast<std::ptrdiff_t>(old_class.marked);
+    const Received& first = received_[*begin];
+    const bool equal = std::all_of(begin, marked_end, [&](Element e) { return received_[e] == first; });
+    if (equal && old_class.begin + old_class.marked == old_class.end) return;
+    if (!equal) {  // a copy beside the elements: the original is in cold memory
       sorted_.clear();
-      for (auto e = begin; e != marked_end; ++e) sorted_.emplace_back(told_[*e], *e);
+      for (auto e = begin; e != marked_end; ++e) sorted_.emplace_back(received_[*e], *e);
       std::sort(sorted_.begin(), sorted_.end());
-      std::transform(sorted_.begin(), sorted_.end(), begin, [](const auto& of) { return of.second; });
+      std::transform(sorted_.begin(), sorted_.end(), begin, [](const auto& entry) { return entry.second; });
     }
-    // Runs of equal ones, and last those that were told nothing.
+    // Runs of equal elements, and last the elements that received nothing.
     std::vector<std::pair<std::size_t, std::size_t>> parts;
-    std::size_t from = whole.begin;
-    for (std::size_t i = whole.begin; i < whole.begin + whole.marked; ++i) {
+    std::size_t from = old_class.begin;
+    for (std::size_t i = old_class.begin; i < old_class.begin + old_class.marked; ++i) {
       place_[order_[i]] = static_cast<std::uint32_t>(i);
-      const bool last = i + 1 == whole.begin + whole.marked || told_[order_[i + 1]] != told_[order_[i]];
+      const bool last = i + 1 == old_class.begin + old_class.marked || received_[order_[i + 1]] != received_[order_[i]];
       if (!last) continue;
       parts.emplace_back(from, i + 1);
       from = i + 1;
     }
-    if (from < whole.end) parts.emplace_back(from, whole.end);
+    if (from < old_class.end) parts.emplace_back(from, old_class.end);
     divide(c, parts, by);
   }
 
-  /// The largest part keeps the class. Where that does not wait, what it tells is known from what the others tell.
+  /// The largest part keeps the class's number. If that class does not wait, its edges follow from those of the other
+  /// parts.
   void divide(std::uint32_t c, const std::vector<std::pair<std::size_t, std::size_t>>& parts, Element by) {
     const auto largest = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
       return a.second - a.first < b.second - b.first;

@@ -11,7 +11,7 @@ std::uint64_t key_of(Actor from, Actor to) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(from)) << 32 | static_cast<std::uint32_t>(to);
 }
 
-/// What flows take of links, by class.
+/// Weights by which flows use links, by class of links.
 using Uses = std::map<LinkId, double>;
 
 std::vector<LinkUse> list_of(const Uses& uses) {
@@ -33,7 +33,7 @@ Classes::Classes(const FoldGraph& of_graph, const Partition& of_partition) : gra
     first_link = std::max(first_link, partition.class_of[graph.group_element(g)] + 1);
 }
 
-/// What classes of flows take of the links that represent their classes.
+/// The weights with which classes of flows use the links that represent classes of links.
 class Quotient::Consumption {
  public:
   explicit Consumption(const Classes& classes) : by_group_(classes.first_link - classes.first_group) {
@@ -48,23 +48,23 @@ class Quotient::Consumption {
     const auto add = [&](Uses& uses, const Crossing& c) { uses[classes.of_link(position(c.link))] += c.weight; };
     for (Actor a = 0; a < graph.actors(); ++a)
       for (const Crossing& c : graph.crossings[position(a)])
-        if (represents[position(c.link)] && c.stretch != kPort) add(by_stretch_[{classes.of_actor(a), c.stretch}], c);
+        if (represents[position(c.link)] && c.segment != kPort) add(by_segment_[{classes.of_actor(a), c.segment}], c);
     for (std::size_t g = 0; g < graph.groups.size(); ++g)
       for (const Crossing& c : graph.groups[g].crossings)
         if (represents[position(c.link)]) add(by_group_[classes.of_group(g)], c);
   }
 
-  /// Of messages that the actors of a class send over a leg of a slot.
+  /// Uses by the messages that the actors of a class send over a leg of a slot.
   const Uses& of_leg(Actor of_class, std::size_t slot, std::size_t leg) const {
     static const Uses none;
-    const auto at = by_stretch_.find({of_class, static_cast<std::uint32_t>(slot * kLegsOfSlot + leg)});
-    return at == by_stretch_.end() ? none : at->second;
+    const auto at = by_segment_.find({of_class, static_cast<std::uint32_t>(slot * kLegsOfSlot + leg)});
+    return at == by_segment_.end() ? none : at->second;
   }
   const Uses& of_groups(std::size_t of_class) const { return by_group_[of_class]; }
-  const std::map<std::pair<Actor, std::uint32_t>, Uses>& stretches() const { return by_stretch_; }
+  const std::map<std::pair<Actor, std::uint32_t>, Uses>& segments() const { return by_segment_; }
 
  private:
-  std::map<std::pair<Actor, std::uint32_t>, Uses> by_stretch_;
+  std::map<std::pair<Actor, std::uint32_t>, Uses> by_segment_;
   std::vector<Uses> by_group_;
 };
 
@@ -80,8 +80,8 @@ Quotient::Quotient(const Machine& machine, const Classes& classes) {
 void Quotient::add_members(const Classes& classes) {
   members_of_groups_.resize(classes.first_link - classes.first_group);
   for (std::size_t g = 0; g < classes.graph.groups.size(); ++g)
-    if (std::set<Actor>& of = members_of_groups_[classes.of_group(g)]; of.empty())
-      for (const auto& [actor, meeting] : classes.graph.groups[g].members) of.insert(classes.of_actor(actor));
+    if (std::set<Actor>& members = members_of_groups_[classes.of_group(g)]; members.empty())
+      for (const auto& [actor, meeting] : classes.graph.groups[g].members) members.insert(classes.of_actor(actor));
 }
 
 void Quotient::add_owners(const Consumption& consumption) {
@@ -95,43 +95,43 @@ void Quotient::add_owners(const Consumption& consumption) {
         std::erase_if(*owners, [&actors](Actor owner) { return !actors.contains(owner); });
     }
   };
-  for (const auto& [stretch, uses] : consumption.stretches()) restrict_to(uses, {stretch.first});
+  for (const auto& [segment, uses] : consumption.segments()) restrict_to(uses, {segment.first});
   for (std::size_t g = 0; g < flows_.size(); ++g)
     restrict_to(consumption.of_groups(g), flows_[g].by_engines ? std::set<Actor>{} : members_of_groups_[g]);
   for (std::size_t g = 0; g < flows_.size(); ++g) {
-    const auto known = known_groups_.find(&flows_[g]);
-    if (known == known_groups_.end()) continue;
-    const std::span<const LinkUse> links = known->second.route.links;
+    const auto known_group = known_groups_.find(&flows_[g]);
+    if (known_group == known_groups_.end()) continue;
+    const std::span<const LinkUse> links = known_group->second.route.links;
     const auto owns_all = [&](Actor member) {
       return std::all_of(links.begin(), links.end(),
                          [&](const LinkUse& use) { return owners_[position(use.link)]->contains(member); });
     };
-    std::copy_if(members_of_groups_[g].begin(), members_of_groups_[g].end(), std::back_inserter(known->second.owners),
-                 owns_all);
+    std::copy_if(members_of_groups_[g].begin(), members_of_groups_[g].end(),
+                 std::back_inserter(known_group->second.owners), owns_all);
   }
 }
 
 void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
   for (Actor c = 0; c < static_cast<Actor>(classes.members.size()); ++c) {
     const Actor first = classes.members[position(c)].front();
-    const std::vector<SlotWay>& ways = classes.graph.ways[position(first)];
-    for (std::size_t s = 0; s < ways.size(); ++s) {
-      if (ways[s].first != s) continue;
-      Route route = machine.route(first, ways[s].peer, PathClass::automatic);
+    const std::vector<SlotRoute>& slot_routes = classes.graph.slot_routes[position(first)];
+    for (std::size_t s = 0; s < slot_routes.size(); ++s) {
+      if (slot_routes[s].first != s) continue;
+      Route route = machine.route(first, slot_routes[s].peer, PathClass::automatic);
       if (route.legs.empty()) {
         route.links = links_.emplace_back(list_of(consumption.of_leg(c, s, 0)));
       } else {
         std::vector<Leg>& legs = legs_.emplace_back(route.legs.begin(), route.legs.end());
-        Uses whole;
+        Uses all_legs;
         for (std::size_t l = 0; l < legs.size(); ++l) {
           const Uses& of_leg = consumption.of_leg(c, s, l);
-          for (const auto& [link, weight] : of_leg) whole[link] += weight;
+          for (const auto& [link, weight] : of_leg) all_legs[link] += weight;
           legs[l].links = links_.emplace_back(list_of(of_leg));
         }
-        route.links = links_.emplace_back(list_of(whole));
+        route.links = links_.emplace_back(list_of(all_legs));
         route.legs = legs;
       }
-      routes_.emplace(key_of(first, ways[s].peer), route);
+      routes_.emplace(key_of(first, slot_routes[s].peer), route);
     }
   }
 }
@@ -162,9 +162,9 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
     }
     for (const auto& [actor, count] : members)
       flow.shares.push_back({actor, shares[actor].sends / count, shares[actor].receives / count});
-    KnownGroup& known = known_groups_[&flow];
-    known.route.latency = first[c]->latency;
-    known.route.links = links_.emplace_back(list_of(consumption.of_groups(c)));
+    KnownGroup& known_group = known_groups_[&flow];
+    known_group.route.latency = first[c]->latency;
+    known_group.route.links = links_.emplace_back(list_of(consumption.of_groups(c)));
   }
 }
 
@@ -173,25 +173,25 @@ void Quotient::add_views(const Classes& classes) {
   for (const std::vector<Actor>& members : classes.members) {
     const Actor rep = members.front();
     ClassView& view = views_.emplace_back();
-    for (const SlotWay& way : graph.ways[position(rep)]) {
-      const Actor peer_class = classes.of_actor(way.peer);
+    for (const SlotRoute& slot_route : graph.slot_routes[position(rep)]) {
+      const Actor peer_class = classes.of_actor(slot_route.peer);
       const Actor sender = classes.members[position(peer_class)].front();
       view.peers.push_back(peer_class);
-      view.sending.push_back({rep, way.peer});
-      // What the peer's representative sends over the same slot of its own.
-      if (way.reverse == kNoSlot)
-        view.receiving.push_back({way.peer, rep});
+      view.sending.push_back({rep, slot_route.peer});
+      // The way of what the peer's representative sends over its own slot.
+      if (slot_route.reverse == kNoSlot)
+        view.receiving.push_back({slot_route.peer, rep});
       else
-        view.receiving.push_back({sender, graph.ways[position(sender)][way.reverse].peer});
+        view.receiving.push_back({sender, graph.slot_routes[position(sender)][slot_route.reverse].peer});
     }
     const std::vector<ActorOutline::Meeting>& meetings = graph.outlines[position(rep)].meetings;
     for (std::size_t m = 0; m < meetings.size(); ++m) {
-      const std::size_t of = classes.of_group(graph.group_of[position(rep)][m]);
-      view.meetings[meetings[m].group] = {static_cast<Tag>(of),
-                                          static_cast<std::uint32_t>(members_of_groups_[of].size())};
+      const std::size_t group_class = classes.of_group(graph.group_of[position(rep)][m]);
+      view.meetings[meetings[m].group] = {static_cast<Tag>(group_class),
+                                          static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
       if (!meetings[m].flow) continue;
       if (view.group_flows.size() <= meetings[m].slot) view.group_flows.resize(meetings[m].slot + 1U, nullptr);
-      view.group_flows[meetings[m].slot] = &flows_[of];
+      view.group_flows[meetings[m].slot] = &flows_[group_class];
     }
   }
 }

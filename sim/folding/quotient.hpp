@@ -12,12 +12,12 @@
 
 namespace trainyard::folding {
 
-/// Classes of a fold: elements are numbered actors first, then groups, then links, and so are their classes.
+/// Classes of a fold. Elements are numbered actors first, then groups, then links, and so are their classes.
 struct Classes {
   const FoldGraph& graph;
   const Partition& partition;
   std::uint32_t first_group = 0, first_link = 0;
-  std::vector<std::vector<Actor>> members;  ///< of each class of actors
+  std::vector<std::vector<Actor>> members;  ///< by class of actors
 
   Classes(const FoldGraph&, const Partition&);
   Actor of_actor(Actor actor) const { return static_cast<Actor>(partition.class_of[position(actor)]); }
@@ -27,38 +27,39 @@ struct Classes {
   }
 };
 
-/// What a representative's program is told apart from the original by.
+/// Differences between a representative's program in the quotient and the original.
 struct ClassView {
-  std::vector<Actor> peers;                      ///< by slot: classes
-  std::vector<Program::Way> sending, receiving;  ///< by slot
+  std::vector<Actor> peers;                            ///< class of the peer, by slot
+  std::vector<Program::Endpoints> sending, receiving;  ///< by slot
   struct Meeting {
-    Tag number = 0;             ///< of the class of groups
-    std::uint32_t classes = 1;  ///< of members
+    Tag number = 0;             ///< class of the group
+    std::uint32_t classes = 1;  ///< number of classes of its members
   };
-  std::map<Tag, Meeting> meetings;            ///< by the group that tags name
+  std::map<Tag, Meeting> meetings;            ///< by the group in a join's tag
   std::vector<const GroupFlow*> group_flows;  ///< by slot
 };
 
-/// What is simulated in place of the whole: routes, groups and views of the representatives.
+/// The simulation that replaces the full one: routes, groups, and views of the representatives.
 class Quotient {
  public:
   Quotient(const Machine&, const Classes&);
   Quotient(const Quotient&) = delete;
 
-  /// Between two actors of the whole, over links of the quotient; null: no representative's slot names them.
+  /// Route between two actors of the full simulation, over links of the quotient. Null: no slot of a representative has
+  /// this pair.
   const Route* route(Actor from, Actor to) const;
   const KnownGroup* known_group(const GroupFlow&) const;
   const ClassView& view(Actor of_class) const { return views_[position(of_class)]; }
 
  private:
   std::unordered_map<std::uint64_t, Route> routes_;
-  std::deque<std::vector<LinkUse>> links_;  // that routes refer to
+  std::deque<std::vector<LinkUse>> links_;  // referred to by routes
   std::deque<std::vector<Leg>> legs_;
   std::deque<GroupFlow> flows_;  // by class of groups
   std::unordered_map<const GroupFlow*, KnownGroup> known_groups_;
   std::vector<ClassView> views_;                    // by class
-  std::vector<std::set<Actor>> members_of_groups_;  // by class of groups: classes
-  /// By class of links: classes of actors of which each has a part in all flows there, as sender or member.
+  std::vector<std::set<Actor>> members_of_groups_;  // by class of groups: the classes of the members
+  /// By class of links: the classes of actors of which each takes part in all flows there, as sender or member.
   std::vector<std::optional<std::set<Actor>>> owners_;
 
   class Consumption;

@@ -10,16 +10,16 @@ bool waits(const OpRun& run) { return waits_for_others(run.op->kind); }
 }  // namespace
 
 void Breakdown::book(State& s, double until) {
-  if (s.stretch) return book_stretch(s, until);
+  if (s.interval) return book_interval(s, until);
   book_span(s, until - s.since);
   s.since = until;
 }
 
-/// Nothing else begins or ends meanwhile: in which order its groups come makes no difference.
-void Breakdown::book_stretch(State& s, double until) {
-  for (const SeriesTimes::Share& share : s.stretch->times->shares) {
+/// Nothing else begins or ends during the interval; therefore the order of its groups does not matter.
+void Breakdown::book_interval(State& s, double until) {
+  for (const SeriesTimes::Share& share : s.interval->times->shares) {
     ++s.running[share.group];
-    book_span(s, s.stretch->spent(share, until) - s.stretch->spent(share, s.since));
+    book_span(s, s.interval->spent(share, until) - s.interval->spent(share, s.since));
     --s.running[share.group];
   }
   s.since = until;
@@ -53,30 +53,30 @@ void Breakdown::book_span(State& s, double span) {
   s.other += span;
 }
 
-Breakdown::State& Breakdown::at(Actor actor, Seconds now) {
+Breakdown::State& Breakdown::state_at(Actor actor, Seconds now) {
   State& s = actors_.grown(actor);
-  book(s, std::max(now.value, s.since));  // what a stretch did as it was interrupted began before
+  book(s, std::max(now.value, s.since));  // the parts of an interrupted interval began before
   return s;
 }
 
 void Breakdown::posted(const OpRun& run) {
-  if (waits(run)) ++at(run.op->actor, run.posted).waiting[run.op->group];
+  if (waits(run)) ++state_at(run.op->actor, run.posted).waiting[run.op->group];
 }
 
 void Breakdown::started(const OpRun& run) {
-  // A receive may join a transfer that is under way: what counts for its actor is now, not when that began.
-  State& s = at(run.op->actor, std::max(run.started, run.posted));
+  // A receive may join a transfer under way: for its actor the time of joining counts, not the transfer's start.
+  State& s = state_at(run.op->actor, std::max(run.started, run.posted));
   if (waits(run)) --s.waiting[run.op->group];
-  if (run.stretch)
-    s.stretch = run.stretch;
+  if (run.interval)
+    s.interval = run.interval;
   else
     ++s.running[run.op->group];
 }
 
 void Breakdown::finished(const OpRun& run) {
-  State& s = at(run.op->actor, run.ended);
-  if (run.stretch)
-    s.stretch = nullptr;
+  State& s = state_at(run.op->actor, run.ended);
+  if (run.interval)
+    s.interval = nullptr;
   else
     --(run.began ? s.running : s.waiting)[run.op->group];
   s.end = run.ended.value;

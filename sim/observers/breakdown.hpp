@@ -11,17 +11,17 @@
 
 namespace trainyard {
 
-/// How one actor spends its time. The parts sum to `total`.
+/// Breakdown of one actor's time. The parts sum to `total`.
 struct BreakdownParts {
   Seconds total;
   std::map<std::string, Seconds> work;     ///< by group
-  std::map<std::string, Seconds> exposed;  ///< communication that no work covers, by group
-  Seconds bubble;                          ///< waiting for a message that a peer has yet to produce
+  std::map<std::string, Seconds> exposed;  ///< communication not covered by work, by group
+  Seconds bubble;                          ///< waiting for a message that a peer must still produce
   Seconds other;                           ///< idle
 };
 
-/// Books each instant of each actor under the first that applies: work (groups in the order of `names`), communication,
-/// bubble, prefetch, other. Memory: a few numbers per actor, whatever the number of operations.
+/// Books each instant of each actor under the first category that applies: work (groups in the order of `names`),
+/// communication, bubble, prefetch, other. Memory: a few numbers per actor, independent of the number of operations.
 class Breakdown : public Observer, private RoundSums {
  public:
   Interest interest() const override { return {.transfers = false, .stretches = true, .rounds = true}; }
@@ -35,17 +35,18 @@ class Breakdown : public Observer, private RoundSums {
     growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
   }
   explicit Breakdown(const Names& names) : names_(names) {}
-  explicit Breakdown(Names&&) = delete;  // they are looked up later
-  /// Of the actor that ended last (the lowest, of several).
+  explicit Breakdown(Names&&) = delete;  // the names are looked up later
+  /// Breakdown of the actor that ended last (the lowest one, if several did).
   BreakdownParts parts() const;
   BreakdownParts parts(Actor) const;
-  /// The same up to now as plain numbers, to be kept: their differences are the parts of a span of time.
+  /// The sums booked so far as plain numbers, which the caller can store. The differences of two such lists are the
+  /// parts of an interval.
   std::vector<double> booked(Actor) const;
   BreakdownParts parts_between(const std::vector<double>& from, const std::vector<double>& to) const;
-  /// When its last operation ended; 0 of an actor that had none.
+  /// End of the actor's last operation; 0 if it had none.
   Seconds end(Actor) const;
   Actor last() const;
-  /// Of the first `actors` actors.
+  /// The actor that ended last among the first `actors` actors.
   Actor last(std::size_t actors) const;
 
   void posted(const OpRun&) override;
@@ -56,11 +57,11 @@ class Breakdown : public Observer, private RoundSums {
   static constexpr std::size_t kGroups = 32;
   struct State {
     double since = 0, end = 0;
-    std::uint16_t running[kGroups] = {};  // work and messages under way
-    std::uint16_t waiting[kGroups] = {};  // messages whose other half is missing
+    std::uint16_t running[kGroups] = {};  // work and messages under way, by group
+    std::uint16_t waiting[kGroups] = {};  // messages whose other half is missing, by group
     double booked[kGroups] = {};
     double bubble = 0, other = 0;
-    const SeriesStretch* stretch = nullptr;  // under way
+    const SeriesInterval* interval = nullptr;  // under way
   };
   const Names& names_;
   IndexedVector<State, Actor> actors_;
@@ -74,9 +75,9 @@ class Breakdown : public Observer, private RoundSums {
     }
   }
 
-  State& at(Actor, Seconds now);
+  State& state_at(Actor, Seconds now);
   void book(State&, double until);
-  void book_stretch(State&, double until);
+  void book_interval(State&, double until);
   void book_span(State&, double span);
 };
 

@@ -6,11 +6,11 @@
 
 namespace trainyard {
 
-/// By how much numbers grow from round to round (RoundSums::end_round).
+/// Growth of a set of numbers from round to round (RoundSums::end_round).
 class Growth {
  public:
-  /// `each(visit)` calls visit(double&) for all of them, in the same order at any time. Have they grown as in the round
-  /// before? Differences in the last bits of `scale` or of a number itself are rounding.
+  /// Returns true if all numbers have grown as in the previous round. `each(visit)` calls visit(double&) for all of
+  /// them, always in the same order. Differences in the last bits of `scale`, or of a number itself, count as rounding.
   template <class Each>
   bool end_round(double scale, Each&& each) {
     std::size_t i = 0;
@@ -27,7 +27,7 @@ class Growth {
     });
     return same;
   }
-  /// So many rounds more.
+  /// Adds the growth of `times` rounds.
   template <class Each>
   void repeat_round(double times, Each&& each) const {
     std::size_t i = 0;

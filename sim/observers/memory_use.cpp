@@ -16,7 +16,7 @@ void MemoryUse::change(State& s, const Op& op, double bytes, double when) {
   if (over_time_) s.samples.push_back({when, s.total});
 }
 
-// Taken at the start and given back at the end: an operation that frees memory needed it until then.
+// Allocated at the start and freed at the end: an operation that frees memory needs it until then.
 void MemoryUse::begin(State& s, const Op& op, double when) {
   change(s, op, std::max(0.0, op.memory.change) + op.memory.high_water, when);
 }
@@ -24,17 +24,17 @@ void MemoryUse::end(State& s, const Op& op, double when) {
   change(s, op, std::min(0.0, op.memory.change) - op.memory.high_water, when);
 }
 
-/// What parts of a stretch have taken and given back by then.
+/// Books what the parts of an interval have allocated and freed until `until`.
 void MemoryUse::catch_up(State& s, double until) {
-  for (; s.next < s.stretch->last; ++s.next) {
-    const Op& part = s.stretch->part(s.next);
+  for (; s.next < s.interval->last; ++s.next) {
+    const Op& part = s.interval->part(s.next);
     if (part.memory.change == 0 && part.memory.high_water == 0) continue;
     if (!s.next_began) {
-      if (s.stretch->begin(s.next) > until) return;
+      if (s.interval->begin(s.next) > until) return;
       begin(s, part, until);
       s.next_began = true;
     }
-    if (s.stretch->end(s.next) > until) return;
+    if (s.interval->end(s.next) > until) return;
     end(s, part, until);
     s.next_began = false;
   }
@@ -42,30 +42,30 @@ void MemoryUse::catch_up(State& s, double until) {
 
 void MemoryUse::started(const OpRun& run) {
   const Memory& m = run.op->memory;
-  if (!run.stretch && m.change == 0 && m.high_water == 0) return;
+  if (!run.interval && m.change == 0 && m.high_water == 0) return;
   State& s = actors_.grown(run.op->actor);
-  if (run.stretch) {
-    s.stretch = run.stretch;
-    s.next = run.stretch->times->first;
+  if (run.interval) {
+    s.interval = run.interval;
+    s.next = run.interval->times->first;
     s.next_began = false;
     return;
   }
-  if (s.stretch) catch_up(s, run.started.value);
+  if (s.interval) catch_up(s, run.started.value);
   begin(s, *run.op, run.started.value);
 }
 void MemoryUse::finished(const OpRun& run) {
   if (!run.began) return;
   const Memory& m = run.op->memory;
-  if (!run.stretch && m.change == 0 && m.high_water == 0) return;
+  if (!run.interval && m.change == 0 && m.high_water == 0) return;
   State& s = actors_.grown(run.op->actor);
-  if (s.stretch) catch_up(s, run.stretch ? HUGE_VAL : run.ended.value);
-  if (!run.stretch) return end(s, *run.op, run.ended.value);
-  // The part that was interrupted takes its memory anew as it goes on by itself.
+  if (s.interval) catch_up(s, run.interval ? HUGE_VAL : run.ended.value);
+  if (!run.interval) return end(s, *run.op, run.ended.value);
+  // The interrupted part allocates its memory anew when it continues on its own.
   if (s.next_began) {
-    const Op& part = s.stretch->part(s.next);
+    const Op& part = s.interval->part(s.next);
     change(s, part, -std::max(0.0, part.memory.change) - part.memory.high_water, run.ended.value);
   }
-  s.stretch = nullptr;
+  s.interval = nullptr;
 }
 
 Actor MemoryUse::highest() const {

@@ -8,8 +8,8 @@
 
 namespace trainyard {
 
-/// Memory of every actor over time, from what its operations allocate, hold and free; by memory class (the numbers of
-/// Op::memory_class, which the strategy defines).
+/// Memory of every actor over time, by memory class, from what its operations allocate, use and free. The strategy
+/// defines the numbers of Op::memory_class.
 class MemoryUse : public Observer, private RoundSums {
  public:
   static constexpr std::size_t kClasses = 8;
@@ -19,7 +19,7 @@ class MemoryUse : public Observer, private RoundSums {
     double bytes = 0;
   };
 
-  /// With `over_time`, each change is kept (memory grows with the number of operations).
+  /// With `over_time`, each change is recorded: memory grows with the number of operations.
   explicit MemoryUse(bool over_time = false) : over_time_(over_time) {}
   Interest interest() const override {
     return {.level = over_time_ ? Level::ops : Level::totals,
@@ -29,11 +29,11 @@ class MemoryUse : public Observer, private RoundSums {
   }
   RoundSums* round_sums() override { return this; }
 
-  Actor highest() const;  ///< the actor with the highest peak (the lowest of several)
+  Actor highest() const;  ///< the actor with the highest peak (the lowest one, if several have it)
   Bytes peak(Actor) const;
   ByClass parts_at_peak(Actor) const;
   const std::vector<Sample>& samples(Actor) const;
-  Bytes left(Actor) const;  ///< held when the run ended
+  Bytes left(Actor) const;  ///< bytes allocated at the end of the run
 
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
@@ -49,8 +49,8 @@ class MemoryUse : public Observer, private RoundSums {
     ByClass now{}, at_peak{};
     double total = 0, peak = 0;
     std::vector<Sample> samples;
-    const SeriesStretch* stretch = nullptr;  // under way
-    std::size_t next = 0;                    // of its parts
+    const SeriesInterval* interval = nullptr;  // under way
+    std::size_t next = 0;                      // next of its parts
     bool next_began = false;
   };
   bool over_time_;

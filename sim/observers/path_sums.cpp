@@ -14,10 +14,10 @@ constexpr std::uint32_t kEmpty = 0xffffffffU;
 }  // namespace
 
 std::size_t PathShares::find(std::string_view resource) {
-  const auto at = std::find(names_.begin(), names_.end(), resource);
-  const auto name = static_cast<std::size_t>(at - names_.begin());
+  const auto found = std::find(names_.begin(), names_.end(), resource);
+  const auto name = static_cast<std::size_t>(found - names_.begin());
   if (name == kMost) throw InternalError("too many resources in one critical path");
-  if (at == names_.end()) names_.emplace_back(resource);
+  if (found == names_.end()) names_.emplace_back(resource);
   return name;
 }
 
@@ -45,14 +45,14 @@ void PathSums::insert(std::size_t chain) {
   if (2 * (used_ + 1) > places_.size()) {
     std::vector<std::uint32_t> old = std::exchange(places_, {});
     places_.assign(std::max<std::size_t>(64, 2 * old.size()), kEmpty);
-    for (const std::uint32_t of : old)
-      if (of != kEmpty) places_[place_of(chains_[of].id)] = of;
+    for (const std::uint32_t old_chain : old)
+      if (old_chain != kEmpty) places_[place_of(chains_[old_chain].id)] = old_chain;
   }
   places_[place_of(chains_[chain].id)] = static_cast<std::uint32_t>(chain);
   ++used_;
 }
 
-/// Those that lie behind it because its place was taken move up.
+/// Entries behind it that were displaced by it move up.
 void PathSums::erase(std::size_t chain) {
   const std::size_t mask = places_.size() - 1;
   std::size_t hole = place_of(chains_[chain].id);
@@ -65,8 +65,8 @@ void PathSums::erase(std::size_t chain) {
   free_.push_back(chain);
 }
 
-/// An operation's cause ends at the moment when it is posted. What ended before, nobody follows any more but those who are
-/// held for.
+/// The cause of an operation ends at the moment when the operation is posted. Nothing can follow a chain that ended
+/// earlier, unless it is on hold.
 void PathSums::come_to(double now) {
   if (now <= now_) return;
   now_ = now;
@@ -116,11 +116,11 @@ void PathSums::posted(const OpRun& run) {
   insert(number);
   follow(chain, run.cause);
   if (run.part >= 0) {
-    const SeriesTimes& times = *run.stretch->times;
+    const SeriesTimes& times = *run.interval->times;
     const int after = times.parts[static_cast<std::size_t>(run.part)].cause;
     shares_.add(sums_of(times, run.op->actor)[static_cast<std::size_t>(after + 1)], chain.sums);
   }
-  // A receiver that comes when the message is under way follows what its sender followed.
+  // A receiver that joins a message under way follows the cause of its sender.
   if (run.op->kind != Kind::send || run.op->message.mode == Mode::rendezvous) return;
   hold(run.cause);
   causes_of_sends_[run.id] = run.cause;
@@ -141,10 +141,10 @@ void PathSums::transferred(const TransferRun& run) {
     if (const std::size_t chain = half == 0 ? kNoChain : find(half); chain != kNoChain)
       chains_[chain].path = run.route.name;
   if (in_parts && run.recv_id != 0) legs_[run.recv_id] = legs_[run.send_id];
-  const auto left = causes_of_sends_.find(run.send_id);
-  if (left == causes_of_sends_.end()) return;
-  let_go(left->second);
-  causes_of_sends_.erase(left);
+  const auto departed = causes_of_sends_.find(run.send_id);
+  if (departed == causes_of_sends_.end()) return;
+  let_go(departed->second);
+  causes_of_sends_.erase(departed);
 }
 
 void PathSums::add_pieces(const OpRecord& record, std::span<const LegRecord> legs, PathShares::Sums& sums) {
@@ -178,8 +178,8 @@ const std::vector<PathShares::Sums>& PathSums::sums_of(const SeriesTimes& times,
 bool PathSums::end_round(std::span<const OpId> live) {
   bool same = live_.size() == live.size();
   live_.resize(live.size());
-  std::vector<const Live*> of(chains_.size(), nullptr);
-  std::size_t known = 0;
+  std::vector<const Live*> live_of_chain(chains_.size(), nullptr);
+  std::size_t counted = 0;
   for (std::size_t i = 0; i < live.size(); ++i) {
     Live& l = live_[i];
     const std::size_t chain = live[i] == 0 ? kNoChain : find(live[i]);
@@ -192,15 +192,16 @@ bool PathSums::end_round(std::span<const OpId> live) {
       l.growth[r] = growth;
       l.sums[r] = sum;
     }
-    if (!of[chain]) {
-      ++known;
-      of[chain] = &l;
+    if (!live_of_chain[chain]) {
+      ++counted;
+      live_of_chain[chain] = &l;
     }
-    for (std::size_t r = 0; r < PathShares::kMost; ++r)  // it has one past only
-      same = same && Growth::is_same(l.growth[r], of[chain]->growth[r], std::max(now_, l.sums[r]));
+    for (std::size_t r = 0; r < PathShares::kMost; ++r)  // a chain has only one past
+      same = same && Growth::is_same(l.growth[r], live_of_chain[chain]->growth[r], std::max(now_, l.sums[r]));
   }
-  for (const std::size_t chain : ended_) known += !of[chain] && chains_[chain].holds == 0 ? 1 : 0;  // nobody follows it
-  return same && known == used_;
+  // Nothing follows it.
+  for (const std::size_t chain : ended_) counted += !live_of_chain[chain] && chains_[chain].holds == 0 ? 1 : 0;
+  return same && counted == used_;
 }
 
 void PathSums::repeat_round(double times) {
@@ -218,8 +219,8 @@ void PathSums::finished(const OpRun& run) {
   Chain& chain = chains_[number];
   OpRecord record = record_of(run);
   record.path = chain.path;
-  if (run.stretch) {
-    const SeriesTimes& times = *run.stretch->times;
+  if (run.interval) {
+    const SeriesTimes& times = *run.interval->times;
     shares_.add(sums_of(times, record.actor)[static_cast<std::size_t>(times.last + 1)], chain.sums);
   } else {
     const auto legs = legs_.find(run.id);

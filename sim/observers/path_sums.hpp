@@ -17,7 +17,8 @@
 
 namespace trainyard {
 
-/// Seconds by resource, of which there are few. Texts of names live as long as it does, each at a place of its own.
+/// Seconds by resource, of which there are few. The texts of resource names must outlive it, and each has a constant
+/// address.
 class PathShares {
  public:
   static constexpr std::size_t kMost = 32;
@@ -32,11 +33,11 @@ class PathShares {
 
  private:
   std::vector<std::string> names_;
-  /// Texts that named one of them last, by where they lie: each link has a text of its kind.
-  std::array<std::pair<const char*, std::size_t>, 256> known_{};
+  /// The texts that were looked up last, by address: each link has its own text for its kind.
+  std::array<std::pair<const char*, std::size_t>, 256> cached_{};
 
   std::size_t number(std::string_view resource) {
-    auto& [text, name] = known_[mixed(std::bit_cast<std::uintptr_t>(resource.data())) % 256];
+    auto& [text, name] = cached_[mixed(std::bit_cast<std::uintptr_t>(resource.data())) % 256];
     if (text != resource.data()) {
       name = find(resource);
       text = resource.data();
@@ -46,11 +47,11 @@ class PathShares {
   std::size_t find(std::string_view resource);
 };
 
-/// The critical path of a run by resource (see `critical_path`, and `by_resource` of it), without a record of all
-/// operations: each carries the sums of the chain that ends with it, for as long as another may still follow it.
+/// The critical path of a run by resource (see `critical_path` and `by_resource`) without a record of all operations.
+/// Each operation carries the sums of the chain that ends with it, as long as another operation may still follow it.
 class PathSums : public Observer, private RoundSums {
  public:
-  /// Names the pieces of an operation: book(resource, seconds) for parts of [begin, end), in order.
+  /// Assigns the pieces of an operation to resources: adds seconds for the parts of [begin, end), in order.
   class Naming {
    public:
     virtual ~Naming() = default;
@@ -74,12 +75,12 @@ class PathSums : public Observer, private RoundSums {
   std::map<std::string, double> by_resource() const { return shares_.named(longest_sums_); }
 
  private:
-  /// An operation under way, or one that has ended and may be the cause of another.
+  /// Chain of operations that ends with one under way, or with one that has ended and may be the cause of another.
   struct Chain {
     PathShares::Sums sums{};
     OpId id = 0, cause = 0;
     const char* path = "";
-    int holds = 0;            // messages that have left and whose receivers will follow it
+    int holds = 0;            // messages that have departed and whose receivers will follow it
     double ended = HUGE_VAL;  // s
   };
   std::span<const Link> links_;
@@ -87,28 +88,28 @@ class PathSums : public Observer, private RoundSums {
   PathShares shares_;
   std::vector<Chain> chains_;
   std::vector<std::size_t> free_;
-  std::vector<std::size_t> ended_;  // at `now_`
+  std::vector<std::size_t> ended_;  // chains that ended at `now_`
   double now_ = 0;
-  std::unordered_map<OpId, OpId> causes_of_sends_;         // that have left
-  std::unordered_map<OpId, std::vector<LegRecord>> legs_;  // of messages under way, by their halves
-  // Of those that end last the one of the lowest actor, of its first stream.
+  std::unordered_map<OpId, OpId> causes_of_sends_;         // causes of sends that have departed
+  std::unordered_map<OpId, std::vector<LegRecord>> legs_;  // legs of messages under way, by both halves
+  // Among the operations that end last: that of the lowest actor on its first stream.
   PathShares::Sums longest_sums_{};
   double longest_end_ = -1;
   std::tuple<Actor, Stream, OpId> longest_;
 
-  /// Of the chain of parts that ends with a part of a series, by its number and one more; the first: of none.
+  /// Sums of the chain of parts that ends with part i of a series, at index i + 1. Index 0 is the empty chain.
   std::unordered_map<const SeriesTimes*, std::vector<PathShares::Sums>> parts_;
 
   static constexpr std::size_t kNoChain = ~std::size_t{0};
-  /// Of operations under way and what they may follow (RoundSums::end_round): their chains' sums as a round was over, and
-  /// by how much they differ from those a round before.
+  /// Sums at the end of a round, and their difference to the previous round, for operations under way and those that
+  /// they may follow (RoundSums::end_round).
   struct Live {
     std::size_t chain = kNoChain;
     PathShares::Sums sums{}, growth{};
   };
   std::vector<Live> live_;
 
-  // Which chain an operation has: open addressing, twice as many places as chains at least.
+  // Table from operation to chain: open addressing, with at least twice as many places as chains.
   std::vector<std::uint32_t> places_;
   std::size_t used_ = 0;
 

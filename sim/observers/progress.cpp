@@ -12,7 +12,7 @@ namespace trainyard {
 namespace {
 using std::chrono::steady_clock;
 const steady_clock::time_point g_start = steady_clock::now();
-ProgressPace g_pace{g_start};  // of the process: several jobs of one command share it
+ProgressPace g_pace{g_start};  // one for the process: several jobs of one command share it
 
 void put(const std::string& text) {
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // a closed terminal is no error
@@ -43,7 +43,7 @@ void ProgressLine::show(const std::string& text) {
     return;
   }
   if (now - start_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(100)) {
-    do_while_waiting([this, text] { show(text); });  // where nothing comes for long, it is shown all the same
+    do_while_waiting([this, text] { show(text); });  // if no update comes for a long time, it is shown all the same
     return;
   }
   do_while_waiting({});

@@ -6,12 +6,13 @@
 
 namespace trainyard {
 
-/// A line on the terminal once a job runs for over 2 s; nothing when stderr is not a terminal, nor of a thread that works
-/// for another one, which shows how far all is. Where the thread has a Job, that is told instead.
+/// A progress line on the terminal, shown once a job runs for more than 2 s. Nothing is shown if stderr is not a
+/// terminal, or if the thread works for another one that shows the progress of all. If the thread has a Job, the job is
+/// informed instead.
 class ProgressLine {
  public:
   ProgressLine();
-  ~ProgressLine();  ///< takes the line away
+  ~ProgressLine();  ///< removes the line
   void show(const std::string& text);
 
  private:
@@ -20,7 +21,7 @@ class ProgressLine {
   std::chrono::steady_clock::time_point start_, last_;
 };
 
-/// Shows how far a simulation is, by its operations and its clock.
+/// Shows the progress of a simulation: its number of operations and its clock.
 class Progress : public Observer {
  public:
   Interest interest() const override {

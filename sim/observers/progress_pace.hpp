@@ -3,14 +3,14 @@
 
 namespace trainyard {
 
-/// When progress is a line where no terminal is: every ten seconds, unasked from the second minute on.
+/// Times progress lines without a terminal: every ten seconds; unless requested, only from the second minute on.
 class ProgressPace {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kEvery{10}, kUnasked{60};
 
   explicit ProgressPace(Clock::time_point start) : start_(start), last_(start) {}
-  /// Whether a line is due; it counts as written then.
+  /// Returns true if a line is due. It then counts as written.
   bool due(Clock::time_point now, bool asked) {
     if ((!asked && now - start_ < kUnasked) || now - last_ < kEvery) return false;
     last_ = now;

@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-OpRecord& Timeline::at(OpId id) {
+OpRecord& Timeline::record(OpId id) {
   if (id > records_.size()) records_.resize(id);
   return records_[id - 1];
 }
@@ -35,19 +35,19 @@ OpRecord record_of(const OpRun& run) {
 }
 
 void Timeline::finished(const OpRun& run) {
-  OpRecord& r = at(run.id);
+  OpRecord& r = record(run.id);
   const char* path = r.path;
   r = record_of(run);
   r.path = path;
 }
 
-/// What is known of a message is kept with its send, which is there from the start. One that goes on has ended before.
+/// A message's data is stored with its send, which exists from the start. An eager send has ended before.
 void Timeline::transferred(const TransferRun& run) {
   const double latency = run.latency.seconds().value;
   if (!run.last || legs_.contains(run.send_id))
     legs_[run.send_id].push_back({run.started.value, run.ended.value, latency, run.limiting});
   if (!run.last) return;
-  OpRecord& send = at(run.send_id);
+  OpRecord& send = record(run.send_id);
   send.path = run.route.name;
   if (sender_goes_on(run.send->message.mode)) {
     send.bytes = run.send->message.bytes.value;
@@ -59,8 +59,8 @@ void Timeline::transferred(const TransferRun& run) {
 }
 
 void Timeline::share_message(OpId send, OpId recv) {
-  const char* path = at(send).path;
-  at(recv).path = path;
+  const char* path = record(send).path;
+  record(recv).path = path;
   if (const auto found = legs_.find(send); found != legs_.end()) legs_.insert_or_assign(recv, found->second);
 }
 
@@ -72,21 +72,21 @@ const std::vector<LegRecord>& Timeline::legs(OpId id) const {
 
 std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Link> links, OpId last) {
   const std::vector<OpRecord>& records = timeline.records();
-  OpId at = last <= records.size() ? last : 0;  // it was not recorded
+  OpId current = last <= records.size() ? last : 0;  // `last` was not recorded
   double latest = 0;
   for (const OpRecord& r : records) latest = std::max(latest, r.ended);
   const auto order = [&records](OpId id) { return std::pair(records[id - 1].actor, records[id - 1].stream); };
   for (OpId id = 1; last == 0 && id <= records.size(); ++id)
-    if (same_moment(records[id - 1].ended, latest) && (at == 0 || order(id) < order(at))) at = id;
+    if (same_moment(records[id - 1].ended, latest) && (current == 0 || order(id) < order(current))) current = id;
   std::vector<PathStep> path;
-  while (at != 0) {
-    const OpRecord& r = records[at - 1];
+  while (current != 0) {
+    const OpRecord& r = records[current - 1];
     const std::size_t before = path.size();
-    for_each_piece(r, timeline.legs(at), links, [&](double begin, double end, std::string_view resource) {
-      path.push_back({at, begin, end, std::string(resource)});
+    for_each_piece(r, timeline.legs(current), links, [&](double begin, double end, std::string_view resource) {
+      path.push_back({current, begin, end, std::string(resource)});
     });
     std::reverse(path.begin() + static_cast<std::ptrdiff_t>(before), path.end());
-    at = r.cause;
+    current = r.cause;
   }
   std::reverse(path.begin(), path.end());
   return path;

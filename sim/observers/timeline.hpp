@@ -12,14 +12,14 @@
 
 namespace trainyard {
 
-/// One operation as it ran.
+/// Record of one operation.
 struct OpRecord {
   OpId cause = 0;
   NameId name = 0;
   Actor actor = 0, peer = -1;
   double posted = 0, started = 0, ended = 0;  // s
-  double bytes = 0;                           // of a message
-  double latency = 0;                         // s, of a message
+  double bytes = 0;                           // for a message
+  double latency = 0;                         // s, for a message
   Tag tag = 0;
   Work work;
   LinkId limiting = -1;
@@ -28,20 +28,20 @@ struct OpRecord {
   GroupId group = 0;
   PathClass path_class = PathClass::automatic;
   bool began = true;
-  const char* path = "";  // of a message: the name of its route
+  const char* path = "";  // name of a message's route
 };
 
-/// What an operation that has finished tells of itself; of messages their route is not known yet.
+/// Record of a finished operation. The route of a message is not known yet.
 OpRecord record_of(const OpRun&);
 
-/// A part of a message that moved in several: leg by leg, or on another route after a link failure. The next one starts
-/// when it ends.
+/// Part of a message that moved in several parts: leg by leg, or over another route after a link failure. Each part
+/// starts when the previous one ends.
 struct LegRecord {
   double started = 0, ended = 0, latency = 0;  // s
   LinkId limiting = -1;
 };
 
-/// Every operation of a run, by its number (1 …): for traces, pictures and the critical path.
+/// Records every operation of a run by its number (1 …): for traces, pictures and the critical path.
 class Timeline : public Observer {
  public:
   Interest interest() const override { return {.level = Level::ops}; }
@@ -49,28 +49,28 @@ class Timeline : public Observer {
   void transferred(const TransferRun&) override;
   void delivered(const OpRun& send, const OpRun& recv) override { share_message(send.id, recv.id); }
   const std::vector<OpRecord>& records() const { return records_; }  ///< records()[id − 1]
-  const std::vector<LegRecord>& legs(OpId) const;                    ///< empty for all but such messages' two halves
+  /// Empty, except for both halves of a message that moved in several parts.
+  const std::vector<LegRecord>& legs(OpId) const;
 
  private:
   std::vector<OpRecord> records_;
   std::unordered_map<OpId, std::vector<LegRecord>> legs_;
-  OpRecord& at(OpId);
+  OpRecord& record(OpId);
   void share_message(OpId send, OpId recv);
 };
 
-/// Limits a message that no saturated link slows: its rate cap.
+/// The resource that limits a message which no saturated link slows: its rate cap.
 constexpr const char* kOwnLimit = "message's own limit";
 
-/// A part of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of
-/// link ("HCA"), "latency", kOwnLimit, or "waiting" (for the other half of a
-/// message, cancelled before it came).
+/// A part of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of link
+/// ("HCA"), "latency", kOwnLimit, or "waiting" (for the other half of a message that was cancelled before it came).
 struct PathStep {
   OpId id = 0;
   double begin = 0, end = 0;
   std::string resource;
 };
 
-/// The pieces of an operation's time under their resources, in order: visit(begin, end, resource).
+/// Splits an operation's time into pieces by resource, in order: visit(begin, end, resource).
 template <class Visit>
 void for_each_piece(const OpRecord& r, std::span<const LegRecord> legs, std::span<const Link> links, Visit visit) {
   if (!(r.ended > r.started)) return;
@@ -89,13 +89,13 @@ void for_each_piece(const OpRecord& r, std::span<const LegRecord> legs, std::spa
             limiting >= 0 ? std::string_view(links[position(limiting)].kind) : std::string_view(kOwnLimit));
   };
   if (legs.empty()) return leg(r.started, r.ended, r.latency, r.limiting);
-  for (const LegRecord& of : legs) leg(of.started, of.ended, of.latency, of.limiting);
+  for (const LegRecord& part : legs) leg(part.started, part.ended, part.latency, part.limiting);
 }
 
-/// The chain of operations, each of which waited for the one before, from 0 to the end of the run, or of the operation
-/// `last`: its length is the makespan. Where several operations end at the same moment, it ends with that of the lowest
-/// actor and of its first stream; it goes back through what the same stream did, then what the same actor did, then what a
-/// peer did that was waited for. In order of time.
+/// The chain of operations, each of which waited for the previous one, from 0 to the end of the run or of the operation
+/// `last`, in order of time. Its length is the makespan. If several operations end at the same moment, the chain ends
+/// with that of the lowest actor on its first stream. A step goes back first to the same stream, then to the same
+/// actor, then to a peer that was waited for.
 std::vector<PathStep> critical_path(const Timeline&, std::span<const Link>, OpId last = 0);
 
 /// Seconds of the critical path by resource.

@@ -9,9 +9,9 @@
 
 namespace trainyard {
 
-/// The run in the Trace Event format of Chrome and Perfetto: times in microseconds, a process an actor, a thread a
-/// stream, messages with bytes, peer and algorithm, memory as a counter. `streams` names the streams. `shown` selects actors;
-/// without it, all are written.
+/// The run in the Trace Event format of Chrome and Perfetto: times in microseconds, one process per actor, one thread
+/// per stream, messages with bytes, peer and algorithm, memory as a counter. `streams` names the streams. `shown`
+/// selects actors; if it is empty, all are written.
 std::string chrome_trace(const Timeline&, const MemoryUse&, const Machine&, const Names&,
                          const std::vector<std::string>& streams, const std::function<bool(Actor)>& shown = {});
 

@@ -21,8 +21,8 @@ void Traffic::link_changed(LinkId link, BytesPerSecond capacity) {
 }
 
 void Traffic::transferred(const TransferRun& run) {
-  const Bytes arrived = run.last_leg ? run.bytes : Bytes{0};  // once a message, however often it is taken up
-  double copies = 1;                                          // that this one stands for
+  const Bytes arrived = run.last_leg ? run.bytes : Bytes{0};  // counted once for each message, at its last leg
+  double copies = 1;                                          // number of groups that this one stands for
   if (run.group) {
     copies = run.group->copies;
     for (const GroupFlow::Edge& edge : run.group->edges) {
@@ -48,8 +48,8 @@ void Traffic::transferred(const TransferRun& run) {
 
 Traffic Traffic::since(const Traffic& before) const {
   Traffic rest = *this;
-  const auto subtract = [](auto& from, const auto& what) {
-    for (std::size_t i = 0; i < what.size(); ++i) from.data()[i] -= what.data()[i];
+  const auto subtract = [](auto& from, const auto& subtrahend) {
+    for (std::size_t i = 0; i < subtrahend.size(); ++i) from.data()[i] -= subtrahend.data()[i];
   };
   subtract(rest.on_link_, before.on_link_);
   subtract(rest.sent_, before.sent_);
@@ -76,11 +76,11 @@ void Traffic::check(Seconds end) const {
   Bytes sent, arrived;
   for (const Bytes b : sent_) sent += b;
   for (const Bytes b : received_) arrived += b;
-  const bool counts_both = multiplicity_.actors.empty();  // of groups that stand for several only what is sent
+  const bool counts_both = multiplicity_.actors.empty();  // groups that stand for several count only what is sent
   if (counts_both && std::abs(arrived.value - sent.value) > 1e-9 * sent.value)
     throw InternalError(fmt::format("{} bytes were sent, {} arrived", sent.value, arrived.value));
   for (LinkId link = 0; link < on_link_.end_id(); ++link)
-    // All that ends within one time step ends at once: a little early.
+    // Everything that ends within one time step ends together, some of it a little early.
     if (on_link_[link].value > (most_[link] * (end + Seconds{8 * kSameTime})).value * (1 + 1e-9))
       throw InternalError(fmt::format("link {} carried {} bytes in {} s, above its {} B/s", links_[position(link)].name,
                                       on_link_[link].value, end.value, most_[link].value));

@@ -9,14 +9,14 @@
 
 namespace trainyard {
 
-/// How many actors and links each of those that are simulated stands for (sim/folding); empty: each for itself.
+/// Number of actors and links that each simulated one stands for (sim/folding); empty: only itself.
 struct Multiplicity {
   std::vector<double> actors, links;
   double of_actor(Actor actor) const { return actors.empty() ? 1 : actors[position(actor)]; }
   double of_link(LinkId link) const { return links.empty() ? 1 : links[position(link)]; }
 };
 
-/// Bytes by link and by actor. Checks them when the run ends.
+/// Counts bytes by link and by actor, and checks them when the run ends.
 class Traffic : public Observer, private RoundSums {
  public:
   Interest interest() const override { return {.operations = false, .rounds = true}; }
@@ -33,16 +33,17 @@ class Traffic : public Observer, private RoundSums {
   void ended(Seconds end) override { check(end); }
 
   Bytes on_link(LinkId link) const { return on_link_[link]; }
-  /// All that sent or received have numbers below this.
+  /// Upper bound (exclusive) of the actors that have sent or received.
   Actor actors() const { return static_cast<Actor>(std::max(sent_.size(), received_.size())); }
-  Bytes sent(Actor actor) const { return of(sent_, actor); }
-  Bytes received(Actor actor) const { return of(received_, actor); }
-  double messages() const { return messages_; }  ///< of all actors that are stood for
-  Bytes total() const { return total_; }         ///< of all messages, each once
-  /// What has come since then.
+  Bytes sent(Actor actor) const { return bytes_of(sent_, actor); }
+  Bytes received(Actor actor) const { return bytes_of(received_, actor); }
+  /// Number of messages, counted for all actors that the simulated ones stand for.
+  double messages() const { return messages_; }
+  Bytes total() const { return total_; }  ///< bytes of all messages, each counted once
+  /// Traffic since an earlier state `before`.
   Traffic since(const Traffic& before) const;
-  Bytes most_sent() const;                            ///< by one actor
-  std::map<std::string, Bytes> by_link_kind() const;  ///< link crossings, summed over all links of a kind
+  Bytes most_sent() const;                            ///< largest number of bytes sent by one actor
+  std::map<std::string, Bytes> by_link_kind() const;  ///< bytes over each link, summed over all links of a kind
   /// Throws InternalError if more bytes left than arrived, or a link carried more than its capacity over `end`.
   void check(Seconds end) const;
 
@@ -50,7 +51,7 @@ class Traffic : public Observer, private RoundSums {
   using ByActor = IndexedVector<Bytes, Actor>;
 
   std::span<const Link> links_;
-  IndexedVector<BytesPerSecond, LinkId> most_;  // capacity that each link has had
+  IndexedVector<BytesPerSecond, LinkId> most_;  // highest capacity that each link has had
   IndexedVector<Bytes, LinkId> on_link_;
   ByActor sent_, received_;
   double messages_ = 0;
@@ -66,7 +67,7 @@ class Traffic : public Observer, private RoundSums {
     visit(messages_);
     visit(total_.value);
   }
-  static Bytes of(const ByActor& bytes, Actor actor) {
+  static Bytes bytes_of(const ByActor& bytes, Actor actor) {
     const Bytes* found = bytes.find(actor);
     return found ? *found : Bytes{};
   }

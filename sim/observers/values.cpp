@@ -21,7 +21,7 @@ const char* word(Kind kind) {
   }
 }
 
-/// What a reference means up to the end of its buffer, and what from the beginning on.
+/// The part of a reference up to the end of its buffer, and the part from the beginning on.
 std::array<BufferRef, 2> unwrapped(const BufferRef& ref) {
   const int end = ref.chunk + ref.count;
   if (end <= ref.of) return {ref, BufferRef{}};
@@ -31,8 +31,8 @@ std::array<BufferRef, 2> unwrapped(const BufferRef& ref) {
 
 bool overlap_unwrapped(const BufferRef& a, const BufferRef& b) {
   if (!a || !b) return false;
-  const auto before = [](std::int64_t chunk, std::int64_t of, std::int64_t other, std::int64_t other_of) {
-    return chunk * other_of < other * of;
+  const auto before = [](std::int64_t chunk, std::int64_t chunks, std::int64_t other, std::int64_t other_chunks) {
+    return chunk * other_chunks < other * chunks;
   };
   return a.buffer == b.buffer && before(a.chunk, a.of, b.chunk + b.count, b.of) &&
          before(b.chunk, b.of, a.chunk + a.count, a.of);
@@ -82,31 +82,31 @@ Eigen::VectorXd& Values::buffer(Actor actor, std::uint16_t id) {
 }
 
 Eigen::VectorXd Values::read(Actor actor, const BufferRef& ref) {
-  const Eigen::VectorXd& whole = buffer(actor, ref.buffer);
+  const Eigen::VectorXd& all = buffer(actor, ref.buffer);
   const auto [first, rest] = unwrapped(ref);
-  const auto [begin, end] = range(whole.size(), first);
-  if (!rest) return whole.segment(begin, end - begin);
-  const Eigen::Index more = range(whole.size(), rest).second;
+  const auto [begin, end] = range(all.size(), first);
+  if (!rest) return all.segment(begin, end - begin);
+  const Eigen::Index more = range(all.size(), rest).second;
   Eigen::VectorXd value(end - begin + more);
-  value.head(end - begin) = whole.segment(begin, end - begin);
-  value.tail(more) = whole.head(more);
+  value.head(end - begin) = all.segment(begin, end - begin);
+  value.tail(more) = all.head(more);
   return value;
 }
 
 void Values::write(Actor actor, const Op& op, const Eigen::VectorXd& value) {
-  Eigen::VectorXd& whole = buffer(actor, op.effect.write.buffer);
-  // A buffer that nobody has made yet, or that is written whole, is as large as what comes says.
+  Eigen::VectorXd& all = buffer(actor, op.effect.write.buffer);
+  // A buffer that does not exist yet, or that is overwritten completely, gets the size of the value.
   const BufferRef& ref = op.effect.write;
-  if (op.effect.action == Action::copy && ref.count > 0 && (whole.size() == 0 || ref.of == 1))
-    whole = Eigen::VectorXd::Zero(value.size() * ref.of / ref.count);
+  if (op.effect.action == Action::copy && ref.count > 0 && (all.size() == 0 || ref.of == 1))
+    all = Eigen::VectorXd::Zero(value.size() * ref.of / ref.count);
   const auto [first, rest] = unwrapped(op.effect.write);
-  const auto [begin, end] = range(whole.size(), first);
-  const Eigen::Index size = end - begin, more = rest ? range(whole.size(), rest).second : 0;
+  const auto [begin, end] = range(all.size(), first);
+  const Eigen::Index size = end - begin, more = rest ? range(all.size(), rest).second : 0;
   if (size + more != value.size())
     throw InternalError(fmt::format("{} elements written where {} fit: buffer {} of {}", value.size(), size + more,
                                     first.buffer, actor));
-  combine(op.effect, whole.segment(begin, size), value.head(size));
-  combine(op.effect, whole.segment(0, more), value.tail(more));
+  combine(op.effect, all.segment(begin, size), value.head(size));
+  combine(op.effect, all.segment(0, more), value.tail(more));
 }
 
 void Values::use(const OpRun& run, const BufferRef& ref, bool writes) {

@@ -10,10 +10,10 @@
 
 namespace trainyard {
 
-/// Executes the effects of a simulated schedule on real arrays: what the operations would leave in memory. A send
-/// captures its buffer when it is posted. Two running operations that touch the same range of a buffer, one of them
-/// writing, are a hazard: the result would depend on the hardware's timing. The chunks of a reference wrap around after
-/// the last one: a range of a ring of blocks.
+/// Executes the effects of a simulated schedule on real arrays, and so shows what the operations leave in memory. A
+/// send captures its buffer when it is posted. Two running operations that touch the same range of a buffer are a
+/// hazard if one of them writes: the result would depend on the hardware's timing. The chunks of a reference wrap
+/// around after the last one: they are a range of a ring of blocks.
 class Values : public Observer {
  public:
   Interest interest() const override { return {.transfers = false}; }
@@ -21,16 +21,16 @@ class Values : public Observer {
 
   /// A scratch buffer (see kScratch) has the length of the buffer it belongs to.
   Eigen::VectorXd& buffer(Actor actor, std::uint16_t id);
-  /// The function of Action::call number `id`; it is called when the operation ends.
+  /// Sets the function of Action::call number `id`. It is called when the operation ends.
   void on_call(std::uint16_t id, Call call) { calls_[id] = std::move(call); }
-  /// How many bytes a send has whose program could not know them, by what it sends.
+  /// Returns the size of a send whose program could not know it, from the data that it sends.
   using Size = std::function<Bytes(Actor, const Op&, const Eigen::VectorXd& sent)>;
   void on_size(Size size) { size_ = std::move(size); }
-  /// Called after each effect on `actor` (a teaching view, a test of every step).
+  /// Sets a function that is called after each effect on `actor` (for a teaching view, or a test of every step).
   void on_change(std::function<void(Actor, const Op&)> changed) { changed_ = std::move(changed); }
-  /// When the operation has ended whose effect is being carried out.
+  /// End of the operation whose effect is being carried out.
   Seconds now() const { return now_; }
-  /// Each in words.
+  /// One sentence for each hazard.
   const std::vector<std::string>& hazards() const { return hazards_; }
 
   void posted(const OpRun&) override;
@@ -39,7 +39,8 @@ class Values : public Observer {
   void finished(const OpRun&) override;
   void delivered(const OpRun& send, const OpRun& recv) override;
 
-  /// [begin, end) of chunks of `length` elements: single chunks differ by at most one element.
+  /// The elements [begin, end) of the referenced chunks in a buffer of `length` elements. Single chunks differ by at
+  /// most one element.
   static std::pair<Eigen::Index, Eigen::Index> range(Eigen::Index length, const BufferRef&);
 
  private:
@@ -50,8 +51,8 @@ class Values : public Observer {
     Kind kind;
   };
   std::map<std::pair<Actor, std::uint16_t>, Eigen::VectorXd> buffers_;
-  std::unordered_map<OpId, Eigen::VectorXd> captured_;  // by sends
-  std::unordered_map<Actor, std::vector<Use>> uses_;    // by running operations
+  std::unordered_map<OpId, Eigen::VectorXd> captured_;  // by send
+  std::unordered_map<Actor, std::vector<Use>> uses_;    // buffer uses by running operations, by actor
   std::unordered_map<std::uint16_t, Call> calls_;
   std::function<void(Actor, const Op&)> changed_;
   Size size_;

@@ -11,28 +11,28 @@
 
 namespace trainyard {
 
-/// A text that a thread of its own works out, for somebody who has other things to look after meanwhile: a page that may
-/// go, a key that may be pressed.
+/// Computes a text on a thread of its own, while the caller looks after other things: a page that may be closed, a key
+/// that may be pressed.
 class BackgroundCall {
  public:
   explicit BackgroundCall(std::function<std::string()> work);
-  /// Stops the work if it goes on, and waits for its end.
+  /// Stops the work if it is still running, and waits for its end.
   ~BackgroundCall() { job_.stopped = true; }
   BackgroundCall(const BackgroundCall&) = delete;
   BackgroundCall& operator=(const BackgroundCall&) = delete;
 
-  /// True once it is over. Waits that long at most.
+  /// Returns true once the work is over. Waits for at most `time`.
   bool over_within(std::chrono::milliseconds time) { return answer_.wait_for(time) == std::future_status::ready; }
-  /// How far it is, by the lines that came since the last time.
+  /// The progress lines that came since the last call.
   std::vector<std::string> take_progress();
-  /// Waits for it, once. Throws what the work throws.
+  /// Waits for the text. Call it only once. Throws what the work throws.
   std::string answer() { return answer_.get(); }
 
  private:
   std::mutex mutex_;
   std::vector<std::string> progress_;
   Job job_;
-  std::future<std::string> answer_;  ///< waits as it ends
+  std::future<std::string> answer_;  ///< its destructor waits
 };
 
 }  // namespace trainyard

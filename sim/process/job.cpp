@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-volatile sig_atomic_t g_interrupted = 0;  // the signal
+volatile sig_atomic_t g_interrupted = 0;  // number of the signal; 0: none
 timespec g_interrupted_at{};
 
 void end_by(int number) {
@@ -20,7 +20,7 @@ void end_by(int number) {
   ::raise(number);
 }
 
-/// Seconds since the signal that interrupts.
+/// Seconds since the interrupting signal.
 double since_interrupt() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -28,9 +28,9 @@ double since_interrupt() {
          static_cast<double>(now.tv_nsec - g_interrupted_at.tv_nsec) * 1e-9;
 }
 
-/// The first signal asks for an orderly end. The process has a second for it, and longer if it has not yet used a second
-/// of the processor: several threads use that up sooner, and a process that waits for the processor uses it up later. A
-/// second signal ends the process at once if it comes at least 0.2 s later: `timeout` sends one signal twice.
+/// The first signal asks for an orderly end. The process has a second for it, and longer if it has not yet used a
+/// second of processor time: several threads use that up sooner, and a process that waits for the processor uses it up
+/// later. A second signal ends the process at once if it comes at least 0.2 s later: `timeout` sends one signal twice.
 void interrupt(int number) {
   constexpr double one_signal = 0.2;  // s
   if (g_interrupted == 0) {
@@ -64,7 +64,7 @@ void watch_interrupts() {
   action.sa_handler = [](int) {
     if (since_interrupt() >= 1) end_by(g_interrupted);
   };
-  action.sa_flags = SA_RESTART;  // what is printed in that second is printed whole
+  action.sa_flags = SA_RESTART;  // so that output printed in that second is complete
   ::sigaction(SIGPROF, &action, nullptr);
 }
 
@@ -83,8 +83,8 @@ TimeLimit::~TimeLimit() { duty().limit = outer_; }
 bool time_is_over() { return duty().limit && duty().limit->passed(); }
 
 Duty& duty() {
-  thread_local Duty own;
-  return own;
+  thread_local Duty duty_of_thread;
+  return duty_of_thread;
 }
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// What was asked for was not done, since `interrupted()`. Exit code 3.
+/// The work was not completed, because `interrupted()` became true. Exit code 3.
 struct Interrupted : std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
@@ -15,24 +15,25 @@ struct Interrupted : std::runtime_error {
 /// Number of processors this process may use.
 int processors();
 
-/// From then on SIGINT and SIGTERM end a process in order: `interrupted()` says that one has come. The process dies of
-/// the signal when a second has passed and the process has used a second of the processor, and at once with a second
-/// signal.
+/// Makes SIGINT and SIGTERM end the process in an orderly way: `interrupted()` returns true after one of them. The
+/// process dies of the signal once a second has passed and it has used a second of processor time, and at once on a
+/// second signal.
 void watch_interrupts();
 
-/// Has a signal come, was this thread's job stopped, or has its time limit passed? Work then ends as soon as it can.
+/// Returns true if a signal has come, this thread's job was stopped, or its time limit has passed. Work then ends as
+/// soon as it can.
 bool interrupted();
-/// Throws Interrupted where that is so.
+/// Throws Interrupted if `interrupted()`.
 void end_if_interrupted();
 
-/// Work that somebody waits for, and that can be stopped apart from all else in this process.
+/// Work that a caller waits for, and that can be stopped apart from everything else in this process.
 struct Job {
   std::atomic<bool> stopped = false;
-  /// Is told by the thread at work how far it is, a line each time; empty: nobody is.
+  /// Called by the working thread with one line of progress at a time. Empty: nobody is informed.
   std::function<void(const std::string&)> progress = {};
 };
 
-/// As long as it lives, this thread works for the job, and so do the threads that it starts by `in_parallel`.
+/// While it lives, this thread and the threads that it starts by `in_parallel` work for the job.
 class JobScope {
  public:
   explicit JobScope(const Job&);
@@ -44,8 +45,8 @@ class JobScope {
   const Job* outer_;
 };
 
-/// As long as it lives, this thread is `interrupted()` once so much wall time has passed, and so are the threads that it
-/// starts by `in_parallel`.
+/// While it lives, this thread and the threads that it starts by `in_parallel` are `interrupted()` once that much wall
+/// time has passed.
 class TimeLimit {
  public:
   explicit TimeLimit(double seconds);
@@ -58,16 +59,16 @@ class TimeLimit {
   std::chrono::steady_clock::time_point end_;
   const TimeLimit* outer_;
 };
-/// Has a limit of this thread passed?
+/// Returns true if a time limit of this thread has passed.
 bool time_is_over();
 
-/// What a thread works for, and under which limit.
+/// The job that a thread works for, and its time limit.
 struct Duty {
-  const Job* job = nullptr;  ///< null: the command's own
+  const Job* job = nullptr;  ///< null: the command itself
   const TimeLimit* limit = nullptr;
-  bool background = false;  ///< for another thread, which shows how far all is
+  bool background = false;  ///< works for another thread, which shows the progress of all
 };
-/// Of this thread.
+/// Duty of this thread.
 Duty& duty();
 
 }  // namespace trainyard

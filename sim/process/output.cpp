@@ -19,7 +19,7 @@
 namespace trainyard {
 namespace {
 
-/// Of all threads: what one is about to write, none may read.
+/// Planned outputs of all threads: no thread may read a file that another one will write.
 struct AllPlannedOutputs {
   std::mutex mutex;
   std::vector<const PlannedOutputs*> all;
@@ -39,10 +39,10 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-/// Of something in this process, by which it can be read and linked.
+/// A path by which an open file of this process can be read and linked.
 std::filesystem::path path_of(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
-/// A name in the folder that nobody can foresee; `take` is tried with others while there is something of its name.
+/// An unpredictable name in the folder. Calls `take` with further names as long as a file of the name exists.
 template <class Take>
 std::filesystem::path random_name_in(const std::filesystem::path& folder, const Take& take) {
   constexpr std::size_t bytes = 12;
@@ -80,7 +80,7 @@ void PlannedOutputs::add(std::string words, std::filesystem::path file) {
 
 void check_input(const std::filesystem::path& file) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) return;  // a device or pipe keeps nothing
+  if (!std::filesystem::is_regular_file(file, ignored)) return;  // a device or pipe stores nothing
   const std::lock_guard lock(planned_outputs().mutex);
   for (const PlannedOutputs* outputs : planned_outputs().all)
     for (const auto& [words, output] : outputs->files_)
@@ -91,7 +91,7 @@ void check_input(const std::filesystem::path& file) {
 void prepare_standard_files() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest number that is free: this one. The wrong way round for 0 and 1, so that using them is an error.
+    // This is the lowest free number. 0 and 1 are opened in the wrong direction, so that using them is an error.
     const int opened = ::open("/dev/null", number == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
     if (opened != number && opened >= 0) ::close(opened);
   }
@@ -142,8 +142,8 @@ AtomicOutput::AtomicOutput(std::filesystem::path path) : path_(std::move(path)) 
   if (!file_) cannot_write(path_.string(), errno);
 }
 
-/// A special file itself. Else a file without a name, so that nothing is left when the process is killed; where the file
-/// system has none, one that was not there before, under no link.
+/// Opens a special file itself. Otherwise opens a file without a name, so that nothing is left if the process is
+/// killed; if the file system has none, a new file that no link leads to.
 int AtomicOutput::open_target() {
   constexpr mode_t mode = 0666;
   if (std::filesystem::exists(path_) && !std::filesystem::is_regular_file(path_)) {
@@ -161,7 +161,7 @@ int AtomicOutput::open_target() {
   return descriptor;
 }
 
-/// Takes what has a name, and was not committed, away.
+/// Removes a temporary file that has a name and was not committed.
 void AtomicOutput::drop() {
   if (file_) std::fclose(std::exchange(file_, nullptr));
   if (!special() && !target_.empty()) std::remove(target_.c_str());

@@ -8,17 +8,17 @@
 
 namespace trainyard {
 
-/// A file that is written piece by piece, and is there once it is whole: a temporary one, without a name where the file
-/// system can, takes its place at the end. A pipe or device has no "before" to keep, and gets the pieces as they come. All
-/// throw UserError naming the path.
+/// A file that is written piece by piece and appears only when it is complete: a temporary file, without a name if the
+/// file system supports that, replaces it at the end. A pipe or device has no earlier content to preserve and receives
+/// the pieces as they come. All functions throw UserError, which names the path.
 class AtomicOutput {
  public:
   explicit AtomicOutput(std::filesystem::path);
-  ~AtomicOutput();  ///< what was not committed is gone
+  ~AtomicOutput();  ///< discards everything if it was not committed
   AtomicOutput(const AtomicOutput&) = delete;
   AtomicOutput& operator=(const AtomicOutput&) = delete;
   void add(std::string_view text);
-  /// The file that has what was added up to now, until `commit`.
+  /// A file with everything added so far. It exists until `commit`.
   std::filesystem::path flushed();
   void commit();
 
@@ -31,16 +31,16 @@ class AtomicOutput {
   bool special() const { return target_ == path_; }
 };
 
-/// Writes the whole file, or leaves the old one untouched. "-" is stdout. Throws UserError naming the path.
+/// Writes the complete file, or leaves the old one untouched. "-" is stdout. Throws UserError, which names the path.
 void write_atomically(const std::filesystem::path&, std::string_view text);
-/// Throws UserError if `write_atomically` could not work there (no such folder, a folder itself, no permission).
+/// Throws UserError if `write_atomically` could not write there (no such folder, a folder itself, no permission).
 void check_writable(const std::filesystem::path&);
 
-/// So many random bytes, as hexadecimal digits: what nobody can foresee. Throws InternalError.
+/// `bytes` unpredictable random bytes, as hexadecimal digits. Throws InternalError.
 std::string random_digits(std::size_t bytes);
 
-/// The files that a command will write, by the words that errors have for them ("--json"): as long as this lives, none
-/// of them can be read.
+/// The files that a command will write, with the words that errors use for them ("--json"). While it lives, none of
+/// these files can be read.
 class PlannedOutputs {
  public:
   PlannedOutputs();
@@ -54,21 +54,21 @@ class PlannedOutputs {
   std::vector<std::pair<std::string, std::filesystem::path>> files_;
 };
 
-/// To be called for every file before it is read. Throws UserError where a command plans to write it.
+/// Call it for every file before it is read. Throws UserError if a command plans to write the file.
 void check_input(const std::filesystem::path&);
 
-/// Opens what a shell has closed of stdin, stdout and stderr, so that no file of ours takes their numbers: reading from
-/// it and writing to stdout then fail, what goes to stderr is lost. A write beyond the limit of a file's size
-/// (`ulimit -f`) is an error from then on, and no longer the end of the process.
+/// Opens those of stdin, stdout and stderr that the shell has closed, so that none of our files takes their numbers.
+/// Reading from stdin and writing to stdout then fail; output to stderr is lost. Afterwards, a write beyond the limit
+/// of a file's size (`ulimit -f`) is an error and no longer ends the process.
 void prepare_standard_files();
-/// Prints to stdout. Throws UserError where that cannot be written.
+/// Prints to stdout. Throws UserError if stdout cannot be written.
 void print(std::string_view text);
-/// Throws UserError where something that was printed did not get to stdout (a full disk, a closed file).
+/// Throws UserError if printed text did not reach stdout (a full disk, a closed file).
 void check_printed();
-/// Prints a line to stderr; where that is not possible, nothing.
+/// Prints a line to stderr. Does nothing if that is impossible.
 void complain(std::string_view line);
 
-/// As long as it lives, what this thread prints is kept here, and what it complains of is dropped.
+/// While it lives, this thread's prints are stored here, and its complaints are dropped.
 class CaughtOutput {
  public:
   CaughtOutput();
@@ -80,7 +80,7 @@ class CaughtOutput {
  private:
   CaughtOutput* outer_;
 };
-/// Is what this thread prints kept instead?
+/// Returns true if this thread's prints are stored in a CaughtOutput.
 bool output_is_caught();
 
 }  // namespace trainyard

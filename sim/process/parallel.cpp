@@ -19,7 +19,7 @@ namespace {
 
 thread_local std::function<void()> g_waiting_work;
 
-/// Numbers that threads take, one after the other, and hand back.
+/// Hands out numbers to threads one after the other, and collects them when their work has ended.
 class Numbers {
  public:
   Numbers(std::size_t count, const std::function<void(std::size_t)>& work)
@@ -29,16 +29,16 @@ class Numbers {
     for (;;) {
       const std::size_t i = next_.fetch_add(1);
       if (i >= count_ || interrupted()) break;
-      bool whole = true;
+      bool is_complete = true;
       try {
         work_(i);
       } catch (const Interrupted&) {
-        whole = false;
+        is_complete = false;
       } catch (...) {
         errors_[i] = std::current_exception();
       }
       const std::lock_guard lock(mutex_);
-      if (whole) ended_.push_back(i);
+      if (is_complete) ended_.push_back(i);
       changed_.notify_one();
     }
     const std::lock_guard lock(mutex_);
@@ -47,22 +47,22 @@ class Numbers {
   }
 
   void begin(std::size_t threads) { at_work_ = threads; }
-  /// One that could not be started.
+  /// A thread that could not be started does not count.
   void leave_thread_out() {
     const std::lock_guard lock(mutex_);
     --at_work_;
   }
-  /// From then on nobody takes another.
+  /// No thread takes a number after this.
   void leave_rest() { next_ = count_; }
   bool failed(std::size_t i) const { return errors_[i] != nullptr; }
 
-  /// Those that have ended since the last call; none: all threads have.
+  /// Numbers that have ended since the last call; none: all threads have ended.
   std::vector<std::size_t> wait() {
     std::unique_lock lock(mutex_);
     const auto something = [this] { return !ended_.empty() || at_work_ == 0; };
     while (!changed_.wait_for(lock, std::chrono::milliseconds(500), something)) {
       lock.unlock();
-      if (const std::function<void()> work = g_waiting_work) work();  // it may replace itself
+      if (const std::function<void()> work = g_waiting_work) work();  // the function may replace itself
       lock.lock();
     }
     return std::exchange(ended_, {});
@@ -106,11 +106,11 @@ void run_parallel(std::size_t count, int jobs, const std::function<void(std::siz
     Numbers& numbers;
     ~Rest() { numbers.leave_rest(); }
   };
-  const Rest rest{numbers};  // where `done` throws
+  const Rest rest{numbers};  // stops the other threads if `done` throws
   for (std::size_t i = 0; i < threads; ++i) {
     try {
-      pool.emplace_back([&numbers, own = duty()] {
-        duty() = {own.job, own.limit, true};
+      pool.emplace_back([&numbers, parent_duty = duty()] {
+        duty() = {parent_duty.job, parent_duty.limit, true};
         numbers.work_until_none_is_left();
       });
     } catch (const std::system_error& e) {

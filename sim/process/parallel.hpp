@@ -10,13 +10,13 @@
 
 namespace trainyard {
 
-/// Runs `work` for the numbers below `count` on at most `jobs` threads; `done` is called here as each ends. The first failure
-/// in order of number is thrown, after all have ended. Once `interrupted()`, nothing else begins, and what throws Interrupted
-/// is not done. One number alone runs on this thread.
+/// Runs `work` for the numbers below `count` on at most `jobs` threads, and calls `done` on this thread as each ends.
+/// After all have ended, throws the failure with the lowest number. Once `interrupted()`, no further number begins, and
+/// a number whose work throws Interrupted does not count as done. A single number runs on this thread.
 void run_parallel(std::size_t count, int jobs, const std::function<void(std::size_t)>& work,
                   const std::function<void(std::size_t)>& done = {});
 
-/// The same for work that returns something: results in order of number; nothing of what is not done.
+/// The same for work that returns something: results by number; no value: not done.
 template <class Work, class Done>
 auto in_parallel(std::size_t count, int jobs, const Work& work, const Done& done) {
   std::vector<std::optional<std::invoke_result_t<const Work&, std::size_t>>> results(count);
@@ -28,7 +28,7 @@ template <class Work>
 auto in_parallel(std::size_t count, int jobs, const Work& work) {
   return in_parallel(count, jobs, work, [](std::size_t, const auto&) {});
 }
-/// The same, of all or of none: throws Interrupted.
+/// The same, but with all results or none: throws Interrupted if one is missing.
 template <class Work, class Done>
 auto all_in_parallel(std::size_t count, int jobs, const Work& work, const Done& done) {
   std::vector<std::invoke_result_t<const Work&, std::size_t>> results;
@@ -43,7 +43,8 @@ auto all_in_parallel(std::size_t count, int jobs, const Work& work) {
   return all_in_parallel(count, jobs, work, [](std::size_t, const auto&) {});
 }
 
-/// What this thread does every half second while it waits for others, such as telling how far it is; empty: nothing.
+/// Sets a function that this thread calls every half second while it waits for others, for example to show progress;
+/// empty: none.
 void do_while_waiting(std::function<void()>);
 
 }  // namespace trainyard

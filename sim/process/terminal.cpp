@@ -30,8 +30,8 @@ bool is_quiet() { return g_quiet; }
 void want_progress(ProgressLines lines) { g_progress_lines = lines; }
 ProgressLines wanted_progress() {
   if (!g_progress_lines) {
-    const char* given = std::getenv("TRAINYARD_PROGRESS");
-    const std::string_view word = given ? given : "";
+    const char* setting = std::getenv("TRAINYARD_PROGRESS");
+    const std::string_view word = setting ? setting : "";
     g_progress_lines = word == "always"  ? ProgressLines::always
                        : word == "never" ? ProgressLines::never
                                          : ProgressLines::after_a_minute;
@@ -40,10 +40,10 @@ ProgressLines wanted_progress() {
 }
 
 void drop_stdout() {
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere < 0) return;
-  ::dup2(nowhere, STDOUT_FILENO);
-  ::close(nowhere);
+  const int null_device = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (null_device < 0) return;
+  ::dup2(null_device, STDOUT_FILENO);
+  ::close(null_device);
 }
 
 }  // namespace trainyard

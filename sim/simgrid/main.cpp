@@ -1,5 +1,5 @@
-// The engine of --transport native and packets: moves flows on SimGrid's clock for the simulation that started it, which
-// writes and reads standard input, a socket (see sim/transports/engine_messages.hpp).
+// The engine of --transport native and packets. It moves flows on SimGrid's clock for the simulation that started it,
+// with which it communicates over standard input, a socket (see sim/transports/engine_messages.hpp).
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -26,9 +26,9 @@ namespace {
 
 constexpr int kSocket = STDIN_FILENO;
 
-// With these a transfer takes exactly its bytes over its max-min share (no TCP window, no weights by latency), and events
-// count as simultaneous within a picosecond instead of a nanosecond. All links have latency zero: latencies are paid
-// before a flow starts.
+// With these settings a transfer moves exactly its bytes at its max-min share (no TCP window, no weights by latency),
+// and events are simultaneous within a picosecond instead of a nanosecond. All links have latency zero: the executor
+// pays latencies before a flow starts.
 constexpr const char* kExactSharing[] = {
     "--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0",      "--cfg=network/crosstraffic:0",
     "--cfg=network/weight-S:0", "--cfg=network/latency-factor:1", "--cfg=network/bandwidth-factor:1",
@@ -47,11 +47,11 @@ simgrid::s4u::Engine& make_engine(bool packets) {
   return instance;
 }
 
-/// The simulation has ended, or died.
+/// Called when the simulation has ended or died.
 [[noreturn]] void leave() { ::_exit(0); }
 
-/// A resource model of SimGrid's: it lets the clock go to the simulation's next timer or to the end of a flow, and lets the
-/// simulation act there.
+/// A resource model for SimGrid. It advances the clock to the simulation's next timer or to the end of a flow, and lets
+/// the simulation act there.
 class SimulationModel : public simgrid::kernel::resource::Model {
  public:
   explicit SimulationModel(EngineSetup setup) : Model("trainyard"), setup_(std::move(setup)) {
@@ -71,7 +71,7 @@ class SimulationModel : public simgrid::kernel::resource::Model {
     return next < 0 ? -1 : std::max(0.0, transport_->step_to(now, next));
   }
 
-  /// SimGrid completes flows of an instant after this call: a timer that the clock has just come to waits for them.
+  /// SimGrid completes flows that end at this instant after this call: a timer that is due now waits for them.
   void update_actions_state(double now, double delta) override {
     const bool timer = next_ >= 0 && next_ <= now + kSameTime;
     transport_->advance(now, now + kSameTime, ended_);
@@ -84,35 +84,37 @@ class SimulationModel : public simgrid::kernel::resource::Model {
  private:
   EngineSetup setup_;
   std::unique_ptr<SimgridTransport> transport_;
-  std::deque<std::vector<LinkUse>> routes_;  // as numbered by the simulation
+  std::deque<std::vector<LinkUse>> routes_;  // by the simulation's number
   std::map<std::uint32_t, FlowId> flows_;    // by the simulation's number
-  std::vector<std::uint32_t> departed_;      // routes of flows since the links were shared last
-  std::map<LinkId, double> shares_;          // of the links on their way
-  std::vector<FlowToken> ended_;             // that the simulation does not know yet
-  double next_ = 0;                          // the simulation's next timer; −1: none
-  EngineMessage said_;
+  std::vector<std::uint32_t> departed_;      // routes of flows that departed since the links were last shared
+  std::map<LinkId, double> shares_;          // by link, for the links of those routes
+  std::vector<FlowToken> ended_;             // not reported to the simulation yet
+  double next_ = 0;                          // s, next timer of the simulation; −1: none
+  EngineMessage message_;
 
-  /// The links were just shared for the time to come: what limits a flow that has left since is among those on its way.
+  /// The links were just shared for the time to come: the limit of a flow that has departed since is among the links of
+  /// its route.
   void note_shares() {
     for (const std::uint32_t route : departed_)
       for (const LinkUse& use : routes_[route]) shares_[use.link] = transport_->used_share(use.link);
     departed_.clear();
   }
 
-  /// Tells the simulation how far the clock has come and what has ended, and obeys until it says when its next timer is due.
+  /// Reports the time and the flows that have ended to the simulation, and follows its orders until it sends its next
+  /// timer.
   void step(double now) {
-    said_.add(EngineWord::step);
-    said_.add(now);
-    said_.add(shares_.size());
+    message_.add(EngineWord::step);
+    message_.add(now);
+    message_.add(shares_.size());
     for (const auto& [link, share] : std::exchange(shares_, {})) {
-      said_.add(link);
-      said_.add(share);
+      message_.add(link);
+      message_.add(share);
     }
-    said_.add_list(std::span<const FlowToken>(ended_));
+    message_.add_list(std::span<const FlowToken>(ended_));
     for (const FlowToken number : std::exchange(ended_, {})) flows_.erase(number);
     for (;;) {
       EngineMessage orders;
-      if (!said_.write(kSocket) || !orders.read(kSocket)) leave();
+      if (!message_.write(kSocket) || !orders.read(kSocket)) leave();
       while (!orders.at_end()) {
         const auto word = orders.take<EngineWord>();
         if (word == EngineWord::go_on) {
@@ -143,27 +145,27 @@ class SimulationModel : public simgrid::kernel::resource::Model {
       transport_->set_capacity(link, orders.take<BytesPerSecond>());
     } else {
       const auto number = orders.take<std::uint32_t>();
-      said_.add(EngineWord::remaining);
-      said_.add(transport_->remaining(flows_.at(number)));
+      message_.add(EngineWord::remaining);
+      message_.add(transport_->remaining(flows_.at(number)));
     }
   }
 };
 
 void serve() {
-  EngineMessage said;
-  if (!said.read(kSocket)) leave();
-  EngineSetup setup = take_setup(said);
-  said.clear();
+  EngineMessage message;
+  if (!message.read(kSocket)) leave();
+  EngineSetup setup = take_setup(message);
+  message.clear();
   try {
     simgrid::s4u::Engine& engine = make_engine(setup.packets);
     engine.add_model(std::make_shared<SimulationModel>(std::move(setup)));
     engine.run();
-    said.add(EngineWord::ended);
+    message.add(EngineWord::ended);
   } catch (const UserError& e) {
-    said.add(EngineWord::failed);
-    said.add_text(e.what());
+    message.add(EngineWord::failed);
+    message.add_text(e.what());
   }
-  said.write(kSocket);
+  message.write(kSocket);
 }
 
 }  // namespace
@@ -175,7 +177,7 @@ int main(int count, char** words) {
     ::fprintf(stderr, "trainyard_simgrid is started by trainyard --transport native and --transport packets\n");
     return 2;
   }
-  std::signal(SIGINT, SIG_IGN);  // the simulation obeys, and ends us
+  std::signal(SIGINT, SIG_IGN);  // the simulation handles the signal and ends this process
   std::signal(SIGTERM, SIG_IGN);
   trainyard::serve();
   ::_exit(0);

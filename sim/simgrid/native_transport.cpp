@@ -19,13 +19,13 @@ namespace {
 namespace s4u = simgrid::s4u;
 using simgrid::kernel::resource::StandardLinkImpl;
 
-/// SimGrid truncates payloads to whole bytes, while our shares of bytes are real numbers: bytes and capacities are
-/// both scaled up, which leaves times as they are.
+/// SimGrid truncates payloads to whole bytes, while our shares of bytes are real numbers. Scaling up both bytes and
+/// capacities leaves times unchanged.
 constexpr double kScale = 1024.0 * 1024.0;
 constexpr double kLargestMessage = 8e12;
 
-/// Asked for the route of a communication just when that starts, this zone answers with the path set a moment before.
-/// So routes stay ours: no dense table, no one-gateway-per-zone limit.
+/// A zone that answers SimGrid's request for the route of a communication with the path set just before. This keeps
+/// routes ours: no dense table, no limit of one gateway per zone.
 class PathZone : public simgrid::kernel::routing::NetZoneImpl {
  public:
   explicit PathZone(const std::string& name) : NetZoneImpl(name) {}
@@ -47,26 +47,26 @@ struct NativeTransport::Impl {
     s4u::CommPtr comm;
     FlowToken token = 0;
     State state = State::free;
-    CapId cap_link;    // private link that carries the rate cap
-    double left = 0;   // bytes, of a stalled one
-    double bound = 0;  // least capacity on its way when it started: SimGrid lets it go no faster
+    CapId cap_link;    // private link that implements the rate cap
+    double left = 0;   // bytes, for a stalled flow
+    double bound = 0;  // least capacity on its route when it started: SimGrid lets it go no faster
     std::span<const LinkUse> links;
   };
 
   PathZone* zone = nullptr;
-  PathZone* cap_zone = nullptr;  // outside the platform, which takes no more links once it runs
+  PathZone* cap_zone = nullptr;  // outside the platform, which accepts no more links once it runs
   s4u::Host* from = nullptr;
   s4u::Host* to = nullptr;
   IndexedVector<s4u::Link*, LinkId> links;
-  IndexedVector<StandardLinkImpl*, LinkId> link_impls;  // Link::get_impl() is a dynamic_cast
-  IndexedVector<double, LinkId> bandwidth;              // of links, scaled
+  IndexedVector<StandardLinkImpl*, LinkId> link_impls;  // stored, because Link::get_impl() is a dynamic_cast
+  IndexedVector<double, LinkId> bandwidth;              // bandwidth of each link, scaled
   IndexedVector<char, LinkId> down;
   int links_down = 0;
   Pool<s4u::Link*, CapId> cap_links;
   Pool<Flow, FlowId> flows;
-  std::vector<FlowId> ended;  // in this time step, not yet collected
-  // SimGrid still refers to a cancelled communication for the rest of the time step. What it has let go of makes room
-  // for new ones: freed one by one, their memory is reused while it is still warm.
+  std::vector<FlowId> ended;  // ended in this time step, not yet collected
+  // SimGrid still refers to a cancelled communication for the rest of the time step. Communications that it has
+  // released make room for new ones: freed one by one, their memory is reused while it is still warm.
   std::vector<s4u::CommPtr> released, released_before, reusable;
 
   CapId cap_link(BytesPerSecond rate) {
@@ -90,13 +90,13 @@ struct NativeTransport::Impl {
     flows.release(id);
   }
 
-  /// Over a dead link nothing is started: SimGrid shares nothing anew when a suspended communication is resumed.
+  /// Starts the flow, unless a link is down: SimGrid does not share anew when a suspended communication is resumed.
   void start(FlowId id, double bytes) {
     Flow& flow = flows[id];
     flow.left = bytes;
     flow.state = State::stalled;
     if (crosses_dead_link(flow)) return;
-    // A link listed k times takes k times the rate: exact, and how a representative flow stands for several.
+    // A link listed k times gives k times the rate: exact, and the way in which one flow stands for several.
     std::vector<StandardLinkImpl*>& path = zone->path;
     path.clear();
     flow.bound = HUGE_VAL;
@@ -106,7 +106,7 @@ struct NativeTransport::Impl {
       if (use.weight < 1)
         throw UserError(
             "transport native: messages are striped over several HCAs, which SimGrid's communications cannot "
-            "do; take flow");
+            "do; use transport flow");
       for (double i = 0; i < use.weight; ++i) path.push_back(link);
     }
     if (flow.cap_link) path.push_back(cap_links[flow.cap_link]->get_impl());
@@ -118,7 +118,7 @@ struct NativeTransport::Impl {
     flow.comm->start();
   }
 
-  /// Takes the communication out of SimGrid; the bytes that were left.
+  /// Removes the communication from SimGrid. Returns the bytes left.
   double withdraw(Flow& flow) {
     const double bytes = flow.comm->get_remaining() / kScale;
     const s4u::CommPtr comm = flow.comm;
@@ -129,7 +129,7 @@ struct NativeTransport::Impl {
     return bytes;
   }
 
-  /// What is left goes on as a new communication, which may be faster than the old one's bound.
+  /// Continues with the rest as a new communication, which may be faster than the bound of the old one.
   void restart(FlowId id) {
     Flow& flow = flows[id];
     const double bytes = withdraw(flow);
@@ -173,14 +173,14 @@ NativeTransport::NativeTransport(std::span<const Link> links) : impl_(std::make_
   impl_->down.assign(links.size(), 0);
   impl_->zone->get_iface()->seal();
 
-  s4u::Activity::on_completion_cb([of = std::weak_ptr<Impl>(impl_)](const s4u::Activity& activity) {
-    const std::shared_ptr<Impl> impl = of.lock();
+  s4u::Activity::on_completion_cb([weak_impl = std::weak_ptr<Impl>(impl_)](const s4u::Activity& activity) {
+    const std::shared_ptr<Impl> impl = weak_impl.lock();
     if (!impl) return;
     const auto number = reinterpret_cast<std::uintptr_t>(static_cast<const s4u::Comm&>(activity).get_data<void>());
     if (number == 0) return;
     const FlowId id{number - 1};
     Impl::Flow& flow = impl->flows[id];
-    // A cancelled communication calls back twice, the second time when its slot may serve another flow.
+    // A cancelled communication calls back twice; at the second call its slot may serve another flow.
     if (flow.comm.get() != &activity || flow.state != Impl::State::moving) return;
     flow.state = Impl::State::ended;
     impl->ended.push_back(id);
@@ -217,7 +217,7 @@ void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
     impl_->links[link]->set_bandwidth(rate.value * kScale);
   }
   if (down != (impl_->down[link] != 0)) {
-    // SimGrid takes a bandwidth of 0 for "no limit", silently: stalled flows are suspended instead.
+    // SimGrid silently reads a bandwidth of 0 as "no limit": stalled flows are suspended instead.
     impl_->down[link] = down ? 1 : 0;
     impl_->links_down += down ? 1 : -1;
     for (FlowId id{0}; id < impl_->flows.end_id(); ++id)
@@ -248,7 +248,7 @@ bool NativeTransport::advance(double, double, std::vector<FlowToken>& done) {
   if (impl_->ended.empty()) return false;
   for (const FlowId id : impl_->ended) {
     done.push_back(impl_->flows[id].token);
-    impl_->release(id, impl_->reusable);  // its only callback has been
+    impl_->release(id, impl_->reusable);  // its only callback has been called
   }
   impl_->ended.clear();
   return true;

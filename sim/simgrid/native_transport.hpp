@@ -6,9 +6,9 @@
 
 namespace trainyard {
 
-/// Flows as SimGrid communications (`Comm::sendto`), with the settings under which a transfer takes exactly its bytes
-/// over its max–min share: the oracle for any other transport. Needs a SimGrid engine, and links whose capacities have
-/// been checked: SimGrid aborts on a zero, negative or undefined bandwidth.
+/// Flows as SimGrid communications (`Comm::sendto`), with settings under which a transfer moves exactly its bytes at
+/// its max–min share: the oracle for any other transport. Needs a SimGrid engine, and links whose capacities have been
+/// checked: SimGrid aborts on a zero, negative or undefined bandwidth.
 class NativeTransport : public SimgridTransport {
  public:
   explicit NativeTransport(std::span<const Link> links);
@@ -23,7 +23,7 @@ class NativeTransport : public SimgridTransport {
  private:
   struct Impl;
   std::shared_ptr<Impl>
-      impl_;  // SimGrid's callback, which stays until the process ends, looks whether it is still there
+      impl_;  // shared: SimGrid's callback, which stays until the process ends, checks whether it still exists
 };
 
 }  // namespace trainyard

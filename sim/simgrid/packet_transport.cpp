@@ -21,10 +21,10 @@ namespace {
 
 namespace grid = simgrid::s4u;
 
-/// Sets the default of an attribute of ns-3, "ns3::TcpSocket::SegmentSize" to "1460", for what is made after it. SimGrid has
-/// no key for most, and reads its library's environment variable as it is loaded, which is too early. ns-3's headers are
-/// not needed: its function is looked up in the library that SimGrid has loaded. False where there is no such function or
-/// attribute.
+/// Sets the default of an attribute of ns-3, for example "ns3::TcpSocket::SegmentSize" to "1460", for all later
+/// objects. SimGrid has no key for most attributes, and reads its library's environment variable when it is loaded,
+/// which is too early. ns-3's headers are not needed: the function is looked up in the library that SimGrid has loaded.
+/// Returns false if there is no such function or attribute.
 bool set_ns3_default(const std::string& attribute, const std::string& value) {
   // ns3::StringValue::StringValue(const std::string&), bool ns3::Config::SetDefaultFailSafe(std::string, const
   // ns3::AttributeValue&).
@@ -36,7 +36,7 @@ bool set_ns3_default(const std::string& attribute, const std::string& value) {
       RTLD_DEFAULT,
       "_ZN3ns36Config18SetDefaultFailSafeENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_14AttributeValueE"));
   if (!make || !set) return false;
-  // A StringValue is two pointers and a string; it stays, as the settings do.
+  // A StringValue is two pointers and a string. It is never freed, because the settings stay.
   constexpr std::size_t kRoom = 4 * sizeof(std::string);
   static_assert(kRoom >= 2 * sizeof(void*) + sizeof(std::string));
   auto* room = new std::max_align_t[kRoom / sizeof(std::max_align_t)];
@@ -46,24 +46,25 @@ bool set_ns3_default(const std::string& attribute, const std::string& value) {
 
 [[noreturn]] void refuse_packets(const std::string& why) { throw UserError("--transport packets: " + why); }
 
-// Frames of 1,500 bytes carry 1,460 of data (IP 20, TCP 20 bytes: RFC 791, RFC 9293); ns-3's cables add 2 of PPP. A cable
-// of ours has the rate that full frames leave to data, so that ns-3's needs the rest on top.
+// Frames of 1,500 bytes carry 1,460 bytes of data (IP 20, TCP 20 bytes: RFC 791, RFC 9293); ns-3's cables add 2 of PPP.
+// The rate of our cables is the rate of data in full frames; ns-3's cables need the headers on top.
 constexpr double kSegment = 1460, kFrame = kSegment + 40 + 2;
 
-// SndBufSize: SimGrid 3.32 closes the receiver as soon as the sender has buffered its last byte, and aborts where that is
-// not on its way yet; a buffer that takes any message avoids it. RcvBufSize: half of Linux's largest (ip-sysctl: tcp_rmem
-// 6,291,456 bytes, tcp_adv_win_scale 1: half of it is window). SocketType: Linux's Reno, from ten segments on (RFC 6928).
-// Linux's default, CUBIC, grows as Reno where round trips are short (RFC 9438, 4.3); ns-3 3.37's ends slow start in the
-// first round trips of paths as short as a data centre's, and crashes on losses (TcpRateLinux::SkbSent), as its Reno does
-// in long lossy transfers only. MinRto: Linux's TCP_RTO_MIN (ns-3's is 1 s, RFC 6298).
+// SndBufSize: SimGrid 3.32 closes the receiver as soon as the sender has buffered its last byte, and aborts if that
+// byte is not on its way yet; a buffer for any message avoids this. RcvBufSize: half of Linux's largest (ip-sysctl:
+// tcp_rmem 6,291,456 bytes, tcp_adv_win_scale 1: half of it is window). SocketType: Linux's Reno, from ten segments on
+// (RFC 6928). Linux's default, CUBIC, grows as Reno if round trips are short (RFC 9438, 4.3); ns-3 3.37's CUBIC ends
+// slow start in the first round trips of paths as short as a data centre's, and crashes on losses
+// (TcpRateLinux::SkbSent), as its Reno does only in long lossy transfers. MinRto: Linux's TCP_RTO_MIN (ns-3's is 1 s,
+// RFC 6298).
 constexpr const char* kTcpSettings[][2] = {{"ns3::TcpSocket::SegmentSize", "1460"},
                                            {"ns3::TcpSocket::SndBufSize", "4294967295"},
                                            {"ns3::TcpSocket::RcvBufSize", "3145728"},
                                            {"ns3::TcpL4Protocol::SocketType", "ns3::TcpLinuxReno"},
                                            {"ns3::TcpSocketBase::MinRto", "200ms"}};
 
-/// One queue for all, which drops what it has no room for, at every port. ns-3's own is FqCoDel, as in Linux: a queue for
-/// each connection and 10,240 frames for all, the delay of each kept to 5 ms.
+/// Settings of one queue at every port, which drops frames beyond its size. ns-3's default is FqCoDel, as in Linux: a
+/// queue for each connection, 10,240 frames for all, and a target delay of 5 ms for each.
 std::vector<std::array<std::string, 2>> queue_settings(Bytes buffer) {
   if (buffer.value <= 0) return {};
   const auto frames = static_cast<std::int64_t>(std::max(1.0, std::floor(buffer.value / kFrame)));
@@ -81,43 +82,44 @@ void set_or_refuse(const std::string& attribute, const std::string& value) {
 }
 
 constexpr double kLargestFlow = 4294967295;  // bytes: SimGrid counts them in 32 bits
-constexpr std::uint64_t kMostFlows = 65535;  // each takes a TCP port, and SimGrid takes none twice
-constexpr double kNanosecond = 1e-9;         // ns-3's clock counts these
-constexpr double kSameInstant = 1e-12;       // of ours
+constexpr std::uint64_t kMostFlows = 65535;  // each takes a TCP port, and SimGrid uses no port twice
+constexpr double kNanosecond = 1e-9;         // s, unit of ns-3's clock
+constexpr double kSameInstant = 1e-12;       // s, tolerance of our clock
 
 }  // namespace
 
-/// A route's parts.
-struct PacketTransport::Way {
-  int from = -1, to = -1;      // hosts; −1: no cable on it
-  BytesPerSecond rate;         // of its slowest cable
-  std::vector<LinkUse> local;  // links that are none
+/// The parts of a route.
+struct PacketTransport::PacketRoute {
+  int from = -1, to = -1;      // hosts; −1: it crosses no cable
+  BytesPerSecond rate;         // rate of its slowest cable
+  std::vector<LinkUse> local;  // links that are not cables
   std::vector<LinkId> cables;
 };
 
 struct PacketTransport::Flow {
   FlowToken token = 0;
-  const Way* way = nullptr;
+  const PacketRoute* packet_route = nullptr;
   grid::CommPtr comm;
-  FlowId local;  // while it moves there
+  FlowId local;  // its part over other links, while that is under way
   bool in_network = false;
   bool cancelled = false;
 };
 
 struct PacketTransport::Impl {
-  Impl(std::span<const Link> all, const PacketNetwork& of) : links(all), network(of), net(all), load(all.size(), 0) {}
+  Impl(std::span<const Link> all, const PacketNetwork& packet_network)
+      : links(all), network(packet_network), net(all), load(all.size(), 0) {}
 
   std::span<const Link> links;
   const PacketNetwork& network;
   FlowNet net;
   std::vector<grid::Host*> hosts;
   Pool<Flow, FlowId> flows;
-  std::map<const LinkUse*, Way> ways;
-  std::vector<double> load;   // by link: rates of the connections over it
-  std::vector<FlowId> ended;  // in the network, in this time step
+  std::map<const LinkUse*, PacketRoute> packet_routes;
+  std::vector<double> load;   // by link: sum of the rates of the connections over it
+  std::vector<FlowId> ended;  // ended in the network in this time step
   std::vector<FlowToken> local_ended;
   double now = 0;
-  int under_way = 0;  // in the network
+  int under_way = 0;  // connections in the network
   std::uint64_t sent = 0;
 
   bool moves(FlowId id) const { return flows[id].in_network || flows[id].local; }
@@ -126,7 +128,7 @@ struct PacketTransport::Impl {
     Flow& flow = flows[id];
     flow.in_network = false;
     flow.comm.reset();
-    for (const LinkId cable : flow.way->cables) load[position(cable)] -= flow.way->rate.value;
+    for (const LinkId cable : flow.packet_route->cables) load[position(cable)] -= flow.packet_route->rate.value;
   }
 
   void release(FlowId id) {
@@ -134,9 +136,10 @@ struct PacketTransport::Impl {
     flows.release(id);
   }
 
-  /// SimGrid's platform: ns-3 wants hosts and routers that are one link apart.
+  /// Creates SimGrid's platform. ns-3 needs hosts and routers that are one link apart.
   void build() {
-    grid::NetZone* zone = grid::create_full_zone("trainyard");  // makes SimGrid's model of ns-3, which has settings too
+    // Creates SimGrid's model of ns-3, which has settings too.
+    grid::NetZone* zone = grid::create_full_zone("trainyard");
     for (const auto& [attribute, value] : kTcpSettings) set_or_refuse(attribute, value);
     for (const auto& [attribute, value] : queue_settings(network.port_buffer)) set_or_refuse(attribute, value);
     std::vector<simgrid::kernel::routing::NetPoint*> points;
@@ -153,7 +156,7 @@ struct PacketTransport::Impl {
                       nullptr, {grid::LinkInRoute(link)}, true);
     }
     zone->seal();
-    // ns-3 finds its routes then. SimGrid itself says it of platforms that it reads from files only.
+    // ns-3 finds its routes now. SimGrid itself emits this signal only for platforms that it reads from files.
     grid::Engine::on_platform_created();
   }
 };
@@ -161,8 +164,8 @@ struct PacketTransport::Impl {
 PacketTransport::PacketTransport(std::span<const Link> links, const PacketNetwork& network)
     : impl_(std::make_shared<Impl>(links, network)) {
   impl_->build();
-  grid::Activity::on_completion_cb([of = std::weak_ptr<Impl>(impl_)](const grid::Activity& activity) {
-    const std::shared_ptr<Impl> impl = of.lock();
+  grid::Activity::on_completion_cb([weak_impl = std::weak_ptr<Impl>(impl_)](const grid::Activity& activity) {
+    const std::shared_ptr<Impl> impl = weak_impl.lock();
     if (!impl) return;
     const auto number = reinterpret_cast<std::uintptr_t>(static_cast<const grid::Comm&>(activity).get_data<void>());
     if (number == 0) return;
@@ -175,22 +178,22 @@ PacketTransport::PacketTransport(std::span<const Link> links, const PacketNetwor
 
 std::vector<const char*> PacketTransport::settings() {
 #if SIMGRID_HAVE_NS3
-  // Half of ns-3's unit of time: what is nearer than that is the same instant to it, and SimGrid would wait for ever for
-  // its clock to get there.
+  // Half of ns-3's unit of time: for ns-3, anything closer is the same instant, and SimGrid would wait forever for its
+  // clock to get there.
   return {"--cfg=network/model:ns-3", "--cfg=surf/precision:5e-10"};
 #else
   refuse_packets("SimGrid was built without ns-3 here (SIMGRID_HAVE_NS3); Debian's package has it");
 #endif
 }
 
-const PacketTransport::Way& PacketTransport::way_of(std::span<const LinkUse> route) {
-  const auto [at, fresh] = impl_->ways.try_emplace(route.data());
-  Way& way = at->second;
-  if (!fresh) return way;
+const PacketTransport::PacketRoute& PacketTransport::route_parts(std::span<const LinkUse> route) {
+  const auto [at, fresh] = impl_->packet_routes.try_emplace(route.data());
+  PacketRoute& packet_route = at->second;
+  if (!fresh) return packet_route;
   for (const LinkUse& use : route) {
     const PacketNetwork::Direction* cable = impl_->network.find(use.link);
     if (!cable) {
-      way.local.push_back(use);
+      packet_route.local.push_back(use);
       continue;
     }
     const BytesPerSecond rate = impl_->links[position(use.link)].capacity;
@@ -199,32 +202,32 @@ const PacketTransport::Way& PacketTransport::way_of(std::span<const LinkUse> rou
           fmt::format("{} carries {} times what a message has: striped over several adapters, or one message for many; "
                       "packets are of single messages",
                       impl_->links[position(use.link)].name, use.weight));
-    if (way.to >= 0 && (way.to != cable->from || way.to < impl_->network.hosts))
+    if (packet_route.to >= 0 && (packet_route.to != cable->from || packet_route.to < impl_->network.hosts))
       refuse_packets(
           "an exchange of a whole group is one flow over all its links here; packets are of single messages. Take an "
           "algorithm message by message (data_parallel: {all_reduce: ring, collectives: messages})");
-    if (way.from < 0) way.from = cable->from;
-    way.to = cable->to;
-    way.rate = way.cables.empty() ? rate : std::min(way.rate, rate);
-    way.cables.push_back(use.link);
+    if (packet_route.from < 0) packet_route.from = cable->from;
+    packet_route.to = cable->to;
+    packet_route.rate = packet_route.cables.empty() ? rate : std::min(packet_route.rate, rate);
+    packet_route.cables.push_back(use.link);
   }
-  if (way.from >= impl_->network.hosts || way.to >= impl_->network.hosts)
+  if (packet_route.from >= impl_->network.hosts || packet_route.to >= impl_->network.hosts)
     refuse_packets("a message that starts or ends at a switch, which has no TCP");
-  return way;
+  return packet_route;
 }
 
 FlowId PacketTransport::send(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) {
   Impl& impl = *impl_;
-  const Way& way = way_of(route);
+  const PacketRoute& packet_route = route_parts(route);
   const FlowId id = impl.flows.acquire();
   Flow& flow = impl.flows[id];
   flow.token = token;
-  flow.way = &way;
+  flow.packet_route = &packet_route;
   BytesPerSecond cap = rate_cap;
-  if (!way.cables.empty()) cap = cap.value > 0 ? std::min(cap, way.rate) : way.rate;
-  if (way.cables.empty() || !way.local.empty() || rate_cap.value > 0)
-    flow.local = impl.net.add(way.local, bytes, cap, id.number(), impl.now);
-  if (way.cables.empty()) return id;
+  if (!packet_route.cables.empty()) cap = cap.value > 0 ? std::min(cap, packet_route.rate) : packet_route.rate;
+  if (packet_route.cables.empty() || !packet_route.local.empty() || rate_cap.value > 0)
+    flow.local = impl.net.add(packet_route.local, bytes, cap, id.number(), impl.now);
+  if (packet_route.cables.empty()) return id;
 
   if (bytes.value > kLargestFlow)
     refuse_packets(fmt::format("a message of {}; SimGrid hands at most 4.29 GB to a connection of ns-3", show(bytes)));
@@ -232,9 +235,9 @@ FlowId PacketTransport::send(std::span<const LinkUse> route, Bytes bytes, BytesP
     refuse_packets(fmt::format("over {} messages; each is a TCP connection with a port of its own", kMostFlows));
   flow.in_network = true;
   ++impl.under_way;
-  for (const LinkId cable : way.cables) impl.load[position(cable)] += way.rate.value;
-  flow.comm = grid::Comm::sendto_init(impl.hosts[static_cast<std::size_t>(way.from)],
-                                      impl.hosts[static_cast<std::size_t>(way.to)]);
+  for (const LinkId cable : packet_route.cables) impl.load[position(cable)] += packet_route.rate.value;
+  flow.comm = grid::Comm::sendto_init(impl.hosts[static_cast<std::size_t>(packet_route.from)],
+                                      impl.hosts[static_cast<std::size_t>(packet_route.to)]);
   flow.comm->set_payload_size(static_cast<std::uint64_t>(std::ceil(bytes.value)));
   flow.comm->set_data(reinterpret_cast<void*>(std::uintptr_t{id.number()} + 1));
   flow.comm->start();
@@ -296,8 +299,9 @@ bool PacketTransport::advance(double now, double until, std::vector<FlowToken>& 
   return done.size() > before;
 }
 
-/// While anything is in the network SimGrid's clock stops where ns-3's does, at whole nanoseconds, and else wherever we
-/// say: then just behind a whole one, so that ns-3 gets to it if the next message starts there, whichever way it rounds.
+/// While anything is in the network, SimGrid's clock stops where ns-3's does, at whole nanoseconds. Otherwise it stops
+/// wherever we say: just behind a whole nanosecond, so that ns-3 gets there, however it rounds, if the next message
+/// starts then.
 double PacketTransport::step_to(double now, double time) const {
   if (time <= now + kSameInstant / 2) return std::max(0.0, time - now);
   const double stop = std::ceil(time / kNanosecond - kSameInstant / kNanosecond / 2);

@@ -3,10 +3,10 @@
 
 namespace trainyard {
 
-/// A transport whose flows SimGrid ends when it comes to them: it tells them when it is asked to advance.
+/// A transport whose flows are ended by SimGrid: it reports them when it is asked to advance.
 class SimgridTransport : public Transport {
  public:
-  /// How far SimGrid's clock is to go from `now` to get to `time`, or just behind it where it cannot stop there.
+  /// Time by which SimGrid's clock must advance from `now` to reach `time`, or just pass it if it cannot stop there.
   virtual double step_to(double now, double time) const { return time - now; }
 };
 

@@ -11,15 +11,15 @@
 
 namespace trainyard {
 
-/// A simulation and the process of its engine (sim/simgrid) take turns. The engine says how far its clock has come and waits
-/// for the answer; the simulation gives orders to the transport, and answers.
+/// Messages between a simulation and the process of its engine (sim/simgrid), which take turns. The engine reports its
+/// clock and waits for the answer. The simulation gives orders to the transport, and answers.
 enum class EngineWord : std::uint8_t {
-  step,          ///< engine: now, shares of links, flows that have ended. Answer: the time of the next timer, or −1
-  ended,         ///< engine: nothing will happen any more
-  failed,        ///< engine: why, which is the user's to mend
-  remaining,     ///< simulation: the flow. Answer: bytes
-  go_on,         ///< simulation: the answer
-  new_route,     ///< simulation: the links of the next number
+  step,   ///< engine: the time, shares of links, and flows that have ended. Answer: the time of the next timer, or −1
+  ended,  ///< engine: nothing will happen any more
+  failed,        ///< engine: the reason for a failure that the user can repair
+  remaining,     ///< simulation: the flow. Answer: its bytes left
+  go_on,         ///< simulation: the answer to a step
+  new_route,     ///< simulation: the links of the route with the next number
   send,          ///< simulation: flow, route, bytes, rate cap
   cancel,        ///< simulation: flow
   set_capacity,  ///< simulation: link, rate
@@ -66,9 +66,9 @@ class EngineMessage {
     read_ = 0;
   }
 
-  /// Writes all to a socket, and is empty then. False: nobody reads there.
+  /// Writes everything to a socket, and clears the message. Returns false if nobody reads there.
   bool write(int socket);
-  /// Waits for the next message. False: nobody writes there any more.
+  /// Waits for the next message. Returns false if nobody writes there any more.
   bool read(int socket);
 
  private:
@@ -76,11 +76,11 @@ class EngineMessage {
   std::size_t read_ = 0;
 };
 
-/// The links and the network that an engine is started with.
+/// The links and the network with which an engine is started.
 struct EngineSetup {
   bool packets = false;
   std::vector<Link> links;  ///< without kinds
-  PacketNetwork network;    ///< of packets
+  PacketNetwork network;    ///< for packets only
 };
 void add_setup(EngineMessage&, bool packets, std::span<const Link>, const PacketNetwork&);
 EngineSetup take_setup(EngineMessage&);

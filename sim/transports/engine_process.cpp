@@ -26,34 +26,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The engine's program lies beside ours, in the folder of the build or where both are installed; the Python module lies
-/// deeper in both.
+/// Finds the engine's program. It lies beside ours, in the build folder and where both are installed; the Python module
+/// lies deeper in both.
 fs::path engine_program() {
   constexpr const char* name = "trainyard_simgrid";
-  Dl_info here{};
-  ::dladdr(reinterpret_cast<const void*>(&engine_program), &here);
+  Dl_info our_library{};
+  ::dladdr(reinterpret_cast<const void*>(&engine_program), &our_library);
   std::error_code ignored;
-  const fs::path own = fs::read_symlink("/proc/self/exe", ignored);
-  for (const fs::path& file : {own, fs::path(here.dli_fname ? here.dli_fname : "")})
-    for (const char* way : {".", "../libexec/trainyard", "../..", "../../../../libexec/trainyard"})
-      if (const fs::path program = file.parent_path() / way / name; fs::exists(program, ignored)) return program;
+  const fs::path own_program = fs::read_symlink("/proc/self/exe", ignored);
+  for (const fs::path& file : {own_program, fs::path(our_library.dli_fname ? our_library.dli_fname : "")})
+    for (const char* folder : {".", "../libexec/trainyard", "../..", "../../../../libexec/trainyard"})
+      if (const fs::path program = file.parent_path() / folder / name; fs::exists(program, ignored)) return program;
   throw InternalError(
       fmt::format("the engine of --transport native and packets, {}, is not beside {}: build it, or "
                   "install all of Trainyard",
-                  name, own.string()));
+                  name, own_program.string()));
 }
 
-/// As long as it lives, this thread and a process take turns on one processor: to wake one on another takes five times as
-/// long. It does not matter where that is not allowed.
+/// While it lives, this thread and a process take turns on one processor: waking one on another processor takes five
+/// times as long. Does nothing if that is not permitted.
 class OneProcessor {
  public:
   explicit OneProcessor(pid_t other) {
     ::sched_getaffinity(0, sizeof before_, &before_);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(::sched_getcpu(), &one);
-    ::sched_setaffinity(0, sizeof one, &one);
-    ::sched_setaffinity(other, sizeof one, &one);
+    cpu_set_t processor;
+    CPU_ZERO(&processor);
+    CPU_SET(::sched_getcpu(), &processor);
+    ::sched_setaffinity(0, sizeof processor, &processor);
+    ::sched_setaffinity(other, sizeof processor, &processor);
   }
   ~OneProcessor() { ::sched_setaffinity(0, sizeof before_, &before_); }
   OneProcessor(const OneProcessor&) = delete;
@@ -103,18 +103,18 @@ EngineProcess::~EngineProcess() {
 }
 
 void EngineProcess::run(const std::function<double(double)>& step, const std::function<bool()>& enough) {
-  const OneProcessor here(process_);
+  const OneProcessor one_processor(process_);
   while (!enough()) {
-    EngineMessage said = receive();
-    const auto word = said.take<EngineWord>();
+    EngineMessage message = receive();
+    const auto word = message.take<EngineWord>();
     if (word == EngineWord::ended) return;
-    if (word == EngineWord::failed) throw UserError(said.take_text());
-    const auto now = said.take<double>();
-    for (auto links = said.take<std::size_t>(); links > 0; --links) {
-      const auto link = said.take<LinkId>();
-      shares_[static_cast<std::size_t>(link)] = said.take<double>();
+    if (word == EngineWord::failed) throw UserError(message.take_text());
+    const auto now = message.take<double>();
+    for (auto links = message.take<std::size_t>(); links > 0; --links) {
+      const auto link = message.take<LinkId>();
+      shares_[static_cast<std::size_t>(link)] = message.take<double>();
     }
-    take_arrived(said);
+    take_arrived(message);
     const double next = step(now);
     orders_.add(EngineWord::go_on);
     orders_.add(next);
@@ -122,8 +122,8 @@ void EngineProcess::run(const std::function<double(double)>& step, const std::fu
   }
 }
 
-void EngineProcess::take_arrived(EngineMessage& said) {
-  for (const std::uint32_t number : said.take_list<std::uint32_t>()) {
+void EngineProcess::take_arrived(EngineMessage& message) {
+  for (const std::uint32_t number : message.take_list<std::uint32_t>()) {
     arrived_.push_back(flows_[FlowId{number}]);
     flows_.release(FlowId{number});
   }
@@ -131,13 +131,13 @@ void EngineProcess::take_arrived(EngineMessage& said) {
 
 std::uint32_t EngineProcess::number_of(std::span<const LinkUse> route) {
   const auto same = [](const LinkUse& a, const LinkUse& b) { return a.link == b.link && a.weight == b.weight; };
-  KnownRoute& known = routes_[route.data()];
-  if (known.links.empty() || !std::ranges::equal(known.links, route, same)) {
-    known = {route_count_++, {route.begin(), route.end()}};
+  KnownRoute& known_route = routes_[route.data()];
+  if (known_route.links.empty() || !std::ranges::equal(known_route.links, route, same)) {
+    known_route = {route_count_++, {route.begin(), route.end()}};
     orders_.add(EngineWord::new_route);
     orders_.add_list(route);
   }
-  return known.number;
+  return known_route.number;
 }
 
 FlowId EngineProcess::send(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) {
@@ -168,10 +168,10 @@ Bytes EngineProcess::remaining(FlowId id) const {
   orders_.add(EngineWord::remaining);
   orders_.add(id.number());
   flush();
-  EngineMessage said = receive();
-  const auto word = said.take<EngineWord>();
-  if (word == EngineWord::failed) throw UserError(said.take_text());
-  return said.take<Bytes>();
+  EngineMessage message = receive();
+  const auto word = message.take<EngineWord>();
+  if (word == EngineWord::failed) throw UserError(message.take_text());
+  return message.take<Bytes>();
 }
 
 bool EngineProcess::advance(double, double, std::vector<FlowToken>& done) {
@@ -182,14 +182,14 @@ bool EngineProcess::advance(double, double, std::vector<FlowToken>& done) {
 }
 
 EngineMessage EngineProcess::receive() const {
-  constexpr int look_ms = 50;  // for what interrupts us
+  constexpr int look_ms = 50;  // how often signals and limits are checked
   pollfd poll{socket_, POLLIN, 0};
   do {
     end_if_interrupted();
   } while (::poll(&poll, 1, look_ms) <= 0);
-  EngineMessage said;
-  if (!said.read(socket_)) report_death();
-  return said;
+  EngineMessage message;
+  if (!message.read(socket_)) report_death();
+  return message;
 }
 
 void EngineProcess::flush() const {
@@ -201,14 +201,14 @@ void EngineProcess::report_death() const {
   const off_t size = ::lseek(caught_stderr_, 0, SEEK_END);
   const off_t from = std::max<off_t>(0, size - static_cast<off_t>(text.size()));
   const ssize_t n = ::pread(caught_stderr_, text.data(), text.size(), from);
-  std::string said(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
-  std::replace(said.begin(), said.end(), '\n', ' ');
+  std::string message(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+  std::replace(message.begin(), message.end(), '\n', ' ');
   if (by_packets_)  // The TCP of ns-3 has bugs that end its process.
     throw UserError(
         fmt::format("--transport packets: ns-3 died of this traffic, a fault of its TCP; other sizes, fewer hosts or "
                     "another --port-buffer may do ({})",
-                    said));
-  throw InternalError(fmt::format("the simulation died: {}", said));
+                    message));
+  throw InternalError(fmt::format("the simulation died: {}", message));
 }
 
 }  // namespace trainyard

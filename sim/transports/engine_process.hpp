@@ -11,18 +11,19 @@
 
 namespace trainyard {
 
-/// Flows that SimGrid moves, in a process of its own (sim/simgrid): its engine is one for a process, and its libraries are
-/// loaded there alone. The process ends with this object.
+/// Flows that SimGrid moves, in a process of its own (sim/simgrid): a process can have only one SimGrid engine, and
+/// only that process loads its libraries. The process ends with this object.
 class EngineProcess : public Transport {
  public:
-  /// `packets`: the network of TCP's packets; null: SimGrid's own communications. Throws InternalError where the process
-  /// cannot be started.
+  /// `packets`: the network on which TCP moves packets; null: SimGrid's own communications. Throws InternalError if the
+  /// process cannot be started.
   EngineProcess(std::span<const Link>, const PacketNetwork* packets);
   ~EngineProcess() override;
   EngineProcess(const EngineProcess&) = delete;
 
-  /// Runs the engine's clock: `step` is told how far it has come, at first 0, and returns the time of the simulation's next
-  /// timer (−1: none). Ends when nothing happens any more, or when `enough`. Throws UserError and Interrupted.
+  /// Runs the engine's clock. Calls `step` with the engine's time, at first 0; it returns the time of the simulation's
+  /// next timer (−1: none). Ends when nothing happens any more, or when `enough` returns true. Throws UserError and
+  /// Interrupted.
   void run(const std::function<double(double now)>& step, const std::function<bool()>& enough);
 
   FlowId send(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken) override;
@@ -43,11 +44,12 @@ class EngineProcess : public Transport {
     std::uint32_t number = 0;
     std::vector<LinkUse> links;
   };
-  std::map<const LinkUse*, KnownRoute> routes_;  // that the engine was told, by where they lay then
+  // Routes that the engine knows, by the address of their links at that time.
+  std::map<const LinkUse*, KnownRoute> routes_;
   std::uint32_t route_count_ = 0;
   Pool<FlowToken, FlowId> flows_;
-  std::vector<double> shares_;      // by link, as last told
-  std::vector<FlowToken> arrived_;  // and not taken yet
+  std::vector<double> shares_;      // by link, as last reported
+  std::vector<FlowToken> arrived_;  // flows that have ended and are not taken yet
 
   void start();
   std::uint32_t number_of(std::span<const LinkUse> route);

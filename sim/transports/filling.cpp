@@ -5,7 +5,7 @@
 namespace trainyard::sharing {
 namespace {
 
-/// Shares nearer than this are one level: links that fill up together are found together.
+/// Shares closer than this belong to one level: links that fill up together are found together.
 constexpr double kSameShare = 1 + 1e-13;
 
 }  // namespace
@@ -28,8 +28,8 @@ void Filling::gather(LinkId start) {
     links_.push_back(id);
   };
   take_link(start);
-  for (std::size_t at = 0; at < links_.size(); ++at)
-    for (const LinkState::Share& share : table_.links[links_[at]].bundles) {
+  for (std::size_t index = 0; index < links_.size(); ++index)
+    for (const LinkState::Share& share : table_.links[links_[index]].bundles) {
       Bundle& bundle = table_.bundles[share.bundle];
       if (bundle.mark == mark_) continue;
       bundle.mark = mark_;
@@ -39,8 +39,8 @@ void Filling::gather(LinkId start) {
     }
 }
 
-void Filling::fix(BundleId id, double rate, LinkId by) {
-  fixed_[id] = {rate, by};
+void Filling::fix(BundleId id, double rate, LinkId limiting_link) {
+  fixed_[id] = {rate, limiting_link};
   const Bundle& bundle = table_.bundles[id];
   for (const Hop& hop : bundle.hops) {
     const double weight = hop.weight * bundle.count();
@@ -50,7 +50,7 @@ void Filling::fix(BundleId id, double rate, LinkId by) {
   }
 }
 
-/// The link with the least share left fixes its flows, the others go on. Shares only grow as flows are fixed, so a link
+/// The link with the smallest share fixes its flows; the others continue. Shares only grow as flows are fixed: a link
 /// that was taken off the heap too early is put back with its new share.
 void Filling::fill() {
   const auto later = [](const Bottleneck& a, const Bottleneck& b) {
@@ -90,16 +90,16 @@ void Filling::fill() {
     while (!capped_.empty() && fixed_[capped_.back()].rate >= 0) capped_.pop_back();
     if (!capped_.empty() && table_.bundles[capped_.back()].cap < share) {
       fix(capped_.back(), table_.bundles[capped_.back()].cap, -1);
-      bottlenecks_.push_back({least.share, least.link});  // its share has changed if the flow is one of its own
+      bottlenecks_.push_back({least.share, least.link});  // its share has changed if the flow crosses it
       std::push_heap(bottlenecks_.begin(), bottlenecks_.end(), later);
       continue;
     }
-    for (const LinkState::Share& of : table_.links[least.link].bundles)
-      if (fixed_[of.bundle].rate < 0) fix(of.bundle, share, least.link);
+    for (const LinkState::Share& entry : table_.links[least.link].bundles)
+      if (fixed_[entry.bundle].rate < 0) fix(entry.bundle, share, least.link);
   }
 }
 
-/// What one link has fixed runs by one clock from now on. A bundle that shares no link keeps its own.
+/// Gives the bundles that one link has fixed one clock. A bundle that shares no link keeps its own.
 void Filling::group(double now) {
   for (const BundleId id : component_)
     if (table_.bundles[id].group) table_.leave_group(id, now);
@@ -109,19 +109,19 @@ void Filling::group(double now) {
     const double rate = std::max(0.0, fixed_[id].rate);
     bundle.shared = bundle.count();
     if (component_.size() == 1) {
-      table_.set_rate(bundle.own, rate, now);
+      table_.set_rate(bundle.own_clock, rate, now);
       continue;
     }
-    const LinkId by = fixed_[id].by;
-    GroupId group = by >= 0 ? table_.loads[by].limits : GroupId{};
-    if (!group) group = table_.new_group(by, rate, now);
+    const LinkId limiting_link = fixed_[id].limiting_link;
+    GroupId group = limiting_link >= 0 ? table_.loads[limiting_link].limits : GroupId{};
+    if (!group) group = table_.new_group(limiting_link, rate, now);
     table_.join(group, id, now);
     for (const Hop& hop : bundle.hops) table_.loads[hop.link].add(group, hop.weight * bundle.count());
   }
   for (const LinkId link : links_) {
     const Load& load = table_.loads[link];
-    for (const Load::Of& of : load.groups)
-      if (load.limits && of.group != load.limits) table_.groups[of.group].feeds.push_back(link);
+    for (const Load::GroupLoad& entry : load.groups)
+      if (load.limits && entry.group != load.limits) table_.groups[entry.group].feeds.push_back(link);
   }
 }
 

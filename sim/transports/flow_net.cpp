@@ -41,7 +41,7 @@ void FlowNet::mark_dirty(LinkId link) {
   dirty_.push_back(link);
 }
 
-/// The rate of each flow of a bundle that shares no link; −1 if it shares one.
+/// Rate of each flow of a bundle that shares no link; −1 if it shares one.
 double FlowNet::rate_alone(const Bundle& bundle) const {
   double rate = bundle.cap > 0 ? bundle.cap : -1;
   for (const Hop& hop : bundle.hops) {
@@ -53,13 +53,13 @@ double FlowNet::rate_alone(const Bundle& bundle) const {
   return rate;
 }
 
-/// Bundles that have no flows any more go first: others may be alone then.
+/// Removes the bundles without flows first: others may be alone then.
 void FlowNet::drop_empty(double now) {
-  std::size_t kept = 0;
+  std::size_t remaining_count = 0;
   for (const BundleId id : changed_) {
     Bundle& bundle = table_.bundles[id];
     if (!bundle.flows.empty()) {
-      changed_[kept++] = id;
+      changed_[remaining_count++] = id;
       continue;
     }
     bundle.changed = false;
@@ -70,7 +70,7 @@ void FlowNet::drop_empty(double now) {
     }
     table_.detach(id);
   }
-  changed_.resize(kept);
+  changed_.resize(remaining_count);
 }
 
 void FlowNet::share(double now) {
@@ -96,7 +96,7 @@ void FlowNet::share(double now) {
   if (!near_.empty() && !levels_.settle(now))
     for (const LinkId link : near_) mark_dirty(link);
   for (const LinkId link : dirty_)
-    if (table_.links[link].dirty) filling_.share_from(link, now);  // else it was shared with another one's
+    if (table_.links[link].dirty) filling_.share_from(link, now);  // otherwise it was shared together with another one
   dirty_.clear();
   table_.schedule();
 }
@@ -130,11 +130,11 @@ void FlowNet::collect(double until, double now, std::vector<FlowToken>& done) {
 }
 
 std::size_t FlowNet::upcoming(std::array<FlowToken, kUpcoming>& tokens) const {
-  const auto& ends = table_.ends.items();  // the first of the heap, and those just below it
+  const auto& ends = table_.ends.items();  // the first of the heap and its children
   const std::size_t count = std::min(tokens.size(), ends.size());
   for (std::size_t i = 0; i < count; ++i) {
     tokens[i] = ends[i].token;
-    if (i > 0) table_.prefetch(ends[i].id);  // the first was one of the others
+    if (i > 0) table_.prefetch(ends[i].id);  // the first was prefetched as one of the others
   }
   return count;
 }
@@ -154,7 +154,7 @@ double FlowNet::used_share(LinkId id) const {
   if (link.capacity <= 0) return 0;
   double used = 0;
   if (const Load& load = table_.loads[id]; !load.groups.empty())
-    for (const Load::Of& of : load.groups) used += of.weight * table_.rate(of.group);
+    for (const Load::GroupLoad& entry : load.groups) used += entry.weight * table_.rate(entry.group);
   else
     for (const LinkState::Share& share : link.bundles) {
       const Bundle& bundle = table_.bundles[share.bundle];

@@ -8,32 +8,32 @@
 
 namespace trainyard {
 
-/// Flows over links that share them max–min fair, with weights and rate caps. Knows no clock and no SimGrid: times go in,
-/// times come out. Flows of one route and cap are one entry, a bundle. When flows come or go, a bundle that runs alone costs
-/// a walk over its links; others cost the groups whose rate changes (Levels), or, where another link becomes the tightest
-/// for somebody, all bundles that the change can reach over shared links (Filling).
+/// Flows over links that they share max–min fair, with weights and rate caps. It has no clock of its own: times are
+/// parameters and results. Flows of one route and cap are one entry, a bundle. When flows come or go, a bundle that
+/// runs alone costs a walk over its links. Others cost the groups whose rate changes (Levels), or, if another link
+/// becomes the tightest for some bundle, all bundles that the change can reach over shared links (Filling).
 class FlowNet {
  public:
   explicit FlowNet(std::span<const Link>);
 
   FlowId add(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken, double now);
-  /// The flow ends without a completion. Its id is free again.
+  /// Removes a flow before its end. Its id is free again.
   void remove(FlowId);
   void set_capacity(LinkId, BytesPerSecond);
 
-  /// When the next flow ends, all links being shared as they are now; −1: none does.
+  /// Time at which the next flow ends while links are shared as they are now; −1: none does.
   double next(double now);
-  /// Moves the tokens of the flows that have ended by `until` into `done`; their ids are free again.
+  /// Moves the tokens of the flows that have ended by `until` into `done`, and frees their ids.
   void collect(double until, double now, std::vector<FlowToken>& done);
 
-  /// Tokens of flows that are among the next to end, the next one first; how many.
+  /// Writes the tokens of some flows that end next, the very next one first. Returns their number.
   std::size_t upcoming(std::array<FlowToken, kUpcoming>&) const;
 
   Bytes remaining(FlowId, double now) const;
   std::size_t flows() const { return table_.flows.in_use(); }
-  /// Everything is so much later than it was.
+  /// Shifts all times by `seconds`.
   void shift(double seconds);
-  /// Rate over capacity of a link, as last shared.
+  /// Rate of a link divided by its capacity, as last shared.
   double used_share(LinkId) const;
 
  private:
@@ -46,8 +46,8 @@ class FlowNet {
   sharing::Filling filling_;
   std::vector<sharing::BundleId> changed_;  // since links were last shared
   std::vector<LinkId> dirty_;
-  std::vector<LinkId> near_;  // links of the grouped bundles that have changed: scratch of share
-  std::vector<Ended> ended_;  // scratch of collect
+  std::vector<LinkId> near_;  // links of the changed bundles that are in groups; scratch memory of share
+  std::vector<Ended> ended_;  // scratch memory of collect
 
   void note_change(sharing::BundleId);
   void mark_dirty(LinkId);

@@ -7,7 +7,7 @@ bool later(const Bundle::Due& a, const Bundle::Due& b) { return a.due > b.due ||
 
 bool is_of(const Bundle& bundle, std::span<const LinkUse> route, double cap) {
   if (bundle.route != route.data() || bundle.cap != cap || bundle.hops.size() != route.size()) return false;
-  for (std::size_t h = 0; h < route.size(); ++h)  // another route may lie where one has been
+  for (std::size_t h = 0; h < route.size(); ++h)  // another route may lie at the same address now
     if (bundle.hops[h].link != route[h].link || bundle.hops[h].weight != route[h].weight) return false;
   return true;
 }
@@ -38,14 +38,14 @@ BundleId FlowTable::bundle_of(std::span<const LinkUse> route, double cap) {
 BundleId FlowTable::new_bundle(std::span<const LinkUse> route, double cap) {
   const BundleId id = bundles.acquire();
   Bundle& bundle = bundles[id];
-  if (!bundle.own) bundle.own = new_clock(id, {});
-  bundle.clock = bundle.own;
+  if (!bundle.own_clock) bundle.own_clock = new_clock(id, {});
+  bundle.clock = bundle.own_clock;
   bundle.group = {};
   bundle.cap = cap;
   bundle.shared = 0;
   bundle.route = route.data();
   bundle.hops.clear();
-  clocks[bundle.own].rate = 0;
+  clocks[bundle.own_clock].rate = 0;
   for (const LinkUse& use : route) {
     LinkState& link = links[use.link];
     const auto hop = static_cast<std::uint32_t>(bundle.hops.size());
@@ -55,9 +55,9 @@ BundleId FlowTable::new_bundle(std::span<const LinkUse> route, double cap) {
   return id;
 }
 
-FlowId FlowTable::add_flow(BundleId of, double bytes, FlowToken token, double now) {
-  Bundle& bundle = bundles[of];
-  if (bundle.flows.empty()) {  // its service counts from here: small numbers lose least
+FlowId FlowTable::add_flow(BundleId bundle_id, double bytes, FlowToken token, double now) {
+  Bundle& bundle = bundles[bundle_id];
+  if (bundle.flows.empty()) {  // its service counts from here, because small numbers lose the least
     Clock& clock = clocks[bundle.clock];
     if (bundle.group) {
       clock.advance(now);
@@ -69,34 +69,35 @@ FlowId FlowTable::add_flow(BundleId of, double bytes, FlowToken token, double no
   }
   const FlowId id = flows.acquire();
   if (bundle.flows.empty()) {
-    flows[id] = {bytes, of, token};
+    flows[id] = {bytes, bundle_id, token};
     bundle.flows.push_back({bytes, id});
     return id;
   }
   const double finish = service(bundle, now) + bytes;
-  flows[id] = {finish, of, token};
+  flows[id] = {finish, bundle_id, token};
   bundle.flows.push_back({finish, id});
   std::push_heap(bundle.flows.begin(), bundle.flows.end(), later);
   return id;
 }
 
 void FlowTable::remove_flow(FlowId id) {
-  auto& of = bundles[flows[id].bundle].flows;
-  of.erase(std::find_if(of.begin(), of.end(), [id](const Bundle::Due& due) { return due.id == id; }));
-  std::make_heap(of.begin(), of.end(), later);
+  auto& bundle_flows = bundles[flows[id].bundle].flows;
+  bundle_flows.erase(
+      std::find_if(bundle_flows.begin(), bundle_flows.end(), [id](const Bundle::Due& due) { return due.id == id; }));
+  std::make_heap(bundle_flows.begin(), bundle_flows.end(), later);
   flows.release(id);
 }
 
-FlowId FlowTable::take_ended(ClockId by, double until, double& ended) {
-  const Clock& clock = clocks[by];
+FlowId FlowTable::take_ended(ClockId clock_id, double until, double& ended) {
+  const Clock& clock = clocks[clock_id];
   if (!clock.running || clock.next_end() > until) return {};
   ended = clock.next_end();
-  const BundleId of = clock.group ? groups[clock.group].bundles.front().id : bundle_by[by];
-  auto& its = bundles[of].flows;
-  const FlowId id = its.front().id;
-  std::pop_heap(its.begin(), its.end(), later);
-  its.pop_back();
-  note_next(of);
+  const BundleId bundle_id = clock.group ? groups[clock.group].bundles.front().id : bundle_by[clock_id];
+  auto& bundle_flows = bundles[bundle_id].flows;
+  const FlowId id = bundle_flows.front().id;
+  std::pop_heap(bundle_flows.begin(), bundle_flows.end(), later);
+  bundle_flows.pop_back();
+  note_next(bundle_id);
   return id;
 }
 
@@ -112,8 +113,8 @@ void FlowTable::detach(BundleId id) {
     bundles[moved.bundle].hops[moved.hop].place = hop.place;
     link.bundles.pop_back();
   }
-  const ClockId own = bundles[id].own;
-  if (place_[own] != kNoPlace) ends.remove(place_[own], place_of_end());
+  const ClockId own_clock = bundles[id].own_clock;
+  if (place_[own_clock] != kNoPlace) ends.remove(place_[own_clock], place_of_end());
   bundles.release(id);
 }
 
@@ -144,7 +145,8 @@ void FlowTable::note_next(BundleId id) {
   if (!clock.running) return;
   clock.due = next.front().due;
   const auto& first = bundles[next.front().id].flows;
-  if (!first.empty()) clock.token = flows[first.front().id].token;  // else its turn comes: all its flows were cancelled
+  // Otherwise its turn comes later: all its flows were cancelled.
+  if (!first.empty()) clock.token = flows[first.front().id].token;
 }
 
 GroupId FlowTable::new_group(LinkId limited_by, double rate, double now) {
@@ -172,27 +174,27 @@ void FlowTable::join(GroupId group, BundleId id, double now) {
   ++groups[group].members;
   bundle.group = group;
   bundle.clock = groups[group].clock;
-  bundle.shift = service_now - clocks[bundle.clock].at(now);
+  bundle.shift = service_now - clocks[bundle.clock].service_at(now);
   note_next(id);
 }
 
 void FlowTable::leave_group(BundleId id, double now) {
   Bundle& bundle = bundles[id];
-  const GroupId left = bundle.group;
-  if (bundle.place != kNoPlace) groups[left].bundles.remove(bundle.place, place_in_group());
-  Clock& clock = clocks[bundle.own];
+  const GroupId old_group = bundle.group;
+  if (bundle.place != kNoPlace) groups[old_group].bundles.remove(bundle.place, place_in_group());
+  Clock& clock = clocks[bundle.own_clock];
   clock.service = service(bundle, now);
   clock.since = now;
   clock.rate = 0;
-  bundle.clock = bundle.own;
+  bundle.clock = bundle.own_clock;
   bundle.shift = 0;
   bundle.group = {};
   note_next(id);
-  if (--groups[left].members > 0) return;
-  if (groups[left].link >= 0) loads[groups[left].link].limits = {};
-  clocks[groups[left].clock].running = false;
-  schedule_later(groups[left].clock);
-  groups.release(left);
+  if (--groups[old_group].members > 0) return;
+  if (groups[old_group].link >= 0) loads[groups[old_group].link].limits = {};
+  clocks[groups[old_group].clock].running = false;
+  schedule_later(groups[old_group].clock);
+  groups.release(old_group);
 }
 
 }  // namespace trainyard::sharing

@@ -13,27 +13,27 @@ using BundleId = TypedIndex<struct BundleTag>;
 using GroupId = TypedIndex<struct GroupTag>;
 
 struct Flow {
-  double finish = 0;  ///< what its bundle has served each of its flows when it ends
+  double finish = 0;  ///< service of its bundle at which it ends
   BundleId bundle;
   FlowToken token = 0;
 };
 
-/// What every flow of a bundle or a group has got since the clock was at 0, in bytes: virtual service (Parekh & Gallager
-/// 1993). Who comes at service V with S bytes leaves at V + S, whatever happens to the rate meanwhile.
+/// Bytes that every flow of a bundle or group has received since the clock was at 0: virtual service (Parekh & Gallager
+/// 1993). A flow of S bytes that arrives at service V ends at service V + S, even if the rate changes meanwhile.
 struct alignas(64) Clock {
   double rate = 0;     ///< bytes/s of each flow
-  double service = 0;  ///< at `since`
+  double service = 0;  ///< at time `since`
   double since = 0;
   double due = 0;            ///< service at which its next flow ends
-  FlowToken token = 0;       ///< of that flow
-  GroupId group;             ///< whose clock it is; none: a bundle's that runs alone
+  FlowToken token = 0;       ///< token of that flow
+  GroupId group;             ///< owner of the clock; none: a bundle that runs alone
   bool running = false;      ///< it has flows
   bool unscheduled = false;  ///< its next end may have changed
 
   double next_end() const { return since + std::max(0.0, due - service) / rate; }
-  double at(double now) const { return service + rate * (now - since); }
+  double service_at(double now) const { return service + rate * (now - since); }
   void advance(double now) {
-    service = at(now);
+    service = service_at(now);
     since = now;
   }
 };
@@ -44,45 +44,45 @@ struct Hop {
   double weight = 1;
 };
 
-/// The flows of one route and rate cap: they have one rate at all times, so links know them as one entry.
+/// The flows of one route and rate cap. They always have the same rate, so that links store them as one entry.
 struct alignas(64) Bundle {
   struct Due {
     double due = 0;  ///< service of the bundle at which the flow ends
     FlowId id;
   };
-  // Flows that run alone come and go by the first two cache lines.
+  // Flows that run alone only need the first two cache lines.
   boost::container::small_vector<Due, 1> flows;  ///< a heap, the next to end first
-  ClockId clock;                                 ///< that it runs by: its own, or its group's
-  ClockId own;
+  ClockId clock;                                 ///< the clock it runs by: its own, or its group's
+  ClockId own_clock;
   GroupId group;         ///< none: it is alone on its links
   bool changed = false;  ///< flows have come or gone since links were last shared
-  double shared = 0;     ///< how many flows there were then
+  double shared = 0;     ///< number of flows at that time
   boost::container::small_vector<Hop, 2> hops;
   double cap = 0;                  ///< bytes/s of each flow; 0: none
-  const LinkUse* route = nullptr;  ///< to know it again
-  double shift = 0;                ///< its service less that of its clock
+  const LinkUse* route = nullptr;  ///< identifies the route
+  double shift = 0;                ///< its service minus that of its clock
   std::uint32_t place = kNoPlace;  ///< in its group
-  std::uint32_t mark = 0;          ///< component it was last gathered for
+  std::uint32_t mark = 0;          ///< component for which it was last gathered
 
   double count() const { return static_cast<double>(flows.size()); }
 };
 
-/// Bundles that one link (or their cap) limits: they have one rate, and one clock.
+/// Bundles limited by the same link (or by their cap). They have one rate and one clock.
 struct Group {
   struct Next {
-    double due = 0;  ///< service of the clock when the bundle's next flow ends
+    double due = 0;  ///< service of the clock at which the bundle's next flow ends
     BundleId id;
   };
   ClockId clock;
-  LinkId link = -1;           ///< that limits them; −1: their cap
-  double ceiling = 0;         ///< while no rate is above its ceiling, no link that limits nobody is more than full
-  PlacedHeap<Next> bundles;   ///< that have flows
-  std::size_t members = 0;    ///< bundles: the group goes with the last
-  std::vector<LinkId> feeds;  ///< links which limit other groups, and which its bundles cross, or did
+  LinkId link = -1;           ///< the limiting link; −1: the cap
+  double ceiling = 0;         ///< while no rate exceeds its ceiling, no link that limits nobody is overfull
+  PlacedHeap<Next> bundles;   ///< bundles that have flows
+  std::size_t members = 0;    ///< number of bundles; the group is removed with the last one
+  std::vector<LinkId> feeds;  ///< links that limit other groups and that its bundles cross or crossed
   std::uint32_t settled = 0;  ///< round in which its rate was last found
 };
 
-/// A link as flows that run alone know it: one cache line.
+/// State of a link for flows that run alone: one cache line.
 struct alignas(64) LinkState {
   struct Share {
     BundleId bundle;
@@ -94,39 +94,39 @@ struct alignas(64) LinkState {
   bool dirty = false;
 };
 
-/// A link that groups cross.
+/// State of a link for groups that cross it.
 struct Load {
-  struct Of {
+  struct GroupLoad {
     GroupId group;
     std::uint32_t bundles;
     double weight;  ///< sum over their flows
   };
-  boost::container::small_vector<Of, 2> groups;
-  GroupId limits;  ///< the group whose rate it sets; none: it may have something left
+  boost::container::small_vector<GroupLoad, 2> groups;
+  GroupId limits;  ///< the group whose rate it limits; none: it may have capacity left
 
-  Of* find(GroupId group) {
-    for (Of& of : groups)
-      if (of.group == group) return &of;
+  GroupLoad* find(GroupId group) {
+    for (GroupLoad& load : groups)
+      if (load.group == group) return &load;
     return nullptr;
   }
   void add(GroupId group, double weight) {
-    if (Of* of = find(group)) {
-      ++of->bundles;
-      of->weight += weight;
+    if (GroupLoad* load = find(group)) {
+      ++load->bundles;
+      load->weight += weight;
     } else {
       groups.push_back({group, 1, weight});
     }
   }
   void remove(GroupId group, double weight) {
-    Of* of = find(group);
-    of->weight -= weight;
-    if (--of->bundles > 0) return;
-    *of = groups.back();
+    GroupLoad* load = find(group);
+    load->weight -= weight;
+    if (--load->bundles > 0) return;
+    *load = groups.back();
     groups.pop_back();
   }
 };
 
-/// Flows, bundles, groups and links, and which clock has its next end when. Knows nothing of fairness.
+/// Flows, bundles, groups and links, and the next end of each clock. Independent of fairness.
 class FlowTable {
  public:
   struct End {
@@ -140,7 +140,7 @@ class FlowTable {
   Pool<Bundle, BundleId> bundles;
   Pool<Group, GroupId> groups;
   IndexedVector<Clock, ClockId> clocks;
-  IndexedVector<BundleId, ClockId> bundle_by;  ///< whose clock it is; none: a group's
+  IndexedVector<BundleId, ClockId> bundle_by;  ///< the bundle that owns the clock; none: a group owns it
   PlacedHeap<End> ends;
 
   explicit FlowTable(std::span<const Link>);
@@ -149,11 +149,12 @@ class FlowTable {
     return [this](ClockId id) -> std::uint32_t& { return place_[id]; };
   }
 
-  /// The bundle of that route and cap; a new one if there is none.
+  /// Returns the bundle of that route and cap. Creates it if there is none.
   BundleId bundle_of(std::span<const LinkUse> route, double cap);
   FlowId add_flow(BundleId, double bytes, FlowToken, double now);
   void remove_flow(FlowId);
-  /// The only flow of a bundle that runs by its own clock, taken out; none: there are others, or the clock is a group's.
+  /// Takes out the only flow of a bundle that runs by its own clock. Returns none if there are others, or if the clock
+  /// is a group's.
   FlowId take_single(ClockId id) {
     if (!bundle_by[id]) return {};
     Bundle& bundle = bundles[bundle_by[id]];
@@ -163,11 +164,12 @@ class FlowTable {
     bundle.flows.clear();
     return flow;
   }
-  /// The flow that ends next by that clock, if it does by `until`: taken out, and when it ended. None: it does not.
+  /// Takes out the next flow to end by that clock, if it ends by `until`, and assigns its end to `ended`. Otherwise
+  /// returns none.
   FlowId take_ended(ClockId, double until, double& ended);
-  double service(const Bundle& bundle, double now) const { return clocks[bundle.clock].at(now) + bundle.shift; }
+  double service(const Bundle& bundle, double now) const { return clocks[bundle.clock].service_at(now) + bundle.shift; }
   double rate(GroupId group) const { return clocks[groups[group].clock].rate; }
-  /// Takes a bundle that has no flows off its links.
+  /// Removes a bundle without flows from its links.
   void detach(BundleId);
 
   void prefetch(ClockId id) const {
@@ -178,10 +180,10 @@ class FlowTable {
     __builtin_prefetch(lines + 64);
   }
 
-  /// Of a bundle that is alone on its links, and has flows.
+  /// Sets the rate of a bundle that is alone on its links and has flows.
   void run_alone(BundleId id, double rate, double now) {
     const Bundle& bundle = bundles[id];
-    Clock& clock = clocks[bundle.own];
+    Clock& clock = clocks[bundle.own_clock];
     if (clock.rate != rate) {
       clock.advance(now);
       clock.rate = rate;
@@ -189,12 +191,12 @@ class FlowTable {
     clock.due = bundle.flows.front().due - bundle.shift;
     clock.running = true;
     clock.token = flows[bundle.flows.front().id].token;
-    schedule(bundle.own);
+    schedule(bundle.own_clock);
   }
   void set_rate(ClockId, double rate, double now);
-  /// The next flow of the bundle to end may be another one.
+  /// Updates the clock after the bundle's next flow to end may have changed.
   void note_next(BundleId);
-  /// Brings `ends` up to date.
+  /// Updates `ends`.
   void schedule() {
     for (const ClockId id : unscheduled_) {
       clocks[id].unscheduled = false;
@@ -203,16 +205,16 @@ class FlowTable {
     unscheduled_.clear();
   }
 
-  /// Of a link that limits no group yet; −1: of a cap.
+  /// Creates a group for a link that limits no group yet, or for a cap (−1).
   GroupId new_group(LinkId limited_by, double rate, double now);
   void join(GroupId, BundleId, double now);
-  /// It stands still until it has a rate.
+  /// Removes a bundle from its group. The bundle stands still until it gets a rate.
   void leave_group(BundleId, double now);
 
  private:
   std::vector<ClockId> unscheduled_;
   IndexedVector<std::uint32_t, ClockId>
-      place_;  // of clocks in `ends`: a dense table, since moves in the heap write to it
+      place_;  // places of clocks in `ends`: a dense table, because moves in the heap write to it
 
   void schedule_later(ClockId id) {
     if (clocks[id].unscheduled) return;

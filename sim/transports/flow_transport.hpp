@@ -3,7 +3,7 @@
 
 namespace trainyard {
 
-/// The fast transport: max–min sharing of our own. Agrees with SimGrid's communications (sim/simgrid) to 1e-9.
+/// The fast transport, with max–min sharing of our own. Agrees with SimGrid's communications (sim/simgrid) to 1e-9.
 class FlowTransport : public Transport {
  public:
   explicit FlowTransport(std::span<const Link> links) : net_(links) {}

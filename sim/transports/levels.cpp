@@ -6,9 +6,9 @@
 namespace trainyard::sharing {
 namespace {
 
-/// Rates and loads nearer than this are equal: they are sums.
+/// Rates and loads closer than this are equal: they are sums.
 constexpr double kSame = 1 + 1e-12;
-/// More groups than this at once: filling their component costs no more.
+/// If more groups are affected at once, filling their component costs no more.
 constexpr std::size_t kMostAffected = 64;
 
 }  // namespace
@@ -38,8 +38,9 @@ void Levels::remove(BundleId id, double now) {
   const LinkId link = table_.groups[group].link;
   table_.leave_group(id, now);
   if (link < 0 || table_.loads[link].limits) return;
-  // The link limits nobody any more: others may have the rates that they have, and no more before that is looked at.
-  for (const Load::Of& of : table_.loads[link].groups) table_.groups[of.group].ceiling = table_.rate(of.group);
+  // The link limits nobody any more: the other groups may keep their rates, but not raise them before a check.
+  for (const Load::GroupLoad& entry : table_.loads[link].groups)
+    table_.groups[entry.group].ceiling = table_.rate(entry.group);
 }
 
 void Levels::change(BundleId id, double now) {
@@ -47,8 +48,8 @@ void Levels::change(BundleId id, double now) {
   const double change = bundle.count() - bundle.shared;
   if (!holds_ || change == 0) return;
   GroupId group = bundle.group;
-  const bool fresh = !group;
-  if (fresh) {
+  const bool is_new = !group;
+  if (is_new) {
     group = group_for(bundle, now);
     if (!group) {
       holds_ = false;
@@ -60,7 +61,7 @@ void Levels::change(BundleId id, double now) {
   affect(group);
   for (const Hop& hop : bundle.hops) {
     Load& load = table_.loads[hop.link];
-    if (fresh)
+    if (is_new)
       load.add(group, hop.weight * change);
     else
       load.find(group)->weight += hop.weight * change;
@@ -69,13 +70,13 @@ void Levels::change(BundleId id, double now) {
     } else if (load.limits != group) {
       affect(load.limits);
       std::vector<LinkId>& feeds = table_.groups[group].feeds;
-      if (fresh && std::find(feeds.begin(), feeds.end(), hop.link) == feeds.end()) feeds.push_back(hop.link);
+      if (is_new && std::find(feeds.begin(), feeds.end(), hop.link) == feeds.end()) feeds.push_back(hop.link);
     }
   }
 }
 
-/// Of a new bundle: the group with the lowest rate on its way, or one of its own if its cap is lower. None where a link
-/// is crossed by a bundle that was alone until now, or none on its way limits anybody.
+/// The group of a new bundle: the group with the lowest rate on its route, or one of its own if its cap is lower. None
+/// if a link on its route carries a bundle that was alone so far, or if none limits anybody.
 GroupId Levels::group_for(const Bundle& bundle, double now) {
   GroupId best;
   for (const Hop& hop : bundle.hops) {
@@ -90,7 +91,7 @@ GroupId Levels::group_for(const Bundle& bundle, double now) {
   return best;
 }
 
-/// In the order of rates: a group feels those with lower ones.
+/// In the order of rates: a group is affected by groups with lower rates.
 bool Levels::settle(double now) {
   while (holds_ && !affected_.empty()) {
     const auto lowest = std::min_element(affected_.begin(), affected_.end(), [this](GroupId a, GroupId b) {
@@ -108,17 +109,17 @@ bool Levels::settle(double now) {
 bool Levels::find_rate(GroupId id, double now) {
   Group& group = table_.groups[id];
   group.settled = round_;
-  if (group.link < 0) return true;  // its cap
-  double left = table_.links[group.link].capacity, weight = 0, highest = 0;
-  for (const Load::Of& of : table_.loads[group.link].groups) {
-    if (of.group == id) {
-      weight = of.weight;
+  if (group.link < 0) return true;  // limited by its cap
+  double capacity_left = table_.links[group.link].capacity, weight = 0, highest = 0;
+  for (const Load::GroupLoad& entry : table_.loads[group.link].groups) {
+    if (entry.group == id) {
+      weight = entry.weight;
       continue;
     }
-    left -= of.weight * table_.rate(of.group);
-    highest = std::max(highest, table_.rate(of.group));
+    capacity_left -= entry.weight * table_.rate(entry.group);
+    highest = std::max(highest, table_.rate(entry.group));
   }
-  const double rate = std::max(0.0, left) / weight;
+  const double rate = std::max(0.0, capacity_left) / weight;
   if (highest > rate * kSame) return false;
   if (rate > group.ceiling && !raise_ceiling(group, id, rate)) return false;
   if (rate == table_.rate(id)) return true;
@@ -130,7 +131,7 @@ bool Levels::find_rate(GroupId id, double now) {
   return true;
 }
 
-/// Half of what the links leave: the other half is for the others on them.
+/// Raises the ceiling by half of the capacity left on the links: the other half is for the other groups on them.
 bool Levels::raise_ceiling(Group& group, GroupId id, double rate) {
   double most = std::numeric_limits<double>::max();
   for (const Group::Next& next : group.bundles.items()) {
@@ -144,21 +145,21 @@ bool Levels::raise_ceiling(Group& group, GroupId id, double rate) {
   return true;
 }
 
-/// The highest rate of the group at which the link is full, the others being at their ceilings; or, where that is less than
-/// what it wants, at their rates, which then are their ceilings.
+/// The highest rate of the group at which the link is full, with the other groups at their ceilings. If that is less
+/// than `wanted`: with the others at their rates, which become their ceilings.
 double Levels::room(LinkId link, GroupId id, double wanted) {
   const Load& load = table_.loads[link];
   double weight = 0, by_ceilings = table_.links[link].capacity, by_rates = by_ceilings;
-  for (const Load::Of& of : load.groups)
-    if (of.group == id) {
-      weight = of.weight;
+  for (const Load::GroupLoad& entry : load.groups)
+    if (entry.group == id) {
+      weight = entry.weight;
     } else {
-      by_ceilings -= of.weight * table_.groups[of.group].ceiling;
-      by_rates -= of.weight * table_.rate(of.group);
+      by_ceilings -= entry.weight * table_.groups[entry.group].ceiling;
+      by_rates -= entry.weight * table_.rate(entry.group);
     }
   if (by_ceilings >= weight * wanted) return by_ceilings / weight;
-  for (const Load::Of& of : load.groups)
-    if (of.group != id) table_.groups[of.group].ceiling = table_.rate(of.group);
+  for (const Load::GroupLoad& entry : load.groups)
+    if (entry.group != id) table_.groups[entry.group].ceiling = table_.rate(entry.group);
   return by_rates / weight;
 }
 
@@ -167,12 +168,12 @@ bool Levels::fits(LinkId link) {
   if (load.limits) return true;
   const double most = table_.links[link].capacity * kSame;
   double at_ceilings = 0, at_rates = 0;
-  for (const Load::Of& of : load.groups) {
-    at_ceilings += of.weight * table_.groups[of.group].ceiling;
-    at_rates += of.weight * table_.rate(of.group);
+  for (const Load::GroupLoad& entry : load.groups) {
+    at_ceilings += entry.weight * table_.groups[entry.group].ceiling;
+    at_rates += entry.weight * table_.rate(entry.group);
   }
   if (at_ceilings <= most) return true;
-  for (const Load::Of& of : load.groups) table_.groups[of.group].ceiling = table_.rate(of.group);
+  for (const Load::GroupLoad& entry : load.groups) table_.groups[entry.group].ceiling = table_.rate(entry.group);
   return at_rates <= most;
 }
 

@@ -5,28 +5,28 @@
 
 namespace trainyard::sharing {
 
-/// Finds the rates that follow when flows come or go, as long as each group stays limited by the link that limits it:
-/// then only the groups at that link change, and those that feel it over links which limit them. The result is proved as it
-/// is found: no link is more than full, and on the link that limits a group nobody has a higher rate. Rates with both are
-/// the fair ones, and there are no others. Where that fails, all is as undone: the component has to be filled.
+/// Finds the rates after flows come or go, as long as each group remains limited by its link. Only the groups at that
+/// link then change, and those affected over links that limit them. The result is checked on the way: no link is
+/// overfull, and on the link that limits a group no flow has a higher rate. Only the fair rates satisfy both. If a
+/// check fails, the component has to be filled.
 class Levels {
  public:
   explicit Levels(FlowTable& table) : table_(table) {}
 
   void begin();
-  /// A bundle has lost all its flows: it leaves its group.
+  /// A bundle has lost all its flows: removes it from its group.
   void remove(BundleId, double now);
-  /// A bundle in a group has got another number of flows, or a bundle is new.
+  /// A bundle in a group has another number of flows, or a bundle is new.
   void change(BundleId, double now);
-  /// False: the component has to be filled.
+  /// Returns false if the component has to be filled.
   bool settle(double now);
 
  private:
   FlowTable& table_;
   bool holds_ = true;
   std::uint32_t round_ = 0;
-  std::vector<GroupId> affected_;  // whose rate has to be found
-  std::vector<LinkId> grown_;      // links that limit nobody, which more flows cross
+  std::vector<GroupId> affected_;  // groups whose rate has to be found
+  std::vector<LinkId> grown_;      // links that limit nobody and that more flows cross now
 
   void affect(GroupId);
   void load_more(LinkId, GroupId);

@@ -6,15 +6,15 @@
 
 namespace trainyard {
 
-/// The part of a machine that carries TCP: hosts and routers, and the full-duplex cables between them. It is a tree, so
-/// that there is one path between two hosts. Nodes are numbered: the hosts from 0, then the routers.
+/// The part of a machine that carries TCP: hosts, routers, and the full-duplex cables between them. It is a tree: there
+/// is one path between two hosts. Nodes are numbered: hosts from 0, then routers.
 struct PacketNetwork {
   struct Cable {
     int from = 0, to = 0;
-    BytesPerSecond rate;  ///< of data in full frames, each way: what the machine says of its link
+    BytesPerSecond rate;  ///< rate of data in full frames, in each direction: that of the machine's link
     Picoseconds latency;
   };
-  /// What a link of the machine is: one direction of a cable.
+  /// A link of the machine as one direction of a cable.
   struct Direction {
     int from = -1, to = -1;
     Picoseconds latency;
@@ -22,18 +22,18 @@ struct PacketNetwork {
 
   int hosts = 0, routers = 0;
   std::vector<Cable> cables;
-  Bytes port_buffer;  ///< what waits at a port before it drops what comes; 0: as ns-3 has it, 10,240 frames
-  std::vector<Direction> directions;  ///< by link of the machine; of those that are no cables, or beyond the end: none
+  Bytes port_buffer;  ///< bytes that wait at a port before it drops packets; 0: the default of ns-3, 10,240 frames
+  std::vector<Direction> directions;  ///< by link of the machine; `from` −1, or beyond the end: the link is not a cable
 
-  /// Null: the link is none of its cables.
+  /// Returns null if the link is not a cable.
   const Direction* find(LinkId link) const {
     const auto at = static_cast<std::size_t>(link);
     return at < directions.size() && directions[at].from >= 0 ? &directions[at] : nullptr;
   }
 };
 
-/// A machine whose routes lack the latency of the cables that packets cross: each packet pays it there, acknowledgements
-/// too. All else is the machine's own.
+/// A machine whose routes exclude the latency of the cables that packets cross: each packet pays it there, including
+/// acknowledgements. Everything else is as in the base machine.
 class PacketRoutes : public Machine {
  public:
   /// Both must outlive it.
@@ -52,7 +52,7 @@ class PacketRoutes : public Machine {
  private:
   Machine& base_;
   const PacketNetwork& network_;
-  mutable std::map<const Leg*, std::vector<Leg>> legs_;  // by the machine's own: routes refer to them
+  mutable std::map<const Leg*, std::vector<Leg>> legs_;  // by the base machine's legs; routes refer to them
 
   Picoseconds of_cables(std::span<const LinkUse>) const;
 };

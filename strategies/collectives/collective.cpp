@@ -26,9 +26,9 @@ std::vector<int> rotated_ring_peers(GroupPlace place, int channels) {
   };
   for (int channel = 0; channel < channels; ++channel) {
     const Numbering ring = channel_ring(place.size, *place.settings, channel);
-    const int at = ring.number(place.index);
-    add(ring.member((at + 1) % place.size));
-    add(ring.member((at + place.size - 1) % place.size));
+    const int position = ring.number(place.index);
+    add(ring.member((position + 1) % place.size));
+    add(ring.member((position + place.size - 1) % place.size));
   }
   return peers;
 }
@@ -40,8 +40,9 @@ std::vector<int> rotated_ring_role(GroupPlace place) {
   std::vector<int> role{static_cast<int>(peers.size())};
   for (int channel = 0; channel < channels; ++channel) {
     const Numbering ring = channel_ring(place.size, *place.settings, channel);
-    const int at = ring.number(place.index);
-    for (const int neighbour : {ring.member((at + 1) % place.size), ring.member((at + place.size - 1) % place.size)})
+    const int position = ring.number(place.index);
+    for (const int neighbour :
+         {ring.member((position + 1) % place.size), ring.member((position + place.size - 1) % place.size)})
       role.push_back(static_cast<int>(std::find(peers.begin(), peers.end(), neighbour) - peers.begin()));
   }
   return role;
@@ -110,7 +111,7 @@ int Collective::channels_of(GroupPlace place) const {
 }
 
 std::vector<int> peers_of(const Collective& collective, GroupPlace place) {
-  if (place.settings->fidelity == Fidelity::modelled) return {};  // they meet, and send no messages
+  if (place.settings->fidelity == Fidelity::modelled) return {};  // members meet, and send no messages
   if (!has_root(collective.operation)) return collective.peers(place);
   const Numbering from_root = Numbering(place.size).rotated(place.settings->root);
   place.index = from_root.number(place.index);

@@ -7,28 +7,30 @@
 
 namespace trainyard {
 
-/// Which switches take part in a collective.
+/// Kind of switches that take part in a collective.
 enum class SwitchKind : std::uint8_t { none, nvswitch, network };
 
-/// An algorithm for a collective operation: whom each rank talks to, and what it does.
+/// An algorithm for a collective operation: the peers of each rank, and the operations that each rank runs.
 struct Collective {
   std::string name;
-  /// The few members that a rank exchanges with. Of an operation with a root, ranks are numbered from the root.
+  /// Returns the few members that a rank exchanges data with. If the operation has a root, ranks are numbered from the
+  /// root.
   std::vector<int> (*peers)(GroupPlace) = nullptr;
-  Ops (*run)(Local, Bytes) = nullptr;  ///< every rank's operations for data of that size
-  /// Pairs of streams that it uses; default: one.
+  Ops (*run)(Local, Bytes) = nullptr;  ///< yields the operations of one rank for data of the given size
+  /// Returns the number of stream pairs that the algorithm uses. Null: one pair.
   int (*channels)(GroupPlace) = nullptr;
-  /// Why it cannot do that group, or "".
+  /// Returns the reason why the algorithm cannot serve the group, or "" if it can.
   std::string (*refuses)(GroupPlace) = nullptr;
-  /// Every rank is busy in every step (of a phase): its messages can be summed up into flows.
+  /// True if every rank is busy in every step of a phase. The messages of a phase can then be summed up into flows.
   bool steady = false;
-  /// An algorithm to learn from: not a candidate of `auto`.
+  /// True if the algorithm is for teaching only: `auto` never chooses it.
   bool for_teaching = false;
-  /// Switches take part: they are members too (see SwitchTree), have peers, and run `on_switch`.
+  /// Kind of switches that take part. They are members of the group too (see SwitchTree), have peers, and run
+  /// `on_switch`.
   SwitchKind switches = SwitchKind::none;
   Ops (*on_switch)(Local, Bytes) = nullptr;
-  /// Numbers that are the same for members that give the same operations, but for the members behind their peers' slots and
-  /// for which part of the data they are about. Null: `role_of` compares what they give.
+  /// Returns equal numbers for members that yield the same operations, apart from the members behind their peer slots
+  /// and the part of the data that each operation works on. Null: `role_of` compares the operations themselves.
   std::vector<int> (*role)(GroupPlace) = nullptr;
   Operation operation = Operation::all_reduce;
 
@@ -36,41 +38,45 @@ struct Collective {
 };
 
 Registry<Collective>& collectives(Operation);
-/// Finds it by name, and checks that it can do a group of that size. Throws UserError at `where`.
+/// Finds the algorithm by name and checks that it can serve the group. Throws UserError at `where`.
 const Collective& find_collective(Operation, const std::string& name, GroupPlace, const Place& where);
-/// Throws UserError at `where` for a group that it cannot do.
+/// Throws UserError at `where` if the algorithm cannot serve the group.
 void require_fits(const Collective&, GroupPlace, const Place& where);
-/// What is meant where nobody says an algorithm.
+/// Returns the algorithm that is used if none is named.
 const Collective& default_collective(Operation);
 
-/// Members that the rank at `place` exchanges with.
+/// Returns the members that the rank at `place` exchanges data with.
 std::vector<int> peers_of(const Collective&, GroupPlace place);
-/// One number for Collective::role. Groups of over 256 members whose algorithm says no roles are all unlike.
+/// Hashes Collective::role into one number; members with equal numbers have the same role. If the algorithm has no
+/// role function and the group has more than 256 members, every member gets a number of its own.
 std::uint64_t role_of(const Collective&, GroupPlace place);
-/// The role of members that all do the same.
+/// The role function of an algorithm whose members all do the same.
 inline std::vector<int> all_alike(GroupPlace) { return {}; }
-/// Of several channels, some of whose neighbours may be the same: where each channel's stand among `rotated_ring_peers`.
+/// The role function of rotated rings: for each channel, the places of both neighbours in the list of
+/// `rotated_ring_peers` (channels may share neighbours).
 std::vector<int> rotated_ring_role(GroupPlace);
 
-// Peers that several algorithms have:
+// Peer functions that several algorithms share:
 
 /// The next and the previous member.
 std::vector<int> ring_peers(GroupPlace);
-/// The same of each of the settings' channels, whose rings are rotated within nodes.
+/// The next and the previous member on each channel; the settings give the number of channels. The rings of channels
+/// are rotated within nodes.
 std::vector<int> rotated_ring_peers(GroupPlace);
 std::vector<int> rotated_ring_peers(GroupPlace, int channels);
-/// All others, the next first.
+/// All other members, beginning with the next one.
 std::vector<int> all_others(GroupPlace);
-/// Of rank 0 all others, of others rank 0.
+/// All other members for rank 0; rank 0 alone for every other rank.
 std::vector<int> star_peers(GroupPlace);
-/// One, two, four … places ahead and behind.
+/// The members that are 1, 2, 4, … places ahead and behind.
 std::vector<int> power_of_two_peers(GroupPlace);
-/// The order of the settings' channel: begins `channel` ranks further on in each node.
+/// The ring of one channel: in each node it begins `channel` ranks further on.
 Numbering channel_ring(int ranks, const CollectiveSettings&, int channel);
-/// As many as the settings say.
+/// The number of channels in the settings.
 int settings_channels(GroupPlace);
 
-/// The operations of one rank: the algorithm, and what belongs to the operation around it (averages are divided).
+/// Yields all operations of one rank: those of the algorithm, and those that the operation needs around it (for
+/// example, averages are divided by the number of ranks).
 Ops collective_ops(const Collective&, Local, Bytes);
 
 struct RegisterCollective {
@@ -80,7 +86,8 @@ struct RegisterCollective {
     collectives(operation).add(name, std::move(collective));
   }
 };
-/// At the end of an algorithm's file: makes it known by its name. Further members of Collective may follow.
+/// Registers an algorithm by its name, at the end of its file. Further members of Collective may follow as designated
+/// initializers.
 #define TRAINYARD_COLLECTIVE(NAME, OPERATION, PEERS, RUN, ...)                         \
   static const ::trainyard::RegisterCollective register_##RUN {                        \
     OPERATION, { .name = NAME, .peers = PEERS, .run = RUN __VA_OPT__(, ) __VA_ARGS__ } \

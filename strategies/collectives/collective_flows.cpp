@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// What a rank sends and receives in one phase of one channel.
+/// The sends and receives of a rank in one phase of one channel.
 struct Phase {
   struct Flow {
     std::uint16_t slot;
@@ -22,12 +22,12 @@ struct Phase {
   std::uint32_t steps = 0;              // messages sent one after the other
 
   void send(std::uint16_t slot, Bytes bytes, Mode mode) {
-    steps = mode == Mode::eager ? std::max(steps, 1U) : steps + 1;  // those that go at once pay one latency together
-    const auto at = std::find_if(sends.begin(), sends.end(), [slot](const Flow& f) { return f.slot == slot; });
-    if (at == sends.end())
+    steps = mode == Mode::eager ? std::max(steps, 1U) : steps + 1;  // messages sent at once pay one latency together
+    const auto flow = std::find_if(sends.begin(), sends.end(), [slot](const Flow& f) { return f.slot == slot; });
+    if (flow == sends.end())
       sends.push_back({slot, bytes});
     else
-      at->bytes += bytes;
+      flow->bytes += bytes;
   }
   void receive(std::uint16_t slot) {
     if (std::find(receives.begin(), receives.end(), slot) == receives.end()) receives.push_back(slot);
@@ -36,7 +36,7 @@ struct Phase {
 
 using Channel = std::vector<Phase>;
 
-/// Runs through the algorithm and keeps the sums only.
+/// Runs the algorithm and keeps only the sums of its messages.
 std::vector<Channel> phases_of(const Collective& collective, const Local& me, Bytes size, int channels) {
   std::vector<Channel> all(static_cast<std::size_t>(channels), Channel(1));
   Emitter unseen;
@@ -52,7 +52,7 @@ std::vector<Channel> phases_of(const Collective& collective, const Local& me, By
   return all;
 }
 
-/// One channel: each phase begins when all of the one before has come.
+/// The flows of one channel: each phase begins once all data of the phase before have arrived.
 Ops flows_of_channel(Local me, Channel phases) {
   for (const Phase& phase : phases) {
     for (const Phase::Flow& flow : phase.sends) co_yield me.send_flow(flow.slot, flow.bytes, phase.steps);
@@ -75,7 +75,8 @@ Ops flow_ops(const Collective& collective, Local me, Bytes size) {
 
 namespace {
 
-/// A ring through a group whose nodes have different numbers of ranks: on each node it begins `shift` ranks further on.
+/// A ring through a group whose nodes have different numbers of ranks. On each node it begins `shift` ranks further
+/// on.
 RingOrder shifted_ring(const std::vector<int>& node_sizes, int shift) {
   std::vector<int> order;
   int first = 0;
@@ -86,7 +87,7 @@ RingOrder shifted_ring(const std::vector<int>& node_sizes, int shift) {
   return RingOrder(std::move(order));
 }
 
-/// Every rank to every other one.
+/// Edges from every rank to every other one.
 ModelledFlow pairs(const std::vector<Actor>& members) {
   ModelledFlow flow;
   flow.ways = std::max(1, static_cast<int>(members.size()) - 1);
@@ -96,8 +97,9 @@ ModelledFlow pairs(const std::vector<Actor>& members) {
   return flow;
 }
 
-/// Every rank to those with its own place on the other nodes, with so much of what a node's ranks are given, and to the
-/// others on its own node.
+/// Edges from every rank to the ranks with its own place on the other nodes, and to the other ranks on its own node.
+/// `between` is the share of the bytes for the ranks of another node that leaves for that node (see
+/// CollectiveModel::rows_between_nodes).
 ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSettings& settings, double between) {
   constexpr double kWeightUnit = 1000;  // weights are whole numbers
   const NodeSpread spread = settings.spread(static_cast<int>(members.size()));
@@ -106,19 +108,19 @@ ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSetting
   flow.ways = static_cast<int>(kWeightUnit) * local * nodes;
   const auto inside = static_cast<std::int32_t>(kWeightUnit) * nodes;
   const auto rail = static_cast<std::int32_t>(std::lround(kWeightUnit * between * local));
-  const auto member = [&](int node, int at) { return members[static_cast<std::size_t>(node * local + at)]; };
+  const auto member = [&](int node, int place) { return members[static_cast<std::size_t>(node * local + place)]; };
   for (int node = 0; node < nodes; ++node)
-    for (int at = 0; at < local; ++at) {
+    for (int place = 0; place < local; ++place) {
       for (int other = 0; other < local; ++other)
-        if (other != at) flow.edges.push_back({member(node, at), member(node, other), inside});
+        if (other != place) flow.edges.push_back({member(node, place), member(node, other), inside});
       for (int other = 0; other < nodes; ++other)
-        if (other != node) flow.edges.push_back({member(node, at), member(other, at), rail});
+        if (other != node) flow.edges.push_back({member(node, place), member(other, place), rail});
     }
   return flow;
 }
 
-/// Messages of which those to another node go by the rank on their own node that has the receiver's place there. Edges
-/// between the same two are one, of the sum of the weights.
+/// Collects messages. A message to another node goes by the rank on the sender's node that has the receiver's place.
+/// Messages between the same two ranks become one edge with the sum of their weights.
 class Relayed {
  public:
   Relayed(const std::vector<Actor>& members, int local) : members_(members), local_(local) {}
@@ -143,36 +145,36 @@ class Relayed {
   std::map<std::pair<int, int>, std::int32_t> weights_;
 };
 
-/// All pairs by such ways: to each rank of the own node what is for it and what it passes on, to each on one's own place
-/// of the other nodes what all of the own node send it.
+/// Edges of relayed messages between all pairs. A rank of the same node receives its own data and data to pass on; the
+/// rank with the same place on another node receives the data of the sender's whole node.
 ModelledFlow relayed_pairs(const std::vector<Actor>& members, int local) {
   const int n = static_cast<int>(members.size()), nodes = n / local;
   ModelledFlow flow;
   flow.ways = n - 1;
-  const auto member = [&](int node, int at) { return members[static_cast<std::size_t>(node * local + at)]; };
+  const auto member = [&](int node, int place) { return members[static_cast<std::size_t>(node * local + place)]; };
   for (int node = 0; node < nodes; ++node)
-    for (int at = 0; at < local; ++at) {
+    for (int place = 0; place < local; ++place) {
       for (int other = 0; other < local; ++other)
-        if (other != at) flow.edges.push_back({member(node, at), member(node, other), nodes});
+        if (other != place) flow.edges.push_back({member(node, place), member(node, other), nodes});
       for (int other = 0; other < nodes; ++other)
-        if (other != node) flow.edges.push_back({member(node, at), member(other, at), local});
+        if (other != node) flow.edges.push_back({member(node, place), member(other, place), local});
     }
   return flow;
 }
 
-/// Every rank to the next one, as nccl-tests' sendrecv. `relays`: ranks of a node, by which messages between nodes are
-/// passed on; 0: by none.
+/// Edges from every rank to the next one, as in nccl-tests' sendrecv. `relays` is the number of ranks on a node, if
+/// messages between nodes are relayed; else 0.
 ModelledFlow neighbours(const std::vector<Actor>& members, int relays) {
   ModelledFlow flow;
   flow.ways = 1;
   const int n = static_cast<int>(members.size());
   Relayed relayed(members, relays > 0 ? relays : n);
-  for (int at = 0; at < n; ++at) relayed.message(at, (at + 1) % n);
+  for (int position = 0; position < n; ++position) relayed.message(position, (position + 1) % n);
   relayed.put_into(flow);
   return flow;
 }
 
-/// Every other rank to the root, or from it.
+/// Edges from every other rank to the root, or from the root to them.
 ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root, int relays) {
   ModelledFlow flow;
   const int n = static_cast<int>(members.size());
@@ -186,14 +188,14 @@ ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root, i
 
 }  // namespace
 
-/// The rings: those of a node whose GPUs are wired to some of the others only, both ways round; else as many as a node
-/// has ranks (the smallest one), which leave it by another one each.
+/// Rings: if the settings have rings (a node whose GPUs are wired only to some of the others), these in both
+/// directions. Otherwise as many rings as the smallest node has ranks, and each leaves a node by another rank.
 ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settings, const std::vector<Actor>& members) {
-  const NodeSpread lie = settings.spread(static_cast<int>(members.size()));
-  const bool even = settings.model && settings.node_sizes.empty() && lie.ranks == lie.nodes * lie.fewest;
-  const int relays = even && settings.model->relays(lie) ? lie.fewest : 0;
+  const NodeSpread spread = settings.spread(static_cast<int>(members.size()));
+  const bool even = settings.model && settings.node_sizes.empty() && spread.ranks == spread.nodes * spread.fewest;
+  const int relays = even && settings.model->relays(spread) ? spread.fewest : 0;
   if (operation == Operation::all_to_all || operation == Operation::all_to_all_v) {
-    const double between = even ? settings.model->rows_between_nodes(lie) : 0;
+    const double between = even ? settings.model->rows_between_nodes(spread) : 0;
     if (between > 0) return by_rails(members, settings, between);
     return relays > 0 ? relayed_pairs(members, relays) : pairs(members);
   }
@@ -204,8 +206,8 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
   const int n = static_cast<int>(members.size());
   const auto add = [&](const Numbering& ring, int weight) {
     flow.ways += weight;
-    for (int at = 0; at < n; ++at)
-      flow.edges.push_back({members[ring.member(at)], members[ring.member((at + 1) % n)], weight});
+    for (int position = 0; position < n; ++position)
+      flow.edges.push_back({members[ring.member(position)], members[ring.member((position + 1) % n)], weight});
   };
   for (const WeightedRing& ring : settings.rings)
     if (static_cast<int>(ring.order.member.size()) == n) {
@@ -213,7 +215,7 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
       add(Numbering::along(ring.order).reversed(), ring.weight);
     }
   if (flow.ways > 0) return flow;
-  const int rings = lie.nodes > 1 ? lie.fewest : 1;
+  const int rings = spread.nodes > 1 ? spread.fewest : 1;
   for (int k = 0; k < rings; ++k)
     if (settings.node_sizes.empty())
       add(channel_ring(n, settings, k), 1);
@@ -247,7 +249,7 @@ LinkKind limit_of(PathClass of_join) {
   throw InternalError("a collective whose rate goes by no link");
 }
 
-Work of_collective(Operation operation, Bytes size) {
+Work collective_work(Operation operation, Bytes size) {
   Work work;
   work.bytes = size;
   work.kernel = static_cast<std::uint16_t>(operation);
@@ -263,7 +265,7 @@ ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settin
   const int ways = settings.flow->ways;
   const double slow = settings.slowdown;
   return {cost.wire / ways, to_picoseconds(cost.latency * slow), cost.rate / (ways * slow), path_of(cost.limited_by),
-          of_collective(operation, size)};
+          collective_work(operation, size)};
 }
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {

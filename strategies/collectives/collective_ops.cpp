@@ -10,7 +10,7 @@ Ops collective_ops(const Collective& collective, Local me, Bytes size) {
     if (me.group_size() > 1) co_yield collective.on_switch(me, size);
     co_return;
   }
-  // A group whose root is another than rank 0 is numbered from there.
+  // If the root is not rank 0, ranks are numbered from the root.
   if (has_root(collective.operation)) me = me.numbered(Numbering(me.group_size()).rotated(me.root()));
   const bool exchange =
       collective.operation == Operation::all_to_all || collective.operation == Operation::all_to_all_v;

@@ -13,7 +13,7 @@ std::vector<Actor> actors_of(const std::vector<int>& peers, const std::vector<Ac
   return actors;
 }
 
-/// What a group of one has no use for is left out, but a stream there must be.
+/// Number of streams of the program.
 int streams_of(const Collective& collective, GroupPlace place, bool one_stream) {
   return one_stream ? 1 : 2 * collective.channels_of(place);
 }
@@ -62,16 +62,16 @@ class CollectiveProgram : public CoroutineProgram {
   Emitter out_;
   const GroupFlow* flows_[1];
 
-  /// Out of place, the algorithm works on a copy: the kernels of libraries read the input where they would read the
-  /// output, so that it costs nothing. An all-to-all in place sends from a copy.
+  /// Out of place, the algorithm works on a copy of the input. The copy costs nothing, because the kernels of
+  /// libraries would read the input directly. An in-place all-to-all sends from a copy.
   Ops begin(Local me) {
-    const Chunk whole = me.whole();
+    const Chunk data = me.whole();
     const bool exchange =
         collective_.operation == Operation::all_to_all || collective_.operation == Operation::all_to_all_v;
     if (collective_.operation == Operation::all_to_all && options_.in_place)
-      co_yield me.copy(whole, Local::scratch(whole));
+      co_yield me.copy(data, Local::scratch(data));
     if (exchange || options_.in_place) co_return;
-    const Chunk input{whole.bytes, {kInputBuffer, 0, 1}};
+    const Chunk input{data.bytes, {kInputBuffer, 0, 1}};
     switch (collective_.operation) {
       case Operation::all_gather:
       case Operation::gather:
@@ -79,12 +79,12 @@ class CollectiveProgram : public CoroutineProgram {
         break;
       case Operation::broadcast:
       case Operation::scatter:
-        if (me.index() == me.root()) co_yield me.copy(input, whole);
+        if (me.index() == me.root()) co_yield me.copy(input, data);
         break;
       case Operation::barrier:
         break;
       default:
-        co_yield me.copy(input, whole);
+        co_yield me.copy(input, data);
     }
   }
   Ops end(Local me) {

@@ -7,23 +7,24 @@
 namespace trainyard {
 
 /// Buffers of a collective that runs on its own.
-constexpr std::uint16_t kDataBuffer = 0;    ///< what the algorithm works on; in place, input and output too
-constexpr std::uint16_t kInputBuffer = 1;   ///< out of place: read only
-constexpr std::uint16_t kOutputBuffer = 2;  ///< out of place: a reduce-scatter's or scatter's result
+/// the data that the algorithm works on; in place, also the input and the output
+constexpr std::uint16_t kDataBuffer = 0;
+constexpr std::uint16_t kInputBuffer = 1;   ///< out of place: the input, which is only read
+constexpr std::uint16_t kOutputBuffer = 2;  ///< out of place: the result of a reduce-scatter or scatter
 
-/// How one collective runs on its own.
+/// Options of one collective that runs on its own.
 struct CollectiveOptions {
-  Bytes size;  ///< as nccl-tests counts it: see NcclCall; of all-to-all-v, ignored
+  Bytes size;  ///< as nccl-tests counts it (see NcclCall); ignored for all-to-all-v
   CollectiveSettings settings;
   Mode mode = Mode::rendezvous;
-  /// One stream for sends and receives: each waits for the one before, so that a blocking send blocks.
+  /// Sends and receives share one stream: each operation waits for the one before it, so that a blocking send blocks.
   bool one_stream = false;
   bool in_place = true;
-  int times = 1;  ///< one after the other
+  int times = 1;  ///< number of runs, one after the other
 };
 
-/// Rank `place.index` of one collective; the ranks of the group, then its switches, are the actors `members`. `options`
-/// must outlive it.
+/// Makes the program of rank `place.index` for one collective. `members` are the actors of the group's ranks, followed
+/// by those of its switches. `options` must outlive the program.
 std::unique_ptr<Program> collective_program(const Collective&, GroupPlace place, const CollectiveOptions&, Names&,
                                             const std::vector<Actor>& members);
 

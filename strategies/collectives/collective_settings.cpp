@@ -69,7 +69,7 @@ double bus_factor(Operation operation, int ranks) {
 const char* name_of(Reduction reduction) { return kReductionNames[static_cast<std::size_t>(reduction)]; }
 
 Reduction parse_reduction(const std::string& text) {
-  // NCCL's and MPI's short words too.
+  // Accepts the short words of NCCL and MPI too.
   const std::string word = text == "avg" ? "average" : text == "max" ? "maximum" : text == "prod" ? "product" : text;
   return static_cast<Reduction>(
       place_of_word("reduction", word, {std::begin(kReductionNames), std::end(kReductionNames)}));
@@ -95,7 +95,7 @@ const CollectiveSettings& GroupPlace::plain() {
 }
 
 void CollectiveSettings::place(const std::vector<int>& node_of_rank) {
-  std::vector<int> runs;  // of neighbours
+  std::vector<int> runs;  // lengths of the runs of consecutive ranks on one node
   for (std::size_t i = 0; i < node_of_rank.size(); ++i)
     if (i > 0 && node_of_rank[i] == node_of_rank[i - 1])
       ++runs.back();
@@ -104,14 +104,14 @@ void CollectiveSettings::place(const std::vector<int>& node_of_rank) {
   const bool even = std::equal(runs.begin() + 1, runs.end(), runs.begin());
   per_node = runs.size() == 1 ? 0 : std::reduce(runs.begin(), runs.end(), 0, std::gcd<int, int>);
   node_sizes = even ? std::vector<int>{} : std::move(runs);
-  if (model) model = model->on(node_of_rank);
+  if (model) model = model->model_for(node_of_rank);
 }
 
 NodeSpread CollectiveSettings::spread(int ranks) const {
   if (!node_sizes.empty())
     return {ranks, static_cast<int>(node_sizes.size()), *std::min_element(node_sizes.begin(), node_sizes.end())};
-  const int per = ranks_per_node(ranks), left = ranks % per;
-  return {ranks, (ranks + per - 1) / per, left > 0 ? left : per};
+  const int node_ranks = ranks_per_node(ranks), remainder = ranks % node_ranks;
+  return {ranks, (ranks + node_ranks - 1) / node_ranks, remainder > 0 ? remainder : node_ranks};
 }
 
 }  // namespace trainyard

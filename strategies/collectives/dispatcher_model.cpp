@@ -32,17 +32,17 @@ class DispatcherModel : public CollectiveModel, public std::enable_shared_from_t
   double rows_between_nodes(NodeSpread spread) const override {
     return spread.nodes > 1 ? parts_of_token(routing_, spread.nodes) / parts_of_token(routing_, spread.ranks) : 0;
   }
-  std::shared_ptr<const CollectiveModel> on(const std::vector<int>& nodes) const override {
-    const std::shared_ptr<const CollectiveModel> part = library_->on(nodes);
+  std::shared_ptr<const CollectiveModel> model_for(const std::vector<int>& nodes) const override {
+    const std::shared_ptr<const CollectiveModel> part = library_->model_for(nodes);
     if (part == library_) return shared_from_this();
-    std::shared_ptr<const CollectiveModel>& known = parts_[part];
-    if (!known) known = std::make_shared<DispatcherModel>(routing_, hca_, nvlink_, part);
-    return known;
+    std::shared_ptr<const CollectiveModel>& model = parts_[part];
+    if (!model) model = std::make_shared<DispatcherModel>(routing_, hca_, nvlink_, part);
+    return model;
   }
 
  private:
   ExpertRouting routing_;
-  BytesPerSecond hca_, nvlink_;  // that a rank reaches
+  BytesPerSecond hca_, nvlink_;  // rates that a rank reaches
   std::shared_ptr<const CollectiveModel> library_;
   mutable std::map<std::shared_ptr<const CollectiveModel>, std::shared_ptr<const CollectiveModel>> parts_;
 };

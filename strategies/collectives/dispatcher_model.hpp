@@ -8,9 +8,9 @@
 
 namespace trainyard {
 
-/// All-to-all of expert ranks as a dispatcher does it: of what a rank sends, rows for other nodes leave by its own
-/// adapter once a node, and go on there by NVLink. `library`: the collectives' own, whose start-up it has. Throws
-/// UserError at `where` for nodes without NVLink.
+/// Returns the cost model of an all-to-all between expert ranks as a dispatcher does it. Rows for another node leave
+/// once, by the sender's own adapter, and go on there by NVLink. `library` is the model of the collectives, from which
+/// the start-up time is taken. Throws UserError at `where` if nodes have no NVLink.
 std::shared_ptr<const CollectiveModel> dispatcher_model(const ExpertDispatcher&, const ExpertRouting&,
                                                         const ClusterSpec&,
                                                         std::shared_ptr<const CollectiveModel> library,

@@ -5,8 +5,8 @@
 
 namespace trainyard {
 
-/// What a program has yielded so far, stream by stream, and the one operation it is yielding: coroutines give a
-/// reference to it, so their frames stay small and hold nothing to destroy.
+/// Counts what a program has yielded on each stream, and holds the one operation that it is yielding. Coroutines yield
+/// a reference to that operation, so that their frames stay small and hold nothing to destroy.
 class Emitter {
  public:
   const Op& emit(const Op& op) {
@@ -15,19 +15,20 @@ class Emitter {
     ++emitted_[op.stream];
     return scratch_;
   }
-  /// The next operation of `stream`, which waits for `after` besides: its other fields are to be filled in place.
+  /// Starts the next operation of `stream`, which also waits for `after`. The caller fills in the other fields in
+  /// place.
   Op& begin(Kind kind, Stream stream, NameId name = 0, GroupId group = 0, Dep after = {}) {
     scratch_ = {.stream = stream, .kind = kind, .group = group, .deps = {after}, .name = name};
     return scratch_;
   }
-  /// The same, made ready.
+  /// Starts a copy of a prepared operation.
   Op& begin(const Op& op) { return scratch_ = op; }
   const Op& emit() {
     scratch_.work.sample = sample_;
     ++emitted_[scratch_.stream];
     return scratch_;
   }
-  /// The operation given last, changed before anybody has seen it.
+  /// Changes the operation emitted last, before anyone has seen it.
   template <class Change>
   const Op& amend(Change change) {
     change(scratch_);
@@ -36,15 +37,15 @@ class Emitter {
   /// A dependency on everything yielded so far on `stream`.
   Dep after(Stream stream) const { return {emitted_[stream], stream}; }
 
-  /// Work yielded from now on belongs to that step (see Work::sample).
+  /// Assigns the work yielded from now on to sample `number` (see Work::sample).
   void begin_sample(std::uint32_t number) { sample_ = number; }
 
-  /// So many operations are yielded on the stream at once (Repeat).
+  /// Counts `operations` more operations on the stream, which a Repeat yields at once.
   void skip(Stream stream, std::uint32_t operations) { emitted_[stream] += operations; }
 
-  /// A number for a collective that begins.
+  /// Returns a number for a new collective call.
   std::uint32_t new_call() { return ++calls_; }
-  /// Is this the first operation of that call on the stream?
+  /// Returns true for the first operation of that call on the stream.
   bool first_of(std::uint32_t call, Stream stream) {
     if (call_[stream] == call) return false;
     call_[stream] = call;

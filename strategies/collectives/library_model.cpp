@@ -43,7 +43,7 @@ NcclOperation nccl_operation(Operation operation) {
   throw InternalError("unknown collective operation");
 }
 
-/// A GPU with the links that its node gives it: NCCL's rates follow these.
+/// A GPU with the links that its node gives it. NCCL's rates depend on them.
 Gpu wired_gpu(const NodeType& node) {
   Gpu gpu = node.gpu;
   gpu.nvlink = least_nvlink(node);
@@ -64,7 +64,7 @@ std::string errors_text(double median, double p90, double large) {
 
 bool by_pairs(NcclOperation operation) { return operation == NcclOperation::alltoall; }
 
-/// Do all GPUs of the node reach each other by NVLink, without another one between?
+/// True if each pair of the node's GPUs is linked by NVLink, without another GPU in between.
 bool all_linked(const NodeType& node) {
   if (node.interconnect == "nvswitch") return true;
   std::set<std::pair<int, int>> linked;
@@ -72,8 +72,9 @@ bool all_linked(const NodeType& node) {
   return node.gpus > 1 && linked.size() == static_cast<std::size_t>(node.gpus) * (node.gpus - 1) / 2;
 }
 
-/// A message leaves by the adapter beside the GPU that has the receiver's place in its node, where that GPU is reached by
-/// NVLink and its adapter is near it (NVIDIA/nccl src/graph/search.cc, NCCL_P2P_PXN_LEVEL=2, the default).
+/// True if a message leaves by the adapter beside the GPU that has the receiver's place in the sender's node. That GPU
+/// must be reached by NVLink, and its adapter must be near it (NVIDIA/nccl src/graph/search.cc, NCCL_P2P_PXN_LEVEL=2,
+/// the default).
 bool relays_by_rail(const NodeType& node, const NcclChoice& choice, NodeSpread spread) {
   return choice.pxn && choice.version.pxn() && spread.nodes > 1 && spread.fewest > 1 && node.hcas > 1 &&
          node.network.gpudirect && all_linked(node);
@@ -122,11 +123,11 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
   call.gpu_network = adapter * a_gpu;
   call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
   call.wires = wires_;
-  const auto [at, fresh] = machine_.try_emplace({spread.fewest, by_pairs(operation)});
+  const auto [entry, fresh] = machine_.try_emplace({spread.fewest, by_pairs(operation)});
   if (fresh)
-    at->second =
+    entry->second =
         machine_rate(*spec_, spread.fewest, by_pairs(operation) ? Operation::all_to_all : Operation::all_reduce);
-  call.machine = at->second;
+  call.machine = entry->second;
   call.version = choice_.version;
   call.sharp = spec_->sharp;
   call.nvswitch = type.interconnect == "nvswitch";
@@ -140,47 +141,50 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
 
 namespace {
 
-/// NCCL in a cluster, or in a part of it. Where nodes differ, all wait for the slowest: NCCL agrees on the least of what
-/// its nodes can (NVIDIA/nccl src/init.cc, initTransportsRank: minima of channels, speeds and types over all ranks).
+/// NCCL in a cluster, or in a part of it. If nodes differ, all wait for the slowest: NCCL agrees on the minimum of
+/// what its nodes can do (NVIDIA/nccl src/init.cc, initTransportsRank: minima of channels, speeds and types over all
+/// ranks).
 class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
  public:
-  /// `type_of_node`: of each node, a number among the types.
+  /// `type_of_node` gives, for each node, its index in `types`.
   Nccl(std::vector<NcclNode> types, std::vector<std::size_t> type_of_node)
       : types_(std::move(types)), type_of_node_(std::move(type_of_node)) {}
 
   ModelledCost cost(Operation operation, Bytes size, NodeSpread spread) const override {
-    const NcclOperation asked = nccl_operation(operation);
+    const NcclOperation nccl = nccl_operation(operation);
     const Bytes bytes = operation == Operation::barrier ? Bytes{4} : size;
     NcclCost slowest;
-    for (const NcclNode& on : types_) {
-      const NcclCall call = on.call(asked, bytes, spread);
-      const NcclCost cost = nccl_cost(on.model(call), call);
-      if (&on == &types_.front() || cost.time > slowest.time) slowest = cost;
+    for (const NcclNode& node : types_) {
+      const NcclCall call = node.call(nccl, bytes, spread);
+      const NcclCost cost = nccl_cost(node.model(call), call);
+      if (&node == &types_.front() || cost.time > slowest.time) slowest = cost;
     }
     return {slowest.latency, slowest.wire, slowest.rate, slowest.protocol, slowest.limited_by};
   }
 
   bool relays(NodeSpread spread) const override {
-    return std::all_of(types_.begin(), types_.end(),
-                       [spread](const NcclNode& on) { return on.call(NcclOperation::alltoall, Bytes{0}, spread).pxn; });
+    return std::all_of(types_.begin(), types_.end(), [spread](const NcclNode& node) {
+      return node.call(NcclOperation::alltoall, Bytes{0}, spread).pxn;
+    });
   }
 
-  std::shared_ptr<const CollectiveModel> on(const std::vector<int>& nodes) const override {
+  std::shared_ptr<const CollectiveModel> model_for(const std::vector<int>& nodes) const override {
     if (types_.size() == 1) return shared_from_this();
     std::vector<bool> used(types_.size());
     for (const int node : nodes) used[type_of_node_.at(static_cast<std::size_t>(node))] = true;
-    std::shared_ptr<const CollectiveModel>& known = parts_[used];
-    if (known) return known;
+    std::shared_ptr<const CollectiveModel>& model = parts_[used];
+    if (model) return model;
     std::vector<NcclNode> part;
     for (std::size_t i = 0; i < types_.size(); ++i)
       if (used[i]) part.push_back(types_[i]);
-    return known = std::make_shared<Nccl>(std::move(part), std::vector<std::size_t>{});
+    return model = std::make_shared<Nccl>(std::move(part), std::vector<std::size_t>{});
   }
 
  private:
   std::vector<NcclNode> types_;
   std::vector<std::size_t> type_of_node_;
-  mutable std::map<std::vector<bool>, std::shared_ptr<const CollectiveModel>> parts_;  // by the types of their nodes
+  /// Models of parts of the cluster, by the types of nodes that they use.
+  mutable std::map<std::vector<bool>, std::shared_ptr<const CollectiveModel>> parts_;
 };
 
 std::string judged_between(const NcclNetwork& network) {
@@ -191,10 +195,11 @@ std::string judged_between(const NcclNetwork& network) {
                      errors_text(network.median_error, network.p90_error, network.large_error));
 }
 
-/// Adds what is not there yet.
+/// Adds the sources that are not in the list yet.
 void add_sources(Sources& all, const Sources& more) {
   for (const FigureSource& source : more)
-    if (std::none_of(all.begin(), all.end(), [&](const FigureSource& known) { return known.figure == source.figure; }))
+    if (std::none_of(all.begin(), all.end(),
+                     [&](const FigureSource& listed) { return listed.figure == source.figure; }))
       all.push_back(source);
 }
 

@@ -12,18 +12,19 @@
 
 namespace trainyard {
 
-/// NCCL on one type of a cluster's nodes.
+/// The cost model of NCCL on one of the cluster's node types.
 class NcclNode {
  public:
-  /// `network`: an entry of models/catalog/nccl-networks.
+  /// `network` names an entry of models/catalog/nccl-networks.
   NcclNode(const ClusterSpec&, const NodeType&, const Catalog&, const std::string& network, const NcclChoice&);
 
-  /// What NCCL is asked there, with the rates of the node's own links and adapters.
+  /// Returns the parameters of one NCCL call, with the rates of the node's own links and adapters.
   NcclCall call(NcclOperation, Bytes, NodeSpread) const;
-  /// The model that such a call goes by: of NVLink and the like, or of PCIe where some of its ranks have nothing else.
+  /// Returns the model for such a call: that of NVLink and similar links, or that of PCIe if some ranks have no other
+  /// links.
   const NcclModel& model(const NcclCall& call) const { return call.machine.value > 0 ? by_lanes_ : linked_; }
   const NcclModel& linked() const { return linked_; }
-  /// How far off such machines were where they were measured, for the trust lines; "": one GPU.
+  /// The error measured on such machines, for the trust lines of the report; "" for one GPU.
   std::string judged_inside() const;
 
  private:
@@ -31,20 +32,21 @@ class NcclNode {
   NcclModel linked_, by_lanes_;
   NcclChoice choice_;
   Seconds wires_;
-  mutable std::map<std::pair<int, bool>, BytesPerSecond> machine_;  // by GPUs, and whether between all pairs
+  /// Results of machine_rate, by number of GPUs and whether every pair of GPUs exchanges data.
+  mutable std::map<std::pair<int, bool>, BytesPerSecond> machine_;
 };
-/// By type of node. Throws UserError for chips that do not speak NCCL.
+/// Returns one entry for each node type. Throws UserError for chips that do not run NCCL.
 std::vector<NcclNode> nccl_nodes(const ClusterSpec&, const NcclChoice& = {});
 
-/// NCCL, as it was fitted, on the GPUs and the network of a cluster.
+/// The fitted model of NCCL for the GPUs and the network of a cluster.
 struct LibraryModel {
   std::shared_ptr<const CollectiveModel> model;
-  std::string scaled;  ///< "scaled from h100-sxm by …", where the GPU itself was not measured
-  std::string judged;  ///< the error to expect, by systems of its class that no fit saw
+  std::string scaled;  ///< "scaled from h100-sxm by …" if the GPU itself was not measured, else ""
+  std::string judged;  ///< the expected error, measured on systems of the same class that were left out of the fit
   Sources sources;
 };
 
-/// Throws UserError for chips that do not speak NCCL.
+/// Throws UserError for chips that do not run NCCL.
 LibraryModel library_model(const ClusterSpec&, const NcclChoice& = {});
 
 }  // namespace trainyard

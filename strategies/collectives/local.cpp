@@ -12,14 +12,14 @@ namespace trainyard {
 Chunk Chunk::part(int i, int of) const { return parts(i, 1, of); }
 
 Chunk Chunk::parts(int i, int count, int of) const {
-  const int each = ref.count;
+  const int unit = ref.count;
   const std::int64_t all = std::int64_t{ref.of} * of;
   if (all > kMostParts) return {bytes * count / of, {kUncounted, 0, 1, 1}};
-  // A range may go round the end of the buffer: see blocks.
-  const std::int64_t first = all > 0 ? (std::int64_t{ref.chunk} * of + std::int64_t{i} * each) % all : 0;
+  // A range may wrap round the end of the buffer (see Local::blocks).
+  const std::int64_t first = all > 0 ? (std::int64_t{ref.chunk} * of + std::int64_t{i} * unit) % all : 0;
   return {bytes * count / of,
           {ref.buffer, static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(all),
-           static_cast<std::uint16_t>(each * count)}};
+           static_cast<std::uint16_t>(unit * count)}};
 }
 
 Local Local::numbered(const Numbering& numbering) const {
@@ -59,15 +59,16 @@ Chunk Local::blocks(int number, int count) const {
   return data_.parts(numbering_.member(((number % n) + n) % n), count, n);
 }
 
-int Local::pieces(const Chunk& of) const {
-  const double most = std::max(1.0, std::floor(1.0 * kMostParts / of.ref.of));
-  const double wanted = std::ceil(of.bytes / settings_->chunk * (1 - 1e-12));
+int Local::pieces(const Chunk& chunk) const {
+  const double most = std::max(1.0, std::floor(1.0 * kMostParts / chunk.ref.of));
+  const double wanted = std::ceil(chunk.bytes / settings_->chunk * (1 - 1e-12));
   return static_cast<int>(std::clamp(wanted, 1.0, most));
 }
 
 namespace {
 
-/// Unequal parts of a buffer, in elements of 8 bytes; too many of them have no reference, and so no values.
+/// Returns one of the unequal parts of a buffer, in elements of 8 bytes. If there are too many elements, the part has
+/// no reference and thus no values.
 Chunk unequal_part(std::uint16_t buffer, const std::vector<double>& bytes, std::size_t which) {
   double before = 0, all = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -103,7 +104,7 @@ Chunk Local::incoming(int peer) const {
 std::uint16_t Local::slot(int peer) const {
   const int wanted = numbering_.member(peer);
   const std::size_t count = peers_->size();
-  // Peers come in the order of their use, mostly.
+  // Peers are mostly looked up in the order of the list.
   for (std::size_t tried = 0; tried < count; ++tried) {
     if ((*peers_)[near_] == wanted) return static_cast<std::uint16_t>(call_->first_slot + near_);
     if (++near_ >= count) near_ = 0;
@@ -140,7 +141,7 @@ const Op& Local::send(int peer, const Chunk& chunk, Dep also) {
 
 const Op& Local::send_at_once(int peer, const Chunk& chunk, Dep also) {
   send(peer, chunk, also);
-  // None waits for the one before, so that each pays the launch that comes before the first message.
+  // These sends do not wait for each other, so each pays the launch that precedes the first message.
   const bool first_wave = !out_->used_by(number_of_call_, recv_stream_);
   return out_->amend([&](Op& op) {
     op.message.mode = Mode::eager;
@@ -194,7 +195,7 @@ const Op& Local::receive(int peer, const Chunk& chunk, Action action) {
   op.effect.action = action;
   op.effect.write = chunk.ref;
   if (out_->first_of(number_of_call_, recv_stream_)) {
-    // With one stream for both, stream order says the same.
+    // If both share one stream, the order of the stream implies this.
     if (send_stream_ != recv_stream_ && !out_->used_by(number_of_call_, send_stream_))
       op.deps[0] = out_->after(send_stream_);
     op.deps[1] = call_->start;
@@ -215,7 +216,7 @@ Action Local::combine() const {
   }
 }
 
-const Op& Local::here(Action action, const Chunk& from, const Chunk& into) {
+const Op& Local::local_op(Action action, const Chunk& from, const Chunk& into) {
   Op& op = begin(Kind::mark, recv_stream_);
   op.effect = {action, 0, from.ref, into.ref};
   if (send_stream_ != recv_stream_) op.deps[0] = out_->after(send_stream_);
@@ -228,7 +229,7 @@ const Op& Local::reduce_at_once(const Chunk& from, const Chunk& into) {
   return out_->emit();
 }
 const Op& Local::divide(const Chunk& chunk, int by) {
-  here(Action::divide, chunk, chunk);
+  local_op(Action::divide, chunk, chunk);
   return out_->amend([by](Op& op) { op.effect.call = static_cast<std::uint16_t>(by); });
 }
 

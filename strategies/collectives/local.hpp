@@ -8,50 +8,51 @@
 
 namespace trainyard {
 
-/// How a program runs one collective: on which streams, after what, with which buffers.
+/// Parameters of one collective call of a program: streams, buffers, peers, and the operation to wait for.
 struct CollectiveCall {
   Stream send_stream = 1, recv_stream = 2;
-  Stream more_streams = 3;       ///< pairs of further channels, from here on
-  std::uint16_t group_flow = 0;  ///< of the program: the ways of a modelled collective
-  std::uint16_t first_slot = 0;  ///< of the program: the collective's peers, in the order of Collective::peers
+  Stream more_streams = 3;       ///< first stream of the further channels, which use a pair each
+  std::uint16_t group_flow = 0;  ///< the program's group flow for a modelled collective
+  /// The program's slot of the first peer; peers follow in the order of Collective::peers.
+  std::uint16_t first_slot = 0;
   GroupId group = 0;
   NameId name = 0;
   Tag tag = 0;
-  Actor group_of = 0;  ///< the actor of the group's first rank: groups that meet at the same time are told apart by it
-  std::uint16_t buffer = 0;  ///< of every rank: the data that the algorithm works on
-  std::uint16_t input = 0;   ///< what an all-to-all sends; `buffer` is what it receives
-  Dep start;                 ///< the data are there
-  Picoseconds launch;        ///< from then to the first message
+  Actor group_of = 0;        ///< actor of the group's first rank; it tells apart groups that meet at the same time
+  std::uint16_t buffer = 0;  ///< the buffer, on every rank, that the algorithm works on
+  std::uint16_t input = 0;   ///< the buffer that an all-to-all sends; it receives into `buffer`
+  Dep start;                 ///< end of the operation that makes the data available
+  Picoseconds launch;        ///< time from `start` to the first message
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
-  /// Of sums of sparse numbers: the share of the data that one rank has, at places of its own, and the share of the bytes,
-  /// below 1, that they take when they are sent whole (see Local::summed).
+  /// Sums of sparse numbers. density: fraction of the elements that one rank has, at places of its own. whole:
+  /// fraction (below 1) of the bytes that all elements take if they are sent densely (see Local::summed).
   double density = 1, whole = 1;
 };
 
 /// A whole collective as one flow over all edges of a group (Program::group_flows).
 struct ModelledJoin {
-  Bytes bytes;  ///< over an edge of weight 1
+  Bytes bytes;  ///< bytes over an edge of weight 1
   Picoseconds latency;
   BytesPerSecond rate;
-  PathClass path;  ///< whose links set that rate
-  Work what;       ///< which collective it is: see of_collective
+  PathClass path;  ///< kind of links that limits the rate
+  Work what;       ///< the collective that it stands for (see collective_work)
 };
 
 /// A part of the data of a collective.
 struct Chunk {
   Bytes bytes;
   BufferRef ref;
-  /// Part `i` of `of` near-equal ones. Shares of bytes are real numbers, so that all ranks do the same. Of more than
-  /// kMostParts only the bytes are known (see kUncounted).
+  /// Returns part `i` of `of` equal parts. Sizes are real numbers of bytes, so that all ranks do the same. If there
+  /// would be more than kMostParts parts, only the bytes are known (see kUncounted).
   Chunk part(int i, int of) const;
-  /// Parts `i` … `i + count − 1`.
+  /// Returns parts `i` … `i + count − 1` as one chunk.
   Chunk parts(int i, int count, int of) const;
 };
 
-/// One rank's view of a collective, by which an algorithm says what the rank sends and receives. Ranks are numbers of the
-/// view. On each channel the first operation waits for the data and for earlier messages; a send waits for everything
-/// received before it.
+/// One rank's view of a collective. An algorithm uses it to say what the rank sends and receives. Ranks are given by
+/// their numbers in the view. On each channel the first operation waits for the data and for earlier messages; a send
+/// waits for everything received before it.
 class Local {
  public:
   Local(Emitter& out, GroupPlace place, const std::vector<int>& peers, const CollectiveCall& call, Bytes size)
@@ -78,52 +79,56 @@ class Local {
 
   // Views:
 
-  /// The same with other numbers; this rank must have one.
+  /// Returns this view with other numbers; this rank must have one.
   Local numbered(const Numbering&) const;
-  /// The same on part of the data.
+  /// Returns this view restricted to a part of the data.
   Local within(const Chunk&) const;
-  /// The same on slice `i` of `of` of every block, or on `count` slices from there on.
+  /// Returns this view on slice `i` of `of` of every block, or on `count` slices beginning with `i`.
   Local on_slice(int i, int of, int count = 1) const;
-  /// The same on another pair of streams, so that it goes on beside what other channels do: see side_by_side.
+  /// Returns this view on the streams of another channel, which runs in parallel with the other channels (see
+  /// side_by_side).
   Local on_channel(int) const;
 
   // Data:
 
   const Chunk& whole() const { return data_; }
-  /// Chunk `i` modulo the group size, of that many.
+  /// Returns chunk `i` modulo the group size; there are as many chunks as members.
   Chunk chunk(int i) const {
     const int n = group_size();
     return part(((i % n) + n) % n, n);
   }
   Chunk part(int i, int of) const { return data_.part(i, of); }
-  /// The block of the member with that number, modulo the group size, where each has its own: in a gather, a scatter, an
-  /// all-gather, a reduce-scatter.
+  /// Returns the block of the member with that number, modulo the group size. Each member has its own block in a
+  /// gather, a scatter, an all-gather and a reduce-scatter.
   Chunk block(int number) const {
     const int n = group_size();
     const Chunk all = data_.part(numbering_.member(((number % n) + n) % n), ranks_);
     return slices_ == 1 ? all : all.parts(slice_, slice_count_, slices_);
   }
-  /// The blocks of `count` members from that number on, as one range: after the last block comes the first. Of views on
-  /// all of a group whose numbers follow its members (as those from a root do), without slices.
+  /// Returns the blocks of `count` members beginning with that number, as one range; the first block follows the last.
+  /// The view must include the whole group, number members in their order (as numbers from a root do), and have no
+  /// slices.
   Chunk blocks(int number, int count) const;
-  /// Into how many pieces of the settings' chunk size the data are cut where they are passed on piece by piece.
+  /// Returns the number of pieces of the settings' chunk size into which the data are cut to be passed on piece by
+  /// piece.
   int pieces(const Chunk&) const;
   int pieces() const { return pieces(data_); }
-  /// What is sent to the member, and what comes from it, of an all-to-all.
+  /// All-to-all: the data sent to the peer, and the data received from it.
   Chunk outgoing(int peer) const;
   Chunk incoming(int peer) const;
-  /// The sum of what so many ranks have there: as dense as independent places make it, or whole where that is less.
+  /// Returns the chunk with the size of a sum over `ranks` ranks. Independent places make the sum denser; it is sent
+  /// densely if that takes fewer bytes.
   Chunk summed(Chunk chunk, int ranks) const {
     if (call_->whole < 1) chunk.bytes = chunk.bytes * std::min(call_->whole, 1 - std::pow(1 - call_->density, ranks));
     return chunk;
   }
-  /// The same place in a copy beside the data, `which` of 1 to 3 (see kScratch).
+  /// Returns the same place in a scratch copy of the data, `which` of 1 to 3 (see kScratch).
   static Chunk scratch(Chunk chunk, int which = 1) {
     if (chunk.ref.buffer != kUncounted) chunk.ref.buffer = scratch_of(chunk.ref.buffer, which);
     return chunk;
   }
 
-  /// The channel that a stream of this collective belongs to.
+  /// Returns the channel that uses the stream.
   int channel_of(Stream stream) const {
     if (stream == call_->send_stream || stream == call_->recv_stream) return 0;
     return stream >= call_->more_streams ? (stream - call_->more_streams) / 2 + 1 : 0;
@@ -132,45 +137,47 @@ class Local {
   // Operations:
 
   const Op& send(int peer, const Chunk&, Dep also = {});
-  /// Does not wait for the receiver, so that all such sends go on at the same time.
+  /// Sends without waiting for the receiver, so that all such sends run at the same time.
   const Op& send_at_once(int peer, const Chunk&, Dep also = {});
-  /// Piece number `piece` of a stream of them: moves at once, as soon as the one before has arrived, and follows it in
-  /// the pipe, so that only the first pays the latency of the way.
+  /// Sends piece number `piece` of a sequence of pieces. It leaves as soon as the piece before it has arrived, and
+  /// follows it in the pipe, so that only the first piece pays the latency of the path.
   const Op& send_piece(int piece, int peer, const Chunk&);
-  /// Passes on what another channel has received; waits for that alone, not for the receiver.
+  /// Passes on data that another channel has received. It waits for `received` alone, not for the receiver.
   const Op& pass_on(int peer, const Chunk&, Dep received);
   const Op& recv_copy(int peer, const Chunk&);
   const Op& recv_reduce(int peer, const Chunk&);
-  /// Within this rank, after its receives so far and the sends of this channel; takes no time: kernels that move data do
-  /// so while they send and receive.
-  const Op& copy(const Chunk& from, const Chunk& into) { return here(Action::copy, from, into); }
-  const Op& reduce(const Chunk& from, const Chunk& into) { return here(combine(), from, into); }
-  /// The same without a wait for sends that are still going on (for the listing that races).
+  /// Copies or reduces within this rank, after its receives so far and the sends of this channel. It takes no time,
+  /// because kernels that move data do it while they send and receive.
+  const Op& copy(const Chunk& from, const Chunk& into) { return local_op(Action::copy, from, into); }
+  const Op& reduce(const Chunk& from, const Chunk& into) { return local_op(combine(), from, into); }
+  /// Reduces without waiting for sends that are still under way (for the published listing that has a data race).
   const Op& reduce_at_once(const Chunk& from, const Chunk& into);
   const Op& divide(const Chunk&, int by);
-  /// What follows is another phase: where messages are summed up, it waits for this one.
+  /// Begins another phase. If messages are summed up into flows, the next phase waits for this one.
   const Op& phase();
-  /// All members of the group of `members` meet.
+  /// Waits until all of the group's `members` members have arrived.
   const Op& join(int members);
-  /// All members of the group meet, and wait for its flow.
+  /// Waits until all members of the group have arrived, and then for the flow of the group.
   const Op& join_modelled(const ModelledJoin&);
-  /// One message that stands for `steps`, to (from) the peer in a slot of the program.
+  /// Sends (receives) one message that stands for `steps` messages to (from) the peer in a slot of the program.
   const Op& send_flow(std::uint16_t slot, Bytes, std::uint32_t steps);
   const Op& recv_flow(std::uint16_t slot);
-  /// The same rank and call, but what it gives goes to another emitter: to look at what an algorithm would do.
+  /// Returns this view with another emitter, to inspect the operations of an algorithm without yielding them.
   Local emitting_to(Emitter&) const;
 
-  /// Every send and receive of this channel has a stream for it: they may come as rounds that repeat (see ring_steps).
+  /// True if sends and receives of this channel have a stream each. They may then be yielded as repeated rounds (see
+  /// ring_steps).
   bool two_streams() const { return send_stream_ != recv_stream_; }
-  /// What has been given last, a send and a receive, goes on for so many rounds.
+  /// Counts `rounds` more rounds of the send and the receive yielded last.
   void skip_rounds(std::uint32_t rounds) {
     out_->skip(send_stream_, rounds);
     out_->skip(recv_stream_, rounds);
   }
-  /// Everything so far on this channel.
+  /// Dependencies on all sends, or all receives, so far on this channel.
   Dep sent() const { return out_->after(send_stream_); }
   Dep received() const { return out_->after(recv_stream_); }
-  /// The channel's streams begin after what channel 0 has done; channel 0 goes on after this channel.
+  /// The open_ operations make the channel's streams wait for what channel 0 has done; close makes channel 0 wait for
+  /// this channel.
   const Op& open_send();
   const Op& open_recv();
   const Op& close();
@@ -185,24 +192,24 @@ class Local {
   const CollectiveCall* call_;
   std::uint32_t number_of_call_;
   Stream send_stream_, recv_stream_;
-  Tag tag_;  // of this channel: messages of two channels between the same ranks must not be taken for each other
+  Tag tag_;  // differs by channel: messages of two channels between the same ranks must not be mixed up
   Chunk data_;
-  mutable std::size_t near_ = 0;  // the slot of the peer asked for last
+  mutable std::size_t near_ = 0;  // slot of the peer that was looked up last
 
   std::uint16_t slot(int peer) const;
   Op& message(Kind, int peer, const Chunk&);
   Op& begin(Kind, Stream);
   const Op& receive(int peer, const Chunk&, Action);
-  const Op& here(Action, const Chunk& from, const Chunk& into);
+  const Op& local_op(Action, const Chunk& from, const Chunk& into);
   Action combine() const;
 };
 
-/// No operations: a part that some members have nothing to do in.
+/// Yields no operations: a part in which this member has nothing to do.
 Ops nothing();
-/// Parts of a collective that go on at the same time: part k was made on channel k. Their operations are yielded in turn,
-/// or rounds of them.
+/// Runs parts of a collective in parallel; part k must have been made on channel k. Operations of the parts, or
+/// repeated rounds of them, are yielded in turn.
 Ops side_by_side(Local, std::vector<Ops> parts);
-/// The same of so many parts, made by `part(k)`.
+/// Makes `parts` parts by `part(k)`, and runs them in parallel.
 template <class Part>
 Ops side_by_side(const Local& me, int parts, Part part) {
   std::vector<Ops> all;

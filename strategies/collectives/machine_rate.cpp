@@ -11,7 +11,8 @@
 namespace trainyard {
 namespace {
 
-// What NCCL gets of PCIe lanes, by the large sizes of scenarios/measured/tables/nccl_sweeps.csv (medians of systems).
+// Fractions of the rate of PCIe lanes that NCCL reaches, from the large sizes of
+// scenarios/measured/tables/nccl_sweeps.csv (medians over systems).
 /// Peer to peer below one root complex or switch: RTX 4090 0.80, MI210 0.75, V100 0.67 and 0.71, A100 pairs 0.75.
 constexpr double kPeerShare = 0.75;
 /// Peer to peer between sockets: RTX 4090 behind two EPYC 0.65, pairs of A100 0.75 and 0.82.
@@ -56,7 +57,8 @@ BytesPerSecond machine_rate(const ClusterSpec& cluster, int gpus, Operation oper
   std::vector<Actor> members;
   for (int i = 0; i < std::min(gpus, node.gpus); ++i) members.push_back(i);
   const ModelledFlow flow = flow_in(node, members, operation);
-  std::vector<double> load(graph.links().size());  // bytes of full lanes for a byte over each edge of weight 1
+  // For each link: its bytes at full rate, if each edge of weight 1 carries one byte.
+  std::vector<double> load(graph.links().size());
   bool by_lanes = false;
   for (const GroupFlow::Edge& edge : flow.edges) {
     const Path path = routing.path(devices[static_cast<std::size_t>(edge.from)],

@@ -8,8 +8,8 @@ namespace trainyard {
 /// The point-to-point NVLinks between the GPUs of a node.
 LinkGraph nvlink_graph(const NodeType&);
 
-/// The rings through all GPUs of a node that share no link, as multi-ring takes them: heaviest first. Throws UserError
-/// where it has no such links, or no ring.
+/// Returns rings through all GPUs of a node that share no link, for the algorithm multi-ring: heaviest first. Throws
+/// UserError if the node has no point-to-point links, or if they form no ring.
 std::vector<WeightedRing> node_rings(const NodeType&);
 
 }  // namespace trainyard

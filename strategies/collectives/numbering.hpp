@@ -7,10 +7,10 @@
 
 namespace trainyard {
 
-/// A ring through all members of a group: `member[v]` comes after `member[v − 1]`.
+/// A ring through all members of a group: `member[v]` follows `member[v − 1]`.
 struct RingOrder {
   std::vector<int> member;
-  std::vector<int> number;  ///< of each member
+  std::vector<int> number;  ///< for each member: its position in the ring
   RingOrder() = default;
   /// Throws InternalError unless it is a permutation of 0 … size−1.
   explicit RingOrder(std::vector<int> order) : member(std::move(order)), number(member.size(), -1) {
@@ -22,12 +22,13 @@ struct RingOrder {
   }
 };
 
-/// How a view numbers members of a group 0 … size−1: all of them, or every k-th, in one order or another. An algorithm
-/// that is written for numbers then runs on any of them. Cheap to copy: a ring's order stays with who made it.
+/// Maps the numbers 0 … size−1 of a view to members of a group: to all of them or to every k-th, in any order. An
+/// algorithm that is written for numbers then runs on any of them. A numbering is cheap to copy: it refers to a ring's
+/// order and does not own it.
 class Numbering {
  public:
   explicit Numbering(int size) : size_(size) {}
-  /// Members first, first + stride, …: `size` of them.
+  /// `size` members: first, first + stride, first + 2·stride, …
   static Numbering every(int stride, int first, int size) {
     Numbering n(size);
     n.first_ = first;
@@ -40,16 +41,17 @@ class Numbering {
     n.order_ = &order;
     return n;
   }
-  /// Number v is what v + by was, modulo the size.
+  /// Shifts the numbers: number v then means what v + by meant, modulo the size.
   Numbering rotated(int by) const { return rotated_in_blocks(size_, by); }
-  /// The same inside each block of `block` neighbours (all of one size): a ring that leaves a node by another member.
+  /// Shifts the numbers inside each block of `block` consecutive members (all blocks have one size). A ring then
+  /// leaves a node by another member.
   Numbering rotated_in_blocks(int block, int by) const {
     Numbering n = *this;
     n.block_ = block;
     n.by_ = by % block;
     return n;
   }
-  /// The other way round: number 0 stays.
+  /// Reverses the direction; number 0 stays.
   Numbering reversed() const {
     Numbering n = *this;
     n.reversed_ = !reversed_;
@@ -62,7 +64,7 @@ class Numbering {
     if (block_ > 0) v = v - v % block_ + (v % block_ + by_) % block_;
     return order_ ? order_->member[v] : first_ + stride_ * v;
   }
-  /// Of a member that is numbered.
+  /// Returns the number of a member. The numbering must contain the member.
   int number(int member) const {
     int v = order_ ? order_->number[member] : (member - first_) / stride_;
     if (block_ > 0) v = v - v % block_ + (v % block_ + block_ - by_) % block_;

@@ -5,21 +5,23 @@
 namespace trainyard {
 namespace {
 
-constexpr int kFewest = 12, kOneByOne = 3;  // steps; the first of a collective is unlike the others
+// In steps. The first step of a collective differs from the others.
+constexpr int kFewest = 12, kOneByOne = 3;
 
 std::uint16_t distance(const Chunk& from, const Chunk& to) {
   return static_cast<std::uint16_t>(to.ref.chunk - from.ref.chunk);
 }
 
-/// The numbers of the chunks that are sent, or received, in steps one after the other.
+/// The numbers of the chunks that consecutive steps send, or receive.
 class ChunkNumbers {
  public:
   ChunkNumbers() = default;
   explicit ChunkNumbers(const std::array<Chunk, 4>& first) : last_(first[0]) {
-    const bool same = distance(first[0], first[1]) == distance(first[1], first[2]);  // or one of them is the jump
+    const bool same = distance(first[0], first[1]) == distance(first[1], first[2]);  // else one of the two is the jump
     stride_ = same ? distance(first[0], first[1]) : distance(first[2], first[3]);
   }
-  /// Do they grow by the same, but for one jump, where numbers begin again?
+  /// Adds the chunk of the next step. Returns true if the numbers still grow by one stride, except for one jump where
+  /// numbers begin again.
   bool add(int step, const Chunk& chunk) {
     const std::uint16_t growth = distance(last_, chunk);
     last_.ref.chunk = chunk.ref.chunk;
@@ -29,8 +31,9 @@ class ChunkNumbers {
     jump_at_ = step;
     return ++jumps_ == 1;
   }
-  /// Says it of what repeats from step kOneByOne on; `number` is that of the chunk.
-  void describe(Repeat::Each& each, std::uint16_t Stride::*number) const {
+  /// Writes stride and jump into an operation that repeats from step kOneByOne on; `number` selects the chunk's
+  /// number.
+  void describe(Repeat::RoundOp& each, std::uint16_t Stride::*number) const {
     each.stride.*number = stride_;
     if (jump_at_ <= kOneByOne) return;
     each.jump.*number = jump_;
@@ -43,8 +46,8 @@ class ChunkNumbers {
   int jumps_ = 0, jump_at_ = 0;  // step
 };
 
-/// The operation of one step more.
-void add(Repeat::Each& each, const Op& op) {
+/// Adds the operation of the next step.
+void add(Repeat::RoundOp& each, const Op& op) {
   each.stride = stride_between(each.first, op);
   each.first = op;
 }
@@ -58,13 +61,13 @@ Ops ring_steps(Local me, int steps, RingStepOf step_of) {
     const std::array<RingStep, 4> first{step_of(me, 0), step_of(me, 1), step_of(me, 2), step_of(me, 3)};
     sent = ChunkNumbers({first[0].send, first[1].send, first[2].send, first[3].send});
     received = ChunkNumbers({first[0].receive, first[1].receive, first[2].receive, first[3].receive});
-    // All the way round, so that all members say the same.
+    // Checks all steps, so that all members come to the same result.
     for (int step = 1; repeats && step <= steps; ++step) {
       const RingStep now = step_of(me, step);
       repeats = sent.add(step, now.send) && received.add(step, now.receive) && now.adds == first[0].adds;
     }
   }
-  Repeat::Each out, in;
+  Repeat::RoundOp out, in;
   for (int step = 0; step < (repeats ? kOneByOne : steps); ++step) {
     const RingStep now = step_of(me, step);
     const Op& send = me.send(me.next(), now.send);

@@ -6,13 +6,13 @@ namespace trainyard {
 /// One step of a ring: what a rank sends to the next member, and what comes from the previous one.
 struct RingStep {
   Chunk send, receive;
-  bool adds = false;  ///< what comes is added to what is there; false: it replaces that
+  bool adds = false;  ///< true: received data are added to the data there; false: they replace them
 };
-/// A step by its number. It depends on these two alone.
+/// Returns a step of the ring. The result depends on `me` and `step` alone.
 using RingStepOf = RingStep (*)(const Local& me, int step);
 
-/// So many steps of a ring, the first of number 0. Where they differ by the numbers of their chunks alone, as in most rings,
-/// all but the first few are yielded at once (Repeat).
+/// Yields `steps` steps of a ring, beginning with step 0. If the steps differ only in the numbers of their chunks, as
+/// in most rings, all but the first few are yielded at once (Repeat).
 Ops ring_steps(Local me, int steps, RingStepOf);
 
 }  // namespace trainyard

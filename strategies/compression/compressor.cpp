@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kWhat = "plan.data_parallel.compression";
 
-/// A key that another compressor has is named so.
+/// Refuses keys of other compressors. The error names the compressors that have the key.
 void refuse_keys_of_others(const Node& map, const CompressorKind& kind) {
   for (const auto& [key, value] : map.fields) {
     if (key == "name" || std::find(kind.keys.begin(), kind.keys.end(), key) != kind.keys.end()) continue;
@@ -23,7 +23,8 @@ void refuse_keys_of_others(const Node& map, const CompressorKind& kind) {
       if (std::find(keys.begin(), keys.end(), key) != keys.end()) owners.push_back(name);
     }
     if (!owners.empty())
-      fail(value.key_place, fmt::format("{}.{}: not of {}, but of {}", kWhat, key, kind.name, fmt::join(owners, ", ")));
+      fail(value.key_place,
+           fmt::format("{}.{}: a key of {}, not of {}", kWhat, key, fmt::join(owners, ", "), kind.name));
   }
 }
 
@@ -43,7 +44,8 @@ Registry<CompressorKind>& compressors() {
 std::shared_ptr<const Compressor> read_compressor(const Node& node) {
   const Node map = long_form(&node, "name", node.place);
   Fields fields(map, kWhat);
-  const std::string name = fields.text({"name", "the compressor of gradients (trainyard list compressors)"});
+  const std::string name =
+      fields.text({"name", "Name of the compressor of gradients; `trainyard list compressors` shows all."});
   const CompressorKind& kind = compressors().find(name, fields.place_of("name"));
   refuse_keys_of_others(map, kind);
   std::shared_ptr<const Compressor> compressor = kind.read(fields);
@@ -53,25 +55,25 @@ std::shared_ptr<const Compressor> read_compressor(const Node& node) {
 
 namespace {
 
-/// What each rank is left with.
+/// Returns the result of the exchange on each rank.
 std::vector<std::vector<double>> exchanged(Operation operation, const std::vector<std::vector<double>>& payloads) {
   std::vector<double> all;
-  std::vector<std::vector<double>> left(payloads.size());
+  std::vector<std::vector<double>> results(payloads.size());
   if (operation == Operation::all_to_all) {
-    const std::size_t each = payloads.front().size() / payloads.size();
-    for (std::size_t to = 0; to < left.size(); ++to)
-      for (const std::vector<double>& own : payloads)
-        left[to].insert(left[to].end(), own.begin() + static_cast<std::ptrdiff_t>(to * each),
-                        own.begin() + static_cast<std::ptrdiff_t>((to + 1) * each));
-    return left;
+    const std::size_t block = payloads.front().size() / payloads.size();
+    for (std::size_t to = 0; to < results.size(); ++to)
+      for (const std::vector<double>& payload : payloads)
+        results[to].insert(results[to].end(), payload.begin() + static_cast<std::ptrdiff_t>(to * block),
+                           payload.begin() + static_cast<std::ptrdiff_t>((to + 1) * block));
+    return results;
   }
-  for (const std::vector<double>& own : payloads)
+  for (const std::vector<double>& payload : payloads)
     if (operation == Operation::all_gather || all.empty())
-      all.insert(all.end(), own.begin(), own.end());
+      all.insert(all.end(), payload.begin(), payload.end());
     else
-      std::transform(all.begin(), all.end(), own.begin(), all.begin(), std::plus<>());
-  left.assign(payloads.size(), all);
-  return left;
+      std::transform(all.begin(), all.end(), payload.begin(), all.begin(), std::plus<>());
+  results.assign(payloads.size(), all);
+  return results;
 }
 
 }  // namespace
@@ -79,30 +81,34 @@ std::vector<std::vector<double>> exchanged(Operation operation, const std::vecto
 std::vector<double> compressed_sum(const Compressor& compressor, const GradientShape& shape,
                                    std::span<const std::unique_ptr<GradientCodec>> of_ranks,
                                    std::span<const std::vector<double>> gradients) {
-  std::vector<std::vector<double>> left(gradients.begin(), gradients.end());
+  std::vector<std::vector<double>> results(gradients.begin(), gradients.end());
   int number = 0;
   for (const CompressionRound& round : compressor.compress(shape).rounds) {
     std::vector<std::vector<double>> payloads;
     for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
-      payloads.push_back(of_ranks[rank]->encode(number, left[rank]));
-    left = exchanged(round.operation, payloads);
+      payloads.push_back(of_ranks[rank]->encode(number, results[rank]));
+    results = exchanged(round.operation, payloads);
     ++number;
   }
   std::vector<double> sum;
-  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) sum = of_ranks[rank]->decode(left[rank]);
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) sum = of_ranks[rank]->decode(results[rank]);
   return sum;
 }
 
 std::string share_in_words(double share) { return fmt::format("{:.4g} %", share * 100); }
 
 bool read_error_feedback(Fields& fields) {
-  return fields.boolean({"error_feedback", "what was not sent is added to the next gradient"}, true);
+  return fields.boolean(
+      {"error_feedback", "Whether each rank adds what it did not send to its next gradient. Default: true."}, true);
 }
 
 double read_density(Fields& fields) {
-  const double density = fields.number({"density", "share of the numbers that is sent"}, 0, 1);
+  const double density = fields.number(
+      {"density", "Fraction of the gradient elements that each rank sends, above 0 and up to 1, for example 0.001."}, 0,
+      1);
   if (density == 0)
-    fail(fields.place_of("density"), fmt::format("{}.density: 0 sends nothing; over 0, up to 1", kWhat));
+    fail(fields.place_of("density"),
+         fmt::format("{}.density: 0 sends nothing; expected a number above 0, up to 1", kWhat));
   return density;
 }
 

@@ -1,5 +1,5 @@
-// Deep gradient compression (Lin et al. 2018): what has not been sent is accumulated as velocity, not as gradient
-// (momentum correction), after local clipping; what is sent is taken out of the momentum too (momentum factor masking); the
+// Deep gradient compression (Lin et al. 2018). Unsent parts are accumulated as velocity, not as gradient (momentum
+// correction), after local clipping. Sent elements are also removed from the momentum (momentum factor masking). The
 // density falls in stages. The optimizer then has no momentum of its own.
 #include <fmt/format.h>
 
@@ -13,13 +13,14 @@
 namespace trainyard {
 namespace {
 
-// Section 3.3: sparsities of 75, 93.75, 98.4375, 99.6 % in the first epochs, then 99.9 %.
+// Densities of the warm-up stages. Section 3.3: sparsities of 75, 93.75, 98.4375 and 99.6 % in the first epochs, then
+// 99.9 %.
 constexpr std::array<double, 4> kWarmUp{0.25, 0.0625, 0.015625, 0.004};
 
 struct DgcChoice {
   Selection selection;
   double momentum = 0.9;
-  double clip = 0;  // norm of a whole gradient; 0: none
+  double clip = 0;  // limit on the norm of a whole gradient; 0: none
   bool masking = true;
   int warm_up_steps = 0;
 
@@ -29,10 +30,10 @@ struct DgcChoice {
     return stages;
   }
   int stage(int step) const { return warm_up_steps > 0 ? std::min(stages(), step / warm_up_steps) : stages(); }
-  Selection at(int stage) const {
-    Selection of = selection;
-    if (stage < stages()) of.density = kWarmUp[static_cast<std::size_t>(stage)];
-    return of;
+  Selection selection_in(int stage) const {
+    Selection stage_selection = selection;
+    if (stage < stages()) stage_selection.density = kWarmUp[static_cast<std::size_t>(stage)];
+    return stage_selection;
   }
 };
 
@@ -45,24 +46,26 @@ class DgcCodec : public GradientCodec {
         momentum_(static_cast<std::size_t>(shape_.elements()), 0.0),
         velocity_(momentum_) {}
 
-  std::vector<double> encode(int, std::span<const double> from) override {
-    const double scale = clipping(from);
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      momentum_[i] = choice_.momentum * momentum_[i] + scale * from[i];
+  std::vector<double> encode(int, std::span<const double> input) override {
+    const double scale = clipping(input);
+    for (std::size_t i = 0; i < input.size(); ++i) {
+      momentum_[i] = choice_.momentum * momentum_[i] + scale * input[i];
       velocity_[i] += momentum_[i];
     }
-    const Selection selection = choice_.at(choice_.stage(static_cast<int>(step_)));
+    const Selection selection = choice_.selection_in(choice_.stage(static_cast<int>(step_)));
     count_ = static_cast<std::size_t>(chosen_elements(selection.density, shape_.elements()));
-    const std::vector<std::uint32_t> places = selected(velocity_, selection, hashed({seed_, step_++}));
+    const std::vector<std::uint32_t> places = select_places(velocity_, selection, hashed({seed_, step_++}));
     std::vector<double> sent;
-    for (const std::uint32_t at : places) {
-      sent.push_back(rounded_to(sent_precision(shape_), velocity_[at]));
-      velocity_[at] -= sent.back();
-      if (choice_.masking) momentum_[at] = 0;
+    for (const std::uint32_t place : places) {
+      sent.push_back(rounded_to(sent_precision(shape_), velocity_[place]));
+      velocity_[place] -= sent.back();
+      if (choice_.masking) momentum_[place] = 0;
     }
     return sparse_payload(sent, places, count_, sent_precision(shape_));
   }
-  std::vector<double> decode(std::span<const double> left) override { return sum_of_payloads(left, shape_, count_); }
+  std::vector<double> decode(std::span<const double> result) override {
+    return sum_of_payloads(result, shape_, count_);
+  }
 
  private:
   DgcChoice choice_;
@@ -71,12 +74,12 @@ class DgcCodec : public GradientCodec {
   std::vector<double> momentum_, velocity_;
   std::size_t count_ = 0;
 
-  /// The limit of a rank's own gradient is that of the mean of all over the root of their number (section 3.2); what is
-  /// encoded is a rank's part of the mean.
-  double clipping(std::span<const double> from) const {
+  /// Returns the factor that clips the gradient. The limit for one rank's gradient is that for the mean over all
+  /// ranks, divided by the square root of their number (section 3.2). `input` is a rank's part of the mean.
+  double clipping(std::span<const double> input) const {
     if (choice_.clip == 0) return 1;
     double squares = 0;
-    for (const double x : from) squares += x * x;
+    for (const double x : input) squares += x * x;
     const double norm = std::sqrt(squares), most = choice_.clip / std::pow(shape_.ranks, 1.5);
     return norm > most ? most / norm : 1;
   }
@@ -87,7 +90,7 @@ class Dgc : public Compressor {
   explicit Dgc(const DgcChoice& choice) : choice_(choice) {}
 
   Compression compress(const GradientShape& shape) const override {
-    const Selection selection = choice_.at(shape.warm_up_stage);
+    const Selection selection = choice_.selection_in(shape.warm_up_stage);
     const double n = shape.elements(), count = chosen_elements(selection.density, n);
     CompressionRound round = sparse_round(shape, count, false);
     if (choice_.clip > 0) round.kernels.push_back(moves("norm", n * shape.element.value));
@@ -105,7 +108,7 @@ class Dgc : public Compressor {
                        choice_.clip > 0 ? fmt::format(", clipped at {}", choice_.clip) : "",
                        choice_.masking ? "" : ", no momentum masking");
   }
-  /// Momentum and velocity.
+  /// The state is momentum and velocity.
   Bytes state(const GradientShape& shape) const override { return Bytes{2 * shape.elements() * kResidualBytes}; }
   int warm_up_stages() const override { return choice_.stages(); }
   int warm_up_steps() const override { return choice_.warm_up_steps; }
@@ -117,7 +120,7 @@ class Dgc : public Compressor {
 
 const RegisterCompressor register_dgc{
     {"dgc",
-     "deep gradient compression: the largest of an accumulated velocity, of a density that falls in stages",
+     "deep gradient compression: the largest elements of an accumulated velocity; the density falls in stages",
      "all-gather",
      {"density", "sample", "momentum", "clip", "momentum_masking", "warmup_steps"},
      [](Fields& fields) -> std::shared_ptr<const Compressor> {

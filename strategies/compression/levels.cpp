@@ -1,5 +1,6 @@
-// Gradients rounded at random to a few levels, so that the mean is right: TernGrad (Wen et al. 2017) to 0 and plus or minus
-// the largest magnitude of a tensor; QSGD (Alistarh et al. 2017) to levels of the norm of a few hundred gradients.
+// Gradients rounded at random to a few levels, so that the mean is preserved: TernGrad (Wen et al. 2017) to 0 and plus
+// or minus the largest magnitude of a tensor; QSGD (Alistarh et al. 2017) to levels of the norm of a few hundred
+// gradients.
 #include <fmt/format.h>
 
 #include <bit>
@@ -12,26 +13,26 @@
 namespace trainyard {
 namespace {
 
-/// In [0, 1).
+/// Returns a number in [0, 1).
 double uniform(std::uint64_t draw) { return static_cast<double>(draw >> 11) * 0x1.0p-53; }
 
-/// Groups of gradients with a scale each, in codes of so many bits: a sign, and which level of the scale.
+/// Groups of gradients with one scale each. A gradient's code of `bits()` bits is a sign and a level of the scale.
 struct Levels {
   int levels = 1;
-  double group = 0;   // elements; 0: a tensor
-  bool norm = false;  // the scale is the Euclidean norm; false: the largest magnitude
-  double clip = 0;    // standard deviations, beyond which magnitudes are cut; 0: none
+  double group = 0;   // elements in a group; 0: a group is a tensor
+  bool norm = false;  // true: the scale is the Euclidean norm; false: the largest magnitude
+  double clip = 0;    // larger magnitudes are cut, in standard deviations; 0: none are
 
   int bits() const { return 1 + std::bit_width(static_cast<unsigned>(levels)); }
   template <class Visit>
   void for_each_group(const GradientShape& shape, Visit visit) const {
-    std::size_t at = 0;
+    std::size_t begin = 0;
     const auto all = static_cast<std::size_t>(shape.elements());
-    for (std::size_t part = 0; at < all; ++part) {
+    for (std::size_t part = 0; begin < all; ++part) {
       const auto size = static_cast<std::size_t>(group > 0 ? group : shape.parts[part].elements());
-      const std::size_t end = std::min(at + size, all);
-      visit(at, end);
-      at = end;
+      const std::size_t end = std::min(begin + size, all);
+      visit(begin, end);
+      begin = end;
     }
   }
   double groups(const GradientShape& shape) const {
@@ -47,11 +48,11 @@ class LevelCodec : public GradientCodec {
   LevelCodec(const Levels& levels, GradientShape shape, std::uint64_t seed)
       : levels_(levels), shape_(std::move(shape)), seed_(seed) {}
 
-  std::vector<double> encode(int, std::span<const double> from) override {
+  std::vector<double> encode(int, std::span<const double> input) override {
     WordWriter writer;
     std::vector<double> scales;
     levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
-      const auto scale = static_cast<float>(scale_of(from.subspan(first, end - first)));
+      const auto scale = static_cast<float>(scale_of(input.subspan(first, end - first)));
       writer.number(scale);
       scales.push_back(static_cast<double>(scale));
     });
@@ -59,16 +60,16 @@ class LevelCodec : public GradientCodec {
     const std::uint64_t draw = hashed({seed_, step_++});
     levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
       for (std::size_t i = first; i < end; ++i)
-        writer.bits(code(from[i], scales[group], hashed({draw, i})), levels_.bits());
+        writer.bits(code(input[i], scales[group], hashed({draw, i})), levels_.bits());
       ++group;
     });
     return std::move(writer).words();
   }
-  std::vector<double> decode(std::span<const double> left) override {
+  std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> sum(static_cast<std::size_t>(shape_.elements()), 0.0);
-    const std::size_t each = left.size() / static_cast<std::size_t>(shape_.ranks);
+    const std::size_t payload_size = result.size() / static_cast<std::size_t>(shape_.ranks);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
-      WordReader reader(left.subspan(each * static_cast<std::size_t>(rank), each));
+      WordReader reader(result.subspan(payload_size * static_cast<std::size_t>(rank), payload_size));
       std::vector<double> scales;
       levels_.for_each_group(shape_,
                              [&](std::size_t, std::size_t) { scales.push_back(static_cast<double>(reader.number())); });
@@ -103,7 +104,7 @@ class LevelCodec : public GradientCodec {
     const double deviation = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n)));
     return std::min(most, levels_.clip * deviation);
   }
-  /// The level below or above, the nearer the likelier.
+  /// Draws the level below or above; the nearer one is the likelier.
   std::uint32_t code(double x, double scale, std::uint64_t draw) const {
     if (scale == 0) return 0;
     const double exact = std::min(1.0, std::abs(x) / scale) * levels_.levels, below = std::floor(exact);
@@ -135,19 +136,19 @@ class RandomLevels : public Compressor {
 };
 
 const RegisterCompressor register_levels[] = {
-    RegisterCompressor{{"terngrad",
-                        "TernGrad: 0 or plus or minus the largest magnitude of a tensor, in 2 bits, right in the mean",
-                        "all-gather",
-                        {"clip"},
-                        [](Fields& fields) -> std::shared_ptr<const Compressor> {
-                          Levels levels;
-                          levels.clip = fields.number("clip", 0, 1e6, 0);
-                          return std::make_shared<RandomLevels>(
-                              levels, levels.clip > 0 ? fmt::format("TernGrad, clipped at {} deviations", levels.clip)
-                                                      : "TernGrad");
-                        }}},
+    RegisterCompressor{
+        {"terngrad",
+         "TernGrad: 0 or plus or minus the largest magnitude of a tensor, in 2 bits; the mean is preserved",
+         "all-gather",
+         {"clip"},
+         [](Fields& fields) -> std::shared_ptr<const Compressor> {
+           Levels levels;
+           levels.clip = fields.number("clip", 0, 1e6, 0);
+           return std::make_shared<RandomLevels>(
+               levels, levels.clip > 0 ? fmt::format("TernGrad, clipped at {} deviations", levels.clip) : "TernGrad");
+         }}},
     RegisterCompressor{{"qsgd",
-                        "QSGD: levels of the norm of each group of gradients, right in the mean",
+                        "QSGD: levels of the norm of each group of gradients; the mean is preserved",
                         "all-gather",
                         {"levels", "group_size"},
                         [](Fields& fields) -> std::shared_ptr<const Compressor> {

@@ -1,5 +1,6 @@
-// Gradients in fewer bits: fp16 and bf16 as PyTorch's fp16_compress_hook and bf16_compress_hook, whose sums are of the
-// same form; fp8 (E4M3: Micikevicius et al. 2022) with a scale of each rank, which cannot be summed before it is cast back.
+// Gradients in fewer bits. fp16 and bf16 follow PyTorch's fp16_compress_hook and bf16_compress_hook; their sums have
+// the same form. fp8 (E4M3: Micikevicius et al. 2022) has one scale for each rank, so it must be cast back before it
+// is summed.
 #include <algorithm>
 #include <cmath>
 
@@ -9,18 +10,18 @@
 namespace trainyard {
 namespace {
 
-/// Sums of 16 bits are rounded where they are used, not at each hop.
+/// Casts to 16 bits. Sums are rounded once, at the end, not at each hop.
 class HalfCodec : public GradientCodec {
  public:
   explicit HalfCodec(Precision precision) : precision_(precision) {}
-  std::vector<double> encode(int, std::span<const double> from) override { return rounded(from); }
-  std::vector<double> decode(std::span<const double> left) override { return rounded(left); }
+  std::vector<double> encode(int, std::span<const double> input) override { return rounded(input); }
+  std::vector<double> decode(std::span<const double> result) override { return rounded(result); }
 
  private:
   Precision precision_;
 
-  std::vector<double> rounded(std::span<const double> from) const {
-    std::vector<double> all(from.begin(), from.end());
+  std::vector<double> rounded(std::span<const double> input) const {
+    std::vector<double> all(input.begin(), input.end());
     for (double& x : all) x = rounded_to(precision_, x);
     return all;
   }
@@ -43,7 +44,7 @@ class Half : public Compressor {
   }
   std::string summary() const override { return name_of(precision_); }
   std::string refuses(const GradientShape& shape) const override {
-    return shape.element <= element_size(precision_) ? "gradients are exchanged in so few bytes already" : "";
+    return shape.element <= element_size(precision_) ? "gradients are already exchanged in as few bytes" : "";
   }
 
  private:
@@ -56,26 +57,26 @@ double highest(std::span<const double> values) {
   return most;
 }
 
-/// The largest number becomes the largest that the format has.
+/// Casts to fp8, with a scale that maps the largest magnitude to the largest number of the format.
 class Fp8Codec : public GradientCodec {
  public:
   explicit Fp8Codec(GradientShape shape) : shape_(std::move(shape)) {}
 
-  std::vector<double> encode(int, std::span<const double> from) override {
-    constexpr double most = 448;  // of E4M3
-    const auto scale = static_cast<float>(highest(from) / most);
+  std::vector<double> encode(int, std::span<const double> input) override {
+    constexpr double most = 448;  // the largest number of E4M3
+    const auto scale = static_cast<float>(highest(input) / most);
     WordWriter writer;
     writer.number(scale);
-    for (const double x : from)
+    for (const double x : input)
       writer.bits(bits_of(Precision::fp8, scale > 0 ? rounded_to(Precision::fp8, x / static_cast<double>(scale)) : 0),
                   8);
     return std::move(writer).words();
   }
-  std::vector<double> decode(std::span<const double> left) override {
+  std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> sum(static_cast<std::size_t>(shape_.elements()), 0.0);
-    const std::size_t each = left.size() / static_cast<std::size_t>(shape_.ranks);
+    const std::size_t payload_size = result.size() / static_cast<std::size_t>(shape_.ranks);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
-      WordReader reader(left.subspan(each * static_cast<std::size_t>(rank), each));
+      WordReader reader(result.subspan(payload_size * static_cast<std::size_t>(rank), payload_size));
       const auto scale = static_cast<double>(reader.number());
       for (double& x : sum) x += scale * number_of_bits(Precision::fp8, reader.bits(8));
     }
@@ -110,7 +111,7 @@ const RegisterCompressor register_low_precision[] = {
     RegisterCompressor{{"fp16", "gradients cast to fp16", "all-reduce", {}, read_half<Precision::fp16>}},
     RegisterCompressor{{"bf16", "gradients cast to bf16", "all-reduce", {}, read_half<Precision::bf16>}},
     RegisterCompressor{{"fp8",
-                        "gradients cast to fp8 (E4M3), with a scale of each rank and bucket",
+                        "gradients cast to fp8 (E4M3), with one scale for each rank and bucket",
                         "all-gather",
                         {},
                         [](Fields&) -> std::shared_ptr<const Compressor> { return std::make_shared<Fp8>(); }}}};

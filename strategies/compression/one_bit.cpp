@@ -1,5 +1,5 @@
-// One bit a gradient: 1-bit SGD with a scale of each column and error feedback (Seide et al. 2014), and signs alone, of
-// which the majority wins (signSGD with majority vote: Bernstein et al. 2018).
+// One bit for each gradient: 1-bit SGD with a scale for each column and error feedback (Seide et al. 2014), and signs
+// alone with a majority vote (signSGD: Bernstein et al. 2018).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace trainyard {
 namespace {
 
-/// Some columns of a bucket, or of a part of it that one rank adds up: [first, end) of each, one after the other.
+/// Some columns of a bucket, or of the part of it that one rank adds up. `first` and `ends` delimit the elements of
+/// each column; columns lie one after the other.
 struct Columns {
   std::vector<std::size_t> ends;
   std::size_t first = 0;
@@ -20,67 +21,69 @@ struct Columns {
   double payload_words() const { return static_cast<double>(ends.size()) + words_for(static_cast<double>(elements())); }
 };
 
-/// The elements [begin, end) of a bucket.
+/// Returns the columns of the elements [begin, end) of a bucket.
 Columns columns_of(const GradientShape& shape, double begin, double end) {
   Columns all{{}, static_cast<std::size_t>(begin)};
-  double at = 0;
+  double position = 0;
   for (const GradientMatrix& part : shape.parts)
-    for (double column = 0; column < part.columns && at < end; ++column) {
-      at += part.rows;
-      if (at > begin) all.ends.push_back(static_cast<std::size_t>(std::min(at, end)));
+    for (double column = 0; column < part.columns && position < end; ++column) {
+      position += part.rows;
+      if (position > begin) all.ends.push_back(static_cast<std::size_t>(std::min(position, end)));
     }
   return all;
 }
 
-/// A bucket cut into as many stripes as there are ranks; payloads of all are as long as the longest.
+/// A bucket cut into one stripe for each rank. All payloads are as long as the longest.
 struct Stripes {
-  std::vector<Columns> of;
+  std::vector<Columns> columns;
   double words = 0;
 
   Stripes(const GradientShape& shape, int count) {
     const double all = shape.elements();
     for (int i = 0; i < count; ++i) {
-      of.push_back(columns_of(shape, std::floor(all * i / count), std::floor(all * (i + 1) / count)));
-      words = std::max(words, of.back().payload_words());
+      columns.push_back(columns_of(shape, std::floor(all * i / count), std::floor(all * (i + 1) / count)));
+      words = std::max(words, columns.back().payload_words());
     }
   }
 };
 
-/// A column becomes plus or minus the mean of its magnitudes; 0 is minus. `all` becomes what that leaves out.
+/// Replaces each element of a column by plus or minus the column's mean magnitude; 0 counts as minus. Appends the
+/// codes to `payload`, and leaves the error in `all`.
 void quantize(const Columns& columns, std::vector<double>& all, double words, std::vector<double>& payload) {
   WordWriter writer;
-  std::vector<double> left = all;
+  std::vector<double> error = all;
   std::size_t first = columns.first;
   for (const std::size_t end : columns.ends) {
     double sum = 0;
     for (std::size_t i = first; i < end; ++i) sum += std::abs(all[i]);
     const auto scale = static_cast<float>(sum / static_cast<double>(end - first));
     writer.number(scale);
-    for (std::size_t i = first; i < end; ++i) left[i] -= all[i] > 0 ? scale : -scale;
+    for (std::size_t i = first; i < end; ++i) error[i] -= all[i] > 0 ? scale : -scale;
     first = end;
   }
   for (std::size_t i = columns.first; i < first; ++i) writer.bits(all[i] > 0 ? 1 : 0, 1);
-  std::vector<double> own = std::move(writer).words();
-  own.resize(static_cast<std::size_t>(words), 0.0);
-  payload.insert(payload.end(), own.begin(), own.end());
-  all = std::move(left);
+  std::vector<double> codes = std::move(writer).words();
+  codes.resize(static_cast<std::size_t>(words), 0.0);
+  payload.insert(payload.end(), codes.begin(), codes.end());
+  all = std::move(error);
 }
 
 void add_quantized(const Columns& columns, std::span<const double> payload, std::vector<double>& sum) {
   WordReader reader(payload);
   std::vector<double> scales;
   for (std::size_t i = 0; i < columns.ends.size(); ++i) scales.push_back(static_cast<double>(reader.number()));
-  std::size_t at = columns.first;
+  std::size_t element = columns.first;
   for (std::size_t column = 0; column < columns.ends.size(); ++column)
-    for (; at < columns.ends[column]; ++at) sum[at] += reader.bits(1) != 0 ? scales[column] : -scales[column];
+    for (; element < columns.ends[column]; ++element)
+      sum[element] += reader.bits(1) != 0 ? scales[column] : -scales[column];
 }
 
 struct OneBitChoice {
   bool feedback = true, stripes = false;
 };
 
-/// All ranks get all payloads; or each gets those of its stripe, adds them up, and quantizes the sum again, with an error
-/// of its own (section 4.1 of Seide et al. 2014).
+/// Without stripes, all ranks get all payloads. With stripes, each rank gets the payloads of its stripe, adds them up,
+/// and quantizes the sum again, with an error of its own (section 4.1 of Seide et al. 2014).
 class OneBitCodec : public GradientCodec {
  public:
   OneBitCodec(const OneBitChoice& choice, const GradientShape& shape, int rank)
@@ -91,23 +94,24 @@ class OneBitCodec : public GradientCodec {
         residual_(static_cast<std::size_t>(shape.elements()), 0.0),
         residual_of_sum_(residual_) {}
 
-  std::vector<double> encode(int round, std::span<const double> from) override {
+  std::vector<double> encode(int round, std::span<const double> input) override {
     std::vector<double> payload;
     if (round == 0) {
       feed_back(residual_);
-      for (std::size_t i = 0; i < from.size(); ++i) residual_[i] += from[i];
-      for (const Columns& stripe : stripes_.of) quantize(stripe, residual_, stripes_.words, payload);
+      for (std::size_t i = 0; i < input.size(); ++i) residual_[i] += input[i];
+      for (const Columns& stripe : stripes_.columns) quantize(stripe, residual_, stripes_.words, payload);
       return payload;
     }
     feed_back(residual_of_sum_);
-    for (int rank = 0; rank < ranks_; ++rank) add_quantized(stripes_.of[rank_], part(from, rank), residual_of_sum_);
-    quantize(stripes_.of[rank_], residual_of_sum_, stripes_.words, payload);
+    for (int rank = 0; rank < ranks_; ++rank)
+      add_quantized(stripes_.columns[rank_], part(input, rank), residual_of_sum_);
+    quantize(stripes_.columns[rank_], residual_of_sum_, stripes_.words, payload);
     return payload;
   }
-  std::vector<double> decode(std::span<const double> left) override {
+  std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> sum(residual_.size(), 0.0);
     for (int rank = 0; rank < ranks_; ++rank)
-      add_quantized(stripes_.of[choice_.stripes ? static_cast<std::size_t>(rank) : 0], part(left, rank), sum);
+      add_quantized(stripes_.columns[choice_.stripes ? static_cast<std::size_t>(rank) : 0], part(result, rank), sum);
     return sum;
   }
 
@@ -119,8 +123,8 @@ class OneBitCodec : public GradientCodec {
   std::vector<double> residual_, residual_of_sum_;
 
   std::span<const double> part(std::span<const double> all, int rank) const {
-    const std::size_t each = all.size() / static_cast<std::size_t>(ranks_);
-    return all.subspan(each * static_cast<std::size_t>(rank), each);
+    const std::size_t payload_size = all.size() / static_cast<std::size_t>(ranks_);
+    return all.subspan(payload_size * static_cast<std::size_t>(rank), payload_size);
   }
   void feed_back(std::vector<double>& residual) const {
     if (!choice_.feedback) std::fill(residual.begin(), residual.end(), 0.0);
@@ -137,9 +141,9 @@ class OneBit : public Compressor {
     CompressionRound round;
     if (choice_.feedback) round.kernels.push_back(add_residual(shape));
     const double read = n * (choice_.feedback ? kResidualBytes : element);
-    const double own = choice_.stripes ? all : payload;
+    const double sent = choice_.stripes ? all : payload;
     round.kernels.push_back(moves("mean magnitude of columns", read));
-    round.kernels.push_back(moves("signs", read + own + (choice_.feedback ? n * kResidualBytes : 0)));
+    round.kernels.push_back(moves("signs", read + sent + (choice_.feedback ? n * kResidualBytes : 0)));
     round.bytes = Bytes{all};
     if (!choice_.stripes) return {{std::move(round)}, {moves("scale and add", all + n * element)}};
     CompressionRound sums;
@@ -155,14 +159,14 @@ class OneBit : public Compressor {
     return std::make_unique<OneBitCodec>(choice_, shape, rank);
   }
   std::string summary() const override {
-    return fmt::format("1 bit with a scale of each column, {}{}",
+    return fmt::format("1 bit with a scale for each column, {}{}",
                        choice_.feedback ? "error feedback" : "no error feedback",
                        choice_.stripes ? ", summed in stripes" : "");
   }
-  /// Of gradients, and of the sum of a stripe.
+  /// The state is the residual of the gradients and, with stripes, that of the stripe's sum.
   Bytes state(const GradientShape& shape) const override {
-    const double kept = choice_.feedback ? 1 + (choice_.stripes ? 1.0 / shape.ranks : 0) : 0;
-    return Bytes{shape.elements() * kResidualBytes * kept};
+    const double residuals = choice_.feedback ? 1 + (choice_.stripes ? 1.0 / shape.ranks : 0) : 0;
+    return Bytes{shape.elements() * kResidualBytes * residuals};
   }
   bool by_messages() const override { return choice_.stripes; }
   bool pushes() const override { return !choice_.stripes; }
@@ -175,16 +179,16 @@ class SignCodec : public GradientCodec {
  public:
   explicit SignCodec(GradientShape shape) : shape_(std::move(shape)) {}
 
-  std::vector<double> encode(int, std::span<const double> from) override {
+  std::vector<double> encode(int, std::span<const double> input) override {
     WordWriter writer;
-    for (const double x : from) writer.bits(x > 0 ? 1 : 0, 1);
+    for (const double x : input) writer.bits(x > 0 ? 1 : 0, 1);
     return std::move(writer).words();
   }
-  std::vector<double> decode(std::span<const double> left) override {
+  std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> votes(static_cast<std::size_t>(shape_.elements()), 0.0);
-    const std::size_t each = left.size() / static_cast<std::size_t>(shape_.ranks);
+    const std::size_t payload_size = result.size() / static_cast<std::size_t>(shape_.ranks);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
-      WordReader reader(left.subspan(each * static_cast<std::size_t>(rank), each));
+      WordReader reader(result.subspan(payload_size * static_cast<std::size_t>(rank), payload_size));
       for (double& vote : votes) vote += reader.bits(1) != 0 ? 1 : -1;
     }
     for (double& vote : votes) vote = vote > 0 ? 1 : vote < 0 ? -1 : 0;
@@ -208,7 +212,7 @@ class Sign : public Compressor {
     return std::make_unique<SignCodec>(shape);
   }
   std::string summary() const override { return "signs, by majority vote"; }
-  bool pushes() const override { return false; }  // votes are counted when all are there
+  bool pushes() const override { return false; }  // votes are counted once all have arrived
 };
 
 const RegisterCompressor register_one_bit[] = {
@@ -224,7 +228,7 @@ const RegisterCompressor register_one_bit[] = {
            return std::make_shared<OneBit>(choice);
          }}},
     RegisterCompressor{{"sign",
-                        "signSGD with majority vote: the gradient becomes plus or minus 1, or 0 where votes are even",
+                        "signSGD with majority vote: the gradient becomes plus or minus 1, or 0 if votes are even",
                         "all-gather",
                         {},
                         [](Fields&) -> std::shared_ptr<const Compressor> { return std::make_shared<Sign>(); }}}};

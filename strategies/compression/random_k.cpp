@@ -1,5 +1,5 @@
-// Gradients at places drawn at random (Stich et al. 2018; Wangni et al. 2018), the same on all ranks: nobody sends places,
-// and sums of what is sent are of the same form.
+// Gradients at places drawn at random (Stich et al. 2018; Wangni et al. 2018), the same on all ranks: places are not
+// sent, and sums of payloads have the same form.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace trainyard {
 namespace {
 
-/// Ascending (Floyd's algorithm: Bentley & Floyd 1987).
+/// Draws places, in ascending order (Floyd's algorithm: Bentley & Floyd 1987).
 std::vector<std::size_t> drawn_places(std::size_t elements, std::size_t count, std::uint64_t draw) {
   std::set<std::size_t> places;
   for (std::size_t end = elements - count + 1; end <= elements; ++end) {
-    const std::size_t at = hashed({draw, end}) % end;
-    if (!places.insert(at).second) places.insert(end - 1);
+    const std::size_t place = hashed({draw, end}) % end;
+    if (!places.insert(place).second) places.insert(end - 1);
   }
   return {places.begin(), places.end()};
 }
@@ -30,21 +30,21 @@ class RandomKCodec : public GradientCodec {
         count_(static_cast<std::size_t>(chosen_elements(density, shape_.elements()))),
         residual_(static_cast<std::size_t>(shape_.elements()), 0.0) {}
 
-  std::vector<double> encode(int, std::span<const double> from) override {
-    std::vector<double> all(from.begin(), from.end());
+  std::vector<double> encode(int, std::span<const double> input) override {
+    std::vector<double> all(input.begin(), input.end());
     for (std::size_t i = 0; i < all.size() && feedback_; ++i) all[i] += residual_[i];
     places_ = drawn_places(all.size(), count_, hashed({seed_, step_++}));
     std::vector<double> sent;
-    for (const std::size_t at : places_) {
-      sent.push_back(rounded_to(sent_precision(shape_), all[at]));
-      all[at] -= sent.back();
+    for (const std::size_t place : places_) {
+      sent.push_back(rounded_to(sent_precision(shape_), all[place]));
+      all[place] -= sent.back();
     }
     residual_ = std::move(all);
     return sent;
   }
-  std::vector<double> decode(std::span<const double> left) override {
+  std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> sum(residual_.size(), 0.0);
-    for (std::size_t i = 0; i < places_.size(); ++i) sum[places_[i]] = left[i];
+    for (std::size_t i = 0; i < places_.size(); ++i) sum[places_[i]] = result[i];
     return sum;
   }
 

@@ -11,8 +11,8 @@
 namespace trainyard {
 namespace {
 
-// Passes over the data of a radix select of 32-bit numbers, 8 bits each (Alabi et al. 2012, "Fast k-selection algorithms
-// for graphics processing units").
+// Number of passes over the data in a radix select of 32-bit numbers, 8 bits at a time (Alabi et al. 2012, "Fast
+// k-selection algorithms for graphics processing units").
 constexpr double kSelectPasses = 4;
 
 bool before(std::span<const double> values, std::uint32_t a, std::uint32_t b) {
@@ -36,7 +36,9 @@ std::size_t count_of(const Selection& selection, std::size_t elements) {
 
 Selection read_selection(Fields& fields) {
   Selection selection{read_density(fields), 0};
-  if (fields.has({"sample", "share of the numbers from which a threshold is found"}))
+  if (fields.has({"sample",
+                  "Fraction of the gradient elements from which the threshold is estimated, for example 0.01. Default: "
+                  "no sample with top-k (the selection is exact), 0.01 with dgc."}))
     selection.sample = fields.number("sample", 1e-6, 1);
   return selection;
 }
@@ -55,13 +57,15 @@ std::vector<std::uint32_t> largest(std::span<const double> values, std::size_t c
   return places;
 }
 
-std::vector<std::uint32_t> selected(std::span<const double> values, const Selection& selection, std::uint64_t draw) {
+std::vector<std::uint32_t> select_places(std::span<const double> values, const Selection& selection,
+                                         std::uint64_t draw) {
   const std::size_t count = count_of(selection, values.size());
   if (selection.sample == 0 || values.empty()) return largest(values, count);
   const auto wanted = static_cast<std::size_t>(chosen_elements(selection.sample, static_cast<double>(values.size())));
   const std::size_t stride = values.size() / wanted;
   std::vector<double> sample;
-  for (std::size_t at = draw % stride; at < values.size(); at += stride) sample.push_back(std::abs(values[at]));
+  for (std::size_t place = draw % stride; place < values.size(); place += stride)
+    sample.push_back(std::abs(values[place]));
   const std::size_t rank = count_of(selection, sample.size()) - 1;
   std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(rank), sample.end(), std::greater<>());
   std::vector<std::uint32_t> places;
@@ -90,9 +94,9 @@ std::vector<double> sparse_payload(std::span<const double> values, std::span<con
                                    std::size_t count, Precision precision) {
   WordWriter writer;
   for (std::size_t i = 0; i < count; ++i) {
-    const bool there = i < places.size();
-    writer.number(precision, there ? values[i] : 0);
-    writer.bits(there ? places[i] : 0, 32);
+    const bool has_place = i < places.size();
+    writer.number(precision, has_place ? values[i] : 0);
+    writer.bits(has_place ? places[i] : 0, 32);
   }
   return std::move(writer).words();
 }
@@ -100,9 +104,9 @@ std::vector<double> sparse_payload(std::span<const double> values, std::span<con
 std::vector<double> sum_of_payloads(std::span<const double> payloads, const GradientShape& shape, std::size_t count) {
   std::vector<double> sum(static_cast<std::size_t>(shape.elements()), 0.0);
   const Precision precision = sent_precision(shape);
-  const std::size_t each = payloads.size() / static_cast<std::size_t>(shape.ranks);
+  const std::size_t payload_size = payloads.size() / static_cast<std::size_t>(shape.ranks);
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    WordReader reader(payloads.subspan(each * static_cast<std::size_t>(rank), each));
+    WordReader reader(payloads.subspan(payload_size * static_cast<std::size_t>(rank), payload_size));
     for (std::size_t i = 0; i < count; ++i) {
       const double value = reader.number(precision);
       sum[reader.bits(32)] += value;
@@ -131,8 +135,11 @@ CompressionRound sparse_round(const GradientShape& shape, double count, bool rin
 }
 
 bool read_sparse_ring(Fields& fields) {
-  return fields.choice({"exchange", "how compressed gradients are summed"}, {"all-gather", "ring"}, "all-gather") ==
-         "ring";
+  return fields.choice(
+             {"exchange",
+              "How compressed gradients are summed: `all-gather` sends all payloads to every rank; top-k can also "
+              "sum them hop by hop (`ring`), 1-bit in stripes (`stripes`). Default: all-gather."},
+             {"all-gather", "ring"}, "all-gather") == "ring";
 }
 
 }  // namespace trainyard

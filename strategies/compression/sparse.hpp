@@ -8,38 +8,40 @@
 
 namespace trainyard {
 
-// Numbers at places of each rank's own: what compressors that send such have in common.
+// Functions of compressors whose ranks each send numbers at places of their own.
 
-/// How a rank finds its largest elements. sampled: a threshold from a sample of them (Lin et al. 2018, section 3.3), of
-/// what lies above it the largest.
+/// The method by which a rank selects its largest elements. With a sample, it takes a threshold from the sample (Lin
+/// et al. 2018, section 3.3) and selects the largest of the elements above it.
 struct Selection {
   double density = 1;
-  double sample = 0;  ///< share of the elements; 0: exact
+  double sample = 0;  ///< fraction of the elements in the sample; 0: no sample, the selection is exact
 };
 Selection read_selection(Fields&);
-/// "0.1 %", "0.1 % by a threshold from a sample of 1 %".
+/// Formats a selection, for example "0.1 %" or "0.1 % by a threshold from a sample of 1 %".
 std::string in_words(const Selection&);
 
-/// So many of the largest magnitudes, ascending; of equal ones the first.
+/// Returns the places of the `count` largest magnitudes, in ascending order. If magnitudes are equal, the first places
+/// win.
 std::vector<std::uint32_t> largest(std::span<const double> values, std::size_t count);
-/// The same by a sample, which begins at a place that `draw` gives: perhaps fewer.
-std::vector<std::uint32_t> selected(std::span<const double> values, const Selection&, std::uint64_t draw);
-/// Kernels that do so to numbers of `bytes` each, and write what is sent.
+/// Returns the places that a selection chooses, perhaps fewer than its density asks for. `draw` chooses the place at
+/// which the sample begins.
+std::vector<std::uint32_t> select_places(std::span<const double> values, const Selection&, std::uint64_t draw);
+/// Returns the kernels that make such a selection from numbers of `bytes` bytes each, and write the payload.
 std::vector<KernelCall> selection_kernels(const Selection&, const GradientShape&, double bytes);
 
-/// In which numbers travel: that of gradients.
+/// The precision in which numbers are sent: that of gradients.
 Precision sent_precision(const GradientShape&);
-/// Bytes of a number and its place, 32 bits.
+/// Bytes of a number and its place (32 bits).
 double sparse_element(const GradientShape&);
-/// Numbers and places of `count` elements; with fewer places it is padded with zeros at place 0.
+/// Packs the numbers and places of `count` elements. If there are fewer, the payload is padded with zeros at place 0.
 std::vector<double> sparse_payload(std::span<const double> values, std::span<const std::uint32_t> places,
                                    std::size_t count, Precision);
-/// The sum of such payloads, one after the other.
+/// Returns the sum of such payloads, which lie one after the other.
 std::vector<double> sum_of_payloads(std::span<const double> payloads, const GradientShape&, std::size_t count);
-/// Writes zeros, and adds what all ranks have sent, `sent` bytes an element.
+/// Returns the kernel that writes zeros and adds the elements that all ranks have sent, `sent` bytes each.
 KernelCall scatter_add(const GradientShape&, double count, double sent);
 
-/// A round in which `count` numbers of each rank are gathered, or, by a ring, summed up hop by hop.
+/// Returns a round in which `count` numbers of each rank are gathered, or summed up hop by hop in a ring.
 CompressionRound sparse_round(const GradientShape&, double count, bool ring);
 /// Reads `exchange`: all-gather (the default) or ring.
 bool read_sparse_ring(Fields&);

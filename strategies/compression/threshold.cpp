@@ -1,6 +1,6 @@
-// Gradients above a threshold are sent as plus or minus the threshold, a place of 31 bits and a sign each (Strom 2015,
-// "Scalable distributed DNN training using commodity GPU cloud computing"). How many there are the ranks tell each other
-// first, and pad to the most.
+// Gradients above a threshold are sent as plus or minus the threshold, with 31 bits for the place and one for the sign
+// (Strom 2015, "Scalable distributed DNN training using commodity GPU cloud computing"). Ranks first exchange their
+// counts, then pad payloads to the largest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,15 +21,15 @@ class ThresholdCodec : public GradientCodec {
         shape_(std::move(shape)),
         residual_(static_cast<std::size_t>(shape_.elements()), 0.0) {}
 
-  std::vector<double> encode(int round, std::span<const double> from) override {
+  std::vector<double> encode(int round, std::span<const double> input) override {
     if (round > 0) {
-      counts_.assign(from.begin(), from.end());
-      payload_.resize(static_cast<std::size_t>(*std::max_element(from.begin(), from.end())), 0.0);
+      counts_.assign(input.begin(), input.end());
+      payload_.resize(static_cast<std::size_t>(*std::max_element(input.begin(), input.end())), 0.0);
       return payload_;
     }
     payload_.clear();
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      const double all = from[i] + (feedback_ ? residual_[i] : 0);
+    for (std::size_t i = 0; i < input.size(); ++i) {
+      const double all = input[i] + (feedback_ ? residual_[i] : 0);
       residual_[i] = all;
       if (std::abs(all) <= threshold_) continue;
       payload_.push_back(static_cast<double>(static_cast<std::uint32_t>(i) | (all < 0 ? kMinus : 0)));
@@ -37,12 +37,12 @@ class ThresholdCodec : public GradientCodec {
     }
     return {static_cast<double>(payload_.size())};
   }
-  std::vector<double> decode(std::span<const double> left) override {
+  std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> sum(residual_.size(), 0.0);
-    const std::size_t each = left.size() / counts_.size();
+    const std::size_t payload_size = result.size() / counts_.size();
     for (std::size_t rank = 0; rank < counts_.size(); ++rank)
       for (std::size_t i = 0; i < static_cast<std::size_t>(counts_[rank]); ++i) {
-        const auto word = static_cast<std::uint32_t>(left[rank * each + i]);
+        const auto word = static_cast<std::uint32_t>(result[rank * payload_size + i]);
         sum[word & ~kMinus] += (word & kMinus) != 0 ? -threshold_ : threshold_;
       }
     return sum;
@@ -91,7 +91,8 @@ class Threshold : public Compressor {
 
 const RegisterCompressor register_threshold{
     {"threshold",
-     "gradients above a threshold, as plus or minus the threshold; density: how many that is, where no values run",
+     "gradients above a threshold, as plus or minus the threshold; density: their expected fraction, if no values are "
+     "computed",
      "counts, then an all-gather padded to the most",
      {"threshold", "density", "error_feedback"},
      [](Fields& fields) -> std::shared_ptr<const Compressor> {

@@ -1,5 +1,5 @@
-// The largest gradients of each rank (Aji & Heafield 2017), the others kept for later steps (Stich et al. 2018, "Sparsified
-// SGD with memory").
+// The largest gradients of each rank (Aji & Heafield 2017); the others are kept for later steps (Stich et al. 2018,
+// "Sparsified SGD with memory").
 #include <fmt/format.h>
 
 #include "sim/hashing.hpp"
@@ -22,21 +22,21 @@ class TopKCodec : public GradientCodec {
         residual_(static_cast<std::size_t>(shape_.elements()), 0.0),
         count_(static_cast<std::size_t>(chosen_elements(choice_.selection.density, shape_.elements()))) {}
 
-  std::vector<double> encode(int, std::span<const double> from) override {
-    std::vector<double> all(from.begin(), from.end());
+  std::vector<double> encode(int, std::span<const double> input) override {
+    std::vector<double> all(input.begin(), input.end());
     for (std::size_t i = 0; i < all.size() && choice_.feedback; ++i) all[i] += residual_[i];
-    const std::vector<std::uint32_t> places = selected(all, choice_.selection, hashed({seed_, step_++}));
+    const std::vector<std::uint32_t> places = select_places(all, choice_.selection, hashed({seed_, step_++}));
     std::vector<double> sent;
-    for (const std::uint32_t at : places) sent.push_back(rounded_to(sent_precision(shape_), all[at]));
+    for (const std::uint32_t place : places) sent.push_back(rounded_to(sent_precision(shape_), all[place]));
     residual_ = std::move(all);
     for (std::size_t i = 0; i < places.size(); ++i) residual_[places[i]] -= sent[i];
     if (!choice_.ring) return sparse_payload(sent, places, count_, sent_precision(shape_));
-    std::vector<double> whole(residual_.size(), 0.0);
-    for (std::size_t i = 0; i < places.size(); ++i) whole[places[i]] = sent[i];
-    return whole;
+    std::vector<double> dense(residual_.size(), 0.0);
+    for (std::size_t i = 0; i < places.size(); ++i) dense[places[i]] = sent[i];
+    return dense;
   }
-  std::vector<double> decode(std::span<const double> left) override {
-    return choice_.ring ? std::vector<double>(left.begin(), left.end()) : sum_of_payloads(left, shape_, count_);
+  std::vector<double> decode(std::span<const double> result) override {
+    return choice_.ring ? std::vector<double>(result.begin(), result.end()) : sum_of_payloads(result, shape_, count_);
   }
 
  private:
@@ -60,9 +60,9 @@ class TopK : public Compressor {
          selection_kernels(choice_.selection, shape, choice_.feedback ? kResidualBytes : shape.element.value))
       round.kernels.push_back(std::move(kernel));
     if (choice_.feedback) round.kernels.push_back(moves("clear what is sent", count * kResidualBytes));
-    // A ring leaves one sum, of the places of all ranks.
-    const double left = choice_.ring ? shape.elements() * round.sum_density(shape.ranks) / shape.ranks : count;
-    all.decode.push_back(scatter_add(shape, left, sparse_element(shape)));
+    // A ring produces one sum, with the places of all ranks.
+    const double elements = choice_.ring ? shape.elements() * round.sum_density(shape.ranks) / shape.ranks : count;
+    all.decode.push_back(scatter_add(shape, elements, sparse_element(shape)));
     all.rounds.push_back(std::move(round));
     return all;
   }

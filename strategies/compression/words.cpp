@@ -11,11 +11,11 @@ namespace {
 
 struct Format {
   int exponent_bits, fraction_bits;
-  bool infinite;  // has an infinity: the highest exponent stands for no numbers
+  bool infinite;  // the format has an infinity: the highest exponent represents no numbers
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   int bits() const { return 1 + exponent_bits + fraction_bits; }
   double most() const {
-    // E4M3's highest exponent has numbers but for the last fraction, which is NaN.
+    // The highest exponent of E4M3 represents numbers, except for the last fraction, which is NaN.
     const int highest = (1 << exponent_bits) - (infinite ? 2 : 1) - bias();
     return std::ldexp(2 - std::ldexp(infinite ? 1 : 2, -fraction_bits), highest);
   }
@@ -87,9 +87,9 @@ double rounded_to(Precision precision, double value) {
   if (value == 0 || !std::isfinite(value) || precision == Precision::fp64) return value;
   if (precision == Precision::fp32) return static_cast<double>(static_cast<float>(value));
   const Format format = format_of(precision);
-  const int exponent = std::max(std::ilogb(value), 1 - format.bias());  // below: subnormal
+  const int exponent = std::max(std::ilogb(value), 1 - format.bias());  // numbers below are subnormal
   const double unit = std::ldexp(1, exponent - format.fraction_bits);
-  const double nearest = std::nearbyint(value / unit) * unit;  // to even
+  const double nearest = std::nearbyint(value / unit) * unit;  // ties to even
   if (std::abs(nearest) <= format.most()) return nearest;
   return std::copysign(format.infinite ? std::numeric_limits<double>::infinity() : format.most(), value);
 }

@@ -7,18 +7,19 @@
 
 namespace trainyard {
 
-/// A payload of 32-bit words, bit by bit; a word is a whole number in a double, so that a buffer of values can hold it.
+/// Writes a payload of 32-bit words, bit by bit. Each word is stored as a whole number in a double, so that a buffer
+/// of values can hold it.
 class WordWriter {
  public:
-  /// The lowest `count` bits, up to 32.
+  /// Writes the lowest `count` bits, up to 32.
   void bits(std::uint32_t value, int count);
   void number(float value);
-  void number(Precision, double value);  ///< one that the precision holds
-  std::vector<double> words() &&;        ///< the last one is padded with zeros
+  void number(Precision, double value);  ///< the precision must be able to represent the number
+  std::vector<double> words() &&;        ///< returns the words; the last one is padded with zeros
 
  private:
   std::vector<double> words_;
-  std::uint64_t open_ = 0;  // bits that fill no word yet
+  std::uint64_t open_ = 0;  // bits that do not fill a word yet
   int count_ = 0;
 };
 
@@ -36,17 +37,18 @@ class WordReader {
   int count_ = 0;
 };
 
-/// Words of so many bits.
+/// Number of words that hold `bits` bits.
 constexpr double words_for(double bits) {
   const double words = bits / 32;
-  const auto whole = static_cast<double>(static_cast<std::int64_t>(words));
-  return whole < words ? whole + 1 : whole;
+  const auto floor_words = static_cast<double>(static_cast<std::int64_t>(words));
+  return floor_words < words ? floor_words + 1 : floor_words;
 }
 
-/// The nearest number (ties to even) that fp64, fp32, fp16, bf16 or fp8 (E4M3: Micikevicius et al. 2022) holds; beyond their
-/// range the largest one, of fp16 and bf16 infinity.
+/// Rounds to the nearest number (ties to even) of fp64, fp32, fp16, bf16 or fp8 (E4M3: Micikevicius et al. 2022).
+/// Beyond the range it returns the largest number, or infinity for fp16 and bf16.
 double rounded_to(Precision, double);
-/// Of such a number of 32 bits or fewer, and back. The number must be one that the precision holds.
+/// Convert such a number of 32 bits or fewer to its bits, and back. The precision must be able to represent the
+/// number.
 std::uint32_t bits_of(Precision, double);
 double number_of_bits(Precision, std::uint32_t);
 

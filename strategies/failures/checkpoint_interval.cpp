@@ -10,21 +10,23 @@ namespace trainyard {
 namespace {
 
 constexpr int kTrials = 25;
-constexpr double kRange = 3;              ///< intervals from Daly's over this to Daly's times this
-constexpr std::size_t kFailures = 10000;  ///< that each run goes through, about; fewer where checkpoints are many …
-constexpr double kMostCheckpoints = 1e6;  ///< … of a run
-/// From so many checkpoints between two failures on, Daly's interval is the best to some 1e-6: what it leaves out are
-/// powers of their ratio.
+constexpr double kRange = 3;  ///< intervals range from Daly's divided by this to Daly's times this
+/// Approximate number of failures in each run; fewer if there are many checkpoints.
+constexpr std::size_t kFailures = 10000;
+constexpr double kMostCheckpoints = 1e6;  ///< largest number of checkpoints in a run
+/// If there are at least this many checkpoints between two failures, Daly's interval is the best within about 1e-6:
+/// the terms that it neglects are powers of their ratio.
 constexpr double kManyCheckpoints = 300;
-constexpr double kFurthest = 100;  ///< times the best interval: as far as one that is nearly as good is sought
+constexpr double kFurthest = 100;  ///< intervals that are nearly as good are searched up to the best one times this
 constexpr double kIntervalRounding = 1e-9;
-constexpr double kSpare = 256;  ///< times the steps between failures that a run may take at most
+constexpr double kSpare = 256;  ///< a run may take at most this many times the steps between failures
 
-/// ln of the losses over ln of the interval, as a polynomial: near its bottom the curve is smooth, and the noise of the
-/// draws, which moves the bottom of the points themselves, averages out.
+/// Fits a polynomial to y, the logarithm of the losses, over x, the logarithm of the interval, and returns its
+/// minimum. Near the minimum the curve is smooth, and the fit averages out the noise of the draws, which shifts the
+/// minimum of the points themselves.
 double bottom(const std::vector<double>& x, const std::vector<double>& y) {
   constexpr int kDegree = 4;
-  // Powers of what runs from -1 to 1 are far enough from parallel for the normal equations.
+  // With x scaled to -1 … 1, powers are far enough from parallel for the normal equations.
   const double middle = (x.front() + x.back()) / 2, half = (x.back() - x.front()) / 2;
   Eigen::Matrix<double, kDegree + 1, kDegree + 1> squares = decltype(squares)::Zero();
   Eigen::Matrix<double, kDegree + 1, 1> products = decltype(products)::Zero(), powers;
@@ -37,19 +39,19 @@ double bottom(const std::vector<double>& x, const std::vector<double>& y) {
   double best = x.front(), least = HUGE_VAL;
   constexpr int kFine = 2000;
   for (int i = 0; i <= kFine; ++i) {
-    const double at = 2.0 * i / kFine - 1;
+    const double scaled = 2.0 * i / kFine - 1;
     double value = 0;
-    for (int d = kDegree; d >= 0; --d) value = value * at + c(d);
+    for (int d = kDegree; d >= 0; --d) value = value * scaled + c(d);
     if (value < least) {
       least = value;
-      best = middle + half * at;
+      best = middle + half * scaled;
     }
   }
   return best;
 }
 
-/// Draws whose first `failures` times between failures are spread evenly over their distribution, in a random order:
-/// their averages are nearly the exact ones, where those of independent draws are off by 1/sqrt(failures).
+/// Draws whose first `failures` times between failures are spread evenly over their distribution, in random order.
+/// Their averages are nearly exact, whereas those of independent draws are off by 1/sqrt(failures).
 UniformDraws even_draws(std::size_t failures) {
   const UniformDraws draw = seeded_draws(1);
   std::vector<double> times(failures);
@@ -63,10 +65,10 @@ UniformDraws even_draws(std::size_t failures) {
   };
 }
 
-/// The plan with one interval or another, always through the same failures.
+/// Runs the plan with different intervals, always through the same failures.
 class IntervalTrials {
  public:
-  /// checkpoints: between two failures.
+  /// `checkpoints` is the expected number of checkpoints between two failures.
   IntervalTrials(const LongRunPlan& plan, Seconds mtbf, double checkpoints) : plan_(plan) {
     const auto failures =
         static_cast<std::size_t>(std::clamp(kMostCheckpoints / checkpoints, 1.0, static_cast<double>(kFailures)));
@@ -80,14 +82,14 @@ class IntervalTrials {
     plan.checkpoint.every = every;
     return run_long(plan).goodput();
   }
-  /// The last number of steps on the way from `best` to `end` that is nearly as good.
-  double last_near(double best, double end, double goodput_there) const {
-    if (goodput(end) >= goodput_there - kNearBest) return end;
+  /// Returns the last number of steps between `best` and `end` whose goodput is nearly the best.
+  double last_near(double best, double end, double best_goodput) const {
+    if (goodput(end) >= best_goodput - kNearBest) return end;
     double near = best, far = end;
     while (std::abs(far - near) > 1 && std::abs(std::log(far / near)) > kFine) {
       const double middle = std::round(std::sqrt(near * far));
       if (middle == near || middle == far) break;
-      (goodput(middle) >= goodput_there - kNearBest ? near : far) = middle;
+      (goodput(middle) >= best_goodput - kNearBest ? near : far) = middle;
     }
     return near;
   }
@@ -97,11 +99,11 @@ class IntervalTrials {
   LongRunPlan plan_;
 };
 
-/// Several steps as one.
+/// Returns the plan with `stride` steps merged into one.
 LongRunPlan in_strides(LongRunPlan plan, double stride) {
   plan.step = plan.step * stride;
   if (plan.step_with)
-    plan.step_with = [of_one = plan.step_with, stride](int replicas) { return of_one(replicas) * stride; };
+    plan.step_with = [step_time = plan.step_with, stride](int replicas) { return step_time(replicas) * stride; };
   return plan;
 }
 
@@ -123,52 +125,53 @@ Seconds time_between_losses(const std::vector<FailingParts>& parts, const Recove
   return time_between_failures(losing);
 }
 
-BestInterval best_interval(const LongRunPlan& given) {
-  const Seconds mtbf = time_between_losses(given.parts, given.recovery), cost = given.checkpoint.stall;
+BestInterval best_interval(const LongRunPlan& plan) {
+  const Seconds mtbf = time_between_losses(plan.parts, plan.recovery), cost = plan.checkpoint.stall;
   if (mtbf.value <= 0 || cost.value <= 0)
     throw UserError(mtbf.value <= 0 ? "nothing that fails at random loses work: no interval of checkpoints is the best"
                                     : "a checkpoint stops nothing: the best interval is a step");
-  // So many failures may take more steps than can be counted; an interval has a great many of these then.
-  if (const double steps = kFailures * mtbf / given.step; steps > kMostSteps / kSpare) {
+  // The failures may take more steps than a double can count. An interval then has very many steps, so steps are
+  // merged.
+  if (const double steps = kFailures * mtbf / plan.step; steps > kMostSteps / kSpare) {
     const double stride = std::exp2(std::ceil(std::log2(steps * kSpare / kMostSteps)));
-    BestInterval best = best_interval(in_strides(given, stride));
+    BestInterval best = best_interval(in_strides(plan, stride));
     best.steps *= stride;
     return best;
   }
   BestInterval best;
   best.young = young_interval(mtbf, cost);
   best.daly = daly_interval(mtbf, cost);
-  best.shortest = given.checkpoint.write - cost;
-  const double least = std::max(1.0, std::ceil(best.shortest / given.step * (1 - kIntervalRounding)));
+  best.shortest = plan.checkpoint.write - cost;
+  const double least = std::max(1.0, std::ceil(best.shortest / plan.step * (1 - kIntervalRounding)));
   const Seconds about = std::max(best.daly, best.shortest);
   const double checkpoints = mtbf / about;
-  const IntervalTrials tries(given, mtbf, checkpoints);
+  const IntervalTrials tries(plan, mtbf, checkpoints);
   std::vector<double> x, y;
   double last = 0;
   const int trials = checkpoints < kManyCheckpoints ? kTrials : 0;
   for (int i = 0; i < trials; ++i) {
     const double share = 2.0 * i / (kTrials - 1) - 1;
-    const double steps = std::max(least, std::round(about / given.step * std::pow(kRange, share)));
+    const double steps = std::max(least, std::round(about / plan.step * std::pow(kRange, share)));
     if (steps == last) continue;
     last = steps;
-    best.trials.push_back({given.step * steps, tries.goodput(steps)});
+    best.trials.push_back({plan.step * steps, tries.goodput(steps)});
     x.push_back(std::log(steps));
     y.push_back(std::log(1 / std::max(best.trials.back().goodput, 1e-300) - 1));
   }
-  constexpr std::size_t kEnough = 12;  // fewer points are whole steps side by side: the best of them is the answer
+  constexpr std::size_t kEnough = 12;  // fewer points are adjacent whole steps: the best of them is the answer
   if (trials == 0) {
-    const double fewer = std::max(least, std::floor(about / given.step)), more = fewer + 1;
+    const double fewer = std::max(least, std::floor(about / plan.step)), more = fewer + 1;
     best.steps = tries.goodput(more) > tries.goodput(fewer) ? more : fewer;
   } else if (x.size() >= kEnough) {
     best.steps = std::exp(bottom(x, y));
   } else {
     best.steps = std::exp(x[std::min_element(y.begin(), y.end()) - y.begin()]);
   }
-  best.simulated = given.step * best.steps;
+  best.simulated = plan.step * best.steps;
   best.steps = std::max(least, std::round(best.steps));
   best.goodput = tries.goodput(best.steps);
-  best.from = given.step * tries.last_near(best.steps, least, best.goodput);
-  best.until = given.step * tries.last_near(best.steps, best.steps * kFurthest, best.goodput);
+  best.from = plan.step * tries.last_near(best.steps, least, best.goodput);
+  best.until = plan.step * tries.last_near(best.steps, best.steps * kFurthest, best.goodput);
   return best;
 }
 

@@ -13,13 +13,13 @@
 namespace trainyard {
 namespace {
 
-/// A share on its way: by the memory of a socket.
+/// The route of a share, through the memory of a CPU socket.
 struct ShareRoute {
   Actor rank = 0, host = 0, store = 0;
   Bytes bytes;
 };
 
-/// The socket that a GPU hangs at: the one of the best way.
+/// Returns the socket that a GPU is attached to: the one with the lowest latency.
 DeviceId socket_of(const ClusterMachine& machine, DeviceId gpu) {
   const int node = machine.graph().devices()[gpu].node;
   const std::vector<DeviceId> cpus = machine.graph().all(DeviceKind::cpu, node);
@@ -29,45 +29,45 @@ DeviceId socket_of(const ClusterMachine& machine, DeviceId gpu) {
   return *std::min_element(cpus.begin(), cpus.end(), [&](DeviceId a, DeviceId b) { return wires(a) < wires(b); });
 }
 
-/// The actors of a machine, with what they do; of all others nothing.
+/// The operations of all actors of a machine. Most actors have none.
 class Actors {
  public:
-  explicit Actors(Actor count) : of_(static_cast<std::size_t>(count)) {}
+  explicit Actors(Actor count) : plans_(static_cast<std::size_t>(count)) {}
   std::size_t peer(Actor actor, Actor other) {
-    std::vector<Actor>& slots = of_.at(static_cast<std::size_t>(actor)).slots;
+    std::vector<Actor>& slots = plans_.at(static_cast<std::size_t>(actor)).slots;
     slots.push_back(other);
     return slots.size() - 1;
   }
-  /// A stream of its own for each message, so that none waits for another; of more than there are streams, later ones
-  /// wait for earlier ones, in the same order everywhere.
-  std::size_t stream(Actor actor) { return of_.at(static_cast<std::size_t>(actor)).streams++ % kMaxStreams; }
-  void add(Actor actor, const Op& op) { of_.at(static_cast<std::size_t>(actor)).ops.push_back(op); }
+  /// Returns a stream of its own for each message, so that no message waits for another. If there are more messages
+  /// than streams, later ones wait for earlier ones, in the same order everywhere.
+  std::size_t stream(Actor actor) { return plans_.at(static_cast<std::size_t>(actor)).streams++ % kMaxStreams; }
+  void add(Actor actor, const Op& op) { plans_.at(static_cast<std::size_t>(actor)).ops.push_back(op); }
   Programs take_programs() {
     Programs programs;
-    for (One& of : of_)
+    for (ActorPlan& plan : plans_)
       programs.push_back(
-          std::make_unique<ListProgram>(std::move(of.ops), std::move(of.slots),
-                                        static_cast<int>(std::clamp<std::size_t>(of.streams, 1, kMaxStreams))));
+          std::make_unique<ListProgram>(std::move(plan.ops), std::move(plan.slots),
+                                        static_cast<int>(std::clamp<std::size_t>(plan.streams, 1, kMaxStreams))));
     return programs;
   }
 
  private:
-  struct One {
+  struct ActorPlan {
     std::vector<Op> ops;
     std::vector<Actor> slots;
     std::size_t streams = 0;
   };
-  std::vector<One> of_;
+  std::vector<ActorPlan> plans_;
 };
 
-/// One half of a message, rendezvous.
+/// One side of a rendezvous message.
 Op message_op(Kind kind, std::size_t stream, std::size_t slot, Tag tag, Bytes bytes) {
   Op op{.stream = static_cast<Stream>(stream), .kind = kind, .message = {.bytes = bytes}};
   op.address(slot, tag);
   return op;
 }
 
-/// From one end to the host, then, whole, to the other.
+/// Adds the messages of a share: from one end to the host and, once it has arrived completely, to the other end.
 void add_passage(Actors& actors, const ShareRoute& p, bool write) {
   const Actor from = write ? p.rank : p.store, to = write ? p.store : p.rank;
   const Tag tag = static_cast<Tag>(p.rank) + 1;
@@ -80,7 +80,7 @@ void add_passage(Actors& actors, const ShareRoute& p, bool write) {
   actors.add(to, message_op(Kind::recv, actors.stream(to), actors.peer(to, p.host), tag, p.bytes));
 }
 
-/// When the last operation of a rank ended: its share has left the GPU.
+/// Observes the end of the last operation of a rank: by then all shares have left the GPUs.
 class LastOfRanks : public Observer {
  public:
   explicit LastOfRanks(Actor ranks) : ranks_(ranks) {}
@@ -95,7 +95,7 @@ class LastOfRanks : public Observer {
   Seconds last_;
 };
 
-/// The machine with the store, and every share's way.
+/// The machine with the store, and the route of every share.
 struct CheckpointMachine {
   ClusterMachine cluster;
   std::optional<StorageMachine> shared;
@@ -124,12 +124,12 @@ struct CheckpointMachine {
     const Device& gpu = cluster.graph().devices()[cluster.device(rank)];
     const std::vector<DeviceId> drives = cluster.graph().all(DeviceKind::nvme, gpu.node);
     if (drives.empty())
-      fail(cluster.spec().place, fmt::format("a checkpoint on local drives, but {} has none (say nvme: {{count, …}})",
+      fail(cluster.spec().place, fmt::format("a checkpoint on local drives, but {} has none (set nvme: {{count, …}})",
                                              cluster.spec().type_of(gpu.node).name));
     return cluster.actor(drives[static_cast<std::size_t>(gpu.index) % drives.size()]);
   }
   Machine& machine() { return shared ? static_cast<Machine&>(*shared) : cluster; }
-  /// Every share goes to its store, or back.
+  /// Programs that move every share to its store, or back.
   Programs programs(bool write) const {
     Actors all(actors);
     for (const ShareRoute& p : routes) add_passage(all, p, write);
@@ -138,18 +138,18 @@ struct CheckpointMachine {
 };
 
 Bytes check_capacity(const CheckpointMachine& site, const CheckpointPlan& plan) {
-  std::map<Actor, Bytes> held;
-  for (const ShareRoute& p : site.routes) held[plan.store ? 0 : p.store] += p.bytes;
+  std::map<Actor, Bytes> stored;
+  for (const ShareRoute& p : site.routes) stored[plan.store ? 0 : p.store] += p.bytes;
   Bytes fullest;
-  for (const auto& [at, bytes] : held) {
+  for (const auto& [store, bytes] : stored) {
     fullest = std::max(fullest, bytes);
-    const Bytes capacity =
-        plan.store
-            ? plan.store->capacity
-            : site.cluster.spec().type_of(site.cluster.graph().devices()[site.cluster.device(at)].node).nvme.capacity;
+    const Bytes capacity = plan.store ? plan.store->capacity
+                                      : site.cluster.spec()
+                                            .type_of(site.cluster.graph().devices()[site.cluster.device(store)].node)
+                                            .nvme.capacity;
     if (capacity.value > 0 && bytes > capacity)
       throw UserError(fmt::format("{} of a checkpoint on {}, which holds {}", show(bytes),
-                                  plan.store ? plan.store->name : site.cluster.actor_name(at), show(capacity)));
+                                  plan.store ? plan.store->name : site.cluster.actor_name(store), show(capacity)));
   }
   return fullest;
 }

@@ -9,32 +9,35 @@
 
 namespace trainyard {
 
-/// Who writes how much of a checkpoint, and where to. Each writer's share goes to the memory of the CPU that its GPU
-/// hangs at, and from there, when it has come whole, to the store: a network storage, or an NVMe drive of the node.
+/// The shares of a checkpoint that ranks write, and their store. Each share first goes to the memory of the CPU that
+/// the GPU is attached to. Once it has arrived completely, it goes on to the store: a network storage, or an NVMe
+/// drive of the node.
 struct CheckpointPlan {
   struct Share {
     Actor rank = 0;
     Bytes bytes;
   };
-  std::vector<Share> shares;     ///< a rank once at most
-  std::optional<Storage> store;  ///< none: the drives of the nodes, dealt out to their ranks in turn
+  std::vector<Share> shares;     ///< at most one for each rank
+  std::optional<Storage> store;  ///< No value: the drives of the nodes, assigned to their ranks in turn
 };
 
-/// Of the whole state: every rank an equal share, or where it is not sharded those that hold the model once (`holders`).
+/// Divides the whole state into shares. If it is sharded, every rank has an equal share; otherwise the ranks that
+/// together hold the model once (`holders`) do.
 std::vector<CheckpointPlan::Share> checkpoint_shares(Bytes state, int ranks, bool sharded,
                                                      const std::vector<Actor>& holders);
 
 struct CheckpointWrite {
-  Seconds snapshot;  ///< until all shares are in host memory: training may go on while they are written
-  Seconds write;     ///< until all are stored
-  Bytes fullest;     ///< the most that one store, or one drive, has taken
+  Seconds snapshot;  ///< until all shares are in host memory; training may go on while they are written
+  Seconds write;     ///< until all shares are stored
+  Bytes fullest;     ///< largest number of bytes that one store, or one drive, receives
 };
 
-/// One checkpoint written on an idle machine; simulated message by message. One simulation a process: call it in a
-/// child. Throws UserError where there is no drive, or the store's or a drive's capacity does not hold its part.
+/// Simulates the write of one checkpoint on an idle machine, message by message. A process can run only one
+/// simulation: call it in a child process. Throws UserError if there is no drive, or if its part does not fit into the
+/// store or a drive.
 CheckpointWrite simulate_checkpoint_write(const ClusterSpec&, const SoftwareStack&, const CheckpointPlan&);
-/// The way back: every writer reads its share. What other ranks hold as well they get from it over the fabric, as they
-/// do in a step; that is not counted.
+/// Simulates the reading of a checkpoint: every writer reads its share. Ranks that hold a copy get it from the reader
+/// over the fabric, as they do in a step; this is not counted.
 Seconds simulate_checkpoint_load(const ClusterSpec&, const SoftwareStack&, const CheckpointPlan&);
 
 }  // namespace trainyard

@@ -23,10 +23,10 @@ Seconds DrawnFailures::next() {
 }
 
 const FailingParts& DrawnFailures::part() const {
-  double left = draws_(2 * drawn_ - 1);
+  double remaining = draws_(2 * drawn_ - 1);
   for (const FailingParts& part : parts_) {
-    left -= part.count / part.mtbf.value * between_.value;
-    if (left < 0) return part;
+    remaining -= part.count / part.mtbf.value * between_.value;
+    if (remaining < 0) return part;
   }
   return parts_.back();
 }

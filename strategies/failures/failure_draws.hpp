@@ -11,31 +11,33 @@ namespace trainyard {
 /// Parts of one kind that fail independently, each after exponentially distributed times.
 struct FailingParts {
   std::string name;  ///< "gpu", "node", "nic", "switch", "software", …
-  double count = 1;
-  Seconds mtbf;             ///< of one of them
-  bool takes_node = false;  ///< its node leaves: a spare takes over, or the training goes on without its replica
-  int workers = 0;        ///< asynchronous ones that are gone with it, while the others go on; 0: it stops the training
-  bool survived = false;  ///< another one takes over once it is detected: no work is lost but the step under way
+  double count = 1;  ///< number of such parts
+  Seconds mtbf;      ///< mean time between failures of one part
+  /// True if the failure takes its node away: a spare takes over, or training goes on without its replica.
+  bool takes_node = false;
+  int workers = 0;        ///< number of asynchronous workers that are lost while the others go on; 0: training stops
+  bool survived = false;  ///< another part takes over once the failure is detected: only the current step is lost
 };
 
-/// Mean time between any two failures; 0 where nothing fails at random.
+/// Mean time between any two failures; 0 if nothing fails at random.
 Seconds time_between_failures(const std::vector<FailingParts>&);
 
-/// A number in [0, 1) for each counter: the same on every machine, whatever the order in which they are asked for.
+/// Returns a number in [0, 1) for each counter. It is the same on every machine and does not depend on the order of
+/// calls.
 using UniformDraws = std::function<double(std::uint64_t counter)>;
 UniformDraws seeded_draws(std::uint64_t seed);
 
-/// One failure after another: two draws each, of when and of what.
+/// Draws one failure after another, with two draws each: one for the time and one for the kind of part.
 class DrawnFailures {
  public:
   DrawnFailures(const std::vector<FailingParts>& parts, const UniformDraws& draws)
       : parts_(parts), draws_(draws), between_(time_between_failures(parts)) {}
 
   bool any() const { return between_.value > 0; }
-  Seconds between() const { return between_; }  ///< mean
-  /// Draws the next one: so long after the one before.
+  Seconds between() const { return between_; }  ///< mean time between two failures
+  /// Draws the next failure, and returns the time since the one before.
   Seconds next();
-  /// What fails then: by its share of the rate.
+  /// The part that fails in the last drawn failure. Parts are drawn in proportion to their failure rates.
   const FailingParts& part() const;
 
  private:

@@ -9,55 +9,61 @@
 
 namespace trainyard {
 
-/// A prescribed failure, not a drawn one: at a time, or when so many steps have ended.
+/// A prescribed failure (not a random one): at a time, or after a number of steps.
 struct SetFailure {
   Seconds at;
-  std::optional<double> after_step = {};  ///< none: at the time
-  std::string what;                       ///< kind of part
+  std::optional<double> after_step = {};  ///< No value: it comes at time `at`
+  std::string what;                       ///< kind of part that fails
   bool takes_node = false;
-  std::optional<int> node = {};  ///< it stands in; while that is away, nothing of it fails
+  std::optional<int> node = {};  ///< node that contains the part; nothing of an absent node fails
   int workers = 0;               ///< see FailingParts
   bool survived = false;
 };
 
-/// What became of a prescribed failure.
+/// The effect of a prescribed failure.
 struct SetFailureOutcome {
-  bool happened = false;  ///< false: the training had ended
-  bool idle = false;      ///< its node was away already: nothing happened
+  bool happened = false;  ///< false: the training ended before
+  bool idle = false;      ///< true: its node was absent already, and nothing happened
   Seconds at;
-  double steps = 0;  ///< done until then
+  double steps = 0;  ///< steps done when it came
   double lost_steps = 0;
-  Seconds lost_work;  ///< of these, and of the step under way
+  Seconds lost_work;  ///< time of the lost steps, and of the unfinished step
 };
 
-/// When the training's state is saved, and what that costs. A state is saved as it is at the end of a step.
+/// The interval between saves of the training's state, and the time that they cost. A state is saved as it is at the
+/// end of a step.
 struct CheckpointTimes {
-  double every = 0;  ///< steps; 0: never
-  Seconds stall;     ///< training stands still: the whole write, or the copy that is written in the background
-  Seconds write;     ///< until it can be read back, from its beginning; at least `stall`
-  Seconds load;      ///< until it is read back
+  double every = 0;  ///< steps between checkpoints; 0: no checkpoints
+  /// Training stops for this long: for the whole write, or for a copy that is then written in the background.
+  Seconds stall;
+  Seconds write;  ///< from its beginning until it can be read back; at least `stall`
+  Seconds load;   ///< duration of reading it back
 };
 
-/// What happens after a failure: nothing until it is detected, then the job starts again from the last whole checkpoint.
-/// Of one that takes workers only, these start again; if all are gone, so does the job.
+/// Recovery after a failure. The failure is detected after a while; then the job restarts from the last complete
+/// checkpoint. After a failure of some workers only these restart; if all are lost, the job does.
 struct Recovery {
   Seconds detect, restart;
-  std::optional<Seconds> repair;  ///< until a node that failed can be used again; none: it never can
-  std::optional<int> spares;      ///< nodes that stand by; none: always enough
-  bool elastic =
-      false;  ///< without a spare the replicas left do the whole batch, as much slower; else the training waits
-  /// The replicas left hold the whole state: an elastic training goes on from the end of the last step.
+  std::optional<Seconds> repair;  ///< until a failed node can be used again; No value: never
+  std::optional<int> spares;      ///< number of spare nodes; No value: there are always enough
+  /// True: if there is no spare node, the remaining replicas compute the whole batch, more slowly. False: training
+  /// waits for a repair.
+  bool elastic = false;
+  /// True if the remaining replicas hold the whole state: an elastic training then continues from the end of the last
+  /// step.
   bool state_survives = false;
 };
 
-/// A training of days to months over step times: the coarse run. No step is simulated by itself.
+/// A coarse run of a training for days to months. It counts step times and does not simulate single steps.
 struct LongRunPlan {
-  double steps = 0;  ///< to do; 0: as many as fit until `until`
-  Seconds until;     ///< the run ends then at the latest; 0: with its steps
+  double steps = 0;  ///< number of steps to train; 0: as many as fit before `until`
+  Seconds until;     ///< latest end of the run; 0: it ends with its steps
   Seconds step;
   int replicas = 1;
-  int nodes = 0;  ///< that they share evenly; 0: one each. Nodes of a broken replica step in for others
-  /// A step of so many replicas; empty: of `step`, as if the batch divided among them to the last sample.
+  /// Number of nodes that the replicas share evenly; 0: one for each. Nodes of a broken replica replace others.
+  int nodes = 0;
+  /// Returns the time of a step with that number of replicas. Empty: derived from `step`, as if the batch could be
+  /// divided exactly.
   std::function<Seconds(int replicas)> step_with;
   CheckpointTimes checkpoint;
   Recovery recovery;
@@ -66,28 +72,28 @@ struct LongRunPlan {
   UniformDraws draws = seeded_draws(1);
 };
 
-/// Where the time went: its parts sum to `end`.
+/// The time of a run by cause; the parts sum to `end`.
 struct LongRunResult {
   Seconds end;
-  double steps = 0;      ///< done and not lost
-  Seconds useful;        ///< of these steps, at the pace of a whole machine
-  Seconds slower;        ///< what they took besides while replicas were missing, and the step under way at the end
-  Seconds lost_work;     ///< steps, and parts of steps, that had to be done again
-  Seconds stalled;       ///< training stood still for checkpoints
-  Seconds down;          ///< detection, restart, reading back
-  Seconds without_node;  ///< waiting for a repair
+  double steps = 0;      ///< steps done and not lost
+  Seconds useful;        ///< time of these steps at full speed
+  Seconds slower;        ///< extra time of these steps while replicas were missing, and the unfinished step at the end
+  Seconds lost_work;     ///< time of steps, and of parts of steps, that were repeated
+  Seconds stalled;       ///< training waited for checkpoints
+  Seconds down;          ///< detection, restart, and reading a checkpoint
+  Seconds without_node;  ///< training waited for a repair
   double checkpoints = 0, failures = 0;
-  double lost_steps = 0;                      ///< whole steps done again
-  std::map<std::string, double> failures_of;  ///< by kind of part
-  std::vector<SetFailureOutcome> prescribed;  ///< of each failure of the plan, in its order
+  double lost_steps = 0;                      ///< whole steps that were repeated
+  std::map<std::string, double> failures_of;  ///< number of failures, by kind of part
+  std::vector<SetFailureOutcome> prescribed;  ///< effect of each prescribed failure, in the order of the plan
   double goodput() const { return end.value > 0 ? useful / end : 1; }
 };
 
-/// The steps that a double tells apart.
+/// The largest number of steps that a double counts exactly.
 constexpr double kMostSteps = 9007199254740992;
 
-/// Runs it, an event at a time. Memory does not grow with its length. Throws UserError where it would never end,
-/// and for more than `kMostSteps`.
+/// Runs the plan, event by event. The memory used does not grow with the length of the run. Throws UserError if the
+/// run would never end, or has more than `kMostSteps` steps.
 LongRunResult run_long(const LongRunPlan&);
 
 }  // namespace trainyard

@@ -14,25 +14,27 @@
 namespace trainyard {
 namespace {
 
-/// In the order in which what happens at one time takes effect: a step that ends when something fails has ended.
+/// Kinds of events, in the order in which simultaneous events take effect. A step that ends when something fails has
+/// ended.
 enum class EventKind : std::uint8_t { phase_ends, written, repaired, workers_return, prescribed_failure, fails };
 struct LongRunEvent {
   EventKind what = EventKind::phase_ends;
-  std::size_t number = 0;  // of the prescribed failure; how many workers
+  std::size_t number = 0;  // index of the prescribed failure, or number of workers
   auto operator<=>(const LongRunEvent&) const = default;
 };
 
 enum class JobState : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, ended };
 
-/// No training gets through so many failures without one more step saved.
+/// A training that has this many failures in a row without saving a further step never ends.
 constexpr double kHopeless = 1e5;
-/// Relative: what happens so close together happens at one time.
+/// Events that are closer than this relative distance are simultaneous.
 constexpr double kEventRounding = 1e-12;
 
-/// The totals of a run that ends at `end`, from what was done and what was booked on the way; `step` is that of a whole
-/// machine, `partial` the time of the step under way. Throws InternalError where the parts do not sum to the end.
+/// Computes the totals of a run that ends at `end`, from the work done and the times booked. `step` is the step time
+/// of a complete machine, `partial` the time of the unfinished step. Throws InternalError unless the parts sum to the
+/// end.
 void settle(LongRunResult& r, const SavedWork& work, Seconds step, Seconds end, Seconds partial) {
-  constexpr double kNothing = 1e-9, kRounding = 1e-6;  // of the whole run
+  constexpr double kNothing = 1e-9, kRounding = 1e-6;  // fractions of the whole run
   r.end = end;
   r.steps = work.steps();
   r.useful = step * work.steps();
@@ -51,7 +53,7 @@ class LongRun {
         by_steps_(plan.failures),
         pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
-      if (!plan.failures[i].after_step) note(EventKind::prescribed_failure, plan.failures[i].at.value, i);
+      if (!plan.failures[i].after_step) schedule(EventKind::prescribed_failure, plan.failures[i].at.value, i);
     result_.prescribed.resize(plan.failures.size());
   }
 
@@ -85,27 +87,29 @@ class LongRun {
   LongRunResult result_;
   JobState phase_ = JobState::training;
   double now_ = 0;
-  double since_ = 0;  ///< the phase began
+  double since_ = 0;  ///< beginning of the phase
   TimerId phase_timer_, write_timer_;
   bool phase_timed_ = false, writing_ = false;
   DrawnFailures drawn_;
   FailuresBySteps by_steps_;
 
   SavedWork work_;
-  double target_ = 0;    ///< steps done when this stretch of training ends
+  double target_ = 0;    ///< number of steps at which this interval of training ends
   double hopeless_ = 0;  ///< failures since the last progress
   NodePool pool_;
-  bool must_load_ = false;  ///< the restart reads a checkpoint
-  Stretch stretch_;         ///< of training
+  bool must_load_ = false;  ///< true if the restart reads a checkpoint
+  TrainingInterval interval_;
   // Asynchronous workers:
-  int away_ = 0;                     ///< workers that others go on without
-  std::deque<std::size_t> with_it_;  ///< workers that each missing node had, as they will be back; 0: it stops all
+  int absent_workers_ = 0;  ///< workers that are absent while the others go on
+  /// For each absent node, in the order of returns: its number of workers; 0: its failure stops all.
+  std::deque<std::size_t> workers_of_absent_nodes_;
 
-  TimerId note(EventKind what, double at, std::size_t number = 0) { return timers_.at(at, {what, number}); }
+  TimerId schedule(EventKind what, double time, std::size_t number = 0) { return timers_.add(time, {what, number}); }
   double pace() const {
-    const int left = with_it_.empty() && away_ == 0 ? std::max(1, pool_.replicas()) : plan_.replicas - away_;
-    if (left == plan_.replicas) return plan_.step.value;
-    return plan_.step_with ? plan_.step_with(left).value : plan_.step.value * plan_.replicas / left;
+    const int replicas = workers_of_absent_nodes_.empty() && absent_workers_ == 0 ? std::max(1, pool_.replicas())
+                                                                                  : plan_.replicas - absent_workers_;
+    if (replicas == plan_.replicas) return plan_.step.value;
+    return plan_.step_with ? plan_.step_with(replicas).value : plan_.step.value * plan_.replicas / replicas;
   }
 
   void happen(const LongRunEvent& happening) {
@@ -120,7 +124,7 @@ class LongRun {
       case EventKind::workers_return:
         return change_workers(-static_cast<int>(happening.number));
       case EventKind::prescribed_failure:
-        return fail_as_said(happening.number);
+        return fail_as_prescribed(happening.number);
       case EventKind::fails: {
         const FailingParts& part = drawn_.part();
         next_failure();
@@ -135,33 +139,33 @@ class LongRun {
   }
 
   void next_failure() {
-    if (drawn_.any()) note(EventKind::fails, now_ + drawn_.next().value);
+    if (drawn_.any()) schedule(EventKind::fails, now_ + drawn_.next().value);
   }
 
   void enter(JobState phase, double duration) {
     phase_ = phase;
     since_ = now_;
-    phase_timer_ = note(EventKind::phase_ends, now_ + duration);
+    phase_timer_ = schedule(EventKind::phase_ends, now_ + duration);
     phase_timed_ = true;
   }
-  /// Books the time of the phase that ends now.
+  /// Ends the phase, and books its time.
   void leave() {
     const Seconds spent{now_ - since_};
     if (phase_ == JobState::stall || phase_ == JobState::waits_for_write) result_.stalled += spent;
     if (phase_ == JobState::down) result_.down += spent;
     if (phase_ == JobState::waits_for_node) result_.without_node += spent;
     if (phase_ == JobState::training) {
-      // A stretch that was not cut short ends with its last step, whatever the rounding of the clock.
+      // An interval that was not cut short ends with its last step, whatever the rounding of the clock.
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
-      const double left = target_ - work_.steps();
-      const double ended = cut_short ? std::min(steps_under_way(), left) : left;
-      work_.done(ended, stretch_.time_of(ended, pace()));
+      const double remaining = target_ - work_.steps();
+      const double ended = cut_short ? std::min(steps_under_way(), remaining) : remaining;
+      work_.done(ended, interval_.time_of(ended, pace()));
     }
     if (phase_timed_) timers_.cancel(phase_timer_);
     phase_timed_ = false;
   }
 
-  /// The same of training; returns the time of the step under way.
+  /// Ends a phase of training, and returns the time of the unfinished step.
   Seconds leave_training() {
     const Seconds before = work_.since_snapshot(), spent{now_ - since_};
     leave();
@@ -175,27 +179,27 @@ class LongRun {
   }
   double last_step() const { return plan_.steps > 0 ? plan_.steps : HUGE_VAL; }
 
-  /// Steps until something happens at the end of one; then whatever is due there.
+  /// Handles whatever is due at the end of this step, then trains until the next event at the end of a step.
   void go_on() {
     if (by_steps_.next() <= work_.steps()) {
       train(work_.steps());
-      return fail_as_said(by_steps_.take());
+      return fail_as_prescribed(by_steps_.take());
     }
     if (plan_.checkpoint.every > 0 && work_.steps() > work_.snapshot() &&
         std::fmod(work_.steps(), plan_.checkpoint.every) == 0)
       return checkpoint();
     if (work_.steps() >= last_step()) return finish();
-    if (pool_.some_wait()) {
+    if (pool_.has_waiting()) {
       pool_.take_back_waiting();
       return enter(JobState::down, plan_.recovery.restart.value + plan_.checkpoint.load.value);
     }
     train(std::min(checkpoint_after(), undisturbed_steps()));
   }
 
-  /// Until so many steps are done; without an end where nothing stops it but failures.
+  /// Trains until `until` steps are done; infinite: until something fails.
   void train(double until) {
     target_ = until;
-    stretch_.begin(now_);
+    interval_.begin(now_);
     if (until < HUGE_VAL) return enter(JobState::training, (until - work_.steps()) * pace());
     phase_ = JobState::training;
     since_ = now_;
@@ -218,17 +222,18 @@ class LongRun {
     go_on();
   }
 
-  /// From the end of one checkpoint's stall to that of a later one, where all between them is alike: a run takes as
-  /// long as it has failures, however often it saves.
+  /// Skips from the end of one checkpoint's stall to that of a later one, if everything in between repeats. The cost
+  /// of a run then depends on the number of failures, not on the number of checkpoints.
   void skip_to_disturbance() {
     const double every = plan_.checkpoint.every, trained = every * pace();
-    const bool at_once = due_.size() > 1;  // something else happens now
-    if (at_once || pool_.some_wait() || work_.steps() > work_.snapshot()) return;
+    const bool at_once = due_.size() > 1;  // another event is due at this time
+    if (at_once || pool_.has_waiting() || work_.steps() > work_.snapshot()) return;
     const double stall = plan_.checkpoint.stall.value, write = plan_.checkpoint.write.value;
-    const double period = std::max(trained + stall, write);  // a checkpoint waits for the one before
+    const double period = std::max(trained + stall, write);  // a checkpoint waits for the previous one
     if (writing_) timers_.cancel(write_timer_);
     double periods = std::floor((undisturbed_steps() - work_.steps()) / every) - 1;
-    periods = std::min(periods, std::floor((undisturbed_until() - now_) / period) - 1);  // so that rounding cannot tell
+    // One period less, so that rounding does no harm.
+    periods = std::min(periods, std::floor((undisturbed_until() - now_) / period) - 1);
     if (periods > 0 && periods < HUGE_VAL) {
       now_ += periods * period;
       result_.checkpoints += periods;
@@ -242,7 +247,7 @@ class LongRun {
       if (!writing_) work_.end_checkpoint();
       hopeless_ = 0;
     }
-    if (writing_) write_timer_ = note(EventKind::written, now_ + write - stall);
+    if (writing_) write_timer_ = schedule(EventKind::written, now_ + write - stall);
   }
   double undisturbed_until() {
     const double next = timers_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
@@ -251,12 +256,14 @@ class LongRun {
   double undisturbed_steps() const { return std::min(last_step(), by_steps_.next()); }
 
   bool can_do_without() const {
-    if (!with_it_.empty()) return std::find(with_it_.begin(), with_it_.end(), std::size_t{0}) == with_it_.end();
+    if (!workers_of_absent_nodes_.empty())
+      return std::find(workers_of_absent_nodes_.begin(), workers_of_absent_nodes_.end(), std::size_t{0}) ==
+             workers_of_absent_nodes_.end();
     return plan_.recovery.elastic && pool_.replicas() > 0;
   }
 
   void checkpoint() {
-    if (writing_) {  // of the one before
+    if (writing_) {  // the previous checkpoint
       phase_ = JobState::waits_for_write;
       since_ = now_;
       return;
@@ -264,7 +271,7 @@ class LongRun {
     ++result_.checkpoints;
     work_.begin_checkpoint();
     if (plan_.checkpoint.write > plan_.checkpoint.stall) {
-      write_timer_ = note(EventKind::written, now_ + plan_.checkpoint.write.value);
+      write_timer_ = schedule(EventKind::written, now_ + plan_.checkpoint.write.value);
       writing_ = true;
     }
     enter(JobState::stall, plan_.checkpoint.stall.value);
@@ -278,13 +285,13 @@ class LongRun {
     go_on();
   }
 
-  /// Whole ones of this stretch of training, not booked yet.
+  /// Whole steps of this interval of training that are not booked yet.
   double steps_under_way() const {
     return phase_ == JobState::training
-               ? std::floor(stretch_.steps(now_, pace()) * (1 + kEventRounding) + kEventRounding)
+               ? std::floor(interval_.steps(now_, pace()) * (1 + kEventRounding) + kEventRounding)
                : 0;
   }
-  void fail_as_said(std::size_t number) {
+  void fail_as_prescribed(std::size_t number) {
     const SetFailure& failure = plan_.failures[number];
     SetFailureOutcome& outcome = result_.prescribed[number];
     const double lost_steps = result_.lost_steps;
@@ -307,20 +314,20 @@ class LongRun {
     ++result_.failures;
     ++result_.failures_of[what];
     if (survived) return stand_still_until_detected();
-    if (workers > 0 && away_ + workers < plan_.replicas) return lose_workers(takes_node, workers, node);
+    if (workers > 0 && absent_workers_ + workers < plan_.replicas) return lose_workers(takes_node, workers, node);
     if (++hopeless_ > kHopeless && plan_.until.value <= 0)
       throw UserError(
-          fmt::format("the training does not get on: {:.0f} failures without a checkpoint, one in {} on average",
+          fmt::format("the training makes no progress: {:.0f} failures without a checkpoint, one in {} on average",
                       kHopeless, show(drawn_.between())));
     if (phase_ == JobState::training) {
-      result_.lost_work += leave_training();  // of the step under way
+      result_.lost_work += leave_training();  // the unfinished step
     } else {
       leave();
     }
     if (writing_) timers_.cancel(write_timer_);
     writing_ = false;
     pool_.take_back_waiting();
-    if (takes_node && !replace(node) && goes_on_without_some()) with_it_.push_back(0);
+    if (takes_node && !replace(node) && goes_on_without_some()) workers_of_absent_nodes_.push_back(0);
     const bool keeps = plan_.recovery.elastic && plan_.recovery.state_survives && takes_node && can_do_without();
     if (!keeps) fall_back();
     must_load_ |= !keeps;
@@ -328,33 +335,34 @@ class LongRun {
           plan_.recovery.detect.value + plan_.recovery.restart.value + (must_load_ ? plan_.checkpoint.load.value : 0));
   }
 
-  /// Whoever else has what was lost takes over then; the step under way begins again.
+  /// Training stops until the failure is detected and another part takes over; then the current step begins again.
   void stand_still_until_detected() {
     if (phase_ != JobState::training || plan_.recovery.detect.value <= 0) return;
     result_.lost_work += leave_training();
     enter(JobState::down, plan_.recovery.detect.value);
   }
-  /// The others go on. Those that are gone start again: on a spare, or when their node is repaired.
+  /// The other workers go on. The lost ones restart on a spare, or once their node is repaired.
   void lose_workers(bool takes_node, int workers, std::optional<int> node) {
     change_workers(workers);
     const auto number = static_cast<std::size_t>(workers);
     if (takes_node && !replace(node))
-      with_it_.push_back(number);
+      workers_of_absent_nodes_.push_back(number);
     else
-      note(EventKind::workers_return, now_ + plan_.recovery.detect.value + plan_.recovery.restart.value, number);
+      schedule(EventKind::workers_return, now_ + plan_.recovery.detect.value + plan_.recovery.restart.value, number);
   }
-  void change_workers(int more_away) {
-    stretch_.turn(now_, pace());
-    away_ += more_away;
+  void change_workers(int more_absent) {
+    interval_.turn(now_, pace());
+    absent_workers_ += more_absent;
     if (phase_ != JobState::training || !phase_timed_) return;
     timers_.cancel(phase_timer_);
-    phase_timer_ = note(EventKind::phase_ends, now_ + std::max(0.0, stretch_.until(target_ - work_.steps(), pace())));
+    phase_timer_ =
+        schedule(EventKind::phase_ends, now_ + std::max(0.0, interval_.until(target_ - work_.steps(), pace())));
   }
-  /// A node has failed, and will be repaired. Is there a spare in its place?
+  /// A node has failed, and will be repaired. Returns true if a spare takes its place.
   bool replace(std::optional<int> node) {
     const int missing = pool_.missing();
     if (const auto& repair = plan_.recovery.repair; pool_.lose(node) && repair)
-      note(EventKind::repaired, now_ + repair->value);
+      schedule(EventKind::repaired, now_ + repair->value);
     return pool_.missing() == missing;
   }
   bool goes_on_without_some() const {
@@ -371,15 +379,16 @@ class LongRun {
 
   void repaired() {
     if (!pool_.end_repair()) return;
-    if (!with_it_.empty()) {
-      if (with_it_.front() > 0) note(EventKind::workers_return, now_ + plan_.recovery.restart.value, with_it_.front());
-      with_it_.pop_front();
+    if (!workers_of_absent_nodes_.empty()) {
+      if (workers_of_absent_nodes_.front() > 0)
+        schedule(EventKind::workers_return, now_ + plan_.recovery.restart.value, workers_of_absent_nodes_.front());
+      workers_of_absent_nodes_.pop_front();
       pool_.take_back();
       return go_on_after_repair();
     }
     const bool training_goes_on = phase_ != JobState::waits_for_node && phase_ != JobState::down;
-    if (training_goes_on && pool_.one_makes_whole()) {
-      pool_.let_wait();
+    if (training_goes_on && pool_.next_completes_replica()) {
+      pool_.delay_return();
       if (phase_ == JobState::training) train_to_end_of_step();
       return;
     }
@@ -395,7 +404,7 @@ class LongRun {
     const double done = std::ceil((now_ - since_) / pace() * (1 - kEventRounding));
     if (phase_timed_) timers_.cancel(phase_timer_);
     target_ = std::min(target_, work_.steps() + std::max(done, 1.0));
-    phase_timer_ = note(EventKind::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));
+    phase_timer_ = schedule(EventKind::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));
     phase_timed_ = true;
   }
 

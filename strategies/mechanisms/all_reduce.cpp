@@ -1,5 +1,5 @@
-// Replicas sum their gradients among themselves (PyTorch's DistributedDataParallel: Li et al. 2020), or with ZeRO share
-// them out (Rajbhandari et al. 2020).
+// Replicas sum their gradients among themselves (PyTorch DistributedDataParallel: Li et al. 2020). With ZeRO they also
+// shard their states (Rajbhandari et al. 2020).
 #include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
@@ -9,7 +9,7 @@ class AllReduce : public Mechanism {};
 
 const RegisterMechanism register_all_reduce{
     {kAllReduce,
-     "replicas sum gradients among themselves; with zero_stage they share states out",
+     "replicas sum gradients among themselves; with zero_stage they shard their states",
      {},
      nullptr,
      [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<AllReduce>(); }}};

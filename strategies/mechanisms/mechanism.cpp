@@ -25,7 +25,7 @@ class RankRun : public MechanismRun {
   TrainingPrograms programs_;
 };
 
-/// Operations of one rank in one collective.
+/// Number of operations of one rank in one collective.
 double operations_of(const Collective& collective, GroupPlace place, Bytes size) {
   const std::vector<int> peers = peers_of(collective, place);
   Emitter out;
@@ -40,13 +40,13 @@ std::string joined_with_and(const std::vector<std::string>& words) {
   return fmt::format("{} and {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
 }
 
-/// The kind that a plan names, or chooses by one of its keys.
+/// The mechanism that a plan chooses by its name or by one of its keys.
 const MechanismKind& chosen_kind(Fields& fields) {
   const std::string name = fields.choice({"mechanism", "how replicas agree"}, mechanisms().names(), kAllReduce);
-  std::vector<std::string> keys;  // that choose a mechanism
+  std::vector<std::string> keys;  // keys that choose a mechanism
   std::vector<const MechanismKind*> chosen;
-  for (const std::string& each : mechanisms().names()) {
-    const MechanismKind& kind = mechanisms().find(each, {});
+  for (const std::string& candidate : mechanisms().names()) {
+    const MechanismKind& kind = mechanisms().find(candidate, {});
     if (!kind.chosen) continue;
     keys.emplace_back(kind.keys.front().name);
     if (kind.chosen(fields)) chosen.push_back(&kind);
@@ -101,7 +101,7 @@ ChosenMechanism read_mechanism(Fields& fields, const ClusterSpec& cluster) {
     if (other.name == kind.name) continue;
     for (const Key& key : other.keys)
       if (fields.has(key) && !other.chosen && std::ranges::find(kind.keys, key.name, &Key::name) == kind.keys.end())
-        fields.refuse(key, fmt::format("of mechanism {} only", other.name));
+        fields.refuse(key, fmt::format("with mechanism {} only", other.name));
   }
   return {kind.name, kind.read(fields, cluster)};
 }

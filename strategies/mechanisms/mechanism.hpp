@@ -25,137 +25,143 @@ class TrainingValues;
 struct MechanismSetting {
   const ClusterSpec& cluster;
   const Mesh& mesh;
-  bool splits_model = false;  ///< over tensor, pipeline, context or expert ranks, by ZeRO, recomputation or offload
+  /// The plan splits the model over tensor, pipeline, context or expert ranks or by ZeRO, recomputes or offloads.
+  bool splits_model = false;
 };
 
-/// What training keeps of each parameter.
+/// Precision, optimizer and software: they decide what training stores for each parameter.
 struct TrainingStates {
   Precision precision = Precision::bf16;
   Optimizer optimizer;
   SoftwareStack software;
 };
 
-/// When a step is one like all others.
+/// How many steps a run needs until its steps are typical.
 struct StepRhythm {
-  int turns = 1;  ///< what happens repeats after so many steps: steps that are looked at are a multiple of it
-  std::string turns_reason;  ///< why, of turns > 1
-  std::optional<int> steps;  ///< that are looked at where the plan does not say; none: one
-  double warm = 0;           ///< steps before those at least: buffers fill, fast workers run ahead
-  int fewest = 1;            ///< steps below which the plan's own number is refused
-  bool varies = false;       ///< steps differ of themselves: when they are alike on average is found by looking
+  int turns = 1;             ///< period of the steps: the number of evaluated steps is a multiple of it
+  std::string turns_reason;  ///< reason of a period above 1, for error messages
+  std::optional<int> steps;  ///< evaluated steps if the plan sets no number; no value: the common default
+  double warm = 0;           ///< least number of warm-up steps: buffers fill, fast workers run ahead
+  int fewest = 1;            ///< smallest number of steps that a plan may set
+  bool varies = false;       ///< steps differ by nature: the run goes on until their mean is steady
 };
 
-/// The steps of a run that are looked at, after `warm` others.
-struct StepsLookedAt {
+/// The steps of a run that the answer is computed from. They follow `warm` warm-up steps.
+struct StepWindow {
   int warm = 0;
   int steps = 1;
-  bool found = false;                          ///< there may be steps after them, too
-  std::function<BreakdownParts(Actor)> parts;  ///< of a worker's time in its own steps among them
-  std::function<double(Actor)> own_steps;      ///< how many these are
-  Seconds step;                                ///< of all workers together
+  bool found = false;                          ///< a search for the steady state ended them: steps may follow
+  std::function<BreakdownParts(Actor)> parts;  ///< breakdown of a worker's time in its own steps of the window
+  std::function<double(Actor)> own_steps;      ///< number of a worker's own steps in the window
+  Seconds step;                                ///< time of one step of all workers
 };
 
-/// One simulation of a plan by a mechanism: its programs, and its own account of what happened.
+/// One simulation of a plan by a mechanism: its programs, and the figures that it collects about the run.
 class MechanismRun {
  public:
   virtual ~MechanismRun() = default;
 
   virtual Programs programs() = 0;
-  /// The same programs where those of ranks that are alike may be folded; null: each is made.
+  /// The source of the same programs if equivalent ranks may be folded; null: folding is not possible.
   virtual const ProgramSource* source() const { return nullptr; }
-  virtual std::vector<std::string> streams() const = 0;  ///< of its actors, for traces
+  virtual std::vector<std::string> streams() const = 0;  ///< names of the streams of its actors, for traces
   virtual const PassTables& tables() const = 0;
-  virtual const TrainingPlan& plan() const = 0;  ///< that its programs run
-  /// Says what the calls of its programs mean, where that is not what they mean to ranks that all-reduce. The values are
-  /// those of `plan`; the run must outlive theirs.
+  virtual const TrainingPlan& plan() const = 0;  ///< the plan that its programs execute
+  /// Defines the calls of its programs whose meaning differs from that for ranks that all-reduce. `TrainingValues` must
+  /// be made for `plan()`. The run must outlive it.
   virtual void add_values(TrainingValues&) {}
-  /// Watches the run for its own account; null: nobody does.
+  /// The observer that collects the mechanism's own figures; null: the mechanism needs none.
   virtual Observer* observer() { return nullptr; }
-  /// Actors from the first to before the second whose ends of steps (`marks_steps`) make a step of all: ranks, or servers.
+  /// The actors [first, second), ranks or servers, whose ends of steps (`marks_steps`) end a step of all workers.
   virtual std::pair<Actor, Actor> end_steps() const { return {0, plan().ranks()}; }
-  /// A step of all is over: of workers that are not in step, as many steps as there are workers.
+  /// Called when a step of all workers ends. If workers are not in step, this is after as many worker steps as there
+  /// are workers.
   virtual void step_over() {}
-  virtual void book(MechanismFigures&, const StepsLookedAt&) const {}
+  virtual void book(MechanismFigures&, const StepWindow&) const {}
 };
 
-/// Everything that a run needs; all of it must outlive the run.
+/// Everything that a run needs. All of it must outlive the run.
 struct MechanismSite {
-  const TrainingPlan& plan;  ///< made whole, with all steps
+  const TrainingPlan& plan;  ///< the complete plan, with its number of steps
   const ClusterMachine& machine;
   const TrainingStates& states;
   Names& names;
 };
 
-/// How the replicas of a model come to common parameters: a data-parallel mechanism as a plan chooses it, with what its
-/// keys say. Defaults are those of replicas in step that run the same training program.
+/// How the replicas of a model come to common parameters: the data-parallel mechanism of a plan, with the values of its
+/// keys. The defaults describe replicas that run the same training program in step.
 class Mechanism {
  public:
   virtual ~Mechanism() = default;
 
-  // What its keys say.
-  virtual std::optional<int> workers() const { return std::nullopt; }         ///< ranks, where they say it
-  virtual void settle(Fields& /*data_parallel*/, const MechanismSetting&) {}  ///< the rest, once the mesh is known
-  // What others ask.
+  // Reading.
+  virtual std::optional<int> workers() const { return std::nullopt; }  ///< number of ranks, if its keys set it
+  /// Reads and checks the keys that depend on the mesh. Throws UserError.
+  virtual void settle(Fields& /*data_parallel*/, const MechanismSetting&) {}
+
+  // Properties.
   virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
-  virtual bool ranks_alike() const { return true; }  ///< ranks run the training program, and nobody else does anything
-  virtual bool in_step() const { return true; }      ///< all workers do each step together
-  /// Why gradients cannot be compressed on their way, or "".
+  virtual bool ranks_alike() const { return true; }  ///< all ranks run the training program; there are no other actors
+  virtual bool in_step() const { return true; }      ///< all workers execute each step together
+  /// The reason why gradients cannot be compressed before they are sent; "": they can.
   virtual std::string refuses_compression() const { return ""; }
   virtual bool stops_together() const { return true; }          ///< a step takes the gradients of all workers
-  virtual int servers() const { return 0; }                     ///< processes beside the ranks
-  virtual bool goes_on_without_some() const { return false; }   ///< ranks that fail leave the others going on
-  virtual bool survives_server() const { return false; }        ///< so does a server that fails
-  virtual std::vector<int> server_nodes() const { return {}; }  ///< the nodes that servers are on
+  virtual int servers() const { return 0; }                     ///< number of processes besides the ranks
+  virtual bool goes_on_without_some() const { return false; }   ///< if a rank fails, the others continue
+  virtual bool survives_server() const { return false; }        ///< if a server fails, training continues
+  virtual std::vector<int> server_nodes() const { return {}; }  ///< nodes of the servers
 
-  // Planning. `plan` is laid out as if gradients were all-reduced.
+  // Planning.
+  /// Changes a plan that was laid out as if gradients were all-reduced.
   virtual void lay_out(TrainingPlan&, const TrainingStates&) const {}
   virtual StepRhythm rhythm() const { return {}; }
-  /// Operations of all actors in one step for what replicas exchange.
+  /// Number of operations of all actors in one step that exchange gradients or parameters.
   virtual double operations(const TrainingPlan&) const;
 
   // Running.
-  /// Where its actors are, ranks first; empty: they are the machine's own.
+  /// The places of its actors, ranks first; empty: the actors are those of the machine.
   virtual std::vector<PlacedMachine::Placed> actors(const TrainingPlan&, const ClusterMachine&) const { return {}; }
   virtual std::unique_ptr<MechanismRun> run(const MechanismSite&) const;
 
   // Answering.
   virtual void book(MechanismFigures&, const TrainingPlan&, int /*steps*/) const {}
-  /// What takes long to find out, once for an answer.
+  /// Adds the figures that take long to compute. It is called once for an answer.
   virtual void book_slow(MechanismFigures&) const {}
-  /// "gossip (ring)"; `all_reduce` is what replicas do that sum gradients themselves.
+  /// The mechanism in a few words, for example "gossip (ring)". `all_reduce` describes the all-reduce of the plan.
   virtual std::string summary(const std::string& all_reduce) const { return all_reduce; }
-  /// Lines of a report and what stands before the first of them; `time` shows seconds in the unit of the step.
+  /// Lines of a report and the label before the first of them.
   struct Report {
     std::string label;
     std::vector<std::string> lines;
   };
+  /// `time` formats seconds in the unit of the step.
   virtual Report report(const MechanismFigures&, const std::function<std::string(double)>& /*time*/,
                         const std::string& /*unit*/) const {
     return {};
   }
 };
 
-/// A mechanism as the registry knows it.
+/// An entry of the registry of mechanisms.
 struct MechanismKind {
-  std::string name;         ///< plan.data_parallel.mechanism
+  std::string name;         ///< value of plan.data_parallel.mechanism
   std::string description;  ///< for `trainyard list mechanisms`
-  std::vector<Key> keys;    ///< of plan.data_parallel: its own, refused with others
-  /// Is it chosen by one of its keys, where the mechanism is all-reduce or not said? Null: by name alone.
+  std::vector<Key> keys;    ///< its own keys of plan.data_parallel, refused with other mechanisms
+  /// Does one of its keys choose it if `mechanism` is all-reduce or absent? Null: only its name chooses it.
   bool (*chosen)(Fields& data_parallel) = nullptr;
   std::unique_ptr<Mechanism> (*read)(Fields& data_parallel, const ClusterSpec&) = nullptr;
-  std::vector<MechanismFigureKind> figures = {};  ///< that it books
-  const char* figures_when = "";                  ///< when an answer has them: "with gossip"
-  /// Which of the figures it books.
+  std::vector<MechanismFigureKind> figures = {};  ///< the figures that it books
+  const char* figures_when = "";                  ///< when an answer has them, for example "with gossip"
+  /// The group that it books them in.
   FiguresByKey MechanismFigures::*group = &MechanismFigures::replicas;
 };
 
 Registry<MechanismKind>& mechanisms();
 
-/// Reads `mechanism` and the keys of the one that is chosen, and refuses those of all others. Throws UserError.
 struct ChosenMechanism {
   std::string name;
   std::unique_ptr<Mechanism> mechanism;
 };
+/// Reads `mechanism` and the keys of the chosen mechanism, and refuses the keys of all others. Throws UserError.
 ChosenMechanism read_mechanism(Fields& data_parallel, const ClusterSpec&);
 
 struct RegisterMechanism {

@@ -8,43 +8,43 @@
 
 namespace trainyard {
 
-/// What takes so many seconds of a step.
+/// A stage of a step and its time.
 struct NamedTime {
   std::string name;
-  double time = 0;
+  double time = 0;  ///< seconds
 };
 
 using NumbersByName = std::map<std::string, double>;
 
-/// A figure that one mechanism alone has: a number (as an optional it may be missing: null in the answer), a name, numbers
-/// by name, or times in the order in which they come.
+/// A figure of one mechanism: a number (an optional without a value is null in the answer), a name, numbers by name, or
+/// times in their order.
 using MechanismFigure =
     std::variant<std::int64_t, double, std::string, std::optional<double>, NumbersByName, std::vector<NamedTime>>;
 using FiguresByKey = std::map<std::string, MechanismFigure>;
 
-/// The figure of that key, which must be there and of that type.
+/// The figure under `key`. It must be present and have the type V.
 template <class V>
 const V& figure(const FiguresByKey& all, const std::string& key) {
   return std::get<V>(all.at(key));
 }
 
-/// A key of the answer, as the mechanism that books it explains it.
+/// A key of the answer, with the description of the mechanism that books it.
 struct MechanismFigureKind {
   const char* key;
-  const char* words;
-  MechanismFigure none;        ///< of its type
-  const char* unit = "";       ///< of its numbers
-  const char* when = "";       ///< when it is there, if not in every answer of the mechanism
-  bool beside_others = false;  ///< stands beside the object that holds the mechanism's other figures
+  const char* words;           ///< description for `help json`
+  MechanismFigure none;        ///< an empty figure of the same type
+  const char* unit = "";       ///< unit of its numbers
+  const char* when = "";       ///< when an answer has it; "": the answer has it whenever it has the mechanism's figures
+  bool beside_others = false;  ///< is written next to the object that holds the mechanism's other figures
 };
 
-/// What a mechanism tells of a run besides what every run tells.
+/// The figures that a mechanism adds to those of every run.
 struct MechanismFigures {
-  FiguresByKey servers;   ///< of parameter servers
-  FiguresByKey replicas;  ///< of replicas of a whole model that go on without the newest gradients of all others
-  /// Pushes of keys to servers, or delayed gradients of ranks, by how many updates they missed.
+  FiguresByKey servers;   ///< figures of parameter servers
+  FiguresByKey replicas;  ///< figures of replicas that continue without the newest gradients of all others
+  /// Number of pushes of keys to servers, or of delayed gradients of ranks, by the number of updates that they missed.
   std::map<std::uint32_t, std::uint64_t> staleness;
-  double taught_share = 1;  ///< of samples: those whose gradients are not dropped
+  double taught_share = 1;  ///< share of the samples whose gradients are not dropped
 };
 
 }  // namespace trainyard

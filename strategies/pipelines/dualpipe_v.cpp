@@ -5,14 +5,14 @@
 namespace trainyard {
 namespace {
 
-/// The network goes down the stages and up again: a stage has one chunk on either way.
+/// The network goes down the stages and up again: each stage has one chunk in either direction.
 PipelinePlace v_place(int virtual_stage, const PipelineShape& shape) {
   if (virtual_stage < shape.stages) return {virtual_stage, 0};
   return {2 * shape.stages - 1 - virtual_stage, 1};
 }
 
-/// The eight steps of DualPipeV (half of DeepSeek-AI 2024's DualPipe: one direction, both of its chunks on a stage).
-/// Backward passes are parted at the beginning and at the end, where the weights' gradients fill what would be idle.
+/// The eight steps of DualPipeV (half of DeepSeek-AI 2024's DualPipe: one direction, with both of its chunks on each
+/// stage). At the beginning and at the end, backward passes are split in two, and weight gradients fill idle time.
 std::vector<PipelineTask> dualpipe_v_tasks(int stage, const PipelineShape& shape) {
   const int behind = shape.stages - stage - 1;  // stages after this one
   constexpr int down = 0, up = 1;
@@ -35,7 +35,7 @@ std::vector<PipelineTask> dualpipe_v_tasks(int stage, const PipelineShape& shape
     order.backward(up);
     order.forward_and_backward(up, down, shape.pairs_passes);
   }
-  // 2 (stage + 1) passes back, up and down in turn; the second half puts the weights off.
+  // 2 (stage + 1) backward passes, alternating up and down; the second half delays the weight gradients.
   for (int i = 0; i < 2 * (stage + 1); ++i) {
     const int chunk = i % 2 == 0 ? up : down;
     if (i <= stage)
@@ -47,12 +47,13 @@ std::vector<PipelineTask> dualpipe_v_tasks(int stage, const PipelineShape& shape
     order.backward_weights();
     order.backward_input(down);
   }
-  while (order.owed() > 0) order.backward_weights();
+  while (order.pending() > 0) order.backward_weights();
   return order.take();
 }
 
 std::string refuse_v(const PipelineShape& shape) {
-  if (shape.chunks != 2) return fmt::format("model chunks a stage: {}; it has 2, one down and one up", shape.chunks);
+  if (shape.chunks != 2)
+    return fmt::format("model chunks on each stage: {}; this schedule needs 2, one down and one up", shape.chunks);
   if (shape.micro_batches >= 2 * shape.stages) return "";
   return fmt::format("{} micro-batches for {} stages; at least {}, twice as many", shape.micro_batches, shape.stages,
                      2 * shape.stages);

@@ -3,8 +3,8 @@
 namespace trainyard {
 namespace {
 
-/// All forward, then all backward, last in first out, as in the paper's Figure 2. A stage idles (stages − 1)(F + B); it
-/// keeps the activations of all micro-batches.
+/// All forward passes, then all backward passes, last in first out, as in the paper's Figure 2. A stage idles for
+/// (stages − 1)(F + B), and keeps the activations of all micro-batches.
 std::vector<PipelineTask> gpipe_tasks(int, const PipelineShape& shape) {
   std::vector<PipelineTask> tasks;
   for (int i = 0; i < shape.micro_batches; ++i) tasks.push_back({PipelineTask::Pass::forward, i});

@@ -7,8 +7,8 @@
 namespace trainyard {
 namespace {
 
-/// The i-th forward (or backward) of a stage, in Megatron-LM's order: `stages` micro-batches through one chunk, the same
-/// ones through the next; backward from the last chunk on.
+/// Returns the i-th forward (or backward) task of a stage, in Megatron-LM's order: `stages` micro-batches through one
+/// chunk, then the same ones through the next. Backward passes begin with the last chunk.
 PipelineTask interleaved_task(PipelineTask::Pass pass, int i, const PipelineShape& shape) {
   const int round = shape.stages * shape.chunks;
   const int chunk = i % round / shape.stages;
@@ -16,8 +16,8 @@ PipelineTask interleaved_task(PipelineTask::Pass pass, int i, const PipelineShap
           pass == PipelineTask::Pass::forward ? chunk : shape.chunks - 1 - chunk};
 }
 
-/// Megatron-LM's number of forwards before the first backward: the second chunk's micro-batches must come round, and
-/// twice the distance to the last stage is under way beside them.
+/// Megatron-LM's number of forward passes before the first backward pass: the micro-batches of later chunks must come
+/// round, and twice the distance to the last stage is under way as well.
 int interleaved_ahead(int stage, const PipelineShape& shape) {
   const int ahead = 2 * (shape.stages - stage - 1) + (shape.chunks - 1) * shape.stages + (shape.pairs_passes ? 1 : 0);
   return std::min(ahead, shape.micro_batches * shape.chunks);
@@ -38,8 +38,8 @@ std::vector<PipelineTask> interleaved_tasks(int stage, const PipelineShape& shap
 }
 
 std::string refuse_interleaving(const PipelineShape& shape) {
-  if (shape.stages < 2) return "1 stage; it interleaves the chunks of several";
-  if (shape.chunks < 2) return "1 model chunk a stage; it interleaves several (1f1b takes one)";
+  if (shape.stages < 2) return "1 stage; this schedule interleaves the chunks of several";
+  if (shape.chunks < 2) return "1 model chunk on each stage; this schedule interleaves several (1f1b runs one)";
   if (shape.micro_batches % shape.stages == 0) return "";
   const int below = shape.micro_batches / shape.stages * shape.stages, above = below + shape.stages;
   return fmt::format("{} micro-batches are no multiple of the {} stages; nearest: {}", shape.micro_batches,

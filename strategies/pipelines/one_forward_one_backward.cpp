@@ -5,8 +5,9 @@
 namespace trainyard {
 namespace {
 
-/// Stage k goes forward stages − k − 1 times, then forward and back in turn, then back: GPipe's bubble, but stage k keeps
-/// the activations of stages − k micro-batches at most.
+/// Stage k runs stages − k − 1 forward passes, then alternates forward and backward passes, then runs the remaining
+/// backward passes. The bubble is that of GPipe, but stage k keeps the activations of at most stages − k
+/// micro-batches.
 std::vector<PipelineTask> one_f_one_b_tasks(int stage, const PipelineShape& shape) {
   const int ahead = std::min(shape.stages - stage - (shape.pairs_passes ? 0 : 1), shape.micro_batches);
   TaskOrder order;
@@ -17,7 +18,7 @@ std::vector<PipelineTask> one_f_one_b_tasks(int stage, const PipelineShape& shap
 }
 
 const RegisterPipelineSchedule registered_one_f_one_b{
-    {"1f1b", "one forward, one backward in turn, with a flush (Narayanan et al. 2021, PipeDream-flush)",
+    {"1f1b", "alternates one forward and one backward pass, with a flush (Narayanan et al. 2021, PipeDream-flush)",
      one_f_one_b_tasks, nullptr, refuse_chunks}};
 
 }  // namespace

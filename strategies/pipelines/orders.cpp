@@ -8,7 +8,8 @@ namespace trainyard {
 
 std::string refuse_chunks(const PipelineShape& shape) {
   if (shape.chunks == 1) return "";
-  return fmt::format("{} model chunks a stage; it runs a stage as one (interleaved-1f1b takes more)", shape.chunks);
+  return fmt::format("{} model chunks on each stage; this schedule runs one (interleaved-1f1b runs several)",
+                     shape.chunks);
 }
 
 void TaskOrder::forward(int chunk) { tasks_.push_back({PipelineTask::Pass::forward, forwards_[chunk]++, chunk}); }
@@ -24,10 +25,10 @@ void TaskOrder::forward_and_backward(int forward_chunk, int backward_chunk, bool
 void TaskOrder::backward_input(int chunk) {
   const int micro_batch = backwards_[chunk]++;
   tasks_.push_back({PipelineTask::Pass::backward_input, micro_batch, chunk});
-  tasks_owed_.push_back({PipelineTask::Pass::backward_weights, micro_batch, chunk});
+  pending_tasks_.push_back({PipelineTask::Pass::backward_weights, micro_batch, chunk});
 }
 
-void TaskOrder::backward_weights() { tasks_.push_back(tasks_owed_.at(paid_++)); }
+void TaskOrder::backward_weights() { tasks_.push_back(pending_tasks_.at(taken_++)); }
 
 std::vector<PipelineTask> delayed_weights_order(int micro_batches, int ahead, int delay) {
   TaskOrder order;
@@ -37,7 +38,7 @@ std::vector<PipelineTask> delayed_weights_order(int micro_batches, int ahead, in
     if (i >= delay) order.backward_weights();
     if (order.forwards() < micro_batches) order.forward();
   }
-  while (order.owed() > 0) order.backward_weights();
+  while (order.pending() > 0) order.backward_weights();
   return order.take();
 }
 

@@ -6,10 +6,10 @@
 
 namespace trainyard {
 
-/// What schedules have in common that run a stage as one piece: why they cannot do more chunks than one, or "".
+/// Refuses more than one model chunk, for schedules that run a stage as one piece. Returns the reason, or "".
 std::string refuse_chunks(const PipelineShape&);
 
-/// An order of tasks, written down one after another: each pass of each chunk takes its micro-batches in turn.
+/// Builds a list of tasks, one after another. Each kind of pass of each chunk counts its micro-batches in turn.
 class TaskOrder {
  public:
   explicit TaskOrder(int chunks = 1)
@@ -17,25 +17,26 @@ class TaskOrder {
 
   void forward(int chunk = 0);
   void backward(int chunk = 0);
-  /// A forward pass of one chunk and a backward pass of another (or the same); alternate: see PipelineTask::beside_next.
+  /// Adds a forward pass of one chunk and a backward pass of another one (or the same). `alternate`: see
+  /// PipelineTask::beside_next.
   void forward_and_backward(int forward_chunk, int backward_chunk, bool alternate);
   void backward_input(int chunk = 0);
-  /// The oldest gradient by the weights that is still owed.
+  /// Adds the oldest pending weight-gradient pass.
   void backward_weights();
 
   int forwards(int chunk = 0) const { return forwards_[chunk]; }
-  std::size_t owed() const { return tasks_owed_.size() - paid_; }
+  std::size_t pending() const { return pending_tasks_.size() - taken_; }
   std::vector<PipelineTask> take() { return std::move(tasks_); }
 
  private:
-  std::vector<int> forwards_, backwards_;  // so many so far, by chunk
-  std::vector<PipelineTask> tasks_, tasks_owed_;
-  std::size_t paid_ = 0;
+  std::vector<int> forwards_, backwards_;  // number of passes so far, by chunk
+  std::vector<PipelineTask> tasks_, pending_tasks_;
+  std::size_t taken_ = 0;
 };
 
-/// One forward, one backward, the gradients by the weights put off (Qi et al. 2023): `ahead` micro-batches go forward,
-/// then one by the input and one more forward in turn, and the gradients by the weights of the micro-batch `delay` ones
-/// earlier in between. What is left of these comes last.
+/// One forward, one backward, with delayed weight gradients (Qi et al. 2023). First, `ahead` micro-batches go forward.
+/// Then the stage alternates between an input-gradient pass and one more forward pass; in between it computes the
+/// weight gradients of the micro-batch `delay` places earlier. The remaining weight gradients come last.
 std::vector<PipelineTask> delayed_weights_order(int micro_batches, int ahead, int delay);
 
 }  // namespace trainyard

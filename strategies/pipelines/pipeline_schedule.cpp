@@ -28,7 +28,7 @@ PipelinePlace PipelineSchedule::place_of(int virtual_stage, const PipelineShape&
 int PipelineSchedule::virtual_stage(int stage, int chunk, const PipelineShape& shape) const {
   if (!place) return chunk * shape.stages + stage;
   for (int v = 0; v < shape.stages * shape.chunks; ++v)
-    if (const PipelinePlace at = place(v, shape); at.stage == stage && at.chunk == chunk) return v;
+    if (const PipelinePlace found = place(v, shape); found.stage == stage && found.chunk == chunk) return v;
   throw InternalError(fmt::format("pipeline schedule {}: chunk {} of stage {} is nowhere", name, chunk, stage));
 }
 

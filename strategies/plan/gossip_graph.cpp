@@ -16,7 +16,7 @@ Gossip Gossip::of_edges(int ranks, const Edges& edges) {
   std::set<std::pair<int, int>> seen;
   for (const auto& [a, b] : edges)
     if (!seen.insert(std::minmax({a, b})).second)
-      throw UserError(fmt::format("edge {} - {} is there twice; an edge is both ways", a, b));
+      throw UserError(fmt::format("edge {} - {} is listed twice; an edge goes both ways", a, b));
   return joined(ranks, edges);
 }
 
@@ -32,9 +32,9 @@ Gossip Gossip::joined(int ranks, const Edges& edges) {
     gossip.fixed_[a].push_back(b);
     gossip.fixed_[b].push_back(a);
   }
-  for (std::vector<int>& of : gossip.fixed_) {
-    std::sort(of.begin(), of.end());
-    of.erase(std::unique(of.begin(), of.end()), of.end());
+  for (std::vector<int>& neighbours : gossip.fixed_) {
+    std::sort(neighbours.begin(), neighbours.end());
+    neighbours.erase(std::unique(neighbours.begin(), neighbours.end()), neighbours.end());
   }
   return gossip;
 }
@@ -81,21 +81,21 @@ Gossip Gossip::pairs(int ranks, std::uint64_t seed) {
   return gossip;
 }
 
-/// A random order of the ranks, two by two; of an odd count the last one rests.
+/// Pairs the ranks in a random order, two by two. If their number is odd, the last one has no partner.
 const std::vector<int>& Gossip::partners(std::int64_t round) const {
   constexpr std::size_t most_kept = 64;
-  const auto [at, fresh] = partners_.try_emplace(round);
-  if (!fresh) return at->second;
+  const auto [entry, fresh] = partners_.try_emplace(round);
+  if (!fresh) return entry->second;
   std::vector<int> order(static_cast<std::size_t>(ranks_));
   std::iota(order.begin(), order.end(), 0);
   shuffle(order, seed_, static_cast<std::uint64_t>(round));
-  at->second.assign(order.size(), -1);
+  entry->second.assign(order.size(), -1);
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
-    at->second[order[i]] = order[i + 1];
-    at->second[order[i + 1]] = order[i];
+    entry->second[order[i]] = order[i + 1];
+    entry->second[order[i + 1]] = order[i];
   }
-  if (partners_.size() > most_kept) partners_.erase(at == partners_.begin() ? std::next(at) : partners_.begin());
-  return at->second;
+  if (partners_.size() > most_kept) partners_.erase(entry == partners_.begin() ? std::next(entry) : partners_.begin());
+  return entry->second;
 }
 
 std::vector<int> Gossip::neighbours(int rank, std::int64_t round) const {
@@ -114,7 +114,7 @@ std::vector<int> Gossip::all_neighbours(int rank) const {
 
 int Gossip::most_neighbours() const {
   std::size_t most = drawn_ && ranks_ > 1 ? 1 : 0;
-  for (const std::vector<int>& of : fixed_) most = std::max(most, of.size());
+  for (const std::vector<int>& neighbours : fixed_) most = std::max(most, neighbours.size());
   return static_cast<int>(most);
 }
 

@@ -7,32 +7,34 @@
 
 namespace trainyard {
 
-/// Who averages parameters with whom after each step, and with which weights (decentralised SGD: Lian et al. 2017). Of a
-/// fixed graph always the same neighbours; of random pairs others in each round, drawn from the seed and the number of
-/// the round alone. Weights are Metropolis': 1 over one more than the larger of both degrees (Xiao & Boyd 2004), on a
-/// ring a third each; what is left is a rank's own. They are symmetric, so that the mean stays.
+/// Decentralised SGD (Lian et al. 2017): the ranks that average parameters with each other after each step, and their
+/// weights. In a fixed graph, neighbours are always the same. Random pairs differ in each round; they are drawn from
+/// the seed and the number of the round alone. Weights are Metropolis' (Xiao & Boyd 2004): 1 / (1 + the larger degree
+/// of the two), for example a third each on a ring; a rank itself has the rest. They are symmetric, so the mean over
+/// all ranks is preserved.
 class Gossip {
  public:
   using Edges = std::vector<std::pair<int, int>>;
   static Gossip ring(int ranks);
-  /// As near to a square as the count allows, closed to rings both ways.
+  /// A torus as close to a square as the number of ranks allows.
   static Gossip torus(int ranks);
-  /// Those 1, 2, 4, … ranks away, both ways, up to half of them (of Assran et al. 2019, who take one way in turn).
+  /// Neighbours are 1, 2, 4, … ranks away, in both directions, up to half of the ranks (after Assran et al. 2019, who
+  /// use one direction and one distance at a time).
   static Gossip exponential(int ranks);
   static Gossip pairs(int ranks, std::uint64_t seed);
-  /// Throws UserError for an edge to no rank or to itself, and for one that is there twice.
+  /// Throws UserError for an edge to an unknown rank or to itself, and for an edge that is listed twice.
   static Gossip of_edges(int ranks, const Edges&);
 
   int ranks() const { return ranks_; }
   const std::string& name() const { return name_; }
-  bool drawn() const { return drawn_; }  ///< random pairs
-  /// In ascending order.
+  bool drawn() const { return drawn_; }  ///< true for random pairs
+  /// Returns the neighbours in ascending order.
   std::vector<int> neighbours(int rank, std::int64_t round) const;
-  /// Whoever may be a neighbour in some round.
+  /// Returns all ranks that may be a neighbour in some round.
   std::vector<int> all_neighbours(int rank) const;
-  int most_neighbours() const;  ///< of any rank in a round
+  int most_neighbours() const;  ///< largest number of neighbours of a rank in a round
   double weight(int rank, int neighbour, std::int64_t round) const;
-  /// Ranks that none of rank 0's messages ever reach, whoever passes them on.
+  /// Returns the ranks that cannot be reached from rank 0 along edges.
   std::vector<int> cut_off() const;
 
  private:
@@ -40,8 +42,8 @@ class Gossip {
   std::string name_;
   bool drawn_ = false;
   std::uint64_t seed_ = 1;
-  std::vector<std::vector<int>> fixed_;                        // by rank
-  mutable std::map<std::int64_t, std::vector<int>> partners_;  // of the last rounds that were asked for; −1: none
+  std::vector<std::vector<int>> fixed_;                        // neighbours by rank
+  mutable std::map<std::int64_t, std::vector<int>> partners_;  // partners in recent rounds; −1: no partner
 
   static Gossip joined(int ranks, const Edges&);
   const std::vector<int>& partners(std::int64_t round) const;

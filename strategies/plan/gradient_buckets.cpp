@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// Buckets that are being filled: of routed experts' tensors, and of all others.
+/// Fills buckets: one of routed experts' tensors and one of all others are open at a time.
 class BucketFiller {
  public:
   BucketFiller(Bytes element, Bytes first, Bytes rest, bool whole_tensors)
@@ -51,7 +51,7 @@ class BucketFiller {
   }
 };
 
-/// Every tensor of the layers as its gradient gets final.
+/// Visits every tensor of the layers, in the order in which their gradients become final.
 template <class Add>
 void in_backward_order(const Network& network, const std::vector<int>& layers, Add add) {
   for (auto number = layers.rbegin(); number != layers.rend(); ++number) {
@@ -88,7 +88,7 @@ void add_frozen(std::vector<GradientBucket>& buckets, const Network& network, in
     const ParameterTensor& tensor = tensors[t];
     if (!tensor.frozen) continue;
     auto bucket = std::find_if(buckets.begin(), buckets.end(),
-                               [&](const GradientBucket& known) { return known.experts == tensor.expert; });
+                               [&](const GradientBucket& b) { return b.experts == tensor.expert; });
     if (bucket == buckets.end()) {
       bucket = buckets.insert(buckets.end(), GradientBucket{});
       bucket->layer = number;

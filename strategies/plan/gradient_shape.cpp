@@ -5,7 +5,8 @@
 namespace trainyard {
 namespace {
 
-/// A whole weight of a linear layer, or of several experts, an embedding or a convolution; else one column.
+/// Adds the matrices of a tensor: the whole weight of a linear layer, of several experts, of an embedding or of a
+/// convolution. Other tensors, and parts of tensors, are one column.
 void add_matrices(std::vector<GradientMatrix>& parts, const ParameterTensor& tensor, double elements) {
   const double rows = tensor.in > 0 ? tensor.out : tensor.rows, columns = tensor.in > 0 ? tensor.in : elements / rows;
   if (rows <= 1 || elements != tensor.elements) return parts.push_back({elements, 1});
@@ -19,7 +20,7 @@ GradientShape gradient_shape(const TrainingPlan& plan, const GradientBucket& buc
   for (const GradientBucket::Part& part : bucket.parts)
     add_matrices(shape.parts, plan.network->layers[part.layer].parameters[part.tensor], part.elements);
   shape.element = plan.gradient_element;
-  const bool half = element_size(plan.network->precision).value < 4;  // products of gradients in fp32 are, too
+  const bool half = element_size(plan.network->precision).value < 4;  // products of fp32 gradients are in fp32
   shape.precision = half && plan.gradient_element.value >= 4 ? Precision::fp32 : plan.network->precision;
   const LaneGroups& lane = plan.lane(bucket.experts ? Lane::expert_gradients : Lane::gradients);
   shape.ranks = lane.used() ? static_cast<int>(lane.groups.front().members.size()) : 1;

@@ -4,16 +4,17 @@
 
 namespace trainyard {
 
-/// Of a bucket of a stage, among the ranks that sum it.
+/// Returns the gradient shape of a stage's bucket, among the ranks that sum it.
 GradientShape gradient_shape(const TrainingPlan&, const GradientBucket&);
 
-/// What a rank puts into exchanges in a step, of a plan whose warm-up is over; of all of its buckets.
+/// Bytes that a rank sends into exchanges in a step, for all of its buckets, once the warm-up is over.
 struct CompressedBytes {
   Bytes dense, sent;
 };
 CompressedBytes compressed_bytes(const TrainingPlan&, int pipeline_stage);
 
-/// Books what a rank keeps from step to step, and payloads: each stays until its bucket is decoded. Lanes must be made.
+/// Adds the memory of compression to the plan: the state that a rank keeps from step to step, and payloads, which stay
+/// until their bucket is decoded. Lanes must have been made.
 void add_compression_memory(TrainingPlan&);
 
 }  // namespace trainyard

@@ -7,45 +7,46 @@
 
 namespace trainyard {
 
-/// What of a batch's way from the storage to the GPU goes on beside what. none: everything when the step asks for it.
-/// prefetch: one lane reads, decodes and copies batches in a row while the GPU computes. full: reading, decoding and
-/// copying are lanes of their own (Murray et al. 2021, tf.data).
+/// Overlap of the input pipeline, from the storage to the GPU. none: every stage runs when the step asks for the
+/// batch. prefetch: one lane reads, decodes and copies batches, one after the other, while the GPU computes. full:
+/// reading, decoding and copying are separate lanes (Murray et al. 2021, tf.data).
 enum class InputOverlap : std::uint8_t { none, prefetch, full };
 const char* name_of(InputOverlap);
 
-/// How the ranks of the first pipeline stage come to their samples: a loader on the host for each group of ranks with
-/// the same samples, its readers at the storage, and its share of the node's workers.
+/// The input of the ranks of the first pipeline stage. Each group of ranks with the same samples has a loader on the
+/// host, with its readers at the storage and its share of the node's workers.
 struct InputPlan {
   struct Loader {
     Actor self = 0;
-    std::vector<Actor> readers;  ///< each gives an even part of what is read
-    std::vector<Actor> ranks;    ///< to which every batch is copied
+    std::vector<Actor> readers;  ///< each sends an equal part of the data read
+    std::vector<Actor> ranks;    ///< every batch is copied to each of them
   };
   std::vector<Loader> loaders;
   InputOverlap overlap = InputOverlap::full;
-  /// Depth of the bounded buffers: batches that wait on a GPU besides the one in use, and (full) batches on the host,
-  /// from the beginning of their reading to the end of their copying.
+  /// Capacity of the bounded buffers, in batches: those on a GPU besides the one in use, and (full) those on the host
+  /// from the beginning of reading to the end of copying.
   int prefetch = 2;
-  int batches = 1;          ///< micro-batches of a loader, over all steps
-  std::vector<Bytes> read;  ///< that the storage gives of a batch; batches take them in turn. 0: the host has it
-  Bytes stored;             ///< of a batch, as it lies in host memory before it is decoded
-  Bytes on_gpu;             ///< of a batch, as it is copied
-  Work decode;              ///< of a batch, by each of the workers that share it
+  int batches = 1;  ///< number of micro-batches of a loader, over all steps
+  /// Bytes that the storage sends for a batch; batches take entries in turn. 0: the host has the data.
+  std::vector<Bytes> read;
+  Bytes stored;  ///< size of a batch in host memory before it is decoded
+  Bytes on_gpu;  ///< size of a batch as it is copied to the GPU
+  Work decode;   ///< work of each of the workers that decode a batch together
   bool decodes = false;
-  int lanes = 1;  ///< batches that are decoded at the same time: more than one where workers outnumber samples
+  int lanes = 1;  ///< number of batches decoded at the same time: above one if workers outnumber samples
 
   bool used() const { return !loaders.empty(); }
   Bytes read_of(int batch) const { return read[static_cast<std::size_t>(batch) % read.size()]; }
-  /// Batches that a GPU holds ahead of the one in use.
+  /// Number of batches that a GPU holds ahead of the one in use.
   int ahead() const { return overlap == InputOverlap::none ? 0 : prefetch; }
 };
 
-/// Messages of a loader to its ranks, and (InputOverlap::none) back.
+/// Tag of messages from a loader to its ranks, and (InputOverlap::none) back.
 constexpr Tag kInputMessages = Tag{30} << 27;
-/// Work::kernel of decoding: its bytes are stored ones, of one worker.
+/// Work::kernel of decoding. Work::bytes are the stored bytes that one worker decodes.
 constexpr std::uint16_t kDecode = 1003;
 
-/// Groups of what loaders wait for.
+/// Groups of the operations that loaders wait for.
 constexpr const char* kReadGroup = "read";
 constexpr const char* kCopyGroup = "copy to the GPU";
 
@@ -63,7 +64,7 @@ struct InputWords {
   explicit InputWords(Names& all) : names(all) {}
 };
 
-/// All batches of one loader, and of one of its readers. The plan must outlive them.
+/// Make the programs of one loader, and of one of its readers, for all batches. The plan must outlive them.
 std::unique_ptr<Program> input_loader(const InputPlan&, std::size_t loader, const InputWords&);
 std::unique_ptr<Program> input_reader(const InputPlan&, std::size_t loader, const InputWords&);
 

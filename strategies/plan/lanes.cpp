@@ -1,4 +1,4 @@
-// Which ranks of a mesh exchange what with each other.
+// The groups of ranks of a mesh that exchange data with each other.
 #include <algorithm>
 #include <map>
 
@@ -15,19 +15,19 @@ std::vector<int> nodes_of(const std::vector<int>& members, const std::vector<int
   return nodes;
 }
 
-/// Do collectives of the two take the same time?
+/// True if collectives of the two groups take the same time.
 bool alike(const LaneGroup& a, const LaneGroup& b) {
   return a.members.size() == b.members.size() && a.settings.per_node == b.settings.per_node &&
          a.settings.node_sizes == b.settings.node_sizes && a.settings.model == b.settings.model;
 }
 
-/// Ranks with the same part of what a zero group shares out.
+/// Returns the ranks with the same share among all zero groups.
 std::vector<int> copies_of(const TrainingPlan& plan, int rank, bool experts) {
   const std::vector<int> all = experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
   const std::size_t part = zero_group(plan, rank, experts).size();
-  const auto at = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
+  const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
   std::vector<int> members;
-  for (std::size_t i = at % part; i < all.size(); i += part) members.push_back(all[i]);
+  for (std::size_t i = index % part; i < all.size(); i += part) members.push_back(all[i]);
   return members;
 }
 
@@ -85,14 +85,14 @@ bool needed(const TrainingPlan& plan, Lane lane) {
     case Lane::expert_copies:
       return hybrid && experts;
     case Lane::tied:
-      return plan.tied && plan.mesh.widths.empty();  // else by messages between the stages
+      return plan.tied && plan.mesh.widths.empty();  // otherwise by messages between the stages
     case Lane::maxima:
       return plan.agree_on_maxima != AgreeOnMaxima::nobody;
     case Lane::tensor:
       return plan.mesh.tensor > 1 || !plan.mesh.widths.empty();
     case Lane::context:
       return plan.mesh.context > 1;
-    case Lane::expert:  // else every rank would be asked for its group among all replicas
+    case Lane::expert:  // otherwise every rank would look up its group among all replicas
       return plan.mesh.expert > 1;
     case Lane::expert_tensor:
       return plan.mesh.expert_tensor > 1;
@@ -100,7 +100,7 @@ bool needed(const TrainingPlan& plan, Lane lane) {
   throw InternalError("an unknown lane");
 }
 
-/// Else its collectives go round rings.
+/// True if the lane's collectives are all-to-alls; otherwise they go round rings.
 bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
   if (lane != Lane::expert && lane != Lane::context) return false;
   const Axis axis = lane == Lane::expert ? Axis::expert : Axis::context;
@@ -130,10 +130,10 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
     if (static_cast<int>(group.members.size()) != plan.ranks()) group.settings.rings.clear();
     if (settings.fidelity == Fidelity::modelled)
       group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(pattern, group.settings, group.members));
-    const auto known = std::find_if(first_of_kind.begin(), first_of_kind.end(),
-                                    [&](std::size_t first) { return alike(lanes.groups[first], group); });
-    lanes.kinds.push_back(static_cast<int>(known - first_of_kind.begin()));
-    if (known == first_of_kind.end()) first_of_kind.push_back(lanes.groups.size());
+    const auto kind = std::find_if(first_of_kind.begin(), first_of_kind.end(),
+                                   [&](std::size_t first) { return alike(lanes.groups[first], group); });
+    lanes.kinds.push_back(static_cast<int>(kind - first_of_kind.begin()));
+    if (kind == first_of_kind.end()) first_of_kind.push_back(lanes.groups.size());
     lanes.groups.push_back(std::move(group));
   }
   lanes.alike = first_of_kind.size() <= 1;

@@ -9,16 +9,16 @@
 namespace trainyard {
 namespace {
 
-int& along(Coordinates& at, Axis axis) {
+int& coordinate(Coordinates& coordinates, Axis axis) {
   switch (axis) {
     case Axis::tensor:
-      return at.tensor;
+      return coordinates.tensor;
     case Axis::context:
-      return at.context;
+      return coordinates.context;
     case Axis::data:
-      return at.data;
+      return coordinates.data;
     case Axis::pipeline:
-      return at.pipeline;
+      return coordinates.pipeline;
     case Axis::expert:
     case Axis::expert_tensor:
       break;
@@ -60,52 +60,52 @@ int Mesh::size(Axis axis, int stage) const {
 }
 
 Coordinates Mesh::of(int rank) const {
-  Coordinates at;
+  Coordinates coordinates;
   for (const StageWidth& width : widths) {
     const int in_stage = rank - width.first;
     if (in_stage >= 0 && in_stage < width.tensor * width.data)
-      return {in_stage % width.tensor, 0, in_stage / width.tensor, at.pipeline};
-    ++at.pipeline;
+      return {in_stage % width.tensor, 0, in_stage / width.tensor, coordinates.pipeline};
+    ++coordinates.pipeline;
   }
   for (const Axis axis : order) {
-    along(at, axis) = rank % size(axis);
+    coordinate(coordinates, axis) = rank % size(axis);
     rank /= size(axis);
   }
-  return at;
+  return coordinates;
 }
 
-int Mesh::rank(const Coordinates& at) const {
+int Mesh::rank(const Coordinates& coordinates) const {
   if (!widths.empty()) {
-    const StageWidth& width = widths[static_cast<std::size_t>(at.pipeline)];
-    return width.first + at.data * width.tensor + at.tensor;
+    const StageWidth& width = widths[static_cast<std::size_t>(coordinates.pipeline)];
+    return width.first + coordinates.data * width.tensor + coordinates.tensor;
   }
-  Coordinates copy = at;
+  Coordinates copy = coordinates;
   int rank = 0;
-  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) rank = rank * size(*axis) + along(copy, *axis);
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) rank = rank * size(*axis) + coordinate(copy, *axis);
   return rank;
 }
 
-/// Its number among the ranks of its pipeline stage, in the order of the mesh.
+/// Returns the rank's number within its pipeline stage, in the order of the mesh.
 int Mesh::in_stage(int of_rank) const {
-  Coordinates at = of(of_rank);
+  Coordinates coordinates = of(of_rank);
   int index = 0;
   for (auto axis = order.rbegin(); axis != order.rend(); ++axis)
-    if (*axis != Axis::pipeline) index = index * size(*axis, at.pipeline) + along(at, *axis);
+    if (*axis != Axis::pipeline) index = index * size(*axis, coordinates.pipeline) + coordinate(coordinates, *axis);
   return index;
 }
 
 int Mesh::of_stage(int stage, int index) const {
-  Coordinates at;
-  at.pipeline = stage;
+  Coordinates coordinates;
+  coordinates.pipeline = stage;
   for (const Axis axis : order) {
     if (axis == Axis::pipeline) continue;
-    along(at, axis) = index % size(axis, stage);
+    coordinate(coordinates, axis) = index % size(axis, stage);
     index /= size(axis, stage);
   }
-  return rank(at);
+  return rank(coordinates);
 }
 
-/// Of the rank's stage, by their numbers in it.
+/// Returns ranks of the rank's stage, given by their numbers within the stage.
 std::vector<int> Mesh::folded_group(int of_rank, int first, int stride, int count) const {
   const int stage = of(of_rank).pipeline;
   std::vector<int> members;
@@ -115,10 +115,11 @@ std::vector<int> Mesh::folded_group(int of_rank, int first, int stride, int coun
 
 std::vector<int> Mesh::group(int of_rank, Axis axis) const {
   if (expert_tensor > 0 && (axis == Axis::expert || axis == Axis::expert_tensor)) {
-    const int at = in_stage(of_rank), block = expert_tensor * expert;
+    const int index_in_stage = in_stage(of_rank), block = expert_tensor * expert;
     if (axis == Axis::expert)
-      return folded_group(of_rank, at / block * block + at % expert_tensor, expert_tensor, expert);
-    return folded_group(of_rank, at / expert_tensor * expert_tensor, 1, expert_tensor);
+      return folded_group(of_rank, index_in_stage / block * block + index_in_stage % expert_tensor, expert_tensor,
+                          expert);
+    return folded_group(of_rank, index_in_stage / expert_tensor * expert_tensor, 1, expert_tensor);
   }
   if (axis == Axis::expert_tensor) axis = Axis::tensor;
   if (axis == Axis::expert) {
@@ -126,11 +127,11 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
     const auto first = all.begin() + (std::find(all.begin(), all.end(), of_rank) - all.begin()) / expert * expert;
     return {first, first + expert};
   }
-  Coordinates at = of(of_rank);
+  Coordinates coordinates = of(of_rank);
   std::vector<int> members;
-  for (int i = 0; i < size(axis, at.pipeline); ++i) {
-    along(at, axis) = i;
-    members.push_back(rank(at));
+  for (int i = 0; i < size(axis, coordinates.pipeline); ++i) {
+    coordinate(coordinates, axis) = i;
+    members.push_back(rank(coordinates));
   }
   return members;
 }
@@ -140,10 +141,11 @@ std::vector<int> Mesh::stage(int of_rank) const {
 }
 
 std::vector<int> Mesh::replicas(int of_rank) const {
-  Coordinates at = of(of_rank);
+  Coordinates coordinates = of(of_rank);
   std::vector<int> members;
-  for (at.data = 0; at.data < size(Axis::data, at.pipeline); ++at.data)
-    for (at.context = 0; at.context < context; ++at.context) members.push_back(rank(at));
+  for (coordinates.data = 0; coordinates.data < size(Axis::data, coordinates.pipeline); ++coordinates.data)
+    for (coordinates.context = 0; coordinates.context < context; ++coordinates.context)
+      members.push_back(rank(coordinates));
   std::sort(members.begin(), members.end());  // in the order of the mesh
   return members;
 }

@@ -13,7 +13,7 @@ const char* name_of(OffloadDevice device) {
     case OffloadDevice::nvme:
       return "nvme";
   }
-  throw InternalError("an unknown place to offload to");
+  throw InternalError("an unknown offload device");
 }
 
 const char* name_of(HostWay way) {
@@ -29,7 +29,7 @@ const char* name_of(HostWay way) {
     case HostWay::drive_write:
       return "write to drive";
   }
-  throw InternalError("an unknown way between GPU, host and drives");
+  throw InternalError("an unknown transfer between GPU, host and drives");
 }
 
 }  // namespace trainyard

@@ -8,51 +8,54 @@
 
 namespace trainyard {
 
-/// Where a part of the model's states lies between its uses: on the GPU, in the memory of its CPU socket (Ren et al.
-/// 2021, ZeRO-Offload, arXiv:2101.06840), or on the NVMe drives of its node (Rajbhandari et al. 2021, ZeRO-Infinity,
+/// The place of a part of the model's states between its uses: the GPU, the memory of its CPU socket (Ren et al. 2021,
+/// ZeRO-Offload, arXiv:2101.06840), or the NVMe drives of its node (Rajbhandari et al. 2021, ZeRO-Infinity,
 /// arXiv:2104.07857).
 enum class OffloadDevice : std::uint8_t { none, cpu, nvme };
 const char* name_of(OffloadDevice);
 
-/// What moves between a rank's GPU, its host's memory and the drives of its node, each on a stream of its own. in_host:
-/// what the CPU reads and writes, as half as many bytes from its memory to its memory. The drives of a node are striped:
-/// each has an even part of everything.
+/// Kinds of transfers between a rank's GPU, its host's memory and the drives of its node. Each has a stream of its
+/// own. in_host: the bytes that the CPU reads and writes, modelled as half as many bytes from its memory to its
+/// memory. The drives of a node are striped: each has an equal part of everything.
 enum class HostWay : std::uint8_t { to_host, in_host, from_host, drive_read, drive_write };
 constexpr int kHostWays = 5;
 const char* name_of(HostWay);
 
-/// Activations that lie in the memory of the GPU's CPU socket between a layer's forward and its backward pass: those that
-/// the layer keeps, or its input alone where it is computed again (TransformerEngine's cpu_offload; MaxText's
-/// remat_policy, whose tensors may say "offload"; DeepSpeed's cpu_checkpointing).
+/// Activations that stay in the memory of the GPU's CPU socket between a layer's forward and backward pass: those that
+/// the layer keeps, or its input alone if it is recomputed (TransformerEngine's cpu_offload; MaxText's remat_policy,
+/// whose tensors may be "offload"; DeepSpeed's cpu_checkpointing).
 struct ActivationOffload {
-  std::vector<char> layers;  ///< by the layer's number in the network: 1, its activations do; empty: none
-  int ahead = 1;             ///< layers whose activations come back while the backward pass of a later one goes on
+  /// By the layer's number in the network: 1 if its activations are offloaded; empty: none are.
+  std::vector<char> layers;
+  /// Number of layers whose activations return while the backward pass of a later layer runs.
+  int ahead = 1;
 
   bool used() const { return !layers.empty(); }
   bool holds(int layer) const { return used() && layers[static_cast<std::size_t>(layer)] != 0; }
 };
 
-/// Layers that may wait for the copies of their activations to leave the GPU: the next forward pass waits until fewer do.
-/// TransformerEngine's AsyncDoubleBufferGroupOffloadHandler has two buffers.
+/// Number of layers whose activations may be on their way from the GPU to the host: the next forward pass waits until
+/// there are fewer. TransformerEngine's AsyncDoubleBufferGroupOffloadHandler has two buffers.
 constexpr std::size_t kLeavingLayers = 2;
 
-/// Offload of what a rank answers for: its share of each bucket.
+/// Offload of the rank's share of each bucket.
 struct OffloadPlan {
-  OffloadDevice optimizer = OffloadDevice::none;   ///< its states and the fp32 parameters; gradients go to the host
-  OffloadDevice parameters = OffloadDevice::none;  ///< those in the network's precision; ZeRO stage 3 only
-  /// Of optimizer states that go between drives and CPU, so many buckets are in host memory at one time: one is read,
-  /// one updated and one written back.
+  /// Optimizer states and fp32 parameters; gradients then go to the host.
+  OffloadDevice optimizer = OffloadDevice::none;
+  OffloadDevice parameters = OffloadDevice::none;  ///< parameters in the network's precision; ZeRO stage 3 only
+  /// Number of buckets in host memory at a time, if optimizer states move between drives and CPU: one is read, one
+  /// updated and one written back.
   int buffers = 3;
-  // Of one element:
-  Bytes update;    ///< read and written by the CPU's update
-  Bytes addition;  ///< the same, by adding the gradient of one more micro-batch
-  Bytes states;    ///< kept by the optimizer
+  // For one element:
+  Bytes update;    ///< bytes that the CPU's update reads and writes
+  Bytes addition;  ///< bytes that adding the gradient of one more micro-batch reads and writes
+  Bytes states;    ///< bytes of the optimizer's states
   ActivationOffload activations;
-  /// By rank, in the Machine's actors; empty where nothing is simulated.
+  /// The flows of each kind of transfer, by rank, between actors of the Machine; empty if nothing is simulated.
   std::vector<std::array<GroupFlow, kHostWays>> ways;
 
   bool used() const { return optimizer != OffloadDevice::none; }
-  /// Does anything go to and fro between a GPU and its host?
+  /// True if data move between the GPU and its host.
   bool copies() const { return used() || activations.used(); }
   bool drives() const { return optimizer == OffloadDevice::nvme || parameters == OffloadDevice::nvme; }
 };

@@ -7,29 +7,31 @@
 
 namespace trainyard {
 
-/// What replicas share out among themselves instead of each keeping all (Rajbhandari et al. 2020, ZeRO): nothing; the
-/// optimizer's state (stage 1); gradients too (stage 2); parameters too (stage 3, FSDP).
+/// The states that replicas shard among themselves (Rajbhandari et al. 2020, ZeRO): none; the optimizer's state (stage
+/// 1); gradients too (stage 2); parameters too (stage 3, FSDP).
 enum class ZeroStage : std::uint8_t { none, optimizer, gradients, parameters };
 
-/// The mechanism by which replicas keep together where a plan says none.
+/// The default mechanism that keeps replicas together.
 constexpr const char* kAllReduce = "all-reduce";
 
-/// What a plan chooses of a step and its programs read as it was chosen.
+/// The options of a step that a plan chooses, and that programs read directly.
 struct StepOptions {
   Mesh mesh;
-  Sharding sharding;                      ///< of every layer, over tensor, context and expert
-  std::vector<Sharding> stage_shardings;  ///< in place of that, where stages have widths of their own
+  Sharding sharding;                      ///< sharding of every layer over tensor, context and expert ranks
+  std::vector<Sharding> stage_shardings;  ///< replaces `sharding` if stages have widths of their own; by stage
   ZeroStage zero = ZeroStage::none;
-  /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
+  /// Number of replicas that shard states among themselves; 0: all. If fewer, each such group has all states (hybrid
+  /// sharding).
   int zero_group = 0;
-  int prefetch = 1;     ///< stage 3: layers whose parameters are gathered ahead
-  bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass, and gathered again
-  /// Stage 3: a layer's gradients stay whole until its last micro-batch, and are exchanged then; else after each.
+  int prefetch = 1;     ///< stage 3: number of layers whose parameters are gathered ahead
+  bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass and gathered again
+  /// Stage 3. True: a layer's gradients stay unsharded until its last micro-batch and are exchanged then; false: they
+  /// are exchanged after each.
   bool sync_last = false;
-  bool overlap_gradients = true;   ///< exchanged while the backward pass goes on
-  bool overlap_parameters = true;  ///< stages 1 and 2: gathered while the next step's forward pass goes on
-  bool overlap_pipeline = false;   ///< messages between stages: nobody waits for their sending
-  bool scatter_gather = false;     ///< each tensor rank sends a part of what they all have
+  bool overlap_gradients = true;   ///< gradients are exchanged during the backward pass
+  bool overlap_parameters = true;  ///< stages 1 and 2: parameters are gathered during the next step's forward pass
+  bool overlap_pipeline = false;   ///< no operation waits until messages between stages are sent
+  bool scatter_gather = false;     ///< each tensor rank sends a part of the data that all of them have
 
   const Sharding& sharding_of(int stage) const {
     return stage_shardings.empty() ? sharding : stage_shardings[static_cast<std::size_t>(stage)];

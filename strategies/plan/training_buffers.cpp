@@ -13,9 +13,10 @@ namespace {
 struct Range {
   std::size_t first, count;
 };
-using Held = TrainingBuffer::Kind;
+using BufferKind = TrainingBuffer::Kind;
 
-// By kind. Collectives work on the first five kinds, which have scratch buffers (see kScratched).
+// Numbers of each kind's buffers. Collectives work on the first five kinds, which have scratch buffers (see
+// kScratched).
 constexpr std::array<Range, kBufferKinds> kRanges{{
     {0, 820},       // gradients
     {820, 820},     // parameters
@@ -41,8 +42,8 @@ constexpr bool disjoint_and_ascending() {
 static_assert(disjoint_and_ascending());
 static_assert(kRanges.back().first + kRanges.back().count <= kScratch);
 
-constexpr const Range& range_of(Held kind) { return kRanges[static_cast<std::size_t>(kind)]; }
-static_assert(range_of(Held::exchange).first + range_of(Held::exchange).count <= kScratched);
+constexpr const Range& range_of(BufferKind kind) { return kRanges[static_cast<std::size_t>(kind)]; }
+static_assert(range_of(BufferKind::exchange).first + range_of(BufferKind::exchange).count <= kScratched);
 
 }  // namespace
 
@@ -62,13 +63,13 @@ std::uint16_t unchecked_number_of(TrainingBuffer b) {
 TrainingBuffer training_buffer(std::uint16_t number) {
   for (std::size_t kind = 0; kind < kRanges.size(); ++kind)
     if (number >= kRanges[kind].first && number < kRanges[kind].first + kRanges[kind].count)
-      return {static_cast<Held>(kind), number - kRanges[kind].first};
-  throw InternalError(fmt::format("number {} stands for no buffer of a training", number));
+      return {static_cast<BufferKind>(kind), number - kRanges[kind].first};
+  throw InternalError(fmt::format("no buffer of a training has number {}", number));
 }
 
 TrainingBuffer activation_message(int virtual_stage, int micro_batch, bool back, int virtual_stages) {
   const auto number = static_cast<std::size_t>((micro_batch * virtual_stages + virtual_stage) * 2 + (back ? 1 : 0));
-  return {Held::activations, number % count_of(Held::activations)};
+  return {BufferKind::activations, number % count_of(BufferKind::activations)};
 }
 
 }  // namespace trainyard

@@ -9,52 +9,55 @@ namespace trainyard {
 
 class Values;
 
-// How the schedule of a training carries values along. Programs say here what is computed, as calls that operations
-// carry; who executes values (a CallDispatcher) computes it. `sim` sees a number and two opaque references.
+// Calls carry values along the schedule of a training. A program attaches a call to an operation to name what is
+// computed there; the executor of values (a CallDispatcher) computes it. `sim` sees only a number and two opaque
+// references.
 
-/// The work that a training program asks of whoever executes values. Unless said otherwise `index` is the bucket.
+/// The work that a training program asks of the executor of values. Unless noted otherwise, `index` is the bucket.
 ///
-/// Passes (forward to backward_weights): `index` the layer's number in the network, `micro_batch`, `exchange` the number
-/// (in the pass' list) of the exchange that is about to start and whose buffer is to be filled, or kEndOfPass; `buffer`
-/// the number of the buffer of the pass' first exchange. Exchange i works on buffer + 2 i (an all-to-all reads its input
+/// Passes (forward to backward_weights): `index` is the layer's number in the network. `exchange` is the number, in the
+/// pass's list, of the exchange that is about to start and whose buffer must be filled, or kEndOfPass. `buffer` is the
+/// number of the buffer of the pass's first exchange; exchange i works on buffer + 2 i (an all-to-all reads its input
 /// from the one after that). When a later call of the pass begins, every exchange whose `needed_by` is at most the
-/// `after` of that call's exchange is over, and at kEndOfPass all are.
+/// `after` of that call's exchange is complete; at kEndOfPass all are.
 enum class TrainingCall : std::uint16_t {
   forward = 1,
-  backward,          ///< gradients by the input and by the weights, which are added to those of earlier micro-batches
-  backward_input,    ///< gradients by the input alone
-  backward_weights,  ///< those of the weights, later
-  fill_bucket,       ///< index: the buffer of gradients into which those of its bucket are copied
-  keep_gradients,    ///< the other way, after an all-reduce; after a reduce-scatter only the rank's own block is valid
-  update,            ///< the optimizer, on what the rank holds. index: which of the sets of buckets has the gradients
-  fill_parameters,   ///< the rank's own block of the bucket's parameters into its buffer of parameters
-  take_parameters,   ///< the other way, all blocks
-  drop_parameters,   ///< those of other ranks are not to be used any more
-  fill_tied,         ///< gradient of a tied weight, of which first and last stage have one each, into buffer `tied`
-  take_tied,         ///< the other way
-  fill_partial,      ///< gradients that are `ParameterTensor::partial`, all of the rank's, into buffer `partial`
-  take_partial,      ///< the other way
-  // Offload, each of the rank's own share of a bucket:
-  fill_share,            ///< gradients that leave the GPU, into `gradient_share`
-  keep_on_host,          ///< those that came into `host_gradients`, to those of earlier micro-batches
-  read_states,           ///< the optimizer's, from drives
-  update_on_host,        ///< the optimizer; new parameters into `host_parameters`
-  write_states,          ///< back to drives, with the new parameters where they lie there too
-  fill_host_parameters,  ///< what the host has, or reads from drives, into `host_parameters`
-  take_own,              ///< parameters that came into `own_parameters`
+  backward,          ///< gradients of the input, and of the weights, which are added to those of earlier micro-batches
+  backward_input,    ///< gradients of the input alone
+  backward_weights,  ///< gradients of the weights alone, later
+  fill_bucket,       ///< copies the bucket's gradients into a buffer; index: the buffer of gradients
+  /// Copies them back after an all-reduce; after a reduce-scatter only the rank's own block is valid.
+  keep_gradients,
+  update,           ///< runs the optimizer on the rank's states; index: the set of buckets that has the gradients
+  fill_parameters,  ///< copies the rank's own block of the bucket's parameters into its buffer of parameters
+  take_parameters,  ///< copies all blocks back
+  drop_parameters,  ///< parameters of other ranks must not be used any more
+  fill_tied,        ///< copies the gradient of a tied weight (first and last stage have one each) into buffer `tied`
+  take_tied,        ///< copies it back
+  fill_partial,     ///< copies all `ParameterTensor::partial` gradients of the rank into buffer `partial`
+  take_partial,     ///< copies them back
+  // Offload. Each call concerns the rank's own share of a bucket:
+  fill_share,            ///< copies gradients that leave the GPU into `gradient_share`
+  keep_on_host,          ///< adds the gradients in `host_gradients` to those of earlier micro-batches
+  read_states,           ///< reads optimizer states from drives
+  update_on_host,        ///< runs the optimizer, and writes new parameters into `host_parameters`
+  write_states,          ///< writes states back to drives, with the new parameters if these are kept there too
+  fill_host_parameters,  ///< copies parameters of the host, or reads them from drives, into `host_parameters`
+  take_own,              ///< takes the parameters that arrived in `own_parameters`
   // Offload of activations; index: the layer's number in the network.
-  activations_to_host,  ///< what the forward pass of a micro-batch has kept leaves the GPU
-  activations_to_gpu,   ///< it comes back
+  activations_to_host,  ///< the activations that the forward pass of a micro-batch has kept leave the GPU
+  activations_to_gpu,   ///< these activations return
   // Gossip:
-  give_replica,  ///< all parameters of the replica into buffer `replica` 0
-  mix_replicas,  ///< index: that many neighbours, with whose parameters, in `replica` 1 …, the replica takes the average
-  // Compression, in the bucket's buffer of gradients (that of its parameters has what an all-to-all sends); exchange: the
-  // round.
-  encode,  ///< what the rank puts into that exchange, from its gradients or from what the exchange before has left
-  decode,  ///< the sum of all ranks' gradients, from what the last exchange has left
+  give_replica,  ///< copies all parameters of the replica into buffer `replica` 0
+  mix_replicas,  ///< averages the replica with `index` neighbours, whose parameters are in `replica` 1 …
+  // Compression, in the bucket's buffer of gradients (an all-to-all sends from its buffer of parameters); exchange:
+  // the round.
+  /// computes the rank's input to that exchange from its gradients, or from the result of the previous exchange
+  encode,
+  decode,  ///< computes the sum of all ranks' gradients from the result of the last exchange
 };
 
-/// What a call is about.
+/// Arguments of a call.
 struct CallArguments {
   int index = 0;
   int micro_batch = 0;
@@ -64,19 +67,19 @@ struct CallArguments {
   static CallArguments of_bucket(std::size_t bucket) { return {static_cast<int>(bucket)}; }
   std::size_t bucket() const { return static_cast<std::size_t>(index); }
 };
-constexpr int kEndOfPass = 0xffff;  ///< of CallArguments::exchange
+constexpr int kEndOfPass = 0xffff;  ///< value of CallArguments::exchange
 
-/// Throws InternalError for arguments that do not fit into 16 bits each.
+/// Throws InternalError if an argument does not fit into 16 bits.
 Effect call_effect(std::uint16_t call, const CallArguments&);
 CallArguments arguments_of(const Effect&);
 
-/// Calls are numbered across all their enumerations.
+/// Packs a call into an operation's effect. Calls are numbered across all their enumerations.
 template <class Call>
 Effect effect_of(Call call, const CallArguments& arguments = {}) {
   return call_effect(static_cast<std::uint16_t>(call), arguments);
 }
 
-/// Brings the calls of a schedule to the functions that carry them out.
+/// Routes the calls of a schedule to the functions that execute them.
 class CallDispatcher {
  public:
   using Function = std::function<void(Actor, const CallArguments&)>;

@@ -6,7 +6,7 @@
 namespace trainyard {
 namespace {
 
-/// The bucket with a weight that lies on another stage too waits for that one's gradient.
+/// Marks buckets whose weight also lies on another stage: they wait for that stage's gradient.
 void mark_tied(const TrainingPlan& plan, int stage, std::vector<GradientBucket>& buckets) {
   if (!plan.tied) return;
   const int last = static_cast<int>(plan.network->layers.size()) - 1;
@@ -30,24 +30,24 @@ std::vector<GradientBucket> buckets_of(const TrainingPlan& plan, const StagePlan
 }  // namespace
 
 ZeroShares zero_shares(ZeroStage zero, double replicas) {
-  const auto from = [&](ZeroStage stage) { return zero >= stage ? replicas : 1; };
-  return {from(ZeroStage::parameters), from(ZeroStage::gradients), from(ZeroStage::optimizer)};
+  const auto divisor = [&](ZeroStage stage) { return zero >= stage ? replicas : 1; };
+  return {divisor(ZeroStage::parameters), divisor(ZeroStage::gradients), divisor(ZeroStage::optimizer)};
 }
 
 void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_virtual_stages,
             const BucketChoice& buckets) {
   plan.stages.assign(static_cast<std::size_t>(plan.mesh.pipeline), {});
-  for (StagePlan& of : plan.stages) of.chunks.resize(static_cast<std::size_t>(plan.pipeline.chunks));
+  for (StagePlan& stage : plan.stages) stage.chunks.resize(static_cast<std::size_t>(plan.pipeline.chunks));
   for (int v = 0; v < static_cast<int>(layers_of_virtual_stages.size()); ++v) {
-    const PipelinePlace at = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
-    plan.stages[at.stage].chunks[at.chunk] = layers_of_virtual_stages[v];
+    const PipelinePlace place = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
+    plan.stages[place.stage].chunks[place.chunk] = layers_of_virtual_stages[v];
   }
-  for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
-    StagePlan& of = plan.stages[stage];
-    of.tasks = plan.schedule ? plan.schedule->tasks(stage, plan.pipeline)
-                             : one_stage_tasks(plan.micro_batches, plan.pipeline.pairs_passes);
-    of.buckets = buckets_of(plan, of, buckets);
-    mark_tied(plan, stage, of.buckets);
+  for (int number = 0; number < plan.mesh.pipeline; ++number) {
+    StagePlan& stage = plan.stages[number];
+    stage.tasks = plan.schedule ? plan.schedule->tasks(number, plan.pipeline)
+                                : one_stage_tasks(plan.micro_batches, plan.pipeline.pairs_passes);
+    stage.buckets = buckets_of(plan, stage, buckets);
+    mark_tied(plan, number, stage.buckets);
   }
 }
 

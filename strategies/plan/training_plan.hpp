@@ -15,24 +15,24 @@
 
 namespace trainyard {
 
-/// What ranks exchange with each other, each on a stream (or pair of streams) of its own.
+/// Kinds of exchanges between ranks. Each has its own stream (or pair of streams).
 enum class Lane : std::uint8_t {
-  gradients,         ///< over the replicas, or those that share out among themselves
-  parameters,        ///< gathered from these
-  copies,            ///< of hybrid sharding: ranks with the same share
-  expert_gradients,  ///< the same three for routed experts
+  gradients,         ///< over the replicas, or those that shard states among themselves
+  parameters,        ///< gathered from the same ranks
+  copies,            ///< hybrid sharding: over ranks with the same share
+  expert_gradients,  ///< the same three lanes for routed experts
   expert_parameters,
   expert_copies,
   tensor,
   context,
   expert,
-  expert_tensor,  ///< those that split an expert, where they are not the tensor axis'
-  tied,           ///< the ranks that hold a tied weight: of the first and the last stage
-  maxima,         ///< of tensors in fp8: ranks that scale them alike
+  expert_tensor,  ///< ranks that split an expert, if they are not those of the tensor axis
+  tied,           ///< ranks of the first and the last stage that hold a tied weight
+  maxima,         ///< maxima of fp8 tensors, over ranks that scale them alike
 };
 constexpr int kLanes = 12;
 
-/// Which ranks agree on the maxima of tensors in fp8 after a pass through a model chunk.
+/// The ranks that agree on the maxima of fp8 tensors after a pass through a model chunk.
 enum class AgreeOnMaxima : std::uint8_t { nobody, tensor_ranks, ranks_of_stage };
 const char* name_of(Lane);
 
@@ -41,86 +41,89 @@ struct LaneGroup {
   std::vector<int> members;
   CollectiveSettings settings;
 };
-/// All groups of a lane, and which of them a rank is in. Empty where groups would have one member.
+/// All groups of a lane, and the group of each rank. Empty if groups would have only one member.
 struct LaneGroups {
   std::vector<LaneGroup> groups;
-  std::vector<int> of_rank;
-  std::vector<int> index_of_rank;  ///< in its group
-  std::vector<int> kinds;          ///< of groups: those of one kind take the same time for their collectives
+  std::vector<int> of_rank;        ///< index of each rank's group; −1: none
+  std::vector<int> index_of_rank;  ///< index of each rank in its group
+  std::vector<int> kinds;          ///< kind of each group: collectives of groups of one kind take the same time
   std::array<const Collective*, kOperations> algorithm{};
-  bool alike = true;  ///< groups of one size, and with as many ranks a node
+  bool alike = true;  ///< true if all groups have one kind
   bool used() const { return !groups.empty(); }
   const LaneGroup& of(int rank) const { return groups[of_rank[rank]]; }
 };
 
-/// Ranks of one pipeline stage have this in common.
+/// The part of the plan that all ranks of one pipeline stage share.
 struct StagePlan {
-  std::vector<std::vector<int>> chunks;  ///< of each model chunk, the layers' numbers in the network
-  /// Of parameters and gradients, in the order in which the backward pass makes gradients final. A bucket has tensors of
-  /// routed experts only, or none; at ZeRO stage 3 those of one layer only.
+  std::vector<std::vector<int>> chunks;  ///< for each model chunk: its layers' numbers in the network
+  /// Buckets of parameters and gradients, in the order in which the backward pass finishes gradients. A bucket has
+  /// only tensors of routed experts, or none of them; at ZeRO stage 3 only tensors of one layer.
   std::vector<GradientBucket> buckets;
   std::vector<PipelineTask> tasks;
   Work optimizer;
   StaticMemory memory;
-  StaticMemory host_memory;  ///< offload: what a rank holds in its host's memory
-  Bytes host_activations;    ///< the same, the most of activations at a time
-  Bytes drive;               ///< offload: on the drives of its node
+  StaticMemory host_memory;  ///< offload: memory that a rank holds in its host
+  Bytes host_activations;    ///< offload: largest size of activations in host memory at a time
+  Bytes drive;               ///< offload: bytes on the drives of its node
 };
 
 class Compressor;
 class UpdatePolicy;
 
-/// Where ranks get their samples from, where that is simulated.
+/// The source of the ranks' samples, if input is simulated.
 struct InputFeed {
-  std::vector<std::int32_t> loader_of_rank;  ///< the actor, −1: this rank needs none; empty: samples are just there
-  int ahead = 0;                             ///< batches on the GPU besides the one in use
-  bool asks = false;                         ///< each batch is asked for when it is due
-  Bytes held;                                ///< of a batch on the GPU
+  /// The loader's actor, −1: the rank needs none; empty: samples are always ready.
+  std::vector<std::int32_t> loader_of_rank;
+  int ahead = 0;      ///< number of batches on the GPU besides the one in use
+  bool asks = false;  ///< true: a rank asks for each batch when it needs it
+  Bytes held;         ///< bytes of a batch on the GPU
   bool used() const { return !loader_of_rank.empty(); }
 };
 
-/// What is laid out: the training steps of all ranks of a mesh, of which a single device and plain data parallelism are
-/// those of one stage. Made whole by `make_lanes`.
+/// A complete plan for the training steps of all ranks of a mesh. A single device, or plain data parallelism, is a
+/// mesh of one stage. `make_lanes` completes it.
 struct TrainingPlan : StepOptions {
-  std::shared_ptr<const Network> network;  ///< one rank's share of every layer, of one micro-batch
+  std::shared_ptr<const Network> network;  ///< one rank's share of every layer, for one micro-batch
   int steps = 1;
-  int micro_batches = 1;  ///< a step and rank
+  int micro_batches = 1;  ///< for each step and rank
   PipelineShape pipeline;
-  const PipelineSchedule* schedule = nullptr;  ///< null: one stage, one chunk
+  const PipelineSchedule* schedule = nullptr;  ///< null: there is one stage with one chunk
   std::vector<StagePlan> stages;               ///< by pipeline coordinate
   OffloadPlan offload;
-  /// First and last layer share a weight that lies on two stages: their gradients are summed.
+  /// True if first and last layer share a weight and lie on two stages, which sum its gradients.
   bool tied = false;
 
-  Bytes gradient_element, parameter_element;  ///< on the wire
-  Work accumulation;                          ///< of one element: a gradient is added to those of earlier micro-batches
-  std::uint16_t micro_batch_kernel = 0;       ///< before the first stage's forward and the last one's backward; 0: none
-  std::uint16_t kernel_after_message = 0;     ///< before a pass that a message came in for; 0: none
+  Bytes gradient_element, parameter_element;  ///< size of an element on the wire
+  Work accumulation;                          ///< for one element: adds a gradient to that of earlier micro-batches
+  /// Runs before the first stage's forward and the last stage's backward pass; 0: none.
+  std::uint16_t micro_batch_kernel = 0;
+  std::uint16_t kernel_after_message = 0;  ///< runs before a pass for which a message arrived; 0: none
   AgreeOnMaxima agree_on_maxima = AgreeOnMaxima::nobody;
   Seconds collective_launch;
-  bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
-  bool host_buckets = false;  ///< those lie in host memory: what copies is the host, the GPU goes on
-  // The Machine's words for what is no kernel:
+  bool bucket_copy = false;   ///< gradients are copied into their bucket and back
+  bool host_buckets = false;  ///< buckets lie in host memory: the host copies while the GPU goes on
+  // The Machine's numbers for work that is not a kernel of a layer:
   std::uint16_t copy_kernel = static_cast<std::uint16_t>(Kernel::elementwise);  ///< copies of buckets
-  std::uint16_t overhead_kernel = 0;                                            ///< host work of a step; 0: none
-  std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
-  std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
+  std::uint16_t overhead_kernel = 0;                                            ///< host work of each step; 0: none
+  std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: it leaves at once
+  std::uint16_t first_fused = 0;  ///< number of the first sequence of kernels that the Machine prices as one; 0: none
 
-  /// Of fused ones: passes through a model chunk may be one operation, since no two ranks that are simulated meet in them.
+  /// With fused kernels: a pass through a model chunk may be one operation, since no two simulated ranks meet in it.
   bool series = false;
 
-  bool fuses_kernels = false;                   ///< kernels in a row may be one operation where nobody looks at each
+  /// Consecutive kernels may be one operation if nothing observes them individually.
+  bool fuses_kernels = false;
   std::shared_ptr<const UpdatePolicy> updates;  ///< null: gradients are all-reduced in every step
-  std::shared_ptr<const Compressor>
-      compression;     ///< of the gradients that replicas sum; null: they are exchanged whole
-  int first_step = 0;  ///< of the training: the number of the first step that is laid out (a warm-up may be over)
+  /// Compressor of the gradients that replicas sum; null: gradients are exchanged uncompressed.
+  std::shared_ptr<const Compressor> compression;
+  int first_step = 0;           ///< number, in the training, of the first step of the plan: a warm-up may be over
   bool through_center = false;  ///< replicas exchange nothing with each other: a center has the parameters
   InputFeed input;
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 
   bool values = false;  ///< operations carry calls (see training_calls.hpp)
-  /// With `values`: those of another, small network. Of passes the last layer's forward pass alone is told, and all else
-  /// goes on as without values.
+  /// With `values`, these are values of another, small network: only the last layer's forward pass carries calls, and
+  /// everything else runs as without values.
   bool rides = false;
   bool values_by_layer() const { return values && !rides; }
   std::array<LaneGroups, kLanes> lanes;
@@ -135,32 +138,34 @@ struct TrainingPlan : StepOptions {
   }
 };
 
-/// Ranks over which the tensors of buckets are shared out, or where ZeRO is off summed: `rank` among them, in their
-/// order.
+/// Returns the ranks over which tensors of buckets are sharded (without ZeRO: summed), in their order. `rank` is one
+/// of them.
 std::vector<int> zero_group(const TrainingPlan&, int rank, bool experts);
 
-/// What a stage of ZeRO shares out over so many replicas.
+/// Returns the divisors of parameters, gradients and optimizer states at a ZeRO stage.
 ZeroShares zero_shares(ZeroStage, double replicas);
 
-/// Fills `stages`, whose number is the mesh's: layers of each virtual stage, tasks, and buckets, of which those with a
-/// tied weight wait for the other stage's gradient. The network, pipeline, schedule, `zero`, `tied` and
-/// `gradient_element` must be there.
+/// Fills `stages`, one for each pipeline stage of the mesh: layers of each model chunk, tasks and buckets. Buckets
+/// with a tied weight wait for the other stage's gradient. The network, pipeline, schedule, `zero`, `tied` and
+/// `gradient_element` must be set.
 void divide(TrainingPlan&, const std::vector<std::vector<int>>& layers_of_virtual_stages, const BucketChoice&);
 
-/// A plan of replicas that each hold the whole network: one stage with all layers, `micro_batches` a step and rank,
-/// gradients in fp32, no memory, no buckets, no lanes.
+/// Returns a plan of replicas that each hold the whole network: one stage with all layers, `micro_batches` for each
+/// step and rank, gradients in fp32, no memory, no buckets, no lanes.
 TrainingPlan replica_plan(std::shared_ptr<const Network>, int ranks, int micro_batches = 1);
 
-/// Groups of every lane that the mesh has use for, their nodes told by `node_of_rank`; `settings` are theirs but for that
-/// (and the library's ways, where they are modelled). `algorithms`: by operation; null: not used. Throws UserError at
-/// `where` for an algorithm that cannot do one of the groups.
+/// Settings and algorithms of the collectives on some lanes.
 struct LaneChoice {
-  CollectiveSettings settings;
-  std::array<const Collective*, kOperations> algorithms{};
-  std::shared_ptr<const CollectiveModel> dispatcher;  ///< in place of the settings' model on the expert lane; null: not
+  CollectiveSettings settings;  ///< without the distribution over nodes, which make_lanes sets
+  std::array<const Collective*, kOperations> algorithms{};  ///< by operation; null: not used
+  /// replaces the settings' model on the expert lane; null: no replacement
+  std::shared_ptr<const CollectiveModel> dispatcher;
 
   const Collective*& operator[](Operation o) { return algorithms[static_cast<std::size_t>(o)]; }
 };
+/// Makes the groups of every lane that the mesh needs. `node_of_rank` gives their distribution over nodes, `gradients`
+/// and `others` their settings and algorithms. Throws UserError at `where` if an algorithm cannot serve one of the
+/// groups.
 void make_lanes(TrainingPlan&, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
                 const LaneChoice& others, const Place& where);
 

@@ -21,9 +21,9 @@ Ops BucketCopies::fill(std::size_t bucket, std::size_t place, Dep last_use) {
 }
 
 Ops BucketCopies::copy_out(const std::vector<Exchanged>& exchanged) {
-  for (const Exchanged& of : exchanged) {
-    step_.waits.add(of.end);
-    co_yield copy(of.bucket, step_.words.copy_out);
+  for (const Exchanged& bucket : exchanged) {
+    step_.waits.add(bucket.end);
+    co_yield copy(bucket.bucket, step_.words.copy_out);
   }
   if (step_.plan.host_buckets) step_.waits.add(step_.out.after(TrainingStreams::coordinator));
 }
@@ -35,7 +35,7 @@ const Op& BucketCopies::wait_for_tick() {
   return step_.out.emit();
 }
 
-/// A bucket filled from the gradients, or given back to them: a kernel of the GPU, or work of the coordinator in host
+/// Fills a bucket from the gradients, or copies it back: a kernel of the GPU, or work of the coordinator in host
 /// memory.
 const Op& BucketCopies::copy(std::size_t bucket, NameId name) {
   const bool on_host = step_.plan.host_buckets;
@@ -43,7 +43,7 @@ const Op& BucketCopies::copy(std::size_t bucket, NameId name) {
                    : step_.out.begin(Kind::local, TrainingStreams::compute);
   op.work.kernel = step_.plan.copy_kernel;
   op.work.precision = step_.stage.optimizer.precision;
-  // ZeRO stage 2 keeps the rank's share of what its exchange leaves, and no more.
+  // ZeRO stage 2 keeps only the rank's share of the result.
   const bool share = name == step_.words.copy_out && step_.plan.zero == ZeroStage::gradients;
   const double elements = share ? step_.own_elements(bucket) : step_.stage.buckets[bucket].elements;
   op.work.bytes = 2 * elements * step_.plan.gradient_element;

@@ -3,31 +3,32 @@
 
 namespace trainyard {
 
-/// Gradients are copied into buckets, and back: by kernels of the GPU, or by a coordinator in host memory, which looks
-/// for full buckets at each of its ticks (Horovod).
+/// Copies gradients into buckets and back. Kernels of the GPU copy, or a coordinator in host memory, which looks for
+/// full buckets at each of its ticks (Horovod).
 class BucketCopies {
  public:
-  /// A bucket that has been exchanged, and the end of that.
+  /// A bucket whose exchange has begun.
   struct Exchanged {
     std::size_t bucket = 0;
     Dep end;
-    std::size_t place = 0;  ///< the number of its buffer
+    std::size_t place = 0;  ///< number of its buffer
     Lane lane = Lane::gradients;
     int step = 0;
   };
-  /// At ZeRO stage 2, copies that are there at one time: one is filled while the one before is exchanged (DeepSpeed,
-  /// stage_1_and_2.py: a second ipg_buffer with overlap_comm).
+  /// ZeRO stage 2: number of copies that exist at one time. With overlap, one is filled while the one before is
+  /// exchanged (DeepSpeed, stage_1_and_2.py: a second ipg_buffer with overlap_comm).
   static constexpr std::size_t at_once(bool overlap) { return overlap ? 2 : 1; }
 
   explicit BucketCopies(StepContext& step) : step_(step) {}
 
-  /// `place`: the number of its buffer, which `last_use` was the last to use.
+  /// Copies gradients into a bucket. `place` is the number of its buffer; `last_use` is the end of the buffer's last
+  /// use.
   Ops fill(std::size_t bucket, std::size_t place, Dep last_use);
-  /// The end of filling it.
+  /// The end of the last fill.
   Dep filled() const {
     return step_.out.after(step_.plan.coordinated() ? TrainingStreams::coordinator : TrainingStreams::compute);
   }
-  /// Back into the gradients, where the plan has copies; the next kernel waits for them.
+  /// Copies buckets back into the gradients, if the plan has copies. The next kernel waits for the copies.
   Ops copy_out(const std::vector<Exchanged>&);
 
  private:

@@ -4,8 +4,9 @@
 
 namespace trainyard {
 
-/// Buckets of gradients that are exchanged compressed. Kernels run on the compute stream: those before the first exchange
-/// as the bucket leaves, all others when the gradients are needed, since they share the GPU with the backward pass.
+/// Exchanges buckets of gradients in compressed form. Kernels run on the compute stream, since they share the GPU with
+/// the backward pass: those before the first exchange when the bucket leaves, all others when the gradients are
+/// needed.
 class CompressedExchange {
  public:
   using Exchanged = BucketCopies::Exchanged;
@@ -13,9 +14,10 @@ class CompressedExchange {
   CompressedExchange(StepContext& step, LaneCollectives& collectives) : step_(step), collectives_(collectives) {}
 
   bool used() const { return step_.plan.compression != nullptr; }
-  /// The bucket is encoded, and its first exchange begins after that.
+  /// Encodes the bucket, then begins its first exchange.
   Ops begin(const Exchanged&);
-  /// Further rounds of such buckets, then what they come to; the compute stream ends with it.
+  /// Runs the remaining rounds of these buckets, then decodes them. The end of the compute stream is the end of all
+  /// this.
   Ops finish(const std::vector<Exchanged>&);
 
  private:
@@ -23,8 +25,8 @@ class CompressedExchange {
   LaneCollectives& collectives_;
 
   Ops run(const std::vector<Op>& kernels);
-  const CompressedBucket& compressed(const Exchanged& of) const {
-    return step_.tables.compression().bucket(step_.at.pipeline, of.bucket, of.step);
+  const CompressedBucket& compressed(const Exchanged& exchanged) const {
+    return step_.tables.compression().bucket(step_.place.pipeline, exchanged.bucket, exchanged.step);
   }
   Ops exchange(const Exchanged&, int round);
   Ops decode(const Exchanged&, const std::vector<Op>& kernels);

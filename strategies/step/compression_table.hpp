@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// What compression does to a bucket, its operations made ready.
+/// The prepared operations of compression for one bucket.
 struct CompressedBucket {
   struct Round {
     std::vector<Op> kernels;
@@ -20,7 +20,7 @@ struct CompressedBucket {
 class CompressionTable {
  public:
   CompressionTable(const TrainingPlan&, Names&);
-  /// `step`: of those that are laid out.
+  /// `step` is the step's index in the plan.
   const CompressedBucket& bucket(int pipeline_stage, std::size_t bucket, int step) const;
 
  private:

@@ -11,7 +11,7 @@ class NoUpdates : public RankUpdates {
  public:
   using RankUpdates::RankUpdates;
 
-  /// What was sent on has left.
+  /// Waits until messages to the next stage have left.
   Ops after_backward(int) override {
     while (parts_.step.waits.any()) co_yield parts_.step.take_waits();
   }

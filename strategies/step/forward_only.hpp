@@ -3,8 +3,8 @@
 
 namespace trainyard {
 
-/// Leaves forward passes alone of a training plan: nothing is kept for a backward pass, no gradients, no update. A step
-/// is over when the last micro-batch has passed the last layer.
+/// Reduces a training plan to forward passes: nothing is kept for a backward pass, and there are no gradients and no
+/// update. A step ends when the last micro-batch has passed the last layer.
 void make_forward_only(TrainingPlan&);
 
 }  // namespace trainyard

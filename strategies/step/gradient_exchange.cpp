@@ -8,12 +8,12 @@ namespace {
 Lane gradient_lane(bool experts) { return experts ? Lane::expert_gradients : Lane::gradients; }
 Lane copies_lane(bool experts) { return experts ? Lane::expert_copies : Lane::copies; }
 
-/// Do buckets leave as the backward pass fills them? ZeRO stage 2 drops gradients that other ranks hold, so that they
-/// leave during the pass even where it waits for them (DeepSpeed, stage_1_and_2.py: hooks with partition_gradients or
-/// overlap_comm).
+/// True if buckets leave while the backward pass fills them. ZeRO stage 2 drops gradients that other ranks hold, so
+/// buckets leave during the pass even if the pass waits for them (DeepSpeed, stage_1_and_2.py: hooks with
+/// partition_gradients or overlap_comm).
 bool sends_in_backward(const TrainingPlan& plan) { return plan.overlap_gradients || plan.zero == ZeroStage::gradients; }
 
-/// Of gradients that several ranks of one replica have parts of.
+/// A sum of gradients of which several ranks of one replica have parts.
 struct SumWithinReplica {
   Lane lane;
   double elements;
@@ -30,7 +30,7 @@ Ops sum_within_replica(StepContext& step, LaneCollectives& collectives, SumWithi
   step.waits.add(collectives.end_of(sum.lane));
 }
 
-/// Of norms that each tensor rank applies to tokens of its own.
+/// Number of gradient elements of norms that each tensor rank applies to its own tokens.
 double partial_elements(const StepContext& step) {
   double elements = 0;
   if (!step.plan.lane(Lane::tensor).used()) return elements;
@@ -66,10 +66,10 @@ bool GradientExchange::leave_during_backward(bool last_micro_batch) const {
 }
 
 bool GradientExchange::opens(std::size_t bucket) const {
-  const GradientBucket& of = step_.stage.buckets[bucket];
+  const GradientBucket& gradients = step_.stage.buckets[bucket];
   const bool copied = step_.plan.bucket_copy && !step_.plan.host_buckets;
-  return step_.plan.zero == ZeroStage::gradients && !copied && !offload_.used() && !of.late && exchanges(of.experts) &&
-         step_.shards_of(of).count > 1;
+  return step_.plan.zero == ZeroStage::gradients && !copied && !offload_.used() && !gradients.late &&
+         exchanges(gradients.experts) && step_.shards_of(gradients).count > 1;
 }
 
 Ops GradientExchange::open_buckets() {
@@ -99,7 +99,7 @@ Ops GradientExchange::after_kernel(int layer, int kernel, bool first, bool last)
     ++next_;
   }
   if (opening) co_yield open_buckets();
-  // The next micro-batch begins with the first of the chunk again.
+  // The next micro-batch begins with the first bucket again.
   if (last || next_ != step_.buckets()) co_return;
   next_ = opened_ = 0;
   offload_.begin_backward();
@@ -119,10 +119,10 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     const NameId name = step_.words.buckets[index];
     ends = collectives_.receives(lane);
     if (compressed_.used()) {
-      Exchanged of{index, {}, place, lane, step_number_};
-      co_yield compressed_.begin(of);
-      of.end = last_use_[place] = step_.out.after(ends);
-      exchanged_.push_back(of);
+      Exchanged exchanged{index, {}, place, lane, step_number_};
+      co_yield compressed_.begin(exchanged);
+      exchanged.end = last_use_[place] = step_.out.after(ends);
+      exchanged_.push_back(exchanged);
       co_return;
     }
     if (step_.plan.lane(lane).used()) {
@@ -158,7 +158,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     step_.waits.add(last_use_[place]);
 }
 
-/// The rank's share is added to that of earlier micro-batches.
+/// Adds the rank's share to that of earlier micro-batches.
 const Op& GradientExchange::accumulate(std::size_t bucket, Stream stream) {
   Op& op = step_.out.begin(Kind::local, stream, step_.words.accumulate, step_.words.compute);
   op.work = step_.plan.accumulation;
@@ -181,9 +181,9 @@ Ops GradientExchange::exchange_layer(int layer, bool first, bool last) {
   const NameId name = step_.words.buckets.front();
   if (step_.plan.sync_last && first) co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
   if (step_.plan.sync_last && !last) co_return;
-  // Gradients of two layers at most are there whole: FSDP waits for the exchange before the last one (PyTorch,
+  // At most two layers hold whole gradients: FSDP waits for the exchange before the last one (PyTorch,
   // _fsdp_param_group.py, post_backward: reduce_scatter_state).
-  for (const Dep& before : reduced_) step_.waits.add(before);
+  for (const Dep& exchange_end : reduced_) step_.waits.add(exchange_end);
   while (step_.waits.any()) co_yield step_.take_waits();
   reduced_.clear();
   if (!step_.plan.sync_last) co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
@@ -213,7 +213,7 @@ Ops GradientExchange::give_back(const std::vector<Exchanged>& exchanged) {
 Ops GradientExchange::finish() {
   while (step_.waits.any()) co_yield step_.take_waits();
   if (step_.peers.lane(Lane::tied).group) {
-    // First and last stage have a gradient each of the weight that both hold.
+    // First and last stage hold the same weight, and each has a gradient of it.
     co_yield sum_within_replica(
         step_, collectives_,
         {Lane::tied, step_.plan.network->layers.front().parameters.front().elements, step_.words.tied,
@@ -224,7 +224,7 @@ Ops GradientExchange::finish() {
     for (const Lane lane : {gradient_lane(experts), copies_lane(experts)})
       if (step_.plan.lane(lane).used() && !exchanged_.empty()) step_.waits.add(collectives_.end_of(lane));
   if (step_.plan.bucket_copy || compressed_.used()) {
-    step_.waits.clear();  // each bucket waits for itself
+    step_.waits.clear();  // each bucket waits for its own exchange
     co_yield give_back(exchanged_);
   }
   const double partial = partial_elements(step_);

@@ -6,37 +6,38 @@
 
 namespace trainyard {
 
-/// Gradients of one rank: buckets are filled as the backward pass makes them, exchanged between replicas, and given
-/// back to the optimizer.
+/// The gradients of one rank: buckets are filled as the backward pass makes gradients, exchanged between replicas, and
+/// given back to the optimizer.
 class GradientExchange {
  public:
   using Exchanged = BucketCopies::Exchanged;
 
   GradientExchange(StepContext&, LaneCollectives&, HostOffload&);
 
-  /// `summed`: replicas sum the gradients of this step; else each keeps its own. `set`: which of the sets of buckets
-  /// takes them (see UpdatePolicy::gradient_sets).
+  /// Begins a step. `summed`: replicas sum the gradients of this step; otherwise each keeps its own. `set`: the set of
+  /// buckets that takes them (see UpdatePolicy::gradient_sets).
   void begin_step(int step, bool summed, int set);
-  /// Do buckets leave during this backward pass, the last of the step or not?
+  /// True if buckets leave during this backward pass. `last_micro_batch`: it is the last one of the step.
   bool leave_during_backward(bool last_micro_batch) const;
-  /// Are gradients exchanged after each micro-batch, into what earlier ones have left?
+  /// True if gradients are exchanged after each micro-batch, and added to those of earlier ones.
   bool each_micro_batch() const { return step_.plan.zero >= ZeroStage::gradients && !step_.plan.sync_last; }
-  /// The backward pass has reached that kernel of that layer: buckets whose last gradient is there leave, in their
-  /// order. `first`, `last`: of the micro-batches.
+  /// The backward pass has completed that kernel of that layer: exchanges the buckets whose last gradient is then
+  /// final, in their order. `first`, `last`: the micro-batch is the first or last of the step.
   Ops after_kernel(int layer, int kernel, bool first, bool last);
-  /// ZeRO stage 2: room for the whole gradients of the bucket that is being filled.
+  /// ZeRO stage 2: takes memory for the whole gradients of the bucket that is being filled.
   Ops open_buckets();
-  /// ZeRO stage 3: the backward pass of a layer waits until its earlier gradients have left their buffers, and after it,
-  /// or after the last one only, its gradients are reduced and scattered.
+  /// ZeRO stage 3: the backward pass of a layer waits until its earlier gradients have left their buffers. After the
+  /// pass (or only after the last one) its gradients are reduced and scattered.
   void wait_for_buffers(int layer);
   Ops exchange_layer(int layer, bool first, bool last);
-  /// What the backward pass has left to be exchanged.
+  /// Exchanges the buckets that the backward pass did not.
   Ops exchange_rest();
-  /// The same, then all of this step's gradients are ready for the optimizer: those too that ranks of one replica sum.
+  /// The same, then waits until all gradients of this step are ready for the optimizer, including those that the ranks
+  /// of one replica sum.
   Ops finish();
-  /// What has been exchanged is given back to the gradients: decoded, copied out of buckets. The next kernel waits.
+  /// Gives exchanged buckets back to the gradients: decodes them, or copies them out. The next kernel waits.
   Ops give_back(const std::vector<Exchanged>&);
-  /// In the order of their exchange.
+  /// The exchanged buckets, in the order of their exchange.
   const std::vector<Exchanged>& exchanged() const { return exchanged_; }
 
  private:
@@ -48,17 +49,17 @@ class GradientExchange {
   int step_number_ = 0;
   bool summed_ = true;
   std::size_t set_ = 0;
-  std::vector<Dep> last_use_;  // by set and bucket: the exchange that was the last to use its buffer
+  std::vector<Dep> last_use_;  // by set and bucket: end of the last exchange that used its buffer
   std::size_t next_ = 0;       // the first bucket that is not full yet
   std::size_t opened_ = 0;     // the first bucket without room on the GPU
   std::vector<Exchanged> exchanged_;
-  std::vector<Dep> reduced_;  // ends of the last layer's exchanges
+  std::vector<Dep> reduced_;  // ends of the previous layer's exchanges
 
   bool exchanges(bool experts) const;
-  /// Is there room for whole gradients of a bucket from its first one to the end of its exchange alone?
+  /// True if the whole gradients of a bucket take memory only from its first gradient to the end of its exchange.
   bool opens(std::size_t bucket) const;
   bool frees_copies() const { return step_.plan.bucket_copy && step_.plan.zero == ZeroStage::gradients; }
-  /// Copies of buckets are given back to the gradients, but for so many of the last ones.
+  /// Gives copies of buckets back to the gradients, except for the last `left` ones.
   Ops free_copies(std::size_t left);
   Ops exchange(std::size_t bucket, bool accumulate);
   const Op& accumulate(std::size_t bucket, Stream);

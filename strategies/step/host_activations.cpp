@@ -13,7 +13,7 @@ void HostActivations::begin_forward(int layer) {
   leaving_.pop_front();
 }
 
-/// Begins after what has been computed so far and after another copy.
+/// Copies activations, after everything computed so far and after another copy.
 Ops HostActivations::copy(HostWay way, Key key, Dep after_copy) {
   const bool leaves = way == HostWay::to_host;
   Op& op = host_.transfer(way, step_.layer(key.first).activations(),
@@ -45,16 +45,17 @@ Ops HostActivations::fetch(Key key) {
 
 Ops HostActivations::begin_backward(const std::vector<int>& chunk, int layer, int micro_batch) {
   if (!choice_.used()) co_return;
-  int begun = choice_.holds(layer) ? -1 : 0;  // besides the layer's own
-  for (auto at = std::find(chunk.rbegin(), chunk.rend(), layer); at != chunk.rend() && begun < choice_.ahead; ++at) {
-    if (!choice_.holds(*at)) continue;
+  int begun = choice_.holds(layer) ? -1 : 0;  // number of layers, without this one
+  for (auto next_layer = std::find(chunk.rbegin(), chunk.rend(), layer);
+       next_layer != chunk.rend() && begun < choice_.ahead; ++next_layer) {
+    if (!choice_.holds(*next_layer)) continue;
     ++begun;
-    if (left_.contains({*at, micro_batch})) co_yield fetch({*at, micro_batch});
+    if (left_.contains({*next_layer, micro_batch})) co_yield fetch({*next_layer, micro_batch});
   }
-  const auto own = returning_.find({layer, micro_batch});
-  if (own == returning_.end()) co_return;
-  step_.waits.add(own->second);
-  returning_.erase(own);
+  const auto returned = returning_.find({layer, micro_batch});
+  if (returned == returning_.end()) co_return;
+  step_.waits.add(returned->second);
+  returning_.erase(returned);
 }
 
 }  // namespace trainyard

@@ -7,18 +7,18 @@
 
 namespace trainyard {
 
-/// Activations that lie in host memory between a layer's forward and its backward pass. Each layer's are copied to the
-/// host once its forward pass is over, and come back while the backward pass of the layer after it goes on.
+/// Keeps activations in host memory between a layer's forward and backward pass. They are copied to the host once the
+/// forward pass of the layer is over, and return during the backward pass of the following layer.
 class HostActivations {
  public:
   HostActivations(StepContext&, HostOffload&);
 
-  /// The layer's forward pass waits until fewer than kLeavingLayers wait for their copies.
+  /// Makes the layer's forward pass wait until fewer than kLeavingLayers layers wait for their copies.
   void begin_forward(int layer);
-  /// The layer's activations leave. They take memory on the GPU until their copy is over.
+  /// Copies the layer's activations to the host. They take memory on the GPU until the copy is complete.
   Ops end_forward(int layer, int micro_batch);
-  /// The activations of the layer, which its backward pass waits for, and of the next ones of the chunk begin to come back.
-  /// They take memory on the GPU from then on.
+  /// Begins to copy back the activations of the layer, for which its backward pass waits, and of the next layers of
+  /// the chunk. They take memory on the GPU from then on.
   Ops begin_backward(const std::vector<int>& chunk, int layer, int micro_batch);
 
  private:
@@ -27,8 +27,8 @@ class HostActivations {
   HostOffload& host_;
   const ActivationOffload& choice_;
   std::deque<Dep> leaving_;       // the last copies to the host
-  std::map<Key, Dep> left_;       // whose copies to the host have begun
-  std::map<Key, Dep> returning_;  // whose copies from the host have begun
+  std::map<Key, Dep> left_;       // ends of copies to the host, until the copy back begins
+  std::map<Key, Dep> returning_;  // ends of copies from the host, until the backward pass waits for them
 
   Ops fetch(Key);
   Ops copy(HostWay, Key, Dep after_copy);

@@ -12,15 +12,15 @@ BufferRef whole(Buffer kind, std::size_t bucket) { return {number_of({kind, buck
 HostOffload::HostOffload(StepContext& step) : step_(step), added_(step.buckets()) {}
 
 Op& HostOffload::transfer(HostWay way, Bytes bytes, NameId name, Dep first, Dep second) {
-  const auto at = static_cast<std::size_t>(way);
-  const GroupFlow* flow = step_.peers.flows[kLanes + at];
-  Op& op = step_.out.begin(Kind::join, step_.streams.host(way), name, step_.words.host[at]);
-  // Drives are striped: an edge each. The memory of a CPU counts what comes and what goes.
+  const auto number = static_cast<std::size_t>(way);
+  const GroupFlow* flow = step_.peers.flows[kLanes + number];
+  Op& op = step_.out.begin(Kind::join, step_.streams.host(way), name, step_.words.host[number]);
+  // Drives are striped: the flow has an edge for each. The memory of a CPU counts reads and writes.
   const bool striped = way == HostWay::drive_read || way == HostWay::drive_write;
   const double parts = way == HostWay::in_host ? 2 : striped && flow ? static_cast<double>(flow->edges.size()) : 1;
   op.message.bytes = bytes / parts;
   op.message.steps = 1;
-  op.address(kLanes + at, group_of_transfer(way, step_.rank) << kMeetingBits | ++calls_[at]);
+  op.address(kLanes + number, group_of_transfer(way, step_.rank) << kMeetingBits | ++calls_[number]);
   op.deps[0] = first;
   op.deps[1] = second;
   return op;
@@ -52,7 +52,7 @@ Ops HostOffload::send_gradients(std::size_t index, bool accumulate, Dep ready) {
   const Stream out = step_.streams.host(HostWay::to_host);
   const double share = step_.own_elements(index);
   if (step_.plan.values) co_yield step_.call_on(out, TrainingCall::fill_share, CallArguments::of_bucket(index), ready);
-  // What came before has been added by now.
+  // The gradients before have been added by now.
   Op& copied =
       transfer(HostWay::to_host, share * step_.plan.gradient_element, step_.words.gradients_out, ready, added_[index]);
   if (step_.plan.values)
@@ -92,13 +92,14 @@ Ops HostOffload::return_parameters(std::size_t index, Dep first, Dep second) {
                            CallArguments::of_bucket(index));
 }
 
-/// One bucket's share: states from the drive and back, the update, the new parameters to the GPU.
+/// Updates the rank's share of one bucket: reads states from the drive and writes them back, updates, and copies the
+/// new parameters to the GPU.
 Ops HostOffload::update_bucket(std::size_t index, Dep begun) {
   const OffloadPlan& offload = step_.plan.offload;
   const double share = step_.own_elements(index);
   const bool on_drive = offload.optimizer == OffloadDevice::nvme,
              parameters_on_drive = offload.parameters == OffloadDevice::nvme;
-  // New parameters of two buckets are in host memory at most.
+  // At most two buckets' new parameters are in host memory.
   Dep read = index + 2 < returned_.size() && returned_[index + 2].count > 0 ? returned_[index + 2] : begun;
   if (on_drive) {
     const auto most = static_cast<std::size_t>(offload.buffers);
@@ -107,7 +108,7 @@ Ops HostOffload::update_bucket(std::size_t index, Dep begun) {
     co_yield emit_call(op, TrainingCall::read_states, index);
     read = end_of(HostWay::drive_read);
   }
-  // Gradients are scaled by their norm, so that all must be there.
+  // Gradients are scaled by their norm, so all of them must have arrived.
   Op& update =
       transfer(HostWay::in_host, share * offload.update, step_.words.optimizer_step, end_of(HostWay::to_host), read);
   co_yield emit_call(update, TrainingCall::update_on_host, index);

@@ -4,49 +4,50 @@
 
 namespace trainyard {
 
-/// The group of a rank's joins on one of its ways to the host: beyond those of lanes.
+/// Identifies the joins of a rank on one kind of transfer, with numbers after those of lanes.
 constexpr Tag group_of_transfer(HostWay way, Actor rank) {
   return (Tag{16} + static_cast<Tag>(way)) | static_cast<Tag>(rank) << (32 - kMeetingBits);
 }
 
-/// What lies in host memory or on drives: gradients go there as they are made, the CPU updates, parameters come back
-/// (Ren et al. 2021, ZeRO-Offload; Rajbhandari et al. 2021, ZeRO-Infinity). Everything is about the rank's own shares of
-/// buckets.
+/// Keeps states in host memory or on drives. Gradients go there as they are made, the CPU updates, and parameters
+/// return (Ren et al. 2021, ZeRO-Offload; Rajbhandari et al. 2021, ZeRO-Infinity). Everything concerns the rank's own
+/// share of each bucket.
 class HostOffload {
  public:
   explicit HostOffload(StepContext&);
 
   bool used() const { return step_.plan.offload.used(); }
   bool holds_parameters() const { return step_.plan.offload.parameters != OffloadDevice::none; }
-  /// Values: the parameters that the host has from the beginning.
+  /// With values: fills in the parameters that the host has from the beginning.
   Ops fill_host();
-  /// Gradients are made from the first bucket on again.
+  /// Begins a backward pass: gradients are made from the first bucket on again.
   void begin_backward() { opened_ = 0; }
-  /// ZeRO stage 2: gradients of the buckets up to this one take memory, from their first one on until their copies have
-  /// left. Two buckets are there at most: one is filled while the one before leaves.
+  /// ZeRO stage 2: gradients of the buckets up to this one take memory, from their first gradient until their copy has
+  /// left. At most two buckets exist: one is filled while the one before leaves.
   Ops open_buckets(std::size_t up_to);
-  /// Once reduced (`ready`), the rank's share of a bucket is copied to the host, and there added to those of earlier
-  /// micro-batches.
+  /// Copies the rank's share of a bucket to the host once it is reduced (`ready`), and adds it to those of earlier
+  /// micro-batches there.
   Ops send_gradients(std::size_t bucket, bool accumulate, Dep ready);
-  /// The copy of the gradients sent last.
+  /// The end of the last copy of gradients.
   Dep gradients_sent() const { return sent_.back(); }
-  /// The rank's share of a bucket's parameters, on its way to the GPU before it is gathered.
+  /// Copies the rank's share of a bucket's parameters to the GPU, before they are gathered.
   Ops fetch_parameters(std::size_t bucket);
-  /// Bucket by bucket, the first layers' first: while one is updated, those before it go back to the GPU.
+  /// Updates bucket by bucket, those of the first layers first. While one is updated, the ones before it return to the
+  /// GPU.
   Ops update();
-  /// A bucket's new parameters are on the GPU.
+  /// The end of the copy of a bucket's new parameters to the GPU.
   Dep returned(std::size_t bucket) const { return returned_[bucket]; }
-  /// A copy over one of the ways, which it has to itself; to be emitted.
+  /// Prepares a transfer, which has its stream to itself. The caller emits the operation.
   Op& transfer(HostWay, Bytes, NameId, Dep first, Dep second = {});
 
  private:
   StepContext& step_;
-  std::size_t opened_ = 0;                        // buckets whose gradients have their memory
+  std::size_t opened_ = 0;                        // number of buckets whose gradients have memory
   std::array<Dep, 2> sent_{};                     // the last two copies of gradients to the host
   std::vector<Dep> added_;                        // by bucket: the last addition to its gradients
-  std::vector<Dep> written_;                      // buckets whose states are back on the drives
-  std::vector<Dep> returned_;                     // by bucket
-  std::array<std::uint32_t, kHostWays> calls_{};  // so far
+  std::vector<Dep> written_;                      // ends of writes of states to the drives, bucket by bucket
+  std::vector<Dep> returned_;                     // by bucket: end of the copy of its new parameters
+  std::array<std::uint32_t, kHostWays> calls_{};  // number of transfers so far, by kind
 
   Dep end_of(HostWay way) const { return step_.out.after(step_.streams.host(way)); }
   const Op& emit_call(Op&, TrainingCall, std::size_t bucket);

@@ -1,5 +1,6 @@
-// From the storage to the GPU: readers, and loaders that receive, decode and copy. Both halves of a message meet before
-// it moves (rendezvous): a reader's send waits until the loader has room, a loader's until the GPU has.
+// Input from the storage to the GPU: readers, and loaders that receive, decode and copy. Both sides of a message must
+// be ready before it moves (rendezvous): a reader's send waits until the loader has room, a loader's send until the
+// GPU has room.
 #include "models/software/training_memory.hpp"
 #include "strategies/collectives/emitter.hpp"
 #include "strategies/plan/input_plan.hpp"
@@ -49,9 +50,9 @@ class InputLoader : public CoroutineProgram {
       Dep begin = room_for(batch);
       if (plan_.overlap == InputOverlap::none) {
         co_yield ask(begin);
-        begin = out_.after(asked);
+        begin = out_.after(kAsk);
       }
-      there_ = begin;
+      on_host_ = begin;
       co_yield read(begin, batch);
       if (plan_.decodes) co_yield decode(batch);
       co_yield copy(batch);
@@ -59,15 +60,15 @@ class InputLoader : public CoroutineProgram {
   }
 
  private:
-  /// Marks that join several ends have streams of their own, so that no lane waits for another one's.
-  static constexpr Stream asked = 0, read_whole = 1, copied_whole = 2, first_read = 3;
+  /// Streams of their own for marks that wait for several operations, so that no lane waits for another one.
+  static constexpr Stream kAsk = 0, kReadEnd = 1, kCopyEnd = 2, kFirstRead = 3;
 
   const InputPlan& plan_;
   const InputWords& words_;
   std::size_t readers_, ranks_;
   Emitter out_;
-  Dep there_;                // the batch is on the host: what its copying waits for
-  std::vector<Dep> copied_;  // of the last batches, by their place on the host: they have left it
+  Dep on_host_;              // the batch is on the host: its copy waits for this
+  std::vector<Dep> copied_;  // by place on the host: end of the last copy from there
 
   static std::vector<Actor> peers(const InputPlan::Loader& loader) {
     std::vector<Actor> all = loader.readers;
@@ -75,65 +76,66 @@ class InputLoader : public CoroutineProgram {
     return all;
   }
   static int streams(const InputPlan& plan, const InputPlan::Loader& loader) {
-    return first_read + static_cast<int>(loader.readers.size() + loader.ranks.size()) + plan.lanes;
+    return kFirstRead + static_cast<int>(loader.readers.size() + loader.ranks.size()) + plan.lanes;
   }
   Stream lane(int batch) const {
-    return static_cast<Stream>(first_read + readers_ + static_cast<std::size_t>(batch % plan_.lanes));
+    return static_cast<Stream>(kFirstRead + readers_ + static_cast<std::size_t>(batch % plan_.lanes));
   }
   Stream copying(std::size_t rank) const {
-    return static_cast<Stream>(first_read + readers_ + static_cast<std::size_t>(plan_.lanes) + rank);
+    return static_cast<Stream>(kFirstRead + readers_ + static_cast<std::size_t>(plan_.lanes) + rank);
   }
   std::size_t depth() const {
     return plan_.overlap == InputOverlap::full ? static_cast<std::size_t>(plan_.prefetch) : 1;
   }
-  /// The batch whose place on the host this one takes has left it.
+  /// The end of the copy of the batch whose place on the host this one takes.
   Dep room_for(int batch) const { return copied_[static_cast<std::size_t>(batch) % depth()]; }
 
   Ops ask(Dep after) {
-    Op& op = out_.begin(Kind::recv, asked, words_.asked, words_.copy, after);
+    Op& op = out_.begin(Kind::recv, kAsk, words_.asked, words_.copy, after);
     op.address(readers_, kInputMessages);
     co_yield out_.emit();
   }
 
-  /// `begin`, and what has been read.
+  /// Receives the batch from the readers, after `begin`.
   Ops read(Dep begin, int batch) {
     if (plan_.read_of(batch).value == 0) co_return;
     for (std::size_t reader = 0; reader < readers_; ++reader) {
-      Op& op = out_.begin(Kind::recv, static_cast<Stream>(first_read + reader), words_.reading, words_.read, begin);
+      Op& op = out_.begin(Kind::recv, static_cast<Stream>(kFirstRead + reader), words_.reading, words_.read, begin);
       op.message.slot = static_cast<std::uint16_t>(reader);
       if (reader == 0) hold(op, plan_.stored);
       co_yield out_.emit();
     }
-    co_yield join(read_whole, first_read, readers_, {});
-    there_ = out_.after(read_whole);
+    co_yield join(kReadEnd, kFirstRead, readers_, {});
+    on_host_ = out_.after(kReadEnd);
   }
 
   Ops decode(int batch) {
-    Op& op = out_.begin(Kind::compute, lane(batch), words_.decoding, words_.decode, there_);
+    Op& op = out_.begin(Kind::compute, lane(batch), words_.decoding, words_.decode, on_host_);
     op.work = plan_.decode;
     hold(op, plan_.on_gpu);
     co_yield out_.emit();
-    there_ = out_.after(lane(batch));
+    on_host_ = out_.after(lane(batch));
   }
 
   Ops copy(int batch) {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      Op& op = out_.begin(Kind::send, copying(rank), words_.copying, words_.copy, there_);
+      Op& op = out_.begin(Kind::send, copying(rank), words_.copying, words_.copy, on_host_);
       op.message.bytes = plan_.on_gpu;
       op.address(readers_ + rank, kInputMessages);
       co_yield out_.emit();
     }
-    Bytes held;
-    if (plan_.read_of(batch).value > 0) held += plan_.stored;
-    if (plan_.decodes) held += plan_.on_gpu;
-    co_yield join(copied_whole, copying(0), ranks_, -held);
-    copied_[static_cast<std::size_t>(batch) % depth()] = out_.after(copied_whole);
+    Bytes host_bytes;
+    if (plan_.read_of(batch).value > 0) host_bytes += plan_.stored;
+    if (plan_.decodes) host_bytes += plan_.on_gpu;
+    co_yield join(kCopyEnd, copying(0), ranks_, -host_bytes);
+    copied_[static_cast<std::size_t>(batch) % depth()] = out_.after(kCopyEnd);
   }
 
-  /// The latest operations of `count` streams, two a mark; the last one takes or gives back host memory.
-  Ops join(Stream on, Stream first, std::size_t count, Bytes change) {
+  /// Waits for the latest operations of `count` streams, two with each mark. The last mark takes or gives back host
+  /// memory.
+  Ops join(Stream marks, Stream first, std::size_t count, Bytes change) {
     for (std::size_t i = 0; i < count; i += 2) {
-      Op& op = out_.begin(Kind::mark, on, words_.wait_for_messages, 0, out_.after(static_cast<Stream>(first + i)));
+      Op& op = out_.begin(Kind::mark, marks, words_.wait_for_messages, 0, out_.after(static_cast<Stream>(first + i)));
       if (i + 1 < count) op.deps[1] = out_.after(static_cast<Stream>(first + i + 1));
       if (i + 2 >= count) hold(op, change);
       co_yield out_.emit();

@@ -7,14 +7,14 @@ namespace trainyard {
 Ops LaneCollectives::run(Call what) {
   const RankPeers::OfLane& lane = step_.peers.lane(what.lane);
   if (!lane.group) co_return;
-  const RankPeers::OfCollective& of = lane.collectives[static_cast<std::size_t>(what.operation)];
+  const RankPeers::CollectivePeers& collective = lane.collectives[static_cast<std::size_t>(what.operation)];
   const LaneGroup& group = *lane.group;
   CollectiveCall call;
   call.send_stream = sends(what.lane);
   call.recv_stream = receives(what.lane);
   call.more_streams = more_channels_;
   call.group_flow = static_cast<std::uint16_t>(what.lane);
-  call.first_slot = of.first_slot;
+  call.first_slot = collective.first_slot;
   call.group = step_.words.lane[static_cast<std::size_t>(what.lane)];
   call.name = what.name;
   call.tag = next_tag(what.lane);
@@ -25,7 +25,7 @@ Ops LaneCollectives::run(Call what) {
   call.density = what.density;
   call.whole = what.whole;
   call.launch = to_picoseconds(step_.plan.collective_launch);
-  Local me(step_.out, {lane.index, static_cast<int>(group.members.size()), &group.settings}, of.peers, call,
+  Local me(step_.out, {lane.index, static_cast<int>(group.members.size()), &group.settings}, collective.peers, call,
            what.bytes);
   if (what.parts > 1) {
     const auto part = static_cast<std::uint16_t>(what.part), parts = static_cast<std::uint16_t>(what.parts);
@@ -35,7 +35,7 @@ Ops LaneCollectives::run(Call what) {
       collective_ops(*step_.plan.lane(what.lane).algorithm[static_cast<std::size_t>(what.operation)], me, what.bytes);
   co_yield all;
   if (group.settings.fidelity == Fidelity::modelled) co_return;
-  // One stream to wait for.
+  // Callers wait for the receiving stream only.
   step_.out.begin(Kind::mark, call.recv_stream, step_.words.wait_for_messages, 0, step_.out.after(call.send_stream));
   co_yield step_.out.emit();
 }

@@ -64,7 +64,7 @@ Ops LayerPasses::agree_on_maxima(const PipelineTask& task) {
 }
 
 Ops LayerPasses::layers(const PipelineTask& task, bool sends) {
-  if (const PassSeries::OfChunk* whole = series_of(task, sends)) {
+  if (const PassSeries::ChunkSeries* whole = series_of(task, sends)) {
     co_yield series(*whole);
     co_return;
   }
@@ -77,13 +77,13 @@ Ops LayerPasses::layers(const PipelineTask& task, bool sends) {
 
 Ops LayerPasses::in_turn(Ops one, Ops other) {
   static const Event kGoesOn{};
-  standing_back_.emplace();
+  waiting_pass_.emplace();
   Ops* running = &one;
   Ops* waiting = &other;
   const auto change_over = [&] {
     std::swap(running, waiting);
-    std::swap(exchanges_, standing_back_->exchanges);
-    std::swap(step_.waits, standing_back_->waits);
+    std::swap(exchanges_, waiting_pass_->exchanges);
+    std::swap(step_.waits, waiting_pass_->waits);
   };
   for (bool one_is_over = false;;) {
     const Op* op = nullptr;
@@ -97,13 +97,13 @@ Ops LayerPasses::in_turn(Ops one, Ops other) {
     if (!one_is_over) change_over();
     one_is_over = one_is_over || pull == Pull::done;
   }
-  step_.waits.add(standing_back_->waits);
-  standing_back_.reset();
+  step_.waits.add(waiting_pass_->waits);
+  waiting_pass_.reset();
 }
 
-/// Where nothing waits for parameters between layers, and nothing leaves.
-const PassSeries::OfChunk* LayerPasses::series_of(const PipelineTask& task, bool sends) const {
-  if (!series_ || standing_back_) return nullptr;
+/// A pass can be a series if nothing waits for parameters between layers, and no bucket leaves.
+const PassSeries::ChunkSeries* LayerPasses::series_of(const PipelineTask& task, bool sends) const {
+  if (!series_ || waiting_pass_) return nullptr;
   const bool makes_gradients = task.pass == Pass::backward || task.pass == Pass::backward_weights;
   const bool last = task.micro_batch == ends_[task.chunk].last;
   if (makes_gradients && gradients_.leave_during_backward(last)) return nullptr;
@@ -111,11 +111,11 @@ const PassSeries::OfChunk* LayerPasses::series_of(const PipelineTask& task, bool
   if (std::any_of(layers.begin(), layers.end(), [this](int layer) { return parameters_.waits_for(layer); }))
     return nullptr;
   const bool first = task.micro_batch == ends_[task.chunk].first || gradients_.each_micro_batch();
-  const PassSeries::OfChunk& of = series_->chunk(task.pass, step_.at.pipeline, task.chunk, first, sends);
-  return of.whole ? &of : nullptr;
+  const PassSeries::ChunkSeries& series = series_->chunk(task.pass, step_.place.pipeline, task.chunk, first, sends);
+  return series.whole ? &series : nullptr;
 }
 
-Ops LayerPasses::series(const PassSeries::OfChunk& chunk) {
+Ops LayerPasses::series(const PassSeries::ChunkSeries& chunk) {
   if (chunk.series.parts.empty()) co_return;
   while (chunk.meets_first ? step_.waits.any() : step_.waits.exceed_one_op()) co_yield step_.take_waits();
   Op& op = step_.out.begin(Kind::series, TrainingStreams::compute);
@@ -138,7 +138,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
     co_yield activations_.begin_backward(step_.stage.chunks[task.chunk], layer, task.micro_batch);
   if (makes_gradients && step_.shards_parameters()) gradients_.wait_for_buffers(layer);
   const bool leave = makes_gradients && gradients_.leave_during_backward(last);
-  const bool fine = leave && !step_.plan.values_by_layer();  // numbers go layer by layer
+  const bool fine = leave && !step_.plan.values_by_layer();  // values are computed layer by layer
   if (leave) co_yield gradients_.open_buckets();
   const PassTable& table = step_.tables.pass(pass, layer, first || gradients_.each_micro_batch(), fine);
   const std::uint16_t buffer = take_buffers(table.listed);
@@ -155,7 +155,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
       else
         co_yield exchange(item, static_cast<std::uint16_t>(buffer + 2 * item.exchange));
       exchanges_[item.place] = collectives_.end_of(item.lane);
-      if (standing_back_ && is_of_experts(item.lane)) co_await next_event;  // the pass beside this one goes on
+      if (waiting_pass_ && is_of_experts(item.lane)) co_await next_event;  // the other pass goes on
       continue;
     }
     while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
@@ -163,7 +163,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
     co_yield step_.out.amend([this](Op& op) { step_.waits.take_into(op); });
     if (fine) co_yield gradients_.after_kernel(layer, item.kernel, first, last);
   }
-  // What a kernel of the pass by the input has completed leaves with the weights' own, a layer without any too.
+  // Buckets that the input-gradient pass has completed leave with the weight gradients, even if the layer has none.
   if (fine && pass == Pass::backward_weights) co_yield gradients_.after_kernel(layer, kAllKernels, first, last);
   for (const std::int16_t place : table.left) step_.waits.add(exchanges_[place]);
   const bool end = pass == Pass::forward && layer + 1 == static_cast<int>(step_.plan.network->layers.size());
@@ -178,16 +178,16 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   if (makes_gradients) co_yield gradients_.exchange_layer(layer, first, last);
 }
 
-/// `own`: the exchange's buffer.
-Ops LayerPasses::exchange(const PassItem& item, std::uint16_t own) {
-  // What is handed to the next rank leaves from a buffer of its own, and so does what comes from the one before.
+/// `buffer` is the exchange's buffer.
+Ops LayerPasses::exchange(const PassItem& item, std::uint16_t buffer) {
+  // A ring shift sends from a buffer of its own and receives into it; the data are then copied to `buffer`.
   const bool shift = item.operation == Operation::send_recv;
-  const auto input = static_cast<std::uint16_t>(own + 1);
-  co_yield collectives_.run({item.lane, item.operation, item.bytes, item.op.name, shift ? input : own,
+  const auto input = static_cast<std::uint16_t>(buffer + 1);
+  co_yield collectives_.run({item.lane, item.operation, item.bytes, item.op.name, shift ? input : buffer,
                              step_.out.after(TrainingStreams::compute), input});
   if (!shift || !step_.plan.values_by_layer()) co_return;
   Op& op = step_.out.begin(Kind::mark, collectives_.receives(item.lane), step_.words.call);
-  op.write_to({own, 0, 1}, Action::copy, {input, 0, 1});
+  op.write_to({buffer, 0, 1}, Action::copy, {input, 0, 1});
   co_yield step_.out.emit();
 }
 
@@ -195,7 +195,7 @@ bool LayerPasses::is_one_join(Lane lane) const {
   return step_.plan.lane(lane).alike && step_.peers.lane(lane).group->settings.fidelity == Fidelity::modelled;
 }
 
-/// Made ready by the pass' table but for its tag and when it begins.
+/// The pass's table has prepared the operation, except for its tag and dependency.
 const Op& LayerPasses::modelled_exchange(const PassItem& item) {
   Op op = item.op;
   op.stream = collectives_.receives(item.lane);
@@ -205,7 +205,7 @@ const Op& LayerPasses::modelled_exchange(const PassItem& item) {
   return step_.out.emit(op);
 }
 
-/// Buffers of so many exchanges: two each, in turn.
+/// Takes the buffers of `exchanges` exchanges, two each, in turn.
 std::uint16_t LayerPasses::take_buffers(int exchanges) {
   constexpr auto kKind = TrainingBuffer::Kind::exchange;
   const std::size_t buffers = 2 * static_cast<std::size_t>(exchanges);

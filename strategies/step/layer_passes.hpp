@@ -8,22 +8,22 @@
 
 namespace trainyard {
 
-/// Forward and backward passes of layers: kernels, and the exchanges of tensor, context and expert parallelism that go on
-/// between or beside them.
+/// Forward and backward passes of layers: kernels, and the exchanges of tensor, context and expert parallelism between
+/// or beside them.
 class LayerPasses {
  public:
-  /// Null series: the layers' operations one by one.
+  /// `series` null: layers yield their operations one by one.
   LayerPasses(StepContext&, LaneCollectives&, GradientExchange&, ParameterGathers&, HostOffload&, const PassSeries*);
 
-  /// A task's pass through the layers of its model chunk. sends: a message to another stage follows.
+  /// Runs a task's pass through the layers of its model chunk. sends: a message to another stage follows.
   Ops chunk(const PipelineTask&, bool sends);
 
-  /// Two passes that need nothing of each other, with what comes before and after them: once one of them has begun an
+  /// Runs two independent passes, with the operations before and after them, in turn. Once one of them has begun an
   /// exchange that its next kernel waits for, the other goes on.
   Ops in_turn(Ops one, Ops other);
 
  private:
-  /// Of a model chunk: the micro-batches that make gradients first and last.
+  /// The micro-batches of a model chunk that make gradients first and last.
   struct Ends {
     int first = -1, last = -1;
   };
@@ -34,25 +34,25 @@ class LayerPasses {
   HostActivations activations_;
   const PassSeries* const series_;
   std::vector<Ends> ends_;      // by model chunk
-  std::vector<Dep> exchanges_;  // by place: ends of the exchanges of the pass that is under way
-  /// Of the pass that stands back while the other one goes on.
-  struct StandingBack {
+  std::vector<Dep> exchanges_;  // by place: ends of the exchanges of the current pass
+  /// State of the pass that waits while the other one runs.
+  struct WaitingPass {
     std::vector<Dep> exchanges;
     PendingWaits waits;
   };
-  std::optional<StandingBack> standing_back_;
-  std::size_t next_buffer_ = 0;  // of exchanges
+  std::optional<WaitingPass> waiting_pass_;
+  std::size_t next_buffer_ = 0;  // index of the next buffer for an exchange
 
-  /// Null: its layers are told one by one.
-  const PassSeries::OfChunk* series_of(const PipelineTask&, bool sends) const;
-  Ops series(const PassSeries::OfChunk&);
+  /// Returns null if the layers of the chunk yield their operations one by one.
+  const PassSeries::ChunkSeries* series_of(const PipelineTask&, bool sends) const;
+  Ops series(const PassSeries::ChunkSeries&);
   Ops pass(Pass, int layer, const PipelineTask&);
   Ops layers(const PipelineTask&, bool sends);
-  /// Ranks that scale tensors in fp8 alike find their maxima of this pass, and the scales of the next.
+  /// Ranks that share the scales of fp8 tensors find the maxima of this pass, and the scales of the next.
   Ops agree_on_maxima(const PipelineTask&);
-  /// Is a collective on that lane one operation, which all members join?
+  /// True if a collective on that lane is one operation, which all members join.
   bool is_one_join(Lane) const;
-  Ops exchange(const PassItem&, std::uint16_t own);
+  Ops exchange(const PassItem&, std::uint16_t buffer);
   const Op& modelled_exchange(const PassItem&);
   std::uint16_t take_buffers(int exchanges);
 };

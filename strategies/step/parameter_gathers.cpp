@@ -9,7 +9,7 @@ Lane parameter_lane(const GradientBucket& bucket) {
   return bucket.experts ? Lane::expert_parameters : Lane::parameters;
 }
 
-/// One dependency on a stream says it for all that came before it.
+/// Keeps the latest dependency on each stream, which includes all earlier ones.
 void keep_latest_of_each_stream(std::vector<Dep>& deps) {
   std::vector<Dep> latest;
   for (const Dep& dep : deps) {
@@ -37,7 +37,7 @@ void ParameterGathers::plan_visits() {
     for (const int layer : layers) {
       const bool again = met[layer];
       met[layer] = true;
-      // Gradients of weights are products of activations and gradients: no weights in them.
+      // Weight gradients are products of activations and gradients: they need no weights.
       const bool computes_with = task.pass != Pass::backward_weights;
       visits_.push_back({layer, computes_with && (step_.plan.reshard || !again)});
     }
@@ -55,26 +55,27 @@ void ParameterGathers::wait_for(int layer) {
   ready.clear();
 }
 
-/// The parameters of a bucket from those that shard them; `start`: the rank's own are there (else: by now).
+/// Gathers the parameters of a bucket from the ranks that shard them. `start`: when the rank's own are ready; without
+/// it: now.
 Ops ParameterGathers::gather(std::size_t index, Dep start) {
   const GradientBucket& bucket = step_.stage.buckets[index];
   const Lane lane = parameter_lane(bucket);
-  const CallArguments about = CallArguments::of_bucket(index);
+  const CallArguments arguments = CallArguments::of_bucket(index);
   if (offload_.holds_parameters()) {
     co_yield offload_.fetch_parameters(index);
     start = step_.out.after(step_.streams.host(HostWay::from_host));
   }
   if (!step_.plan.lane(lane).used()) co_return;
-  if (step_.plan.values && start.count > 0) {  // numbers are filled in by the compute stream
+  if (step_.plan.values && start.count > 0) {  // the compute stream fills in the values
     step_.waits.add(start);
     while (step_.waits.any()) co_yield step_.take_waits();
   }
-  if (step_.plan.values) co_yield step_.call(TrainingCall::fill_parameters, about);
+  if (step_.plan.values) co_yield step_.call(TrainingCall::fill_parameters, arguments);
   if (start.count == 0 || step_.plan.values) start = step_.out.after(TrainingStreams::compute);
   const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::parameters, index});
   co_yield collectives_.run({lane, Operation::all_gather, bucket.gathered() * step_.plan.parameter_element,
                              step_.words.gather_parameters, buffer, start});
-  if (step_.plan.values) co_yield step_.call_on(collectives_.receives(lane), TrainingCall::take_parameters, about);
+  if (step_.plan.values) co_yield step_.call_on(collectives_.receives(lane), TrainingCall::take_parameters, arguments);
 }
 
 Ops ParameterGathers::gather_all() {
@@ -88,8 +89,8 @@ Ops ParameterGathers::gather_all() {
   for (std::vector<Dep>& ready : ready_) keep_latest_of_each_stream(ready);
 }
 
-/// A layer whose forward and backward pass follow each other is gathered for the second one when the first one's
-/// parameters are dropped.
+/// If the forward and the backward pass of a layer follow each other, it is gathered for the second one only when the
+/// parameters of the first one are dropped.
 Ops ParameterGathers::prefetch() {
   const std::size_t ahead = visit_ + 1 + static_cast<std::size_t>(std::max(step_.plan.prefetch, 0));
   for (; next_gather_ < std::min(ahead, visits_.size()); ++next_gather_) {
@@ -100,14 +101,14 @@ Ops ParameterGathers::prefetch() {
       if (users_[needed]++ > 0) continue;
       co_yield gather_layer(needed);
       if (needed == layer) continue;
-      const std::vector<Dep>& theirs = ready_[needed];
-      std::vector<Dep>& own = ready_[layer];
-      own.insert(own.end(), theirs.begin(), theirs.end());
+      const std::vector<Dep>& first_layer = ready_[needed];
+      std::vector<Dep>& dependencies = ready_[layer];
+      dependencies.insert(dependencies.end(), first_layer.begin(), first_layer.end());
     }
   }
 }
 
-/// Layers whose parameters a layer computes with: its own, and of a tied head the first one's.
+/// Returns the layers whose parameters a layer needs: its own, and for a tied head also the first layer's.
 std::vector<int> ParameterGathers::weights_of(int layer) const {
   if (layer > 0 && step_.layer(layer).tied_elements > 0) return {layer, 0};
   return {layer};

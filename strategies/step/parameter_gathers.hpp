@@ -4,32 +4,32 @@
 
 namespace trainyard {
 
-/// Parameters of one rank: the optimizer updates its share, and what ZeRO shards is gathered before it is computed with
-/// (stages 1 and 2: after the update or beside the next forward pass; stage 3: layer by layer).
+/// The parameters of one rank: the optimizer updates its share, and sharded parameters are gathered before they are
+/// used (ZeRO stages 1 and 2: after the update or beside the next forward pass; stage 3: layer by layer).
 class ParameterGathers {
  public:
   ParameterGathers(StepContext&, LaneCollectives&, HostOffload&);
 
-  /// Stages 1 and 2: parameters are gathered while the next step's forward pass goes on.
+  /// Stages 1 and 2: true if parameters are gathered during the next step's forward pass.
   bool gathers_ahead() const { return step_.shards() && !step_.shards_parameters() && step_.plan.overlap_parameters; }
   void begin_step();
-  /// Every bucket, the first layers' first.
+  /// Gathers every bucket, those of the first layers first.
   Ops gather_all();
-  /// Stage 3: parameters of the layers to come are gathered while this one runs.
+  /// Stage 3: gathers the parameters of the next layers while this one runs.
   Ops prefetch();
-  /// The next kernel waits for the layer's parameters.
+  /// Makes the next kernel wait for the layer's parameters.
   void wait_for(int layer);
   bool waits_for(int layer) const { return !ready_[static_cast<std::size_t>(layer)].empty(); }
-  /// Stage 3, after a pass of the layer: parameters that nobody computes with any more are dropped. `last_use`: nothing
-  /// of the step comes after this pass.
+  /// Stage 3, after a pass of the layer: drops parameters that are not needed any more. `last_use`: this is the
+  /// layer's last pass in the step.
   Ops end_visit(int layer, bool last_use);
-  /// The optimizer's update, and what has to be gathered before the next step.
+  /// Runs the update, and gathers what the next step needs.
   Ops update();
-  /// The optimizer on the GPU, with gradients of that set of buckets (see UpdatePolicy::gradient_sets).
+  /// Runs the optimizer on the GPU, with gradients of that set of buckets (see UpdatePolicy::gradient_sets).
   Ops run_optimizer(int set = 0);
 
  private:
-  /// A pass of a layer (stage 3). Does it need the parameters, and gathers them?
+  /// A pass of a layer (stage 3). `gathers`: its parameters are gathered for it.
   struct Visit {
     int layer = 0;
     bool gathers = false;
@@ -37,10 +37,10 @@ class ParameterGathers {
   StepContext& step_;
   LaneCollectives& collectives_;
   HostOffload& offload_;
-  std::vector<std::vector<Dep>> ready_;  // by layer: its parameters, until somebody has waited for them
-  std::vector<Visit> visits_;            // of a step
+  std::vector<std::vector<Dep>> ready_;  // by layer: gathers of its parameters that nothing has waited for yet
+  std::vector<Visit> visits_;            // all visits of a step
   std::size_t visit_ = 0, next_gather_ = 0;
-  std::vector<int> users_;  // by layer: visits that have asked for its parameters and are not over
+  std::vector<int> users_;  // by layer: number of open visits that use its parameters
 
   void plan_visits();
   std::vector<int> weights_of(int layer) const;

@@ -5,19 +5,19 @@
 namespace trainyard {
 namespace {
 
-/// Somebody waits for each exchange of a layer.
+/// True if something waits for each exchange of a layer.
 bool are_waited_for(const std::vector<Exchange>& exchanges) {
   return std::none_of(exchanges.begin(), exchanges.end(), [](const Exchange& e) { return e.hidden > 0; });
 }
 
-/// Exchanges of layers only are on the lanes that layers use.
+/// True if only exchanges of layers use the lanes of layers.
 bool lanes_are_of_layers(const TrainingPlan& plan) {
   if (!plan.scatter_gather || !plan.lane(Lane::tensor).used()) return true;
   return std::all_of(plan.network->layers.begin(), plan.network->layers.end(),
                      [](const Layer& layer) { return layer.output_in_parts; });
 }
 
-/// Whether passes of layers alone decide when their operations begin.
+/// True if nothing but the passes of layers decides when their operations begin.
 bool can_be_series(const TrainingPlan& plan) {
   return plan.series && plan.first_fused != 0 && !plan.values && plan.steps == 1 &&
          plan.zero != ZeroStage::parameters && !plan.offload.copies() && !plan.input.used() &&
@@ -27,7 +27,7 @@ bool can_be_series(const TrainingPlan& plan) {
          });
 }
 
-/// Puts the parts together as the layers' operations would come.
+/// Builds the parts in the order in which the layers would yield them.
 class SeriesMaker {
  public:
   SeriesMaker(const TrainingWords& words, const TrainingStreams& streams) : streams_(streams) {
@@ -35,7 +35,7 @@ class SeriesMaker {
   }
 
   void add(const PassTable& table) {
-    std::vector<std::size_t> places(table.places, 0);  // parts that are the exchanges
+    std::vector<std::size_t> places(table.places, 0);  // for each exchange: index of its part
     for (const PassItem& item : table.items) {
       for (const std::int16_t place : item.waits_for)
         if (place >= 0) pending_.push_back(places[static_cast<std::size_t>(place)]);
@@ -53,7 +53,7 @@ class SeriesMaker {
     }
     for (const std::int16_t place : table.left) pending_.push_back(places[static_cast<std::size_t>(place)]);
   }
-  /// Marks, until at most so many waits are left.
+  /// Adds marks until at most `most` waits are left.
   void take_waits(std::size_t most) {
     while (pending_.size() > most) push(mark_);
   }
@@ -66,8 +66,8 @@ class SeriesMaker {
   static constexpr std::size_t kWaitsOfOne = 2, kNone = ~std::size_t{0};
   const TrainingStreams& streams_;
   Op mark_;
-  std::vector<std::size_t> pending_;  // exchanges that the next parts wait for, two each
-  std::size_t open_ = kNone;          // the exchange that nobody has waited for yet
+  std::vector<std::size_t> pending_;  // exchanges that the next parts wait for, two for each part
+  std::size_t open_ = kNone;          // the exchange that nothing has waited for yet
   bool whole_ = true;
 
   void push(const Op& op) {
@@ -88,19 +88,20 @@ class SeriesMaker {
 PassSeries::PassSeries(const TrainingPlan& plan, const PassTables& tables, const TrainingStreams& streams)
     : plan_(plan), tables_(tables), streams_(streams), any_(can_be_series(plan)) {}
 
-const PassSeries::OfChunk& PassSeries::make(Pass pass, int stage, int chunk, bool first, bool sends) const {
+const PassSeries::ChunkSeries& PassSeries::make(Pass pass, int stage, int chunk, bool first, bool sends) const {
   std::vector<int> layers = plan_.stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(chunk)];
   if (pass != Pass::forward) std::reverse(layers.begin(), layers.end());
   SeriesMaker maker(tables_.words(), streams_);
   for (const int layer : layers) maker.add(tables_.pass(pass, layer, first, false));
   if (sends) maker.take_waits(0);
-  OfChunk& made = made_.emplace_back();
-  made.number = made_.size() - 1;
-  made.whole = maker.whole();
-  made.left = static_cast<int>(maker.waits());
-  made.series.parts = std::move(maker.parts);
-  made.meets_first = !made.series.parts.empty() && made.series.parts.front().op.kind == Kind::join;
-  return made;
+  ChunkSeries& chunk_series = chunks_.emplace_back();
+  chunk_series.number = chunks_.size() - 1;
+  chunk_series.whole = maker.whole();
+  chunk_series.left = static_cast<int>(maker.waits());
+  chunk_series.series.parts = std::move(maker.parts);
+  chunk_series.meets_first =
+      !chunk_series.series.parts.empty() && chunk_series.series.parts.front().op.kind == Kind::join;
+  return chunk_series;
 }
 
 }  // namespace trainyard

@@ -13,11 +13,11 @@
 namespace trainyard {
 namespace {
 
-/// One kernel of a pass, where it stands in the layer's list, and its name.
+/// One kernel of a pass, and its number in the layer's list.
 struct KernelOfPass {
   const KernelCall* call;
   int number;
-  const std::vector<int>* gradients;  // that it makes final; null: a forward kernel
+  const std::vector<int>* gradients;  // tensors whose gradients it completes; null: a forward kernel
   bool for_weights;
 };
 
@@ -82,7 +82,8 @@ class PassMaker {
   Pass pass_;
   bool first_, fine_;
   PassTable table_;
-  /// An exchange of this pass, or the part of one that goes on beside a matrix product, or what is left of it.
+  /// An exchange of this pass. If part of it overlaps with a matrix product, that part and the rest are listed
+  /// separately.
   struct Listed {
     const Exchange* exchange;
     std::int16_t number;
@@ -93,17 +94,17 @@ class PassMaker {
   static constexpr int kNobody = std::numeric_limits<int>::max();
   std::vector<Listed> exchanges_;
   std::size_t next_ = 0;
-  std::vector<char> open_;  // by place: nobody has waited for it yet
+  std::vector<char> open_;  // by place: 1 if nothing has waited for the exchange yet
   std::vector<Work> run_;   // kernels that become one operation
-  PassItem item_;           // of them
+  PassItem item_;           // the operation of `run_`
 
   ComputePhase phase() const { return pass_ == Pass::forward ? ComputePhase::forward : ComputePhase::backward; }
   std::string name_of_kernel(const KernelCall& call) const {
     return fmt::format("{} {}{}", layer_.name, call.name, pass_ == Pass::forward ? "" : " backward");
   }
 
-  /// Which kernel's matrix product the hidden part of an exchange goes on beside: the next, of an all-gather; the last
-  /// since the exchange before, of a reduce-scatter. −1: none.
+  /// Returns the number of the kernel whose matrix product overlaps with the hidden part of an exchange: for an
+  /// all-gather the next one, for a reduce-scatter the last one since the previous exchange. −1: none.
   int product_beside(const Exchange& exchange, const std::vector<KernelOfPass>& kernels) const {
     const auto multiplies = [](const KernelOfPass& k) { return k.call->work.flops.value > 0; };
     if (exchange.what == Exchanged::all_gather) {
@@ -119,7 +120,8 @@ class PassMaker {
 
   void list(const Exchange& exchange, std::int16_t number, const std::vector<KernelOfPass>& kernels) {
     const Listed whole{&exchange, number, exchange.after, exchange.needed_by};
-    // One that nothing waits for at once goes on beside kernels as it is; values are exchanged whole.
+    // An exchange that nothing waits for immediately runs beside kernels as it is. Values are always exchanged as a
+    // whole.
     const bool splits = exchange.hidden > 0 && exchange.needed_by <= exchange.after && !plan_.values_by_layer();
     const int product = splits ? product_beside(exchange, kernels) : -1;
     if (product < 0) return exchanges_.push_back(whole);
@@ -166,7 +168,7 @@ class PassMaker {
     if (any.settings.fidelity != Fidelity::modelled) return op;
     const int ranks = static_cast<int>(any.members.size());
     const ModelledJoin flow = modelled_join(operation_of(exchange.what), any.settings, ranks, exchange.bytes);
-    // A part of the whole exchange, of its latency too: not a smaller exchange.
+    // The share applies to the latency too: this is a part of an exchange, not a smaller exchange.
     const Picoseconds latency = flow.latency + to_picoseconds(plan_.collective_launch);
     op.message.bytes = flow.bytes * listed.share;
     op.message.extra_latency = to_picoseconds(latency.seconds() * listed.share);
@@ -191,7 +193,7 @@ class PassMaker {
   }
 
   void begin_item(NameId name) { item_ = {.op = {.kind = Kind::local, .group = words_.compute, .name = name}}; }
-  /// Gradients of earlier micro-batches are there already: these are added to them.
+  /// Adds these gradients to those of earlier micro-batches.
   void accumulate(const KernelOfPass& kernel) {
     if (first_ || !kernel.gradients || kernel.gradients->empty()) return;
     double elements = 0;
@@ -210,7 +212,7 @@ class PassMaker {
     run_.push_back(sum);
   }
 
-  /// What must be over before the kernel of that number: nobody else waits for it.
+  /// Makes the item wait for the exchanges that must end before the kernel of that number. Returns how many there are.
   int take_needed(int kernel, PassItem& item) {
     int count = 0;
     for (std::size_t place = 0; place < open_.size(); ++place)
@@ -236,7 +238,7 @@ class PassMaker {
     table_.items.push_back(item_);
   }
 
-  /// What the pass takes as it begins, holds while it runs, and gives back as it ends.
+  /// Books the memory that the pass takes when it begins, holds while it runs, and gives back when it ends.
   void book_memory() {
     const auto [change, transient] = memory_of_pass(layer_, pass_);
     PassItem* ends = nullptr;
@@ -275,12 +277,12 @@ std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
     key.insert(key.end(),
                {std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value),
                 static_cast<std::uint64_t>(work.kernel) << 8 | work.precision});
-  const auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<std::uint16_t>(runs_.size()));
+  const auto [entry, fresh] = numbers_.try_emplace(std::move(key), static_cast<std::uint16_t>(runs_.size()));
   if (fresh) {
-    if (runs_.size() > 30000) throw InternalError("more than 30,000 different runs of kernels");
+    if (runs_.size() > 30000) throw InternalError("more than 30,000 different sequences of fused kernels");
     runs_.push_back(run);
   }
-  return at->second;
+  return entry->second;
 }
 
 Lane lane_of(Axis axis) {
@@ -363,7 +365,8 @@ PassTables::PassTables(const TrainingPlan& plan, Names& names)
 
 const PassTable& PassTables::make(Pass pass, int layer, bool first, bool fine) const {
   const auto number = static_cast<std::size_t>(layer);
-  std::unique_ptr<PassTable>& table = tables_[number].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+  std::unique_ptr<PassTable>& table =
+      tables_[number].by_pass[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
   table = std::make_unique<PassTable>(
       PassMaker(plan_, words_, names_, fused_, plan_.network->layers[number], pass, first, fine).make());
   return *table;

@@ -11,32 +11,32 @@
 
 namespace trainyard {
 
-/// Which part of a layer's work.
+/// The kind of pass through a layer.
 using Pass = PipelineTask::Pass;
 constexpr int kPasses = 4;
 
-/// What one pass of a layer is, in order: kernels and exchanges, operations made ready but for numbers that differ from
-/// micro-batch to micro-batch.
+/// One item of a layer's pass: kernels or an exchange. Its operation is complete except for the numbers that differ
+/// between micro-batches.
 struct PassItem {
   enum class What : std::uint8_t { kernels, exchange };
   What what = What::kernels;
-  Op op{};                               ///< kernels: of compute; a modelled exchange: without tag
-  std::int16_t waits_for[2] = {-1, -1};  ///< kernels: exchanges (by their place in the pass)
-  std::int16_t exchange = -1;            ///< its number in the layer's list
-  Lane lane = Lane::tensor;              ///< of an exchange
+  Op op{};                               ///< kernels: on the compute stream; a modelled exchange: without its tag
+  std::int16_t waits_for[2] = {-1, -1};  ///< kernels: exchanges to wait for (by their place in the pass); −1: none
+  std::int16_t exchange = -1;            ///< exchange: its number in the layer's list
+  Lane lane = Lane::tensor;              ///< exchange: its lane
   Operation operation = Operation::all_reduce;
-  Bytes bytes{};            ///< of an exchange, as its collective counts them
-  std::int16_t place = -1;  ///< of an exchange: which of this pass
-  int kernel = 0;           ///< the last kernel, as numbered in the layer
+  Bytes bytes{};            ///< exchange: its bytes, as its collective counts them
+  std::int16_t place = -1;  ///< exchange: its index among the exchanges of this pass
+  int kernel = 0;           ///< kernels: number of the last one in the layer
 };
 struct PassTable {
   std::vector<PassItem> items;
-  std::vector<std::int16_t> left;  ///< exchanges (by place) that whatever follows the pass waits for
-  int listed = 0;                  ///< exchanges in the layer's list, those of other passes included
-  std::size_t places = 0;          ///< exchanges of this pass
+  std::vector<std::int16_t> left;  ///< exchanges (by place) that the operation after the pass waits for
+  int listed = 0;                  ///< number of exchanges in the layer's list, including those of other passes
+  std::size_t places = 0;          ///< number of exchanges of this pass
 };
 
-/// Runs of kernels that the Machine prices as one.
+/// Sequences of kernels that the Machine prices as one.
 class FusedKernels {
  public:
   std::uint16_t number(const std::vector<Work>& run);
@@ -44,10 +44,10 @@ class FusedKernels {
 
  private:
   std::vector<std::vector<Work>> runs_;
-  std::map<std::vector<std::uint64_t>, std::uint16_t> known_;  // by flops, bytes and kind of each
+  std::map<std::vector<std::uint64_t>, std::uint16_t> numbers_;  // key: flops, bytes and kind of each kernel
 };
 
-/// The operation that ends a step, where a plan marks its steps; the group of samples that come in.
+/// Name of the operation that ends a step, if a plan marks its steps, and of the group of incoming samples.
 constexpr const char* kStepOver = "step over";
 constexpr const char* kInputGroup = "input";
 
@@ -59,7 +59,7 @@ struct TrainingWords {
   GroupId framework = names.group("framework", Role::work);
   std::array<GroupId, kLanes> lane{};
   std::array<GroupId, kHostWays> host{};
-  GroupId pipeline = 0, input = 0;  ///< input: samples
+  GroupId pipeline = 0, input = 0;  ///< input: incoming samples
   NameId activations_out = names.intern("copy activations to host");
   NameId activations_in = names.intern("copy activations from host");
   NameId gradients_out = names.intern("copy gradients to host");
@@ -95,46 +95,46 @@ struct TrainingWords {
   TrainingWords(const TrainingPlan&, Names&);
 };
 
-/// The passes of all layers, each made once for all ranks, when somebody asks for it.
+/// The passes of all layers. Each is made once, on first use, for all ranks.
 class PassTables {
  public:
-  /// With a first fused number in the plan, kernels between two exchanges become one operation. The plan and what it
-  /// refers to, and the names, must outlive the tables.
+  /// If the plan fuses kernels, those between two exchanges become one operation. The plan, the objects that it refers
+  /// to, and the names must outlive the tables.
   PassTables(const TrainingPlan&, Names&);
 
-  /// first: of the step's micro-batches, before which there is nothing to add gradients to; fine: kernel by kernel, so
-  /// that buckets may leave between them.
+  /// first: it is the step's first micro-batch, so that there are no gradients to add to. fine: kernel by kernel, so
+  /// that buckets can leave in between.
   const PassTable& pass(Pass pass, int layer, bool first, bool fine) const {
-    const std::unique_ptr<PassTable>& made =
-        tables_[static_cast<std::size_t>(layer)].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
-    return made ? *made : make(pass, layer, first, fine);
+    const std::unique_ptr<PassTable>& table =
+        tables_[static_cast<std::size_t>(layer)].by_pass[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+    return table ? *table : make(pass, layer, first, fine);
   }
   const TrainingWords& words() const { return words_; }
-  const FusedKernels& fused() const { return fused_; }  ///< of the tables that have been made
+  const FusedKernels& fused() const { return fused_; }  ///< from all tables made so far
   const CompressionTable& compression() const { return compression_; }
 
  private:
-  struct OfLayer {
-    std::unique_ptr<PassTable> of[kPasses][2][2];
+  struct LayerTables {
+    std::unique_ptr<PassTable> by_pass[kPasses][2][2];
   };
   const TrainingPlan& plan_;
   Names& names_;
   TrainingWords words_;
   CompressionTable compression_;
   mutable FusedKernels fused_;
-  mutable std::vector<OfLayer> tables_;
+  mutable std::vector<LayerTables> tables_;
 
   const PassTable& make(Pass, int layer, bool first, bool fine) const;
 };
 
-/// What a pass of a layer does to memory: more is taken as it begins, less given back as it ends, and `transient` is held
-/// besides while it runs.
+/// Memory of a layer's pass. A positive `change` is taken when it begins, a negative one given back when it ends;
+/// `transient` is held in addition while it runs.
 struct PassMemory {
   Bytes change, transient;
 };
 PassMemory memory_of_pass(const Layer&, Pass);
 
-/// Of a layer's exchange: on which lane, as which collective.
+/// The lane and the collective of a layer's exchange.
 Lane lane_of(Axis);
 Operation operation_of(Exchanged);
 

@@ -3,7 +3,7 @@
 namespace trainyard {
 namespace {
 
-// Tags of messages between stages; those of collectives count from 1 in their lane.
+// Tags of messages between stages. Tags of collectives count from 1 in their lane.
 constexpr Tag kStageMessages = Tag{31} << 27;
 
 BufferRef within(BufferRef part, TrainingBuffer buffer) {
@@ -20,7 +20,7 @@ int PipelineMessages::stage_of(int virtual_stage) const {
 bool PipelineMessages::elsewhere(int virtual_stage) const {
   if (virtual_stage < 0 || virtual_stage >= step_.plan.virtual_stages() || step_.plan.pipeline.stages == 1)
     return false;
-  return stage_of(virtual_stage) != step_.at.pipeline;
+  return stage_of(virtual_stage) != step_.place.pipeline;
 }
 
 const Layer& PipelineMessages::last_layer_of(int virtual_stage) const {
@@ -29,14 +29,14 @@ const Layer& PipelineMessages::last_layer_of(int virtual_stage) const {
   return step_.layer(stage.chunks[place.chunk].back());
 }
 
-/// Do tensor ranks send a part each of what all of them have?
+/// True if each tensor rank sends a part of the output that all of them have.
 bool PipelineMessages::sends_parts(int virtual_stage) const {
   return step_.plan.scatter_gather && step_.plan.lane(Lane::tensor).used() &&
          !last_layer_of(virtual_stage).output_in_parts;
 }
 
-/// Those of the stage that has the output, or of the later one that takes it.
-const RankPeers::OfStage& PipelineMessages::peers(int virtual_stage, bool later) const {
+/// The peers on the stage that has the output, or on the later stage that takes it.
+const RankPeers::StagePeers& PipelineMessages::peers(int virtual_stage, bool later) const {
   return step_.peers.stages[static_cast<std::size_t>(stage_of(virtual_stage + (later ? 1 : 0)))];
 }
 
@@ -46,17 +46,18 @@ Op& PipelineMessages::message(Kind kind, bool back, const StageMessage& message,
                            step_.words.pipeline_message[(back ? 2U : 0U) + (sending ? 0U : 1U)], step_.words.pipeline);
   op.message.slot = message.slot;
   op.message.tag = kStageMessages | static_cast<Tag>(number);
-  // Receives are posted ahead: nobody waits for the receiver, the sender for its message where it does not overlap.
+  // Receives are posted ahead, so sends do not wait for the receiver. The sender waits for its message unless messages
+  // overlap.
   if (!sending) return op;
   op.message.mode = step_.plan.overlap_pipeline ? Mode::eager : Mode::put;
   op.deps[0] = step_.out.after(TrainingStreams::compute);
   return op;
 }
 
-Op& PipelineMessages::message(Kind kind, int virtual_stage, int micro_batch, bool back, const StageMessage& of) {
-  Op& op = message(kind, back, of, (micro_batch * step_.plan.virtual_stages() + virtual_stage) * 2 + (back ? 1 : 0));
+Op& PipelineMessages::message(Kind kind, int virtual_stage, int micro_batch, bool back, const StageMessage& peer) {
+  Op& op = message(kind, back, peer, (micro_batch * step_.plan.virtual_stages() + virtual_stage) * 2 + (back ? 1 : 0));
   if (!step_.plan.values) return op;
-  const BufferRef part = values(virtual_stage, micro_batch, back, of.part);
+  const BufferRef part = values(virtual_stage, micro_batch, back, peer.part);
   if (kind == Kind::recv) op.effect.action = Action::copy;
   (kind == Kind::recv ? op.effect.write : op.effect.read) = part;
   return op;
@@ -65,15 +66,15 @@ Op& PipelineMessages::message(Kind kind, int virtual_stage, int micro_batch, boo
 BufferRef PipelineMessages::values(int virtual_stage, int micro_batch, bool back, BufferRef part) const {
   part = within(part, activation_message(virtual_stage, micro_batch, back, step_.plan.virtual_stages()));
   if (sends_parts(virtual_stage)) {
-    part.chunk = static_cast<std::uint16_t>(step_.at.tensor);
+    part.chunk = static_cast<std::uint16_t>(step_.place.tensor);
     part.of = static_cast<std::uint16_t>(step_.plan.mesh.tensor);
   }
   return part;
 }
 
 Ops PipelineMessages::receive(int virtual_stage, int micro_batch, bool back) {
-  for (const StageMessage& of : peers(virtual_stage, back).takes) {
-    message(Kind::recv, virtual_stage, micro_batch, back, of);
+  for (const StageMessage& peer : peers(virtual_stage, back).takes) {
+    message(Kind::recv, virtual_stage, micro_batch, back, peer);
     co_yield step_.out.emit();
   }
   const Dep received = step_.out.after(step_.streams.pipeline(back, false));
@@ -91,8 +92,8 @@ Ops PipelineMessages::send(int virtual_stage, int micro_batch, bool back) {
   while (step_.waits.any()) co_yield step_.take_waits();
   const Bytes bytes = last_layer_of(virtual_stage).output / (sends_parts(virtual_stage) ? step_.plan.mesh.tensor : 1);
   const std::vector<StageMessage>& all = peers(virtual_stage, !back).sends;
-  for (const StageMessage& of : all) {
-    message(Kind::send, virtual_stage, micro_batch, back, of).message.bytes = bytes * of.share;
+  for (const StageMessage& peer : all) {
+    message(Kind::send, virtual_stage, micro_batch, back, peer).message.bytes = bytes * peer.share;
     co_yield step_.out.emit();
   }
   if (!step_.plan.overlap_pipeline && !all.empty())
@@ -100,25 +101,26 @@ Ops PipelineMessages::send(int virtual_stage, int micro_batch, bool back) {
 }
 
 Ops PipelineMessages::sum_tied() {
-  const RankPeers::OfStage& tied = step_.peers.tied;
+  const RankPeers::StagePeers& tied = step_.peers.tied;
   if (!tied.any()) co_return;
-  constexpr auto kBuffer = TrainingBuffer::Kind::tied;  // the rank's own gradient, and what the others' are added to
-  const int number = step_.plan.micro_batches * step_.plan.virtual_stages() * 2, stage = step_.at.pipeline;
+  // Buffer 0: the rank's own gradient; buffer 1: its sum with those of others.
+  constexpr auto kBuffer = TrainingBuffer::Kind::tied;
+  const int number = step_.plan.micro_batches * step_.plan.virtual_stages() * 2, stage = step_.place.pipeline;
   const double elements = tied_elements(step_.plan, stage);
   while (step_.waits.any()) co_yield step_.take_waits();
   for (int copy = 0; copy < 2 && step_.plan.values; ++copy) co_yield step_.call(TrainingCall::fill_tied, {copy});
-  for (const StageMessage& of : tied.sends) {
-    Op& op = message(Kind::send, true, of, number);
-    op.message.bytes = elements * of.share * step_.plan.gradient_element;
-    if (step_.plan.values) op.effect.read = within(of.part, {kBuffer, 0});
+  for (const StageMessage& peer : tied.sends) {
+    Op& op = message(Kind::send, true, peer, number);
+    op.message.bytes = elements * peer.share * step_.plan.gradient_element;
+    if (step_.plan.values) op.effect.read = within(peer.part, {kBuffer, 0});
     co_yield step_.out.emit();
   }
   double added = 0;
-  for (const StageMessage& of : tied.takes) {
-    Op& op = message(Kind::recv, true, of, number);
-    op.deps[0] = step_.out.after(TrainingStreams::compute);  // its own gradient is there
-    if (step_.plan.values) op.effect = {Action::reduce, 0, {}, within(of.part, {kBuffer, 1})};
-    added += elements * of.part.count / of.part.of;
+  for (const StageMessage& peer : tied.takes) {
+    Op& op = message(Kind::recv, true, peer, number);
+    op.deps[0] = step_.out.after(TrainingStreams::compute);  // the rank's own gradient is complete
+    if (step_.plan.values) op.effect = {Action::reduce, 0, {}, within(peer.part, {kBuffer, 1})};
+    added += elements * peer.part.count / peer.part.of;
     co_yield step_.out.emit();
   }
   for (const bool sending : {false, true}) step_.waits.add(step_.out.after(step_.streams.pipeline(true, sending)));

@@ -10,7 +10,7 @@ namespace {
 constexpr Operation kUsed[] = {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                                Operation::all_to_all, Operation::send_recv};
 
-/// By stage: does that stage exchange activations with it?
+/// For each stage: 1 if it exchanges activations with stage `stage`.
 std::vector<char> neighbours_of(const TrainingPlan& plan, int stage) {
   std::vector<char> neighbours(static_cast<std::size_t>(plan.mesh.pipeline), 0);
   if (!plan.schedule) return neighbours;
@@ -18,10 +18,10 @@ std::vector<char> neighbours_of(const TrainingPlan& plan, int stage) {
     return plan.schedule->place_of(virtual_stage, plan.pipeline).stage;
   };
   for (int v = 0; v + 1 < plan.virtual_stages(); ++v) {
-    const int here = stage_of(v), there = stage_of(v + 1);
-    if (here == there) continue;
-    if (here == stage) neighbours[there] = 1;
-    if (there == stage) neighbours[here] = 1;
+    const int from = stage_of(v), to = stage_of(v + 1);
+    if (from == to) continue;
+    if (from == stage) neighbours[to] = 1;
+    if (to == stage) neighbours[from] = 1;
   }
   return neighbours;
 }
@@ -43,20 +43,20 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
     for (const Operation operation : kUsed) {
       const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(operation)];
       if (!algorithm) continue;
-      OfCollective& of = of_lane.collectives[static_cast<std::size_t>(operation)];
-      of.first_slot = next_slot();
-      of.peers = peers_of(*algorithm, place);
-      for (const int peer : of.peers) slots.push_back(group.members[peer]);
+      CollectivePeers& collective = of_lane.collectives[static_cast<std::size_t>(operation)];
+      collective.first_slot = next_slot();
+      collective.peers = peers_of(*algorithm, place);
+      for (const int peer : collective.peers) slots.push_back(group.members[peer]);
     }
   }
   for (std::size_t way = 0; way < kHostWays && !plan.offload.ways.empty(); ++way)
     flows[kLanes + way] = &plan.offload.ways[r][way];
   const std::vector<char> neighbours = neighbours_of(plan, plan.mesh.of(rank).pipeline);
   for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
-    OfStage& of = stages.emplace_back();
+    StagePeers& messages = stages.emplace_back();
     if (!neighbours[static_cast<std::size_t>(stage)]) continue;
-    of = {stage_messages(plan, rank, stage, true), stage_messages(plan, rank, stage, false)};
-    add_slots(of);
+    messages = {stage_messages(plan, rank, stage, true), stage_messages(plan, rank, stage, false)};
+    add_slots(messages);
   }
   tied = {tied_messages(plan, rank, true), tied_messages(plan, rank, false)};
   add_slots(tied);
@@ -66,14 +66,14 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   if (plan.input.used() && plan.input.loader_of_rank[r] >= 0) slots.push_back(plan.input.loader_of_rank[r]);
 }
 
-/// One for each peer.
-void RankPeers::add_slots(OfStage& of) {
+/// Assigns one slot to each peer.
+void RankPeers::add_slots(StagePeers& stage) {
   const auto first = static_cast<std::ptrdiff_t>(slots.size());
-  for (std::vector<StageMessage>* messages : {&of.sends, &of.takes})
+  for (std::vector<StageMessage>* messages : {&stage.sends, &stage.takes})
     for (StageMessage& message : *messages) {
-      const auto at = std::find(slots.begin() + first, slots.end(), static_cast<Actor>(message.peer));
-      message.slot = static_cast<std::uint16_t>(at - slots.begin());
-      if (at == slots.end()) slots.push_back(message.peer);
+      const auto slot = std::find(slots.begin() + first, slots.end(), static_cast<Actor>(message.peer));
+      message.slot = static_cast<std::uint16_t>(slot - slots.begin());
+      if (slot == slots.end()) slots.push_back(message.peer);
     }
 }
 

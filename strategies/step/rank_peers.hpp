@@ -7,34 +7,34 @@
 
 namespace trainyard {
 
-/// Whom a rank's training program names by slot.
+/// The peers that a rank's training program names by slot.
 struct RankPeers {
-  struct OfCollective {
-    std::vector<int> peers;  ///< numbers in the group
+  struct CollectivePeers {
+    std::vector<int> peers;  ///< their numbers in the group
     std::uint16_t first_slot = 0;
   };
   struct OfLane {
     const LaneGroup* group = nullptr;  ///< null: the rank exchanges nothing on this lane
-    int index = 0;                     ///< in the group
-    std::array<OfCollective, kOperations> collectives;
+    int index = 0;                     ///< the rank's number in the group
+    std::array<CollectivePeers, kOperations> collectives;
   };
-  struct OfStage {
+  struct StagePeers {
     std::vector<StageMessage> sends, takes;
     bool any() const { return !sends.empty() || !takes.empty(); }
   };
   std::array<OfLane, kLanes> lanes;
-  std::vector<OfStage> stages;         ///< by pipeline coordinate: none of stages that are not neighbours
-  OfStage tied;                        ///< see `tied_messages`
-  std::uint16_t first_of_updates = 0;  ///< of UpdatePolicy::peers
+  std::vector<StagePeers> stages;      ///< by pipeline coordinate; empty for stages that are not neighbours
+  StagePeers tied;                     ///< see `tied_messages`
+  std::uint16_t first_of_updates = 0;  ///< first slot of UpdatePolicy::peers
   std::uint16_t input_slot = 0;
   std::vector<Actor> slots;
-  std::array<const GroupFlow*, kLanes + kHostWays> flows{};  ///< by lane, then by way to the host
+  std::array<const GroupFlow*, kLanes + kHostWays> flows{};  ///< by lane, then by kind of transfer to the host
 
   RankPeers(int rank, const TrainingPlan&);
   const OfLane& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
 
  private:
-  void add_slots(OfStage&);
+  void add_slots(StagePeers&);
 };
 
 }  // namespace trainyard

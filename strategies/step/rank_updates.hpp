@@ -5,7 +5,7 @@
 
 namespace trainyard {
 
-/// The parts of a rank's training step that its updates work with.
+/// The parts of a rank's training step that its updates use.
 struct StepParts {
   StepContext& step;
   LaneCollectives& collectives;
@@ -13,7 +13,7 @@ struct StepParts {
   ParameterGathers& parameters;
 };
 
-/// What one rank does at the points of a step at which replicas deal with each other. By default gradients have been
+/// The operations of one rank at the points of a step at which replicas exchange data. By default gradients have been
 /// summed by the end of the step, and the optimizer runs.
 class RankUpdates {
  public:
@@ -23,7 +23,7 @@ class RankUpdates {
   virtual ~RankUpdates() = default;
 
   virtual Ops before_step(int) { return {}; }
-  /// Which set of buckets takes the gradients of a step (see UpdatePolicy::gradient_sets).
+  /// The set of buckets that takes the gradients of a step (see UpdatePolicy::gradient_sets).
   virtual int gradient_set(int) const { return 0; }
   virtual Ops after_backward(int step);
   virtual Ops after_training() { return {}; }

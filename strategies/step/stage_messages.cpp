@@ -6,12 +6,12 @@
 namespace trainyard {
 namespace {
 
-/// One of so many equal parts of something.
+/// Part `index` of `of` equal parts.
 struct EqualPart {
   int index = 0, of = 1;
 };
 
-/// What two parts have in common, as chunks of the first; none: nothing.
+/// Returns the intersection of two parts, as chunks of the first. No value: they do not intersect.
 std::optional<BufferRef> common(const EqualPart& a, const EqualPart& b) {
   const int first = std::max(a.index * b.of, b.index * a.of),
             last = std::min((a.index + 1) * b.of, (b.index + 1) * a.of);
@@ -25,60 +25,60 @@ double share_of(const BufferRef& part) { return static_cast<double>(part.count) 
 /// Calls add(rank, its coordinates) for all ranks of a stage.
 template <class Add>
 void for_each_rank(const Mesh& mesh, int stage, Add add) {
-  Coordinates at;
-  at.pipeline = stage;
-  for (at.data = 0; at.data < mesh.size(Axis::data, stage); ++at.data)
-    for (at.tensor = 0; at.tensor < mesh.size(Axis::tensor, stage); ++at.tensor) add(mesh.rank(at), at);
+  Coordinates place;
+  place.pipeline = stage;
+  for (place.data = 0; place.data < mesh.size(Axis::data, stage); ++place.data)
+    for (place.tensor = 0; place.tensor < mesh.size(Axis::tensor, stage); ++place.tensor) add(mesh.rank(place), place);
 }
 
-/// Have tensor ranks of a stage a part each of its activations?
+/// True if each tensor rank of a stage has a part of its activations.
 bool in_parts(const TrainingPlan& plan, int stage) {
   const int last = plan.stages[static_cast<std::size_t>(stage)].chunks.back().back();
   return plan.network->layers[static_cast<std::size_t>(last)].output_in_parts;
 }
 
-/// A rank's part of the activations of a micro-batch.
-EqualPart held(const TrainingPlan& plan, const Coordinates& at) {
-  const int data = plan.mesh.size(Axis::data, at.pipeline), tensor = plan.mesh.size(Axis::tensor, at.pipeline);
-  if (!in_parts(plan, at.pipeline)) return {at.data, data};
-  return {at.data * tensor + at.tensor, data * tensor};
+/// Returns a rank's part of the activations of a micro-batch.
+EqualPart part_of_rank(const TrainingPlan& plan, const Coordinates& place) {
+  const int data = plan.mesh.size(Axis::data, place.pipeline), tensor = plan.mesh.size(Axis::tensor, place.pipeline);
+  if (!in_parts(plan, place.pipeline)) return {place.data, data};
+  return {place.data * tensor + place.tensor, data * tensor};
 }
 
 }  // namespace
 
 std::vector<StageMessage> stage_messages(const TrainingPlan& plan, int rank, int stage, bool sends) {
   const Mesh& mesh = plan.mesh;
-  const Coordinates own = mesh.of(rank);
+  const Coordinates own_place = mesh.of(rank);
   if (mesh.widths.empty()) {
-    Coordinates there = own;
-    there.pipeline = stage;
-    return {{mesh.rank(there), {0, 0, 1, 1}}};
+    Coordinates peer_place = own_place;
+    peer_place.pipeline = stage;
+    return {{mesh.rank(peer_place), {0, 0, 1, 1}}};
   }
-  const int sender = sends ? own.pipeline : stage;
+  const int sender = sends ? own_place.pipeline : stage;
   std::vector<StageMessage> messages;
-  for_each_rank(mesh, stage, [&](int peer, const Coordinates& there) {
-    const int from = sends ? own.tensor : there.tensor, to = sends ? there.tensor : own.tensor;
+  for_each_rank(mesh, stage, [&](int peer, const Coordinates& peer_place) {
+    const int from = sends ? own_place.tensor : peer_place.tensor, to = sends ? peer_place.tensor : own_place.tensor;
     if (!in_parts(plan, sender) && to % mesh.size(Axis::tensor, sender) != from) return;
-    const EqualPart here = held(plan, own), other = held(plan, there);
-    if (const auto part = common(here, other))
-      messages.push_back({peer, *part, share_of(own.pipeline < stage ? *part : *common(other, here))});
+    const EqualPart own_part = part_of_rank(plan, own_place), peer_part = part_of_rank(plan, peer_place);
+    if (const auto part = common(own_part, peer_part))
+      messages.push_back({peer, *part, share_of(own_place.pipeline < stage ? *part : *common(peer_part, own_part))});
   });
   return messages;
 }
 
 std::vector<StageMessage> tied_messages(const TrainingPlan& plan, int rank, bool sends) {
   const Mesh& mesh = plan.mesh;
-  const Coordinates own = mesh.of(rank);
-  const int last = mesh.pipeline - 1, stage = last - own.pipeline;
+  const Coordinates own_place = mesh.of(rank);
+  const int last = mesh.pipeline - 1, stage = last - own_place.pipeline;
   std::vector<StageMessage> messages;
-  if (mesh.widths.empty() || !plan.tied || (own.pipeline != 0 && own.pipeline != last)) return messages;
-  for_each_rank(mesh, stage, [&](int peer, const Coordinates& there) {
-    const Coordinates &from = sends ? own : there, &to = sends ? there : own;
+  if (mesh.widths.empty() || !plan.tied || (own_place.pipeline != 0 && own_place.pipeline != last)) return messages;
+  for_each_rank(mesh, stage, [&](int peer, const Coordinates& peer_place) {
+    const Coordinates &from = sends ? own_place : peer_place, &to = sends ? peer_place : own_place;
     if (from.data % mesh.size(Axis::data, to.pipeline) != to.data) return;
-    const EqualPart here{own.tensor, mesh.size(Axis::tensor, own.pipeline)},
-        other{there.tensor, mesh.size(Axis::tensor, stage)};
-    if (const auto rows = common(here, other))
-      messages.push_back({peer, *rows, share_of(sends ? *rows : *common(other, here))});
+    const EqualPart own_part{own_place.tensor, mesh.size(Axis::tensor, own_place.pipeline)},
+        peer_part{peer_place.tensor, mesh.size(Axis::tensor, stage)};
+    if (const auto rows = common(own_part, peer_part))
+      messages.push_back({peer, *rows, share_of(sends ? *rows : *common(peer_part, own_part))});
   });
   return messages;
 }

@@ -12,13 +12,13 @@ StepContext::StepContext(int of_rank, const TrainingPlan& of_plan, const PassTab
       words(of_tables.words()),
       streams(of_streams),
       peers(of_peers),
-      at(plan.mesh.of(rank)),
-      stage(plan.stages[at.pipeline]),
+      place(plan.mesh.of(rank)),
+      stage(plan.stages[place.pipeline]),
       buckets_of_layer_(plan.network->layers.size()) {
   for (std::size_t b = 0; b < stage.buckets.size(); ++b)
     for (const GradientBucket::Part& part : stage.buckets[b].parts) {
-      std::vector<std::size_t>& of = buckets_of_layer_[part.layer];
-      if (of.empty() || of.back() != b) of.push_back(b);
+      std::vector<std::size_t>& layer_buckets = buckets_of_layer_[part.layer];
+      if (layer_buckets.empty() || layer_buckets.back() != b) layer_buckets.push_back(b);
     }
   if (plan.zero == ZeroStage::none) return;
   for (const bool experts : {false, true}) {

@@ -9,8 +9,8 @@
 
 namespace trainyard {
 
-/// What the next operation of the compute stream waits for besides the one before it. An operation holds two
-/// dependencies: where there are more, marks before it take the others.
+/// The dependencies that the next operation of the compute stream waits for, besides the operation before it. An
+/// operation holds two; if there are more, marks before it take the others.
 class PendingWaits {
  public:
   void add(Dep dep) { deps_.at(static_cast<std::size_t>(count_++)) = dep; }
@@ -20,7 +20,7 @@ class PendingWaits {
   bool any() const { return count_ > 0; }
   bool exceed_one_op() const { return count_ > 2; }
   void clear() { count_ = 0; }
-  /// Moves the latest ones into the operation.
+  /// Moves the latest dependencies into the operation.
   void take_into(Op& op) {
     for (Dep& dep : op.deps)
       if (count_ > 0) dep = deps_[--count_];
@@ -31,8 +31,8 @@ class PendingWaits {
   int count_ = 0;
 };
 
-/// What the parts of a rank's training step share: the plan as this rank sees it, the operations given so far, and what
-/// the next kernel waits for.
+/// State that the parts of a rank's training step share: the plan as this rank sees it, the operations yielded so far,
+/// and the pending dependencies of the next kernel.
 struct StepContext {
   const int rank;
   const TrainingPlan& plan;
@@ -40,7 +40,7 @@ struct StepContext {
   const TrainingWords& words;
   const TrainingStreams& streams;
   const RankPeers& peers;
-  const Coordinates at;
+  const Coordinates place;
   const StagePlan& stage;
   Emitter out;
   PendingWaits waits;
@@ -50,34 +50,35 @@ struct StepContext {
   bool shards() const { return plan.zero != ZeroStage::none; }
   bool shards_parameters() const { return plan.zero == ZeroStage::parameters; }
   std::size_t buckets() const { return stage.buckets.size(); }
-  /// Buckets that hold gradients of a layer.
+  /// The buckets that hold gradients of a layer.
   const std::vector<std::size_t>& buckets_of(int layer) const { return buckets_of_layer_[layer]; }
   const Layer& layer(int number) const { return plan.network->layers[number]; }
-  /// Among how many ranks ZeRO shards the tensors of a bucket, and which of these this one is.
+  /// Number of ranks over which ZeRO shards the tensors of a bucket, and the index of this rank among them.
   struct Shards {
     int count = 1, own = 0;
   };
   const Shards& shards_of(const GradientBucket& bucket) const { return shards_[bucket.experts ? 1 : 0]; }
-  /// Of a bucket, after it has been reduced and scattered.
+  /// Number of elements of a bucket that the rank has after reduce and scatter.
   double own_elements(std::size_t bucket) const {
     return stage.buckets[bucket].elements / shards_of(stage.buckets[bucket]).count;
   }
-  /// Without values nobody reads buffers, and a plan may have more of them than there are numbers.
+  /// Returns a buffer's number. Without values nothing reads buffers, and a plan may have more buffers than there are
+  /// numbers.
   std::uint16_t buffer(TrainingBuffer b) const { return plan.values ? number_of(b) : unchecked_number_of(b); }
 
-  /// A mark on the compute stream that takes pending waits.
+  /// Emits a mark on the compute stream that takes pending waits.
   const Op& take_waits();
-  /// Work of the compute stream after all pending waits, at most two.
+  /// Emits work on the compute stream, which takes pending waits (at most two).
   const Op& work(const Work&, Kind, GroupId, NameId);
   const Op& change_memory(double bytes, MemoryClass, NameId, Stream = TrainingStreams::compute);
-  /// Values: after what has been computed, and after pending waits.
+  /// Emits a call of values, after everything on the compute stream and pending waits.
   const Op& call(TrainingCall, const CallArguments& = {});
-  /// Values: after what the stream has done, and after `also`.
+  /// Emits a call of values, after everything on the stream and `also`.
   const Op& call_on(Stream, TrainingCall, const CallArguments& = {}, Dep also = {});
 
  private:
   std::vector<std::vector<std::size_t>> buckets_of_layer_;
-  std::array<Shards, 2> shards_;  // of tensors that are no expert's, of experts
+  std::array<Shards, 2> shards_;  // for tensors outside experts, and for experts
 };
 
 }  // namespace trainyard

@@ -15,16 +15,16 @@
 namespace trainyard {
 namespace {
 
-/// Samples come in: the first stage waits for each micro-batch before its forward pass, and holds some ahead.
+/// Incoming samples: the first stage waits for each micro-batch before its forward pass, and holds some ahead.
 class InputBatches {
  public:
   explicit InputBatches(StepContext& step) : step_(step) {}
 
   bool used() const { return step_.plan.input.used() && step_.plan.input.loader_of_rank[step_.rank] >= 0; }
-  /// Receives go out ahead, as far as there are buffers on the GPU: a batch's waits until the batch that had its buffer
-  /// before is used up. The next kernel waits for the batch that is due.
+  /// Posts receives ahead, as far as there are buffers on the GPU: a receive waits until the batch that last used its
+  /// buffer is consumed. The next kernel waits for the current batch.
   Ops take() {
-    if (step_.plan.input.asks && step_.at.tensor == 0) {
+    if (step_.plan.input.asks && step_.place.tensor == 0) {
       while (step_.waits.any()) co_yield step_.take_waits();
       co_yield ask();
     }
@@ -33,7 +33,7 @@ class InputBatches {
     ++taken_;
     step_.waits.add({static_cast<std::uint32_t>(taken_), step_.streams.input()});
   }
-  /// The forward pass of the batch through this stage is over: its buffer is free for another one.
+  /// Frees the buffer of a batch after its forward pass through this stage.
   const Op& release() {
     const Op& op = step_.change_memory(-step_.plan.input.held.value, MemoryClass::buffers, step_.words.receive_input);
     released_ = step_.out.after(TrainingStreams::compute);
@@ -42,8 +42,8 @@ class InputBatches {
 
  private:
   StepContext& step_;
-  int posted_ = 0, taken_ = 0;  // micro-batches
-  Dep released_;                // the one before is used up
+  int posted_ = 0, taken_ = 0;  // numbers of micro-batches
+  Dep released_;                // end of the last batch that was consumed
 
   const Op& ask() {
     Op& op = step_.out.begin(Kind::send, step_.streams.input_request(), step_.words.ask_input, step_.words.input,
@@ -60,8 +60,7 @@ class InputBatches {
   }
 };
 
-/// One rank's training steps. What it does comes from the plan by its place in the mesh; its number is used to find its
-/// peers and nowhere else.
+/// One rank's training steps. They depend on the rank's place in the mesh; its number serves only to find its peers.
 class TrainingStep : public CoroutineProgram {
  public:
   TrainingStep(int rank, const TrainingPlan& plan, const PassTables& tables, const TrainingStreams& streams,
@@ -83,7 +82,7 @@ class TrainingStep : public CoroutineProgram {
 
   std::span<const GroupFlow* const> group_flows() const override { return peers_.flows; }
   const Series& series(Tag number) const override { return series_->series(number); }
-  /// What goes on beside a kernel is given before it.
+  /// Operations that run beside a kernel are yielded before it.
   std::uint64_t driving() const override { return 1; }
 
  protected:
@@ -94,7 +93,7 @@ class TrainingStep : public CoroutineProgram {
     for (int number = 0; number < plan_.steps; ++number) {
       step_.out.begin_sample(static_cast<std::uint32_t>(number));
       co_yield step(number);
-      // The next step would begin with it.
+      // The next step would begin with this gather.
       if (plan_.values && parameters_.gathers_ahead()) co_yield parameters_.gather_all();
     }
     co_yield updates_->after_training();
@@ -144,7 +143,7 @@ class TrainingStep : public CoroutineProgram {
     co_yield step_.out.emit();
   }
 
-  /// Of a micro-batch, through the layers of a model chunk.
+  /// The forward pass of a micro-batch through the layers of a model chunk.
   Ops forward(const PipelineTask& task) {
     const int stage = virtual_stage(task);
     const bool input = stage == 0 && input_.used();
@@ -157,7 +156,7 @@ class TrainingStep : public CoroutineProgram {
     if (sends) co_yield messages_.send(stage, task.micro_batch, false);
   }
 
-  /// Gradients by the input go on to the stage before; those by the weights alone go nowhere.
+  /// A backward pass. Input gradients go to the stage before; a pass of weight gradients alone sends nothing.
   Ops backward(const PipelineTask& task) {
     const int stage = virtual_stage(task);
     const bool by_input = task.pass != Pass::backward_weights;
@@ -169,7 +168,7 @@ class TrainingStep : public CoroutineProgram {
     if (sends) co_yield messages_.send(stage - 1, task.micro_batch, true);
   }
 
-  /// What the host does before it launches a pass that no message brought, or waits for before one that came.
+  /// Host work before a pass: the launch of a pass that no message started, or the wait for a message before the pass.
   Ops host_work(bool received) {
     Work host;
     host.kernel = received ? plan_.kernel_after_message : plan_.micro_batch_kernel;
@@ -179,7 +178,7 @@ class TrainingStep : public CoroutineProgram {
   }
 
   int virtual_stage(const PipelineTask& task) const {
-    return plan_.schedule ? plan_.schedule->virtual_stage(step_.at.pipeline, task.chunk, plan_.pipeline) : 0;
+    return plan_.schedule ? plan_.schedule->virtual_stage(step_.place.pipeline, task.chunk, plan_.pipeline) : 0;
   }
 };
 
@@ -197,7 +196,7 @@ std::unique_ptr<Program> TrainingPrograms::program(Actor rank) const {
   return training_program(rank, plan_, tables_, streams_, &series_);
 }
 
-/// A rank's program comes from its stage, and from the part that it has in the collectives of its groups.
+/// A rank's program is determined by its stage, and by its roles in the collectives of its groups.
 ActorOutline TrainingPrograms::outline(Actor rank) const {
   const RankPeers peers(rank, plan_);
   ActorOutline outline;
@@ -220,13 +219,13 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
     for (const Collective* algorithm : groups.algorithm)
       if (algorithm) outline.text = hashed({outline.text, role_of(*algorithm, place)});
   }
-  const auto add_messages = [&outline](const RankPeers::OfStage& of) {
-    for (const std::vector<StageMessage>* messages : {&of.sends, &of.takes})
+  const auto add_messages = [&outline](const RankPeers::StagePeers& stage) {
+    for (const std::vector<StageMessage>* messages : {&stage.sends, &stage.takes})
       for (const StageMessage& m : *messages)
         outline.text = hashed({outline.text, m.slot, m.part.chunk, m.part.of, m.part.count});
   };
   if (!plan_.mesh.widths.empty()) {
-    for (const RankPeers::OfStage& of : peers.stages) add_messages(of);
+    for (const RankPeers::StagePeers& stage : peers.stages) add_messages(stage);
     add_messages(peers.tied);
   }
   for (std::size_t way = 0; way < kHostWays && !plan_.offload.ways.empty(); ++way)

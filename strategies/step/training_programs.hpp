@@ -8,14 +8,15 @@
 
 namespace trainyard {
 
-/// All steps of one rank. Plan, tables, streams and series must outlive the program; null: no passes are series.
+/// Makes the program of one rank for all steps. Plan, tables, streams and series must outlive it. Null series: no pass
+/// is a series.
 std::unique_ptr<Program> training_program(int rank, const TrainingPlan&, const PassTables&, const TrainingStreams&,
                                           const PassSeries* = nullptr);
 
 /// The programs of all ranks of a plan, with the tables that they share.
 class TrainingPrograms : public ProgramSource {
  public:
-  /// The plan and the names must outlive it, and it the programs.
+  /// The plan and the names must outlive this object, and this object the programs.
   TrainingPrograms(const TrainingPlan&, Names&);
 
   Actor actors() const override { return plan_.ranks(); }

@@ -15,7 +15,7 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   if (lane.used() && lane.algorithm[static_cast<std::size_t>(Operation::all_reduce)]) {
     const LaneGroup& group = lane.groups.front();
     const GroupPlace place{0, static_cast<int>(group.members.size()), &group.settings};
-    for (const Operation operation : {Operation::all_reduce, Operation::all_gather})  // which compression may need
+    for (const Operation operation : {Operation::all_reduce, Operation::all_gather})  // compression may use all-gather
       if (const Collective* algorithm = lane.algorithm[static_cast<std::size_t>(operation)])
         channels_ = std::max(channels_, algorithm->channels_of(place));
     for (int channel = 1; channel < channels_; ++channel)
@@ -48,8 +48,8 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   for (const std::string& name : update_policy_of(plan).streams(channels_, kMaxStreams - updates_))
     names_.push_back(name);
   if (names_.size() > kMaxStreams)
-    throw UserError(
-        fmt::format("the plan needs {} streams a rank, at most {}: fewer channels", names_.size(), kMaxStreams));
+    throw UserError(fmt::format("the plan needs {} streams for each rank, but there are at most {}; use fewer channels",
+                                names_.size(), kMaxStreams));
 }
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// Streams of a training rank: compute, then what is exchanged, of which a plan uses some.
+/// The streams of a training rank: compute, then those of exchanges, of which a plan uses some.
 class TrainingStreams {
  public:
   explicit TrainingStreams(const TrainingPlan&);
@@ -15,20 +15,21 @@ class TrainingStreams {
   static constexpr Stream compute = 0, gradients = 1, coordinator = 3, more_channels = 4;
   Stream send(Lane lane) const { return lanes_[static_cast<std::size_t>(lane)]; }
   Stream recv(Lane lane) const { return static_cast<Stream>(send(lane) + 1); }
-  /// Pairs that the collective of gradients uses: the lane's own, and the others from `more_channels` on.
+  /// Number of stream pairs that the collective of gradients uses: the lane's own pair, and the others from
+  /// `more_channels` on.
   int channels() const { return channels_; }
-  /// Of messages between stages: activations forward, gradients back; each half.
+  /// Streams of messages between stages: activations forward and gradients back, each for sending and receiving.
   Stream pipeline(bool back, bool sending) const {
     return static_cast<Stream>(pipeline_ + (back ? 2 : 0) + (sending ? 0 : 1));
   }
   Stream host(HostWay way) const { return static_cast<Stream>(host_ + static_cast<int>(way)); }
-  /// Of samples that come in, and of asking for them.
+  /// Streams of incoming samples, and of requests for them.
   Stream input() const { return input_; }
   Stream input_request() const { return static_cast<Stream>(input_ + 1); }
-  /// The first of UpdatePolicy::streams.
+  /// The first stream of UpdatePolicy::streams.
   int updates() const { return updates_; }
   int count() const { return static_cast<int>(names_.size()); }
-  const std::vector<std::string>& names() const { return names_; }  ///< for traces
+  const std::vector<std::string>& names() const { return names_; }  ///< names, for traces
 
  private:
   std::array<Stream, kLanes> lanes_{};

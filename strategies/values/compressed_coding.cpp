@@ -16,32 +16,33 @@ Eigen::VectorXd vector_of(const Numbers& v) {
 
 }  // namespace
 
-/// A learner's bucket is a piece of one vector: as square a matrix as it makes, and a column of what is left.
+/// A bucket of a small training is a piece of one vector. Its shape is a matrix that is as square as possible, and a
+/// column of the remaining elements.
 CompressedCoding::Bucket& CompressedCoding::bucket(std::size_t number, Eigen::Index size, int ranks) {
-  Bucket& of = buckets_[number];
-  if (!of.codecs.empty()) return of;
+  Bucket& result = buckets_[number];
+  if (!result.codecs.empty()) return result;
   const auto elements = static_cast<double>(size);
   const double rows = std::max(1.0, std::floor(std::sqrt(elements))), columns = std::floor(elements / rows);
-  if (size > 0) of.shape.parts.push_back({rows, columns});
-  if (const double rest = elements - rows * columns; rest > 0) of.shape.parts.push_back({rest, 1});
-  of.shape.element = plan_.gradient_element;
-  of.shape.ranks = ranks;
-  of.shape.warm_up_stage = plan_.compression->warm_up_stages();
+  if (size > 0) result.shape.parts.push_back({rows, columns});
+  if (const double rest = elements - rows * columns; rest > 0) result.shape.parts.push_back({rest, 1});
+  result.shape.element = plan_.gradient_element;
+  result.shape.ranks = ranks;
+  result.shape.warm_up_stage = plan_.compression->warm_up_stages();
   for (int rank = 0; rank < plan_.ranks(); ++rank)
-    of.codecs.push_back(plan_.compression->codec(of.shape, rank, hashed({seed_, number})));
-  return of;
+    result.codecs.push_back(plan_.compression->codec(result.shape, rank, hashed({seed_, number})));
+  return result;
 }
 
 Eigen::VectorXd CompressedCoding::sum(std::size_t number, const std::vector<Eigen::VectorXd>& of_ranks) {
-  Bucket& of = bucket(number, of_ranks.front().size(), static_cast<int>(of_ranks.size()));
+  Bucket& b = bucket(number, of_ranks.front().size(), static_cast<int>(of_ranks.size()));
   std::vector<Numbers> gradients;
-  for (const Eigen::VectorXd& own : of_ranks) gradients.push_back(numbers_of(own));
-  return vector_of(compressed_sum(*plan_.compression, of.shape, of.codecs, gradients));
+  for (const Eigen::VectorXd& gradient : of_ranks) gradients.push_back(numbers_of(gradient));
+  return vector_of(compressed_sum(*plan_.compression, b.shape, b.codecs, gradients));
 }
 
 void CompressedCoding::push(Actor worker, std::size_t number, Eigen::VectorXd& values) {
-  Bucket& of = bucket(number, values.size(), 1);
-  GradientCodec& codec = *of.codecs.at(static_cast<std::size_t>(worker));
+  Bucket& b = bucket(number, values.size(), 1);
+  GradientCodec& codec = *b.codecs.at(static_cast<std::size_t>(worker));
   values = vector_of(codec.decode(codec.encode(0, numbers_of(values))));
 }
 

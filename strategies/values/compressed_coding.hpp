@@ -8,17 +8,17 @@
 
 namespace trainyard {
 
-/// A plan's compressor on the gradients of a small training that rides on it: what the timed exchange would do to them. It
-/// keeps what it needs between steps (error feedback, momentum) by rank and bucket. Values are scaled so that sums over
-/// ranks are means over the global batch.
+/// Applies a plan's compressor to the gradients of a small training that runs along with the timed plan. It keeps the
+/// state between steps (error feedback, momentum) by rank and bucket. Values are scaled so that sums over ranks are
+/// means over the global batch.
 class CompressedCoding {
  public:
   /// The plan must outlive it.
   CompressedCoding(const TrainingPlan& plan, std::uint64_t seed) : plan_(plan), seed_(seed) {}
 
-  /// The sum that all ranks have after their exchange of one step's gradients of a bucket, by rank.
+  /// Returns the sum that all ranks have after the exchange of a bucket. `of_ranks`: gradients of one step by rank.
   Eigen::VectorXd sum(std::size_t bucket, const std::vector<Eigen::VectorXd>& of_ranks);
-  /// In place of what a worker pushes to a server: what the server decodes.
+  /// Replaces the gradients that a worker pushes to a server by those that the server decodes.
   void push(Actor worker, std::size_t bucket, Eigen::VectorXd& values);
 
  private:

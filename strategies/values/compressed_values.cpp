@@ -36,26 +36,26 @@ int CompressedValues::index_of(Actor rank, std::size_t place) const {
   return plan_.lane(lane).index_of_rank[static_cast<std::size_t>(rank)];
 }
 
-CompressedValues::OfRank& CompressedValues::of_rank(Actor rank, std::size_t place) {
+CompressedValues::RankCodec& CompressedValues::rank_codec(Actor rank, std::size_t place) {
   const std::size_t number = place % plan_.stage_of(rank).buckets.size();
-  OfRank& of = codecs_[{rank, number}];
-  if (!of.codec)
-    of.codec = plan_.compression->codec(bucket(rank, place).shape, index_of(rank, place), hashed({seed_, number}));
-  return of;
+  RankCodec& result = codecs_[{rank, number}];
+  if (!result.codec)
+    result.codec = plan_.compression->codec(bucket(rank, place).shape, index_of(rank, place), hashed({seed_, number}));
+  return result;
 }
 
 void CompressedValues::encode(Actor rank, std::size_t place, int round, Eigen::VectorXd& buffer,
                               Eigen::VectorXd& input) {
-  const Bucket& of = bucket(rank, place);
-  OfRank& own = of_rank(rank, place);
-  own.round = round;
-  const std::vector<double> out = own.codec->encode(round, all_of(buffer));
+  const Bucket& b = bucket(rank, place);
+  RankCodec& rank_state = rank_codec(rank, place);
+  rank_state.round = round;
+  const std::vector<double> out = rank_state.codec->encode(round, all_of(buffer));
   const auto size = static_cast<Eigen::Index>(out.size());
   const Eigen::Map<const Eigen::VectorXd> payload(out.data(), size);
-  const Operation operation = of.rounds[static_cast<std::size_t>(round)].operation;
+  const Operation operation = b.rounds[static_cast<std::size_t>(round)].operation;
   const int index = index_of(rank, place);
   if (operation == Operation::all_gather) {
-    buffer.setZero(size * of.shape.ranks);
+    buffer.setZero(size * b.shape.ranks);
     buffer.segment(size * index, size) = payload;
     return;
   }
@@ -64,30 +64,30 @@ void CompressedValues::encode(Actor rank, std::size_t place, int round, Eigen::V
 }
 
 void CompressedValues::decode(Actor rank, std::size_t place, Eigen::VectorXd& buffer) {
-  const std::vector<double> sum = of_rank(rank, place).codec->decode(all_of(buffer));
+  const std::vector<double> sum = rank_codec(rank, place).codec->decode(all_of(buffer));
   buffer = Eigen::Map<const Eigen::VectorXd>(sum.data(), static_cast<Eigen::Index>(sum.size()));
 }
 
 Eigen::VectorXd CompressedValues::payload(Actor worker, std::size_t key, const Eigen::VectorXd& gradients) {
-  const std::vector<double> out = of_rank(worker, key).codec->encode(0, all_of(gradients));
+  const std::vector<double> out = rank_codec(worker, key).codec->encode(0, all_of(gradients));
   return Eigen::Map<const Eigen::VectorXd>(out.data(), static_cast<Eigen::Index>(out.size()));
 }
 
 Eigen::VectorXd CompressedValues::pushed(Actor worker, std::size_t key, const Eigen::VectorXd& payload) {
-  const std::vector<double> out = of_rank(worker, key).codec->decode(all_of(payload));
+  const std::vector<double> out = rank_codec(worker, key).codec->decode(all_of(payload));
   return Eigen::Map<const Eigen::VectorXd>(out.data(), static_cast<Eigen::Index>(out.size()));
 }
 
-/// Words of a payload, or of a sparse sum what is not zero, unless the whole is less.
+/// Size of a message: all words of a payload, or the nonzero elements of a sparse sum, but at most the dense sum.
 Bytes CompressedValues::size_of(Actor rank, const Op& op, const Eigen::VectorXd& sent) {
   constexpr double word = 4;
   const std::size_t place = training_buffer(op.effect.read.buffer).index;
-  const Bucket& of = bucket(rank, place);
-  const CompressionRound& round = of.rounds[static_cast<std::size_t>(of_rank(rank, place).round)];
+  const Bucket& b = bucket(rank, place);
+  const CompressionRound& round = b.rounds[static_cast<std::size_t>(rank_codec(rank, place).round)];
   const auto size = static_cast<double>(sent.size());
   if (round.operation != Operation::all_reduce) return Bytes{word * size};
-  const auto there = static_cast<double>((sent.array() != 0).count());
-  return round.bytes / of.shape.elements() * std::min(there, round.whole * size);
+  const auto nonzero = static_cast<double>((sent.array() != 0).count());
+  return round.bytes / b.shape.elements() * std::min(nonzero, round.whole * size);
 }
 
 }  // namespace trainyard::numeric

@@ -10,20 +10,21 @@
 
 namespace trainyard::numeric {
 
-/// Numbers of buckets that are exchanged compressed: every rank has a codec of each of its buckets, and its buffer of
-/// gradients holds, between `encode` and `decode`, what the exchange works on.
+/// Values of buckets that are exchanged compressed. Every rank has a codec for each of its buckets. Between `encode`
+/// and `decode` its buffer of gradients holds the encoded values that the exchange works on.
 class CompressedValues {
  public:
-  /// The plan and the values must outlive it. The values ask it for bytes of messages that their program could not know.
+  /// The plan and the values must outlive it. The values ask it for sizes of messages that depend on the data.
   CompressedValues(const TrainingPlan&, std::uint64_t seed, Values&);
   CompressedValues(const CompressedValues&) = delete;
   CompressedValues& operator=(const CompressedValues&) = delete;
 
-  /// See TrainingCall; `place` of a bucket counts those of all sets.
+  /// See TrainingCall. `place`: number of the bucket among the buckets of all gradient sets.
   void encode(Actor rank, std::size_t place, int round, Eigen::VectorXd& buffer, Eigen::VectorXd& input);
   void decode(Actor rank, std::size_t place, Eigen::VectorXd& buffer);
-  /// What a worker pushes to servers, and what one of them makes of it.
+  /// Encodes the gradients that a worker pushes to servers.
   Eigen::VectorXd payload(Actor worker, std::size_t key, const Eigen::VectorXd& gradients);
+  /// Decodes a payload on a server.
   Eigen::VectorXd pushed(Actor worker, std::size_t key, const Eigen::VectorXd& payload);
 
  private:
@@ -31,17 +32,17 @@ class CompressedValues {
     GradientShape shape;
     std::vector<CompressionRound> rounds;
   };
-  struct OfRank {
+  struct RankCodec {
     std::unique_ptr<GradientCodec> codec;
     int round = 0;
   };
   const TrainingPlan& plan_;
   std::uint64_t seed_;
   std::vector<std::vector<Bucket>> stages_;
-  std::map<std::pair<Actor, std::size_t>, OfRank> codecs_;  // by rank and bucket
+  std::map<std::pair<Actor, std::size_t>, RankCodec> codecs_;  // by rank and bucket
 
   const Bucket& bucket(Actor rank, std::size_t place) const;
-  OfRank& of_rank(Actor rank, std::size_t place);
+  RankCodec& rank_codec(Actor rank, std::size_t place);
   int index_of(Actor rank, std::size_t place) const;
   Bytes size_of(Actor rank, const Op&, const Eigen::VectorXd& sent);
 };

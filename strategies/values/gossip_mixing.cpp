@@ -25,11 +25,11 @@ double spectral_gap(const Gossip& gossip) {
 
 Eigen::VectorXd mixed(const Gossip& gossip, int rank, std::int64_t round, const Eigen::VectorXd& own,
                       const std::vector<Eigen::VectorXd>& theirs) {
-  const std::vector<int> around = gossip.neighbours(rank, round);
-  double kept = 1;
-  for (const int neighbour : around) kept -= gossip.weight(rank, neighbour, round);
-  Eigen::VectorXd sum = kept * own;
-  for (std::size_t i = 0; i < around.size(); ++i) sum += gossip.weight(rank, around[i], round) * theirs[i];
+  const std::vector<int> neighbours = gossip.neighbours(rank, round);
+  double own_weight = 1;
+  for (const int neighbour : neighbours) own_weight -= gossip.weight(rank, neighbour, round);
+  Eigen::VectorXd sum = own_weight * own;
+  for (std::size_t i = 0; i < neighbours.size(); ++i) sum += gossip.weight(rank, neighbours[i], round) * theirs[i];
   return sum;
 }
 

@@ -10,10 +10,12 @@ namespace trainyard {
 /// The mixing matrix of a round, ranks × ranks: row i holds the weights with which rank i averages.
 Eigen::MatrixXd mixing_matrix(const Gossip&, std::int64_t round);
 
-/// 1 − the second largest magnitude of the eigenvalues of a fixed graph's mixing matrix: how fast the ranks agree.
+/// Spectral gap of a fixed graph: 1 − the second largest magnitude of the eigenvalues of its mixing matrix. The larger
+/// it is, the faster the ranks agree.
 double spectral_gap(const Gossip&);
 
-/// A rank's average of a round: of its `own` values and its neighbours', in the order of `Gossip::neighbours`.
+/// A rank's weighted average in a round of its `own` values and those of its neighbours (`theirs`, in the order of
+/// `Gossip::neighbours`).
 Eigen::VectorXd mixed(const Gossip&, int rank, std::int64_t round, const Eigen::VectorXd& own,
                       const std::vector<Eigen::VectorXd>& theirs);
 

@@ -24,7 +24,7 @@ void clip(Eigen::VectorXd& gradient, double most) {
   if (const double norm = gradient.norm(); norm > most) gradient *= most / norm;
 }
 
-/// Tensor by tensor.
+/// Updates the parameters tensor by tensor if the rule needs norms of tensors.
 void apply(const LearningSetup& setup, Eigen::VectorXd& parameters, const Eigen::VectorXd& gradient,
            OptimizerState& state) {
   state.begin(gradient.size());
@@ -82,11 +82,11 @@ void SharedUpdates::give(int number, Actor rank, Index first, const Eigen::Vecto
   s.of_ranks[static_cast<std::size_t>(rank)].segment(first, values.size()) = values;
 }
 
-/// The step's gradient as all ranks have it.
+/// The gradient of the step, summed over all ranks.
 Eigen::VectorXd SharedUpdates::summed(Step& s) {
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(first_->size());
   if (!coding_) {
-    std::sort(s.samples.begin(), s.samples.end());  // the same sum in whatever order ranks came
+    std::sort(s.samples.begin(), s.samples.end());  // the sum does not depend on the order of the ranks
     last_loss_ = setup_.task->add_gradient(*s.weights, s.samples, 1 / batch_, sum) / batch_;
     loss_ += last_loss_;
     ++losses_;
@@ -102,7 +102,7 @@ Eigen::VectorXd SharedUpdates::summed(Step& s) {
   return sum;
 }
 
-/// The next version, by the oldest step.
+/// Makes the next version of the weights with the gradients of the oldest step.
 void SharedUpdates::advance() {
   if (steps_.empty() || static_cast<double>(steps_.front().samples.size()) != batch_)
     throw InternalError("an update before all gradients are there");
@@ -145,10 +145,10 @@ LearnerReplica::LearnerReplica(const LearningSetup& setup, std::vector<Index> cu
   if (keeps_gradients()) gradient_ = Eigen::VectorXd::Zero(parameters_->size());
 }
 
-/// So that nobody else sees a change.
-Eigen::VectorXd& LearnerReplica::mine() {
+/// The replica's own copy of the parameters. Shared parameters are copied first.
+Eigen::VectorXd& LearnerReplica::own_parameters() {
   if (parameters_.use_count() > 1) parameters_ = std::make_shared<Eigen::VectorXd>(*parameters_);
-  return const_cast<Eigen::VectorXd&>(*parameters_);  // made without const, and nobody else has it
+  return const_cast<Eigen::VectorXd&>(*parameters_);  // created as non-const, and no longer shared
 }
 
 void LearnerReplica::fill_bucket(std::size_t place, Eigen::VectorXd& buffer) {
@@ -157,7 +157,7 @@ void LearnerReplica::fill_bucket(std::size_t place, Eigen::VectorXd& buffer) {
     buffer = gradients(bucket);
     return;
   }
-  buffer.resize(0);  // no message carries what is summed
+  buffer.resize(0);  // messages carry no values: the sum is made here
   if (!shared_->coding()) return;
   shared_->give(filled_[bucket]++, rank_, cuts_[bucket + 1], gradients(bucket));
   clear_gradients(bucket);
@@ -174,7 +174,7 @@ void LearnerReplica::update(std::size_t set) {
 
 void LearnerReplica::take_parameters(std::size_t bucket, const Eigen::VectorXd& values) {
   if (values.size() != count(bucket)) throw InternalError("parameters were never filled in");
-  mine().segment(cuts_[bucket + 1], values.size()) = values;
+  own_parameters().segment(cuts_[bucket + 1], values.size()) = values;
 }
 
 Eigen::VectorXd LearnerReplica::parameters_of(std::size_t bucket) const {
@@ -203,7 +203,7 @@ Eigen::VectorXd LearnerReplica::state() const {
 
 void LearnerReplica::set_state(const Eigen::VectorXd& values) {
   const Index size = values.size() / 3;
-  mine() = values.head(size);
+  own_parameters() = values.head(size);
   optimizer_ = {values.segment(size, size), values.segment(2 * size, size),
                 static_cast<std::int64_t>(values[3 * size])};
   updates_ = static_cast<int>(values[3 * size]);
@@ -211,19 +211,19 @@ void LearnerReplica::set_state(const Eigen::VectorXd& values) {
 
 void LearnerReplica::apply_gradients(std::size_t) {
   clip(gradient_, setup_.rule.clip);
-  apply(setup_, mine(), gradient_, optimizer_);
+  apply(setup_, own_parameters(), gradient_, optimizer_);
   gradient_.setZero();
   ++updates_;
 }
 
-void LearnerReplica::forget_parameters() { mine().setConstant(std::numeric_limits<double>::quiet_NaN()); }
+void LearnerReplica::forget_parameters() { own_parameters().setConstant(std::numeric_limits<double>::quiet_NaN()); }
 
 LearnerRank::LearnerRank(const LearningSetup& setup, const TrainingPlan& plan, LearnerReplica replica, int rank,
                          SharedUpdates* shared, Values& values, Tell tell)
     : setup_(setup),
       plan_(plan),
       rank_(rank),
-      at_(plan.mesh.of(rank)),
+      coordinates_(plan.mesh.of(rank)),
       replica_(std::move(replica)),
       shared_(shared),
       values_(values),
@@ -240,7 +240,7 @@ void LearnerRank::compute(int micro_batch) {
   steps_ = std::max(steps_, step + 1);
   const std::int64_t mine = plan_.network->samples, own = mine * plan_.micro_batches, global = own * plan_.mesh.data;
   const bool summed = update_policy_of(plan_).sums_gradients(step);
-  const std::int64_t first = step * global + at_.data * own + micro_batch * mine;
+  const std::int64_t first = step * global + coordinates_.data * own + micro_batch * mine;
   std::vector<Index> samples;
   for (std::int64_t i = first; i < first + mine; ++i) samples.push_back(order_.at(i));
   double loss = std::numeric_limits<double>::quiet_NaN();
@@ -249,12 +249,13 @@ void LearnerRank::compute(int micro_batch) {
     const double part = static_cast<double>(summed ? global : own);
     loss = setup_.task->add_gradient(*replica_.parameters_, samples, 1 / part, replica_.gradient_);
     losses_.resize(std::max(losses_.size(), static_cast<std::size_t>(steps_)));
-    StepLoss& of = losses_[static_cast<std::size_t>(step)];
-    of = {of.loss + loss / part, values_.now()};
+    StepLoss& step_loss = losses_[static_cast<std::size_t>(step)];
+    step_loss = {step_loss.loss + loss / part, values_.now()};
     loss /= static_cast<double>(mine);
-    // Who has the sum cannot clip it where it comes key by key: each worker clips its own.
-    const bool whole = micro_batches_ % plan_.micro_batches == 0;
-    if (whole && plan_.through_center) clip(replica_.gradient_, setup_.rule.clip / (summed ? plan_.mesh.data : 1));
+    // A center that sums gradients key by key cannot clip their norm. Each worker clips its own gradient instead.
+    const bool is_complete = micro_batches_ % plan_.micro_batches == 0;
+    if (is_complete && plan_.through_center)
+      clip(replica_.gradient_, setup_.rule.clip / (summed ? plan_.mesh.data : 1));
   }
   tell_({.what = LearningEvent::What::gradient,
          .actor = rank_,

@@ -13,71 +13,71 @@
 
 namespace trainyard {
 
-/// A small training that rides on the timed programs of a larger network: it has a network, samples and an update rule of
-/// its own, and takes from the programs who computes a gradient when, of which part of the global batch, and when what
-/// comes of it arrives. Its parameters are shared out over the plan's buckets in proportion to their elements.
+/// A small training that runs along with the timed programs of a larger network. It has its own network, samples and
+/// update rule. The programs decide which rank computes a gradient of which part of the global batch at what time, and
+/// when the result arrives. Its parameters are distributed over the plan's buckets in proportion to their elements.
 struct LearningSetup {
   std::shared_ptr<const LearningTask> task;
   UpdateRule rule;
-  std::uint64_t seed = 1;              ///< of the order of samples
-  std::vector<Eigen::VectorXd> start;  ///< parameters, by rank in turn; empty: the task's own
+  std::uint64_t seed = 1;              ///< seed of the order of samples
+  std::vector<Eigen::VectorXd> start;  ///< initial parameters, assigned to ranks in turn; empty: those of the task
 };
 
-/// Something that happened to gradients, for whoever watches.
+/// An event of the training, for observers.
 struct LearningEvent {
   enum class What : std::uint8_t {
-    gradient,  ///< a worker has computed one
-    update,    ///< weights have changed
+    gradient,  ///< a worker has computed a gradient
+    update,    ///< an actor's weights have changed
   };
   What what = What::gradient;
   Actor actor = 0;
-  Actor worker = -1;            ///< of `update` by one worker's gradient or weights alone: whose; −1: by all
-  std::uint64_t version = 0;    ///< updates in the weights: that the gradient was taken at, or after the update
-  std::uint32_t staleness = 0;  ///< of `update`: by how many updates the gradient came late
-  double loss = 0;              ///< of `gradient`: mean over its samples; NaN where it is computed with others'
+  Actor worker = -1;            ///< for `update`: the only worker whose gradient or weights were applied; −1: all
+  std::uint64_t version = 0;    ///< number of updates in the weights: for `gradient` before it, for `update` after it
+  std::uint32_t staleness = 0;  ///< for `update`: number of updates that the gradient missed
+  double loss = 0;              ///< for `gradient`: mean over its samples; NaN if ranks compute it together
 };
 
-/// The buckets' parts of the parameters: the first bucket, which the backward pass fills first, is at the end.
+/// Boundaries of the buckets in the parameters. The first bucket, which the backward pass fills first, is at the end.
 std::vector<Eigen::Index> bucket_cuts(const TrainingPlan&, Eigen::Index parameters);
 
-/// What ranks have in common that take the same updates in the same order: sums of gradients are made once, and weights
-/// computed once an update.
+/// State shared by ranks that apply the same updates in the same order. Gradients are summed once, and weights are
+/// computed once for each update.
 class SharedUpdates {
  public:
   using Weights = std::shared_ptr<const Eigen::VectorXd>;
   SharedUpdates(const LearningSetup&, const TrainingPlan&, CompressedCoding*);
 
   Weights first() const { return first_; }
-  /// A rank takes a part of the step's gradient, at these weights.
+  /// A rank computes its part of the step's gradient, for these samples and weights.
   void compute(int step, const Weights&, const std::vector<Eigen::Index>& samples);
-  /// What a rank gives of its own gradient, where gradients are coded.
+  /// If gradients are compressed: takes a part of the gradient of one rank, from element `first` on.
   void give(int step, Actor rank, Eigen::Index first, const Eigen::VectorXd& values);
-  /// Weights after so many updates, the last one by the gradients of the step before.
+  /// The weights after this number of updates. Update number u applies the gradients of step u − 1.
   Weights after(int updates);
-  /// Mean loss of the steps that were summed since the last question; NaN: none was.
+  /// Mean loss of the steps that were summed since the last call; NaN if there were none.
   double take_loss();
   double last_loss() const { return last_loss_; }
-  CompressedCoding* coding() const { return coding_; }            ///< null: ranks keep no gradients of their own
-  const OptimizerState& optimizer() const { return optimizer_; }  ///< of the newest weights
+  CompressedCoding* coding() const { return coding_; }            ///< null: gradients are not compressed
+  const OptimizerState& optimizer() const { return optimizer_; }  ///< state of the newest weights
 
  private:
   struct Step {
     Weights weights;
     std::vector<Eigen::Index> samples;
-    std::vector<Eigen::VectorXd> of_ranks;  ///< gradients, where these are coded
+    std::vector<Eigen::VectorXd> of_ranks;  ///< gradients by rank, if they are compressed
   };
   struct Version {
     Weights weights;
-    int taken = 0;  ///< ranks that have gone on to it
+    int taken = 0;  ///< number of ranks that have taken it
   };
   const LearningSetup& setup_;
   const TrainingPlan& plan_;
   CompressedCoding* coding_;
   double batch_;
   Weights first_;
-  std::deque<Step> steps_;  // from `oldest_` on
+  std::deque<Step> steps_;  // the first one is step `oldest_`
   int oldest_ = 0;
-  std::deque<Version> versions_;  // from `oldest_version_` on
+  std::deque<Version> versions_;  // the first one is version `oldest_version_`
   int oldest_version_ = 0;
   OptimizerState optimizer_;
   double loss_ = 0, losses_ = 0, last_loss_ = 0;
@@ -87,10 +87,10 @@ class SharedUpdates {
   Eigen::VectorXd summed(Step&);
 };
 
-/// All parameters, gradients and states that a rule needs, of one actor.
+/// Parameters, gradients and optimizer state of one actor in a small training.
 class LearnerReplica : public Replica {
  public:
-  /// `shared`: null where it takes updates of its own.
+  /// `shared`: null if the replica makes its own updates.
   LearnerReplica(const LearningSetup&, std::vector<Eigen::Index> cuts, Actor rank,
                  std::shared_ptr<const Eigen::VectorXd> start, SharedUpdates* shared);
 
@@ -105,7 +105,7 @@ class LearnerReplica : public Replica {
   void set_gradients(std::size_t bucket, const Eigen::VectorXd&) override;
   void clear_gradients(std::size_t bucket) override;
   Eigen::VectorXd all_parameters() const override { return *parameters_; }
-  void set_all_parameters(const Eigen::VectorXd& all) override { mine() = all; }
+  void set_all_parameters(const Eigen::VectorXd& all) override { own_parameters() = all; }
   Eigen::VectorXd all_gradients() const override { return gradient_; }
   void set_all_gradients(const Eigen::VectorXd& all) override { gradient_ = all; }
   Eigen::VectorXd state() const override;
@@ -119,28 +119,29 @@ class LearnerReplica : public Replica {
 
  private:
   const LearningSetup& setup_;
-  std::vector<Eigen::Index> cuts_;  // a bucket is from the cut after its own number to the one at it
+  std::vector<Eigen::Index> cuts_;  // bucket b is the elements [cuts_[b + 1], cuts_[b])
   Actor rank_;
   SharedUpdates* shared_;
   std::shared_ptr<const Eigen::VectorXd> parameters_;
   Eigen::VectorXd gradient_;
   OptimizerState optimizer_;
   int updates_ = 0;
-  std::vector<int> filled_;  // by bucket: steps whose gradients have left
+  std::vector<int> filled_;  // by bucket: number of steps whose gradients were sent
 
   bool keeps_gradients() const { return !shared_ || shared_->coding(); }
   Eigen::Index count(std::size_t bucket) const { return cuts_[bucket] - cuts_[bucket + 1]; }
-  Eigen::VectorXd& mine();
+  Eigen::VectorXd& own_parameters();
   friend class LearnerRank;
 };
 
-/// The passes of a rank: its gradient is computed when the forward pass of its last layer has ended.
+/// The passes of a rank in a small training. It computes its gradient when the forward pass of its last layer has
+/// ended.
 class LearnerRank : public RankWork {
  public:
   using Tell = std::function<void(const LearningEvent&)>;
   LearnerRank(const LearningSetup&, const TrainingPlan&, LearnerReplica, int rank, SharedUpdates*, Values&, Tell);
 
-  const Coordinates& at() const override { return at_; }
+  const Coordinates& coordinates() const override { return coordinates_; }
   LearnerReplica& replica() override { return replica_; }
   int steps() const override { return steps_; }
   const std::vector<StepLoss>& losses() const override { return losses_; }
@@ -151,13 +152,13 @@ class LearnerRank : public RankWork {
   Eigen::MatrixXd loss_gradient(int, const Eigen::MatrixXd&) override { return nothing_; }
   void give_output_gradient(int, const Eigen::MatrixXd&) override {}
 
-  std::uint64_t version = 0;  ///< updates in its weights, where servers keep them
+  std::uint64_t version = 0;  ///< number of updates in its weights, if servers hold the weights
 
  private:
   const LearningSetup& setup_;
   const TrainingPlan& plan_;
   Actor rank_;
-  Coordinates at_;
+  Coordinates coordinates_;
   LearnerReplica replica_;
   SharedUpdates* shared_;
   Values& values_;

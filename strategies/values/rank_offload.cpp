@@ -1,4 +1,4 @@
-// Numbers of what lies in host memory and on drives.
+// Values of parameters, gradients and states in host memory and on drives.
 #include <fmt/format.h>
 
 #include "sim/error.hpp"
@@ -8,13 +8,14 @@ namespace trainyard::numeric {
 
 void RankParameters::fill_share(std::size_t number, Eigen::VectorXd& buffer) {
   Bucket& b = buckets_.at(number);
-  const int there = b.exchanged ? b.taken[0] : micro_batches_in(b);
-  if (there == b.left) throw InternalError(fmt::format("bucket {} goes to the host without new gradients", number));
-  b.left = there;
+  const int micro_batches = b.exchanged ? b.taken[0] : micro_batches_in(b);
+  if (micro_batches == b.left)
+    throw InternalError(fmt::format("bucket {} goes to the host without new gradients", number));
+  b.left = micro_batches;
   buffer.resize(b.own_end - b.own_begin);
-  of_share(b, [&](Held& held, Index i, Index at) {
-    double& gradient = b.gradients_shared ? held.kept[0][i] : held.shard.gradient[i];
-    buffer[at] = gradient;
+  visit_own_block(b, [&](LayerState& state, Index i, Index position) {
+    double& gradient = b.gradients_shared ? state.kept[0][i] : state.shard.gradient[i];
+    buffer[position] = gradient;
     if (b.gradients_shared) gradient = 0;
   });
   if (!b.gradients_shared) clear_gradients(number);
@@ -46,10 +47,10 @@ void RankParameters::update_on_host(std::size_t number, Eigen::VectorXd& buffer)
   if (plan_.offload.optimizer == OffloadDevice::nvme && !b.states_read)
     throw InternalError(fmt::format("states of bucket {} are on the drives", number));
   buffer.resize(b.own_end - b.own_begin);
-  of_share(b, [&](Held& held, Index i, Index at) {
-    held.last_gradient[i] = b.on_host[at];
-    step(held, i, held.host_parameters[i]);
-    buffer[at] = held.host_parameters[i];
+  visit_own_block(b, [&](LayerState& state, Index i, Index position) {
+    state.last_gradient[i] = b.on_host[position];
+    step(state, i, state.host_parameters[i]);
+    buffer[position] = state.host_parameters[i];
   });
   b.updated_on_host = true;
   b.unwritten = plan_.offload.drives();
@@ -64,19 +65,19 @@ void RankParameters::write_states(std::size_t number, Eigen::VectorXd& buffer) {
 void RankParameters::fill_host_parameters(std::size_t number, Eigen::VectorXd& buffer) {
   const Bucket& b = buckets_.at(number);
   buffer.resize(b.own_end - b.own_begin);
-  of_share(b, [&](Held& held, Index i, Index at) { buffer[at] = held.host_parameters[i]; });
+  visit_own_block(b, [&](LayerState& state, Index i, Index position) { buffer[position] = state.host_parameters[i]; });
 }
 
 void RankParameters::take_own(std::size_t number, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host) {
   const Bucket& b = buckets_.at(number);
   if (buffer.size() != b.own_end - b.own_begin)
     throw InternalError(fmt::format("parameters of bucket {} have not come from the host", number));
-  of_share(b, [&](Held& held, Index i, Index at) { held.shard.parameters[i] = buffer[at]; });
+  visit_own_block(b, [&](LayerState& state, Index i, Index position) { state.shard.parameters[i] = buffer[position]; });
   buffer.resize(0);  // used up
   if (plan_.offload.parameters != OffloadDevice::cpu) on_host.resize(0);
 }
 
-/// The step is over: all has been updated, and is back where it lies.
+/// Checks at the end of a step that every bucket has been updated and is back in its place.
 void RankParameters::finish_on_host() {
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
     Bucket& b = buckets_[number];

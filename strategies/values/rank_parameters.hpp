@@ -11,9 +11,9 @@
 
 namespace trainyard::numeric {
 
-/// Parameters, gradients and optimizer state of one rank, and what goes between them and the buffers of the schedule.
-/// Where ranks share things out (ZeRO), a rank's own block of each bucket is what it answers for; all else is NaN
-/// wherever the strategy says that it is not there.
+/// Parameters, gradients and optimizer state of one rank, and the copies between them and the buffers of the schedule.
+/// If ranks shard states (ZeRO), a rank owns one block of each bucket. Elements that a rank does not have under the
+/// strategy are NaN.
 class RankParameters : public Replica {
  public:
   RankParameters(const RankPlace&, const TrainingPlan&, int rank, int stage);
@@ -23,14 +23,14 @@ class RankParameters : public Replica {
   bool has(int number) const { return layers_.count(number) > 0; }
   /// Numbers of the rank's layers.
   std::vector<int> numbers() const;
-  /// Where the head finds a weight that it shares with the embedding of the same rank; null: nowhere.
+  /// The shard with the weight that the head shares with the embedding of the same rank; null if there is none.
   const LayerShard* tied_weight() const;
 
-  /// Gradients of the layer are those of one more micro-batch.
+  /// Counts one more micro-batch in the layer's gradients.
   void accumulated(int number);
 
-  // As in training_calls.hpp; `place` of a bucket counts those of all sets (see UpdatePolicy::gradient_sets). Throw
-  // InternalError for gradients of no or too few micro-batches.
+  // The calls of training_calls.hpp. `place`: number of the bucket among the buckets of all gradient sets (see
+  // UpdatePolicy::gradient_sets). They throw InternalError for gradients of no or too few micro-batches.
   void fill_bucket(std::size_t place, Eigen::VectorXd& buffer) override;
   void keep_gradients(std::size_t place, const Eigen::VectorXd& buffer) override;
   void update(std::size_t set = 0) override;
@@ -41,7 +41,7 @@ class RankParameters : public Replica {
   void take_tied(const Eigen::VectorXd& buffer);
   void fill_partial(Eigen::VectorXd& buffer) const;
   void take_partial(const Eigen::VectorXd& buffer);
-  // Offload (rank_offload.cpp).
+  // Calls of offload (rank_offload.cpp).
   void fill_share(std::size_t bucket, Eigen::VectorXd& buffer);
   void keep_on_host(std::size_t bucket, Eigen::VectorXd& buffer);
   void read_states(std::size_t bucket);
@@ -50,7 +50,7 @@ class RankParameters : public Replica {
   void fill_host_parameters(std::size_t bucket, Eigen::VectorXd& buffer);
   void take_own(std::size_t bucket, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host);
 
-  // For mechanisms whose calls mean something else, of ranks that hold all.
+  // For mechanisms that define calls of their own, on ranks that hold the whole model.
   std::size_t buckets() const override { return buckets_.size(); }
   Eigen::VectorXd parameters_of(std::size_t bucket) const override {
     Eigen::VectorXd all;
@@ -71,25 +71,25 @@ class RankParameters : public Replica {
 
   int updates() const override { return updates_; }
   std::unique_ptr<Replica> copy() const override { return std::make_unique<RankParameters>(*this); }
-  /// With which the last update was made.
+  /// The gradient of the last update.
   const Eigen::VectorXd& last_gradient(int number) const { return layers_.at(number).last_gradient; }
-  /// Where it lies between steps: on the GPU, or with the host.
+  /// A parameter as it is between steps: from the GPU, or with parameter offload from the host.
   double parameter(int number, Index element) const {
-    const Held& held = layers_.at(number);
-    return plan_.offload.parameters == OffloadDevice::none ? held.shard.parameters[element]
-                                                           : held.host_parameters[element];
+    const LayerState& state = layers_.at(number);
+    return plan_.offload.parameters == OffloadDevice::none ? state.shard.parameters[element]
+                                                           : state.host_parameters[element];
   }
-  /// Does the rank answer for this element of the layer's vector?
-  bool own(int number, Index element) const { return layers_.at(number).own[element]; }
+  /// Does the rank own this element of the layer's vector?
+  bool owns(int number, Index element) const { return layers_.at(number).own[element]; }
 
  private:
-  struct Held {
+  struct LayerState {
     LayerShard shard;
-    std::vector<Eigen::VectorXd> kept;  ///< by set: sums of the own blocks, apart from those of later micro-batches
-    Eigen::VectorXd host_parameters;    ///< offload: what the host updates
+    std::vector<Eigen::VectorXd> kept;  ///< by gradient set: sums of the own blocks, without later micro-batches
+    Eigen::VectorXd host_parameters;    ///< offload: the parameters that the host updates
     Eigen::VectorXd first_moment, second_moment, last_gradient;
     std::vector<char> own;
-    std::vector<int> bucket;  ///< of each element, −1: none
+    std::vector<int> bucket;  ///< bucket by element; −1: none
     int micro_batches = 0;
   };
   struct Bucket {
@@ -99,50 +99,50 @@ class RankParameters : public Replica {
     };
     std::vector<Piece> pieces;
     Index elements = 0, own_begin = 0, own_end = 0;
-    bool exchanged = false;     ///< more than one rank has it
-    bool state_shared = false;  ///< a rank updates its own block alone
-    bool gradients_shared = false;
-    std::vector<int> filled, taken;  ///< by set: micro-batches in what was filled in, and kept
+    bool exchanged = false;          ///< more than one rank has the bucket
+    bool state_shared = false;       ///< optimizer states are sharded: a rank only updates its own block
+    bool gradients_shared = false;   ///< gradients are sharded
+    std::vector<int> filled, taken;  ///< by gradient set: micro-batches in the filled, and in the kept gradients
     // Offload:
-    Eigen::VectorXd on_host;         ///< gradients of the share
-    int left = 0, kept_on_host = 0;  ///< micro-batches in what has left the GPU, and in these
+    Eigen::VectorXd on_host;         ///< gradients of the own block
+    int left = 0, kept_on_host = 0;  ///< micro-batches in the gradients that have left the GPU, and in `on_host`
     bool states_read = false, updated_on_host = false, unwritten = false;
   };
   const TrainingTask& task_;
   const TrainingPlan& plan_;
   std::size_t sets_;
-  std::map<int, Held> layers_;
+  std::map<int, LayerState> layers_;
   std::vector<Bucket> buckets_;
   std::vector<Bucket::Piece> tied_, partial_;
   int updates_ = 0;
 
   void add_layer(const RankPlace&, int number);
   void add_bucket(const GradientBucket&, int rank);
-  bool late() const { return sets_ > 1; }  ///< gradients wait while those of the next step are made
+  bool is_delayed() const { return sets_ > 1; }  ///< gradients are applied after later ones are computed
   int micro_batches_in(const Bucket&) const;
-  bool in_blocks(const Held&, Index element) const;
-  double gradient(const Held&, Index element) const;
-  void set_gradient(Held&, Index element, double value);
+  bool has_block_sum(const LayerState&, Index element) const;
+  double gradient(const LayerState&, Index element) const;
+  void set_gradient(LayerState&, Index element, double value);
   Index by_rows(Index element, Index count) const;
-  void step(Held&, Index element, double& parameter) const;
+  void step(LayerState&, Index element, double& parameter) const;
   template <class Part>
-  Eigen::VectorXd all(Part) const;
+  Eigen::VectorXd gather(Part) const;
   template <class Part>
-  void set_all(const Eigen::VectorXd&, Part);
-  /// visit(held, element of the layer, element of the bucket) for all of a bucket.
+  void scatter(const Eigen::VectorXd&, Part);
+  /// Calls visit(state, element of the layer, element of the bucket) for all elements of a bucket.
   template <class Self, class Visit>
-  static void of_bucket(Self& self, const Bucket& b, Visit visit) {
-    Index at = 0;
+  static void visit_bucket(Self& self, const Bucket& b, Visit visit) {
+    Index position = 0;
     for (const Bucket::Piece& piece : b.pieces) {
-      auto& held = self.layers_.at(piece.layer);
-      for (Index i = piece.first; i < piece.first + piece.count; ++i, ++at) visit(held, i, at);
+      auto& state = self.layers_.at(piece.layer);
+      for (Index i = piece.first; i < piece.first + piece.count; ++i, ++position) visit(state, i, position);
     }
   }
-  /// The same, element of the share, for what the rank answers for.
+  /// Calls visit(state, element of the layer, element of the own block) for the rank's own block of a bucket.
   template <class Visit>
-  void of_share(const Bucket& b, Visit visit) {
-    of_bucket(*this, b, [&](Held& held, Index i, Index at) {
-      if (at >= b.own_begin && at < b.own_end) visit(held, i, at - b.own_begin);
+  void visit_own_block(const Bucket& b, Visit visit) {
+    visit_bucket(*this, b, [&](LayerState& state, Index i, Index position) {
+      if (position >= b.own_begin && position < b.own_end) visit(state, i, position - b.own_begin);
     });
   }
   void finish_on_host();

@@ -18,18 +18,18 @@ Index padded_vocabulary(const TrainingTask& task, const TrainingPlan& plan) {
   return static_cast<Index>(table.elements) * plan.sharding_of(0).tensor / config->hidden_size;
 }
 
-/// As a rank of that stage has it.
+/// The task of a rank of `stage`. If stages have widths of their own, its micro-batch is a part of the whole one.
 TrainingTask task_of(TrainingTask task, const TrainingPlan& plan, int stage) {
   if (!plan.mesh.widths.empty()) task.micro_batch_size /= plan.mesh.size(Axis::data, stage);
   return task;
 }
 
 RankPlace place_of(const TrainingTask& task, const TrainingPlan& plan, int rank) {
-  const Coordinates at = plan.mesh.of(rank);
+  const Coordinates coordinates = plan.mesh.of(rank);
   return {task,
-          plan.sharding_of(at.pipeline),
-          at.tensor,
-          at.context,
+          plan.sharding_of(coordinates.pipeline),
+          coordinates.tensor,
+          coordinates.context,
           plan.mesh.expert_of(rank),
           padded_vocabulary(task, plan),
           plan.mesh.expert_tensor_of(rank)};
@@ -49,9 +49,9 @@ RankValues::RankValues(const TrainingTask& task, const TrainingPlan& plan, const
       positions_(positions),
       values_(values),
       rank_(rank),
-      at_(plan.mesh.of(rank)),
+      coordinates_(plan.mesh.of(rank)),
       place_(place_of(task_, plan, rank)),
-      parameters_(place_, plan, rank, at_.pipeline) {
+      parameters_(place_, plan, rank, coordinates_.pipeline) {
   make_room();
 }
 
@@ -59,38 +59,38 @@ Eigen::VectorXd& RankValues::message(int virtual_stage, int micro_batch, bool ba
   return values_.buffer(rank_, number_of(activation_message(virtual_stage, micro_batch, back, plan_.virtual_stages())));
 }
 
-/// For what arrives: a message does not make its own room.
+/// Allocates the buffers of the activations and gradients that arrive. A message needs a buffer of the right size.
 void RankValues::make_room() {
   const Index columns = place_.own_tokens().size();
   const auto room = [&](int virtual_stage, int micro_batch, bool back, int number) {
     message(virtual_stage, micro_batch, back).setConstant(input_rows(place_, number) * columns, kGone);
   };
   for (const int number : parameters_.numbers()) {
-    const LayerPosition& here = position(number);
+    const LayerPosition& place = position(number);
     for (int m = 0; m < plan_.micro_batches; ++m) {
-      if (here.begins_chunk && number > 0) room(here.virtual_stage - 1, m, false, number);
-      if (here.ends_chunk && number != last()) room(here.virtual_stage, m, true, number + 1);
+      if (place.begins_chunk && number > 0) room(place.virtual_stage - 1, m, false, number);
+      if (place.ends_chunk && number != last()) room(place.virtual_stage, m, true, number + 1);
     }
   }
 }
 
-std::string RankValues::where(int number, int micro_batch) const {
+std::string RankValues::location(int number, int micro_batch) const {
   return fmt::format("rank {}, layer {}, micro-batch {}", rank_, number, micro_batch);
 }
 
 /// The pass that a call belongs to. Throws InternalError for one that comes too early, or twice.
-RankValues::Pass& RankValues::opened(TrainingCall what, int number, int micro_batch) {
+RankValues::Pass& RankValues::open_pass(TrainingCall what, int number, int micro_batch) {
   const bool forward = what == TrainingCall::forward;
-  const auto known = passes_.find({number, micro_batch});
-  if (!forward && (known == passes_.end() || !known->second.forward_done))
-    throw InternalError(where(number, micro_batch) + ": a backward pass before the forward pass");
-  if (forward && known != passes_.end() && known->second.forward_done)
-    throw InternalError(where(number, micro_batch) + ": a second forward pass");
+  const auto found = passes_.find({number, micro_batch});
+  if (!forward && (found == passes_.end() || !found->second.forward_done))
+    throw InternalError(location(number, micro_batch) + ": a backward pass before the forward pass");
+  if (forward && found != passes_.end() && found->second.forward_done)
+    throw InternalError(location(number, micro_batch) + ": a second forward pass");
   Pass& p = passes_[{number, micro_batch}];
   if (what == TrainingCall::backward_weights ? !p.input_done : p.input_done)
-    throw InternalError(where(number, micro_batch) + ": gradients by weights come after those by inputs, and once");
-  if (!forward || known != passes_.end()) return p;
-  weights_done_.erase({number, micro_batch});  // of the step before
+    throw InternalError(location(number, micro_batch) + ": gradients by weights come after those by inputs, and once");
+  if (!forward || found != passes_.end()) return p;
+  weights_done_.erase({number, micro_batch});  // entry of the previous step
   p.step = next_step_[{number, micro_batch}]++;
   steps_ = std::max(steps_, p.step + 1);
   p.batch = batch_of(p.step, micro_batch);
@@ -101,12 +101,13 @@ RankValues::Pass& RankValues::opened(TrainingCall what, int number, int micro_ba
 void RankValues::pass(TrainingCall what, const CallArguments& about) {
   const int number = about.index, micro_batch = about.micro_batch;
   const bool forward = what == TrainingCall::forward;
-  if (!parameters_.has(number)) throw InternalError(where(number, micro_batch) + ": the rank does not have that layer");
+  if (!parameters_.has(number))
+    throw InternalError(location(number, micro_batch) + ": the rank does not have that layer");
   if (what == TrainingCall::backward_weights && weights_done_.count({number, micro_batch}) > 0) {
     if (about.exchange == kEndOfPass) weights_done_.erase({number, micro_batch});
     return;
   }
-  Pass& p = opened(what, number, micro_batch);
+  Pass& p = open_pass(what, number, micro_batch);
   if (about.exchange != kEndOfPass) {
     const std::vector<Exchange>& all = forward ? layer(number).forward_exchanges : layer(number).backward_exchanges;
     return exchange(p, all.at(static_cast<std::size_t>(about.exchange)), about.buffer + 2 * about.exchange);
@@ -114,7 +115,7 @@ void RankValues::pass(TrainingCall what, const CallArguments& about) {
   p.graph.end_pass();
   if (forward) return end_forward(number, micro_batch);
   if (what != TrainingCall::backward_weights) end_input_gradient(number, micro_batch);
-  // A layer without kernels for weights alone has nothing to put off.
+  // A layer without separate kernels for weight gradients cannot defer them.
   const bool at_once = what == TrainingCall::backward_input && !has_weight_kernels(layer(number));
   if (at_once) weights_done_.insert({number, micro_batch});
   if (at_once || what != TrainingCall::backward_input) end_weight_gradients(number, micro_batch);
@@ -123,10 +124,10 @@ void RankValues::pass(TrainingCall what, const CallArguments& about) {
 void RankValues::move_activations(bool to_host, const CallArguments& about) {
   const Key key{about.index, about.micro_batch};
   std::map<Key, Pass>&from = to_host ? passes_ : on_host_, &to = to_host ? on_host_ : passes_;
-  // A node of the map keeps its address, which the graph refers to.
+  // The pass must keep its address, to which the graph refers: the map's node is moved.
   auto moved = from.extract(key);
   if (moved.empty() || !moved.mapped().forward_done)
-    throw InternalError(where(about.index, about.micro_batch) +
+    throw InternalError(location(about.index, about.micro_batch) +
                         (to_host ? ": no activations leave" : ": none come back"));
   to.insert(std::move(moved));
 }
@@ -162,13 +163,13 @@ void RankValues::exchange(Pass& p, const Exchange& e, int buffer) {
 }
 
 Batch RankValues::batch_of(int step, int micro_batch) const {
-  const Index data = plan_.mesh.size(Axis::data, at_.pipeline), mine = task_.micro_batch_size,
-              own = mine * plan_.micro_batches, global = own * data;
+  const Index data = plan_.mesh.size(Axis::data, coordinates_.pipeline), size = task_.micro_batch_size,
+              rank_batch = size * plan_.micro_batches, global = rank_batch * data;
   const bool summed = update_policy_of(plan_).sums_gradients(step);
-  // Stages of unequal width share out each micro-batch.
-  const Index first =
-      plan_.mesh.widths.empty() ? at_.data * own + micro_batch * mine : (micro_batch * data + at_.data) * mine;
-  return {step * global + first, 1 / static_cast<double>((summed ? global : own) * task_.seq_length)};
+  // With stages of unequal width, the ranks of a stage divide each micro-batch.
+  const Index first = plan_.mesh.widths.empty() ? coordinates_.data * rank_batch + micro_batch * size
+                                                : (micro_batch * data + coordinates_.data) * size;
+  return {step * global + first, 1 / static_cast<double>((summed ? global : rank_batch) * task_.seq_length)};
 }
 
 RankLayer RankValues::rank_layer(int number) const {
@@ -183,18 +184,18 @@ Matrix RankValues::loss_gradient(int micro_batch, const Matrix& outputs) {
   return loss["output.d"];
 }
 
-Matrix RankValues::taken(int number, int micro_batch, bool back) {
-  const LayerPosition& here = position(number);
-  if (back ? here.ends_chunk : here.begins_chunk)
-    return received(here.virtual_stage - (back ? 0 : 1), micro_batch, back,
+Matrix RankValues::take_input(int number, int micro_batch, bool back) {
+  const LayerPosition& place = position(number);
+  if (back ? place.ends_chunk : place.begins_chunk)
+    return received(place.virtual_stage - (back ? 0 : 1), micro_batch, back,
                     input_rows(place_, number + (back ? 1 : 0)));
-  auto& handed_on = back ? out_gradients_ : inputs_;
-  const auto at = handed_on.find({number, micro_batch});
-  if (at == handed_on.end())
+  auto& values = back ? out_gradients_ : inputs_;
+  const auto found = values.find({number, micro_batch});
+  if (found == values.end())
     throw InternalError(
-        fmt::format("{}: no {} is there", where(number, micro_batch), back ? "gradient by the output" : "input"));
-  Matrix value = std::move(at->second);
-  handed_on.erase(at);
+        fmt::format("{}: no {} is there", location(number, micro_batch), back ? "gradient by the output" : "input"));
+  Matrix value = std::move(found->second);
+  values.erase(found);
   return value;
 }
 
@@ -203,12 +204,12 @@ void RankValues::define(int number, int micro_batch, Pass& p) {
   p.graph.list(layer(number).backward_exchanges);
   if (number > 0)
     p.graph.node("x", [this, &p, number, micro_batch] {
-      if (!p.input) p.input = taken(number, micro_batch, false);
+      if (!p.input) p.input = take_input(number, micro_batch, false);
       return *p.input;
     });
   if (number != last())
     p.graph.node("dout", [this, &p, number, micro_batch] {
-      if (!p.out_gradient) p.out_gradient = taken(number, micro_batch, true);
+      if (!p.out_gradient) p.out_gradient = take_input(number, micro_batch, true);
       return *p.out_gradient;
     });
   define_layer(p.graph, place_, rank_layer(number), p.batch);
@@ -232,8 +233,8 @@ void RankValues::end_forward(int number, int micro_batch) {
   Pass& p = pass_of(number, micro_batch);
   if (number == last()) {
     losses_.resize(std::max(losses_.size(), static_cast<std::size_t>(p.step) + 1));
-    StepLoss& of = losses_[p.step];
-    of = {of.loss + p.graph["loss"](0, 0), values_.now()};
+    StepLoss& step_loss = losses_[p.step];
+    step_loss = {step_loss.loss + p.graph["loss"](0, 0), values_.now()};
   } else if (position(number).ends_chunk) {
     send(position(number).virtual_stage, micro_batch, false, p.graph["out"]);
   } else {
@@ -248,7 +249,7 @@ void RankValues::end_forward(int number, int micro_batch) {
 
 void RankValues::end_input_gradient(int number, int micro_batch) {
   Pass& p = pass_of(number, micro_batch);
-  if (number != last()) p.graph["dout"];  // taken now, even if weights alone need it
+  if (number != last()) p.graph["dout"];  // taken now, even if only the weight gradients need it
   p.input_done = true;
   if (number == 0) return;
   if (position(number).begins_chunk)
@@ -261,7 +262,7 @@ void RankValues::end_weight_gradients(int number, int micro_batch) {
   Pass& p = pass_of(number, micro_batch);
   const auto add = [&p](LayerShard& shard, const LayerShard::Tensor& tensor) {
     const Matrix& gradient = p.graph[gradient_of(tensor.name)];
-    const auto size = static_cast<Index>(tensor.shard.whole.size());
+    const auto size = static_cast<Index>(tensor.shard.numbers.size());
     if (gradient.size() != size) throw InternalError("the gradient of " + tensor.name + " is not of its size");
     shard.gradient.segment(tensor.first, size) += Eigen::Map<const Eigen::VectorXd>(gradient.data(), size);
   };

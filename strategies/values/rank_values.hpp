@@ -15,23 +15,23 @@ namespace trainyard {
 
 namespace numeric {
 
-/// Where a layer stands in the pipeline.
+/// A layer's position in the pipeline.
 struct LayerPosition {
   int virtual_stage = 0;
   bool begins_chunk = false, ends_chunk = false;
 };
 
-/// The numbers of one rank: its shards of the parameters, and the passes under way through its layers. The loss and
-/// gradients are means over all tokens of a step's global batch; in steps in which replicas do not sum their gradients,
-/// of the rank's own part of it.
+/// The values of one rank: its shards of the parameters, and the passes under way through its layers. Loss and
+/// gradients are means over all tokens of a step's global batch. In steps in which replicas do not sum their gradients,
+/// they are means over the rank's own part of it.
 class RankValues : public RankWork {
  public:
-  /// All must live as long; `positions` by layer.
+  /// All arguments must outlive it. `positions`: by layer.
   RankValues(const TrainingTask&, const TrainingPlan&, const std::vector<LayerPosition>& positions, int rank, Values&);
   RankValues(const RankValues&) = delete;
   RankValues& operator=(const RankValues&) = delete;
 
-  const Coordinates& at() const override { return at_; }
+  const Coordinates& coordinates() const override { return coordinates_; }
   Replica& replica() override { return parameters_; }
   RankParameters& parameters() { return parameters_; }
   const RankParameters& parameters() const { return parameters_; }
@@ -58,19 +58,19 @@ class RankValues : public RankWork {
     bool forward_done = false, input_done = false;
   };
   using Key = std::pair<int, int>;  // layer, micro-batch
-  const TrainingTask task_;  ///< its micro-batches are the rank's parts of them, where stages have widths of their own
+  const TrainingTask task_;         ///< its micro-batches are the rank's parts if stages have widths of their own
   const TrainingPlan& plan_;
   const std::vector<LayerPosition>& positions_;
   Values& values_;
   int rank_;
-  Coordinates at_;
+  Coordinates coordinates_;
   RankPlace place_;
   RankParameters parameters_;
   std::map<Key, Pass> passes_;
-  std::map<Key, Pass> on_host_;                   // whose activations have left the GPU
-  std::map<Key, int> next_step_;                  // of the forward pass
-  std::map<Key, Matrix> inputs_, out_gradients_;  // handed on within a model chunk
-  std::set<Key> weights_done_;                    // with the gradients by inputs already
+  std::map<Key, Pass> on_host_;                   // passes whose activations are on the host
+  std::map<Key, int> next_step_;                  // step of the next forward pass
+  std::map<Key, Matrix> inputs_, out_gradients_;  // passed between layers of a model chunk
+  std::set<Key> weights_done_;                    // weight gradients that were computed with the input gradients
   int steps_ = 0;
   std::vector<StepLoss> losses_;
 
@@ -78,12 +78,12 @@ class RankValues : public RankWork {
   const Layer& layer(int number) const { return plan_.network->layers[number]; }
   const LayerPosition& position(int number) const { return positions_[number]; }
   Pass& pass_of(int number, int micro_batch) { return passes_.at({number, micro_batch}); }
-  std::string where(int number, int micro_batch) const;
-  Pass& opened(TrainingCall, int number, int micro_batch);
+  std::string location(int number, int micro_batch) const;
+  Pass& open_pass(TrainingCall, int number, int micro_batch);
   Batch batch_of(int step, int micro_batch) const;
   RankLayer rank_layer(int number) const;
   void define(int number, int micro_batch, Pass&);
-  Matrix taken(int number, int micro_batch, bool back);
+  Matrix take_input(int number, int micro_batch, bool back);
   Eigen::VectorXd& message(int virtual_stage, int micro_batch, bool back);
   void make_room();
   Matrix received(int virtual_stage, int micro_batch, bool back, Index rows);

@@ -5,20 +5,20 @@
 
 namespace trainyard {
 
-/// What one actor of a training holds of the model: parameters, gradients and the optimizer's state. Buckets are the
-/// plan's.
+/// One actor's parameters, gradients and optimizer state. Buckets are those of the plan.
 class Replica {
  public:
   virtual ~Replica() = default;
 
-  // As in training_calls.hpp; `place` of a bucket counts those of all sets (see UpdatePolicy::gradient_sets).
+  // The calls of training_calls.hpp. `place`: number of the bucket among the buckets of all gradient sets (see
+  // UpdatePolicy::gradient_sets).
   virtual void fill_bucket(std::size_t place, Eigen::VectorXd& buffer) = 0;
   virtual void keep_gradients(std::size_t place, const Eigen::VectorXd& buffer) = 0;
   virtual void update(std::size_t set = 0) = 0;
   virtual void fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const = 0;
   virtual void take_parameters(std::size_t bucket, const Eigen::VectorXd&) = 0;
 
-  // For mechanisms whose calls mean something else, of ranks that hold all.
+  // For mechanisms that define calls of their own, on ranks that hold the whole model.
   virtual std::size_t buckets() const = 0;
   virtual Eigen::VectorXd parameters_of(std::size_t bucket) const = 0;
   virtual Eigen::VectorXd gradients(std::size_t bucket) const = 0;
@@ -29,12 +29,12 @@ class Replica {
   virtual void set_all_parameters(const Eigen::VectorXd&) = 0;
   virtual Eigen::VectorXd all_gradients() const = 0;
   virtual void set_all_gradients(const Eigen::VectorXd&) = 0;
-  /// What a checkpoint holds: parameters, the optimizer's moments, how many updates there were.
+  /// The state that a checkpoint stores: parameters, the optimizer's moments and the number of updates.
   virtual Eigen::VectorXd state() const = 0;
   virtual void set_state(const Eigen::VectorXd&) = 0;
-  /// The optimizer, whatever gradients are there.
+  /// Runs the optimizer with the present gradients, without checks.
   virtual void apply_gradients(std::size_t set = 0) = 0;
-  /// So that nobody may use parameters that it was not given.
+  /// Sets all parameters to NaN, which reveals any use of parameters that were not received.
   virtual void forget_parameters() = 0;
   virtual int updates() const = 0;
   virtual std::unique_ptr<Replica> copy() const = 0;

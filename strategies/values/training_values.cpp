@@ -24,12 +24,12 @@ void RankSums::put(Actor rank, std::uint16_t buffer, const Eigen::VectorXd& valu
 
 const Eigen::VectorXd& RankSums::take(Actor rank, std::uint16_t buffer) {
   Turns& turns = buffers_[buffer];
-  const auto at = turns.sums.find(turns.taken[rank]++);
-  if (at == turns.sums.end() || at->second.put != ranks_)
+  const auto found = turns.sums.find(turns.taken[rank]++);
+  if (found == turns.sums.end() || found->second.put != ranks_)
     throw InternalError("a sum is taken before all ranks have given their part");
-  if (++at->second.taken < ranks_) return at->second.values;
-  last_ = std::move(at->second.values);
-  turns.sums.erase(at);
+  if (++found->second.taken < ranks_) return found->second.values;
+  last_ = std::move(found->second.values);
+  turns.sums.erase(found);
   return last_;
 }
 
@@ -93,24 +93,24 @@ void TrainingValues::place_layers() {
 }
 
 Replica& TrainingValues::replica(Actor actor) const {
-  if (const auto at = beside_.find(actor); at != beside_.end()) return *at->second;
+  if (const auto found = extra_replicas_.find(actor); found != extra_replicas_.end()) return *found->second;
   return ranks_.at(static_cast<std::size_t>(actor))->replica();
 }
 
 Replica& TrainingValues::add_learner(Actor actor) {
   learner_ = actor;
-  return *(beside_[actor] = replica(0).copy());
+  return *(extra_replicas_[actor] = replica(0).copy());
 }
 
 Eigen::VectorXd TrainingValues::learned() const {
-  if (!each_its_own()) return replica(learner_).all_parameters();
+  if (!replicas_differ()) return replica(learner_).all_parameters();
   Eigen::VectorXd sum = replica(0).all_parameters();
   for (Actor rank = 1; rank < plan_.ranks(); ++rank) sum += replica(rank).all_parameters();
   return sum / plan_.ranks();
 }
 
 double TrainingValues::apart() const {
-  if (!each_its_own()) return 0;
+  if (!replicas_differ()) return 0;
   const Eigen::VectorXd mean = learned();
   double squares = 0;
   for (Actor rank = 0; rank < plan_.ranks(); ++rank) squares += (replica(rank).all_parameters() - mean).squaredNorm();
@@ -145,7 +145,7 @@ void TrainingValues::applied(double gradients, LearningEvent event) {
 
 double TrainingValues::take_loss() {
   if (shared_ && !shared_->coding()) return shared_->take_loss();
-  const double mean = loss_ / losses_;  // NaN of none
+  const double mean = loss_ / losses_;  // NaN if there were none
   loss_ = losses_ = 0;
   return mean;
 }
@@ -156,7 +156,7 @@ double TrainingValues::loss(int step, int tensor) const {
   double sum = 0;
   bool any = false;
   for (const auto& rank : ranks_)
-    if (rank->at().tensor == tensor && parameters(plan_.mesh.rank(rank->at())).has(last)) {
+    if (rank->coordinates().tensor == tensor && parameters(plan_.mesh.rank(rank->coordinates())).has(last)) {
       if (static_cast<std::size_t>(step) >= rank->losses().size()) return kMissing;
       sum += rank->losses()[step].loss;
       any = true;
@@ -165,7 +165,7 @@ double TrainingValues::loss(int step, int tensor) const {
 }
 
 void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& about) {
-  Replica& held = replica(actor);
+  Replica& model = replica(actor);
   const std::size_t bucket = about.bucket();
   const auto in = [&](Buffer kind) -> Eigen::VectorXd& { return buffer(actor, kind, bucket); };
   switch (what) {
@@ -178,20 +178,20 @@ void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& a
     case TrainingCall::activations_to_gpu:
       return rank(actor).move_activations(what == TrainingCall::activations_to_host, about);
     case TrainingCall::fill_bucket:
-      return held.fill_bucket(bucket, in(Buffer::gradients));
+      return model.fill_bucket(bucket, in(Buffer::gradients));
     case TrainingCall::keep_gradients:
-      return held.keep_gradients(bucket, in(Buffer::gradients));
+      return model.keep_gradients(bucket, in(Buffer::gradients));
     case TrainingCall::update:
-      held.update(bucket);
+      model.update(bucket);
       return applied(actor == learner_ && plan_.through_center ? plan_.ranks() : 1,
-                     {.actor = actor, .version = static_cast<std::uint64_t>(held.updates())});
+                     {.actor = actor, .version = static_cast<std::uint64_t>(model.updates())});
     case TrainingCall::give_replica:
     case TrainingCall::mix_replicas:
       throw InternalError("the plan's replicas mix their parameters, but its policy does not say how");
     case TrainingCall::fill_parameters:
-      return held.fill_parameters(bucket, in(Buffer::parameters));
+      return model.fill_parameters(bucket, in(Buffer::parameters));
     case TrainingCall::take_parameters:
-      return held.take_parameters(bucket, in(Buffer::parameters));
+      return model.take_parameters(bucket, in(Buffer::parameters));
     case TrainingCall::drop_parameters:
       return parameters(actor).drop_parameters(bucket);
     case TrainingCall::fill_tied:
@@ -216,7 +216,7 @@ void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& a
       return parameters(actor).fill_host_parameters(bucket, in(Buffer::host_parameters));
     case TrainingCall::take_own:
       return parameters(actor).take_own(bucket, in(Buffer::own_parameters), in(Buffer::host_parameters));
-    case TrainingCall::encode:  // of what rides on the plan, sums are made where gradients are kept
+    case TrainingCall::encode:  // a small training compresses its gradients when it sums them
       if (compressed_)
         compressed_->encode(actor, bucket, about.exchange, in(Buffer::gradients), in(Buffer::parameters));
       return;

@@ -13,14 +13,14 @@
 
 namespace trainyard {
 
-/// Sums over all ranks, made where no message carries values: of each buffer one after the other, as ranks put their
-/// parts in and take the sum out.
+/// Sums over all ranks if messages carry no values. Each buffer has a sequence of sums: every rank puts in its part and
+/// later takes the sum.
 class RankSums {
  public:
   explicit RankSums(int ranks) : ranks_(ranks) {}
 
   void put(Actor rank, std::uint16_t buffer, const Eigen::VectorXd& values);
-  /// The sum that the rank's next turn of this buffer is about. Throws InternalError before all have put theirs in.
+  /// The next sum of this buffer for the rank. Throws InternalError if a rank has not put in its part yet.
   const Eigen::VectorXd& take(Actor rank, std::uint16_t buffer);
 
  private:
@@ -29,29 +29,30 @@ class RankSums {
     int put = 0, taken = 0;
   };
   struct Turns {
-    std::map<int, Sum> sums;          // by turn
-    std::map<Actor, int> put, taken;  // by rank: turns
+    std::map<int, Sum> sums;          // sums by their number
+    std::map<Actor, int> put, taken;  // number of sums that a rank has put in, or taken
   };
   int ranks_;
   std::map<std::uint16_t, Turns> buffers_;
   Eigen::VectorXd last_;
 };
 
-/// Numbers that ride on the timed programs of a training: whatever ops say in calls (see training_calls.hpp) is computed
-/// on real arrays, in double, when the operation ends. Every rank has its shards of the parameters, the activations it
-/// keeps, its gradients and its optimizer's state, and knows of the others what the program's messages bring. Sample i of
-/// the training is the same whoever has it: data rank d takes in micro-batch m those from
-/// (d · micro_batches + m) · micro_batch_size on, of the step's global batch.
+/// Values of the timed programs of a training: the calls of operations (see training_calls.hpp) are computed on real
+/// arrays, in double, when the operation ends. Every rank has its shards of the parameters, its stored activations, its
+/// gradients and its optimizer state. It gets values of other ranks only by the program's messages. Sample i is the
+/// same on any rank: in micro-batch m, data rank d takes the micro_batch_size samples from (d · micro_batches + m) ·
+/// micro_batch_size on in the step's global batch.
 ///
-/// What calls mean is what they mean to ranks that all-reduce; a mechanism changes that by `on` (UpdatePolicy::add_values,
-/// MechanismRun::add_values). What the program asks for too early, twice or without its input is an InternalError; where
-/// it can only be wrong numbers, or NaN for what a rank does not have, it is these.
+/// By default calls have the meaning for ranks that all-reduce. A mechanism changes it by `on`
+/// (UpdatePolicy::add_values, MechanismRun::add_values). A call that comes too early, twice or without its input is an
+/// InternalError. Errors of a program that cannot be detected give wrong numbers, or NaN for values that a rank does
+/// not have.
 class TrainingValues {
  public:
-  /// Task, plan and values must live as long, and all of them until the run has ended. Throws InternalError where layers
-  /// of the plan's network are not those that values know for the plan's sharding.
+  /// All arguments must outlive this object, and this object the run. Throws InternalError if the layers of the plan's
+  /// network do not match the layers of `layers/` for the plan's sharding.
   TrainingValues(const TrainingTask&, const TrainingPlan&, Values&);
-  /// A small training that rides on a plan of replicas that each have the whole network.
+  /// A small training that runs along with a plan whose replicas each have the whole network.
   TrainingValues(const LearningSetup&, const TrainingPlan&, Values&);
   TrainingValues(const TrainingValues&) = delete;
   TrainingValues& operator=(const TrainingValues&) = delete;
@@ -59,28 +60,27 @@ class TrainingValues {
   const UpdateRule& rule() const { return rule_; }
   const TrainingPlan& plan() const { return plan_; }
 
-  // What came of it.
-  /// Of a rank, or of another actor that holds parameters.
+  // Results.
+  /// The replica of a rank, or of another actor that holds parameters.
   Replica& replica(Actor) const;
-  /// The same of a training of the plan's own network.
+  /// The replica in a training of the plan's own network.
   numeric::RankParameters& parameters(Actor actor) const {
     return dynamic_cast<numeric::RankParameters&>(replica(actor));
   }
-  /// Whose parameters are what was learned: rank 0, where no mechanism says another actor.
+  /// The actor that holds the learned parameters: rank 0, unless a mechanism sets another actor.
   Actor learner() const { return learner_; }
-  /// What was learned: that actor's parameters, or the mean of all replicas' where each has its own.
+  /// The learned parameters: those of `learner()`, or the mean of all replicas if each has its own.
   Eigen::VectorXd learned() const;
-  /// How far the replicas are from it: the root of the mean square over ranks. 0 where all take the same updates.
+  /// Root mean square distance of the replicas from `learned()`; 0 if all make the same updates.
   double apart() const;
-  /// Of the global batch of one step, as the ranks of tensor coordinate `tensor` have it; infinite where a part is
-  /// missing.
+  /// Loss of the global batch of a step, from the ranks with tensor coordinate `tensor`; infinite if a part is missing.
   double loss(int step = 0, int tensor = 0) const;
   const std::vector<StepLoss>& losses(int rank) const { return ranks_.at(static_cast<std::size_t>(rank))->losses(); }
 
-  // For mechanisms, and whoever calls by hand.
-  /// One call, as it is meant to a rank that all-reduces.
+  // For mechanisms, and for tests that call directly.
+  /// Executes a call with its meaning for ranks that all-reduce.
   void call(TrainingCall, Actor rank, const CallArguments&);
-  /// What a call means from now on.
+  /// Defines the meaning of a call from now on.
   template <class Call>
   void on(Call call, CallDispatcher::Function function) {
     calls_.on(call, std::move(function));
@@ -90,34 +90,34 @@ class TrainingValues {
   }
   Values& values() { return values_; }
   RankWork& rank(Actor rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
-  numeric::CompressedValues* compressed() { return compressed_.get(); }  ///< null: gradients travel whole
-  /// An actor beside the ranks that holds a copy of rank 0's parameters, and what is learned from now on.
+  numeric::CompressedValues* compressed() { return compressed_.get(); }  ///< null: gradients are not compressed
+  /// Adds an actor besides the ranks, with a copy of rank 0's parameters, and makes it the learner.
   Replica& add_learner(Actor);
   void set_learner(Actor actor) { learner_ = actor; }
-  /// A collective's sum over the ranks, of what each puts in. Messages carry it where the training is of the plan's own
-  /// network: it is in the ranks' buffers then.
+  /// A rank's part of the sum that a collective computes. In a training of the plan's own network messages carry the
+  /// values: the part and the sum are in the ranks' buffers.
   void put(Actor rank, TrainingBuffer, Eigen::VectorXd values);
   const Eigen::VectorXd& sum(Actor rank, TrainingBuffer);
-  /// What a server is given in place of these gradients, where they are coded.
+  /// If gradients of a small training are compressed: replaces them by those that a server decodes.
   void push(Actor worker, std::size_t bucket, Eigen::VectorXd& values) const {
     if (coding_) coding_->push(worker, bucket, values);
   }
 
-  // For whoever watches what is learned.
+  // For observers of the training.
   using Watch = std::function<void(const LearningEvent&)>;
   void watch(Watch watch) { watch_ = std::move(watch); }
-  /// Weights of `actor` have changed by so many of the workers' gradients, which is told with the event.
+  /// Counts `gradients` applied gradients and passes the event to the observer.
   void applied(double gradients, LearningEvent event);
   double applied() const { return applied_; }
-  /// Updates in the weights that a worker has, where servers keep them.
+  /// Sets the number of updates in a worker's weights, if servers hold the weights.
   void set_version(Actor worker, std::uint64_t version) {
     if (rides_) static_cast<LearnerRank&>(rank(worker)).version = version;
   }
-  /// Of the last gradient that was taken; NaN, before any.
+  /// Loss of the last gradient that was computed; NaN if there was none.
   double last_loss() const { return shared_ && !coding_ ? shared_->last_loss() : last_loss_; }
-  /// Is it no number any more?
+  /// Has the training diverged? The loss is NaN then.
   bool lost() const { return std::isnan(last_loss()) && applied_ > plan_.ranks(); }
-  /// Mean loss of the gradients that were taken since the last question; NaN: none was.
+  /// Mean loss of the gradients that were computed since the last call; NaN if there were none.
   double take_loss();
 
  private:
@@ -125,19 +125,19 @@ class TrainingValues {
   const TrainingPlan& plan_;
   Values& values_;
   CallDispatcher calls_;
-  std::unique_ptr<CompressedCoding> coding_;       // null: gradients are exchanged as they are
+  std::unique_ptr<CompressedCoding> coding_;       // null: gradients of a small training are not compressed
   std::vector<numeric::LayerPosition> positions_;  // by layer
   std::unique_ptr<SharedUpdates> shared_;
   std::vector<std::unique_ptr<RankWork>> ranks_;
-  std::map<Actor, std::unique_ptr<Replica>> beside_;
+  std::map<Actor, std::unique_ptr<Replica>> extra_replicas_;
   Actor learner_ = 0;
-  std::unique_ptr<numeric::CompressedValues> compressed_;  // null: gradients are exchanged whole
+  std::unique_ptr<numeric::CompressedValues> compressed_;  // null: gradients are not compressed
   bool rides_ = false;
   RankSums sums_;
   Watch watch_;
   double applied_ = 0, loss_ = 0, losses_ = 0, last_loss_ = std::numeric_limits<double>::quiet_NaN();
 
-  bool each_its_own() const { return !shared_ && !plan_.through_center; }
+  bool replicas_differ() const { return !shared_ && !plan_.through_center; }
   void begin();
   void place_layers();
   void tell(const LearningEvent&);

@@ -44,21 +44,21 @@ HeldElements held(const Network& network) {
 }  // namespace
 
 TEST_CASE("adapters alone are trained", "[lora]") {
-  const Network whole = adapted({});
+  const Network without_adapters = adapted({});
   const Network attention = adapted(beside({false, true, true, false, false}));
-  const double of_attention = kRank * ((kHidden + 3 * kHidden) + (kHidden + kHidden));
-  CHECK(trained_elements(attention) == 2 * of_attention);
-  CHECK(attention.parameters() == whole.parameters() + 2 * of_attention);
+  const double attention_elements = kRank * ((kHidden + 3 * kHidden) + (kHidden + kHidden));
+  CHECK(trained_elements(attention) == 2 * attention_elements);
+  CHECK(attention.parameters() == without_adapters.parameters() + 2 * attention_elements);
   const Network all = adapted(beside({false, true, true, true, true}));
-  CHECK(trained_elements(all) == 2 * (of_attention + kRank * ((kHidden + 2 * kWidth) + (kWidth + kHidden))));
+  CHECK(trained_elements(all) == 2 * (attention_elements + kRank * ((kHidden + 2 * kWidth) + (kWidth + kHidden))));
 
-  // Frozen matrices have no gradient of their own; what comes through them stays.
+  // Frozen matrices have no weight gradients, but gradients of their inputs remain.
   CHECK(products(attention, "qkv.wgrad").value == 0);
   CHECK(products(attention, "lora_a.wgrad").value == Approx(2 * 2 * 1024 * kRank * (kHidden + kHidden)).epsilon(1e-12));
-  CHECK(products(attention, "gate_up.dgrad").value == products(whole, "gate_up.dgrad").value);
-  CHECK(attention.backward_flops().value < 0.7 * whole.backward_flops().value);
+  CHECK(products(attention, "gate_up.dgrad").value == products(without_adapters, "gate_up.dgrad").value);
+  CHECK(attention.backward_flops().value < 0.7 * without_adapters.backward_flops().value);
   CHECK(attention.model_flops_per_token().value ==
-        Approx(4 * whole.parameters() + 6 * 2 * of_attention).epsilon(1e-12));
+        Approx(4 * without_adapters.parameters() + 6 * 2 * attention_elements).epsilon(1e-12));
 
   const HeldElements memory = held(attention);
   CHECK(memory.parameters == attention.parameters());
@@ -66,7 +66,7 @@ TEST_CASE("adapters alone are trained", "[lora]") {
   CHECK(memory.optimizer == trained_elements(attention));
 }
 
-TEST_CASE("inputs of frozen matrices are kept where an adapter reads them", "[lora]") {
+TEST_CASE("the input of a frozen matrix is kept if an adapter reads it", "[lora]") {
   const auto kept = [](const Network& network, const std::string& name) {
     for (const KeptTensor& tensor : network.layers[1].kept)
       if (tensor.name == name) return true;

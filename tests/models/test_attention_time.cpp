@@ -1,4 +1,4 @@
-// Flash attention by its shape: tiles over the SMs, and the fit of their constants.
+// Times of flash attention by shape: tiles over the SMs, and the fit of their constants.
 #include <catch2/catch.hpp>
 
 #include "models/fitted/kernel_fit.hpp"
@@ -33,12 +33,12 @@ Work attention_work(const AttentionWork& shape, double width, double bytes, Prec
   return work;
 }
 
-/// Causal, as a row of the tables has it.
+/// Causal attention, as in a row of the tables.
 Work causal_attention(double batch, double heads, double seq) {
   return attention_work({batch * heads, seq, seq * seq / 2, seq, true, false}, 128, 8 * batch * heads * seq * 128);
 }
 
-/// Seconds of tiles of 128 queries that see `keys` each, on all SMs; a tail of `longest` keys on one.
+/// Seconds of tiles of 128 queries that see `keys` keys each, on all SMs, and of a tail of `longest` keys on one SM.
 double by_hand(const Gpu& gpu, double tiles, double keys, double longest, double bytes) {
   const double rate = 300e12 * 0.65;
   const double arithmetic = 4 * 128.0 * 128 * (tiles * keys + 0.7 * 100 * longest) / rate;
@@ -47,18 +47,19 @@ double by_hand(const Gpu& gpu, double tiles, double keys, double longest, double
 
 }  // namespace
 
-TEST_CASE("attention takes its tiles, the wait for the last and its memory", "[attention]") {
+TEST_CASE("attention takes the time of its tiles, of the wait for the last one and of its memory traffic",
+          "[attention]") {
   const Gpu gpu = attentive_gpu();
-  // 2048 queries: 16 tiles a head, whose diagonals are computed whole.
+  // 2048 queries are 16 tiles a head; their diagonals are computed in full.
   const double bytes = 8.0 * 64 * 2048 * 128;
   CHECK(kernel_time(gpu, causal_attention(4, 16, 2048)).value ==
         Approx(by_hand(gpu, 64 * 16, 1024 + 64, 2048, bytes)).epsilon(1e-12));
-  // Without a mask there is no edge, and 100 queries take the tile of 128.
+  // Without a mask there is no edge. 100 queries take a tile of 128.
   const Work full = attention_work({32, 100, 100 * 700.0, 700, false, false}, 128, 1e6);
   CHECK(kernel_time(gpu, full).value == Approx(by_hand(gpu, 32, 700, 700, 1e6)).epsilon(1e-12));
 }
 
-TEST_CASE("long sequences and full chips are nearer to the peak of attention", "[attention]") {
+TEST_CASE("attention is nearer to its peak with long sequences and full chips", "[attention]") {
   const Gpu gpu = attentive_gpu();
   const auto rate = [&](const Work& work) { return work.flops.value / kernel_time(gpu, work).value; };
   CHECK(rate(causal_attention(16, 16, 1024)) < rate(causal_attention(8, 16, 2048)));
@@ -67,7 +68,7 @@ TEST_CASE("long sequences and full chips are nearer to the peak of attention", "
   CHECK(rate(causal_attention(64, 64, 16384)) < 300e12 * 0.65);
 }
 
-TEST_CASE("attention of a shape is of its kind, and falls back where a chip has no tiles", "[attention]") {
+TEST_CASE("attention of a shape has its kind, and takes the roofline if a chip has no model of tiles", "[attention]") {
   const AttentionWork forward{8, 256, 256 * 128, 256, true, false}, backward{8, 256, 256 * 128, 256, true, true};
   CHECK(kernel_of(forward) == kernel_of(forward));
   CHECK(kernel_of(forward) != kernel_of(backward));
@@ -87,7 +88,7 @@ TEST_CASE("attention of a shape is of its kind, and falls back where a chip has 
   CHECK(kernel_time(gpu, narrow).value == Approx(2e-6 + narrow.flops.value / (300e12 * 0.4)).epsilon(1e-12));
 }
 
-TEST_CASE("a library's attention brings its own tiles, or shares of the peak whatever the shape", "[attention]") {
+TEST_CASE("a library's attention has its own tiles, or shares of the peak for all shapes", "[attention]") {
   const auto kernel = [](const std::string& more) {
     return read_attention_kernel(
         parse_document("name: other\narchitectures: {tested: {forward: 0.3, backward: 0.2" + more + "}}\n", "t"));

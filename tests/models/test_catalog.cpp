@@ -20,7 +20,7 @@ void check_sources(const Sources& sources) {
   CHECK_FALSE(sources.empty());
   for (const FigureSource& f : sources) {
     INFO(f.figure << " = " << f.value << ", source \"" << f.source << "\"");
-    CHECK(f.source.size() > 20);  // a key that `sources` does not hold stays a bare word
+    CHECK(f.source.size() > 20);  // a key that `sources` lacks stays a single word
     CHECK(f.source.find(' ') != std::string::npos);
     CHECK_FALSE(f.value.empty());
     if (f.source.starts_with("assumed") ||
@@ -45,7 +45,7 @@ TEST_CASE("every GPU of the catalog has sourced figures that make physical sense
     CHECK(gpu.name == name);
     check_sources(gpu.sources);
     const auto peak = [&](Precision p) { return gpu.peak[static_cast<std::size_t>(p)]; };
-    // Before Pascal there is no fp16 arithmetic; TPUs have bf16 in its place.
+    // Chips before Pascal have no fp16 arithmetic; TPUs have bf16 instead.
     const FlopsPerSecond half = std::max(peak(Precision::fp16), peak(Precision::bf16));
     if (half.value > 0) CHECK(half > peak(Precision::fp32));
     CHECK(peak(Precision::fp32) > FlopsPerSecond{0});
@@ -80,7 +80,7 @@ TEST_CASE("every node of the catalog has sourced figures that make physical sens
     if (node.interconnect != "pcie") CHECK(node.nvlink_latency.count > 0);
     CHECK(node.pcie_rate.value > 0);
     if (node.hcas > 0) CHECK(node.hca_rate <= node.pcie_rate);       // 16 lanes
-    CHECK((node.gpu.kind != ChipKind::tpu) == node.fabric.empty());  // TPUs bring the links between their chips
+    CHECK((node.gpu.kind != ChipKind::tpu) == node.fabric.empty());  // TPUs have the links between their chips
     CHECK(node.pcie_latency < Picoseconds{10'000'000});
   }
 }
@@ -104,11 +104,11 @@ TEST_CASE("every software stack of the catalog has sourced figures", "[catalog]"
 
 namespace {
 
-/// Numbers of `text` within its formulas, as in "max(40000000, 1000000 * data parallel ranks)".
+/// Returns the numbers in the formulas of `text`, such as "max(40000000, 1000000 * data parallel ranks)".
 std::vector<double> numbers_in_formulas(const std::string& text) {
   std::vector<double> numbers;
-  for (std::size_t at = text.find("max("); at != std::string::npos; at = text.find("max(", at + 1)) {
-    const std::string formula = text.substr(at, text.find(')', at) - at);
+  for (std::size_t start = text.find("max("); start != std::string::npos; start = text.find("max(", start + 1)) {
+    const std::string formula = text.substr(start, text.find(')', start) - start);
     for (std::size_t i = 0; i < formula.size();) {
       std::size_t end = i;
       while (end < formula.size() && std::isdigit(static_cast<unsigned char>(formula[end]))) ++end;
@@ -133,7 +133,7 @@ TEST_CASE("a constant of a stack whose source is a formula is one of its numbers
       CAPTURE(figure.figure, figure.value);
       const std::vector<double> numbers = numbers_in_formulas(figure.source);
       if (numbers.empty() || !std::isdigit(static_cast<unsigned char>(figure.value.front()))) continue;
-      CHECK(figure.value.find_first_not_of("0123456789") == std::string::npos);  // no size that is frozen
+      CHECK(figure.value.find_first_not_of("0123456789") == std::string::npos);  // not a fixed size
       CHECK(std::find(numbers.begin(), numbers.end(), std::stod(figure.value)) != numbers.end());
       of_rule = numbers;
     }
@@ -146,10 +146,10 @@ TEST_CASE("a constant of a stack whose source is a formula is one of its numbers
             element_size(*stack.gradient_precision) * std::max(of_rule[0], of_rule[1] * replicas));
     CHECK(stack.bucket == stack.default_bucket(1));
   }
-  CHECK(rules == 5);  // Megatron's releases, NeMo, and what lies on them
+  CHECK(rules == 5);  // Megatron's releases, NeMo, and entries based on them
 }
 
-TEST_CASE("one library slows down the kernels beside it alike, whoever calls it", "[catalog]") {
+TEST_CASE("a library slows down overlapping kernels equally in all stacks that use it", "[catalog]") {
   const Catalog catalog(kRoot);
   const double fsdp = read_stack(catalog.resolve("stack", reference("pytorch-fsdp"))).slowdowns.overlapped;
   CHECK(fsdp > 1);
@@ -200,7 +200,7 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
   CHECK(catalog.names("nothing").empty());
 }
 
-TEST_CASE("figures are overridden in place, at any depth, and say so", "[catalog]") {
+TEST_CASE("figures are overridden in place, at any depth, and name the place as their source", "[catalog]") {
   const Catalog catalog(kRoot);
   Node scenario = reference("node: dgx-a100");
   set_field(scenario, "node.gpu.memory_capacity", "40 GiB");
@@ -247,7 +247,7 @@ TEST_CASE("a list of figures is one figure with one source", "[catalog]") {
   CHECK(source_of(node.sources, "node dgx-1v: nvlink.mesh").source == "given by --set node.nvlink.mesh");
 }
 
-TEST_CASE("a node given wholly in place is read, and faults are named", "[catalog]") {
+TEST_CASE("a node that is written in place is read, and its faults are named", "[catalog]") {
   const Catalog catalog(kRoot);
   const std::string lecture =
       "gpu: {count: 4, type: {peak: {fp32: 10 TFLOP/s}, memory_bandwidth: 1 TB/s, memory_capacity: 16 GB}}\n"

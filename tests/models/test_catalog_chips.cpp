@@ -1,4 +1,4 @@
-// The chips of the catalog against arithmetic: what their units and clocks can do, and how their peaks hang together.
+// The peaks of the catalog's chips compared with those of their units and clocks, and with each other.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -21,7 +21,7 @@ Gpu chip(const std::string& name) { return read_gpu(shipped().resolve("gpu", par
 
 double peak_of(const Gpu& gpu, Precision p) { return gpu.peak[static_cast<std::size_t>(p)].value; }
 
-/// fp32 lanes of an SM or compute unit, each of which does a multiply-add a clock.
+/// Number of fp32 lanes of an SM or compute unit. Each executes a multiply-add per clock.
 int lanes_of(const Gpu& gpu) {
   static const std::map<std::string, int> lanes{{"kepler", 192},         {"maxwell", 128}, {"pascal", 64},
                                                 {"volta", 64},           {"turing", 64},   {"ampere", 64},
@@ -31,7 +31,7 @@ int lanes_of(const Gpu& gpu) {
   return lanes.at(gpu.architecture);
 }
 
-/// fp32 over fp64. Where the chip is made for fp64 it is 2.
+/// Ratio of fp32 to fp64. It is 2 for chips made for fp64.
 int fp64_divisor(const Gpu& gpu) {
   static const std::map<std::string, int> divisors{
       {"kepler", 3}, {"maxwell", 32}, {"pascal", 2},    {"volta", 2}, {"turing", 32}, {"ampere", 2},
@@ -121,8 +121,8 @@ TEST_CASE("fp32 of a GPU is two operations a lane and clock", "[catalog]") {
 }
 
 TEST_CASE("bf16 of a TPU is two operations a cell of its matrix units and clock", "[catalog]") {
-  const std::map<std::string, int> units{{"tpu-v2", 1},  {"tpu-v3", 2},  {"tpu-v4", 4},
-                                         {"tpu-v5e", 4}, {"tpu-v5p", 4}, {"tpu-v6e", 16}};  // of each TensorCore
+  const std::map<std::string, int> units{{"tpu-v2", 1},  {"tpu-v3", 2},  {"tpu-v4", 4}, {"tpu-v5e", 4},
+                                         {"tpu-v5p", 4}, {"tpu-v6e", 16}};  // number of matrix units of each TensorCore
   for (const std::string& name : shipped().names("gpu")) {
     const Gpu gpu = chip(name);
     if (gpu.kind != ChipKind::tpu) continue;
@@ -135,20 +135,21 @@ TEST_CASE("bf16 of a TPU is two operations a cell of its matrix units and clock"
   }
 }
 
-TEST_CASE("peaks of one chip stand in the ratios of its architecture", "[catalog]") {
+TEST_CASE("the peaks of a chip have the ratios of its architecture", "[catalog]") {
   for (const std::string& name : shipped().names("gpu")) {
     const Gpu gpu = chip(name);
-    if (gpu.kind == ChipKind::asic || gpu.kind == ChipKind::fpga) continue;  // each has ratios of its own
+    if (gpu.kind == ChipKind::asic || gpu.kind == ChipKind::fpga) continue;  // they have other ratios
     INFO(name);
     const auto peak = [&](Precision p) { return peak_of(gpu, p); };
-    if (peak(Precision::fp64) > 0 && name != "h20-sxm-96gb")  // held down to 1 TFLOP/s
+    if (peak(Precision::fp64) > 0 && name != "h20-sxm-96gb")  // limited to 1 TFLOP/s
       CHECK(near_to(peak(Precision::fp32), peak(Precision::fp64) * fp64_divisor(gpu), 0.03));
     if (peak(Precision::bf16) > 0 && peak(Precision::fp16) > 0) CHECK(peak(Precision::bf16) == peak(Precision::fp16));
-    // tf32 is half of fp16 wherever there is one.
+    // tf32, if a chip has it, is half of fp16.
     if (peak(Precision::tf32) > 0) CHECK(near_to(peak(Precision::fp16), 2 * peak(Precision::tf32), 0.02));
     if (peak(Precision::fp8) > 0) CHECK(near_to(peak(Precision::fp8), 2 * peak(Precision::fp16), 0.02));
     if (peak(Precision::int8) == 0) continue;
-    // GeForce halves what accumulates in fp32 and leaves integers alone; a TPU v4 is as fast in int8 as in bf16.
+    // GeForce halves the rate of products that accumulate in fp32, but not of integers. A TPU v4 is as fast in int8 as
+    // in bf16.
     const double times = name == "rtx-4090" || name == "rtx-5090" ? 4 : name == "tpu-v4" ? 1 : 2;
     CHECK(near_to(peak(Precision::int8), times * std::max(peak(Precision::fp16), peak(Precision::bf16)), 0.02));
   }
@@ -173,7 +174,7 @@ TEST_CASE("only chips with tensor cores are much faster in fp16 than in fp32", "
   }
 }
 
-TEST_CASE("memories, links and power of a chip are of its kind", "[catalog]") {
+TEST_CASE("memory, links and power of a chip have the sizes of its kind", "[catalog]") {
   const std::map<std::string, double> nvlinks{{"pascal", 20e9},   {"volta", 25e9}, {"ampere", 25e9},
                                               {"hopper", 25e9},   {"gaudi", 25e9}, {"trainium", 128e9},
                                               {"blackwell", 50e9}};  // a link, per direction
@@ -201,8 +202,8 @@ TEST_CASE("memories, links and power of a chip are of its kind", "[catalog]") {
   }
 }
 
-TEST_CASE("memories of chips are of 2^30 bytes, as they are made, or what a listing shows of them", "[catalog]") {
-  // What makers call GB of HBM is GiB. nvidia-smi and XLA show it less what the chip keeps.
+TEST_CASE("the memory of a chip is stated in units of 2^30 bytes, or as a listing shows it", "[catalog]") {
+  // Makers write GB of HBM and mean GiB. nvidia-smi and XLA show the memory without the part that the chip reserves.
   const std::map<std::string, double> gib{{"mi355x", 288}, {"mi325x", 256}, {"mi300x", 192},    {"tpu-v5p", 95.74},
                                           {"tpu-v6e", 32}, {"tpu-v5e", 16}, {"trainium-2", 96}, {"gaudi-3", 128}};
   for (const std::string& name : shipped().names("gpu")) {

@@ -1,4 +1,4 @@
-// CPUs, drives and stores, network adapters and switches of the catalog: sources, physical sense, and how nodes name them.
+// CPUs, storages, network adapters and switches of the catalog: sources, physical sense, and references from nodes.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ const Catalog& parts() {
 
 Node part_reference(std::string_view text) { return parse_document(text, "x.yaml"); }
 
-/// Whether a source says that its figures are assumed, or were not looked up, and names no place where one was.
+/// Does a source admit that its figures are assumed or were not checked, without naming a check?
 bool tells_no_check(const std::string& source) {
   const auto has = [&source](const char* words) { return source.find(words) != std::string::npos; };
   return source.starts_with("assumed") ||
@@ -54,7 +54,7 @@ ClusterSpec fabric_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("no file that is shipped states a figure from memory", "[catalog]") {
+TEST_CASE("no shipped file states a figure from memory", "[catalog]") {
   int files = 0;
   for (const char* folder : {"models/catalog", "scenarios"})
     for (const auto& entry :
@@ -142,7 +142,7 @@ TEST_CASE("a node takes its adapter and its drives by name, and changes their fi
   CHECK(node_of("{base: dgx-a100, hca: {type: connectx-7}}").hca_rate == BytesPerSecond{50e9});
   CHECK(node_of("{base: dgx-a100, hca: {rate: 1 GB/s}}").hca_rate == BytesPerSecond{1e9});
   CHECK(node_of("{base: dgx-a100, hca: {type: connectx-7, rate: 1 GB/s}}").hca_rate == BytesPerSecond{1e9});
-  // What the catalog's node says of its own adapter goes with it.
+  // The figures that the catalog's node states for its own adapter are replaced too.
   const NodeType cloud = node_of("{base: t4-server, hca: {type: connectx-8}}");
   CHECK(cloud.hca_rate == BytesPerSecond{100e9});
   CHECK(cloud.hca_latency.count == 600'000);
@@ -188,7 +188,7 @@ TEST_CASE("a CPU by name leaves the wiring of the catalog's nodes as it was", "[
     b.node = without;
     const DeviceGraph built = build_cluster(a), plain = build_cluster(b);
     CHECK(built.devices().size() == plain.devices().size());
-    const auto wires = [](const DeviceGraph& graph) {  // what is not a socket's own memory and copies
+    const auto wires = [](const DeviceGraph& graph) {  // all links but those of a socket's memory and copies
       return std::count_if(graph.links().begin(), graph.links().end(),
                            [](const Link& link) { return link.kind != "host memory" && link.kind != "CPU copies"; });
     };

@@ -19,7 +19,7 @@ NetworkEntry entry_of(const std::string& name) {
 }
 Cnn cnn_of(const std::string& text) { return *read_network_entry(parse_document("cnn:\n" + text, "x.yaml")).cnn(); }
 
-/// Layers on an input of `input`, which need not end with a loss.
+/// Returns layers on an input of shape `input`; they need not end with a loss.
 Cnn with_loss(const std::string& input, const std::string& layers, const std::string& blocks = "{}") {
   return cnn_of("  input: " + input + "\n  blocks: " + blocks + "\n  layers: [" + layers +
                 ", flatten, softmax_cross_entropy]\n");
@@ -42,9 +42,9 @@ Bytes kept_bytes(const Layer& layer, const std::string& name) {
 TEST_CASE("published CNNs have their published parameters and multiply-adds", "[cnn]") {
   struct Published {
     const char* name;
-    double parameters, gmac;  // torchvision's weights; no GMAC: 0
+    double parameters, gmac;  // figures of torchvision's weights; 0: no GMAC published
   };
-  // Inception's 5.71 GMAC are without the auxiliary classifier, which adds 0.006.
+  // Inception's 5.71 GMAC do not include the auxiliary classifier, which adds 0.006.
   for (const Published& p : {Published{"resnet50", 25'557'032, 4.09}, Published{"resnet101", 44'549'160, 7.80},
                              Published{"resnet152", 60'192'808, 11.51}, Published{"vgg16", 138'357'544, 15.47},
                              Published{"vgg19", 143'667'240, 19.63}, Published{"alexnet", 61'100'840, 0.714},
@@ -110,8 +110,9 @@ TEST_CASE("Inception-v3 without its auxiliary classifier", "[cnn]") {
 }
 
 TEST_CASE("ResNet-50 keeps 2.75 GB of 32 images in fp32", "[cnn]") {
-  // By hand, a sample: every convolution's output (the input of its batch norm), every relu's output (the input of what
-  // follows), the image, and the int64 indices of max pooling with its output, which both first convolutions read.
+  // Counted by hand, for a sample: every convolution's output (the input of its batch norm), every relu's output (the
+  // input of what follows), the image, and the int64 indices of max pooling with its output, which both first
+  // convolutions read.
   double elements = 3 * 224 * 224 + 64 * 112 * 112 * 2 + 64 * 56 * 56, indices = 64 * 56 * 56, channels = 64;
   const int blocks[] = {3, 4, 6, 3};
   double width = 64, size = 56;
@@ -161,7 +162,7 @@ TEST_CASE("a convolution's kernels, gradients and bytes", "[cnn]") {
   CHECK(depthwise.layers[0].forward[0].work.flops.value == 2 * 12 * 7 * 5 * 9);
 }
 
-TEST_CASE("each memory is kept once, and what works in place needs none", "[cnn]") {
+TEST_CASE("each memory is kept once, and operators in place need none", "[cnn]") {
   const Cnn cnn =
       with_loss("[4, 8, 8]",
                 "conv: {out: 4, kernel: 3, padding: same, bias: false}, batch_norm, relu, max_pool: {kernel: 2}, tanh");
@@ -182,7 +183,7 @@ TEST_CASE("each memory is kept once, and what works in place needs none", "[cnn]
   CHECK(block.backward[block.backward.size() - 1].name == "residual1.gradient_sum");
 }
 
-TEST_CASE("nothing works in place on what another branch reads", "[cnn]") {
+TEST_CASE("no operator works in place on a tensor that another branch reads", "[cnn]") {
   const Cnn cnn = with_loss("[4, 8, 8]", "conv: {out: 4, kernel: 1}, concat: [[relu], [batch_norm]]");
   const Layer block = cnn_network(cnn, 1, Precision::fp32).layers.at(1);
   const double map = 4 * 4 * 8 * 8;
@@ -190,7 +191,7 @@ TEST_CASE("nothing works in place on what another branch reads", "[cnn]") {
   CHECK(kept_bytes(block, "batch_norm1.input").value == map);
 }
 
-TEST_CASE("branches run backward from the last, the gradient of their input added up", "[cnn]") {
+TEST_CASE("branches run backward from the last one, and the gradients of their input are added", "[cnn]") {
   const Cnn cnn =
       with_loss("[4, 8, 8]",
                 "conv: {out: 4, kernel: 1}, concat: [[conv: {out: 2, kernel: 1, bias: false}], [conv: {out: 3, "
@@ -206,7 +207,7 @@ TEST_CASE("branches run backward from the last, the gradient of their input adde
   CHECK(kept_bytes(layer, "conv2.input").value == 0);
 }
 
-TEST_CASE("blocks stand for layers, with arguments, in blocks, repeated", "[cnn]") {
+TEST_CASE("blocks stand for layers, can have arguments, be nested and be repeated", "[cnn]") {
   const Cnn cnn =
       with_loss("[4, 8, 8]", "outer: {out: 6, tail: [relu], repeat: 2}, global_pool",
                 "{inner: {arguments: {out, act: relu}, layers: [conv: {out: $out, kernel: 1}, $act]}, outer: "
@@ -218,7 +219,7 @@ TEST_CASE("blocks stand for layers, with arguments, in blocks, repeated", "[cnn]
   CHECK(cnn.layers[0].operators[4].branches[0][0].word == "relu");
 }
 
-TEST_CASE("what is no CNN is refused at its place", "[cnn]") {
+TEST_CASE("a faulty CNN is refused at the place of the fault", "[cnn]") {
   const auto refused = [](const std::string& text, const std::string& what) {
     INFO(text);
     CHECK_THROWS_WITH(cnn_of(text), Catch::Contains(what));
@@ -261,18 +262,18 @@ TEST_CASE("what is no CNN is refused at its place", "[cnn]") {
   CHECK_THROWS_AS(make_network(entry_of("mnist-cnn"), 1, 1, Precision::fp8), UserError);
 }
 
-TEST_CASE("only 3 x 3 convolutions of stride 1 in fp32 may take fewer multiplications than are counted", "[cnn]") {
+TEST_CASE("only 3 x 3 convolutions of stride 1 in fp32 may execute fewer multiplications than are counted", "[cnn]") {
   const auto kinds = [](Precision precision) {
     std::map<std::uint16_t, int> count;
     for (const Layer& layer : make_network(entry_of("resnet50"), 1, 1, precision).layers)
       for (const KernelCall& call : layer.forward) ++count[call.work.kernel];
     return count;
   };
-  const auto of = [](Kernel kernel) { return static_cast<std::uint16_t>(kernel); };
-  CHECK(kinds(Precision::fp32)[of(Kernel::convolution_3x3)] == 13);  // of 16: three have stride 2
-  CHECK(kinds(Precision::fp32)[of(Kernel::convolution)] == 40);
-  CHECK(kinds(Precision::fp16)[of(Kernel::convolution_3x3)] == 0);
-  CHECK(kinds(Precision::fp16)[of(Kernel::convolution)] == 53);
+  const auto number_of = [](Kernel kernel) { return static_cast<std::uint16_t>(kernel); };
+  CHECK(kinds(Precision::fp32)[number_of(Kernel::convolution_3x3)] == 13);  // of 16: three have stride 2
+  CHECK(kinds(Precision::fp32)[number_of(Kernel::convolution)] == 40);
+  CHECK(kinds(Precision::fp16)[number_of(Kernel::convolution_3x3)] == 0);
+  CHECK(kinds(Precision::fp16)[number_of(Kernel::convolution)] == 53);
 }
 
 }  // namespace models_test_cnn

@@ -1,4 +1,4 @@
-// Batch norms that cuDNN does together with what stands around them.
+// Batch norms that cuDNN fuses with the operators around them.
 #include <catch2/catch.hpp>
 
 #include "models/networks/network_entry.hpp"
@@ -11,7 +11,7 @@ using namespace trainyard;
 
 namespace {
 
-/// A convolution, and a block of two more round which the input is added.
+/// A convolution, and a residual block of two convolutions.
 constexpr const char* kBlock =
     "cnn:\n  input: [4, 8, 8]\n  layers:\n"
     "    - conv: {out: 4, kernel: 1, bias: false}\n"
@@ -34,7 +34,7 @@ TEST_CASE("a norm with its ReLU, and with a residual's sum, is one kernel", "[cn
   const Layer block = fused(kBlock, BatchNormFusion::activation).layers.at(1);
   CHECK(work_of(block.forward, "batch_norm1").bytes.value == 3 * kMap + kBits + kStatistics);
   CHECK(work_of(block.backward, "batch_norm1.backward").bytes.value == 5 * kMap + 2 * kBits + kStatistics);
-  // The second norm's statistics; then the sum reads both branches and writes the output.
+  // First the statistics of the second norm; then the sum reads both branches and writes the output.
   CHECK(work_of(block.forward, "batch_norm2").bytes.value == kMap + 2 * kStatistics);
   CHECK(work_of(block.forward, "residual1").bytes.value == 3 * kMap + kBits);
   CHECK(work_of(block.backward, "residual1.backward").bytes.value == 6 * kMap + 2 * kBits);
@@ -42,7 +42,7 @@ TEST_CASE("a norm with its ReLU, and with a residual's sum, is one kernel", "[cn
   CHECK_THROWS(work_of(block.backward, "batch_norm2.backward"));
 }
 
-TEST_CASE("a norm of which the convolution before it has the statistics reads its input once", "[cnn]") {
+TEST_CASE("a norm reads its input once if the convolution before it sums the statistics", "[cnn]") {
   const Layer block = fused(kBlock, BatchNormFusion::statistics).layers.at(1);
   CHECK(work_of(block.forward, "batch_norm1").bytes.value == 2 * kMap + kBits + kStatistics);
   CHECK(work_of(block.backward, "batch_norm1.backward").bytes.value == 5 * kMap + 2 * kBits + kStatistics);
@@ -50,7 +50,7 @@ TEST_CASE("a norm of which the convolution before it has the statistics reads it
   CHECK(work_of(block.forward, "residual1").bytes.value == 3 * kMap + kBits);
 }
 
-TEST_CASE("a norm that the next convolution applies moves no tensor forward, and keeps its input alone", "[cnn]") {
+TEST_CASE("a norm that the next convolution applies moves no tensor forward, and keeps only its input", "[cnn]") {
   const Layer block = fused(kBlock, BatchNormFusion::convolution).layers.at(1);
   CHECK(work_of(block.forward, "batch_norm1").bytes.value == 2 * kStatistics);
   CHECK(work_of(block.backward, "batch_norm1.backward").bytes.value == 5 * kMap + kStatistics);
@@ -61,7 +61,7 @@ TEST_CASE("a norm that the next convolution applies moves no tensor forward, and
   CHECK(norms == 3 * kMap + kBits + 2 * kStatistics);
 }
 
-TEST_CASE("fused norms leave the products and the parameters of ResNet-50 as they are", "[cnn]") {
+TEST_CASE("fused norms do not change the products and the parameters of ResNet-50", "[cnn]") {
   const NetworkEntry entry = read_network_entry(Catalog().resolve("network", parse_document("resnet50", "x.yaml")));
   const Network eager = cnn_network(*entry.cnn(), 2, Precision::fp16);
   double moved = 1e300;

@@ -1,4 +1,4 @@
-// The decoders of today, as Hugging Face's config.json says them: parameters as published, windows, norms, experts.
+// Present decoders, read from Hugging Face's config.json: published parameters, windows, norms, experts.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -47,7 +47,7 @@ TEST_CASE("decoders of 2024 and 2025 have the parameters of their model cards", 
     CAPTURE(name);
     CHECK(network_of(catalog_config(name), 1, 512).parameters() == parameters);
   }
-  // What reports round.
+  // Figures that reports round.
   const std::map<std::string, double> billions{
       {"gemma-3-12b", 11.8}, {"gemma-3-27b", 27.0}, {"glm-4.5", 353}, {"glm-4.5-air", 107}, {"nemotron-4-340b", 341}};
   for (const auto& [name, parameters] : billions) {
@@ -56,7 +56,7 @@ TEST_CASE("decoders of 2024 and 2025 have the parameters of their model cards", 
   }
 }
 
-TEST_CASE("a token meets the experts that its report counts", "[transformer][families]") {
+TEST_CASE("the active parameters are those that reports publish", "[transformer][families]") {
   const std::map<std::string, double> billions{{"gpt-oss-20b", 3.6},  {"gpt-oss-120b", 5.1},   {"kimi-k2", 32.6},
                                                {"glm-4.5", 32},       {"glm-4.5-air", 12},     {"qwen3-235b-a22b", 22},
                                                {"llama-4-scout", 17}, {"llama-4-maverick", 17}};
@@ -66,7 +66,7 @@ TEST_CASE("a token meets the experts that its report counts", "[transformer][fam
   }
 }
 
-TEST_CASE("windows hold in the layers that the config says", "[transformer][families]") {
+TEST_CASE("windows hold in the layers that the config names", "[transformer][families]") {
   const std::string gemma = std::string(kGemmaLike) + "}";
   const double whole = attention_flops(gemma, 5, 1024);
   CHECK(whole == Approx(4.0 * 4 * 16 * 1024 * 1024 / 2));
@@ -78,7 +78,7 @@ TEST_CASE("windows hold in the layers that the config says", "[transformer][fami
                              ", layer_types: [sliding_attention, sliding_attention, full_attention, sliding_attention, "
                              "sliding_attention, full_attention]}";
   CHECK(attention_flops(listed, 2, 1024) == whole);
-  // Chunks: each token sees half of its own block in the mean.
+  // With chunks, each token sees half of its own block on average.
   const TransformerConfig scout = catalog_config("llama-4-scout", "{attention_chunk_size: 512, num_hidden_layers: 4}");
   const Network network = network_of(scout, 1, 2048);
   const auto flops = [&network](std::size_t layer) {
@@ -87,7 +87,7 @@ TEST_CASE("windows hold in the layers that the config says", "[transformer][fami
   CHECK(flops(0) == Approx(flops(3) / 4));
 }
 
-TEST_CASE("norms stand where a family has them", "[transformer][families]") {
+TEST_CASE("norms are in the places that a family has", "[transformer][families]") {
   const auto norms = [](const char* name) {
     const Network network = network_of(catalog_config(name, "{num_hidden_layers: 2}"), 1, 64);
     int count = 0;
@@ -118,7 +118,7 @@ TEST_CASE("Llama 4 Maverick has experts in every second layer", "[transformer][f
   CHECK(routes(47));
 }
 
-TEST_CASE("of a network of text and images the part of text is read", "[transformer][families]") {
+TEST_CASE("only the text part of a network of text and images is read", "[transformer][families]") {
   const TransformerConfig c = parsed_config(
       "{model_type: gemma3, name: both, vision_config: {hidden_size: 1152}, text_config: " + std::string(kGemmaLike) +
       "}}");

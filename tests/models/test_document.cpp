@@ -23,7 +23,7 @@ std::string error_of(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("a bracket that is never closed is refused where it begins", "[document]") {
+TEST_CASE("a bracket that is never closed is refused at its place", "[document]") {
   const auto refused = [](const char* text, const char* error) {
     CHECK_THROWS_WITH(parse_document(text, "x.yaml"), error);
   };
@@ -32,7 +32,7 @@ TEST_CASE("a bracket that is never closed is refused where it begins", "[documen
           "x.yaml:2:6: a \"[\" that is never closed; \"]\" expected, or \",\" before line 3");
 }
 
-TEST_CASE("a document remembers where each value and key stands", "[document]") {
+TEST_CASE("a document remembers the place of each value and key", "[document]") {
   const Node root = parse_document("cluster:\n  nodes: 4\n  list: [a, 'b']\nempty:\n", "x.yaml");
   const Node* cluster = root.find("cluster");
   REQUIRE(cluster);
@@ -95,7 +95,7 @@ TEST_CASE("files that cannot be read are named", "[document]") {
   CHECK_THROWS_WITH(read_document(folder.path()), folder.path().string() + ": is a folder, not a file");
 }
 
-TEST_CASE("nearest finds slips, swaps and beginnings, and nothing else", "[document]") {
+TEST_CASE("nearest finds misspellings, swaps and beginnings, and nothing else", "[document]") {
   const std::vector<std::string> names{"nodes", "node", "fabric", "a100-sxm4-80gb"};
   CHECK(nearest("nodez", names) == "nodes");
   CHECK(nearest("fabirc", names) == "fabric");
@@ -136,7 +136,7 @@ TEST_CASE("set_field replaces, adds, and turns a catalog name into a changed ent
   CHECK_THROWS_WITH(set_field(root, "a", "[1"), Catch::StartsWith("--set a: "));
 }
 
-TEST_CASE("merged lays maps on maps, and never half of a figure", "[document]") {
+TEST_CASE("merged lays maps on maps, and replaces figures as a whole", "[document]") {
   const Node base =
       parse_document("gpu: {count: 8, type: a100}\nrate: {value: 1 GB/s, source: a}\nkeep: 1\n", "base.yaml");
   const Node over = parse_document("gpu: {type: {memory: 2}}\nrate: {value: 2 GB/s}\n", "over.yaml");

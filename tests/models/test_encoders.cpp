@@ -29,7 +29,7 @@ TransformerOptions separate_kernels() {
 TEST_CASE("BERT's forward FLOPs are those of its matrices and of all pairs of tokens", "[transformer]") {
   const double b = 4, s = 512, h = 1024, layers = 24, vocab = 30522, tokens = b * s;
   const double matrices = 2 * tokens * (12 * layers * h * h + h * h + h * vocab);
-  const double attention = layers * 4 * b * s * s * h;  // nothing is masked
+  const double attention = layers * 4 * b * s * s * h;  // there is no mask
   const TransformerConfig config = catalog_config("bert-large");
   const Network flash = network_of(config, 4, 512);
   CHECK(flash.forward_flops().value == matrices + attention);
@@ -41,14 +41,14 @@ TEST_CASE("BERT's forward FLOPs are those of its matrices and of all pairs of to
 
 TEST_CASE("a BERT layer keeps what Korthikanti et al. count", "[transformer]") {
   const double b = 4, s = 512, h = 1024, a = 16;
-  const double norm_statistics = 2 * 8 * b * s;  // besides the paper's: two fp32 a row and norm
+  const double norm_statistics = 2 * 8 * b * s;  // in addition to the paper: two fp32 numbers for each row and norm
   const TransformerConfig config = catalog_config("bert-large");
   const Network unfused = transformer_network(config, 4, 512, Precision::bf16, separate_kernels());
   CHECK(unfused.layers[1].activations().value == 34 * s * b * h + 5 * a * s * s * b + norm_statistics);
   CHECK(network_of(config, 4, 512).layers[1].activations().value == 34 * s * b * h + 4 * a * s * b + norm_statistics);
 }
 
-TEST_CASE("BERT's norms come after its sums, and its head follows the architecture", "[transformer]") {
+TEST_CASE("BERT's norms come after its sums, and its head depends on the architecture", "[transformer]") {
   const Network network = network_of(parsed_config(kTinyBert), 2, 16);
   CHECK(network.layers[1].forward.back().name == "mlp_norm");
   for (const char* head : {"BertForMaskedLM", "BertForPreTraining", "BertModel"}) {
@@ -85,7 +85,7 @@ TEST_CASE("a vision transformer's sequence is its patches and the class token", 
             .num_labels == 3);
 }
 
-TEST_CASE("T5's forward FLOPs: two stacks, and queries of one with keys of the other", "[transformer]") {
+TEST_CASE("T5's forward FLOPs are those of two stacks, and of queries of one with keys of the other", "[transformer]") {
   const double b = 2, s = 512, t = 128, h = 768, inner = 768, f = 3072, layers = 12, vocab = 32128;
   const double encoder = 2 * b * s * (4 * h * inner + 2 * h * f) + 4 * b * s * s * inner;
   const double decoder = 2 * b * t * (4 * h * inner + 2 * h * f) + 4 * b * t * t * inner;
@@ -112,7 +112,7 @@ TEST_CASE("T5's parameters count for the tokens of their half", "[transformer]")
   for (const ParameterTensor& tensor : decoder.parameters) CHECK(tensor.active_share == 0.5);
 }
 
-TEST_CASE("T5's decoder blocks hand the encoder's output on", "[transformer]") {
+TEST_CASE("T5's decoder blocks pass on the encoder's output", "[transformer]") {
   const TransformerConfig config = parsed_config(kTinyT5);
   const Network network = network_of(config, 2, 16);
   const double encoder = 2 * 16 * 64 * 2, decoder = 2 * 4 * 64 * 2;
@@ -144,13 +144,13 @@ TEST_CASE("T5, tied or not, gated or not, makes each gradient ready once", "[tra
   CHECK(network_of(gated, 1, 512).parameters() == 247'577'856);  // google/t5-v1_1-base
 }
 
-TEST_CASE("a T5 layer keeps a mask of its inner dropout besides", "[transformer]") {
+TEST_CASE("a T5 layer also keeps a mask of its inner dropout", "[transformer]") {
   const TransformerConfig config = catalog_config("t5-large");
   const double b = 2, s = 512, h = 1024, a = 16, f = 4096;
   const Network unfused = transformer_network(config, 2, 512, Precision::bf16, separate_kernels());
   const double norm_statistics = 2 * 4 * b * s;
   CHECK(unfused.layers[2].activations().value == 34 * s * b * h + b * s * f + 5 * a * s * s * b + norm_statistics);
-  const double bias = s * s * (2 * a + 8);  // of the first block: of each head and pair, and the pairs' buckets
+  const double bias = s * s * (2 * a + 8);  // in the first block: for each head and pair, and the buckets of the pairs
   CHECK(unfused.layers[1].activations().value - unfused.layers[2].activations().value == bias);
 }
 

@@ -38,7 +38,7 @@ TEST_CASE("an expert's product reads its own weights", "[transformer]") {
   CHECK(work_of(layer.backward, "experts.gate.wgrad").bytes.value == gate.bytes.value);
   CHECK(work_of(layer.forward, "permute").bytes.value == 2.0 * 32 * 64 * 3);
   CHECK(work_of(layer.forward, "router").flops.value == 2.0 * 32 * 64 * 8);
-  // One token: two of the eight experts get a row.
+  // With one token, two of the eight experts get a row.
   const Layer token = network_of(parsed_config(kTinyMixtral), 1, 1).layers[1];
   CHECK(work_of(token.forward, "experts.gate").bytes.value == 2.0 * 2 * (64 + 64 * 96 + 96));
 }
@@ -62,7 +62,7 @@ TEST_CASE("dense layers come first, shared experts see every token", "[transform
   CHECK(work_of(network.layers[2].forward, "experts.gate").flops.value == 2.0 * 64 * 64 * 20);
 }
 
-TEST_CASE("latent attention: queries and keys of two parts, values of their own width", "[transformer]") {
+TEST_CASE("latent attention has queries and keys of two parts, and values of another width", "[transformer]") {
   const TransformerConfig config = parsed_config(kTinyDeepseek);
   const Layer layer = network_of(config, 2, 16).layers[1];
   const double n = 32;
@@ -82,7 +82,7 @@ TEST_CASE("latent attention: queries and keys of two parts, values of their own 
 }
 
 TEST_CASE("queries may be projected in one step", "[transformer]") {
-  // DeepSeek-V2-Lite: 15.7 billion parameters, 2.4 of them met without the embeddings.
+  // DeepSeek-V2-Lite: 15.7 billion parameters, 2.4 billion of them active without the embeddings.
   const Network lite = network_of(
       parsed_config("{model_type: deepseek_v2, num_hidden_layers: 27, hidden_size: 2048, num_attention_heads: 16, "
                     "intermediate_size: 10944, max_position_embeddings: 163840, vocab_size: 102400, q_lora_rank: null, "
@@ -94,7 +94,7 @@ TEST_CASE("queries may be projected in one step", "[transformer]") {
   CHECK(lite.active_parameters() == Approx(2'661'150'208).epsilon(1e-12));
 }
 
-TEST_CASE("experts that cannot be are refused at their place", "[transformer]") {
+TEST_CASE("impossible experts are refused at their place", "[transformer]") {
   const auto with = [](const std::string& text, const std::string& over) {
     return read_transformer(merged(parse_document(text, "config.json"), parse_document(over, "over.json")));
   };

@@ -45,7 +45,7 @@ TEST_CASE("an unread key is refused with the nearest known one", "[fields]") {
   CHECK_THROWS_WITH(g.finish(), "x.yaml:1:1: unknown key \"zzz\" in cluster; known: nodes, fabric");
 }
 
-TEST_CASE("a missing key is named, or the slip that hides it", "[fields]") {
+TEST_CASE("a missing key is named, or the misspelt key in its place", "[fields]") {
   const Node root = parse_document("cluster:\n  nodez: 4\n", "x.yaml");
   Fields f(*root.find("cluster"), "cluster");
   CHECK_THROWS_WITH(f.integer("nodes", 1), "x.yaml:2:3: unknown key \"nodez\" in cluster; did you mean \"nodes\"?");
@@ -53,7 +53,7 @@ TEST_CASE("a missing key is named, or the slip that hides it", "[fields]") {
   CHECK_THROWS_WITH(g.text("fabric"), "x.yaml:2:3: cluster: missing key \"fabric\"");
 }
 
-TEST_CASE("a value of the wrong kind says what was expected", "[fields]") {
+TEST_CASE("the error for a value of the wrong kind names the expected kind", "[fields]") {
   const auto error_of = [](std::string_view text, auto read, const char* what = "cluster.hca") {
     const Node root = parse_document(text, "x.yaml");
     Fields f(root, what);

@@ -1,4 +1,4 @@
-// Products in fp8: what casts move by their scaling, who casts what tensor ranks gather.
+// Products in fp8: bytes of casts by their scaling, and casts of tensors that tensor ranks gather.
 #include <catch2/catch.hpp>
 
 #include "models/networks/layers/layer_builder.hpp"
@@ -54,7 +54,7 @@ TEST_CASE("casts to fp8 move what their scaling needs", "[fp8]") {
   };
   CHECK(forward(Fp8Scaling::delayed, false) == 2 + 1 + 1);  // read, written, and written transposed
   CHECK(forward(Fp8Scaling::delayed, true) == 2 + 1);
-  CHECK(forward(Fp8Scaling::row, false) == 2 * (2 + 1));  // columns have scales of their own
+  CHECK(forward(Fp8Scaling::row, false) == 2 * (2 + 1));  // columns have other scales
   CHECK(forward(Fp8Scaling::block, true) == 2 + 1 + 1);
   const Layer current = linear(Fp8Scaling::current, false);
   CHECK(work_of(current.forward, "fc.cast.maximum").bytes.value == 2 * kRows * 256);
@@ -73,11 +73,11 @@ TEST_CASE("tensor ranks cast their own tokens before they gather them", "[fp8]")
   CHECK(work_of(layer.backward, "down.gradient_transpose").bytes.value == 2 * kRows * kHidden);
   CHECK_FALSE(runs(layer.forward, "qkv.cast"));
   CHECK_FALSE(runs(layer.backward, "down.gradient_cast"));
-  // Its own share of heads and columns is whole on a rank.
+  // A rank has its share of heads and columns for all tokens, so it casts the share along both dimensions.
   CHECK(work_of(layer.forward, "projection.cast").bytes.value == 4 * kRows * kHidden / 2);
 }
 
-TEST_CASE("a norm writes fp8 where the scale is known before", "[fp8]") {
+TEST_CASE("a norm writes fp8 if the scale is known before", "[fp8]") {
   TransformerOptions options = in_fp8(Fp8Scaling::delayed, 2);
   const double wide = work_of(block_of(options).forward, "mlp_norm").bytes.value;
   options.fp8_norms = true;
@@ -94,20 +94,21 @@ TEST_CASE("a norm writes fp8 where the scale is known before", "[fp8]") {
   CHECK(agree.what == Exchanged::all_reduce);
   CHECK(agree.bytes.value == 4);
   CHECK(exchange_of(current.backward_exchanges, "attention.gradient_maximum").bytes.value == 4);
-  // One rank alone: the norm's output is transposed for the gradient of the weight.
+  // With one rank, the norm's output is transposed for the gradient of the weight.
   options = in_fp8(Fp8Scaling::delayed, 1);
   options.fp8_norms = true;
   CHECK(work_of(block_of(options).backward, "qkv.transpose").bytes.value == 2 * kRows * kHidden);
 }
 
-TEST_CASE("what others than products read is gathered in 16 bits", "[fp8]") {
+TEST_CASE("a tensor with other readers than products is gathered in 16 bits", "[fp8]") {
   const Bytes wide{2 * kRows * kHidden};
   const Layer rows = block_of(in_fp8(Fp8Scaling::row, 2));
   CHECK(exchange_of(rows.forward_exchanges, "attention.gather").bytes == wide);
   CHECK(exchange_of(rows.backward_exchanges, "attention.regather").bytes == wide);
   CHECK(work_of(rows.forward, "qkv.cast").bytes.value == 3 * kRows * kHidden);
-  CHECK(work_of(rows.backward, "qkv.cast_again").bytes.value == 3 * kRows * kHidden);  // columns of what is regathered
-  const Layer experts = block_of(in_fp8(Fp8Scaling::delayed, 2), "mixtral-8x7b");      // the router
+  CHECK(work_of(rows.backward, "qkv.cast_again").bytes.value ==
+        3 * kRows * kHidden);  // columns of the tensor that is gathered again
+  const Layer experts = block_of(in_fp8(Fp8Scaling::delayed, 2), "mixtral-8x7b");  // the router
   CHECK(exchange_of(experts.forward_exchanges, "mlp.gather").bytes == wide);
   CHECK(exchange_of(experts.forward_exchanges, "attention.gather").bytes == wide / 2);
   TransformerOptions lora = in_fp8(Fp8Scaling::delayed, 2);
@@ -117,7 +118,7 @@ TEST_CASE("what others than products read is gathered in 16 bits", "[fp8]") {
   const Layer adapted = block_of(lora);
   CHECK(exchange_of(adapted.forward_exchanges, "attention.gather").bytes == wide);
   CHECK(exchange_of(adapted.forward_exchanges, "mlp.gather").bytes == wide / 2);
-  CHECK(work_of(adapted.forward, "qkv.cast").bytes.value == 3 * kRows * kHidden);  // nobody makes its weight's gradient
+  CHECK(work_of(adapted.forward, "qkv.cast").bytes.value == 3 * kRows * kHidden);  // its weight has no gradient
   CHECK_FALSE(runs(adapted.backward, "gate_up.transpose"));
 }
 
@@ -133,7 +134,7 @@ TEST_CASE("adapters of the feed-forward part read its input in 16 bits, and its 
   CHECK_FALSE(runs(layer.backward, "down.gradient_cast"));
 }
 
-TEST_CASE("shared experts gather again what they gathered", "[fp8]") {
+TEST_CASE("shared experts gather their input again in the backward pass", "[fp8]") {
   for (const bool folded : {false, true}) {
     CAPTURE(folded);
     TransformerOptions options = in_fp8(Fp8Scaling::delayed, 2);
@@ -147,7 +148,7 @@ TEST_CASE("shared experts gather again what they gathered", "[fp8]") {
   }
 }
 
-TEST_CASE("an encoder-decoder multiplies in fp8 what it casts", "[fp8]") {
+TEST_CASE("an encoder-decoder casts the operands of its products in fp8", "[fp8]") {
   const Layer layer = block_of(in_fp8(Fp8Scaling::delayed, 1), "t5-large");
   const auto multiplies = [&](const std::string& name) { return work_of(layer.forward, name).precision; };
   CHECK(runs(layer.forward, "attention.cast"));
@@ -155,12 +156,12 @@ TEST_CASE("an encoder-decoder multiplies in fp8 what it casts", "[fp8]") {
   CHECK(multiplies("qkv") == static_cast<std::uint8_t>(Precision::fp8));
 }
 
-TEST_CASE("a cast is made again with a norm only behind it", "[fp8]") {
+TEST_CASE("a cast is recomputed only if it follows a recomputed norm", "[fp8]") {
   for (const char* config : {"llama-3-8b", "olmo-2-7b"}) {
     CAPTURE(config);
     TransformerOptions options = in_fp8(Fp8Scaling::current, 2);
     const Layer kept = block_of(options, config);
-    options.sharding.remade[static_cast<std::size_t>(Remade::layernorm)] = true;
+    options.sharding.remade[static_cast<std::size_t>(RecomputedPart::layernorm)] = true;
     const Layer remade = block_of(options, config);
     const bool before = std::string(config) == "llama-3-8b";
     CHECK((remade.activations() < kept.activations()) == before);
@@ -168,7 +169,7 @@ TEST_CASE("a cast is made again with a norm only behind it", "[fp8]") {
   }
 }
 
-TEST_CASE("words of fp8 are refused with those that are known", "[fp8]") {
+TEST_CASE("an unknown scaling of fp8 is refused with the known ones", "[fp8]") {
   CHECK_THROWS_WITH(parse_fp8_scaling("delaid"), "unknown scaling of fp8 \"delaid\"; did you mean \"delayed\"?");
   const auto stack = [](const std::string& more) {
     return read_stack(parse_document("{name: x, bucket: 25 MB, workspace: 0 B,\n" + more + "}", "stack.yaml"));

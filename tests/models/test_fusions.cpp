@@ -1,4 +1,4 @@
-// What libraries fuse, and what follows for kernels, bytes and gradients.
+// Fusions of libraries, and their effect on kernels, bytes and gradients.
 #include <catch2/catch.hpp>
 
 #include "models/networks/layers/layer_builder.hpp"
@@ -39,7 +39,7 @@ bool has(const Names& all, const std::string& name) { return std::find(all.begin
 
 }  // namespace
 
-TEST_CASE("Megatron's block of today is eleven kernels", "[fusions]") {
+TEST_CASE("Megatron's present block has eleven kernels", "[fusions]") {
   const Layer layer = block(kLlama, catalog_stack("megatron-core"));
   CHECK(names(layer.forward) == Names{"attention_norm", "qkv", "rotary", "attention", "projection",
                                       "attention_residual", "mlp_norm", "gate_up", "silu_mul", "down", "mlp_residual"});
@@ -53,7 +53,7 @@ TEST_CASE("Megatron's block of today is eleven kernels", "[fusions]") {
   CHECK(layer.backward_flops() == separate.backward_flops());
 }
 
-TEST_CASE("GEMMs that add to fp32 gradients move six bytes an element more", "[fusions]") {
+TEST_CASE("GEMMs that add to fp32 gradients move six more bytes for each element", "[fusions]") {
   Fusions fused;
   fused.fused_gradient_accumulation = true;
   const Layer with = block(kLlama, fused), without = block(kLlama, {});
@@ -64,7 +64,7 @@ TEST_CASE("GEMMs that add to fp32 gradients move six bytes an element more", "[f
   for (const ParameterTensor& tensor : without.parameters) CHECK_FALSE(tensor.accumulated);
 }
 
-TEST_CASE("a block of 2022 softens, drops and adds in one kernel each", "[fusions]") {
+TEST_CASE("a block of 2022 has one kernel each for softmax, and for bias, dropout and residual", "[fusions]") {
   const Fusions stack = catalog_stack("megatron-2022");
   const Layer layer = block(kGpt, stack);
   const Names kernels = names(layer.forward);
@@ -83,7 +83,7 @@ TEST_CASE("a block of 2022 softens, drops and adds in one kernel each", "[fusion
   CHECK(has(names(block(kGpt, {}, {.tensor = 2}).forward), "projection.bias"));
 }
 
-TEST_CASE("kernels that make gradients of weights alone are marked, with what they read", "[fusions]") {
+TEST_CASE("kernels that make only gradients of weights are marked, and their inputs are counted", "[fusions]") {
   LayerBuilder b("l", 10, Precision::fp32);
   b.linear({.name = "a", .in = 4, .out = 6, .bias = true});
   b.norm(Norm::layer_norm, "n", 6);
@@ -103,7 +103,8 @@ TEST_CASE("kernels that make gradients of weights alone are marked, with what th
   CHECK(flash.kept_for_weights.value > 0);
 }
 
-TEST_CASE("weights that all tensor ranks have are parts where each sees its heads or tokens alone", "[fusions]") {
+TEST_CASE("gradients of replicated weights are partial if each tensor rank sees only its heads or tokens",
+          "[fusions]") {
   const auto partial = [](const std::string& name, std::int64_t layers, Sharding sharding) {
     TransformerOptions options;
     options.sharding = sharding;
@@ -137,11 +138,11 @@ TEST_CASE("fields of a stack that do not go together are refused", "[fusions]") 
   CHECK_FALSE(plain.gradient_precision);
 }
 
-TEST_CASE("a chip that is hot computes slower, and moves as fast", "[fusions]") {
+TEST_CASE("a hot chip computes more slowly, and moves data at the same rate", "[fusions]") {
   const Gpu gpu = read_gpu(
       Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("gpu", Node::of_text("b200-sxm-180gb")));
   const Gpu hot = sustained(gpu);
-  const double clock = 1 / (1 + gpu.gemm.throttle);  // the entry says none of its own
+  const double clock = 1 / (1 + gpu.gemm.throttle);  // the entry states no clock
   REQUIRE(gpu.sustained_clock == 0);
   const Work product = gemm("g", 8192, 8192, 8192, Precision::bf16).work;
   const auto time = [](const Gpu& g, const Work& w) { return (kernel_time(g, w) - g.kernel_launch).value; };
@@ -153,30 +154,31 @@ TEST_CASE("a chip that is hot computes slower, and moves as fast", "[fusions]") 
   CHECK(kernel_time(hot, copy) == kernel_time(gpu, copy));
   CHECK(kernel_time(sustained(hot), product) == kernel_time(hot, product));
 
-  Gpu told = gpu;
-  told.sustained_clock = 0.9;
-  told.gemm.sustained = 0;
-  CHECK(sustained(told).gemm.clock == 0.9);
-  CHECK(time(sustained(told), attention) * 0.9 == Approx(time(gpu, attention)));
+  Gpu stated = gpu;
+  stated.sustained_clock = 0.9;
+  stated.gemm.sustained = 0;
+  CHECK(sustained(stated).gemm.clock == 0.9);
+  CHECK(time(sustained(stated), attention) * 0.9 == Approx(time(gpu, attention)));
 }
 
-TEST_CASE("a chip held to less power computes slower, in short and in long runs, and moves as fast", "[fusions]") {
+TEST_CASE("a chip under a power limit computes more slowly, in short and in long runs, and moves data at the same rate",
+          "[fusions]") {
   const Catalog catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog");
   const auto h100 = [&](const std::string& rest) {
     return read_gpu(catalog.resolve("gpu", parse_document("base: h100-sxm5-80gb\n" + rest, "x.yaml")));
   };
-  const Gpu whole = h100(""), held = within_power_limit(h100("power_limit: 500 W\n"));
+  const Gpu full_power = h100(""), limited = within_power_limit(h100("power_limit: 500 W\n"));
   const double clock = std::sqrt((500.0 - 70) / (700 - 70));
-  CHECK(held.power.busy.value == 500);
-  CHECK(kernel_time(within_power_limit(held), gemm("g", 64, 64, 64, Precision::bf16).work) ==
-        kernel_time(held, gemm("g", 64, 64, 64, Precision::bf16).work));
+  CHECK(limited.power.busy.value == 500);
+  CHECK(kernel_time(within_power_limit(limited), gemm("g", 64, 64, 64, Precision::bf16).work) ==
+        kernel_time(limited, gemm("g", 64, 64, 64, Precision::bf16).work));
   const auto time = [](const Gpu& g, const Work& w) { return (kernel_time(g, w) - g.kernel_launch).value; };
   const Work attention = kernel_call("a", Kernel::attention, Flops{1e12}, Bytes{}, Precision::bf16).work;
-  CHECK(time(held, attention) * clock == Approx(time(whole, attention)));
-  CHECK(time(sustained(held), attention) * clock == Approx(time(sustained(whole), attention)));
-  CHECK(sustained(held).gemm.clock == Approx(clock * whole.gemm.sustained));
+  CHECK(time(limited, attention) * clock == Approx(time(full_power, attention)));
+  CHECK(time(sustained(limited), attention) * clock == Approx(time(sustained(full_power), attention)));
+  CHECK(sustained(limited).gemm.clock == Approx(clock * full_power.gemm.sustained));
   const Work copy = elementwise("c", Bytes{1e9}, Precision::bf16).work;
-  CHECK(kernel_time(held, copy) == kernel_time(whole, copy));
+  CHECK(kernel_time(limited, copy) == kernel_time(full_power, copy));
 
   const Gpu cubic = within_power_limit(h100("power_limit: 500 W\nclock_by_power: 0.3333\n"));
   CHECK(cubic.gemm.clock == Approx(std::pow(430.0 / 630, 0.3333)));
@@ -190,7 +192,7 @@ TEST_CASE("a chip held to less power computes slower, in short and in long runs,
       Catch::Contains("x.yaml:5") && Catch::Contains("power.idle"));
 }
 
-TEST_CASE("inputs of activations are kept in fp8 where the stack says so", "[fusions]") {
+TEST_CASE("inputs of activations are kept in fp8 if the stack does so", "[fusions]") {
   TransformerOptions options;
   options.fp8 = options.fused_gated_activation = true;
   const auto layer = [&] {
@@ -226,7 +228,7 @@ TEST_CASE("attention in fp8 keeps half as much, and has the gradients of 16 bits
   CHECK(work_of(wide.forward, "attention").flops == work_of(narrow.forward, "attention").flops);
 }
 
-TEST_CASE("router weights that an activation applies leave no outputs of experts to keep", "[fusions]") {
+TEST_CASE("outputs of experts are not kept if the activation applies the router weights", "[fusions]") {
   const TransformerConfig config = catalog_config("mixtral-8x7b");
   TransformerOptions options;
   const auto layer = [&] { return transformer_network(config, 1, 64, Precision::bf16, options).layers.at(1); };

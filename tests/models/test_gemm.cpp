@@ -1,4 +1,4 @@
-// Matrix products by their shape, and the fit of their constants.
+// Times of matrix products by shape, and the fit of their constants.
 #include <catch2/catch.hpp>
 
 #include "models/fitted/kernel_fit.hpp"
@@ -45,20 +45,20 @@ std::string table_of(const Gpu& truth) {
 
 }  // namespace
 
-TEST_CASE("a product takes the waves of its tiles", "[gemm]") {
+TEST_CASE("a product takes the time of its waves of tiles", "[gemm]") {
   Gpu gpu = tiled_gpu();
   gpu.gemm.throttle = 0;
-  // 100 tiles of 256 x 128 fill the SMs once; one row of tiles more is another wave of them.
+  // 100 tiles of 256 x 128 fill the SMs once; another row of tiles needs another wave.
   const double one = time(gpu, 2560, 1280, 8192), two = time(gpu, 2816, 1280, 8192);
   CHECK(two > 1.2 * one);  // for 1.1 times the FLOPs
   const double flops = 2.0 * 2560 * 1280 * 8192;
   CHECK(one > flops / (300e12 * 0.9));
   CHECK(one < 1.2 * flops / (300e12 * 0.9));
-  // A product of few tiles is split along its inner dimension: far faster than one SM's row of steps.
+  // A product of few tiles is split along its inner dimension: far faster than all steps on one SM.
   CHECK(time(gpu, 64, 64, 65536) < 64.0 * 64 * 65536 * 2 / (300e12 / 100) / 4);
 }
 
-TEST_CASE("a product of few rows takes its weights' way from memory", "[gemm]") {
+TEST_CASE("a product of few rows takes the time to read its weights from memory", "[gemm]") {
   const Gpu gpu = tiled_gpu();
   const double weights = 2.0 * 8192 * 16384;
   CHECK(time(gpu, 16, 8192, 16384) == Approx(weights / (2e12 * 0.8)).epsilon(0.15));
@@ -67,7 +67,7 @@ TEST_CASE("a product of few rows takes its weights' way from memory", "[gemm]") 
   CHECK_FALSE(bound_by_memory(gpu, gemm("many", 8192, 8192, 8192, Precision::bf16).work));
 }
 
-TEST_CASE("long products slow down with the clock; long runs at every length", "[gemm]") {
+TEST_CASE("in short tests only long products slow down, in long runs all products do", "[gemm]") {
   Gpu gpu = tiled_gpu();
   const auto rate = [](const Gpu& g, double m) { return 2 * m * 8192 * 8192 / (time(g, m, 8192, 8192) - 2e-6); };
   Gpu cool = gpu;
@@ -80,7 +80,7 @@ TEST_CASE("long products slow down with the clock; long runs at every length", "
   CHECK(rate(hot, 65536) == Approx(rate(hot, 12800)).epsilon(0.03));
 }
 
-TEST_CASE("a shape has one number, and its price is the same when it is asked for again", "[gemm]") {
+TEST_CASE("a shape has one number, and always the same time", "[gemm]") {
   CHECK(kernel_of(GemmShape{3, 5, 7, 2}) == kernel_of(GemmShape{3, 5, 7, 2}));
   CHECK(kernel_of(GemmShape{3, 5, 7, 2}) != kernel_of(GemmShape{3, 5, 7, 3}));
   CHECK(shape_of(kernel_of(GemmShape{3, 5, 7, 2})) == GemmShape{3, 5, 7, 2});
@@ -93,7 +93,7 @@ TEST_CASE("a shape has one number, and its price is the same when it is asked fo
   CHECK(kernel_time(faster, work) < first);
 }
 
-TEST_CASE("products of experts in turn leave SMs idle that one grouped kernel fills", "[gemm]") {
+TEST_CASE("products of experts one after another leave SMs idle, and a grouped kernel fills them", "[gemm]") {
   const Gpu gpu = tiled_gpu();
   const auto seconds = [&gpu](double rows, bool in_turn, double experts) {
     return gemm_time(gpu.gemm,
@@ -137,7 +137,7 @@ TEST_CASE("the fit finds the constants that a table was made with", "[gemm][fit]
   CHECK(fit_kernel(Kernel::gemm, rows, unknown).gpu.gemm.peak == fit.gpu.gemm.peak);
 }
 
-TEST_CASE("a table of products with rows that cannot be is named by its lines", "[gemm][fit]") {
+TEST_CASE("impossible rows in a table of products are named by their lines", "[gemm][fit]") {
   const test::TemporaryFolder folder;
   const Gpu gpu = tiled_gpu();
   const auto read = [&](const std::string& text) { return read_products(folder.write("gemm.csv", text), gpu, "test"); };

@@ -43,10 +43,10 @@ TEST_CASE("a kernel's time is the roofline's, to rounding", "[gpu]") {
   CHECK(time(Kernel::optimizer, Precision::fp32, 1e9, 1e9) == Approx(3e-6 + 1e9 / 1e12).epsilon(1e-12));
   CHECK(time(Kernel::convolution, Precision::bf16, 1e12, 1e9) == time(Kernel::gemm, Precision::bf16, 1e12, 1e9));
   CHECK(time(Kernel::gemm, Precision::bf16, 0, 0) == 3e-6);
-  CHECK(time(Kernel::gemm, Precision::fp8, 0, 1e9) > 0);  // no arithmetic: no peak is needed
+  CHECK(time(Kernel::gemm, Precision::fp8, 0, 1e9) > 0);  // without arithmetic no peak is needed
 }
 
-TEST_CASE("a convolution's efficiency is a product's unless it is given", "[gpu]") {
+TEST_CASE("a convolution's efficiency is that of a product unless it is stated", "[gpu]") {
   const auto share = [](const std::string& rest) {
     return gpu_of(kGpu + rest).efficiency[static_cast<std::size_t>(Kernel::convolution)].flops;
   };
@@ -54,7 +54,7 @@ TEST_CASE("a convolution's efficiency is a product's unless it is given", "[gpu]
   CHECK(share("  convolution: {flops: 0.6}\n") == 0.6);
 }
 
-TEST_CASE("convolutions may take fewer multiplications than are counted, other kernels may not", "[gpu]") {
+TEST_CASE("only convolutions may execute fewer multiplications than are counted", "[gpu]") {
   const auto share = [](const std::string& rest) {
     return gpu_of(kGpu + rest).efficiency[static_cast<std::size_t>(Kernel::convolution_3x3)].flops;
   };
@@ -107,7 +107,7 @@ TEST_CASE("a faulty GPU is refused at its place", "[gpu]") {
   CHECK(error_of("16 GiB", "16").find("has no unit") != std::string::npos);
 }
 
-TEST_CASE("what a datasheet says of the chip is read, and is 0 where it does not say", "[gpu]") {
+TEST_CASE("figures of a datasheet are read, and are 0 if they are not stated", "[gpu]") {
   const Gpu bare = gpu_of(kGpu);
   CHECK(bare.kind == ChipKind::gpu);
   CHECK(bare.sms == 0);
@@ -130,7 +130,7 @@ TEST_CASE("what a datasheet says of the chip is read, and is 0 where it does not
   CHECK(gpu_of(std::string(kGpu) + "chip_links: null\npower: null\n").chip_links.count == 0);
 }
 
-TEST_CASE("a fault in what a datasheet says is refused at its place", "[gpu]") {
+TEST_CASE("a faulty figure of a datasheet is refused at its place", "[gpu]") {
   const auto refused = [](const std::string& line, const std::string& error) {
     CHECK_THROWS_WITH(gpu_of(std::string(kGpu) + line + "\n"), error);
   };

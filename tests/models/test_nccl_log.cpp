@@ -1,4 +1,4 @@
-// Logs of nccl-tests as people post them: versions, launchers and noise; and what is no such log.
+// Logs of nccl-tests as users post them: versions, launchers, other lines; and files that are no such logs.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -68,14 +68,14 @@ TEST_CASE("a log of today's nccl-tests", "[nccl]") {
       "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 167.85\n");
   CHECK(log.version == "2.29.7");
   CHECK(log.gpu == "NVIDIA H100 80GB HBM3");
-  REQUIRE(log.rows.size() == 2);  // nothing is to be learnt of the size 0
+  REQUIRE(log.rows.size() == 2);  // a row of size 0 is ignored
   CHECK(log.rows[0].operation == NcclOperation::all_gather);
   CHECK(log.rows[0].gpus == 8);
   CHECK(log.rows[1].size == Bytes{536870912});
   CHECK(log.rows[1].time.value == Approx(1399.7e-6));  // out of place
 }
 
-TEST_CASE("a log without the program's name: reductions tell themselves", "[nccl]") {
+TEST_CASE("reductions are recognized in a log without the program's name", "[nccl]") {
   const NcclLog log =
       read("# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor)\n" + ranks(8, "NVIDIA A100-SXM4-80GB") +
            "node0:1234:1234 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\nNCCL version 2.20.3+cuda12.3\n" + kHead +
@@ -106,10 +106,10 @@ TEST_CASE("the table of old versions, and several programs in one file", "[nccl]
   CHECK(log.rows[0].operation == NcclOperation::reduce_scatter);
   CHECK(log.rows[0].gpus == 4);
   CHECK(log.rows[1].operation == NcclOperation::alltoall);
-  CHECK(log.rows[1].gpus == 2);  // by nGpus: it printed no ranks
+  CHECK(log.rows[1].gpus == 2);  // from nGpus: this log has no ranks
 }
 
-TEST_CASE("what launchers put before a line is left out, and nodes are counted", "[nccl]") {
+TEST_CASE("prefixes of launchers are removed, and nodes are counted", "[nccl]") {
   for (const char* before : {"[1,0]<stdout>:", "[0] ", "0: "}) {
     const std::string prefix = before;
     INFO(prefix);
@@ -129,7 +129,7 @@ TEST_CASE("what launchers put before a line is left out, and nodes are counted",
   }
 }
 
-TEST_CASE("hints stand in for what a log does not say", "[nccl]") {
+TEST_CASE("hints replace facts that a log does not contain", "[nccl]") {
   const std::string row =
       "     1048576        262144     float     sum      -1    81.00   12.95   12.95      0    80.00   13.11   13.11   "
       "   0\n";
@@ -143,7 +143,7 @@ TEST_CASE("hints stand in for what a log does not say", "[nccl]") {
   CHECK(error_of(kHead + row, {4, "allreduce"}) == "unknown operation \"allreduce\"; did you mean \"all_reduce\"?");
 }
 
-TEST_CASE("what is no log of nccl-tests is refused with file, line and what was expected", "[nccl]") {
+TEST_CASE("files that are no logs of nccl-tests are refused with file, line and the expected content", "[nccl]") {
   const std::string expected =
       ": no nccl-tests log: expected its table, headed \"size count type redop root time algbw busbw\", or nccl.csv's "
       "columns (gpu, nccl_version, op, num_gpus, message_bytes, latency_us)";

@@ -1,4 +1,4 @@
-// NCCL's times: what a fit makes of the measured table, and what the model says where nothing was measured.
+// NCCL's times: the fit to the measured table, and the model without measurements.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -34,7 +34,7 @@ constexpr double kKiB = 1024, kMiB = 1048576;
 
 }  // namespace
 
-TEST_CASE("the catalog's NCCL entries are what a fit of the measured table gives", "[nccl]") {
+TEST_CASE("the catalog's NCCL entries are those that a fit of the measured table writes", "[nccl]") {
   const std::map<std::string, std::string> gpus{
       {"a100_sxm", "a100-sxm4-80gb"}, {"h100_sxm", "h100-sxm5-80gb"}, {"b200_sxm", "b200-sxm-180gb"}};
   const std::vector<NcclLog> logs = read_nccl_logs(kTable, {});
@@ -72,7 +72,7 @@ TEST_CASE("every NCCL entry of the catalog has sourced figures", "[nccl][catalog
       CHECK(f.source.size() > 20);
 }
 
-TEST_CASE("time never falls with size or rises above sense, on all GPUs, operations and numbers of GPUs", "[nccl]") {
+TEST_CASE("time never falls with size, and stays plausible, for all GPUs, operations and numbers of GPUs", "[nccl]") {
   const Catalog catalog;
   for (const std::string& name : catalog.names("gpu")) {
     const Gpu gpu = catalog_gpu(name);
@@ -96,7 +96,7 @@ TEST_CASE("time never falls with size or rises above sense, on all GPUs, operati
   }
 }
 
-TEST_CASE("numbers of GPUs that were not measured lie between those that were, or go on", "[nccl]") {
+TEST_CASE("times for other numbers of GPUs are interpolated or extrapolated", "[nccl]") {
   const NcclModel a100 = model_of("a100-sxm4-80gb");
   for (const auto operation : {NcclOperation::all_reduce, NcclOperation::all_gather, NcclOperation::reduce_scatter}) {
     INFO(name_of(operation));
@@ -113,7 +113,7 @@ TEST_CASE("numbers of GPUs that were not measured lie between those that were, o
   CHECK(nccl_cost(model_of("gb200"), {NcclOperation::all_reduce, Bytes{512 * kMiB}, 72}).in_switch);
 }
 
-TEST_CASE("the switch adds from six GPUs of Hopper and Blackwell on, and what is sent says so", "[nccl]") {
+TEST_CASE("the switch sums from six GPUs of Hopper and Blackwell on, and fewer bytes are sent", "[nccl]") {
   const NcclModel h100 = model_of("h100-sxm5-80gb");
   NcclCall call{NcclOperation::all_reduce, Bytes{512 * kMiB}, 8};
   const NcclCost nvls = nccl_cost(h100, call);
@@ -133,7 +133,7 @@ TEST_CASE("the switch adds from six GPUs of Hopper and Blackwell on, and what is
   CHECK_FALSE(nccl_cost(model_of("h100-pcie-80gb"), {NcclOperation::all_reduce, Bytes{512 * kMiB}, 8}).in_switch);
 }
 
-TEST_CASE("a GPU without a fit takes its generation's, scaled by its links, and says so", "[nccl]") {
+TEST_CASE("a GPU without a fit takes that of its generation, scaled by its links, and names it", "[nccl]") {
   CHECK(model_of("h100-sxm5-80gb").scaled.empty());
   CHECK(model_of("h200-sxm-141gb").scaled == "scaled from h100-sxm by NVLink 450/450 GB/s");
   CHECK(model_of("gb200").scaled == "scaled from b200-sxm by NVLink 900/900 GB/s");
@@ -150,12 +150,12 @@ TEST_CASE("a GPU without a fit takes its generation's, scaled by its links, and 
                          .value;
   CHECK(bus > 15e9);
   CHECK(bus < 31.5e9);
-  // 42 us was seen of eight RTX 4090 (NVIDIA/nccl issue 1530).
+  // 42 us were measured on eight RTX 4090 (NVIDIA/nccl issue 1530).
   CHECK(microseconds(model_of("rtx-4090"), NcclOperation::all_reduce, 8, 8) == Approx(42).epsilon(0.25));
   CHECK_THROWS_WITH(model_of("tpu-v4"), "gpu tpu-v4: a TPU has no NCCL");
 }
 
-TEST_CASE("a GPU's own log of one operation is used, the other operations are its generation's", "[nccl]") {
+TEST_CASE("a GPU's own log of one operation is used, and the other operations are those of its generation", "[nccl]") {
   const test::TemporaryFolder folder;
   const std::filesystem::path& root = folder.path();
   std::filesystem::copy(Catalog().root(), root, std::filesystem::copy_options::recursive);
@@ -172,9 +172,9 @@ TEST_CASE("a GPU's own log of one operation is used, the other operations are it
         microseconds(model_of("h100-sxm5-80gb"), NcclOperation::all_gather, 512, 8));
 }
 
-TEST_CASE("operations that nobody measured are made of those that were", "[nccl]") {
+TEST_CASE("operations that were not measured follow from those that were", "[nccl]") {
   const NcclModel a100 = model_of("a100-sxm4-80gb");
-  // A broadcast sends the whole buffer where an all-gather sends 7/8.
+  // A broadcast sends the all_reduce_time buffer, an all-gather 7/8 of it.
   CHECK(nccl_wire(NcclOperation::broadcast, Bytes{800}, 8) == Bytes{800});
   CHECK(nccl_wire(NcclOperation::all_gather, Bytes{800}, 8) == Bytes{700});
   CHECK(microseconds(a100, NcclOperation::broadcast, 512 * kMiB, 8) >
@@ -182,11 +182,11 @@ TEST_CASE("operations that nobody measured are made of those that were", "[nccl]
   CHECK(microseconds(a100, NcclOperation::sendrecv, 0, 8) == microseconds(a100, NcclOperation::alltoall, 0, 2));
   NcclModel one = a100;
   std::erase_if(one.curves, [](const auto& c) { return c.first != NcclOperation::all_reduce; });
-  const double whole = microseconds(one, NcclOperation::all_reduce, 512, 8),
-               half = microseconds(one, NcclOperation::all_gather, 512, 8);
-  CHECK(half < whole);
-  CHECK(half > whole / 2);
-  CHECK(half == Approx(microseconds(a100, NcclOperation::all_gather, 512, 8)).epsilon(0.1));
+  const double all_reduce_time = microseconds(one, NcclOperation::all_reduce, 512, 8),
+               all_gather_time = microseconds(one, NcclOperation::all_gather, 512, 8);
+  CHECK(all_gather_time < all_reduce_time);
+  CHECK(all_gather_time > all_reduce_time / 2);
+  CHECK(all_gather_time == Approx(microseconds(a100, NcclOperation::all_gather, 512, 8)).epsilon(0.1));
 }
 
 TEST_CASE("between nodes every step costs a hop, and the network is the limit", "[nccl]") {
@@ -195,17 +195,18 @@ TEST_CASE("between nodes every step costs a hop, and the network is the limit", 
   const NcclCost cost = nccl_cost(b200, call);
   CHECK(nccl_bus_bandwidth(call.operation, call.size, 32, cost.time).value == Approx(382e9).epsilon(0.025));
   call.size = Bytes{0};
-  const Seconds of_four = nccl_cost(b200, call).time;
+  const Seconds four_node_time = nccl_cost(b200, call).time;
   call.wires = Seconds{0};
-  CHECK(nccl_cost(b200, call).time < of_four);
+  CHECK(nccl_cost(b200, call).time < four_node_time);
   const NcclModel infiniband = model_of("b200-sxm-180gb");
   const Seconds hop = infiniband.between.hop[0] - infiniband.between.wires;
   call.gpus = 64;
   call.nodes = 8;
   CHECK((nccl_cost(infiniband, call).time.value - nccl_cost(infiniband, {call.operation, Bytes{0}, 8}).time.value) ==
-        Approx(6 * hop.value));  // up and down a tree of three levels
+        Approx(6 * hop.value));  // hops up and down a tree of three levels
   // Over InfiniBand a step is shorter.
-  CHECK(nccl_cost(model_of("b200-sxm-180gb"), {call.operation, Bytes{8}, 32, 4, BytesPerSecond{400e9}}).time < of_four);
+  CHECK(nccl_cost(model_of("b200-sxm-180gb"), {call.operation, Bytes{8}, 32, 4, BytesPerSecond{400e9}}).time <
+        four_node_time);
   CHECK_THROWS_WITH(nccl_model_for(catalog_gpu("b200-sxm-180gb"), Catalog(), "efa-b20"),
                     "NCCL's model: unknown nccl-network \"efa-b20\"; did you mean \"efa-b200\"?");
   call.network = {};
@@ -216,8 +217,10 @@ TEST_CASE("between nodes every step costs a hop, and the network is the limit", 
                     "all_reduce: a size of -1 bytes: expected 0 or more");
 }
 
-TEST_CASE("a ring over many nodes pays for each of its steps inside the nodes, whatever was fitted in one", "[nccl]") {
-  // In one node of H100 the start-up of Simple does not grow with the GPUs: the switch's sums and LL128 hide it.
+TEST_CASE("a ring over many nodes takes time for each step inside the nodes, even if a fit in one node found none",
+          "[nccl]") {
+  // In one node of H100 the start-up of Simple does not grow with the GPUs, because sums in the switch and LL128 hide
+  // it.
   for (const char* gpu : {"a100-sxm4-80gb", "h100-sxm5-80gb", "b200-sxm-180gb"}) {
     const NcclModel model = nccl_model_for(catalog_gpu(gpu), Catalog(), "roce");
     for (const NcclOperation operation :
@@ -232,7 +235,7 @@ TEST_CASE("a ring over many nodes pays for each of its steps inside the nodes, w
       REQUIRE(std::string(small.protocol) == "Simple");
       REQUIRE(std::string(large.protocol) == "Simple");
       const double steps = (operation == NcclOperation::all_reduce ? 2 : 1) * 64 * 7, hops = steps / 7;
-      // NCCL's own cost model has 3.4 us for a step by NVLink, and 14 for one between nodes.
+      // NCCL's own cost model has 3.4 us for a step by NVLink, and 14 us for a step between nodes.
       CHECK((large.latency - small.latency).value >= steps * 3.4e-6 + hops * 10e-6);
     }
   }

@@ -36,7 +36,7 @@ TEST_CASE("a linear layer has two products backward, each final gradient marked"
   CHECK(layer.backward_transient.value == 4 * (10 * 4 + 10 * 3));
 }
 
-TEST_CASE("what a later operator saved is free before an earlier one needs memory") {
+TEST_CASE("tensors of a later operator are freed before an earlier one needs memory") {
   LayerBuilder b("l", 1, Precision::fp64);
   Operator small, large;
   small.kept = {{"s", Bytes{10}}};
@@ -48,10 +48,10 @@ TEST_CASE("what a later operator saved is free before an earlier one needs memor
   const Layer layer = std::move(b).build({});
   CHECK(layer.activations().value == 110);
   CHECK(layer.forward_transient.value == 5);
-  CHECK(layer.backward_transient.value == 5);  // 70 fit into the 100 that are free by then
+  CHECK(layer.backward_transient.value == 5);  // 70 fit into the 100 that are free then
 }
 
-TEST_CASE("the second use of an input is added backward, one gradient being held until then") {
+TEST_CASE("backward the gradients of two uses of an input are added, and one is held until then") {
   LayerBuilder b("l", 10, Precision::fp32);
   b.fork("f", 3);
   b.linear({.name = "a", .in = 3, .out = 3, .shares_fork_gradient = true});
@@ -61,7 +61,8 @@ TEST_CASE("the second use of an input is added backward, one gradient being held
   REQUIRE(layer.backward.size() == 3);
   CHECK(layer.backward.back().name == "f.gradient_sum");
   CHECK(layer.backward.back().work.bytes.value == 3 * 120);
-  CHECK(layer.backward_transient.value == 2 * 120);  // at the products; the sum's third fits where the input was
+  CHECK(layer.backward_transient.value ==
+        2 * 120);  // at the products; the third tensor of the sum takes the place of the input
 }
 
 TEST_CASE("a grouped product spreads its rows over the experts' weights", "[network]") {
@@ -103,7 +104,7 @@ TEST_CASE("a tensor of another branch is held in the forward pass", "[network]")
   CHECK_THROWS_AS(std::move(open).build({}), InternalError);
 }
 
-TEST_CASE("the builder refuses what it cannot mean") {
+TEST_CASE("the builder refuses calls without meaning") {
   LayerBuilder open("l", 1, Precision::fp32);
   open.fork("f", 1);
   CHECK_THROWS_AS(std::move(open).build({}), InternalError);
@@ -113,7 +114,7 @@ TEST_CASE("the builder refuses what it cannot mean") {
   CHECK_THROWS_WITH(require_training_precision(Precision::int8), Catch::Contains("int8") && Catch::Contains("bf16"));
 }
 
-TEST_CASE("a loss in 16 bits is taken in fp32 unless it is fused") {
+TEST_CASE("a loss in 16 bits is computed in fp32 unless it is fused") {
   const auto head = [](Precision precision, bool fused) {
     LayerBuilder b("head", 8, precision);
     b.cross_entropy(100, fused);

@@ -30,7 +30,7 @@ TEST_CASE("the catalog's networks have the published parameters", "[transformer]
   }
 }
 
-TEST_CASE("GPT-3's sizes are those of the paper's table, which rounds", "[transformer]") {
+TEST_CASE("GPT-3's sizes are the rounded ones of the paper's table", "[transformer]") {
   const std::map<std::string, double> billions{{"125m", 0.125}, {"350m", 0.35}, {"760m", 0.76}, {"1.3b", 1.3},
                                                {"2.7b", 2.7},   {"6.7b", 6.7},  {"13b", 13},    {"175b", 175}};
   for (const auto& [size, expected] : billions) {
@@ -40,7 +40,7 @@ TEST_CASE("GPT-3's sizes are those of the paper's table, which rounds", "[transf
   CHECK(network_of("gpt3-175b").parameters() == 174'604'259'328);
 }
 
-TEST_CASE("BERT's head follows its architecture", "[transformer]") {
+TEST_CASE("BERT's head depends on its architecture", "[transformer]") {
   const auto parameters = [](const char* size, const char* architecture) {
     const std::string over = std::string("{architectures: [") + architecture + "]}";
     return network_of(catalog_config(std::string("bert-") + size, over), 1, 512).parameters();
@@ -51,7 +51,7 @@ TEST_CASE("BERT's head follows its architecture", "[transformer]") {
   CHECK(parameters("large", "BertForPreTraining") == 336'226'108);
 }
 
-TEST_CASE("of experts a token meets the chosen ones", "[transformer]") {
+TEST_CASE("only the chosen experts of a token are active", "[transformer]") {
   const std::map<std::string, double> active{{"mixtral-8x7b", 12'879'925'248},   // "12.9B" (Mistral AI)
                                              {"mixtral-8x22b", 39'152'031'744},  // "39B"
                                              {"deepseek-v2", 21'375'800'320},    // "21B"
@@ -68,7 +68,8 @@ TEST_CASE("of experts a token meets the chosen ones", "[transformer]") {
 }
 
 TEST_CASE("families without an entry: Qwen's small and sparse ones", "[transformer]") {
-  // Qwen3-0.6B (596,049,920) and Qwen1.5-MoE-A2.7B (14,315,784,192, of which 2.7 billion without embeddings are met).
+  // Qwen3-0.6B (596,049,920) and Qwen1.5-MoE-A2.7B (14,315,784,192, of which 2.7 billion are active without
+  // embeddings).
   CHECK(network_of(parsed_config("{model_type: qwen3, hidden_size: 1024, intermediate_size: 3072, head_dim: 128, "
                                  "num_attention_heads: 16, num_key_value_heads: 8, num_hidden_layers: 28, "
                                  "max_position_embeddings: 40960, tie_word_embeddings: true, vocab_size: 151936}"),
@@ -85,7 +86,7 @@ TEST_CASE("families without an entry: Qwen's small and sparse ones", "[transform
   CHECK(gradients_are_ready_once(moe));
 }
 
-TEST_CASE("every network of the catalog is laid out whole, and its work grows with the micro-batch", "[network]") {
+TEST_CASE("every network of the catalog is built, and its work grows with the micro-batch", "[network]") {
   const Catalog catalog;
   for (const std::string& name : catalog.names("network")) {
     CAPTURE(name);
@@ -99,12 +100,13 @@ TEST_CASE("every network of the catalog is laid out whole, and its work grows wi
     CHECK(four.model_flops_per_token().value == Approx(one.model_flops_per_token().value).epsilon(1e-12));
     CHECK(four.forward_flops().value == Approx(4 * one.forward_flops().value).epsilon(1e-12));
     CHECK(four.activations().value > 3 * one.activations().value);
-    // The first layer of an image, or of an MLP, has no gradient of its input.
+    // The first layer of an image network or an MLP has no gradient of its input.
     const double backward = four.backward_flops().value / four.forward_flops().value;
     CHECK(backward > (transformer ? 1.98 : 1));
     CHECK(backward < (transformer ? 2.5 : 2));
     if (!transformer) continue;
-    // Besides attention, forward FLOPs are two a parameter and token, less what is looked up or seen by few tokens.
+    // Without attention, forward FLOPs are two for each parameter and token, except for tables and layers of few
+    // tokens.
     const double tokens = static_cast<double>(one.tokens());
     CHECK(one.forward_flops().value < 1.5 * 2 * one.active_parameters() * tokens);
     CHECK(one.forward_flops().value > 0.75 * 2 * one.active_parameters() * tokens);

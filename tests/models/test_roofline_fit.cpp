@@ -36,7 +36,7 @@ Work gemm(double m, double n, double k) {
   return w;
 }
 
-/// A table that a GPU of known constants would have measured.
+/// Returns the table that a GPU with known constants would measure.
 std::string gemm_table(const Gpu& truth) {
   std::string text = "gpu,dtype,m,n,k,latency_us,source\n";
   for (const double m : {1, 16, 33, 64, 256, 1024, 4096, 8192})
@@ -79,7 +79,7 @@ TEST_CASE("a fit recovers the constants that made the table", "[fit]") {
   CHECK(again.launch == fit.launch);
 }
 
-TEST_CASE("causal attention is counted as half of the square, with the GPU's launch floor", "[fit]") {
+TEST_CASE("causal attention is counted as half of the square, with the GPU's launch time", "[fit]") {
   const double launch = 2e-6;
   std::string text = "gpu,dtype,batch,heads,kv_heads,head_dim,seq,causal,latency_us\n";
   for (const double batch : {1, 2, 4, 8, 16})

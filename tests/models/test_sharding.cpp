@@ -53,7 +53,7 @@ bool in_order(const std::vector<Exchange>& exchanges, std::size_t kernels) {
 
 }  // namespace
 
-TEST_CASE("tensor ranks share FLOPs exactly, and parameters but for those all have", "[sharding]") {
+TEST_CASE("tensor ranks share FLOPs exactly, and all parameters but the replicated ones", "[sharding]") {
   const std::set<std::string> whole_everywhere{"projection.bias", "fc2.bias", "position_embedding.weight"};
   for (const char* config : {kGpt, kLlama, kExperts}) {
     const Network one = sharded(config, {});
@@ -118,7 +118,7 @@ TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once m
   CHECK(names(block.backward_exchanges) == std::vector<std::string>{"mlp.scatter.backward", "mlp.regather",
                                                                     "mlp.gather.backward", "attention.scatter.backward",
                                                                     "attention.regather", "attention.gather.backward"});
-  double forward = 0, backward = 0;  // an all-reduce is a reduce-scatter and an all-gather of as many bytes
+  double forward = 0, backward = 0;  // an all-reduce is a reduce-scatter and an all-gather of the same bytes
   for (const Exchange& e : block.forward_exchanges) forward += e.bytes.value;
   for (const Exchange& e : block.backward_exchanges) backward += e.for_weights ? 0 : e.bytes.value;
   CHECK(forward == 2 * 2 * 4194304.0);
@@ -137,7 +137,7 @@ TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once m
   CHECK(layers[0].output.value == 4194304.0 / 2);
 }
 
-TEST_CASE("gradients go out before those of weights are made, beside them with overlap", "[sharding]") {
+TEST_CASE("gradients are exchanged before the kernels of weights, and with overlap during them", "[sharding]") {
   for (const bool overlap : {false, true}) {
     const Layer block = sharded(kGpt, {.tensor = 2, .sequence = true, .overlap = overlap}).layers[1];
     const Exchange& out = *find(block.backward_exchanges, "mlp.gather.backward");
@@ -146,7 +146,7 @@ TEST_CASE("gradients go out before those of weights are made, beside them with o
     CHECK(out.needed_by == (overlap ? after_weights : out.after));
     CHECK(block.backward[static_cast<std::size_t>(out.after)].for_weights);
   }
-  // Three linear layers add their gradients first: there is nothing left to go on beside.
+  // Three linear layers add their gradients first: no kernel is left to overlap with.
   const Layer separate = sharded(kLlama, {.tensor = 2, .overlap = true}).layers[1];
   const Exchange& out = *find(separate.backward_exchanges, "attention.reduce.backward");
   CHECK(out.after == out.needed_by);
@@ -165,7 +165,7 @@ TEST_CASE("activations a layer follow Korthikanti et al., table 2", "[sharding]"
   TransformerOptions options;
   options.flash_attention = false;
   const auto kept = [&](Sharding sharding) { return sharded(kGpt, sharding, options).layers[1].activations().value; };
-  const double statistics = 2 * 8 * s * b;  // of two norms, in fp32: not in the paper
+  const double statistics = 2 * 8 * s * b;  // statistics of two norms in fp32, which are not in the paper
   CHECK(kept({}) == sbh * (34 + 5 * a * s / h) + statistics);
   CHECK(kept({.tensor = 4}) == sbh * (10 + 24 / t + 5 * a * s / (h * t)) + statistics);
   CHECK(kept({.tensor = 4, .sequence = true}) == sbh / t * (34 + 5 * a * s / h) + statistics / t);
@@ -174,7 +174,7 @@ TEST_CASE("activations a layer follow Korthikanti et al., table 2", "[sharding]"
   CHECK(kept({.tensor = 4, .sequence = true, .recompute = Recompute::full}) == 2 * sbh / t);
 }
 
-TEST_CASE("recomputation runs kernels again, and needs its memory then", "[sharding]") {
+TEST_CASE("recomputation runs kernels again, and needs their memory then", "[sharding]") {
   TransformerOptions options;
   options.flash_attention = false;
   const Sharding plain{.tensor = 2, .sequence = true};
@@ -201,12 +201,12 @@ TEST_CASE("recomputation runs kernels again, and needs its memory then", "[shard
   REQUIRE(all.backward_exchanges.size() == none.forward_exchanges.size() + none.backward_exchanges.size());
   CHECK(all.backward_exchanges[4].after == none.backward_exchanges[0].after + static_cast<int>(none.forward.size()));
   CHECK(in_order(all.backward_exchanges, all.backward.size()));
-  CHECK(peak(all) >= peak(none));  // the layer's own tensors are there again
+  CHECK(peak(all) >= peak(none));  // the layer's own tensors exist again
   CHECK(peak(all) <= peak(none) + none.output.value);
   CHECK(all.forward_transient < none.activations());
 }
 
-TEST_CASE("context ranks pass keys and values round, or trade heads for tokens", "[sharding]") {
+TEST_CASE("context ranks send keys and values round, or trade heads for tokens", "[sharding]") {
   const Network one = sharded(kLlama, {}), ring = sharded(kLlama, {.context = 4});
   const Layer& block = ring.layers[1];
   CHECK(block.forward_flops().value * 4 == one.layers[1].forward_flops().value);
@@ -236,7 +236,7 @@ TEST_CASE("context ranks pass keys and values round, or trade heads for tokens",
   CHECK(find(heads.backward_exchanges, "attention.tokens.backward")->bytes.value == 2 * kSamples * kSeq / 4 * 512);
 }
 
-TEST_CASE("a ring that is recomputed passes keys and values round once more", "[sharding]") {
+TEST_CASE("a recomputed ring sends keys and values round once more", "[sharding]") {
   const Layer none = sharded(kLlama, {.context = 4}).layers[1],
               again = sharded(kLlama, {.context = 4, .recompute = Recompute::selective}).layers[1];
   CHECK(names(again.forward_exchanges) == names(none.forward_exchanges));
@@ -298,7 +298,7 @@ TEST_CASE("experts are spread, and rows sent to them", "[sharding]") {
                                  "attention.regather", "attention.gather.backward"});
 }
 
-TEST_CASE("shardings that do not divide a network are refused with the rule", "[sharding]") {
+TEST_CASE("shardings that do not divide a network are refused with the broken rule", "[sharding]") {
   using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(sharded(kLlama, {.tensor = 3}), Contains("they must divide the 16 attention heads"));
   CHECK_THROWS_WITH(sharded(kLlama, {.tensor = 16}), Contains("8 key-value heads"));
@@ -321,10 +321,10 @@ TEST_CASE("shardings that do not divide a network are refused with the rule", "[
   CHECK_NOTHROW(transformer_network(catalog_config("vit-b-16"), 1, 197, Precision::bf16, two));
   two.sharding.sequence = true;
   CHECK_THROWS_WITH(transformer_network(catalog_config("bert-base"), 1, 128, Precision::bf16, two),
-                    Contains("tensor axis alone"));
+                    Contains("only the tensor axis"));
 }
 
-TEST_CASE("every family of the catalog is recomputed, and every gradient made once", "[sharding]") {
+TEST_CASE("every family of the catalog can be recomputed, and makes every gradient once", "[sharding]") {
   for (const char* name : {"gpt2", "bert-base", "t5-base", "vit-b-16", "mixtral-8x7b", "deepseek-v2"}) {
     const TransformerConfig config = catalog_config(name);
     const std::int64_t seq = config.fixed_seq_length ? config.max_position_embeddings : 128;
@@ -343,20 +343,21 @@ TEST_CASE("every family of the catalog is recomputed, and every gradient made on
   }
 }
 
-TEST_CASE("modules that are recomputed give up what the next kernel keeps, and run again before it", "[sharding]") {
+TEST_CASE("outputs of recomputed modules are freed, and the modules run again before the next kernel's gradient",
+          "[sharding]") {
   const char* const latent = R"({model_type: deepseek_v3, vocab_size: 4096, num_hidden_layers: 1, hidden_size: 512,
     num_attention_heads: 8, num_key_value_heads: 8, intermediate_size: 1024, max_position_embeddings: 2048,
     q_lora_rank: 128, kv_lora_rank: 64, qk_nope_head_dim: 32, qk_rope_head_dim: 16, v_head_dim: 32,
     n_routed_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 256, n_group: 1, topk_group: 1})";
   TransformerOptions options;
   options.fused_projections = options.fused_gated_activation = true;
-  const auto block = [&](Remade module) {
+  const auto block = [&](RecomputedPart module) {
     Sharding sharding;
-    if (module != Remade::none) sharding.remade[static_cast<std::size_t>(module)] = true;
+    if (module != RecomputedPart::none) sharding.remade[static_cast<std::size_t>(module)] = true;
     return sharded(latent, sharding, options).layers[1];
   };
-  const Layer whole = block(Remade::none);
-  const auto check = [&](Remade module, std::vector<std::string> gone, const std::string& again,
+  const Layer whole = block(RecomputedPart::none);
+  const auto check = [&](RecomputedPart module, std::vector<std::string> gone, const std::string& again,
                          const std::string& before) {
     const Layer layer = block(module);
     Bytes left;
@@ -368,9 +369,9 @@ TEST_CASE("modules that are recomputed give up what the next kernel keeps, and r
     CHECK(index_of(layer.backward, again) < index_of(layer.backward, before));
     CHECK(layer.forward.size() == whole.forward.size());
   };
-  check(Remade::layernorm, {"q_a.input", "router.input"}, "attention_norm", "q_a.dgrad");
-  check(Remade::moe_act, {"experts.down.input"}, "experts.silu_mul", "experts.down.dgrad");
-  check(Remade::mla_up_proj, {"attention.qkv"}, "kv_b", "attention.backward");
+  check(RecomputedPart::layernorm, {"q_a.input", "router.input"}, "attention_norm", "q_a.dgrad");
+  check(RecomputedPart::moe_act, {"experts.down.input"}, "experts.silu_mul", "experts.down.dgrad");
+  check(RecomputedPart::mla_up_proj, {"attention.qkv"}, "kv_b", "attention.backward");
 }
 
 }  // namespace models_test_sharding

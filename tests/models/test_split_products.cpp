@@ -54,10 +54,10 @@ TEST_CASE("ranks share an MLP's products and weights, however it is split", "[sh
   }
 }
 
-TEST_CASE("an MLP in pairs sums once a pair and pass", "[sharding]") {
+TEST_CASE("an MLP in pairs has one sum for each pair and pass", "[sharding]") {
   const Network part = split(LinearSplit::pairs, 2);
   CHECK(part.layers[0].forward_exchanges.empty());
-  CHECK(part.layers[0].backward_exchanges.empty());  // nobody needs the gradient by the network's input
+  CHECK(part.layers[0].backward_exchanges.empty());  // the gradient of the network's input is not needed
   CHECK(part.layers[0].output.value == 8 * 8 * 32);
   CHECK(names(part.layers[1].forward_exchanges) == Names{"linear.reduce"});
   CHECK(part.layers[1].forward_exchanges[0].bytes.value == 8 * 8 * 48);
@@ -117,7 +117,7 @@ TEST_CASE("a convolutional network is split by output channels", "[sharding]") {
   CHECK_THROWS_WITH(catalog_cnn("vgg16", 3), Catch::Matchers::Contains("they must divide the 64 outputs"));
 }
 
-TEST_CASE("layers of an MLP keep their input alone under full recomputation", "[sharding]") {
+TEST_CASE("layers of an MLP keep only their input under full recomputation", "[sharding]") {
   for (const LinearSplit how : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows}) {
     Sharding sharding;
     sharding.tensor = 2;

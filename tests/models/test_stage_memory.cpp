@@ -23,7 +23,8 @@ struct Run {
   double peak_gib;
 };
 
-/// Layers of one stage: the blocks in equal parts, embedding and head with the first and last.
+/// Returns the layers of one stage: an equal part of the blocks, in the first stage the embedding and in the last the
+/// head.
 std::vector<const Layer*> stage_layers(const Network& network, int stage, int stages) {
   const std::size_t blocks = network.layers.size() - 2, part = blocks / static_cast<std::size_t>(stages);
   const std::size_t first = stage == 0 ? 0 : 1 + static_cast<std::size_t>(stage) * part;
@@ -34,7 +35,8 @@ std::vector<const Layer*> stage_layers(const Network& network, int stage, int st
   return layers;
 }
 
-/// The most above what is held throughout: all micro-batches in flight but the one whose passes run.
+/// Returns the peak of activations: those of all micro-batches in flight, and the transient memory of the one that
+/// runs.
 Bytes activations_peak(const std::vector<const Layer*>& layers, int in_flight) {
   Bytes all, before, most;
   for (const Layer* layer : layers) all += layer->activations();
@@ -45,7 +47,7 @@ Bytes activations_peak(const std::vector<const Layer*>& layers, int in_flight) {
   return all * (in_flight - 1) + most;
 }
 
-/// Under 1F1B with a distributed optimizer.
+/// Returns the peak memory in GiB under 1F1B with a distributed optimizer.
 double peak_gib(const Run& run, const SoftwareStack& stack) {
   TransformerOptions options;
   static_cast<Fusions&>(options) = stack;
@@ -71,9 +73,10 @@ double peak_gib(const Run& run, const SoftwareStack& stack) {
 
 }  // namespace
 
-// SimuMax v1.2 (MooreThreads), docs/b200/b200_release_v1.2_summary.json: max_memory_allocated of the worst rank of 8 B200,
-// Megatron-LM 23e00ed with TransformerEngine 2.11 (its llama3-405b has 16 key-value heads), sequences of 4,096 tokens, micro-batches of one, no recomputation.
-TEST_CASE("peak memory of measured Megatron runs comes out of layers, stage and library", "[stage_memory]") {
+// SimuMax v1.2 (MooreThreads), docs/b200/b200_release_v1.2_summary.json: max_memory_allocated of the worst rank of 8
+// B200, Megatron-LM 23e00ed with TransformerEngine 2.11 (its llama3-405b has 16 key-value heads), sequences of 4,096
+// tokens, micro-batches of one, no recomputation.
+TEST_CASE("the peak memory of measured Megatron runs follows from layers, stage and library", "[stage_memory]") {
   const SoftwareStack stack = stack_of("megatron-core");
   const std::vector<Run> runs = {
       {"llama-3-70b", 12, 8, 1, 2, 4, 66.55},    {"llama-3-70b", 12, 8, 2, 1, 4, 60.68},
@@ -87,7 +90,7 @@ TEST_CASE("peak memory of measured Megatron runs comes out of layers, stage and 
   }
 }
 
-TEST_CASE("what replicas share out is held in part, experts over their own replicas", "[stage_memory]") {
+TEST_CASE("a rank holds its part of sharded states, and experts have their own replicas", "[stage_memory]") {
   Layer layer;
   layer.parameters = {{"dense", 800}, {"experts", 1600}};
   layer.parameters[1].expert = true;

@@ -40,7 +40,8 @@ TEST_CASE("optimizers differ by their states") {
   CHECK(optimizer_state_size(optimizer("sgd"), Precision::fp16).value == 4);
   CHECK(optimizer_state_size(optimizer("momentum"), Precision::fp32).value == 4);
   CHECK(optimizer_state_size(optimizer("momentum"), Precision::bf16).value == 8);
-  // Adam in mixed precision: gradient 2 read; master, m, v read and written 24; parameter 2 written.
+  // Adam in mixed precision: 2 bytes of gradient read; 24 bytes of master, m, v read and written; 2 of parameter
+  // written.
   CHECK(optimizer_traffic(optimizer("adam"), Precision::bf16).value == 28);
   CHECK(optimizer_traffic(optimizer("adam"), Precision::fp32).value == 28);
   CHECK(optimizer_traffic(optimizer("sgd"), Precision::fp32).value == 12);
@@ -51,7 +52,7 @@ TEST_CASE("optimizers differ by their states") {
   CHECK(gradient_accumulation_work(10, Precision::bf16).bytes.value == 60);
 }
 
-TEST_CASE("the stack's buffers count, and parts sum to the whole") {
+TEST_CASE("the stack's buffers count, and the parts sum to the total") {
   SoftwareStack stack;
   stack.gradient_bucket_copy = true;
   stack.workspace = Bytes{77};

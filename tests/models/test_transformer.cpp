@@ -57,7 +57,7 @@ TEST_CASE("published parameter counts come out exactly") {
             .parameters() == 494'032'768);
 }
 
-TEST_CASE("FLOPs are those of the closed form") {
+TEST_CASE("FLOPs are those of the closed formula") {
   const TransformerConfig config = catalog_entry("gpt2-xl");
   const double b = 8, s = 1024, h = 1600, layers = 48, vocab = 50257, tokens = b * s;
   const Network network = transformer_network(config, 8, 1024, Precision::bf16);
@@ -89,7 +89,7 @@ TEST_CASE("a sliding window leaves a band of the causal half") {
 TEST_CASE("a GPT layer keeps what Korthikanti et al. count") {
   const TransformerConfig config = catalog_entry("gpt2-xl");
   const double b = 2, s = 512, h = 1600, a = 25;
-  const double norm_statistics = 2 * 8 * b * s;  // besides the paper's: two fp32 a row and norm
+  const double norm_statistics = 2 * 8 * b * s;  // in addition to the paper: two fp32 numbers for each row and norm
   const Layer flash = transformer_network(config, 2, 512, Precision::bf16).layers[1];
   CHECK(flash.activations().value == 34 * s * b * h + 4 * a * s * b + norm_statistics);
   TransformerOptions options;
@@ -116,7 +116,8 @@ TEST_CASE("a Llama layer keeps queries, grouped keys and values, and the gated a
   options.fused_gated_activation = true;
   const auto layer = [&] { return transformer_network(parsed(kTinyLlama), 2, 16, Precision::bf16, options).layers[1]; };
   CHECK(layer().activations().value == 2 * n * (4 * h + (q + 2 * k) + q + 3 * f) + 4 * n * a + 8 * n);
-  // Backward peaks in the gated activation: gradients of gate, up and product, less the product; and the residual's.
+  // The backward peak is in the gated activation: gradients of gate, up and product without the product itself, and the
+  // residual's.
   CHECK(layer().backward_transient.value == 2 * n * (2 * f + h));
   const double fused = layer().activations().value;
   options.fused_gated_activation = false;
@@ -163,7 +164,7 @@ TEST_CASE("work grows with the micro-batch, parameters do not") {
   }
 }
 
-TEST_CASE("names and sources are kept, and null stands for the default") {
+TEST_CASE("names and sources are kept, and null means the default") {
   const TransformerConfig config = catalog_entry("gpt2-xl");
   CHECK_THAT(config.source, Catch::Contains("openai-community/gpt2-xl"));
   CHECK(config.head_dim == 64);
@@ -194,7 +195,7 @@ TEST_CASE("bad configurations are refused at their place") {
   CHECK_THROWS_AS(parsed(kTinyGpt2 + "resid_pdrop: 1.5\n"), UserError);
 }
 
-TEST_CASE("steps that the network cannot take are refused") {
+TEST_CASE("impossible batch sizes, lengths and precisions are refused") {
   const TransformerConfig gpt = parsed(kTinyGpt2);
   CHECK_THROWS_WITH(transformer_network(gpt, 1, 33, Precision::bf16),
                     Catch::Contains("config.json") && Catch::Contains("33") && Catch::Contains("32 learned"));

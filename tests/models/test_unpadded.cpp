@@ -1,4 +1,4 @@
-// Sequences of many lengths without padding, and language models that predict some tokens only.
+// Sequences of different lengths without padding, and language models that predict only some tokens.
 #include <catch2/catch.hpp>
 
 #include "sim/error.hpp"
@@ -8,8 +8,7 @@ namespace models_test_unpadded {
 
 using namespace trainyard;
 
-TEST_CASE("unpadded sequences have the products of their own tokens, and attention within themselves",
-          "[transformer]") {
+TEST_CASE("unpadded sequences have the products of their tokens, and attention within each sequence", "[transformer]") {
   const double b = 4, mean = 200, attended = 320, h = 1024, layers = 24, vocab = 30522;
   TransformerOptions options;
   options.unpadded = {mean, attended};
@@ -19,13 +18,13 @@ TEST_CASE("unpadded sequences have the products of their own tokens, and attenti
   CHECK(network.forward_flops().value == Approx(matrices + attention).epsilon(1e-12));
   CHECK(network.backward_flops().value == Approx(2 * matrices + 2.5 * attention).epsilon(1e-12));
   CHECK(network.tokens_per_sample == 200);
-  // Sequences that are all of one length are full ones.
+  // If all sequences have the same length, they are full.
   options.unpadded = {512, 512};
   const Network full = transformer_network(catalog_config("bert-large"), 4, 512, Precision::bf16, options);
   CHECK(full.forward_flops() == network_of(catalog_config("bert-large"), 4, 512).forward_flops());
 }
 
-TEST_CASE("what is not modelled without padding is refused", "[transformer]") {
+TEST_CASE("options that are not modelled without padding are refused", "[transformer]") {
   const auto refused = [](const TransformerOptions& options) {
     CHECK_THROWS_WITH(transformer_network(catalog_config("llama-3-8b"), 1, 512, Precision::bf16, options),
                       Catch::Contains("unpadded"));
@@ -33,7 +32,7 @@ TEST_CASE("what is not modelled without padding is refused", "[transformer]") {
   TransformerOptions options;
   options.unpadded = {600, 600};  // more than a full sequence
   refused(options);
-  options.unpadded = {200, 100};  // a token is in a sequence of the mean length at least
+  options.unpadded = {200, 100};  // the mean length of a token's sequence is at least the mean length
   refused(options);
   options.unpadded = {200, 300};
   options.sharding.context = 2;
@@ -43,7 +42,7 @@ TEST_CASE("what is not modelled without padding is refused", "[transformer]") {
   refused(options);
 }
 
-TEST_CASE("BERT has logits of the tokens that it predicts alone", "[transformer]") {
+TEST_CASE("BERT has logits of only the tokens that it predicts", "[transformer]") {
   const double b = 4, h = 1024, vocab = 30522, predictions = 76;
   const TransformerConfig all = catalog_config("bert-large", "{architectures: [BertForPreTraining]}");
   const TransformerConfig some =

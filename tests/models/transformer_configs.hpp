@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// The config of a network of the catalog.
+/// Returns the config of a network in the catalog.
 inline TransformerConfig catalog_config(const std::string& name, const std::string& over = "{}") {
   const auto file = std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models/catalog/networks" / (name + ".json");
   return read_transformer(merged(read_document(file), parse_document(over, "over.json")));
@@ -24,7 +24,7 @@ inline Network network_of(const std::string& name) {
   return network_of(config, 1, config.max_position_embeddings);
 }
 
-/// Every gradient becomes ready exactly once.
+/// Does every gradient become ready exactly once?
 inline bool gradients_are_ready_once(const Network& network) {
   for (const Layer& layer : network.layers) {
     std::vector<int> ready;

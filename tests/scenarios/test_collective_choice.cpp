@@ -78,12 +78,12 @@ TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows f
 TEST_CASE("what a plan's all-reduce cannot be", "[collectives]") {
   const std::string at = "--set plan.data_parallel.all_reduce: ";
   CHECK(error_of("{algorithm: ring, fidelity: modelled}") ==
-        at + "modelled is as NCCL does it, which chooses for itself: leave out algorithm and channels");
+        at + "with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels");
   CHECK(error_of("{algorithm: hierarchical, channels: 8}") ==
         at + "hierarchical runs on its own channels; 8 of them would change nothing");
-  CHECK(error_of("ring-literal") == at + "ring-literal is to learn from (trainyard teach, bench), not for a plan");
-  CHECK(error_of("nvls") == at + "nvls needs switches that add, which take part in a collective on its own "
-                                 "only (trainyard bench); as part of a step: {fidelity: modelled}");
+  CHECK(error_of("ring-literal") == at + "ring-literal is only for teaching (trainyard teach, bench), not for a plan");
+  CHECK(error_of("nvls") == at + "nvls needs switches that add, which work only in a collective that runs "
+                                 "alone (trainyard bench); as part of a step: {fidelity: modelled}");
   CHECK(error_of("{algorithm: chain, fidelity: flows}") ==
         at + "all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take fidelity messages");
   CHECK(error_of("{algorithm: torus-2d, torus: [3, 5]}") ==

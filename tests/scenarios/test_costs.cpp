@@ -188,7 +188,7 @@ TEST_CASE("an FPGA is configured once, and takes more energy for a step than an 
   CHECK_THROWS_WITH(
       read_scenario_text("cluster: {node: pcie-1, gpu: {reconfigure: 1 s}}\nmodel: gpt2\nplan: {micro_batch_size: 1}\n",
                          "x.yaml"),
-      Catch::Matchers::Contains("of kind fpga alone"));
+      Catch::Matchers::Contains("only for kind fpga"));
 }
 
 }  // namespace scenarios_test_costs

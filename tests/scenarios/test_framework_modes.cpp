@@ -60,7 +60,7 @@ TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
   CHECK_THAT(refusal("strategy: tf-mirrored", "", 2), Catch::Contains("tf-multi-worker-mirrored"));
   CHECK_THAT(refusal("strategy: tf-tpu"), Catch::Contains("TPUs"));
   CHECK_THAT(refusal("strategy: pytorch-ddp, tensor_parallel: 2"), Catch::Contains("the whole model on every device"));
-  CHECK_THAT(refusal("strategy: pytorch-ddp, data_parallel: {zero_stage: 3}"), Catch::Contains("shares nothing out"));
+  CHECK_THAT(refusal("strategy: pytorch-ddp, data_parallel: {zero_stage: 3}"), Catch::Contains("shards nothing"));
   CHECK_THAT(refusal("strategy: megatron, data_parallel: {zero_stage: 3}"), Catch::Contains("does 0 to 1"));
   const std::string staged =
       "idle_devices: allowed, global_batch_size: 8, data_parallel: 1, pipeline_parallel: 2, pipeline: ";
@@ -78,10 +78,10 @@ TEST_CASE("mechanisms other than an all-reduce refuse what they cannot do", "[mo
   CHECK_THAT(refusal("data_parallel: {mechanism: central-storage}", "", 2), Catch::Contains("8 ranks are on 2 nodes"));
   CHECK_THAT(refusal("data_parallel: {mechanism: master, all_reduce: ring}"), Catch::Contains("leave it out"));
   CHECK_THAT(refusal("data_parallel: {mechanism: master, server: 0}"),
-             Catch::Contains("of mechanism parameter-server"));
+             Catch::Contains("with mechanism parameter-server"));
   CHECK_THAT(refusal("data_parallel: {mechanism: parameter-server, server: 2}", "", 2),
              Catch::Contains("nodes 0 to 1"));
-  CHECK_THAT(refusal("data_parallel: {loss: replicas}"), Catch::Contains("of mechanism master only"));
+  CHECK_THAT(refusal("data_parallel: {loss: replicas}"), Catch::Contains("with mechanism master only"));
 }
 
 TEST_CASE("a step by a master or a server gives time, memory and traffic", "[modes]") {

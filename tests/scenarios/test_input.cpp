@@ -122,7 +122,7 @@ TEST_CASE("input that cannot be is refused with its place", "[input]") {
   CHECK(contains(refusal("  decode: {workers: 2, rate: fast}\n"), "samples a second of one worker expected"));
   CHECK(contains(refusal("  cache: {size: 65 GB}\n"), "of host memory"));
   CHECK(contains(refusal("  storage: nosuch\n"), "nosuch"));
-  CHECK(contains(refusal("  port: 1 GB/s\n"), "of a storage that nodes share only"));
+  CHECK(contains(refusal("  port: 1 GB/s\n"), "with a storage that nodes share only"));
   CHECK(contains(refusal("", {{"cluster", "{nodes: 1, node: pcie-4}"}}), "has no NVMe drives"));
   CHECK(contains(refusal("", {{"plan.data_parallel.mechanism", "master"}}), "with mechanism all-reduce only"));
   CHECK(contains(refusal("", {{"input.dataset.record_file", "1 kB"}}), "does not hold a sample"));

@@ -55,7 +55,7 @@ TEST_CASE("launches that block are refused where nothing is launched by itself",
     }
     return "no error";
   };
-  CHECK_THAT(error("launch_blocking: true"), Catch::Contains("host.launch_blocking: only of a host with runs_ahead"));
+  CHECK_THAT(error("launch_blocking: true"), Catch::Contains("host.launch_blocking: only for a host with runs_ahead"));
   CHECK_THAT(error("runs_ahead: true, cuda_graphs: true, launch_blocking: true"),
              Catch::Contains("launch_blocking: not with cuda_graphs, which launch kernels together"));
 }

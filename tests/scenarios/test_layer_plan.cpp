@@ -208,7 +208,7 @@ TEST_CASE("layers split over all devices win where no replica has samples enough
   const LayerPlanAnswer answer = plan_layers(question);
   check_best(question, answer);
   CHECK(answer.division_is_best());
-  CHECK_THAT(layer_plan_screen(answer), Contains("faster than what `plan` finds"));
+  CHECK_THAT(layer_plan_screen(answer), Contains("faster than the plan that `plan` finds"));
 }
 
 TEST_CASE("no list of splits makes a stage faster than the one that was chosen", "[layer-plan]") {
@@ -278,7 +278,7 @@ TEST_CASE("an MLP's layers are split as a scenario says", "[layer-plan][scenario
   CHECK_THROWS_WITH(read_scenario_text("cluster: {nodes: 1, node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, "
                                        "global_batch_size: 8, tensor_parallel: 2, linear_split: rows}\n",
                                        "gpt.yaml"),
-                    Contains("plan.linear_split: it is of the linear layers of an mlp"));
+                    Contains("plan.linear_split: only the linear layers of an mlp"));
   CHECK_THROWS_WITH(read_scenario_text("cluster: {nodes: 1, node: dgx-a100}\nmodel: {mlp: {widths: [8, 8]}}\nplan: "
                                        "{micro_batch_size: 1, global_batch_size: 8, linear_split: rows}\n",
                                        "one.yaml"),

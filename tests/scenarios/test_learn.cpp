@@ -317,12 +317,12 @@ TEST_CASE("what cannot be learned is refused with its place", "[learn]") {
   l.learn = "task: mlp, beta1: 0.5";
   refused(l, "learn.beta1: plan.optimizer is momentum, which has none");
   l.learn = "task: mlp, staleness_aware: true";
-  refused(l, "learn.staleness_aware: of parameter servers");
+  refused(l, "learn.staleness_aware: only with parameter servers");
   l.learn = "task: mlp, layers: [0]";
   refused(l, "learn.layers: 0, expected 1 to");
   Learned split;
   split.data_parallel = "all_reduce: ring, zero_stage: 1";
-  refused(split, "learn: of replicas that each have the whole model");
+  refused(split, "learn: needs replicas that each have the whole model");
   Learned missing;
   missing.learn = "task: mlp, data: {csv: nowhere.csv}";
   CHECK_THROWS_WITH(missing.run(), Catch::Contains("nowhere.csv: cannot be read"));

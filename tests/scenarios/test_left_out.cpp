@@ -63,7 +63,7 @@ TEST_CASE("a constant is fitted between what rows say and what it is without the
   // One row of slope 1, off by 0.04: its variance and its family's are 0.03 squared each; the prior's 0.3 squared.
   const double rows = 1 / (2 * 0.03 * 0.03), prior = 1 / (0.3 * 0.3);
   const auto one = refit_constants({0.1}, {{0, 0.04, {1}}});
-  REQUIRE(one.front().told);
+  REQUIRE(one.front().is_determined);
   CHECK(one.front().log == Approx((prior * 0.1 - rows * 0.04) / (prior + rows)).epsilon(1e-9));
   // Of two rows of a family, half of what each says is the family's: n / (n + 1) rows.
   const auto two = refit_constants({0.1}, {{0, 0.04, {1}}, {0, 0.04, {1}}});
@@ -72,9 +72,9 @@ TEST_CASE("a constant is fitted between what rows say and what it is without the
   CHECK(apart.front().log == Approx((prior * 0.1 - rows * 2 * 0.04) / (prior + rows * 2)).epsilon(1e-9));
   // No row depends on the second constant.
   const auto untold = refit_constants({0, -0.4}, {{0, -0.02, {0.5, 0}}, {1, -0.02, {0.5, 0}}});
-  CHECK(untold[0].told);
+  CHECK(untold[0].is_determined);
   CHECK(untold[0].log > 0);
-  CHECK(!untold[1].told);
+  CHECK(!untold[1].is_determined);
   CHECK(untold[1].log == -0.4);
   // Neither of two constants that rows cannot tell apart goes far from where it is expected.
   const auto alike = refit_constants({0, 0}, {{0, 0.05, {1, 1}}, {1, 0.05, {1, 1}}, {2, 0.05, {1, 1}}});
@@ -85,7 +85,7 @@ TEST_CASE("a constant is fitted between what rows say and what it is without the
   CHECK(robust.front().log < -0.01);
   CHECK(robust.front().log > -0.06);  // their mean is off by 0.16
   CHECK(refit_constants({}, {}).empty());
-  CHECK(!refit_constants({0.2}, {}).front().told);
+  CHECK(!refit_constants({0.2}, {}).front().is_determined);
 }
 
 TEST_CASE("a family is predicted by constants that were not fitted to it", "[left-out]") {

@@ -33,15 +33,16 @@ software: horovod-tcp
 
 TEST_CASE("measured steps are interpolated between two batches, not beyond them", "[scenario][measured-step]") {
   const MeasuredSteps steps = steps_of(kTable);
-  CHECK(steps.at(1) == Seconds{4e-3});
-  CHECK(steps.at(16) == Seconds{12e-3});
-  CHECK(steps.at(3).value == Approx(6e-3).epsilon(1e-14));
+  CHECK(steps.step_time(1) == Seconds{4e-3});
+  CHECK(steps.step_time(16) == Seconds{12e-3});
+  CHECK(steps.step_time(3).value == Approx(6e-3).epsilon(1e-14));
   CHECK(steps.how(8) == "measured");
   CHECK(steps.how(9) == "interpolated between 8 and 16");
   CHECK(steps.source == "a bench");
-  CHECK_THROWS_WITH(steps.at(17),
+  CHECK_THROWS_WITH(steps.step_time(17),
                     "plan.yaml:1:1: plan.measured_step: measured for batches from 1 to 16, but micro_batch_size is 17");
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {4: 1 ms}, network: n}").at(1), Catch::Contains("from 4 to 4, but"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {4: 1 ms}, network: n}").step_time(1),
+                    Catch::Contains("from 4 to 4, but"));
 }
 
 TEST_CASE("a table of measured steps that is wrong is one clear error", "[scenario][measured-step]") {

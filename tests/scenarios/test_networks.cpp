@@ -39,7 +39,7 @@ TEST_CASE("an image's sequence is its own", "[scenario]") {
   CHECK(network_scenario("{base: vit-b-16, image_size: 384}").network.tokens_per_sample == 577);
   CHECK(network_scenario("vit-b-16", "{seq_length: 197}").network.tokens_per_sample == 197);
   CHECK(network_error("vit-b-16", "{seq_length: 512}") ==
-        "networks.yaml:3:20: plan.seq_length: 512 tokens, but vit-b-16 has 197, an image's patches and the class "
+        "networks.yaml:3:20: plan.seq_length: 512 tokens, but vit-b-16 has 197: an image's patches and the class "
         "token; leave it out, or change image_size or patch_size");
 }
 

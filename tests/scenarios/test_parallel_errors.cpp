@@ -37,7 +37,7 @@ TEST_CASE("nearest numbers are below and above, and there", "[parallel-errors]")
 TEST_CASE("what does not divide is refused with the nearest that does", "[parallel-errors]") {
   CHECK(error_of("  tensor_parallel: 3\n") ==
         "x.yaml:4:3: plan: tensor 3 x context 1 x pipeline 1 = 3 ranks do not divide the 16 GPUs of the cluster; "
-        "nearest: 2 or 4 ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed");
+        "nearest: 2 or 4 ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed");
   CHECK(
       error_of("  tensor_parallel: 8\n") ==
       "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads of "
@@ -70,11 +70,11 @@ TEST_CASE("an order of the mesh is refused for what is wrong with it", "[paralle
 TEST_CASE("layers of a stage that are no number are refused at their place", "[parallel-errors]") {
   const std::string pipeline = "  pipeline_parallel: 2\n  pipeline:\n    layers:\n      - 6\n      - ";
   CHECK(error_of(pipeline + "six\n") ==
-        "x.yaml:10:9: plan.pipeline.layers: of stage 1: expected a whole number, 0 or more, got \"six\"");
+        "x.yaml:10:9: plan.pipeline.layers: stage 1: expected a whole number, 0 or more, got \"six\"");
   CHECK(error_of(pipeline + "-6\n") ==
-        "x.yaml:10:9: plan.pipeline.layers: of stage 1: expected a whole number, 0 or more, got \"-6\"");
+        "x.yaml:10:9: plan.pipeline.layers: stage 1: expected a whole number, 0 or more, got \"-6\"");
   CHECK(error_of(pipeline + "{size: 6}\n") ==
-        "x.yaml:10:9: plan.pipeline.layers: of stage 1: expected a whole number, 0 or more, got no number");
+        "x.yaml:10:9: plan.pipeline.layers: stage 1: expected a whole number, 0 or more, got no number");
 }
 
 TEST_CASE("keys of a framework's plan are refused where they are wrong, with the nearest", "[parallel-errors]") {

@@ -46,10 +46,10 @@ TEST_CASE("inference refuses what a training has", "[inference]") {
   const auto refused = [](const char* key, const char* value, const char* error) {
     CHECK_THROWS_WITH(gpt2({{"plan.mode", "inference"}, {key, value}}), Catch::Contains(error));
   };
-  refused("plan.optimizer", "adam", "plan.optimizer: of a training, but plan.mode is inference");
-  refused("plan.training", "{steps: 5}", "plan.training: of a training");
-  refused("learn", "{task: mlp}", "learn: of a training");
-  refused("plan.data_parallel", "{zero_stage: 3}", "ZeRO and offload: of a training");
+  refused("plan.optimizer", "adam", "plan.optimizer: only for training, but plan.mode is inference");
+  refused("plan.training", "{steps: 5}", "plan.training: only for training");
+  refused("learn", "{task: mlp}", "learn: only for training");
+  refused("plan.data_parallel", "{zero_stage: 3}", "ZeRO and offload: only for training");
   CHECK_THROWS_WITH(gpt2({{"plan.mode", "inferense"}}), Catch::Contains("did you mean \"inference\"?"));
 }
 

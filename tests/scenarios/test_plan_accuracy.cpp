@@ -99,7 +99,7 @@ TEST_CASE("regret and order are counted among measured plans of one batch, and o
   CHECK_FALSE(plan_accuracy(held, {prediction}, false)[0].within_limits());
 }
 
-TEST_CASE("plans are chosen near the best measured one where the README says so", "[plan-accuracy]") {
+TEST_CASE("plans are chosen near the best measured one where the manual says so", "[plan-accuracy]") {
   const auto all = accuracy_of(
       "--family korthikanti-small --family simumax-b200-deepseekv2 --family simumax-b200-dense "
       "--family vtrain-multi-18.4B --family vtrain-multi-39.1B --family mpt-a100_80gb");

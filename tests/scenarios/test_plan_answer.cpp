@@ -361,7 +361,7 @@ TEST_CASE("a batch that divides among no replicas is the cause, and batches near
   PlanAnswerOptions options;
   options.space.vary = {{"plan.pipeline_parallel", {"1"}}};
   CHECK_THROWS_WITH(answer_plan(question_of(three), options),
-                    Catch::Contains("a multiple of 24 replicas, of which the batch of 64 is none") &&
+                    Catch::Contains("a multiple of 24 replicas, but the batch of 64 is no multiple of 24") &&
                         Catch::Contains("nearest batches: 48 (-25.0 %), 72 (+12.5 %)"));
   const LegalSplits splits{1536, {3, 12, 48, 384}, ""};
   CHECK(splits.dividing(2048) == 0);

@@ -48,7 +48,7 @@ TEST_CASE("a training whose hosts cannot start it is refused with the reason, an
   shell.refused("open_ports: [22, 29500]", "open_ports: [22]",
                 "preflight: port 29500 is closed on host node2; open: 22");
   shell.refused("cuda: \"12.2\"", "cuda: \"11.8\"", "preflight: cuda is 11.8 on host node2, but 12.2 on host node1");
-  shell.refused("nccl: 2.18.5, ", "", "preflight: host node2 says no version of nccl; host node1 has 2.18.5");
+  shell.refused("nccl: 2.18.5, ", "", "preflight: host node2 states no version of nccl; host node1 has 2.18.5");
   shell.refused("reaches: [node1]", "reaches: [nod1]", "which is no host of the cluster; did you mean \"node1\"?");
   shell.refused("gpus: 4", "gpus: 3", "host node2 has 3, but a t4-server has 4");
   shell.refused("name: node2", "name: node1", "two hosts are called node1");

@@ -39,13 +39,13 @@ TEST_CASE("a remote embedding is refused where it cannot be", "[mechanism]") {
   const auto refused = [](const char* key, const char* value, const char* error) {
     CHECK_THROWS_WITH(plan(hybrid("remote-embedding", {{key, value}})), Catch::Contains(error));
   };
-  refused("model.tie_word_embeddings", "true", "gpt2 uses the embedding's weight at its end, too");
+  refused("model.tie_word_embeddings", "true", "gpt2 also uses the embedding's weight in its last layer");
   refused("plan.data_parallel.embedding_node", "2", "embedding_node: 2, but nodes are 0 to 1");
-  refused("plan.data_parallel.zero_stage", "1", "replicas of a whole model only");
+  refused("plan.data_parallel.zero_stage", "1", "each replica must hold the whole model");
   refused("plan.data_parallel.compression", "{name: top-k, density: 0.1}",
-          "rows of a remote embedding are sent as they are");
+          "rows of a remote embedding are sent uncompressed");
   CHECK_THROWS_WITH(hybrid("all-reduce", {{"plan.data_parallel.embedding_node", "0"}}),
-                    Catch::Contains("of mechanism remote-embedding only"));
+                    Catch::Contains("with mechanism remote-embedding only"));
 }
 
 }  // namespace scenarios_test_remote_embedding

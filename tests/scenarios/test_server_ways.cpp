@@ -169,10 +169,10 @@ TEST_CASE("what servers cannot do is said in one line", "[servers]") {
   CHECK_THAT(refusal("count: 2, split: {partition_bytes: 1 B}"), Catch::Contains("at most 65535"));
   CHECK_THAT(refusal("count: 2, rule: some"), Catch::Contains("servers.rule: unknown value \"some\""));
   CHECK_THAT(refusal("count: 2, rule: sum", "consistency: asynchronous"),
-             Catch::Contains("with consistency synchronous"));
-  CHECK_THAT(refusal("count: 2, rule: mean", "backup_workers: 1"), Catch::Contains("without backup_workers"));
+             Catch::Contains("needs consistency synchronous"));
+  CHECK_THAT(refusal("count: 2, rule: mean", "backup_workers: 1"), Catch::Contains("no backup_workers"));
   CHECK_THAT(refusal("count: 4, keys: buckets, split: {bigarray_bound: 9000000}", "backup_workers: 1, bucket: 99 MB"),
-             Catch::Contains("have no key; with backup_workers each has one"));
+             Catch::Contains("have no key, but with backup_workers each server needs one"));
   CHECK_THAT(refusal("count: 2, replicas: 3"),
              Catch::Contains("each key on 3 servers, but there are 2; at most as many"));
   CHECK_THAT(refusal("count: 2, replicas: 9"), Catch::Contains("the most is 8"));

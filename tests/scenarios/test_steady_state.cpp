@@ -86,7 +86,7 @@ TEST_CASE("more neighbours than a rank has streams share them", "[replicas]") {
 
 TEST_CASE("edges of gossip that are there twice are refused", "[replicas]") {
   CHECK_THAT(refusal_of(3, "gossip: {edges: [[0, 1], [1, 2], [1, 0]]}"),
-             Catch::StartsWith("replicas.yaml:3") && Catch::Contains("edge 1 - 0 is there twice"));
+             Catch::StartsWith("replicas.yaml:3") && Catch::Contains("edge 1 - 0 is listed twice"));
 }
 
 TEST_CASE("replicas out of step say so in the result, and no all-reduce where there is none", "[replicas]") {

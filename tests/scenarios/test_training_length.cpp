@@ -41,7 +41,7 @@ TEST_CASE("a length said twice, in part, or in what the model does not read is r
     CHECK_THROWS_WITH(length_of(text), one_of);
   }
   CHECK_THROWS_WITH(length_of("{tokens: 6}", 8, 1),
-                    "plan.yaml:1:10: plan.training.tokens: the model reads no tokens; say epochs and samples");
+                    "plan.yaml:1:10: plan.training.tokens: the model reads no tokens; expected epochs and samples");
   CHECK_THROWS_WITH(length_of("{steps: 1.5}"), "plan.yaml:1:9: plan.training.steps: 1.5 is no whole number");
   CHECK_THROWS_WITH(length_of("{steps: 0}"),
                     Catch::StartsWith("plan.yaml:1:9: plan.training.steps: 0 is out of range"));

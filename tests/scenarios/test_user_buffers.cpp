@@ -76,13 +76,13 @@ TEST_CASE("a stack states the part, a plan may state another", "[user-buffers]")
 }
 
 TEST_CASE("what user buffers hide is said to be stated, not simulated", "[user-buffers]") {
-  const auto said = [](const Scenario& s) { return screen(s, plan(s), simulate(s), {}); };
-  CHECK_THAT(said(ideal("~", {{"software", "nemo"}})),
-             Catch::Contains("68 % of tensor-parallel exchange hidden by user buffers: stated by the stack, not "
-                             "simulated\n"));
-  CHECK_THAT(said(ideal("{user_buffers: {overlapped: 0.5}}")),
-             Catch::Contains("50 % of tensor-parallel exchange hidden by user buffers: stated by the plan, not "
-                             "simulated\n"));
+  const auto said = [](const Scenario& s) { return trust_details(s); };
+  CHECK_THAT(
+      said(ideal("~", {{"software", "nemo"}})),
+      Catch::Contains("user buffers hide 68 % of the tensor-parallel exchange: stated by the stack, not simulated\n"));
+  CHECK_THAT(
+      said(ideal("{user_buffers: {overlapped: 0.5}}")),
+      Catch::Contains("user buffers hide 50 % of the tensor-parallel exchange: stated by the plan, not simulated\n"));
   CHECK_THAT(said(ideal("false")), !Catch::Contains("user buffers"));
 }
 

@@ -237,7 +237,7 @@ TEST_CASE("what a measured step says is made faster as a whole", "[what-if]") {
   CHECK(sets.front().second.starts_with("{1: 2.0891665 ms, 2: 2.6804165 ms"));
   const std::vector<std::string> classes = resource_classes(s);
   CHECK(std::count(classes.begin(), classes.end(), "compute") == 0);
-  CHECK(read_again(s, sets).measured.at(256).value == Approx(17.224167e-3 / 2));
+  CHECK(read_again(s, sets).measured.step_time(256).value == Approx(17.224167e-3 / 2));
 }
 
 }  // namespace scenarios_test_what_ifs

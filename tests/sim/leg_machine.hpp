@@ -10,7 +10,7 @@ namespace trainyard::test {
 inline constexpr Bytes kChunk{1e6};
 inline constexpr std::int64_t kMicrosecond = 1000000;  // ps
 
-/// Ways by legs, before the table's own.
+/// A table machine that adds routes of several legs, which precede the table's own routes.
 class LegMachine : public TableMachine {
  public:
   struct Part {
@@ -72,8 +72,8 @@ class LegMachine : public TableMachine {
   }
 };
 
-/// From 0 to 1 over a host buffer: leg "in" at 1 GB/s and 1 us, leg "out" at 2 GB/s and 2 us; directly over "detour" at
-/// half a GB/s where the test says so.
+/// A machine with actors 0 and 1. A route over a host buffer: leg "in" at 1 GB/s and 1 us, leg "out" at 2 GB/s and 2
+/// us. If the test asks for it, also a direct route over "detour" at half a GB/s.
 struct TwoLegs {
   LegMachine machine;
   LinkId in = machine.link(kRate, "in"), out = machine.link(kRate * 2, "out"), detour = -1;
@@ -85,11 +85,11 @@ struct TwoLegs {
   }
 };
 
-/// What one run of the two showed: its end, the length of its critical path and what that was spent on.
+/// Results of one run: its end, the length of its critical path, and the time of that path by resource.
 struct Watched {
   double end = 0, path = 0;
   std::map<std::string, double> resources;
-  std::vector<double> carried;  // by link
+  std::vector<double> carried;  // bytes, by link
   double sent = 0;
 };
 
@@ -114,7 +114,7 @@ inline Watched watched(const std::function<std::vector<std::unique_ptr<Program>>
   return {j[0], j[1], j[2].get<std::map<std::string, double>>(), j[3].get<std::vector<double>>(), j[4]};
 }
 
-/// One message from 0 to 1, whose receiver asks for it at a time; the second leg changes its rate at others.
+/// Sends one message from 0 to 1. The receiver asks for it at a given time; the second leg changes its rate at others.
 inline Watched one_message(double bytes, const std::vector<std::pair<double, double>>& out_changes = {},
                            bool detour = false, Mode mode = Mode::rendezvous, double receiver_at = 0) {
   return watched(

@@ -1,5 +1,5 @@
-// Flows of one route share an entry of the solver, and events change only what they touch: against the plain definition, in
-// which every flow is an entry and all rates are found anew at each event.
+// Compares the solver, in which flows of one route share an entry and events change only what they touch, with the
+// plain definition, in which every flow is an entry and all rates are found anew at each event.
 #include <limits>
 #include <map>
 #include <random>
@@ -14,7 +14,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// What happens to a net from outside: flows come (some at one time, most on few routes), are cancelled, links change.
+/// Events from outside: flows begin (some at one time, most on few routes) or are cancelled, links change.
 struct Happening {
   enum class What { add, cancel, capacity } what = What::add;
   double at = 0;
@@ -51,7 +51,7 @@ struct NetCase {
         happenings.push_back({Happening::What::capacity, now, 0, 0, 0, 0, pick(0, static_cast<int>(links.size()) - 1),
                               pick(0, 5) == 0 ? 0 : 1e6 * pick(1, 5)});
     }
-    // Not at the very time of an end: which of the two comes first would be chance.
+    // Not exactly at the time of an end, because the order of the two would be chance.
     std::stable_sort(happenings.begin(), happenings.end(),
                      [](const Happening& a, const Happening& b) { return a.at < b.at; });
     for (LinkId l = 0; l < static_cast<LinkId>(links.size()); ++l)  // nothing stands still for ever
@@ -122,7 +122,7 @@ struct PlainFlow {
   double left = 0, cap = 0, rate = 0;
 };
 
-/// All rates grow together; a flow stops at its cap, and when a link on its way is full.
+/// All rates grow together. A flow stops at its cap, or when a link on its route is full.
 void fill(std::map<FlowToken, PlainFlow>& flows, const std::vector<double>& capacity) {
   std::vector<double> left = capacity;
   std::map<FlowToken, PlainFlow*> growing;
@@ -199,15 +199,15 @@ void compare(unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("bundles of flows end as flows one by one do, in random nets", "[sim][transport]") {
+TEST_CASE("in random nets, flows in bundles end when single flows do", "[sim][transport]") {
   for (unsigned seed = 1; seed <= 400; ++seed) compare(seed);
 }
 TEST_CASE("twenty thousand random nets of bundles", "[.deep][transport]") {
   for (unsigned seed = 10000; seed < 30000; ++seed) compare(seed);
 }
 
-// The group went on waiting for the end of the flow that was cancelled, and ended another one then.
-TEST_CASE("a cancelled flow that was the last of its route leaves the others of its group their times",
+// Regression: the group went on waiting for the end of the cancelled flow, and then ended another flow.
+TEST_CASE("cancelling the last flow of a route does not change the end times of the others in its group",
           "[sim][transport]") {
   const std::vector<Link> links{{"a", "wire", BytesPerSecond{12}}, {"b", "wire", BytesPerSecond{100}}};
   const std::vector<LinkUse> one{{0, 1}}, both{{0, 1}, {1, 1}};
@@ -222,7 +222,7 @@ TEST_CASE("a cancelled flow that was the last of its route leaves the others of 
   CHECK(done.empty());
 }
 
-TEST_CASE("flows of one route are one bundle, whose members leave in the order of their bytes", "[sim][transport]") {
+TEST_CASE("flows of one route are one bundle, whose members end in the order of their bytes", "[sim][transport]") {
   const std::vector<Link> links{{"a", "wire", BytesPerSecond{12}}, {"b", "wire", BytesPerSecond{100}}};
   const std::vector<LinkUse> one{{0, 1}}, both{{0, 1}, {1, 1}};
   FlowNet net(links);

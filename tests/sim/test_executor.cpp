@@ -11,7 +11,7 @@ using namespace trainyard::test;
 
 namespace {}
 
-TEST_CASE("streams run side by side, dependencies hold across them", "[sim][executor]") {
+TEST_CASE("streams run side by side, and dependencies hold across them", "[sim][executor]") {
   const json t = std::invoke([] {
     TableMachine m;
     Ends ends;
@@ -55,7 +55,7 @@ TEST_CASE("transfers are slowed by work on the same actor through its ports", "[
   CHECK(t[2] == near(2.5));
 }
 
-TEST_CASE("a capacity that changes, and a link that fails and comes back", "[sim][executor]") {
+TEST_CASE("a link's capacity changes; a link fails and comes back", "[sim][executor]") {
   const auto run = [](const std::vector<LinkChange>& changes) {
     return std::invoke([&changes] {
       TableMachine m;
@@ -65,13 +65,13 @@ TEST_CASE("a capacity that changes, and a link that fails and comes back", "[sim
   };
   CHECK(run({{Seconds{0.5}, 0, kRate * 2}})[0] == near(0.5 + 1.5 / 2));
   CHECK(run({{Seconds{0.5}, 0, BytesPerSecond{0}}, {Seconds{3}, 0, kRate}})[0] == near(3 + 1.5));
-  // For ever down: said, with who stands still.
+  // A link that never comes back is reported, with the messages that stand still.
   CHECK_THROWS_AS(run({{Seconds{0.5}, 0, BytesPerSecond{0}}}), Deadlock);
   CHECK_THROWS_WITH(run({{Seconds{0.5}, 0, BytesPerSecond{0}}}),
                     Catch::Contains("stand still on a link without capacity"));
 }
 
-TEST_CASE("a link fails in mid-flow: the rest goes another way", "[sim][executor]") {
+TEST_CASE("a link fails in mid-flow: the rest takes another path", "[sim][executor]") {
   const json t = std::invoke([] {
     TableMachine m;
     const LinkId fast = m.link(kRate * 2), slow = m.link(kRate);
@@ -85,7 +85,7 @@ TEST_CASE("a link fails in mid-flow: the rest goes another way", "[sim][executor
 }
 
 TEST_CASE("a link fails just as a latency or a flow over it ends", "[sim][executor]") {
-  // Latency until 0.5 s, bytes until 1.5 s; the other way takes 0.25 s + 2 s.
+  // Latency until 0.5 s, bytes until 1.5 s; the other path takes 0.25 s + 2 s.
   const auto run = [](double when) {
     return std::invoke([when] {
              TableMachine m;
@@ -103,7 +103,7 @@ TEST_CASE("a link fails just as a latency or a flow over it ends", "[sim][execut
 
 namespace {
 
-/// Cancels what runs on another actor when its own work ends.
+/// Cancels an operation of another actor when its own work ends.
 class CancelOnEnd : public ListProgram {
  public:
   CancelOnEnd(double when, Executor*& executor, Actor victim)
@@ -118,7 +118,7 @@ class CancelOnEnd : public ListProgram {
 
 }  // namespace
 
-TEST_CASE("what ends in the step in which it is cancelled ends once", "[sim][executor]") {
+TEST_CASE("an operation that ends in the step in which it is cancelled ends only once", "[sim][executor]") {
   for (const bool message : {false, true}) {
     const json ended = std::invoke([message] {
       TableMachine m;
@@ -139,7 +139,7 @@ TEST_CASE("what ends in the step in which it is cancelled ends once", "[sim][exe
   }
 }
 
-TEST_CASE("without any way a message waits for the link to come back", "[sim][executor]") {
+TEST_CASE("without any path, a message waits for the link to come back", "[sim][executor]") {
   const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
@@ -204,7 +204,7 @@ TEST_CASE("operations that end together finish in the order of actor and stream"
   CHECK(order == json({{0, 0}, {0, 1}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}));
 }
 
-TEST_CASE("look-ahead is bounded, and said where it delays", "[sim][executor]") {
+TEST_CASE("look-ahead is bounded, and reported if it delays operations", "[sim][executor]") {
   const auto run = [](int ahead) {
     return std::invoke([ahead] {
       std::vector<Op> ops;
@@ -228,7 +228,7 @@ TEST_CASE("look-ahead is bounded, and said where it delays", "[sim][executor]") 
 }
 
 TEST_CASE("an 8-rank ring folded by hand to one rank equals the full run", "[sim][executor][folding]") {
-  // Ranks on a star, all flows over one shared bus as well: the representative crosses it with multiplicity 8.
+  // Ranks on a star, with all flows also over one shared bus: the representative crosses it with multiplicity 8.
   constexpr int kRanks = 8, kSteps = 2 * (kRanks - 1);
   const auto ring = [](Actor next, Actor previous) {
     std::vector<Op> ops;
@@ -278,7 +278,7 @@ class Pinger : public CoroutineProgram {
 
 }  // namespace
 
-TEST_CASE("a dynamic program decides by what has happened", "[sim][executor]") {
+TEST_CASE("a dynamic program decides by the events so far", "[sim][executor]") {
   CHECK(std::invoke([] {
           TableMachine m;
           return ends_of(m, programs(Pinger()));
@@ -383,7 +383,7 @@ TEST_CASE("a message without bytes waits for a dead link too", "[sim][executor]"
   CHECK(t[0] == near(6.0));  // and pays its latency anew
 }
 
-TEST_CASE("a look-ahead that is too short is not called a deadlock", "[sim][executor]") {
+TEST_CASE("a look-ahead that is too short is not reported as a deadlock", "[sim][executor]") {
   CHECK_THROWS_WITH(std::invoke([] {
                       std::vector<Op> ops{recv()};
                       for (std::uint32_t i = 0; i < look_ahead(2) + 10; ++i) ops.push_back(compute(1));
@@ -396,7 +396,7 @@ TEST_CASE("a look-ahead that is too short is not called a deadlock", "[sim][exec
                     Catch::Contains("rank 0 would have to look more than 65536 operations ahead"));
 }
 
-TEST_CASE("a dependency on a stream that is not there is refused", "[sim][executor]") {
+TEST_CASE("a dependency on a stream that does not exist is refused", "[sim][executor]") {
   CHECK_THROWS_AS(std::invoke([] {
                     TableMachine m;
                     return ends_of(m, programs(ListProgram({after(compute(1), 5, 1)})));
@@ -406,7 +406,7 @@ TEST_CASE("a dependency on a stream that is not there is refused", "[sim][execut
 
 namespace {
 
-/// Has seen enough after so many operations.
+/// Has seen enough after a number of operations.
 struct Enough : Observer {
   int left;
   bool enough = false;
@@ -420,7 +420,7 @@ struct Enough : Observer {
 
 }  // namespace
 
-TEST_CASE("a run is over when an observer has seen enough, and what is under way is cancelled", "[sim][executor]") {
+TEST_CASE("a run ends when an observer has seen enough, and operations under way are cancelled", "[sim][executor]") {
   for (const TransportKind transport : {TransportKind::flow, TransportKind::native}) {
     const json t = std::invoke([transport] {
       TableMachine m;

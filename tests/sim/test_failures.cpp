@@ -1,4 +1,4 @@
-// Actors that fail and come back: what they were doing has no effect, and nobody is told.
+// Actors that fail and come back: operations under way have no effect, and nobody is notified.
 #include "sim/observers/values.hpp"
 #include "tests/support.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr TransportKind kTransports[] = {TransportKind::native, TransportKind::flow};
 
-/// Two actors and a link of 1 GB/s each way between them.
+/// Two actors, joined by a link of 1 GB/s in each direction.
 struct Pair {
   TableMachine machine;
   Pair() {
@@ -24,7 +24,7 @@ std::unique_ptr<Program> list(std::vector<Op> ops, std::vector<Actor> slots = {}
   return std::make_unique<ListProgram>(std::move(ops), std::move(slots), streams);
 }
 
-/// [end or what stopped it, [actor, stream, kind, time, done] of every end].
+/// Result: [end, or what stopped the run, [actor, stream, kind, time, done] of every end].
 json run(TransportKind transport, std::vector<std::unique_ptr<Program>> programs, std::vector<ActorChange> changes) {
   Pair pair;
   Simulation simulation(pair.machine, transport);
@@ -59,7 +59,7 @@ constexpr int kCompute = static_cast<int>(Kind::compute), kRecv = static_cast<in
 
 }  // namespace
 
-TEST_CASE("what ends as its actor fails has ended; all else has no effect", "[sim][failures]") {
+TEST_CASE("operations that end as their actor fails have ended; all others have no effect", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
     const json got = std::invoke([&] {
       return run(transport, both(list({compute(1), compute(1), compute(1)}), list({compute(5)})), fails(2, 0));
@@ -102,9 +102,11 @@ TEST_CASE("a group that lost a member never meets", "[sim][failures]") {
   }
 }
 
-TEST_CASE("messages on their way to and from a dead actor are lost; what had come whole is there", "[sim][failures]") {
+TEST_CASE("messages on their way to and from a dead actor are lost; those that had arrived completely stay",
+          "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
-    // The first has come after 1 µs + 1 ms; of the second, sent 10 ms after it, half has when its sender fails.
+    // The first message arrives after 1 µs + 1 ms. Half of the second, sent 10 ms later, has arrived when its sender
+    // fails.
     const auto sends = [] {
       return list({send(1e6, 0, 1, 0, Mode::eager), compute(0.01), send(1e6, 0, 2, 0, Mode::eager), compute(1)}, {1});
     };
@@ -117,7 +119,7 @@ TEST_CASE("messages on their way to and from a dead actor are lost; what had com
   }
 }
 
-TEST_CASE("an actor comes back with another program; what was sent to it while it was away is gone",
+TEST_CASE("an actor comes back with another program; messages sent to it while it was down are lost",
           "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
     const json got = std::invoke([&] {
@@ -144,7 +146,7 @@ TEST_CASE("a receiver that comes back takes the message of a sender that waited"
     }
 }
 
-TEST_CASE("what a failed actor had exposed is gone: who gets it waits until it is exposed anew", "[sim][failures]") {
+TEST_CASE("data that a failed actor had exposed are lost: a get waits until they are exposed anew", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
     const json got = std::invoke([&] {
       std::vector<ActorChange> changes = fails(0.5, 0);
@@ -159,7 +161,7 @@ TEST_CASE("what a failed actor had exposed is gone: who gets it waits until it i
 
 namespace {
 
-/// Waits for a message no longer than a timeout; then goes on alone.
+/// Waits for a message no longer than a timeout; then continues alone.
 class Impatient : public CoroutineProgram {
  public:
   Impatient(Executor*& executor, double timeout)
@@ -184,7 +186,7 @@ class Impatient : public CoroutineProgram {
 
 }  // namespace
 
-TEST_CASE("a program finds out by a timeout, and goes on", "[sim][failures]") {
+TEST_CASE("a program detects a failure by a timeout, and continues", "[sim][failures]") {
   for (const TransportKind transport : kTransports)
     for (const double at : {0.2, 0.8}) {
       const json got = std::invoke([&] {

@@ -16,13 +16,13 @@ namespace {
 
 constexpr BytesPerSecond kRate{1e9};
 
-/// All actors compute alike.
+/// A machine on which all actors compute equally fast.
 class EqualMachine : public TableMachine {
  public:
   std::uint64_t likeness(Actor) const override { return 0; }
 };
 
-/// Rings of actors that pass on a message so often, each after some work.
+/// Rings of actors that pass on a message a number of times, each time after some work.
 class Rings : public ProgramSource {
  public:
   Rings(int actors, int ring, std::uint32_t steps) : actors_(actors), ring_(ring), steps_(steps) {}
@@ -56,7 +56,7 @@ class Rings : public ProgramSource {
   Actor previous(Actor a) const { return a / ring_ * ring_ + (a + ring_ - 1) % ring_; }
 };
 
-/// A star, on which actors of a node share a way out: the more of them leave it, the slower.
+/// A star on which actors of a node share a way out: the more of them use it, the slower it is.
 void wire(EqualMachine& m, int actors, int per_node, int ring) {
   std::vector<LinkId> up, down, out, in;
   for (int a = 0; a < actors; ++a) {
@@ -107,7 +107,7 @@ TEST_CASE("rings over nodes fold to the places in a node, and take as long", "[s
   CHECK(classes == 1);
 }
 
-TEST_CASE("a slow actor makes its ring unlike, and no other", "[sim][folding]") {
+TEST_CASE("a slow actor puts its ring, and no other, into a class of its own", "[sim][folding]") {
   Rings rings(32, 8, 9);
   rings.slow = 3;
   int classes = 0;
@@ -115,7 +115,7 @@ TEST_CASE("a slow actor makes its ring unlike, and no other", "[sim][folding]") 
   CHECK(classes == 8 + 1);
 }
 
-TEST_CASE("the check refuses classes whose members are not alike", "[sim][folding]") {
+TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][folding]") {
   std::mt19937 random(3);
   Rings rings(24, 24, 3);
   rings.slow = 5;
@@ -131,7 +131,7 @@ TEST_CASE("the check refuses classes whose members are not alike", "[sim][foldin
     if (a == b) continue;
     for (std::uint32_t& c : merged.class_of)
       if (c == std::max(a, b)) c = std::min(a, b);
-    // Classes of different things are never compared; of like things one of the conditions breaks.
+    // Classes of different kinds are never compared; within a kind, one of the conditions is violated.
     const auto kind = [&](std::uint32_t c) {
       const auto at = std::find(right.class_of.begin(), right.class_of.end(), c) - right.class_of.begin();
       return static_cast<folding::Element>(at) < graph.link_element(0);
@@ -140,7 +140,7 @@ TEST_CASE("the check refuses classes whose members are not alike", "[sim][foldin
   }
 }
 
-TEST_CASE("a deadlock is told of folded actors as of all", "[sim][folding]") {
+TEST_CASE("a deadlock of folded actors is reported as that of all actors", "[sim][folding]") {
   const auto told = [](bool folded) {
     return std::invoke([folded] {
       Rings rings(8, 8, 2);

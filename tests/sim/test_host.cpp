@@ -43,12 +43,12 @@ TEST_CASE("a host runs ahead of a busy GPU, and bounds an idle one", "[sim][host
   CHECK(end_of(2, {compute(1), compute(1), compute(1)}) == Approx(7));
   // The host has launched short kernels by the time that a long one ends.
   CHECK(end_of(2, {compute(10), compute(1), compute(1)}) == Approx(14));
-  // It does not get ahead of itself where short ones come first.
+  // The host does not get ahead if short kernels come first.
   CHECK(end_of(2, {compute(1), compute(1), compute(10)}) == Approx(16));
   CHECK(end_of(0, {compute(1), compute(1), compute(10)}) == Approx(12));
 }
 
-TEST_CASE("a host that waits launches once all before has ended", "[sim][host]") {
+TEST_CASE("a host that waits launches an operation once all earlier ones have ended", "[sim][host]") {
   CHECK(end_of(2, {compute(10), waiting(compute(1)), compute(1)}) == Approx(17));
 }
 

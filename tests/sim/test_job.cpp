@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::minutes kLong{1};
 
-/// Until it is stopped.
+/// Works until it is stopped.
 std::string endless() {
   while (!interrupted()) {
   }
@@ -29,7 +29,7 @@ std::string endless() {
 
 }  // namespace
 
-TEST_CASE("work on threads comes back in the order of numbers; what one throws is an error of that one", "[sim][job]") {
+TEST_CASE("results of work on threads come in the order of numbers; an exception belongs to its number", "[sim][job]") {
   const auto squares = all_in_parallel(20, 3, [](std::size_t i) { return i * i; });
   REQUIRE(squares.size() == 20);
   for (std::size_t i = 0; i < squares.size(); ++i) CHECK(squares[i] == i * i);
@@ -47,15 +47,15 @@ TEST_CASE("work on threads comes back in the order of numbers; what one throws i
                       "the first");
     CHECK(done == 4);
   }
-  // One alone runs here, and shows how far it is itself.
+  // A single number runs on this thread, and shows its progress itself.
   CHECK_FALSE(all_in_parallel(1, 8, [](std::size_t) { return duty().background; }).front());
-  // What listens may fail too: nobody is left behind.
+  // The progress function may fail too: all threads end.
   CHECK_THROWS_WITH(in_parallel(
                         6, 2, [](std::size_t) { return 1; }, [](std::size_t, int) { throw UserError("full"); }),
                     "full");
 }
 
-TEST_CASE("once interrupted, no other number begins, and what was under way is not done", "[sim][job]") {
+TEST_CASE("once interrupted, no further number begins, and work under way does not count as done", "[sim][job]") {
   const TimeLimit limit(1e-3);
   std::atomic<int> begun = 0;
   const auto results = in_parallel(1000, 2, [&begun](std::size_t) -> int {
@@ -68,7 +68,7 @@ TEST_CASE("once interrupted, no other number begins, and what was under way is n
   CHECK(begun <= 2);
 }
 
-TEST_CASE("who waits for others does so again and again", "[sim][job]") {
+TEST_CASE("a thread that waits for others runs its waiting function again and again", "[sim][job]") {
   int pipe[2];
   REQUIRE(::pipe(pipe) == 0);
   std::mutex one;
@@ -94,7 +94,7 @@ TEST_CASE("an inner time limit leaves the outer one", "[sim][job]") {
   CHECK_FALSE(interrupted());
 }
 
-TEST_CASE("a call in the background answers, tells how far it is, and throws what its work throws", "[sim][job]") {
+TEST_CASE("a background call returns its answer, reports progress, and throws what its work throws", "[sim][job]") {
   BackgroundCall call([] {
     ProgressLine line;
     line.show("first");
@@ -113,7 +113,7 @@ TEST_CASE("a call in the background answers, tells how far it is, and throws wha
   CHECK_THROWS_AS(wrong.answer(), UserError);
 }
 
-TEST_CASE("a call that nobody waits for ends with what it has begun, and no other does", "[sim][job]") {
+TEST_CASE("a background call that nobody waits for is stopped, and no other one is", "[sim][job]") {
   BackgroundCall other([] { return endless(); });
   std::atomic<int> ended = 0;
   for (int i = 0; i < 4; ++i) {
@@ -136,7 +136,7 @@ TEST_CASE("a call that nobody waits for ends with what it has begun, and no othe
   CHECK_FALSE(interrupted());
 }
 
-TEST_CASE("what a thread prints can be kept", "[sim][job]") {
+TEST_CASE("the output of a thread can be caught", "[sim][job]") {
   CaughtOutput outer;
   print("a");
   {

@@ -25,7 +25,7 @@ Op join_of_two(double bytes) {
   return op;
 }
 
-/// Two actors exchange 1 GB over 1 GB/s each way; the first computes for 10 s beside it.
+/// Two actors exchange 1 GB at 1 GB/s in each direction; the first computes for 10 s at the same time.
 json exchange(const GroupFlow& flow, TableMachine machine, const std::function<void(Simulation&)>& disturb) {
   machine.connect(0, 1, {{machine.link(kRate)}});
   machine.connect(1, 0, {{machine.link(kRate)}});
@@ -56,7 +56,7 @@ TEST_CASE("a join whose flow stalls on a failed link is reported", "[sim][joins]
   CHECK(got[0].get<std::string>().find("rank 0 moves bytes with its group (tag 3)") != std::string::npos);
 }
 
-TEST_CASE("a group moved by copy engines that loses a member leaves no trace on the others' kernels", "[sim][joins]") {
+TEST_CASE("a group moved by copy engines that loses a member does not slow the others' kernels", "[sim][joins]") {
   const GroupFlow flow{.edges = {{0, 1}, {1, 0}}, .by_engines = true};
   const json got = std::invoke([&flow] {
     TableMachine machine;

@@ -1,4 +1,4 @@
-// Links that fail, and messages that are cancelled, between buffers on their way.
+// Links that fail, and messages that are cancelled, on routes with buffers.
 #include <random>
 
 #include "tests/sim/leg_machine.hpp"
@@ -8,7 +8,7 @@ namespace sim_test_leg_failures {
 using namespace trainyard;
 using namespace trainyard::test;
 
-TEST_CASE("a link of a later leg fails: what had left the buffer is sent again from the start", "[sim][legs]") {
+TEST_CASE("a link of a later leg fails: bytes that had left the buffer are sent again from the start", "[sim][legs]") {
   const double out_begins = 3e-6 + 1e-3, halfway = out_begins + 0.25e-3;
   const Watched m = one_message(1e6, {{halfway, 0}}, true);
   CHECK(m.end == near(halfway + 2e-3));
@@ -18,18 +18,19 @@ TEST_CASE("a link of a later leg fails: what had left the buffer is sent again f
   CHECK(m.resources.at("detour") == near(2e-3));
   CHECK_THAT(m.carried, near_all({1e6, 0.5e6, 1e6}));
   CHECK(m.sent == 1e6);
-  // It fails before the second leg begins: nothing ever moves there.
+  // The link fails before the second leg begins: nothing ever moves there.
   const Watched before = one_message(1e6, {{0.5e-3, 0}}, true);
   CHECK(before.end == near(1e-6 + 1e-3 + 2e-3));
   CHECK(before.path == near(before.end));
   CHECK_THAT(before.carried, near_all({1e6, 0, 1e6}));
-  // In the latency of the second leg.
+  // It fails during the latency of the second leg.
   const Watched between = one_message(1e6, {{1e-3 + 2e-6, 0}}, true);
   CHECK(between.end == near(1e-3 + 2e-6 + 2e-3));
   CHECK(between.path == near(between.end));
 }
 
-TEST_CASE("a link of a later leg fails without another way: it stalls until it is back", "[sim][legs]") {
+TEST_CASE("a link of a later leg fails without another path: the message stalls until the link is back",
+          "[sim][legs]") {
   const double halfway = 3e-6 + 1e-3 + 0.25e-3;
   for (const double fails : {0.5e-3, 1e-6 + 1e-3 + 1e-6, halfway}) {
     const Watched m = one_message(1e6, {{fails, 0}, {5e-3, 2e9}});
@@ -37,11 +38,11 @@ TEST_CASE("a link of a later leg fails without another way: it stalls until it i
     CHECK(m.path == near(m.end));
     CHECK_THAT(m.carried, near_all({1e6, 1e6}));
   }
-  // Slower in mid-leg.
+  // It becomes slower in mid-leg.
   CHECK(one_message(1e6, {{halfway, 1e9}}).end == near(halfway + 0.5e-3));
 }
 
-TEST_CASE("of a large message only what is left goes the other way", "[sim][legs]") {
+TEST_CASE("only the rest of a large message takes the other path", "[sim][legs]") {
   const double begins = 3e-6 + 0.5e-3;
   const Watched m = one_message(10e6, {{begins + 4e-3, 0}}, true);
   CHECK(m.end == near(begins + 4e-3 + 6e6 / 0.5e9));
@@ -100,8 +101,8 @@ TEST_CASE("a message cancelled in any leg ends both halves, and leaves the links
 
 namespace {
 
-/// Random messages over random legs while links fail and come back: the end, the length of its critical path, and
-/// whether the path has no gap.
+/// Random messages over random legs while links fail and come back: returns the end, the length of the critical path,
+/// and whether the path has no gap.
 json random_legs(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&random](int from, int to) {

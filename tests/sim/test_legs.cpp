@@ -1,4 +1,4 @@
-// Messages that go over buffers on their way: leg by leg up to a chunk, on all legs at once beyond.
+// Messages over routes with buffers: leg by leg up to a chunk, on all legs at once beyond.
 #include "sim/names.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/trace.hpp"
@@ -22,18 +22,18 @@ TEST_CASE("a message up to a chunk goes leg by leg", "[sim][legs]") {
   CHECK(one_message(1).end == near(3e-6 + 1.5e-9));
 }
 
-TEST_CASE("of a larger message all legs run at once, each a chunk behind the one before", "[sim][legs]") {
+TEST_CASE("all legs of a larger message run at once, each a chunk behind the previous one", "[sim][legs]") {
   const Watched m = one_message(10e6);
   const double fill = 1e6 / 2e9;  // a chunk on the leg that is not the slowest
   CHECK(m.end == near(3e-6 + fill + 10e6 / 1e9));
   CHECK(m.path == near(m.end));
   CHECK(m.resources.at("in") == near(10e-3));
   CHECK_THAT(m.carried, near_all({10e6, 10e6}));
-  // The two ways of counting meet where the message is one chunk.
+  // Both modes take the same time if the message is one chunk.
   CHECK(one_message(1e6 * (1 + 1e-12)).end == Approx(one_message(1e6).end).epsilon(1e-6));
 }
 
-TEST_CASE("a link of both legs counts twice where they run at once", "[sim][legs]") {
+TEST_CASE("a link of both legs counts twice if the legs run at once", "[sim][legs]") {
   const auto time = [](double bytes) {
     return std::invoke([bytes] {
       LegMachine m;
@@ -55,7 +55,7 @@ TEST_CASE("extra latency is paid once, a rate cap holds on each leg", "[sim][leg
   CHECK(m.resources.at("message's own limit") == near(4e-3));
 }
 
-TEST_CASE("messages that meet on a later leg share it from when both are there", "[sim][legs]") {
+TEST_CASE("messages that meet on a later leg share it once both have arrived there", "[sim][legs]") {
   const auto ends = [](double second_rate) {
     return std::invoke([second_rate] {
       LegMachine m;
@@ -89,7 +89,7 @@ TEST_CASE("eager and put messages by legs", "[sim][legs]") {
   }
 }
 
-TEST_CASE("a trace says which way a message took", "[sim][legs]") {
+TEST_CASE("a trace shows the path of a message", "[sim][legs]") {
   const json trace = std::invoke([] {
     TwoLegs two;
     two.machine.connect(1, 0, {{two.in, 1}});

@@ -44,7 +44,7 @@ TEST_CASE("messages without bytes or without links take their latency only", "[s
   CHECK(t[4] == near(3e-6));
 }
 
-TEST_CASE("a send whose bytes its program could not know asks who watches", "[sim][messages]") {
+TEST_CASE("a send whose size its program could not know asks the observers", "[sim][messages]") {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   class Sizes : public Observer {
    public:
@@ -120,7 +120,7 @@ TEST_CASE("a route that lists a link k times takes k times the rate", "[sim][mes
   CHECK(t[0] == near(8.0));
 }
 
-TEST_CASE("modes: rendezvous waits, eager goes on, put needs no receiver yet", "[sim][messages]") {
+TEST_CASE("modes: rendezvous waits, eager continues, put needs no receiver yet", "[sim][messages]") {
   const auto run = [](Mode mode) {
     return std::invoke([mode] {
       TableMachine m;
@@ -196,7 +196,7 @@ TEST_CASE("a receive from anyone takes the oldest message", "[sim][messages]") {
   CHECK(t == json({2, 1}));
 }
 
-TEST_CASE("what cannot run is refused before SimGrid sees it", "[sim][messages]") {
+TEST_CASE("an impossible run is refused before SimGrid sees it", "[sim][messages]") {
   const auto with_capacity = [](double capacity) {
     return std::invoke([capacity] {
       TableMachine m;
@@ -212,7 +212,7 @@ TEST_CASE("what cannot run is refused before SimGrid sees it", "[sim][messages]"
                     "rank 0 cannot reach rank 1: no path between them");
 }
 
-TEST_CASE("simulations may be taken turns with and run side by side, by every transport", "[sim]") {
+TEST_CASE("simulations may take turns and run side by side, on every transport", "[sim]") {
   const auto end = [](TransportKind transport, double bytes) {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}}, {1500000});

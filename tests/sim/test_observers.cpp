@@ -24,8 +24,8 @@ TEST_CASE("the breakdown books compute, then exposed communication, then bubbles
     Op out = send(3e9, 0, 0, 1), in = recv(0, 0, 1), wait = recv(0, 1, 1), give = send(1e9, 0, 1, 1);
     out.group = in.group = collective;
     wait.group = give.group = handover;
-    // Rank 0: 2 s of work beside a transfer of 3 s (1 s exposed); then it waits 2 s for what rank 1 has yet to make, and
-    // receives it in 1 s.
+    // Rank 0: 2 s of work beside a transfer of 3 s (1 s exposed); then it waits 2 s for a message that rank 1 has not
+    // produced yet, and receives it in 1 s.
     Breakdown breakdown(names);
     ends_of(m,
             programs(ListProgram({compute(2, 0), out, wait}, {1}, 2),
@@ -113,11 +113,11 @@ TEST_CASE("a trace is JSON in microseconds with bytes and algorithm", "[sim][obs
 TEST_CASE("the timer queue forgets cancelled timers and does not grow with them", "[sim][timers]") {
   TimerQueue<int> timers;
   std::vector<int> due;
-  const auto late = timers.at(5, 1);
-  timers.at(3, 2);
+  const auto late = timers.add(5, 1);
+  timers.add(3, 2);
   CHECK(timers.next() == 3);
   timers.cancel(late);
-  for (int i = 0; i < 100000; ++i) timers.cancel(timers.at(10 + i, 7));
+  for (int i = 0; i < 100000; ++i) timers.cancel(timers.add(10 + i, 7));
   timers.collect(2.9, due);
   CHECK(due.empty());
   timers.collect(100, due);
@@ -156,7 +156,7 @@ class CancelAfter : public ListProgram {
 
 }  // namespace
 
-TEST_CASE("a message that is cancelled while it waits is a wait, and holds nothing", "[sim][observers]") {
+TEST_CASE("a message cancelled while it waits counts as waiting, and holds nothing", "[sim][observers]") {
   const json r = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
@@ -169,7 +169,7 @@ TEST_CASE("a message that is cancelled while it waits is a wait, and holds nothi
     out.memory.high_water = 100;
     Simulation simulation(m);
     Executor* executor = &simulation.executor();
-    // 1 s of waiting, cancelled; 3 s of work; 6 s of waiting for what the other sends at 10 s.
+    // 1 s of waiting, cancelled; 3 s of work; 6 s of waiting for a message that the other rank sends at 10 s.
     simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{out, compute(3), in}, std::vector<Actor>{1}));
     simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{compute(10), late}, std::vector<Actor>{0}));
     simulation.add(2, std::make_unique<CancelAfter>(1.0, executor));
@@ -184,7 +184,7 @@ TEST_CASE("a message that is cancelled while it waits is a wait, and holds nothi
   CHECK(r == json({7.0, 0.0, 3.0, 0.0}));
 }
 
-TEST_CASE("traffic follows a message that is rerouted, cancelled, or over a link that was made faster",
+TEST_CASE("traffic counts messages that are rerouted, cancelled, or cross a link that became faster",
           "[sim][observers]") {
   const json rerouted = std::invoke([] {
     TableMachine m;
@@ -246,7 +246,7 @@ TEST_CASE("the limiting link is the one that is full", "[sim][observers]") {
   CHECK(path == json({{"l1", 2.0}}));
 }
 
-TEST_CASE("observers are told the end of a run; an actor without a program does nothing", "[sim][observers]") {
+TEST_CASE("observers are notified of the end of a run; an actor without a program does nothing", "[sim][observers]") {
   struct SeesEnd : Observer {
     std::vector<double> ends;
     void ended(Seconds end) override { ends.push_back(end.value); }

@@ -11,7 +11,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Operations as collectives yield them, with changes of rule at random.
+/// Operations as collectives yield them, with random changes of the stride.
 class Yielded {
  public:
   explicit Yielded(unsigned seed) : random_(seed) {}
@@ -34,7 +34,7 @@ class Yielded {
 
 }  // namespace
 
-TEST_CASE("a queue of operations gives back what came, whatever their rules", "[sim]") {
+TEST_CASE("a queue of operations returns what was pushed, with any strides", "[sim]") {
   for (unsigned seed = 1; seed <= 50; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

@@ -81,7 +81,7 @@ class Counter : public CoroutineProgram {
 };
 }  // namespace
 
-TEST_CASE("events that come while nobody waits are kept in order", "[sim][ops]") {
+TEST_CASE("events that arrive while nobody waits are queued in order", "[sim][ops]") {
   Counter program;
   OpReader reader(program);
   Op op;

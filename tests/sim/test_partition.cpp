@@ -25,7 +25,7 @@ ColouredGraph graph_of(std::vector<std::uint64_t> colours, const std::vector<std
   return graph;
 }
 
-/// By rounds: everybody compares the multiset of what it is told, until no class splits.
+/// Refinement by rounds: all elements compare the multisets of edges that they receive, until no class splits.
 std::vector<std::uint32_t> refined_by_rounds(const ColouredGraph& graph) {
   const std::size_t n = graph.colours.size();
   std::vector<std::uint64_t> colour = graph.colours;
@@ -50,7 +50,7 @@ std::vector<std::uint32_t> refined_by_rounds(const ColouredGraph& graph) {
 
 }  // namespace
 
-TEST_CASE("refining by a worklist gives the classes of refining by rounds", "[sim][folding]") {
+TEST_CASE("refinement by a worklist gives the same classes as refinement by rounds", "[sim][folding]") {
   std::mt19937 random(7);
   const auto below = [&random](std::size_t n) { return static_cast<std::uint32_t>(random() % n); };
   int split = 0;
@@ -73,7 +73,7 @@ TEST_CASE("refining by a worklist gives the classes of refining by rounds", "[si
   CHECK(split > 1000);
 }
 
-TEST_CASE("a ring is one class, and with one unlike member as many as there are distances", "[sim][folding]") {
+TEST_CASE("a ring is one class; with one different member it has one class for each distance", "[sim][folding]") {
   constexpr Element n = 16384;
   std::vector<std::pair<Element, Edge>> edges;
   for (Element e = 0; e < n; ++e) {

@@ -1,4 +1,4 @@
-// Lines of progress where stderr is no terminal.
+// Progress lines if stderr is not a terminal.
 #include "sim/observers/progress_pace.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -7,7 +7,7 @@ namespace sim_test_progress {
 using namespace trainyard;
 using std::chrono::seconds;
 
-TEST_CASE("lines of progress come every ten seconds, unasked after a minute", "[progress]") {
+TEST_CASE("progress lines come every ten seconds; unless requested, only after a minute", "[progress]") {
   const ProgressPace::Clock::time_point start{};
   const auto lines = [&](bool asked, int every) {
     ProgressPace pace(start);

@@ -1,4 +1,4 @@
-// Random topologies and schedules: what must hold whatever the case.
+// Random topologies and schedules: properties that hold in every case.
 #include <random>
 
 #include "sim/names.hpp"
@@ -15,8 +15,8 @@ using namespace trainyard::test;
 
 namespace {
 
-/// A random case: actors on random links with random latencies; each actor has work and messages on three streams. The
-/// same list of messages is walked by all, so that every send has its receive and none waits in a circle.
+/// A random case: actors on random links with random latencies; each actor has work and messages on three streams. All
+/// actors walk the same list of messages, so that every send has its receive and none waits in a circle.
 struct RandomCase {
   TableMachine machine;
   std::vector<std::unique_ptr<Program>> programs;
@@ -61,7 +61,8 @@ struct RandomCase {
     std::vector<Actor> everyone;
     for (Actor a = 0; a < actors; ++a) everyone.push_back(a);
     for (auto& list : ops) {
-      // Some operations wait for all earlier ones of another stream: earlier in one common order, so never in a circle.
+      // Some operations wait for all earlier ones of another stream. Earlier means in one common order; therefore no
+      // circle arises.
       std::uint32_t count[3] = {};
       for (Op& op : list) {
         const auto other = static_cast<Stream>(pick(0, 2));

@@ -1,4 +1,4 @@
-// Rounds that have become alike and pass at once: what is told of them is what is told where each is simulated.
+// Skipping identical rounds: observers see the same sums as when each round is simulated.
 #include <random>
 
 #include "sim/folding/operation_count.hpp"
@@ -17,8 +17,8 @@ namespace {
 
 constexpr Stream kOut = 0, kIn = 1, kSum = 2, kBeside = 3;
 
-/// Operations, and rounds of them: the first two operations of each stream in the round's order, then as many rounds as
-/// are said.
+/// Operations, and rounds of them: the first two operations of each stream in the round's order, then a number of
+/// rounds.
 class RoundsProgram : public CoroutineProgram {
  public:
   struct Part {
@@ -36,7 +36,7 @@ class RoundsProgram : public CoroutineProgram {
       if (part.rounds == 0) continue;
       Repeat repeat(part.rounds);
       for (std::size_t i = 0; i < part.second.size(); ++i) {
-        Repeat::Each each{part.second[i], stride_between(part.first[i], part.second[i])};
+        Repeat::RoundOp each{part.second[i], stride_between(part.first[i], part.second[i])};
         advance(each.first, each.stride);
         repeat.add(each);
       }
@@ -56,7 +56,7 @@ class RoundsProgram : public CoroutineProgram {
   bool at_once_;
 };
 
-/// How many rounds have passed at once.
+/// Number of skipped rounds.
 class RoundCount : public Observer, private RoundSums {
  public:
   Interest interest() const override { return {.rounds = true}; }
@@ -66,7 +66,8 @@ class RoundCount : public Observer, private RoundSums {
   double count = 0;
 };
 
-/// A ring of actors whose links differ, with work in each round, beside it, and in wait for the midst of it.
+/// A ring of actors whose links differ, with work in each round, work beside the rounds, and work that waits for the
+/// middle of them.
 struct RoundsCase {
   explicit RoundsCase(unsigned seed) : random(seed) {
     actors = 2 + number(5);
@@ -136,7 +137,7 @@ struct RoundsCase {
   }
 };
 
-/// Everything that is told of the run, in one list of numbers; the first: how many rounds have passed at once.
+/// Everything that observers see of the run, in one list of numbers. The first is the number of skipped rounds.
 json told(RoundsCase& c, bool at_once) {
   Names names;
   names.group("work", Role::work);
@@ -178,7 +179,7 @@ json told(RoundsCase& c, bool at_once) {
 
 }  // namespace
 
-TEST_CASE("rounds that are alike pass at once, and nobody can tell", "[sim][rounds]") {
+TEST_CASE("skipping identical rounds does not change any result", "[sim][rounds]") {
   double at_once = 0;
   int cases = 0;
   for (unsigned seed = 1; seed <= 120; ++seed) {
@@ -204,7 +205,7 @@ TEST_CASE("rounds that are alike pass at once, and nobody can tell", "[sim][roun
   CHECK(at_once > 5000);
 }
 
-TEST_CASE("rounds that repeat come one by one to who does not ask for them at once", "[sim][rounds]") {
+TEST_CASE("rounds that repeat are yielded one by one to a reader that does not take them at once", "[sim][rounds]") {
   const Op out = send(10, 0, 7, kOut), in = recv(1, 7, kIn);
   RoundsProgram program({{{after(out, kIn, 1), in}, {after(out, kIn, 2), in}, 3}}, {0, 1}, true);
   std::vector<std::uint32_t> waits;

@@ -1,4 +1,4 @@
-// Series: what is told of operations one after the other as one is what is told of them one by one.
+// Series: observers see the same sums for consecutive operations as one series and as single operations.
 #include <deque>
 #include <random>
 
@@ -21,7 +21,7 @@ constexpr int kActors = 3;
 constexpr Stream kKernels = 0, kSends = 1, kReceives = 2, kMarks = 3, kBeside = 4;
 constexpr GroupId kWork = 0, kMeet = 1, kMessage = 2;
 
-/// Each actor meets itself over a link that only it uses.
+/// A machine on which each actor sends to itself over a link that only it uses.
 class LoneMachine : public TableMachine {
  public:
   const KnownGroup* known_group(const GroupFlow& group) const override {
@@ -52,7 +52,7 @@ class SeriesProgram : public ListProgram {
   std::vector<const GroupFlow*> flows_;
 };
 
-/// The operations of one actor twice: with series, and with their parts in their place.
+/// The operations of one actor in two versions: with series, and with the parts instead of the series.
 struct Written {
   std::vector<Op> whole, single;
   std::vector<Series> series;
@@ -85,7 +85,7 @@ struct Written {
     whole.push_back(op);
     single.push_back(op);
   }
-  /// After the kernels so far.
+  /// Appends an operation that waits for the kernels so far.
   void after_kernels(Op op) {
     whole.push_back(after(op, kKernels, kernels_whole));
     single.push_back(after(op, kKernels, kernels_single));
@@ -122,7 +122,8 @@ struct Case {
       op.message.extra_latency = to_picoseconds(Seconds{number(1) * real(0, 0.1)});
       op.group = kMeet;
     }
-    // What takes no time is told after what begins beside it at that instant: no memory there.
+    // An operation that takes no time is reported after the operation that begins beside it at the same instant: it
+    // gets no memory.
     if (op.kind == Kind::mark || (op.kind == Kind::join && op.message.bytes.value == 0)) return op;
     if (number(2) == 0) op.memory.change = real(-10, 10);
     if (number(2) == 0) op.memory.high_water = real(0, 20);
@@ -147,7 +148,7 @@ struct Case {
     if (beside) s.parts.push_back({message(Kind::mark, 0), false, true});
     return s;
   }
-  /// From one to another, after what the sender has computed; the receiver may wait for it. Series follow.
+  /// A message from one actor to another after the sender's work so far. The receiver may wait for it. Series follow.
   void add_message() {
     const int from = number(kActors - 1), to = (from + 1 + number(kActors - 2)) % kActors;
     const Tag tag = static_cast<Tag>(++messages_);
@@ -169,12 +170,12 @@ struct Case {
   int messages_ = 0;
 };
 
-/// Counts stretches, and lets them be.
+/// Counts intervals and does not interrupt them.
 class StretchCount : public Observer {
  public:
   Interest interest() const override { return {.stretches = true}; }
   void finished(const OpRun& run) override {
-    count += run.stretch && run.stretch->last > run.stretch->times->first + 1 ? 1 : 0;
+    count += run.interval && run.interval->last > run.interval->times->first + 1 ? 1 : 0;
   }
   int count = 0;
 };
@@ -199,7 +200,7 @@ LoneMachine machine_of(double slow_ports) {
 
 enum class How { single, parts, stretches };
 
-/// Everything that is told of the run, in one list of numbers; the first: how many stretches there were.
+/// Everything that observers see of the run, in one list of numbers. The first is the number of intervals.
 json told(const Case& c, How how, double launch = 0) {
   LoneMachine machine = machine_of(0.8);
   machine.launch = launch;
@@ -257,7 +258,7 @@ void check_equal(const json& got, const json& wanted) {
 
 }  // namespace
 
-TEST_CASE("a series is its parts, whatever interrupts it", "[sim][series]") {
+TEST_CASE("a series equals its parts, whatever interrupts it", "[sim][series]") {
   int stretches = 0;
   for (unsigned seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
@@ -273,7 +274,7 @@ TEST_CASE("a series is its parts, whatever interrupts it", "[sim][series]") {
   CHECK(stretches > 200);
 }
 
-TEST_CASE("a series is its parts beside a host that runs ahead, or does not get ahead", "[sim][series][host]") {
+TEST_CASE("a series equals its parts with a host that runs ahead, and with one that does not", "[sim][series][host]") {
   int stretches = 0;
   double launched = 0, at_once = 0;  // s, of all cases: one may be shorter where work no longer meets an exchange
   for (unsigned seed = 1; seed <= 24; ++seed) {
@@ -292,7 +293,7 @@ TEST_CASE("a series is its parts beside a host that runs ahead, or does not get 
   CHECK(stretches > 20);
 }
 
-TEST_CASE("a program that knows no series may not yield one", "[sim][series]") {
+TEST_CASE("a program without series may not yield one", "[sim][series]") {
   Op op;
   op.kind = Kind::series;
   const std::string error = std::invoke([&op]() -> json {
@@ -304,7 +305,7 @@ TEST_CASE("a program that knows no series may not yield one", "[sim][series]") {
     }
     return "";
   });
-  CHECK(error.find("knows no series") != std::string::npos);
+  CHECK(error.find("a program without series yields one") != std::string::npos);
 }
 
 }  // namespace sim_test_series

@@ -12,8 +12,8 @@ using namespace trainyard::test;
 
 namespace {
 
-/// A case made of one number: shared links, unequal latencies, simultaneous and staggered ends, zero bytes, links that a
-/// route uses twice, weights, rate caps, cancels, links that change, fail and come back.
+/// A random case from a seed: shared links, unequal latencies, simultaneous and staggered ends, zero bytes, links that
+/// a route uses twice, weights, rate caps, cancels, links that change, fail and come back.
 struct TransportCase {
   TableMachine machine;
   std::vector<std::unique_ptr<Program>> programs;
@@ -67,8 +67,8 @@ struct TransportCase {
       if (fails) changes.push_back({Seconds{at + 1e-4 * pick(1, 9)}, link, BytesPerSecond{1e9 * pick(1, 3)}});
     }
     std::stable_sort(changes.begin(), changes.end(),
-                     [](const LinkChange& a, const LinkChange& b) { return a.at < b.at; });
-    // Nothing stays dead: what comes last for a link leaves it with a rate.
+                     [](const LinkChange& a, const LinkChange& b) { return a.time < b.time; });
+    // No link stays down: the last change of a link gives it a rate.
     for (LinkId link = 0; link < links; ++link) changes.push_back({Seconds{0.05}, link, BytesPerSecond{1e9}});
   }
 };
@@ -123,8 +123,8 @@ void compare(unsigned seed) {
 TEST_CASE("both transports end every operation of random cases at the same time", "[sim][transport]") {
   for (unsigned seed = 1; seed <= 150; ++seed) compare(seed);
 }
-// A message that waits for its link takes its share again as soon as the link is back: SimGrid's own resume shares
-// nothing anew before the next event, so the oracle starts it again (found by comparing the two).
+// A message that waits for its link takes its share again as soon as the link is back. SimGrid's own resume does not
+// share anew before the next event; therefore the oracle restarts the message (found by comparing the two).
 TEST_CASE("a flow whose link comes back takes its share at once, on both transports", "[sim][transport]") {
   for (const TransportKind kind : {TransportKind::native, TransportKind::flow}) {
     const json ends = std::invoke([kind] {

@@ -11,7 +11,7 @@
 
 namespace trainyard::test {
 
-// Collectives at random, and what they must give.
+// Random cases of collectives, and their expected results.
 
 using Lists = std::vector<std::vector<double>>;
 
@@ -26,10 +26,10 @@ inline bool refused(const CollectiveRunOptions& o) {
   return found.on_switch || (found.refuses && !found.refuses({0, o.ranks, &o.options.settings}).empty());
 }
 
-/// [begin, end) of part `i` of `of`.
-inline std::pair<int, int> part(int length, int i, int of) {
-  const auto at = Values::range(length, {0, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(of)});
-  return {static_cast<int>(at.first), static_cast<int>(at.second)};
+/// The range [begin, end) of part `i` of `parts` parts of a buffer.
+inline std::pair<int, int> part(int length, int i, int parts) {
+  const auto range = Values::range(length, {0, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(parts)});
+  return {static_cast<int>(range.first), static_cast<int>(range.second)};
 }
 
 inline std::vector<double> slice(const std::vector<double>& of, std::pair<int, int> at) {
@@ -57,7 +57,7 @@ inline std::vector<double> reduced(const Lists& inputs, Reduction reduction) {
   return all;
 }
 
-/// What each rank sends to each, in elements, of the values of an all-to-all(-v).
+/// The range of elements that rank `from` sends to rank `to` in an all-to-all(-v).
 inline std::pair<int, int> outgoing(const CollectiveRunOptions& o, int from, int to) {
   if (o.operation == Operation::all_to_all)
     return part(static_cast<int>(o.values[static_cast<std::size_t>(from)].size()), to, o.ranks);
@@ -66,7 +66,7 @@ inline std::pair<int, int> outgoing(const CollectiveRunOptions& o, int from, int
   return {begin, begin + static_cast<int>(row[static_cast<std::size_t>(to)] / 8)};
 }
 
-/// What the operation is to give each rank, by its definition (MPI 4.0, chapter 6).
+/// The expected result of each rank, by the definition of the operation (MPI 4.0, chapter 6).
 inline Lists expected(const CollectiveRunOptions& o) {
   const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
   const int length = static_cast<int>(o.values.front().size());
@@ -109,7 +109,7 @@ inline Lists expected(const CollectiveRunOptions& o) {
   return results;
 }
 
-/// Whole numbers; small enough for the product of 33 of them.
+/// Fills in whole numbers that are so small that the product of 33 of them is exact.
 inline void put_in_values(CollectiveRunOptions& o, int elements, std::mt19937& dice) {
   const auto n = static_cast<std::size_t>(o.ranks);
   const bool blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
@@ -129,7 +129,7 @@ inline void put_in_values(CollectiveRunOptions& o, int elements, std::mt19937& d
   o.options.size = Bytes{8.0 * elements};
 }
 
-/// A case of an algorithm: everything else by the seed.
+/// A case of an algorithm. The seed decides everything else.
 inline CollectiveRunOptions random_case(Operation operation, const std::string& algorithm, int ranks,
                                         std::uint32_t seed) {
   std::mt19937 dice(seed);
@@ -145,7 +145,7 @@ inline CollectiveRunOptions random_case(Operation operation, const std::string& 
   settings.root = static_cast<int>(dice() % static_cast<unsigned>(ranks));
   settings.reduction = one_of(std::array{Reduction::sum, Reduction::average, Reduction::maximum, Reduction::product});
   settings.channels = one_of(std::array{1, 1, 2, 3});
-  for (int per_node = 2; per_node < ranks; ++per_node)  // a divisor at random: nodes of equal size
+  for (int per_node = 2; per_node < ranks; ++per_node)  // a random divisor: nodes of equal size
     if (ranks % per_node == 0 && dice() % 2 == 0) settings.per_node = per_node;
   if (algorithm.find("multi-ring") != std::string::npos)
     for (int rings = 1 + static_cast<int>(dice() % 3); rings > 0; --rings) {

@@ -50,7 +50,7 @@ Laid laid_out(const CompressedTraining& t) {
 
 std::vector<double> numbers_of(const Eigen::VectorXd& v) { return {v.data(), v.data() + v.size()}; }
 
-/// The exchange of one bucket, codec by codec.
+/// Replays the exchange of one bucket with its codecs.
 class Exchange {
  public:
   Exchange(const Laid& laid, std::size_t bucket, int ranks)

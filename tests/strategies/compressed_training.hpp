@@ -10,36 +10,35 @@ namespace trainyard::test {
 
 std::shared_ptr<const Compressor> compressor_of(const std::string& yaml);
 
-/// Random numbers, by the seed alone.
+/// Random numbers that only depend on the seed.
 std::vector<double> random_gradients(std::size_t count, std::uint64_t seed);
 
-/// A small network that learns from samples that a network of the same kind makes up.
+/// A training of a small network on samples that a network of the same shape has made.
 struct CompressedTraining {
-  std::string compression;  ///< as in a scenario; "": gradients are summed whole
+  std::string compression;  ///< as in a scenario; "": gradients are not compressed
   int ranks = 4, steps = 60;
   double learning_rate = 0.2, momentum = 0;
   std::uint64_t seed = 1;
   std::string all_reduce = "gather-broadcast";  ///< adds in the order of the ranks, as the replay does
   Bytes bucket{1e9};
   std::vector<int> widths{8, 16, 12, 3};
-  int samples = 64;  ///< of all ranks, the same in every step
+  int samples = 64;  ///< number of samples of all ranks, the same samples in every step
 
   TrainingTask task() const;
 };
 
-/// Without any schedule, message or clock: the parameters, the same on all ranks, and the losses before each step and
-/// after the last.
+/// Result of a training without schedule, messages and clock.
 struct Replayed {
-  Eigen::VectorXd parameters;
-  std::vector<double> losses;
+  Eigen::VectorXd parameters;  ///< the same on all ranks
+  std::vector<double> losses;  ///< before each step and after the last
 };
 Replayed replay(const CompressedTraining&);
 
-/// What the timed programs leave, in a child process.
+/// Result of the timed programs, which run in a child process.
 struct Simulated {
-  double difference = 0;  ///< of any rank's parameters to the replay's, the largest
+  double difference = 0;  ///< largest difference between a rank's parameters and those of the replay
   int hazards = 0;
-  double seconds = 0, bytes = 0;  ///< of all steps; sent by all ranks
+  double seconds = 0, bytes = 0;  ///< time of all steps; bytes that all ranks have sent
 };
 Simulated simulated(const CompressedTraining&);
 

@@ -5,7 +5,8 @@
 
 namespace trainyard::test {
 
-/// What each rank puts in, whole numbers, so that sums are exact: of an all-gather its near-equal block of `elements`.
+/// Inputs of each rank: whole numbers, so that sums are exact. In an all-gather a rank has a near-equal block of
+/// `elements`.
 inline std::vector<std::vector<double>> inputs_of(Operation operation, int ranks, Eigen::Index elements) {
   std::vector<std::vector<double>> all;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -17,7 +18,7 @@ inline std::vector<std::vector<double>> inputs_of(Operation operation, int ranks
   return all;
 }
 
-/// What each rank must get of an all-reduce, a reduce-scatter or an all-gather.
+/// Expected result of each rank for an all-reduce, a reduce-scatter or an all-gather.
 inline std::vector<std::vector<double>> results_of(Operation operation,
                                                    const std::vector<std::vector<double>>& inputs) {
   std::vector<double> all;
@@ -26,7 +27,7 @@ inline std::vector<std::vector<double>> results_of(Operation operation,
   else
     for (std::size_t i = 0; i < inputs.front().size(); ++i) {
       all.push_back(0);
-      for (const std::vector<double>& of : inputs) all.back() += of[i];
+      for (const std::vector<double>& input : inputs) all.back() += input[i];
     }
   std::vector<std::vector<double>> results;
   const auto ranks = static_cast<std::uint16_t>(inputs.size());
@@ -40,7 +41,8 @@ inline std::vector<std::vector<double>> results_of(Operation operation,
   return results;
 }
 
-/// In place and out of place: everybody has what it should, nobody raced, and out of place the inputs are as they were.
+/// Checks a collective in place and out of place: results are right, there are no races, and out of place the inputs
+/// are unchanged.
 inline void check_values(const ClusterSpec& cluster, CollectiveRunOptions o) {
   for (const bool in_place : {true, false}) {
     CAPTURE(o.algorithm, name_of(o.operation), o.ranks, in_place);

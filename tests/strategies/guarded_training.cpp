@@ -16,15 +16,15 @@ constexpr TrainingBuffer kStateBuffer{Buffer::parameters, 0}, kGradientBuffer{Bu
 /// The leader keeps each worker's gradient.
 TrainingBuffer gradient_of_worker(int worker) { return {Buffer::arrivals, static_cast<std::size_t>(worker)}; }
 
-/// Calls besides those of training_calls.hpp, in the same manner.
+/// Calls in addition to those of training_calls.hpp.
 enum class GuardedCall : std::uint16_t {
   none,
-  compute = 64,  ///< a worker: all passes of the state's step
+  compute = 64,  ///< a worker computes all passes of the present step
   update,        ///< the leader
-  begin_life,    ///< the leader, with what the store had; index: how often it has failed
+  begin_life,    ///< the leader takes the state from the store; index: how often it has failed
 };
 
-/// The state is what RankParameters keep, then the step and the leader's life.
+/// The saved state: the state of RankParameters, the step, and how often the leader has failed.
 Eigen::Index step_at(const Eigen::VectorXd& state) { return state.size() - 2; }
 int step_of(const Eigen::VectorXd& state) { return static_cast<int>(state[step_at(state)]); }
 int life_of(const Eigen::VectorXd& state) { return static_cast<int>(state[step_at(state) + 1]); }
@@ -33,7 +33,7 @@ Tag gradient_tag(int step, int life) {
   return kGradients + static_cast<Tag>(step) * kLives + static_cast<Tag>(life);
 }
 
-/// A message that says no more than its tag.
+/// A message that has only a tag.
 Op guarded_signal(Kind kind, int stream, int slot, Tag tag) {
   Op op;
   op.kind = kind;
@@ -146,7 +146,7 @@ class GuardedLeader : public CoroutineProgram {
     return all;
   }
 
-  /// What the store has; the leader's life is a new one.
+  /// Receives the state from the store, and starts a new life of the leader.
   Ops load() {
     const Op ask = guarded_signal(Kind::send, own_, plan_.workers, kAsk);
     co_yield ask;
@@ -157,7 +157,7 @@ class GuardedLeader : public CoroutineProgram {
     for (int ended = 0; ended < 3; ++ended) co_await next_event;
   }
 
-  /// True where it was the end of a join: another is listened for.
+  /// Notes a worker that rejoins. Returns true if the event was a join: the leader must listen for the next one.
   bool note_join(const Event& e) {
     if (e.stream != joins_ || e.outcome != Outcome::done) return false;
     rejoining_.push_back(e.peer);
@@ -172,11 +172,11 @@ class GuardedLeader : public CoroutineProgram {
     co_yield take;
   }
 
-  /// The gradients of one step: of all, or of those that answer in time.
+  /// Collects the gradients of one step from all workers, or from those that answer in time.
   Ops gather() {
     const Op listen = guarded_signal(Kind::recv, joins_, kAnyPeer, kJoin);
     const Op timer = guarded_work(Kind::delay, timer_, plan_.timeout, GuardedCall::none);
-    std::vector<int> come, waited_for;
+    std::vector<int> arrived, waited_for;
     for (const int worker : std::exchange(rejoining_, {})) alive_[worker] = true;
     for (int worker = 0; worker < plan_.workers; ++worker)
       if (alive_[worker]) waited_for.push_back(worker);
@@ -189,16 +189,16 @@ class GuardedLeader : public CoroutineProgram {
         co_yield listen;
       } else if (e.stream >= plan_.workers && e.stream < timer_) {
         const int worker = e.stream - plan_.workers;
-        if (e.outcome == Outcome::done) come.push_back(worker);
+        if (e.outcome == Outcome::done) arrived.push_back(worker);
         if (e.outcome == Outcome::done) std::erase(waited_for, worker);
       } else if (e.stream == timer_) {
         timed = false;
         for (const int worker : waited_for)
           training_.executor().cancel(plan_.leader(), static_cast<Stream>(plan_.workers + worker));
         for (const int worker : waited_for) alive_[worker] = false;
-        if (plan_.elastic && !come.empty()) waited_for.clear();
+        if (plan_.elastic && !arrived.empty()) waited_for.clear();
       }
-      // Without the others nothing can go on: whoever is back gets the weights of this very step.
+      // The training cannot continue without the others: a returning worker gets the weights of this step.
       if (timed || waited_for.empty()) continue;
       for (const int worker : std::exchange(rejoining_, {})) {
         alive_[worker] = true;
@@ -206,12 +206,12 @@ class GuardedLeader : public CoroutineProgram {
       }
     }
     if (timed) training_.executor().cancel(plan_.leader(), static_cast<Stream>(timer_));
-    std::sort(come.begin(), come.end());
-    training_.set_contributors(std::move(come));
+    std::sort(arrived.begin(), arrived.end());
+    training_.set_contributors(std::move(arrived));
   }
 };
 
-/// Keeps the last state that came whole, and gives it to whoever asks.
+/// The store: it keeps the last state that arrived completely, and sends it on request.
 class GuardedStore : public CoroutineProgram {
  public:
   explicit GuardedStore(const GuardedPlan& plan) : CoroutineProgram({plan.leader()}, 3, true), bytes_(plan.weights) {}
@@ -220,16 +220,16 @@ class GuardedStore : public CoroutineProgram {
  protected:
   Ops run() override {
     const Op take = guarded_message(Kind::recv, 0, 0, kSave, Bytes{0}, Mode::rendezvous, kStateBuffer);
-    const Op asked = guarded_signal(Kind::recv, 1, 0, kAsk);
+    const Op request = guarded_signal(Kind::recv, 1, 0, kAsk);
     const Op give = guarded_message(Kind::send, 2, 0, kState, bytes_, Mode::rendezvous, kStateBuffer);
     co_yield take;
-    co_yield asked;
+    co_yield request;
     for (;;) {
       const Event e = co_await next_event;
       if (e.stream == 0) co_yield take;
       if (e.stream != 1) continue;
       co_yield give;
-      co_yield asked;
+      co_yield request;
     }
   }
 
@@ -265,30 +265,30 @@ std::unique_ptr<Program> GuardedTraining::store() const { return std::make_uniqu
 int GuardedTraining::step() const { return step_of(state(plan_.leader())); }
 
 void GuardedTraining::compute(Actor worker) {
-  const Eigen::VectorXd& at = state(worker);
-  values_.replica(worker).set_state(at.head(step_at(at)));
-  values_.buffer(worker, kGradientBuffer.kind, kGradientBuffer.index) = values_.rank(worker).whole_step(step_of(at));
+  const Eigen::VectorXd& saved = state(worker);
+  values_.replica(worker).set_state(saved.head(step_at(saved)));
+  values_.buffer(worker, kGradientBuffer.kind, kGradientBuffer.index) = values_.rank(worker).whole_step(step_of(saved));
 }
 
 void GuardedTraining::update() {
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(leader_.all_parameters().size());
   for (const int worker : contributors_) {
-    const TrainingBuffer came = gradient_of_worker(worker);
-    sum += values_.buffer(plan_.leader(), came.kind, came.index);
+    const TrainingBuffer gradient = gradient_of_worker(worker);
+    sum += values_.buffer(plan_.leader(), gradient.kind, gradient.index);
   }
   leader_.set_all_gradients(sum * (plan_.workers / static_cast<double>(contributors_.size())));
   leader_.apply_gradients();
-  Eigen::VectorXd& at = state(plan_.leader());
-  at.head(step_at(at)) = leader_.state();
-  updates_.push_back({step_of(at), contributors_});
-  at[step_at(at)] += 1;
+  Eigen::VectorXd& saved = state(plan_.leader());
+  saved.head(step_at(saved)) = leader_.state();
+  updates_.push_back({step_of(saved), contributors_});
+  saved[step_at(saved)] += 1;
 }
 
-/// What the store had is the leader's; its life is a new one.
+/// The leader takes the state from the store and starts a new life.
 void GuardedTraining::begin_life(int life) {
-  Eigen::VectorXd& at = state(plan_.leader());
-  leader_.set_state(at.head(step_at(at)));
-  at[step_at(at) + 1] = life;
+  Eigen::VectorXd& saved = state(plan_.leader());
+  leader_.set_state(saved.head(step_at(saved)));
+  saved[step_at(saved) + 1] = life;
 }
 
 }  // namespace trainyard

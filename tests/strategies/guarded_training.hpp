@@ -7,45 +7,45 @@
 
 namespace trainyard {
 
-/// Synchronous data-parallel training that lives through failures, with values: a leader sends the weights to the
-/// workers, each sends its gradient back, the leader adds them in the order of the ranks, scales the sum up to all ranks,
-/// updates, and saves its state (the optimizer's too) in a store every few steps. A worker whose gradient does not come in
-/// time is taken for dead: the others go on without it, or wait until it is back. A leader that comes back goes on from
-/// what the store has. Messages say which step, and which life of the leader, they belong to: what is late belongs to none
-/// and is dropped.
+/// Synchronous data-parallel training, with values, that survives failures. A leader sends the weights to the workers,
+/// and each worker sends its gradient back. The leader adds the gradients in the order of the ranks, scales the sum up
+/// to all ranks, updates, and saves its state, with that of the optimizer, in a store every few steps. If a worker's
+/// gradient does not come in time, the others continue without the worker, or wait until it is back. A restarted leader
+/// continues from the saved state. The tag of a message contains the step and the number of the leader's restarts, so
+/// that late messages are recognized and dropped.
 struct GuardedPlan {
   int workers = 1;  ///< actors 0 … workers−1; the leader is actor `workers`, the store the one after
   int steps = 1;
-  int save_every = 1;     ///< steps
-  bool elastic = true;    ///< go on without a dead worker; else wait for it
-  Work gradient, update;  ///< of a step
-  Work timeout;           ///< of Kind::delay: from the sending of the weights
-  Bytes weights;          ///< also of a gradient
+  int save_every = 1;     ///< number of steps between saves
+  bool elastic = true;    ///< continue without a dead worker; false: wait for it
+  Work gradient, update;  ///< work of a step
+  Work timeout;           ///< work of a Kind::delay that starts when the weights are sent
+  Bytes weights;          ///< size of the weights, and of a gradient
 
   Actor leader() const { return workers; }
   Actor store() const { return workers + 1; }
 };
 
-/// An update that the leader made: of which step, from whose gradients.
+/// An update that the leader made: its step, and the workers whose gradients it used.
 struct GuardedUpdate {
   int step = 0;
   std::vector<int> workers;
 };
 
-/// Everything that the programs of one run share. It must outlive the simulation.
+/// State that the programs of one run share. It must outlive the simulation.
 class GuardedTraining {
  public:
-  /// The values are of a plan with as many ranks as there are workers.
+  /// The values must be made for a plan with one rank for each worker.
   GuardedTraining(const GuardedPlan&, TrainingValues&, Executor&);
   GuardedTraining(const GuardedTraining&) = delete;
   GuardedTraining& operator=(const GuardedTraining&) = delete;
 
-  std::unique_ptr<Program> worker(int rank, bool back = false) const;  ///< back: it joins a training that goes on
-  std::unique_ptr<Program> leader(int life = 0) const;                 ///< life > 0: it has failed so many times
+  std::unique_ptr<Program> worker(int rank, bool back = false) const;  ///< back: it joins a running training
+  std::unique_ptr<Program> leader(int life = 0) const;                 ///< life: how often it has failed
   std::unique_ptr<Program> store() const;
 
-  const std::vector<GuardedUpdate>& updates() const { return updates_; }  ///< in the order of time, lost ones too
-  int step() const;                                                       ///< updates in the leader's weights
+  const std::vector<GuardedUpdate>& updates() const { return updates_; }  ///< in the order of time, with lost updates
+  int step() const;                                                       ///< number of updates in the leader's weights
   const GuardedPlan& plan() const { return plan_; }
   Executor& executor() const { return executor_; }
   Eigen::VectorXd& state(Actor) const;
@@ -56,7 +56,7 @@ class GuardedTraining {
   TrainingValues& values_;
   Executor& executor_;
   Replica& leader_;
-  mutable std::vector<int> contributors_;  // to the update under way
+  mutable std::vector<int> contributors_;  // workers of the present update
   std::vector<GuardedUpdate> updates_;
 
   void compute(Actor worker);

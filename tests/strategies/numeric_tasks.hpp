@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Networks small enough to be computed many times, with all that their families have.
+/// Networks that are small enough to be computed many times and have all features of their families.
 inline TrainingTask transformer_task(const std::string& config, int micro_batch_size, int seq_length) {
   TrainingTask task;
   task.model = read_transformer(parse_document(config, "config.json"));
@@ -16,7 +16,7 @@ inline TrainingTask transformer_task(const std::string& config, int micro_batch_
   return task;
 }
 
-/// LayerNorm with bias, learned positions, GELU, one weight for queries, keys and values, tied head.
+/// GPT-2: LayerNorm with bias, learned positions, GELU, one weight for queries, keys and values, tied head.
 inline TrainingTask small_gpt2(bool tied = true, int micro_batch_size = 2, int seq_length = 8) {
   return transformer_task(R"({"model_type": "gpt2", "vocab_size": 30, "n_layer": 2, "n_embd": 16, "n_head": 4,
     "n_positions": 8, "embd_pdrop": 0, "attn_pdrop": 0, "resid_pdrop": 0, "tie_word_embeddings": )" +
@@ -24,14 +24,14 @@ inline TrainingTask small_gpt2(bool tied = true, int micro_batch_size = 2, int s
                           micro_batch_size, seq_length);
 }
 
-/// RMSNorm, rotary positions, gated SiLU, half as many heads of keys and values, a head of its own.
+/// Llama: RMSNorm, rotary positions, gated SiLU, half as many heads of keys and values, untied head.
 inline TrainingTask small_llama(int micro_batch_size = 2, int seq_length = 8) {
   return transformer_task(R"({"model_type": "llama", "vocab_size": 32, "num_hidden_layers": 2, "hidden_size": 16,
     "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "max_position_embeddings": 16})",
                           micro_batch_size, seq_length);
 }
 
-/// The same with a window, and four experts of which a token has two.
+/// Mixtral: Llama with a sliding window and four experts, two for each token.
 inline TrainingTask small_mixtral(int micro_batch_size = 2, int seq_length = 8) {
   return transformer_task(R"({"model_type": "mixtral", "vocab_size": 32, "num_hidden_layers": 2, "hidden_size": 16,
     "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 12, "max_position_embeddings": 16,

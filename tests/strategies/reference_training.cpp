@@ -33,37 +33,39 @@ double TrainingDifference::largest() const { return std::max({loss, gradients, p
 TrainingDifference difference(const TrainingValues& split, const TrainingValues& one_device) {
   const TrainingPlan& plan = split.plan();
   TrainingDifference d;
-  const numeric::RankParameters& whole = one_device.parameters(0);
+  const numeric::RankParameters& reference = one_device.parameters(0);
   const auto raise = [&d](double& to, double value, const std::string& what) {
     if (value > d.largest()) d.worst = fmt::format("{}: {:.3g}", what, value);
     to = std::max(to, value);
   };
   for (int tensor = 0; tensor < plan.mesh.tensor; ++tensor)
     for (int step = 0; step < plan.steps; ++step) {
-      const double one = one_device.loss(step);
-      raise(d.loss, apart(split.loss(step, tensor), one) / std::abs(one), fmt::format("loss of step {}", step));
+      const double loss = one_device.loss(step);
+      raise(d.loss, apart(split.loss(step, tensor), loss) / std::abs(loss), fmt::format("loss of step {}", step));
     }
   for (int rank = 0; rank < plan.ranks(); ++rank) {
-    const numeric::RankParameters& mine = split.parameters(rank);
-    if (mine.updates() != whole.updates()) raise(d.parameters, kMissing, fmt::format("updates of rank {}", rank));
-    for (const int number : mine.numbers()) {
-      const numeric::LayerShard& shard = mine.layer(number);
+    const numeric::RankParameters& parameters = split.parameters(rank);
+    if (parameters.updates() != reference.updates())
+      raise(d.parameters, kMissing, fmt::format("updates of rank {}", rank));
+    for (const int number : parameters.numbers()) {
+      const numeric::LayerShard& shard = parameters.layer(number);
       for (const numeric::LayerShard::Tensor& tensor : shard.tensors) {
-        const bool copy = !whole.layer(number).has(tensor.name);  // of a tied weight
+        const bool copy = !reference.layer(number).has(tensor.name);  // a copy of a tied weight
         const int owner = copy ? 0 : number;
-        const numeric::LayerShard& all = whole.layer(owner);
+        const numeric::LayerShard& all = reference.layer(owner);
         const Index first = all.find(copy ? "token_embedding.weight" : tensor.name).first;
-        const Eigen::VectorXd& gradients = whole.last_gradient(owner);
+        const Eigen::VectorXd& gradients = reference.last_gradient(owner);
         const double step = gradients.cwiseAbs().maxCoeff(), size = all.parameters.cwiseAbs().maxCoeff();
         const std::string what = fmt::format("{} of layer {} on rank {}", tensor.name, number, rank);
-        for (std::size_t i = 0; i < tensor.shard.whole.size(); ++i) {
-          const Index at = tensor.first + static_cast<Index>(i), element = tensor.shard.whole[i];
-          const bool own = mine.own(number, at);
+        for (std::size_t i = 0; i < tensor.shard.numbers.size(); ++i) {
+          const Index local = tensor.first + static_cast<Index>(i), element = tensor.shard.numbers[i];
+          const bool is_own = parameters.owns(number, local);
           const double gradient = element < 0 ? 0 : gradients[first + element];
           const double parameter = element < 0 ? 0 : all.parameters[first + element];
-          if (own) raise(d.gradients, apart(mine.last_gradient(number)[at], gradient) / step, "gradient " + what);
-          if (own || plan.zero != ZeroStage::parameters)
-            raise(d.parameters, apart(mine.parameter(number, at), parameter) / size, what);
+          if (is_own)
+            raise(d.gradients, apart(parameters.last_gradient(number)[local], gradient) / step, "gradient " + what);
+          if (is_own || plan.zero != ZeroStage::parameters)
+            raise(d.parameters, apart(parameters.parameter(number, local), parameter) / size, what);
         }
       }
     }

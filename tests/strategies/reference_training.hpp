@@ -6,28 +6,28 @@
 
 namespace trainyard {
 
-/// How far a split training is from one device's: differences over the largest number of the layer that they are in
-/// (loss: of itself). Infinite where a number is missing.
+/// Difference between a split training and one on a single device, relative to the largest value of the layer (loss:
+/// relative to the loss). Infinite if a value is missing.
 struct TrainingDifference {
   double loss = 0, gradients = 0, parameters = 0;
-  std::string worst;  ///< in words
+  std::string worst;  ///< description of the largest difference
   double largest() const;
 };
-/// After the same steps. `one_device`: has all parameters whole.
+/// Compares trainings after the same steps. `one_device`: a training that holds all parameters on one device.
 TrainingDifference difference(const TrainingValues&, const TrainingValues& one_device);
 
-/// The same training on one device, without any schedule: what every strategy must reproduce.
+/// The same training on one device and without a schedule, which every strategy must reproduce.
 class ReferenceTraining {
  public:
-  /// `global_batch` samples in one micro-batch.
+  /// Every step has one micro-batch of `global_batch` samples.
   ReferenceTraining(const TrainingTask&, int global_batch, int steps = 1);
   ReferenceTraining(const ReferenceTraining&) = delete;
   ReferenceTraining& operator=(const ReferenceTraining&) = delete;
 
-  void forward();   ///< of the next step
-  void backward();  ///< gradients
+  void forward();   ///< forward pass of the next step
+  void backward();  ///< computes gradients
   void update();
-  void run();  ///< all steps
+  void run();  ///< computes all steps
   TrainingValues& values() { return *training_; }
   numeric::RankParameters& parameters() { return training_->parameters(0); }
   const Network& network() const { return *plan_.network; }

@@ -15,7 +15,7 @@ struct ReplicaReplay {
   int ranks, micro_batches, steps;
   PlainNetwork network;
 
-  /// Of a rank's share of a batch, micro-batch by micro-batch.
+  /// Gradient of a rank's share of a batch, micro-batch by micro-batch.
   VectorXd gradient(const VectorXd& parameters, int step, int rank) {
     const Eigen::Index share = Eigen::Index{micro_batches} * task.micro_batch_size;
     VectorXd sum = VectorXd::Zero(parameters.size());
@@ -46,7 +46,7 @@ struct ReplicaReplay {
     return std::vector<VectorXd>(static_cast<std::size_t>(ranks), parameters);
   }
 
-  /// One meeting of replicas that have updated alone.
+  /// Averages replicas that have updated alone.
   void meet(std::vector<VectorXd>& replicas, int step) const {
     const std::vector<VectorXd> before = replicas;
     if (updates.local_steps > 0 && (step + 1) % updates.local_steps == 0) {

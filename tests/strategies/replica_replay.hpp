@@ -7,20 +7,20 @@
 
 namespace trainyard::test {
 
-/// How replicas of a whole model go on without the newest gradients of all others: one of these.
+/// How replicas of a whole model continue without the newest gradients of all others: one of these.
 struct ReplicaUpdates {
-  /// The update of a step is there before the step that many later than the next one begins; 0: before the next one.
+  /// Number of steps by which updates are delayed; 0: the update of a step is applied before the next step.
   int delay = 0;
-  int local_steps = 0;  ///< each replica updates alone; parameters are averaged every so many steps; 0: never
-  std::shared_ptr<const Gossip> gossip;  ///< each updates alone, and averages with its neighbours after every step
+  int local_steps = 0;  ///< replicas update alone and average their parameters after this many steps; 0: never
+  std::shared_ptr<const Gossip> gossip;  ///< replicas update alone and average with their neighbours after every step
 
   bool alone() const { return local_steps > 0 || gossip; }
-  /// What a plan then has.
+  /// The policy of a plan with these updates.
   std::shared_ptr<const UpdatePolicy> policy() const;
 };
 
-/// Such a training without any schedule: what the programs must reproduce bit for bit. Of delayed updates all replicas
-/// are alike; sums are in the order of the ranks.
+/// The same training without a schedule, which the programs must reproduce bit for bit. Sums are in the order of the
+/// ranks. With delayed updates all replicas are equal.
 std::vector<Eigen::VectorXd> replay_replicas(const TrainingTask&, const ReplicaUpdates&, int ranks, int micro_batches,
                                              int steps);
 

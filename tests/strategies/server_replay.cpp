@@ -8,7 +8,7 @@ namespace {
 
 using Eigen::VectorXd;
 
-/// Knows weights by key and version, and what was pulled.
+/// The history of the weights by key and version, and the pulled versions.
 class ServerReplay {
  public:
   ServerReplay(const TrainingTask& task, const ServerPlan& plan)
@@ -26,28 +26,28 @@ class ServerReplay {
     const auto w = static_cast<std::size_t>(event.worker);
     VectorXd weights = history_[event.key].back();
     const double rate = task_.rule.learning_rate;
-    switch (event.what) {
-      case ServerEvent::What::pulled:
+    switch (event.type) {
+      case ServerEvent::Type::pulled:
         pulls_[w][event.key].push_back(event.version);
         return;
-      case ServerEvent::What::added:
+      case ServerEvent::Type::added:
         if (sums_[event.key].size() == 0)
           sums_[event.key] = next_push(event);
         else
           sums_[event.key] += next_push(event);
         return;
-      case ServerEvent::What::updated:
+      case ServerEvent::Type::updated:
         sums_[event.key] *= plan_.workers() / static_cast<double>(plan_.workers() - plan_.backup_workers);
         weights -= rate * sums_[event.key];
         sums_[event.key].resize(0);
         break;
-      case ServerEvent::What::applied:
+      case ServerEvent::Type::applied:
         if (plan_.mixes())
           weights += plan_.worker_weights[w] * (next_push(event) - weights);
         else
           weights -= rate * next_push(event);
         break;
-      case ServerEvent::What::dropped:
+      case ServerEvent::Type::dropped:
         next_push(event);
         return;
     }
@@ -70,12 +70,12 @@ class ServerReplay {
   std::vector<std::vector<VectorXd>> history_;                  // by key and version
   std::vector<VectorXd> sums_;                                  // by key
   std::vector<std::vector<std::vector<std::uint32_t>>> pulls_;  // by worker, key and step: the version
-  std::vector<std::vector<int>> pushes_;                        // by worker and key: so far
+  std::vector<std::vector<int>> pushes_;                        // by worker and key: number of pushes so far
   std::map<std::pair<int, int>, Step> steps_;                   // by worker and step
 
   VectorXd of_key(std::size_t key, const VectorXd& all) const { return network_.of_bucket(plan_.key(key), all); }
 
-  /// What the worker pushes of a key: of its next step.
+  /// The gradient of a key that the worker pushes in its next step.
   VectorXd next_push(const ServerEvent& event) {
     const int step = pushes_[static_cast<std::size_t>(event.worker)][event.key]++;
     const auto [at, fresh] = steps_.try_emplace({event.worker, step});

@@ -5,8 +5,8 @@
 
 namespace trainyard::test {
 
-/// A training with parameter servers step by step, by plain SGD and by whoever knows nothing of programs and time: only
-/// the order of events. Each gradient is computed from the weights that were pulled, whole. All weights at the end.
+/// Replays a training with parameter servers and plain SGD from the order of its events, without programs and time.
+/// Each gradient is computed from all the weights that the worker had pulled. Returns all weights at the end.
 Eigen::VectorXd replay_servers(const TrainingTask&, const ServerPlan&, const std::vector<ServerEvent>&);
 
 }  // namespace trainyard::test

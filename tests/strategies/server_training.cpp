@@ -44,12 +44,12 @@ ServerPlan plan_of(const ServerTraining& s, const Network& network) {
   return plan;
 }
 
-/// Whole steps of each worker that servers have applied.
+/// Number of complete steps of each worker that servers have applied.
 std::vector<int> steps_applied(const std::vector<ServerEvent>& events, const ServerPlan& plan) {
   std::vector<int> pushes(static_cast<std::size_t>(plan.workers()));
   for (const ServerEvent& event : events)
-    if (event.what == ServerEvent::What::applied) ++pushes[static_cast<std::size_t>(event.worker)];
-  for (int& of : pushes) of /= static_cast<int>(plan.keys());
+    if (event.type == ServerEvent::Type::applied) ++pushes[static_cast<std::size_t>(event.worker)];
+  for (int& count : pushes) count /= static_cast<int>(plan.keys());
   return pushes;
 }
 
@@ -57,12 +57,13 @@ double largest_difference_of_copies(const ServerPlan& plan, TrainingValues& trai
   double largest = 0;
   for (std::size_t key = 0; key < plan.keys(); ++key)
     for (int copy = 1; copy < plan.replication.copies; ++copy) {
-      const auto held = [&](int server) {
+      const auto weights_on = [&](int server) {
         return training.buffer(plan.workers() + server, TrainingBuffer::Kind::parameters, key);
       };
-      const Eigen::VectorXd own = held(plan.server_of[key]), there = held(plan.holder(plan.server_of[key], copy));
-      if (own.size() != there.size()) return HUGE_VAL;
-      largest = std::max(largest, largest_difference(own, there));
+      const Eigen::VectorXd original = weights_on(plan.server_of[key]);
+      const Eigen::VectorXd copied = weights_on(plan.holder(plan.server_of[key], copy));
+      if (original.size() != copied.size()) return HUGE_VAL;
+      largest = std::max(largest, largest_difference(original, copied));
     }
   return largest;
 }
@@ -71,8 +72,9 @@ double largest_difference_of_copies(const ServerPlan& plan, TrainingValues& trai
 
 json train_servers(const ServerTraining& s) {
   return std::invoke([&s] {
-    constexpr int kBatch = 840;  // divisible by all that is tried
-    const TrainingTask task = small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // backups go on
+    constexpr int kBatch = 840;  // divisible by all tested numbers of workers and micro-batches
+    const TrainingTask task =
+        small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // backups continue
     const Network network = network_of(task);
     const ServerPlan plan = plan_of(s, network);
     ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
@@ -84,7 +86,7 @@ json train_servers(const ServerTraining& s) {
     jitter.kind = StragglerKind::lognormal;
     jitter.sigma = s.jitter;
     jitter.seed = s.seed;
-    Straggler much;  // kernels of so few FLOPs are over at once
+    Straggler much;  // kernels of so few FLOPs take no time
     much.factor = 1e5;
     StragglerMachine machine(placed, {jitter, much}, s.workers);
     Names names;

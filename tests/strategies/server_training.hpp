@@ -6,23 +6,23 @@
 
 namespace trainyard::test {
 
-/// A small training by parameter servers, with numbers.
+/// A small training with parameter servers, on values.
 struct ServerTraining {
   int workers = 3, servers = 1, steps = 4, micro_batches = 1;
   Consistency consistency = Consistency::synchronous;
   int staleness = 0, backups = 0;
   bool overlap = true;
-  double bucket = 40;  ///< bytes
+  double bucket = 40;  ///< size of a bucket in bytes
   double jitter = 0;   ///< sigma of every worker's time
   std::uint64_t seed = 1;
   std::vector<double> lambdas = {};
-  bool colocated = false;  ///< servers on the workers' devices
-  Actor dies = -1;         ///< a worker that does
+  bool colocated = false;  ///< servers are on the workers' devices
+  Actor dies = -1;         ///< the worker that fails; −1: none
   double dies_s = 0;
   KeySharding sharding = KeySharding::balanced;
   KeySplit split = {};
   std::string rule = "optimizer";
-  std::vector<int> nodes = {};  ///< workers by node, that aggregate there; empty: none do
+  std::vector<int> nodes = {};  ///< number of workers by node, with local aggregation; empty: no local aggregation
   bool aggregator_on_cpu = true;
   std::string reduce = "binomial-tree", broadcast = "binomial-tree";
   int copies = 1;
@@ -30,12 +30,12 @@ struct ServerTraining {
 };
 
 /// [difference to one device, difference to the replay, hazards, staleness, dropped pushes, end, finite, steps applied,
-/// largest difference between a key and its copies]. A replay knows weights that servers update, for single workers.
+/// largest difference between a key and its copies]. There is a replay only if servers update and workers push alone.
 nlohmann::json train_servers(const ServerTraining&);
 
-/// In step: what one device learns, to 1e-12.
+/// Checks that a training in step learns the same as one device, to 1e-12.
 void check_equal(const ServerTraining&);
-/// Out of step: what a replay of the events learns, bit for bit.
+/// Checks that a training out of step learns the same as a replay of its events, bit for bit.
 nlohmann::json check_replay(const ServerTraining&);
 
 }  // namespace trainyard::test

@@ -19,7 +19,7 @@
 namespace trainyard {
 namespace {
 
-/// The program as it is, but for the operations that are broken.
+/// A program in which some operations are broken.
 class BrokenProgram : public Program {
  public:
   BrokenProgram(int rank, std::unique_ptr<Program> program, const Names& names, Break change)
@@ -44,7 +44,7 @@ class BrokenProgram : public Program {
   Break change_;
 };
 
-/// Does the last layer lie on another stage than the first one?
+/// Are the first and the last layer on different stages?
 bool parts_ends(const SplitStep& s) { return s.mesh.pipeline > 1 && s.schedule != "dualpipe-v"; }
 
 Network network_of_stages(const TrainingTask&, SplitStep);
@@ -64,23 +64,23 @@ Network network_of(const TrainingTask& task, const SplitStep& s) {
   Network network = make();
   if (!s.recomputes_some || s.sharding.recompute != Recompute::full) return network;
   options.sharding.recompute = Recompute::none;
-  const Network kept = make();
-  for (std::size_t layer = 0; layer < network.layers.size(); layer += 2) network.layers[layer] = kept.layers[layer];
+  const Network plain = make();
+  for (std::size_t layer = 0; layer < network.layers.size(); layer += 2) network.layers[layer] = plain.layers[layer];
   return network;
 }
 
-/// Each layer as the ranks of its stage have it.
+/// The network whose layers have the sharding of their stages.
 Network network_of_stages(const TrainingTask& task, SplitStep s) {
   const std::vector<Sharding> shardings = std::exchange(s.stage_shardings, {});
   s.sharding = {};
   Network network = network_of(task, s);
   const std::vector<std::vector<int>> layers = even_parts(network, s);
   for (std::size_t stage = 0; stage < shardings.size(); ++stage) {
-    TrainingTask own = task;
-    own.micro_batch_size /= s.mesh.widths[stage].data;
+    TrainingTask stage_task = task;
+    stage_task.micro_batch_size /= s.mesh.widths[stage].data;
     s.sharding = shardings[stage];
-    const Network of = network_of(own, s);
-    for (const int layer : layers[stage]) network.layers[layer] = of.layers[layer];
+    const Network stage_network = network_of(stage_task, s);
+    for (const int layer : layers[stage]) network.layers[layer] = stage_network.layers[layer];
   }
   return network;
 }
@@ -90,7 +90,7 @@ bool is_tied(const TrainingTask& task) {
   return config && config->tie_word_embeddings;
 }
 
-/// As even as layers go, the ends counted too.
+/// Distributes layers, including the first and the last, as evenly as possible.
 std::vector<std::vector<int>> even_parts(const Network& network, const SplitStep& s) {
   std::vector<std::vector<int>> parts(static_cast<std::size_t>(s.mesh.pipeline * s.chunks));
   const std::size_t layers = network.layers.size();
@@ -144,7 +144,7 @@ TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network
   return plan;
 }
 
-/// With slow memory and two slower drives.
+/// A machine with slow memory and two slower drives.
 ClusterSpec with_host(ClusterSpec spec) {
   spec.node.cpu.memory_bandwidth = BytesPerSecond{1.5e6};
   spec.node.nvme = {2, BytesPerSecond{5e5}, BytesPerSecond{3e5}, {2000000}, 4, Bytes{}};
@@ -176,7 +176,7 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
   std::string text;
   try {
     text = test::in_child([&] {
-      std::signal(SIGABRT, SIG_DFL);  // not the test runner's: a broken step may end so
+      std::signal(SIGABRT, SIG_DFL);  // the default instead of the test runner's handler: a broken step may abort
       StepOutcome out;
       try {
         const Network network = network_of(task, s);
@@ -205,10 +205,10 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
       } catch (const std::exception& e) {
         out.error = e.what();
       }
-      const bool number = out.difference <= 1e300;  // neither infinite nor NaN, which JSON has not
+      const bool number = out.difference <= 1e300;  // neither infinite nor NaN, which JSON cannot represent
       return nlohmann::json{number ? out.difference : 1e300, out.worst, out.error, out.hazards, out.seconds}.dump();
     });
-  } catch (const std::exception& e) {  // Eigen's own checks
+  } catch (const std::exception& e) {  // checks of Eigen
     return {0, "", e.what(), 0, 0};
   }
   const nlohmann::json j = nlohmann::json::parse(text);

@@ -6,7 +6,7 @@
 
 namespace trainyard::test {
 
-/// A small network that learns by plain SGD from so many samples, in micro-batches of that size.
+/// A small network that learns by plain SGD from `samples` samples.
 inline TrainingTask small_task(int micro_batch_size, int samples) {
   TrainingTask task;
   task.model = MlpShape{{5, 7, 3, 2}};
@@ -22,7 +22,7 @@ inline TrainingTask small_task(int micro_batch_size, int samples) {
   return task;
 }
 
-/// The network of such a task as work.
+/// The work of the task's network.
 inline Network network_of(const TrainingTask& task) {
   return mlp_network(std::get<MlpShape>(task.model), task.micro_batch_size, Precision::fp32);
 }

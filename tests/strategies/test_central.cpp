@@ -1,4 +1,4 @@
-// Gradients that meet in one place: a master GPU, a CPU.
+// Mechanisms with a center that sums gradients: a master GPU or a CPU.
 #include "strategies/mechanisms/central/central_values.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "tests/seeds/plain_training.hpp"
@@ -17,13 +17,14 @@ using namespace trainyard::test;
 namespace {
 
 struct Setting {
-  bool master = true;  ///< false: the parameters are a CPU's
+  bool master = true;  ///< false: a CPU holds the parameters
   int replicas = 2, micro_batches = 1, steps = 3;
   bool loss_on_master = true, overlap = true, whole_tensors = true;
   Bytes bucket{40};
 };
 
-/// [largest difference to the single device, updates of the center, hazards, whether the center learns]
+/// [largest difference to the single device, number of updates of the center, hazards, whether the center is the
+/// learner]
 json train(const Setting& s, const TrainingTask& task, const Network& network) {
   return std::invoke([&] {
     TrainingPlan replicas = replica_plan(std::make_shared<const Network>(network), s.replicas, s.micro_batches);
@@ -68,7 +69,7 @@ void check_equal(const Setting& s, const TrainingTask& task, const Network& netw
 }
 
 void check_equal(const Setting& s) {
-  constexpr int kBatch = 840;  // divisible by all that is tried
+  constexpr int kBatch = 840;  // divisible by all tested numbers of replicas and micro-batches
   const TrainingTask task = small_task(kBatch / s.replicas / s.micro_batches, kBatch * s.steps);
   check_equal(s, task, network_of(task), 1e-12);
 }
@@ -81,7 +82,8 @@ TEST_CASE("a network trained by a master GPU or a CPU equals a single device's",
       for (const int micro_batches : {1, 4}) check_equal({master, replicas, micro_batches});
 }
 
-TEST_CASE("so it does with other buckets, without overlap, and with losses of the replicas", "[central]") {
+TEST_CASE("a central training equals a single device's with other buckets, no overlap, losses of the replicas",
+          "[central]") {
   check_equal({true, 4, 2, 3, false});
   check_equal({true, 4, 1, 2, true, false, false, Bytes{52}});
   for (const bool overlap : {false, true})
@@ -89,7 +91,8 @@ TEST_CASE("so it does with other buckets, without overlap, and with losses of th
       for (const double bucket : {4.0, 60.0, 1e6}) check_equal({false, 5, 2, 2, true, overlap, whole, Bytes{bucket}});
 }
 
-TEST_CASE("so do transformers, with tied weights and the optimizer's moments", "[central]") {
+TEST_CASE("a central training of a transformer with tied weights equals a single device's, moments included",
+          "[central]") {
   for (const bool master : {true, false})
     for (const bool loss_on_master : {true, false}) {
       TrainingTask task = small_gpt2();

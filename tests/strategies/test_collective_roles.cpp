@@ -1,4 +1,4 @@
-// Members of a group that say that they have the same role give the same operations.
+// Members of a group that have the same role emit the same operations.
 #include <catch2/catch.hpp>
 #include <map>
 #include <tuple>
@@ -12,28 +12,28 @@ using namespace trainyard;
 
 namespace {
 
-/// All that time depends on: not which part of the data is meant.
-using Given = std::vector<std::tuple<Kind, Stream, std::uint16_t, Tag, double, Mode, std::uint32_t, std::uint32_t,
-                                     std::uint32_t, std::uint32_t>>;
+/// The fields of an operation that its time depends on, without the part of the data.
+using RankOperations = std::vector<std::tuple<Kind, Stream, std::uint16_t, Tag, double, Mode, std::uint32_t,
+                                              std::uint32_t, std::uint32_t, std::uint32_t>>;
 
-Given operations(const Collective& collective, GroupPlace place) {
+RankOperations operations(const Collective& collective, GroupPlace place) {
   constexpr Bytes size{720720};
   const std::vector<int> peers = peers_of(collective, place);
   Emitter out;
   const CollectiveCall call;
   Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
-  Given given;
+  RankOperations rank_operations;
   for (const Op* op = nullptr; ops.next(op) == Pull::op;)
-    given.emplace_back(op->kind, op->stream, op->message.slot, op->message.tag, op->message.bytes.value,
-                       op->message.mode, op->message.steps, op->deps[0].count, op->deps[1].count,
-                       static_cast<std::uint32_t>(op->deps[0].stream * 64 + op->deps[1].stream));
-  return given;
+    rank_operations.emplace_back(op->kind, op->stream, op->message.slot, op->message.tag, op->message.bytes.value,
+                                 op->message.mode, op->message.steps, op->deps[0].count, op->deps[1].count,
+                                 static_cast<std::uint32_t>(op->deps[0].stream * 64 + op->deps[1].stream));
+  return rank_operations;
 }
 
 }  // namespace
 
-TEST_CASE("members with one role do the same, of every algorithm", "[strategies][collectives][folding]") {
-  int groups = 0, said = 0;
+TEST_CASE("members with one role emit the same operations in every algorithm", "[strategies][collectives][folding]") {
+  int groups = 0, with_role = 0;
   for (int o = 0; o < kOperations; ++o) {
     const auto operation = static_cast<Operation>(o);
     for (const std::string& name : collectives(operation).names()) {
@@ -49,19 +49,19 @@ TEST_CASE("members with one role do the same, of every algorithm", "[strategies]
           if (collective.refuses && !collective.refuses({0, size, &settings}).empty()) continue;
           if (operation == Operation::all_to_all_v) continue;
           ++groups;
-          said += collective.role ? 1 : 0;
-          std::map<std::uint64_t, Given> of_role;
+          with_role += collective.role ? 1 : 0;
+          std::map<std::uint64_t, RankOperations> of_role;
           for (int rank = 0; rank < size; ++rank) {
             const GroupPlace place{rank, size, &settings};
-            const Given given = operations(collective, place);
+            const RankOperations rank_operations = operations(collective, place);
             CAPTURE(name_of(operation), name, size, channels, rank);
-            CHECK(of_role.try_emplace(role_of(collective, place), given).first->second == given);
+            CHECK(of_role.try_emplace(role_of(collective, place), rank_operations).first->second == rank_operations);
           }
         }
     }
   }
   CHECK(groups > 200);
-  CHECK(said > 100);
+  CHECK(with_role > 100);
 }
 
 TEST_CASE("a ring has one role, a tree as many as it has kinds of members", "[strategies][collectives][folding]") {
@@ -76,7 +76,7 @@ TEST_CASE("a ring has one role, a tree as many as it has kinds of members", "[st
   CHECK(roles("halving-doubling", 4096) == 1);
   CHECK(roles("halving-doubling", 24) == 3);
   CHECK(roles("parameter-server", 64) > 1);
-  CHECK(roles("binary-tree", 300) == 300);  // too many to compare what each does
+  CHECK(roles("binary-tree", 300) == 300);  // too many members to compare their operations
 }
 
 }  // namespace strategies_test_collective_roles

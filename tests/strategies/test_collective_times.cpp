@@ -1,5 +1,5 @@
-// What collectives take on an idle star of full-duplex links, by closed forms: a latency a and S/B a message, log2 rounded
-// up. Thakur, Rabenseifner & Gropp 2005 have most of them.
+// Times of collectives on an idle star of full-duplex links, against closed forms: a message takes the latency a and
+// S/B, and log2 is rounded up. Most of the forms are from Thakur, Rabenseifner & Gropp 2005.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -16,7 +16,7 @@ using namespace trainyard::test;
 namespace {
 
 constexpr double kBytes = 6e6, kLatency = 2e-6;
-constexpr Bytes kWhole{1e18};  // a chunk that nothing exceeds
+constexpr Bytes kWhole{1e18};  // a chunk larger than any message
 
 CollectiveRun run_of(Operation operation, const std::string& algorithm, int n, double bytes, Bytes chunk = kWhole,
                      double latency = kLatency, Fidelity fidelity = Fidelity::messages) {
@@ -30,7 +30,7 @@ CollectiveRun run_of(Operation operation, const std::string& algorithm, int n, d
   return run_collective(star_cluster(n, kRate, to_picoseconds(Seconds{latency})), o);
 }
 
-/// How many latencies an all-reduce in so many pieces takes, of so few bytes that only latencies count.
+/// Number of latencies of an all-reduce in `pieces` pieces that are so small that only latencies count.
 double latencies(const char* algorithm, int n, int pieces) {
   const Bytes piece{1e-9};
   return run_of(Operation::all_reduce, algorithm, n, piece.value * pieces, piece).time / kLatency;
@@ -40,26 +40,27 @@ int log2_up(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 int log2_down(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 bool power_of_two(int n) { return (n & (n - 1)) == 0; }
 
-/// A message of that share of the data.
+/// Time of a message with a share of the data.
 double message(double share = 1) { return kLatency + share * kBytes / kRate.value; }
-/// `steps` latencies and that share of the data over a link.
+/// `steps` latencies, and the time of a share of the data on a link.
 double steps(int count, double share) { return count * kLatency + share * kBytes / kRate.value; }
 
-/// Messages one after the other until all of a complete binary tree have one piece: the left child is served before the
-/// right one, so that the ways are the binary numbers up to n, a 1 costing one more than a 0.
+/// Number of consecutive messages until all ranks of a complete binary tree have one piece. The left child is served
+/// before the right one, so that paths are the binary numbers up to n, in which a 1 costs one message more than a 0.
 int tree_down(int n) {
   int most = 0;
   for (unsigned v = 1; v <= static_cast<unsigned>(n); ++v)
     most = std::max(most, static_cast<int>(std::bit_width(v)) + std::popcount(v) - 2);
   return most;
 }
-/// Until its root has one piece of all: the left spine, where every rank takes its left child, then its right one.
+/// Number of messages until the root has one piece of all ranks: the left spine, on which every rank receives from its
+/// left child, then from its right one.
 int tree_up(int n) {
   int sum = 0;
   for (int child = 2; child <= n; child *= 2) sum += child == n ? 1 : 2;
   return sum;
 }
-/// Messages between one piece and the next one, where inner ranks have two children.
+/// Number of messages between one piece and the next, if inner ranks have two children.
 int tree_rate(int n) { return std::min(2, n - 1); }
 
 struct Form {
@@ -70,7 +71,7 @@ struct Form {
 
 double share(int n) { return (n - 1.0) / n; }
 
-/// Of those where every message is whole, or cut for another reason than its size.
+/// Closed forms of algorithms whose messages are whole, or are cut for another reason than their size.
 std::vector<Form> forms() {
   const auto bruck_share = [](int n) {
     double sum = 0;
@@ -120,7 +121,7 @@ std::vector<Form> forms() {
 
 }  // namespace
 
-TEST_CASE("collectives take what their closed forms say", "[collectives]") {
+TEST_CASE("collectives take the times of their closed forms", "[collectives]") {
   for (const Form& form : forms())
     for (const int n : {2, 3, 4, 5, 6, 7, 8, 13, 16}) {
       CAPTURE(name_of(form.operation), form.algorithm, n);
@@ -168,7 +169,7 @@ TEST_CASE("pipelined all-reduces go up and down at the same time", "[collectives
       CHECK(latencies("chain-pipelined", n, pieces) == near(2 * (n - 1) + pieces - 1));
       CHECK(latencies("binary-tree", n, pieces) == near(tree_up(n) + tree_down(n) + tree_rate(n) * (pieces - 1)));
     }
-  // Sums and results share links, so that bytes have bounds: an inner rank sends 2 S on the chain and 3 S on the tree.
+  // Sums and results share links, so that bytes bound the times: an inner rank sends 2 S on the chain, 3 S on the tree.
   const Bytes chunk{kBytes / 200};
   const double whole = kBytes / kRate.value;
   const double chain = run_of(Operation::all_reduce, "chain-pipelined", 8, kBytes, chunk, 0).time;
@@ -199,7 +200,7 @@ TEST_CASE("the double binary tree halves the load of inner ranks", "[collectives
     CAPTURE(n, run.time / whole);
     CHECK(run.total == near(2 * (n - 1) * kBytes));
     for (const double sent : run.sent) CHECK(sent < 2 * kBytes * (1 + 1e-9));
-    // Flows that share a link keep it from the ideal of 2 S/B, but it stays below the 3 S/B of a single tree.
+    // Flows that share a link prevent the ideal of 2 S/B, but the time stays below the 3 S/B of a single tree.
     CHECK(run.time > 2 * share(n) * whole * (1 - 1e-9));
     CHECK(run.time < 2.7 * whole);
   }

@@ -1,4 +1,5 @@
-// Every operation by every algorithm on values: exact results on whole numbers, no races, as much received as sent.
+// Every operation by every algorithm on values: results on whole numbers are exact, there are no races, and all sent
+// bytes are received.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// What is wrong with it, or "".
+/// Describes an error of the run; "": there is none.
 std::string fault(const CollectiveRunOptions& o) {
   const CollectiveRun run = run_collective_here(star_cluster(o.ranks, kRate), o);
   if (run.values != expected(o)) return in_words(o) + "wrong values";
@@ -29,7 +30,8 @@ std::string fault(const CollectiveRunOptions& o) {
   return "";
 }
 
-/// Cases of every operation and algorithm, each in a process of its own; those that an algorithm refuses are left out.
+/// Runs cases of every operation and algorithm, each in a process of its own. Cases that an algorithm refuses are
+/// skipped.
 std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each, std::size_t* done = nullptr) {
   struct Case {
     Operation operation;
@@ -42,7 +44,7 @@ std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each,
   std::uint32_t seed = 0;
   for (const Operation operation : all_operations())
     for (const std::string& algorithm : collectives(operation).names()) {
-      if (algorithm == "ring-literal") continue;  // whose listing races
+      if (algorithm == "ring-literal") continue;  // its published listing has a race
       const std::size_t before = all.size();
       for (const int n : ranks)
         for (std::uint32_t i = 0; i < cases_each; ++i) {
@@ -64,7 +66,7 @@ std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each,
   return at == faults.end() ? "" : *at;
 }
 
-/// A rank that comes to a barrier after so many seconds.
+/// A rank that enters a barrier after some seconds.
 class LateAtBarrier : public CoroutineProgram {
  public:
   LateAtBarrier(const Collective& barrier, GroupPlace place, double seconds)
@@ -92,7 +94,7 @@ class LateAtBarrier : public CoroutineProgram {
   Emitter out_;
 };
 
-/// When the first of n ranks leaves a barrier to which one of them comes a second late.
+/// Time at which the first of n ranks leaves a barrier that one rank enters a second late.
 double first_to_leave(const std::string& algorithm, int n, int late) {
   return std::invoke([&] {
     const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
@@ -158,7 +160,7 @@ TEST_CASE("the primitives of four ranks that hold 1 to 4 (PRIM-01)", "[collectiv
   scatter.values = {{5, 6, 7, 8}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
   CHECK(run_of(scatter).values == Lists{{5}, {6}, {7}, {8}});
   CHECK(run_of(four_ranks(Operation::send_recv, "ring-shift")).values == Lists{{4}, {1}, {2}, {3}});
-  // One to one: rank 1 has what rank 0 sent.
+  // Send and receive: rank 1 has the values of rank 0.
   CollectiveRunOptions pair = four_ranks(Operation::send_recv, "ring-shift");
   pair.ranks = 2;
   pair.values.resize(2);
@@ -181,7 +183,7 @@ TEST_CASE("nobody leaves a barrier before all have come", "[collectives]") {
 }
 
 TEST_CASE("ranges of blocks go round the end of a buffer", "[collectives]") {
-  // Ten elements are blocks of 2, 3, 2 and 3; of root 3, ranks 3 and 0 are one subtree.
+  // Ten elements are blocks of 2, 3, 2 and 3. For root 3, ranks 3 and 0 are one subtree.
   CollectiveRunOptions o = four_ranks(Operation::gather, "binomial-tree");
   o.options.size = Bytes{80};
   o.options.settings.root = 1;
@@ -191,7 +193,7 @@ TEST_CASE("ranges of blocks go round the end of a buffer", "[collectives]") {
   CHECK(run.messages == 3);
 }
 
-TEST_CASE("collectives that cannot be are refused in words", "[collectives]") {
+TEST_CASE("impossible collectives are refused with a reason", "[collectives]") {
   CollectiveRunOptions o;
   o.operation = Operation::broadcast;
   o.algorithm = "binominal-tree";

@@ -20,7 +20,7 @@ CollectiveRun all_reduce(const std::string& algorithm, int n, double bytes, Pico
   return run_collective(star_cluster(n, kRate, latency), o);
 }
 
-/// With plain settings.
+/// A collective with default settings.
 bool refuses(const std::string& algorithm, int n) {
   const Collective& found = collectives(Operation::all_reduce).find(algorithm, {});
   return found.refuses && !found.refuses({0, n}).empty();
@@ -46,7 +46,8 @@ TEST_CASE("gather + broadcast serialises on the master's link", "[collectives]")
 }
 
 TEST_CASE("binary tree all-reduce goes up and down its levels", "[collectives]") {
-  // Seven ranks: three levels; an inner rank takes its two children one after the other: 2 levels x 2 messages each way.
+  // Seven ranks are three levels. An inner rank receives from its two children one after the other: 2 levels x 2
+  // messages in each direction.
   CollectiveRunOptions o;
   o.ranks = 7;
   o.algorithm = "binary-tree";
@@ -83,7 +84,7 @@ TEST_CASE("a chain passes the whole along, and back", "[collectives]") {
 TEST_CASE("every all-reduce leaves the sum on every rank, and races with nobody", "[collectives]") {
   for (const std::string& algorithm : collectives(Operation::all_reduce).names())
     for (int n = 1; n <= 9; ++n) {
-      if (algorithm == "ring-literal" || refuses(algorithm, n)) continue;  // whose listing does not
+      if (algorithm == "ring-literal" || refuses(algorithm, n)) continue;  // its published listing has a race
       CAPTURE(algorithm, n);
       CollectiveRunOptions o;
       o.ranks = n;
@@ -122,7 +123,7 @@ TEST_CASE("the right ring has no hazard, the literal one has", "[collectives]") 
   const CollectiveRun literal = run_collective(star_cluster(4, kRate), o);
   CHECK_THAT(literal.hazards, Catch::VectorContains(std::string(
                                   "actor 0: a receive overwrites chunk 0 of buffer 0 while a send still reads it")));
-  // Captured when posted (a buffered send), there is none: the receive is posted after the send has ended.
+  // If data are captured when the send is posted (a buffered send), there is no hazard: the receive is posted later.
   o.options.mode = Mode::eager;
   CHECK(run_collective(star_cluster(4, kRate), o).hazards.empty());
 }

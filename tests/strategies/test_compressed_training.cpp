@@ -1,5 +1,5 @@
-// Compressed gradients on the programs that are timed: the numbers are those of a plain replay, the bytes those of what was
-// encoded; and what compression does to learning.
+// Compressed gradients on timed programs: values equal a plain replay, messages have the size of the encoded gradients,
+// and compression has the published effects on learning.
 #include <algorithm>
 #include <numeric>
 
@@ -13,7 +13,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Parameters of the default network: 8 x 16 + 16 + 16 x 12 + 12 + 12 x 3 + 3.
+/// Number of parameters of the default network: 8 x 16 + 16 + 16 x 12 + 12 + 12 x 3 + 3.
 constexpr double kElements = 387;
 
 }  // namespace
@@ -66,26 +66,27 @@ TEST_CASE("messages of compressed gradients have the bytes of what was encoded",
     CHECK(bytes_of_step("sign", ranks) == near(gathers * 4 * 13));
     CHECK(bytes_of_step("terngrad", ranks) == near(gathers * 4 * (25 + 6)));  // 2 bits each, a scale for each tensor
     CHECK(bytes_of_step("{name: qsgd, group_size: 100}", ranks) == near(gathers * 4 * (49 + 4)));
-    // Of rank 1: 16 + 8, 12 + 16, 3 + 12, and biases whole.
+    // Factors of rank 1: 16 + 8, 12 + 16, 3 + 12, and biases uncompressed.
     CHECK(bytes_of_step("{name: powersgd, rank: 1}", ranks) == near(sums * 4 * (24 + 28 + 15 + 31)));
   }
 }
 
-TEST_CASE("what gradients decide is in the bytes of messages where values run", "[compression]") {
+TEST_CASE("on values, the sizes of messages depend on the gradients", "[compression]") {
   CompressedTraining t;
   t.ranks = 4;
   t.steps = 1;
-  // All above a threshold of nearly nothing: counts of 4 bytes, then 387 words each.
+  // All values are above a threshold near 0: counts of 4 bytes, then 387 words each.
   t.compression = "{name: threshold, threshold: 1e-12, density: 0.01}";
   CHECK(simulated(t).bytes == near(4 * 3 * 4 * (1 + kElements)));
   t.compression = "{name: threshold, threshold: 1e12, density: 0.5}";
   CHECK(simulated(t).bytes == near(4 * 3 * 4));
-  // Sums of sparse numbers: each hop has what is not zero, at most the whole in 4 bytes each.
+  // Sums of sparse values: each hop sends the nonzero elements, at most all elements in 4 bytes each.
   t.all_reduce = "sparse-ring";
   t.compression = "{name: top-k, density: 1, exchange: ring}";
   CHECK(simulated(t).bytes == near(2 * 3 * 4 * kElements));
   t.compression = "{name: top-k, density: 0.01, exchange: ring}";
-  // 4 numbers a rank: reduce-scatter 4 x 4 x 8 bytes in the first hop, then more, but no more than the sums of all.
+  // 4 values per rank: the first hop of the reduce-scatter has 4 x 4 x 8 bytes, later hops more, at most the sums of
+  // all.
   const double least = 3 * 16 * 8, most = (16 + 2 * 16 + 3 * 16) * 8 + 3 * 16 * 8;
   const double bytes = simulated(t).bytes;
   CHECK(bytes > least);
@@ -94,15 +95,15 @@ TEST_CASE("what gradients decide is in the bytes of messages where values run", 
 
 namespace {
 
-/// One training of each of five seeds.
+/// Results of a training with each of five seeds.
 std::vector<Replayed> trainings(CompressedTraining t) {
   std::vector<Replayed> all;
   for (t.seed = 1; t.seed <= 5; ++t.seed) all.push_back(replay(t));
   return all;
 }
 
-/// Loss after a share of the steps over that at the beginning.
-std::vector<double> left(const std::vector<Replayed>& trainings, double share = 1) {
+/// Loss after a share of the steps, divided by the loss at the beginning.
+std::vector<double> loss_left(const std::vector<Replayed>& trainings, double share = 1) {
   std::vector<double> all;
   for (const Replayed& t : trainings) {
     const double at = share * static_cast<double>(t.losses.size() - 1);
@@ -115,7 +116,7 @@ double mean(const std::vector<double>& all) {
   return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
 }
 
-/// Is each of the first at most `factor` times the second?
+/// Is each value of the first list at most `factor` times that of the second?
 bool all_below(const std::vector<double>& a, const std::vector<double>& b, double factor = 1) {
   return std::equal(a.begin(), a.end(), b.begin(), [factor](double x, double y) { return x < factor * y; });
 }
@@ -127,7 +128,7 @@ CompressedTraining small(const std::string& compression) {
   return t;
 }
 
-/// Of 3,284 parameters: one in a thousand are 3.
+/// A network of 3,284 parameters, of which one in a thousand are 3.
 CompressedTraining larger(const std::string& compression, int steps, double learning_rate, double momentum) {
   CompressedTraining t = small(compression);
   t.widths = {16, 64, 32, 4};
@@ -142,40 +143,40 @@ CompressedTraining larger(const std::string& compression, int steps, double lear
 
 TEST_CASE("without error feedback top-k of 0.1 % stalls; with it the dense loss comes later", "[compression]") {
   const auto dense = trainings(larger("", 400, 0.2, 0));
-  const auto fed_back = left(trainings(larger("{name: top-k, density: 0.001}", 400, 0.2, 0)));
-  const auto alone = left(trainings(larger("{name: top-k, density: 0.001, error_feedback: false}", 400, 0.2, 0)));
+  const auto fed_back = loss_left(trainings(larger("{name: top-k, density: 0.001}", 400, 0.2, 0)));
+  const auto alone = loss_left(trainings(larger("{name: top-k, density: 0.001, error_feedback: false}", 400, 0.2, 0)));
   CHECK(all_below(fed_back, alone, 1.0 / 3));
-  CHECK(mean(fed_back) < mean(left(dense, 0.4)));
+  CHECK(mean(fed_back) < mean(loss_left(dense, 0.4)));
 }
 
 TEST_CASE("at 99.9 % sparsity momentum correction is better, and a warm-up better still", "[compression]") {
   const auto corrected = [](const std::string& more) {
-    return left(trainings(larger("{name: dgc, density: 0.001, sample: 0" + more + "}", 200, 0.035, 0)));
+    return loss_left(trainings(larger("{name: dgc, density: 0.001, sample: 0" + more + "}", 200, 0.035, 0)));
   };
-  const auto uncorrected = left(trainings(larger("{name: top-k, density: 0.001}", 200, 0.035, 0.9)));
+  const auto uncorrected = loss_left(trainings(larger("{name: top-k, density: 0.001}", 200, 0.035, 0.9)));
   const auto at_once = corrected(""), warmed_up = corrected(", warmup_steps: 20");
   CHECK(all_below(at_once, uncorrected));
   CHECK(all_below(warmed_up, at_once));
 }
 
 TEST_CASE("PowerSGD of rank 2 ends within 1 % of the dense loss", "[compression]") {
-  const double dense = mean(left(trainings(small(""))));
-  CHECK(mean(left(trainings(small("{name: powersgd, rank: 2, min_compression_rate: 1}")))) ==
+  const double dense = mean(loss_left(trainings(small(""))));
+  CHECK(mean(loss_left(trainings(small("{name: powersgd, rank: 2, min_compression_rate: 1}")))) ==
         Approx(dense).epsilon(0.01));
 }
 
 TEST_CASE("1-bit SGD needs its error feedback", "[compression]") {
-  const auto dense = left(trainings(small(""))), fed_back = left(trainings(small("1-bit")));
+  const auto dense = loss_left(trainings(small(""))), fed_back = loss_left(trainings(small("1-bit")));
   CHECK(all_below(fed_back, dense, 1.05));
-  CHECK(all_below(dense, left(trainings(small("{name: 1-bit, error_feedback: false}"))), 0.6));
+  CHECK(all_below(dense, loss_left(trainings(small("{name: 1-bit, error_feedback: false}"))), 0.6));
 }
 
 TEST_CASE("levels that are right in the mean, and numbers of fewer bits, learn as whole gradients do",
           "[compression]") {
-  const double dense = mean(left(trainings(small(""))));
+  const double dense = mean(loss_left(trainings(small(""))));
   for (const char* compression : {"terngrad", "qsgd", "fp16", "bf16", "fp8"}) {
     CAPTURE(compression);
-    CHECK(mean(left(trainings(small(compression)))) == Approx(dense).epsilon(0.05));
+    CHECK(mean(loss_left(trainings(small(compression)))) == Approx(dense).epsilon(0.05));
   }
 }
 

@@ -1,4 +1,4 @@
-// Compressors alone: codecs against plain references, bytes and kernels in closed form.
+// Compressors: codecs against plain references, bytes and kernels against closed forms.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ GradientShape shape_of(std::vector<GradientMatrix> parts, int ranks = 1) {
   return shape;
 }
 
-/// A step of one rank: what it sends, as it is decoded.
+/// A step of one rank: the decoded values of its message.
 Numbers sent_by(GradientCodec& codec, const Numbers& gradients) { return codec.decode(codec.encode(0, gradients)); }
 
 std::unique_ptr<GradientCodec> codec_of(const std::string& yaml, const GradientShape& shape, int rank = 0,
@@ -37,7 +37,7 @@ std::unique_ptr<GradientCodec> codec_of(const std::string& yaml, const GradientS
 
 double fp32(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-/// What a plain loop would send of `all`: the largest so many, of equal ones the first.
+/// Reference of top-k: the `count` largest values of `all`; of equal values the first.
 Numbers plain_top_k(const Numbers& all, std::size_t count) {
   std::vector<std::size_t> order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -81,7 +81,7 @@ TEST_CASE("a sampled threshold sends large gradients, as many as there is room f
     }
     CHECK(count <= 200);
     CHECK(count > 100);
-    // Nothing larger stays behind where there was room.
+    // If there was room, no larger value is left.
     if (count < 200)
       for (std::size_t i = 0; i < n; ++i)
         if (sent[i] == 0) CHECK(std::abs(all[i]) < least);
@@ -170,7 +170,7 @@ TEST_CASE("1-bit SGD equals a plain loop over columns", "[compression]") {
 }
 
 TEST_CASE("1-bit SGD in stripes quantizes sums again, with an error of their own", "[compression]") {
-  // A column of 4 over two ranks: each adds up 2 elements.
+  // A column of 4 on two ranks: each sums 2 elements.
   const GradientShape shape = shape_of({{4, 1}}, 2);
   const auto compressor = compressor_of("{name: 1-bit, exchange: stripes}");
   std::vector<std::unique_ptr<GradientCodec>> ranks;
@@ -178,9 +178,9 @@ TEST_CASE("1-bit SGD in stripes quantizes sums again, with an error of their own
   const auto sum = [&](const Numbers& a, const Numbers& b) {
     return compressed_sum(*compressor, shape, ranks, std::vector<Numbers>{a, b});
   };
-  // Sent 2 2 | 3 -3 and 1 1 | -1 -1; sums 3 3 | 2 -4, of which the second becomes 3 -3.
+  // The ranks send 2 2 | 3 -3 and 1 1 | -1 -1; sums are 3 3 | 2 -4, of which the second becomes 3 -3.
   CHECK(sum({1, 3, 4, -2}, {1, 1, -1, -1}) == Numbers{3, 3, 3, -3});
-  // What is left: -1 1 | 1 1 and nothing; of the sums nothing and -1 -1.
+  // Residuals of the ranks: -1 1 | 1 1 and none; residuals of the sums: none and -1 -1.
   CHECK(sum({0, 0, 0, 0}, {0, 0, 0, 0}) == Numbers{-1, 1, 0, 0});
 }
 
@@ -214,13 +214,13 @@ TEST_CASE("random levels are right in the mean, and never beyond their scale", "
   }
 }
 
-TEST_CASE("PowerSGD gives a matrix of its rank whole, and begins where it ended", "[compression]") {
+TEST_CASE("PowerSGD reproduces a matrix of its rank exactly, and starts from its last result", "[compression]") {
   constexpr std::size_t m = 12, n = 9;
   const GradientShape shape = shape_of({{m, n}, {5, 1}}, 2);
   const auto compressor = compressor_of("{name: powersgd, rank: 2, min_compression_rate: 1}");
   std::vector<std::unique_ptr<GradientCodec>> ranks;
   for (int rank = 0; rank < 2; ++rank) ranks.push_back(compressor->codec(shape, rank, 1));
-  // Two of rank 1, whose sum is of rank 2, and a vector.
+  // Two matrices of rank 1, whose sum has rank 2, and a vector.
   std::vector<Numbers> gradients(2, Numbers(m * n + 5));
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const Numbers a = random_gradients(m, 10 + rank), b = random_gradients(n, 20 + rank);
@@ -231,7 +231,7 @@ TEST_CASE("PowerSGD gives a matrix of its rank whole, and begins where it ended"
   const Numbers sum = compressed_sum(*compressor, shape, ranks, gradients);
   for (std::size_t i = 0; i < m * n + 5; ++i) CHECK(sum[i] == Approx(gradients[0][i] + gradients[1][i]).margin(1e-5));
 
-  // Of a matrix of full rank, repeated, the approximation gets better: a power iteration that is warm.
+  // The approximation of a repeated matrix of full rank improves: the power iteration starts from its last result.
   const auto left = [&](const char* yaml) {
     const GradientShape alone = shape_of({{m, n}});
     const auto codec = compressor_of(yaml)->codec(alone, 0, 1);
@@ -288,7 +288,7 @@ TEST_CASE("words hold bits in their order", "[compression]") {
   CHECK(words_for(0) == 0);
 }
 
-TEST_CASE("compressors say the bytes of what their codecs make", "[compression]") {
+TEST_CASE("compressors state the sizes that their codecs produce", "[compression]") {
   for (const std::string& name : compressors().names())
     for (const int ranks : {2, 5}) {
       std::string keys;

@@ -28,7 +28,7 @@ struct Setting {
 /// [largest difference to the single device, replicas identical, hazards]
 json train(const Setting& s) {
   return std::invoke([&s] {
-    const int global_batch = 840;  // divisible by all that is tried
+    const int global_batch = 840;  // divisible by all tested numbers of ranks and micro-batches
     const TrainingTask task = small_task(global_batch / s.ranks / s.micro_batches, global_batch * s.steps);
     const Network network = network_of(task);
     TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), s.ranks, s.micro_batches);
@@ -84,7 +84,8 @@ TEST_CASE("a data-parallel step equals the single-device step on values", "[data
     }
 }
 
-TEST_CASE("whatever the buckets, overlap and micro-batches", "[data-parallel][values]") {
+TEST_CASE("a data-parallel step equals the single-device step with any buckets, overlap and micro-batches",
+          "[data-parallel][values]") {
   for (const bool overlap : {true, false})
     for (const bool whole : {true, false})
       for (const double bucket : {1.0, 40.0, 1e9}) {
@@ -99,7 +100,8 @@ TEST_CASE("whatever the buckets, overlap and micro-batches", "[data-parallel][va
       }
 }
 
-TEST_CASE("a coordinator that waits for ticks and copies in host memory", "[data-parallel][values]") {
+TEST_CASE("a data-parallel step with a coordinator and copies in host memory equals the single-device step",
+          "[data-parallel][values]") {
   for (const int ranks : {1, 2, 3})
     for (const bool overlap : {true, false})
       for (const bool copies : {true, false}) {

@@ -33,14 +33,14 @@ Scenario scenario_of(const std::string& expert_parallel, const std::string& more
 
 }  // namespace
 
-TEST_CASE("a token's experts lie on so many ranks", "[experts]") {
+TEST_CASE("a token's experts are on the expected number of ranks", "[experts]") {
   CHECK(parts_of_token({8, 2}, 1) == Approx(1).epsilon(1e-12));
   CHECK(parts_of_token({8, 2}, 8) == Approx(2).epsilon(1e-12));
   CHECK(parts_of_token({8, 2}, 4) == Approx(4 * (1 - 15.0 / 28)).epsilon(1e-12));
-  // Two of four groups: of one half, 2 of 6 choices; else both experts of one group in 2 of 6.
+  // Two of four groups: both from one half in 2 of 6 choices; otherwise both experts are of one group in 2 of 6.
   CHECK(parts_of_token({8, 2, 4, 2}, 2) == Approx((2 * 1 + 4 * (5.0 / 3)) / 6).epsilon(1e-12));
   CHECK(parts_of_token({8, 2, 4, 2}, 8) == Approx(2).epsilon(1e-12));
-  // Never on more nodes than groups are chosen.
+  // Experts are never on more nodes than there are chosen groups.
   CHECK(parts_of_token(kDeepSeekV3, 8) < 4);
   CHECK(parts_of_token({256, 8}, 8) > 5);
 }
@@ -59,7 +59,7 @@ TEST_CASE("a dispatcher reaches the bandwidths that its table has", "[experts]")
     const ModelledCost cost = model->cost(Operation::all_to_all, row * parts_of_token(kDeepSeekV3, 8 * nodes), spread);
     return (cost.wire / cost.rate).value;
   };
-  // "Bottleneck bandwidth": of rows to nodes, or inside one node of rows to ranks; its own counts.
+  // "Bottleneck bandwidth": of rows to nodes, or inside one node of rows to ranks. Rows to the own node count.
   const auto between = [&](int nodes) { return row.value * parts_of_token(kDeepSeekV3, nodes) / seconds(nodes) / 1e9; };
   CHECK(between(8) == Approx(50.5).epsilon(0.02));
   CHECK(between(4) == Approx(57.5).epsilon(0.02));
@@ -87,7 +87,7 @@ TEST_CASE("a dispatcher sends over NVLink as fast as its SMs copy, or as the lin
 }
 
 TEST_CASE("a dispatched row crosses to a node once and goes on inside", "[experts]") {
-  // Without sequence parallelism the experts are spread over the data ranks alone: over both nodes.
+  // Without sequence parallelism the experts are only distributed over the data ranks, which are on both nodes.
   const Scenario s = scenario_of("{size: 8, dispatcher: deepep}", ", tensor_parallel: 2, sequence_parallel: false");
   const Plan laid_out = plan(s);
   const LaneGroup& group = laid_out.training.lane(Lane::expert).groups.front();
@@ -137,9 +137,9 @@ TEST_CASE("passes that alternate hide as much of the experts' exchanges beside t
   CHECK(exposed_part("2") < alone + 0.1);
 }
 
-TEST_CASE("wrong words for experts are refused at their place", "[experts]") {
+TEST_CASE("wrong values of experts' keys are refused at their place", "[experts]") {
   CHECK_THROWS_WITH(scenario_of("{size: 8, fp8_dispatch: true}"),
-                    Catch::Contains("experts.yaml:3") && Catch::Contains("expected a dispatcher, as deepep"));
+                    Catch::Contains("experts.yaml:3") && Catch::Contains("expected a dispatcher, such as deepep"));
   CHECK_THROWS_WITH(scenario_of("{size: 8, dispatcher: deepap}"), Catch::Contains("deepep"));
   CHECK_THROWS_WITH(plan(scenario_of("{size: 8, dispatcher: deepep}", ", collectives: flows")),
                     Catch::Contains("expected plan.collectives: modelled"));
@@ -147,16 +147,17 @@ TEST_CASE("wrong words for experts are refused at their place", "[experts]") {
                     Catch::Contains("not with ZeRO stage 3"));
 }
 
-TEST_CASE("wrong words for what is recomputed and adapted are refused at their place", "[experts][lora]") {
+TEST_CASE("wrong values of recomputation and adapters are refused at their place", "[experts][lora]") {
   CHECK_THROWS_WITH(scenario_of("8", ", recompute_modules: [moe_akt]"),
                     Catch::Contains("experts.yaml:3") && Catch::Contains("did you mean \"moe_act\"?"));
   CHECK_THROWS_WITH(scenario_of("8", ", lora: {rank: 0}"), Catch::Contains("plan.lora.rank"));
   CHECK_THROWS_WITH(scenario_of("8", ", lora: {rank: 8, targets: [linear_fc3]}"),
                     Catch::Contains("unknown value \"linear_fc3\"") && Catch::Contains("linear_fc1"));
-  CHECK_THROWS_WITH(read_scenario_text("cluster: {nodes: 1, node: dgx-h100}\nmodel: resnet50\n"
-                                       "plan: {global_batch_size: 64, micro_batch_size: 8, lora: {rank: 8}}\n",
-                                       "resnet.yaml"),
-                    Catch::Contains("resnet.yaml:3") && Catch::Contains("adapters are of a transformer"));
+  CHECK_THROWS_WITH(
+      read_scenario_text("cluster: {nodes: 1, node: dgx-h100}\nmodel: resnet50\n"
+                         "plan: {global_batch_size: 64, micro_batch_size: 8, lora: {rank: 8}}\n",
+                         "resnet.yaml"),
+      Catch::Contains("resnet.yaml:3") && Catch::Contains("linear layers of a transformer have adapters"));
 }
 
 TEST_CASE("frozen parameters are gathered with stage 3 of ZeRO, and have no gradient to scatter", "[lora]") {
@@ -172,7 +173,7 @@ TEST_CASE("frozen parameters are gathered with stage 3 of ZeRO, and have no grad
   CHECK(adapted.step_time < whole.step_time);
   CHECK(adapted.memory.parameters == Approx(whole.memory.parameters).epsilon(0.02));
   CHECK(adapted.memory.optimizer < 0.05 * whole.memory.optimizer);
-  CHECK(adapted.bytes_sent_per_rank_max > 0.6 * whole.bytes_sent_per_rank_max);  // two gathers, hardly a scatter
+  CHECK(adapted.bytes_sent_per_rank_max > 0.6 * whole.bytes_sent_per_rank_max);  // two gathers, a tiny scatter
   CHECK(adapted.bytes_sent_per_rank_max < 0.7 * whole.bytes_sent_per_rank_max);
   CHECK(narrow.memory.parameters < 0.6 * adapted.memory.parameters);
 }
@@ -186,7 +187,7 @@ TEST_CASE("parts of blocks are made again on devices that share nothing but grad
                         "modules.yaml"))
         .memory.activations;
   };
-  // Two norms a block, whose outputs the linear layers behind them keep: 2048 x 4096 of 2 bytes each.
+  // A block has two norms, whose outputs are stored for the next linear layer: 2048 x 4096 of 2 bytes each.
   CHECK(activations("") - activations(", recompute_modules: [layernorm]") > 3 * 2048 * 4096 * 2.0);
 }
 

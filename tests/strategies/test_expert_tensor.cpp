@@ -1,4 +1,5 @@
-// Experts with tensor ranks of their own: expert x expert-tensor over all ranks of a stage (Megatron-Core's folding).
+// Experts with tensor ranks of their own: the axes expert x expert-tensor span all ranks of a stage (folding in
+// Megatron-Core).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
@@ -27,7 +28,7 @@ Layer expert_layer(const Sharding& sharding) {
   return transformer_network(parsed_config(kSharedExperts), kSamples, kSeq, Precision::bf16, options).layers[1];
 }
 
-/// "name bytes" of those that experts make.
+/// "name bytes" of the exchanges of experts.
 std::vector<std::string> exchanges_of(const std::vector<Exchange>& all) {
   std::vector<std::string> names;
   for (const Exchange& e : all)
@@ -69,7 +70,7 @@ TEST_CASE("experts lie over all ranks of a stage, in the mesh's order", "[expert
   CHECK(mesh.group(5, Axis::expert_tensor) == std::vector<int>{4, 5});
   CHECK(mesh.group(5, Axis::expert) == std::vector<int>{5, 7});
   CHECK(mesh.expert_replicas(5) == std::vector<int>{1, 5});
-  CHECK(mesh.group(13, Axis::expert) == std::vector<int>{13, 15});  // of the second stage
+  CHECK(mesh.group(13, Axis::expert) == std::vector<int>{13, 15});  // ranks of the second stage
   CHECK(mesh.in_words() ==
         "tensor 2 x context 2 x expert 2 x expert-tensor 2 (in tensor, context and data) x data 2 x pipeline 2");
   mesh.order = {Axis::pipeline, Axis::data, Axis::tensor, Axis::context};
@@ -81,7 +82,7 @@ TEST_CASE("experts lie over all ranks of a stage, in the mesh's order", "[expert
       CHECK(group.size() == 2);
       CHECK(std::count(group.begin(), group.end(), rank) == 1);
     }
-  for (const int tensor : {1, 2, 4}) {  // said as the tensor axis is: the same groups as unsaid
+  for (const int tensor : {1, 2, 4}) {  // a size equal to the tensor axis gives the same groups as no size
     Mesh unsaid;
     unsaid.tensor = tensor;
     unsaid.data = 8;
@@ -104,14 +105,14 @@ TEST_CASE("a rank sends its own tokens, and gathers those of an expert's ranks",
   const Layer whole = expert_layer({.tensor = 2, .sequence = true, .expert = 8, .expert_tensor = 1});
   CHECK(exchanges_of(both.forward_exchanges) ==
         std::vector<std::string>{"experts.dispatch", "experts.gather", "experts.scatter", "experts.return",
-                                 "mlp.gather", "mlp.scatter"});  // the last two of shared experts
+                                 "mlp.gather", "mlp.scatter"});  // the last two belong to shared experts
   CHECK(exchanges_of(both.backward_exchanges) ==
         std::vector<std::string>{"mlp.scatter.backward", "mlp.regather", "mlp.gather.backward",
                                  "experts.return.backward", "experts.scatter.backward", "experts.gather.backward",
                                  "experts.dispatch.backward"});
   CHECK(exchanges_of(whole.forward_exchanges) ==
         std::vector<std::string>{"experts.dispatch", "experts.return", "mlp.gather", "mlp.scatter"});
-  const double rows = kTokens / 2 * 2 * kHidden * kElement;  // of half the tokens, two experts each
+  const double rows = kTokens / 2 * 2 * kHidden * kElement;  // half of the tokens, two experts each
   for (const char* name : {"experts.dispatch", "experts.return", "experts.dispatch.backward"}) {
     CHECK(bytes_of(both, name) == rows);
     CHECK(bytes_of(whole, name) == rows);
@@ -136,7 +137,7 @@ TEST_CASE("a rank sends its own tokens, and gathers those of an expert's ranks",
   }
 }
 
-TEST_CASE("expert-tensor ranks that cannot be are refused at their place", "[expert-tensor]") {
+TEST_CASE("impossible expert-tensor ranks are refused at their place", "[expert-tensor]") {
   using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(
       plan(mixtral("tensor_parallel: 2, expert_parallel: {size: 8, tensor: 1}, sequence_parallel: false")),
@@ -179,11 +180,11 @@ TEST_CASE("memory and gradients of experts follow their own ranks", "[expert-ten
   CHECK(whole.training.lane(Lane::expert_gradients).groups.front().members == std::vector<int>{0, 8});
   CHECK(whole.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(!whole.training.lane(Lane::expert_tensor).used());
-  CHECK(!split.training.lane(Lane::expert_gradients).used());  // each part of an expert is there once
+  CHECK(!split.training.lane(Lane::expert_gradients).used());  // each part of an expert is on one rank only
   CHECK(split.training.lane(Lane::expert_tensor).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(split.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 8});
   const auto states = [](const Plan& p) { return p.training.stages.front().memory; };
-  // 2 B of parameters; gradients in 4 B; 12 B of states and master weights, which replicas share out.
+  // Parameters have 2 B, gradients 4 B, states and master weights 12 B, which are sharded over replicas.
   const double more = elements(whole) - elements(unsaid);
   CHECK(states(whole).parameters.value - states(unsaid).parameters.value == Approx(2 * more).epsilon(1e-9));
   CHECK(states(whole).gradients.value - states(unsaid).gradients.value == Approx(4 * more).epsilon(1e-9));
@@ -206,7 +207,7 @@ TEST_CASE("plans with expert-tensor ranks fold to the answer of all ranks", "[ex
   }
 }
 
-TEST_CASE("a search looks at whole experts over all ranks of a stage", "[expert-tensor][search]") {
+TEST_CASE("a search tries whole experts over all ranks of a stage", "[expert-tensor][search]") {
   const char* const text =
       "cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: mixtral-8x7b, num_hidden_layers: 4}\n"
       "software: megatron-core\nplan: {global_batch_size: 8, seq_length: 2048, precision: bf16}\n";

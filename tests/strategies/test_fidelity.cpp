@@ -1,4 +1,4 @@
-// Flows and modelled collectives beside messages.
+// Flows and modelled collectives compared with messages.
 #include <cmath>
 
 #include "models/fitted/nccl_cost.hpp"
@@ -28,13 +28,15 @@ CollectiveRun run(Operation operation, const std::string& algorithm, int n, doub
   return run_collective(cluster, o);
 }
 
-/// Takes what it is told to.
+/// A model that returns the given time.
 class FixedModel : public CollectiveModel, public std::enable_shared_from_this<FixedModel> {
  public:
   ModelledCost cost(Operation, Bytes size, NodeSpread spread) const override {
     return {Seconds{3e-6}, size * (spread.ranks - 1) / spread.ranks, BytesPerSecond{5e8}, "fixed", LinkKind::hca};
   }
-  std::shared_ptr<const CollectiveModel> on(const std::vector<int>&) const override { return shared_from_this(); }
+  std::shared_ptr<const CollectiveModel> model_for(const std::vector<int>&) const override {
+    return shared_from_this();
+  }
 };
 
 }  // namespace
@@ -44,12 +46,12 @@ TEST_CASE("on an idle machine of equal links flows take as long as messages, wit
        {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::all_to_all})
     for (const std::string& algorithm : collectives(operation).names()) {
       const Collective& collective = collectives(operation).find(algorithm, {});
-      if (!collective.steady || algorithm == "torus-2d") continue;  // whose four parts have links of their own
+      if (!collective.steady || algorithm == "torus-2d") continue;  // its four parts have links of their own
       for (const int n : {2, 3, 4, 8, 9}) {
         const bool power = (n & (n - 1)) == 0;
         if (!power && (algorithm.find("recursive") != std::string::npos || algorithm == "halving-doubling" ||
                        algorithm == "pairwise-xor"))
-          continue;  // some ranks stand back while others go on
+          continue;  // some ranks wait while others continue
         CollectiveSettings plain;
         if (collective.refuses && !collective.refuses({0, n, &plain}).empty()) continue;
         CAPTURE(name_of(operation), algorithm, n);
@@ -86,15 +88,15 @@ TEST_CASE("algorithms whose ranks wait for each other are no flows", "[collectiv
   CHECK_THROWS_WITH(run_collective(star_cluster(4, kRate), o), "fidelity flows moves no values; take messages");
 }
 
-TEST_CASE("a modelled collective takes what the model says, and longer where its flows share a link", "[collectives]") {
+TEST_CASE("a modelled collective takes the time of the model, and longer if its flows share a link", "[collectives]") {
   CollectiveRunOptions o;
   o.ranks = 4;
   o.options.size = Bytes{8e6};
   o.options.settings.fidelity = Fidelity::modelled;
   o.options.settings.model = std::make_shared<FixedModel>();
   const double alone = 3e-6 + 6e6 / 5e8;
-  CHECK(run_collective(star_cluster(4, kRate, {7000000}), o).time == near(alone));  // the way's latency is in the model
-  // Two nodes: as many rings as a node has ranks, each with its share.
+  CHECK(run_collective(star_cluster(4, kRate, {7000000}), o).time == near(alone));  // includes the path's latency
+  // Two nodes: one ring for each rank of a node, each with its share of the data.
   ClusterSpec slow = star_cluster(4, BytesPerSecond{2.5e8});
   CHECK(run_collective(slow, o).time == near(3e-6 + 6e6 / 2.5e8));
 }
@@ -121,7 +123,7 @@ TEST_CASE("a rank that stays away is a deadlock that names those who wait", "[co
     });
     CAPTURE(text);
     if (fidelity == Fidelity::flows)
-      CHECK_THAT(text, Catch::Contains("rank 0 (node0/gpu0) waits for 3 to meet (tag 1); there: rank 0 (node0/gpu0), "
+      CHECK_THAT(text, Catch::Contains("rank 0 (node0/gpu0) waits for 3 to meet (tag 1); arrived: rank 0 (node0/gpu0), "
                                        "rank 1 (node0/gpu1)"));
     else
       CHECK_THAT(text, Catch::Contains("rank 1 (node0/gpu1) sends to rank 2 (node0/gpu2)") &&
@@ -145,7 +147,7 @@ TEST_CASE("groups at the same time meet each for itself", "[collectives]") {
   CHECK(tags[0] != tags[1]);
 }
 
-TEST_CASE("the model of NCCL on a node is what the simulator gives there", "[collectives]") {
+TEST_CASE("the model of NCCL on a node gives the simulated time", "[collectives]") {
   const Catalog catalog;
   ClusterSpec cluster;
   cluster.node = read_node(catalog.resolve("node", Node::of_text("dgx-h100")), catalog);

@@ -1,4 +1,4 @@
-// Ranks that scale tensors in fp8 alike agree on their maxima after each pass.
+// Ranks that use the same fp8 scaling factors agree on the maxima of their tensors after each pass.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -37,7 +37,7 @@ TEST_CASE("maxima of fp8 are summed up once a pass over all ranks of a stage, or
       return run_in_fp8(micro_batches, stages, of_stage ? "fp8_maxima: stage" : "fp8_maxima: tensor");
     };
     const Scenario s = run(4);
-    // Four blocks of four products on the last stage: 3 numbers each forward, 2 backward.
+    // Four blocks of four products on the last stage: 3 values each in the forward pass, 2 in the backward pass.
     const NodeSpread spread = of_stage ? NodeSpread{16, 2, 8} : NodeSpread{4, 1, 4};
     const auto time = [&](int tensors) {
       const ModelledCost cost = library_model(s.cluster, s.software.nccl_choice)
@@ -93,7 +93,7 @@ TEST_CASE("what user buffers hide in fp8 is a figure of its own", "[fp8][stacks]
   CHECK(hidden("fp8", ", parallel: {user_buffers: {overlapped: 0}}") == 0);
 }
 
-TEST_CASE("the word tensor is the scaling of tensors that a stack has", "[fp8][stacks]") {
+TEST_CASE("the value tensor means the stack's scaling of tensors", "[fp8][stacks]") {
   const auto scaling = [](const std::string& plan, const std::string& software) {
     return read_scenario_text(
                "cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-3-8b, num_hidden_layers: 2}\n"

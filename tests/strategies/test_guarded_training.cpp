@@ -1,4 +1,4 @@
-// Training that lives through failures: it ends with the weights of what survived, nothing counted twice.
+// Training that survives failures: it ends with the weights of the surviving updates, and no update counts twice.
 #include <algorithm>
 
 #include "tests/seeds/plain_training.hpp"
@@ -25,7 +25,7 @@ GuardedPlan plan_of(bool elastic) {
   return plan;
 }
 
-/// With a momentum, which a leader that comes back must have too.
+/// A rule with momentum, which a restarted leader must restore, too.
 TrainingTask task_of(const GuardedPlan& plan) {
   TrainingTask task = small_task(4, 4 * plan.workers * plan.steps);
   task.rule.momentum = 0.9;
@@ -38,7 +38,7 @@ TrainingPlan replicas_of(const TrainingTask& task, int workers) {
   return plan;
 }
 
-/// The same updates one after the other in a plain loop: of each step the last that was made, which is what survived.
+/// The same updates in a plain loop: for each step the last update that was made, which is the surviving one.
 Eigen::VectorXd replay(const TrainingTask& task, int workers, const std::vector<GuardedUpdate>& updates) {
   std::map<int, const GuardedUpdate*> last;
   for (const GuardedUpdate& update : updates) last[update.step] = &update;
@@ -57,7 +57,7 @@ Eigen::VectorXd replay(const TrainingTask& task, int workers, const std::vector<
 
 struct Trained {
   double end = 0;
-  std::vector<std::vector<int>> updates;  ///< [step, worker…] each
+  std::vector<std::vector<int>> updates;  ///< [step, worker…] of each update
   bool equals_replay = false;
   int steps = 0;
 };
@@ -115,7 +115,8 @@ std::size_t updates_without(const Trained& o, int worker) {
 
 constexpr TransportKind kBoth[] = {TransportKind::native, TransportKind::flow};
 constexpr Actor kLeader = 3;
-// A step: weights out and gradients in, 1 ms and 1 µs each, 100 ms between; a save is as long as a message.
+// A step sends weights and receives gradients, 1 ms and 1 µs each, with 100 ms between. A save takes as long as a
+// message.
 constexpr double kStep = 0.1 + 2 * (1e-3 + 1e-6), kSaveTime = 1e-3 + 1e-6;
 
 }  // namespace
@@ -170,7 +171,7 @@ TEST_CASE("the leader dies: training goes on from what the store has, nothing is
       CHECK(o.equals_replay);
       CHECK(updates_without(o, 0) + updates_without(o, 1) + updates_without(o, 2) == 0);
       const auto done = static_cast<int>((at - (at > 0.5 ? kSaveTime : 0)) / kStep);
-      const int lost = at > 0.5 ? done - 4 : done;  // what was after the last whole save
+      const int lost = at > 0.5 ? done - 4 : done;  // steps after the last complete save
       CHECK(o.updates.size() == 10 + static_cast<std::size_t>(lost));
     }
 }

@@ -25,8 +25,8 @@ CollectiveRunOptions options(const std::string& algorithm, Operation operation, 
   return o;
 }
 
-/// Nodes of some devices behind a switch of 4 GB/s a port, each with an adapter of 1 GB/s of its own: one hop within a
-/// node takes 1 us, one between nodes 3 us.
+/// Nodes of devices behind a switch with 4 GB/s per port. Each node has an adapter of 1 GB/s. A hop within a node takes
+/// 1 us, a hop between nodes 3 us.
 ClusterSpec rails(int nodes, int gpus) {
   ClusterSpec spec = star_cluster(gpus, BytesPerSecond{4e9}, {1000000});
   spec.nodes = nodes;
@@ -37,7 +37,7 @@ ClusterSpec rails(int nodes, int gpus) {
   return spec;
 }
 
-/// Chips with a link to each of their four neighbours, 1 us long. At least 3 × 3.
+/// Chips with a link to each of their four neighbours, with a latency of 1 us. At least 3 × 3.
 ClusterSpec torus(int rows, int columns) {
   std::string mesh;
   for (int r = 0; r < rows; ++r)
@@ -87,14 +87,14 @@ TEST_CASE("both ways round twice as fast over links to both neighbours, no faste
                                         "mesh: [[0, 1, 1], [1, 2, 1], [2, 3, 1], [3, 4, 1], [0, 4, 1]]}\n");
     const CollectiveRun run = run_collective(ring, o);
     CHECK(run.time == near(steps * (1e-6 + kSize / 10 / 1e9)));
-    CHECK(run.links.size() == 10);  // both ways over each of five wires
+    CHECK(run.links.size() == 10);  // both directions of each of five wires
     for (const auto& [link, bytes] : run.links) CHECK(bytes == near(steps * kSize / 10));
     CHECK(time_of(ring, o, Fidelity::flows) == near(run.time));
   }
   CollectiveRunOptions many = options("bidirectional-ring", Operation::all_reduce, 4);
   many.options.settings.channels = 16;
   CHECK(refusal(star_cluster(4, kRate), many) ==
-        "all-reduce: all-reduce by bidirectional-ring: 16 channels, each both ways round; at most 15");
+        "all-reduce: all-reduce by bidirectional-ring: 16 channels, each in both directions; at most 15");
 }
 
 TEST_CASE("hierarchical: the values, for every size of node", "[collectives]") {
@@ -122,7 +122,7 @@ TEST_CASE("hierarchical: time, and what the adapters send", "[collectives]") {
     o.options.settings.per_node = g;
     const CollectiveRun run = run_collective(cluster, o);
     const int passes = operation == Operation::all_reduce ? 2 : 1;
-    // A set of blocks goes block by block, each with its latency.
+    // A set of blocks is sent block by block, each with its latency.
     const double sets = passes == 2 ? 0 : (g - 1) * (m - 1) * 1e-6;
     CHECK(run.time == near(passes * (inner + outer) + sets));
     for (int node = 0; node < m; ++node)
@@ -147,7 +147,7 @@ TEST_CASE("hierarchical by leaders: one adapter a node sends everything", "[coll
   CHECK(run.links.count("node0/hca1 -> fabric") == 0);
 }
 
-TEST_CASE("hierarchical refuses what is no whole number of nodes", "[collectives]") {
+TEST_CASE("hierarchical refuses ranks that are no whole number of nodes", "[collectives]") {
   for (const char* algorithm : {"hierarchical", "hierarchical-leader"}) {
     CollectiveRunOptions o = options(algorithm, Operation::all_reduce, 6);
     o.options.settings.per_node = 4;
@@ -220,7 +220,7 @@ TEST_CASE("multi-ring on a DGX-1: all NVLinks of its rings carry what they can",
     }
 }
 
-TEST_CASE("multi-ring refuses rings that are not there, or of another size", "[collectives]") {
+TEST_CASE("multi-ring refuses missing rings, and rings of another size", "[collectives]") {
   CollectiveRunOptions o = options("multi-ring", Operation::all_reduce, 4);
   CHECK(refusal(star_cluster(4, kRate), o) ==
         "all-reduce: all-reduce by multi-ring: there are no rings to run on: the settings name none");

@@ -53,7 +53,7 @@ TEST_CASE("gradients of tasks are those of their losses", "[learn]") {
     Eigen::VectorXd w = task->initial();
     for (Index i = 0; i < w.size(); ++i) w[i] += 0.1 * std::sin(static_cast<double>(i));
     const std::vector<Index> samples{3, 7, 11};
-    Eigen::VectorXd gradient = Eigen::VectorXd::Ones(w.size());  // is added to
+    Eigen::VectorXd gradient = Eigen::VectorXd::Ones(w.size());  // the gradient is added to it
     const double loss = task->add_gradient(w, samples, 2, gradient);
     CHECK(loss == Approx(loss_of(*task, w, samples)).epsilon(1e-14));
     double worst = 0;
@@ -121,7 +121,7 @@ TEST_CASE("update rules are those of their papers", "[learn]") {
   CHECK(rule.by_tensor());
 }
 
-TEST_CASE("learning rates rise and fall as they say", "[learn]") {
+TEST_CASE("learning rates follow their schedules", "[learn]") {
   RateSchedule s;
   CHECK(s.at(7) == 1);
   s.warmup = 4;
@@ -141,7 +141,7 @@ TEST_CASE("learning rates rise and fall as they say", "[learn]") {
   CHECK(s.at(16) == Approx(0.5));
 }
 
-TEST_CASE("the noise scale of a quadratic function is the one that is known", "[learn]") {
+TEST_CASE("the measured noise scale of a quadratic function is the exact one", "[learn]") {
   TaskChoice choice = small("quadratic");
   choice.curvatures = {1, 2, 4, 0.5};
   choice.noise = 3;

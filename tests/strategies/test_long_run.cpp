@@ -1,4 +1,4 @@
-// The coarse run: a training over step times, with failures and checkpoints.
+// The long run: a training from its step times, with failures and checkpoints.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
@@ -22,7 +22,7 @@ LongRunPlan plan_of(double steps, double step = 1) {
   return plan;
 }
 
-/// Where t / (e^((t+C)/M) − 1) is highest: the root of (1 − t/M)·e^((t+C)/M) = 1, by halving.
+/// The maximum of t / (e^((t+C)/M) − 1), which is the root of (1 − t/M)·e^((t+C)/M) = 1, by bisection.
 double exact_interval(double mtbf, double cost) {
   double low = 0, high = mtbf;
   for (int i = 0; i < 200; ++i) {
@@ -53,26 +53,26 @@ TEST_CASE("a failure costs its detection, the restart, reading back and what no 
   plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{7}};
   plan.recovery.detect = Seconds{30};
   plan.recovery.restart = Seconds{60};
-  plan.failures = {{Seconds{560.25}, std::nullopt, "gpu", true}};  // 550 steps have ended, and a quarter of one
+  plan.failures = {{Seconds{560.25}, std::nullopt, "gpu", true}};  // after 550 steps and a quarter of one
   const LongRunResult run = run_long(plan);
   CHECK(run.lost_steps == 50);
   CHECK(run.lost_work.value == Approx(50.25).epsilon(1e-12));
   CHECK(run.down.value == 97);
   CHECK(run.end.value == Approx(1000 + 20 + 50.25 + 97).epsilon(1e-12));
   CHECK(run.failures_of.at("gpu") == 1);
-  SECTION("during a checkpoint: it is not whole, and the one before is read") {
-    plan.failures[0].at = Seconds{509};  // 500 steps, 4 checkpoints, half of the fifth
+  SECTION("a failure during a checkpoint: it is incomplete, and the one before is read") {
+    plan.failures[0].at = Seconds{509};  // after 500 steps, 4 checkpoints and half of the fifth
     const LongRunResult during = run_long(plan);
     CHECK(during.lost_steps == 100);
     CHECK(during.end.value == Approx(1000 + 21 + 100 + 97).epsilon(1e-12));
   }
-  SECTION("during the restart: it begins again") {
+  SECTION("a failure during the restart: the restart begins again") {
     plan.failures.push_back({Seconds{600.25}, std::nullopt, "gpu", true});
     const LongRunResult twice = run_long(plan);
     CHECK(twice.lost_steps == 50);
     CHECK(twice.down.value == Approx(40 + 97).epsilon(1e-12));
   }
-  SECTION("two at once are one restart") {
+  SECTION("two failures at once are one restart") {
     plan.failures.push_back(plan.failures[0]);
     CHECK(run_long(plan).end.value == Approx(run.end.value).epsilon(1e-14));
   }
@@ -83,13 +83,13 @@ TEST_CASE("a checkpoint that is written in the background stops training for its
   plan.checkpoint = {10, Seconds{0.5}, Seconds{4}, Seconds{3}};
   CHECK(run_long(plan).end.value == Approx(110).epsilon(1e-14));
   SECTION("until it is written, a failure falls back to the one before") {
-    plan.failures = {{Seconds{23.5}, std::nullopt, "node", true}};  // the second began at 20.5
+    plan.failures = {{Seconds{23.5}, std::nullopt, "node", true}};  // the second checkpoint began at 20.5
     const LongRunResult early = run_long(plan);
     CHECK(early.lost_steps == 12);
-    plan.failures = {{Seconds{24.5}, std::nullopt, "node", true}};  // and has just been written
+    plan.failures = {{Seconds{24.5}, std::nullopt, "node", true}};  // the second checkpoint has just been written
     CHECK(run_long(plan).lost_steps == 3);
   }
-  SECTION("the next one waits for it, and the training for the last") {
+  SECTION("the next checkpoint waits for it, and the end of the training for the last one") {
     plan.steps = 100;
     plan.checkpoint.write = Seconds{15};
     CHECK(run_long(plan).end.value == Approx(160).epsilon(1e-14));
@@ -102,28 +102,28 @@ TEST_CASE("without a spare the training waits, or goes on with the replicas left
   plan.recovery = {Seconds{5}, Seconds{10}, Seconds{100}, 0, false, true};
   plan.failures = {{Seconds{100.5}, std::nullopt, "node", true}};
   const LongRunResult waits = run_long(plan);
-  CHECK(waits.without_node.value == 85);  // of 100 until it is repaired, 15 were needed anyway
+  CHECK(waits.without_node.value == 85);  // 15 of the 100 s until it is repaired were needed anyway
   CHECK(waits.end.value == Approx(1000 + 100.5 + 15 + 85).epsilon(1e-12));
-  SECTION("elastic: the state is left on the others, the batch takes 4/3 of the time until the node is back") {
+  SECTION("elastic: the others still have the state; a batch takes 4/3 of the time until the node is back") {
     plan.recovery.elastic = true;
     const LongRunResult goes_on = run_long(plan);
     CHECK(goes_on.lost_work.value == Approx(0.5).epsilon(1e-12));
     CHECK(goes_on.lost_steps == 0);
-    CHECK(goes_on.slower.value == Approx(64 / 3.0).epsilon(1e-12));  // 85 s are 63.75 steps: it joins after 64
+    CHECK(goes_on.slower.value == Approx(64 / 3.0).epsilon(1e-12));  // 85 s are 63.75 steps: the node joins after 64
     CHECK(goes_on.down.value == 25);
     CHECK(goes_on.end.value == Approx(1000 + 0.5 + 64 / 3.0 + 25).epsilon(1e-12));
   }
-  SECTION("with a spare neither") {
+  SECTION("with a spare node it does neither") {
     plan.recovery.spares = 1;
     CHECK(run_long(plan).end.value == Approx(1000 + 100.5 + 15).epsilon(1e-12));
   }
-  SECTION("with none, and no repair, it would stand still for ever") {
+  SECTION("without a spare and without repair it would stop forever") {
     plan.recovery.repair = std::nullopt;
     CHECK_THROWS_WITH(run_long(plan), Catch::Contains("no spare node is left, and none is repaired"));
   }
 }
 
-TEST_CASE("what became of each failure that was said", "[long-run]") {
+TEST_CASE("prescribed failures have their consequences in the result", "[long-run]") {
   LongRunPlan plan = plan_of(1000);
   plan.replicas = 2;
   plan.nodes = 4;
@@ -136,11 +136,11 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
   const LongRunResult run = run_long(plan);
   REQUIRE(run.prescribed.size() == 4);
   CHECK(run.prescribed[1].at == Seconds{255.5});
-  CHECK(run.prescribed[1].steps == 251);  // 100 and 2, twice, then 51 and a half
+  CHECK(run.prescribed[1].steps == 251);  // 100 steps and 2 s, twice, then 51 steps and a half
   CHECK(run.prescribed[1].lost_steps == 51);
   CHECK(run.prescribed[1].lost_work.value == Approx(51.5).epsilon(1e-12));
   CHECK(run.prescribed[2].steps == 211);  // from 200, 22.5 s after the restart, at half of the pace
-  CHECK(run.prescribed[2].idle);          // its node has gone with the GPU
+  CHECK(run.prescribed[2].idle);          // the GPU's failure has removed its node already
   CHECK(run.prescribed[0].steps == 950);
   CHECK(run.prescribed[0].lost_steps == 50);
   CHECK(run.prescribed[0].lost_work.value == Approx(100).epsilon(1e-12));  // with half of the replicas
@@ -149,7 +149,7 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
   CHECK(run.lost_work == run.prescribed[0].lost_work + run.prescribed[1].lost_work);
 }
 
-TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
+TEST_CASE("nodes of a broken replica replace failed nodes of others", "[long-run]") {
   LongRunPlan plan = plan_of(1000);
   plan.replicas = 4;
   plan.recovery = {Seconds{5}, Seconds{10}, std::nullopt, 0, true, true};
@@ -159,15 +159,15 @@ TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
     const LongRunResult run = run_long(plan);
     return (run.end.value - 300 - 15) / (1000 - run.prescribed[1].steps);
   };
-  CHECK(pace_at_end(8) == Approx(4 / 3.0).epsilon(0.01));   // two nodes a replica: both are of one
-  CHECK(pace_at_end(16) == Approx(4 / 3.0).epsilon(0.01));  // two of its four are left idle
+  CHECK(pace_at_end(8) == Approx(4 / 3.0).epsilon(0.01));   // two nodes per replica: both are of one
+  CHECK(pace_at_end(16) == Approx(4 / 3.0).epsilon(0.01));  // two of the replica's four nodes are idle
   CHECK(pace_at_end(4) == Approx(2).epsilon(0.01));
   plan.failures.pop_back();
-  plan.nodes = 2;  // two replicas a node
+  plan.nodes = 2;  // two replicas per node
   CHECK(run_long(plan).slower.value == Approx(900).epsilon(0.01));
 }
 
-TEST_CASE("drawn failures: their number and their kinds follow the rates, and the seed alone decides", "[long-run]") {
+TEST_CASE("random failures: number and kinds follow the rates, and only the seed decides", "[long-run]") {
   LongRunPlan plan = plan_of(0, 10);
   plan.until = Seconds{365 * kDay};
   plan.parts = {{"gpu", 16384, Seconds{80000 * kHour}, true}, {"switch", 100, Seconds{20000 * kHour}, false}};
@@ -185,7 +185,7 @@ TEST_CASE("drawn failures: their number and their kinds follow the rates, and th
 }
 
 TEST_CASE("the expected time of a run is Daly's exact model", "[long-run]") {
-  // A part of length t that must be done without a failure takes M·e^(R/M)·(e^(t/M) − 1) on average.
+  // An interval of length t that must pass without a failure takes M·e^(R/M)·(e^(t/M) − 1) on average.
   const double mtbf = 10000, interval = 1500, cost = 100, restart = 200;
   LongRunPlan plan = plan_of(interval * 20000);
   plan.parts = {{"node", 1, Seconds{mtbf}, false}};
@@ -203,7 +203,7 @@ TEST_CASE("Young's and Daly's intervals are the published ones", "[long-run][int
   CHECK(std::round(daly_interval(Seconds{6 * kHour}, cost).value / kMinute) == 57);
   CHECK(std::round(daly_interval(Seconds{15 * kMinute}, cost).value / kMinute * 10) == 91);
   CHECK(daly_interval(Seconds{100}, Seconds{200}) == Seconds{100});
-  for (const double ratio : {1e-8, 1e-4, 1e-2, 0.1, 0.5})  // his series against the root that it approximates
+  for (const double ratio : {1e-8, 1e-4, 1e-2, 0.1, 0.5})  // Daly's series against the root that it approximates
     CHECK(daly_interval(Seconds{1}, Seconds{ratio}).value == Approx(exact_interval(1, ratio)).epsilon(0.01));
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("the simulated interval and its goodput are the exact ones, from costl
   for (int i = 0; i < count; ++i) {
     const double mtbf = between(1e3, 1e7), cost = mtbf * between(1e-7, 0.3), exact = exact_interval(mtbf, cost);
     const double restart = mtbf * between(1e-4, 0.1);
-    const double behind = i % 2 == 0 ? 0 : exact * between(0.01, 0.3);  // the write goes on in the background
+    const double behind = i % 2 == 0 ? 0 : exact * between(0.01, 0.3);  // the background write continues
     LongRunPlan plan = plan_of(0, exact / 200);
     plan.parts = {{"node", 1, Seconds{mtbf}, false}};
     plan.checkpoint.stall = Seconds{cost};
@@ -227,7 +227,7 @@ TEST_CASE("the simulated interval and its goodput are the exact ones, from costl
     CHECK(best.simulated.value == Approx(exact).epsilon(0.01));
     CHECK(best.simulated.value == Approx(best.daly.value).epsilon(0.02));
     if (cost < mtbf / 1000) CHECK(best.simulated.value == Approx(best.young.value).epsilon(0.03));
-    // Of a part of length t, and what must be there before it is whole: t / (M·e^(R/M)·(e^((t+C)/M) − 1)).
+    // Goodput of intervals of length t with their checkpoint: t / (M·e^(R/M)·(e^((t+C)/M) − 1)).
     for (const BestInterval::Trial& trial : best.trials) {
       const double t = trial.interval.value;
       const double goodput =
@@ -237,18 +237,18 @@ TEST_CASE("the simulated interval and its goodput are the exact ones, from costl
   }
 }
 
-TEST_CASE("what Daly's formula does not know moves the best interval", "[long-run][interval]") {
+TEST_CASE("effects that Daly's formula does not include change the best interval", "[long-run][interval]") {
   LongRunPlan plan = plan_of(0, 1);
   plan.parts = {{"node", 8, Seconds{80000}, true}};
   plan.checkpoint.stall = Seconds{0.5};
   plan.checkpoint.write = Seconds{350.25};
-  SECTION("a write in the background that takes longer: a shorter interval would wait for it") {
+  SECTION("a longer background write: a shorter interval would wait for it") {
     const BestInterval best = best_interval(plan);
     CHECK(best.daly.value == Approx(99.67).epsilon(1e-4));
     CHECK(best.shortest.value == 349.75);
     CHECK(best.steps == 350);
   }
-  SECTION("next to nothing to write, and years between failures: millions of checkpoints are not gone through") {
+  SECTION("a tiny checkpoint and years between failures: millions of checkpoints are not simulated one by one") {
     plan.step = Seconds{0.01};
     plan.parts = {{"node", 1, Seconds{1e8}, false}};
     plan.checkpoint.stall = plan.checkpoint.write = Seconds{1e-4};
@@ -257,12 +257,12 @@ TEST_CASE("what Daly's formula does not know moves the best interval", "[long-ru
     CHECK(best.simulated.value == Approx(best.young.value).epsilon(1e-3));
     CHECK(best.goodput > 0.9999);
   }
-  SECTION("whole steps") {
+  SECTION("intervals are whole steps") {
     plan.step = Seconds{250};
     plan.checkpoint.write = Seconds{0.5};
     CHECK(best_interval(plan).steps == 1);
   }
-  SECTION("flat: how far from the best it makes next to no difference") {
+  SECTION("a flat optimum: the range of intervals that are almost as good") {
     plan.checkpoint.write = Seconds{0.5};
     const BestInterval best = best_interval(plan);
     CHECK(best.goodput > 0.98);
@@ -273,7 +273,7 @@ TEST_CASE("what Daly's formula does not know moves the best interval", "[long-ru
     CHECK(best.from < best.simulated / 1.4);
     CHECK(best.until > best.simulated * 1.4);
   }
-  SECTION("failures that lose nothing") {
+  SECTION("failures that lose no work") {
     plan.replicas = 8;
     plan.recovery.elastic = plan.recovery.state_survives = true;
     CHECK_THROWS_WITH(best_interval(plan), Catch::Contains("loses work"));
@@ -291,18 +291,18 @@ TEST_CASE("a run takes as long as it has failures, however often it saves", "[lo
   const LongRunResult run = run_long(plan);
   CHECK(run.checkpoints >= 1e12);
   CHECK(run.end.value == Approx(1.1e9 + 1).epsilon(1e-9));
-  plan.checkpoint = {1, Seconds{1e-4}, Seconds{2e-3}, Seconds{1}};  // each waits for the write of the one before
+  plan.checkpoint = {1, Seconds{1e-4}, Seconds{2e-3}, Seconds{1}};  // each waits for the write of the last one
   CHECK(run_long(plan).end.value == Approx(2e9 + 1).epsilon(1e-6));
 }
 
-TEST_CASE("what is skipped is what would have been run", "[long-run]") {
-  // Failures of a node that is away change nothing, but nothing is skipped past them.
+TEST_CASE("skipped steps have the results of simulated ones", "[long-run]") {
+  // Failures of an absent node change nothing, but the run does not skip past them.
   LongRunPlan plan = plan_of(0, 0.25);
   plan.until = Seconds{20 * kDay};
   plan.replicas = 4;
   plan.parts = {{"software", 1, Seconds{15 * kHour}, false}};
   plan.recovery = {Seconds{5}, Seconds{60}, std::nullopt, 0, true, true};
-  const auto write = GENERATE(1.5, 20.0, 400.0);  // stops the training; in the background; and longer than the interval
+  const auto write = GENERATE(1.5, 20.0, 400.0);  // stops the training; in the background; longer than the interval
   CAPTURE(write);
   plan.checkpoint = {480, Seconds{1.5}, Seconds{write}, Seconds{30}};
   plan.failures = {{Seconds{0}, std::nullopt, "node", true, 2}};
@@ -320,13 +320,13 @@ TEST_CASE("what is skipped is what would have been run", "[long-run]") {
   CHECK(skipped.slower.value == Approx(run.slower.value).epsilon(1e-9));
 }
 
-TEST_CASE("a training that cannot get on is refused", "[long-run]") {
+TEST_CASE("a training that cannot advance is refused", "[long-run]") {
   LongRunPlan plan = plan_of(1000);
   plan.parts = {{"node", 1, Seconds{5}, false}};
-  CHECK_THROWS_WITH(run_long(plan), Catch::Contains("the training does not get on"));
+  CHECK_THROWS_WITH(run_long(plan), Catch::Contains("the training makes no progress"));
 }
 
-TEST_CASE("steps of nanoseconds over weeks come to an end, or are said to be too many", "[long-run]") {
+TEST_CASE("steps of nanoseconds over weeks end, or are refused as too many", "[long-run]") {
   LongRunPlan plan = plan_of(0, 1e-9);
   plan.until = Seconds{54 * 86400.0};
   plan.checkpoint = {600e9, Seconds{30}, Seconds{30}, Seconds{30}};
@@ -350,7 +350,7 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
   plan.recovery.detect = Seconds{10};
   plan.recovery.restart = Seconds{20};
   plan.failures = {{Seconds{100.5}, std::nullopt, "worker", false, 1, 1}};
-  SECTION("a worker that starts again: three quarters of the rate for so long, and no step is lost") {
+  SECTION("a worker restarts: three quarters of the rate until then, and no step is lost") {
     const LongRunResult run = run_long(plan);
     CHECK(run.end.value == Approx(1000 + 30 / 4.0).epsilon(1e-12));
     CHECK(run.slower.value == Approx(30 / 4.0).epsilon(1e-9));
@@ -360,20 +360,20 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
     CHECK(run.prescribed[0].steps == 100);
     CHECK(run.prescribed[0].lost_work.value == 0);
   }
-  SECTION("at the rate that is said of those left") {
+  SECTION("the remaining workers have the given rate") {
     plan.step_with = [](int workers) { return Seconds{workers == 3 ? 1.1 : 2.0}; };
     CHECK(run_long(plan).end.value == Approx(1000 + 30 - 30 / 1.1).epsilon(1e-12));
     plan.failures.push_back(
-        {Seconds{110.5}, std::nullopt, "worker", false, 2, 1});  // 10 s of three, 20 of two, 10 of three
+        {Seconds{110.5}, std::nullopt, "worker", false, 2, 1});  // 10 s of three, 20 s of two, 10 s of three
     CHECK(run_long(plan).end.value == Approx(1000 + 40 - 20 / 1.1 - 20 / 2.0).epsilon(1e-12));
   }
-  SECTION("with checkpoints, which no one reads") {
+  SECTION("checkpoints are written and never read") {
     plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{50}};
-    CHECK(run_long(plan).end.value == Approx(1000 + 20 + 28.5 / 4.0).epsilon(1e-9));  // 1.5 of the 30 s in a checkpoint
+    CHECK(run_long(plan).end.value == Approx(1000 + 20 + 28.5 / 4.0).epsilon(1e-9));  // 1.5 s in a checkpoint
     plan.failures = {{Seconds{0}, 150, "worker", false, 1, 1}};
     CHECK(run_long(plan).end.value == Approx(1000 + 20 + 30 / 4.0).epsilon(1e-12));
   }
-  SECTION("a node without a spare: until it is repaired and its worker has started; a spare does at once") {
+  SECTION("a failed node without a spare is absent until repair and restart; a spare node replaces it at once") {
     plan.failures = {{Seconds{100.5}, std::nullopt, "node", true, 2, 1}};
     plan.recovery.spares = 0;
     plan.recovery.repair = Seconds{180};
@@ -381,17 +381,17 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
     plan.recovery.spares = 1;
     CHECK(run_long(plan).end.value == Approx(1000 + 30 / 4.0).epsilon(1e-12));
   }
-  SECTION("what stops all still does, and the last worker stops all") {
+  SECTION("failures that stop all workers still do, and so does that of the last worker") {
     plan.checkpoint = {100, Seconds{0}, Seconds{0}, Seconds{50}};
     plan.failures.push_back({Seconds{300.5}, std::nullopt, "server", false, std::nullopt, 0});
-    const LongRunResult run = run_long(plan);  // 7.5 s behind, 293 steps are done, 200 saved
+    const LongRunResult run = run_long(plan);  // 7.5 s late: 293 steps are done, 200 saved
     CHECK(run.down.value == 80);
     CHECK(run.lost_steps == 93);
     plan.replicas = plan.nodes = 1;
     plan.failures.pop_back();
     CHECK(run_long(plan).down.value == 80);
   }
-  SECTION("drawn failures: as often as in a run that stops, and hardly slower than without") {
+  SECTION("random failures: as many as in a run that stops, and hardly slower than without failures") {
     plan = plan_of(1e6);
     plan.replicas = plan.nodes = 4;
     plan.recovery.restart = Seconds{100};

@@ -12,7 +12,7 @@ using namespace trainyard;
 
 namespace {
 
-/// Values without a library's generator.
+/// Deterministic values without a random generator.
 Eigen::MatrixXd samples(Eigen::Index rows, Eigen::Index columns, double phase) {
   Eigen::MatrixXd m(rows, columns);
   for (Eigen::Index c = 0; c < columns; ++c)
@@ -76,7 +76,7 @@ TEST_CASE("gradients of the shards of a batch sum to the batch's") {
   }
 }
 
-TEST_CASE("backward adds to the gradients that are there") {
+TEST_CASE("backward adds to the present gradients") {
   const TrainingTask task = task_of({{2, 3, 1}}, 4, 5);
   PlainNetwork plain(task);
   const Eigen::VectorXd expected = plain.gradient(plain.initial(), 0, 4);
@@ -89,7 +89,7 @@ TEST_CASE("backward adds to the gradients that are there") {
   CHECK((got.array() - 1 - expected.array()).abs().maxCoeff() < 1e-15);
 }
 
-TEST_CASE("weights depend on the seed and the layer alone") {
+TEST_CASE("weights only depend on the seed and the layer") {
   const auto first = [](const MlpShape& shape, std::uint64_t seed) {
     return Eigen::VectorXd(PlainNetwork(task_of(shape, 1, seed)).initial().head(16));
   };
@@ -99,11 +99,11 @@ TEST_CASE("weights depend on the seed and the layer alone") {
   CHECK(one != first({{3, 4, 2}}, 2));
   CHECK(one.tail(4).cwiseAbs().maxCoeff() <= 0.1);  // biases
   CHECK(one.cwiseAbs().maxCoeff() <= std::sqrt(6.0 / 7));
-  // Pinned, so that a change of the generator, which changes every recorded result, is seen.
+  // Pinned, because a change of the generator changes every recorded result.
   CHECK(one[0] == Approx(-0.43332751664611624).epsilon(1e-15));
 }
 
-TEST_CASE("it learns") {
+TEST_CASE("an MLP learns") {
   TrainingTask task = task_of({{2, 8, 1}}, 16, 3);
   auto set = std::make_shared<SampleSet>(*task.samples);
   set->targets = set->inputs.colwise().prod();
@@ -130,7 +130,7 @@ TEST_CASE("a large logit overflows nothing") {
   CHECK(network.loss(parameters, 0, 1) == Approx(5000));
 }
 
-TEST_CASE("samples come again once all have been used") {
+TEST_CASE("samples repeat once all have been used") {
   const TrainingTask task = task_of({{2, 3, 1}}, 4, 5);
   PlainNetwork network(task);
   CHECK(network.gradient(network.initial(), 8, 4) == network.gradient(network.initial(), 0, 4));
@@ -150,13 +150,13 @@ TEST_CASE("the layout has the tensors that the numerics have") {
   CHECK(network.parameters() == 10 * 20 + 20 + 20 * 5 + 5);
   CHECK(network.parameters() == static_cast<double>(PlainNetwork(task_of(shape, 32, 1)).initial().size()));
   CHECK(network.forward_flops().value == 2 * 32 * (10 * 20 + 20 * 5));
-  // No gradient of the input of the whole network.
+  // The network's input has no gradient.
   CHECK(network.backward_flops().value == 2 * 32 * (10 * 20 + 2 * 20 * 5));
   CHECK(network.layers[0].output.value == 32 * 20 * 4);
   CHECK(network.samples == 32);
 }
 
-TEST_CASE("shapes that are none are refused") {
+TEST_CASE("invalid shapes are refused") {
   CHECK_THROWS_AS(mlp_network({{3}}, 1, Precision::fp32), UserError);
   CHECK_THROWS_AS(mlp_network({{3, 0, 1}}, 1, Precision::fp32), UserError);
   CHECK_THROWS_AS(mlp_network({{}}, 1, Precision::fp32), UserError);

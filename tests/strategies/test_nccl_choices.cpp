@@ -1,4 +1,5 @@
-// What NCCL chooses from: by its version, by what the network's switches can, and by which adapters messages leave.
+// NCCL's choices of algorithms by its version, by the abilities of the network's switches, and by the adapters of
+// messages.
 #include <fmt/format.h>
 
 #include "models/fitted/nccl_cost.hpp"
@@ -23,7 +24,7 @@ ClusterSpec nodes_on(int nodes, const std::string& node, const std::string& fabr
 
 const std::string kSharp = "{base: nonblocking, sharp: true}";
 
-/// On all GPUs.
+/// The collective on all GPUs.
 NcclCost cost_on(const ClusterSpec& cluster, NcclOperation operation, double size, const NcclChoice& choice = {},
                  bool one_a_node = false) {
   const NcclNode node = nccl_nodes(cluster, choice).front();
@@ -32,15 +33,15 @@ NcclCost cost_on(const ClusterSpec& cluster, NcclOperation operation, double siz
   return nccl_cost(node.model(call), call);
 }
 
-std::string way(const ClusterSpec& cluster, NcclOperation operation, double size, const std::string& version,
-                bool one_a_node = false) {
+std::string protocol(const ClusterSpec& cluster, NcclOperation operation, double size, const std::string& version,
+                     bool one_a_node = false) {
   return cost_on(cluster, operation, size, {parse_nccl_version(version)}, one_a_node).protocol;
 }
 
 CollectiveRun modelled(const ClusterSpec& cluster, Operation operation, double size, const NcclChoice& choice = {}) {
-  const Node said = parse_document("{fidelity: modelled}", "how.yaml");
+  const Node document = parse_document("{fidelity: modelled}", "how.yaml");
   const CollectiveChoice how =
-      read_collective(&said, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone, 0, nullptr, choice);
+      read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone, 0, nullptr, choice);
   CollectiveRunOptions o;
   o.ranks = cluster.gpus();
   o.operation = operation;
@@ -62,25 +63,25 @@ constexpr double kLarge = 1e9;
 
 }  // namespace
 
-TEST_CASE("NCCL chooses from what its version has", "[collectives][nccl]") {
+TEST_CASE("NCCL chooses from the algorithms of its version", "[collectives][nccl]") {
   const ClusterSpec one = machine("{nodes: 1, node: dgx-h100}");
-  CHECK(way(one, NcclOperation::all_reduce, kLarge, "2.16.2") == "Simple");
-  CHECK(way(one, NcclOperation::all_reduce, kLarge, "2.17.1") == "NVLS");
+  CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.16.2") == "Simple");
+  CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.17.1") == "NVLS");
   const ClusterSpec eight = nodes_on(8, "dgx-h100", "nonblocking");
-  CHECK(way(eight, NcclOperation::all_reduce, kLarge, "2.17") != "NVLS tree");
-  CHECK(way(eight, NcclOperation::all_reduce, 1024, "2.4") == "tree, LL");
-  CHECK(way(eight, NcclOperation::all_reduce, 1024, "2.3.7") == "LL");
+  CHECK(protocol(eight, NcclOperation::all_reduce, kLarge, "2.17") != "NVLS tree");
+  CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.4") == "tree, LL");
+  CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.3.7") == "LL");
   const ClusterSpec two = nodes_on(2, "dgx-h100", "nonblocking");
-  CHECK(way(two, NcclOperation::all_reduce, kLarge, "2.18.1-1") == "NVLS tree");
-  CHECK(way(two, NcclOperation::all_reduce, kLarge, "2.17.1") == "Simple");
+  CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.18.1-1") == "NVLS tree");
+  CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.17.1") == "Simple");
   for (double size = 1024; size < 1e9; size *= 4)
-    CHECK(way(eight, NcclOperation::all_gather, size, "2.4.8").find("LL128") == std::string::npos);
-  // PAT: of one GPU a node; at large sizes the tuner gives it three quarters of a ring's rate.
+    CHECK(protocol(eight, NcclOperation::all_gather, size, "2.4.8").find("LL128") == std::string::npos);
+  // PAT works with one GPU per node. At large sizes the tuner gives it three quarters of a ring's rate.
   const ClusterSpec many = nodes_on(16, "dgx-h100", "nonblocking");
-  CHECK(way(many, NcclOperation::all_gather, 8e6, "2.23", true) == "PAT");
-  CHECK(way(many, NcclOperation::all_gather, 8e6, "2.22", true) != "PAT");
-  CHECK(way(many, NcclOperation::all_gather, 8e9, "2.29", true) == "Simple");
-  CHECK(way(many, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
+  CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.23", true) == "PAT");
+  CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.22", true) != "PAT");
+  CHECK(protocol(many, NcclOperation::all_gather, 8e9, "2.29", true) == "Simple");
+  CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
 }
 
 TEST_CASE("an older NCCL is never faster", "[collectives][nccl][metamorphic]") {
@@ -94,14 +95,14 @@ TEST_CASE("an older NCCL is never faster", "[collectives][nccl][metamorphic]") {
           const double now =
               cost_on(cluster, NcclOperation::all_reduce, size, {parse_nccl_version(version)}).time.value;
           CHECK(now <= before * (1 + 1e-12));
-          // From 8 MiB on NCCL sums in the switch of a node, faster or not: see nccl_cost.
+          // From 8 MiB on NCCL sums in the switch of a node, even if this is slower: see nccl_cost.
           before = nodes == 1 ? 1e9 : now;
         }
       }
     }
 }
 
-TEST_CASE("what is no version of NCCL is refused", "[nccl]") {
+TEST_CASE("unknown versions of NCCL are refused", "[nccl]") {
   CHECK(parse_nccl_version("2.18.3-1") == NcclVersion{2, 18});
   CHECK(NcclVersion{2, 18}.text() == "2.18");
   for (const char* wrong : {"", "2", "2.", "two", "2.x", "3.1", "-2.18", "2.18b", "2.18 ", "2.12345"})
@@ -110,7 +111,7 @@ TEST_CASE("what is no version of NCCL is refused", "[nccl]") {
 }
 
 TEST_CASE("SHARP: each node sends the buffer once, however many there are", "[collectives][nccl]") {
-  constexpr double share = 0.8;  // NVIDIA's rule of thumb: 20 GB/s by an adapter of 200 Gbit/s
+  constexpr double share = 0.8;  // NVIDIA's rule of thumb: 20 GB/s for an adapter of 200 Gbit/s
   for (const int nodes : {4, 16, 64}) {
     CAPTURE(nodes);
     const ClusterSpec four = nodes_on(nodes, "{base: dgx-a100, hca: {count: 2}}", kSharp);
@@ -121,17 +122,17 @@ TEST_CASE("SHARP: each node sends the buffer once, however many there are", "[co
     CHECK(cost.limited_by == LinkKind::hca);
     CHECK(cost.latency < Seconds{400e-6});
   }
-  // Eight adapters are more than the node's own links keep up with: NVIDIA's 110 GB/s of a DGX A100 (NVIDIA/nccl issue
-  // 320) are twice the buffer by each GPU.
+  // Eight adapters are faster than the node's own links: NVIDIA's 110 GB/s on a DGX A100 (NVIDIA/nccl issue 320) move
+  // twice the buffer through each GPU.
   const NcclCost by_links = cost_on(nodes_on(16, "dgx-a100", kSharp), NcclOperation::all_reduce, 8e9);
   CHECK(8e9 / by_links.time.value == Approx(110e9).epsilon(0.05));
   CHECK(by_links.limited_by == LinkKind::nvlink);
 }
 
-TEST_CASE("SHARP is asked for, and then used where it is faster", "[collectives][nccl]") {
+TEST_CASE("SHARP must be enabled, and is then used if it is faster", "[collectives][nccl]") {
   const ClusterSpec plain = nodes_on(16, "dgx-h100", "nonblocking"), sharp = nodes_on(16, "dgx-h100", kSharp);
   const auto name = [](const ClusterSpec& cluster, double size, const char* version) {
-    return way(cluster, NcclOperation::all_reduce, size, version);
+    return protocol(cluster, NcclOperation::all_reduce, size, version);
   };
   CHECK(name(plain, kLarge, "2.29") == "NVLS tree");
   CHECK(name(sharp, kLarge, "2.29") == "NVLS, SHARP");
@@ -142,26 +143,26 @@ TEST_CASE("SHARP is asked for, and then used where it is faster", "[collectives]
   CHECK(name(sharp, 1024, "2.29") == "tree, LL");
   for (double size = 8; size < 1e10; size *= 4)
     CHECK(cost_on(sharp, NcclOperation::all_reduce, size).time <= cost_on(plain, NcclOperation::all_reduce, size).time);
-  // What is gathered is not added.
+  // An all-gather adds nothing up, so SHARP cannot help.
   CHECK(cost_on(sharp, NcclOperation::all_gather, kLarge).time.value ==
         near(cost_on(plain, NcclOperation::all_gather, kLarge).time.value));
-  // On the machine's links too: an adapter carries an eighth of the buffer.
+  // The links of the machine show it, too: an adapter carries an eighth of the buffer.
   const CollectiveRun run = modelled(nodes_on(4, "dgx-h100", kSharp), Operation::all_reduce, kLarge);
   CHECK(run.links.at("node0/hca0 -> fabric") == near(kLarge / 8));
   CHECK(run.time < modelled(nodes_on(4, "dgx-h100", "nonblocking"), Operation::all_reduce, kLarge).time);
   CHECK(describe(sharp).find("nonblocking with SHARP") != std::string::npos);
 }
 
-TEST_CASE("SHARP is refused where no switch adds", "[collectives][nccl]") {
+TEST_CASE("SHARP is refused if no switch can add", "[collectives][nccl]") {
   const auto refused = [](const std::string& node, const std::string& fabric, const std::string& says) {
     CHECK_THROWS_WITH(nodes_on(2, node, fabric),
                       Catch::Contains("machine.yaml:1:") && Catch::Contains("sharp: " + says));
   };
   refused("dgx-h100", "{base: ethernet, sharp: true}",
-          "no switch of a fabric of type ethernet adds; those of InfiniBand do");
-  refused("p5.48xlarge", kSharp, "of InfiniBand alone, but the adapters of p5.48xlarge are of efa");
+          "the switches of a fabric of type ethernet cannot reduce; InfiniBand switches can");
+  refused("p5.48xlarge", kSharp, "only InfiniBand has SHARP, but the adapters of p5.48xlarge use efa");
   refused("dgx-h100", "{base: leaf-spine, switch: spectrum-4, sharp: true}",
-          "switch spectrum-4 adds no streams of data; expected one of quantum, quantum-2, quantum-x800");
+          "switch spectrum-4 cannot reduce; expected one of quantum, quantum-2, quantum-x800");
   CHECK(nodes_on(2, "dgx-h100", "{base: nonblocking, switch: quantum-2, sharp: true}").sharp);
   CHECK_FALSE(nodes_on(2, "dgx-h100", "nonblocking").sharp);
 }
@@ -180,8 +181,8 @@ TEST_CASE("PXN: on rails no message of an all-to-all crosses the spines", "[coll
     CHECK(with.time <= without.time * (1 + 1e-9));
   }
   CHECK(between_switches(modelled(cluster, Operation::all_to_all, kLarge, {parse_nccl_version("2.11")})) > 0);
-  // Of 32 ranks on 4 nodes of 8 each gives three quarters of its bytes to its adapter, either way, and by PXN seven
-  // eighths of all to others on its node; without, seven of 32.
+  // Each of 32 ranks on 4 nodes sends three quarters of its bytes by its adapter, with and without PXN. With PXN it
+  // sends seven eighths of all bytes to others on its node; without PXN seven of 32 parts.
   const CollectiveRun with = modelled(cluster, Operation::all_to_all, kLarge);
   CHECK(with.links.at("node0/gpu0 -> node0/nvswitch") == near(kLarge * 7 / 8));
   double out = 0;
@@ -209,7 +210,7 @@ TEST_CASE("PXN needs NVLink between all GPUs, and an adapter near them", "[colle
         "Simple, PXN");
 }
 
-TEST_CASE("the algorithm pxn: two phases, and one message a rail", "[collectives]") {
+TEST_CASE("the algorithm pxn: two phases, and one message per rail", "[collectives]") {
   const ClusterSpec cluster = nodes_on(3, "dgx-h100", "{base: rail-optimized, switch_latency: 130 ns}");
   const auto run = [&](const std::string& algorithm, Fidelity fidelity) {
     CollectiveRunOptions o;
@@ -223,7 +224,7 @@ TEST_CASE("the algorithm pxn: two phases, and one message a rail", "[collectives
   };
   const CollectiveRun messages = run("pxn", Fidelity::messages);
   CHECK(messages.messages == 24 * (7 + 2));
-  // Seven messages of three blocks by NVLink, then two of eight by the adapter, and some latencies.
+  // Seven messages of three blocks over NVLink, then two of eight over the adapter, and some latencies.
   CHECK(messages.time >= 21e6 / 450e9 + 16e6 / 50e9);
   CHECK(messages.time <= 21e6 / 450e9 + 16e6 / 50e9 + 5e-6);
   CHECK(between_switches(messages) == 0);

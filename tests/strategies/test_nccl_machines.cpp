@@ -1,4 +1,4 @@
-// What the machine makes of NCCL: its links, adapters and networks.
+// The effects of a machine's links, adapters and networks on NCCL.
 #include <fmt/format.h>
 
 #include <random>
@@ -57,10 +57,10 @@ TEST_CASE("PCIe boxes: peer to peer, host memory and shared uplinks set the rate
   // Two GPUs behind a switch send and receive over one uplink.
   const std::string shared = ", switches: [{socket: 0, gpus: [0, 1]}, {socket: 0, gpus: [2, 3]}]";
   CHECK(rate_on(box(4, "none", shared)).value == Approx(host / 2).epsilon(0.01));
-  CHECK(rate_on(box(4, "socket", shared)).value == Approx(peers).epsilon(0.01));  // one of each pair crosses it
-  CHECK(rate_on("{nodes: 1, node: dgx-h100}").value == 0);                        // NVLink alone
+  CHECK(rate_on(box(4, "socket", shared)).value == Approx(peers).epsilon(0.01));  // one of each pair uses the uplink
+  CHECK(rate_on("{nodes: 1, node: dgx-h100}").value == 0);                        // only NVLink is used
   CHECK(rate_on("{nodes: 1, node: dgx-1v}").value == 0);
-  CHECK(rate_on("{nodes: 1, node: dgx-1v}", Operation::all_to_all).value > 0);  // not all are joined with all
+  CHECK(rate_on("{nodes: 1, node: dgx-1v}", Operation::all_to_all).value > 0);  // not all pairs of GPUs have NVLink
 }
 
 TEST_CASE("a mesh of eight chips is used by several rings", "[collectives][nccl]") {
@@ -72,7 +72,7 @@ TEST_CASE("a mesh of eight chips is used by several rings", "[collectives][nccl]
   CHECK(bus == Approx(316e9).epsilon(0.05));  // nccl-tests of several sources: 315 to 319 GB/s
 }
 
-TEST_CASE("a modelled collective alone takes what its ways allow, simulated or not", "[collectives][nccl]") {
+TEST_CASE("a modelled collective alone takes the time of its paths, simulated or not", "[collectives][nccl]") {
   for (const char* text : {"{nodes: 2, node: dgx-h100, fabric: nonblocking}", "{nodes: 1, node: dgx-1v}",
                            "{nodes: 3, node: l40s-8x, fabric: nonblocking}",
                            "{nodes: 4, node: dgx-a100, fabric: {type: folded-clos, switch_latency: 130 ns, levels: "
@@ -115,7 +115,7 @@ TEST_CASE("modelled is within bounds of flows of the same schedule, on random ma
     o.options.settings.channels = 8;
     o.options.settings.per_node = 8;
     const double factor = seconds(cluster, operation, size) / run_collective(cluster, o).time;
-    // Rings get 0.81 of a network. Two nodes' trees put the buffer on the wire once, a ring 1.875 times.
+    // Rings use 0.81 of a network. The trees of two nodes send the buffer over the wire once, a ring 1.875 times.
     CHECK(factor >= (operation == Operation::all_reduce ? 0.5 : 0.97));
     CHECK(factor <= 1.35);
   }
@@ -125,10 +125,10 @@ TEST_CASE("send and receive between nodes go over the adapter of one GPU", "[col
   const ClusterSpec cluster = cluster_of("{nodes: 2, node: dgx-b200, fabric: nonblocking}");
   const double rate = 1e9 / seconds(cluster, Operation::send_recv, Bytes{1e9});
   CHECK(rate < 50e9);
-  CHECK(rate > 30e9);  // 36 measured
+  CHECK(rate > 30e9);  // measured: 36 GB/s
 }
 
-TEST_CASE("two nodes all-reduce above what a ring could: trees put the buffer on the wire once",
+TEST_CASE("two nodes all-reduce faster than a ring could: trees send the buffer over the wire once",
           "[collectives][nccl]") {
   const ClusterSpec cluster = cluster_of("{nodes: 2, node: dgx-h100, fabric: nonblocking}");
   const NcclNode node = nccl_nodes(cluster).front();
@@ -141,7 +141,7 @@ TEST_CASE("two nodes all-reduce above what a ring could: trees put the buffer on
   CHECK(bus() < call.network.value);
 }
 
-TEST_CASE("a group of one GPU a node has one adapter: LL's share of it alone, and almost all of it by Simple",
+TEST_CASE("a group of one GPU per node has one adapter: LL gets its share of it, and Simple almost all of it",
           "[collectives][nccl]") {
   const ClusterSpec cluster = cluster_of("{nodes: 16, node: dgx-h100, fabric: nonblocking}");
   const NcclNode node = nccl_nodes(cluster).front();
@@ -176,7 +176,7 @@ TEST_CASE("no wire carries more than its rate, whatever the machine", "[collecti
       CAPTURE(local);
       NcclCall call = node.call(operation, Bytes{1e9}, {local * nodes, nodes, local});
       const Seconds time = nccl_cost(node.model(call), call).time;
-      Bytes leaving = call.size;  // at least, of a node
+      Bytes leaving = call.size;  // lower bound of the bytes that leave a node
       if (operation == NcclOperation::all_gather || operation == NcclOperation::reduce_scatter)
         leaving = nccl_wire(operation, call.size, call.gpus);
       if (operation == NcclOperation::alltoall)
@@ -184,7 +184,7 @@ TEST_CASE("no wire carries more than its rate, whatever the machine", "[collecti
       if (operation == NcclOperation::gather || operation == NcclOperation::scatter)
         leaving = call.size * ((nodes - 1.0) / nodes);
       CHECK(leaving / time <= call.network);
-      // More bytes never take less.
+      // More bytes never take less time.
       call.size = Bytes{1.1e9};
       CHECK(nccl_cost(node.model(call), call).time >= time);
     }

@@ -18,7 +18,7 @@ double loss_with(const TrainingTask& task, int layer, Index element, double chan
   return step.values().loss();
 }
 
-/// Gradients against central differences of the loss, some elements of every tensor.
+/// Compares gradients with central differences of the loss, for some elements of every tensor.
 void check_gradients(const TrainingTask& task) {
   ReferenceTraining step(task, task.micro_batch_size);
   step.forward();
@@ -29,7 +29,7 @@ void check_gradients(const TrainingTask& task) {
   for (const int number : held.numbers()) {
     const numeric::LayerShard& layer = held.layer(number);
     for (const auto& tensor : layer.tensors) {
-      const auto size = static_cast<Index>(tensor.shard.whole.size());
+      const auto size = static_cast<Index>(tensor.shard.numbers.size());
       for (Index i = 0; i < 4; ++i) {
         const Index element = tensor.first + (i * 7919 + 3) % size;
         const double slope =
@@ -60,7 +60,7 @@ TEST_CASE("Qwen's networks have head norms and biases of queries, keys and value
                                    1, 6));
 }
 
-TEST_CASE("a step of one device moves the parameters down the loss", "[numeric]") {
+TEST_CASE("a step of one device reduces the loss", "[numeric]") {
   for (const auto update : {UpdateRule::Kind::momentum, UpdateRule::Kind::adam}) {
     TrainingTask task = small_llama();
     task.rule.kind = update;

@@ -1,4 +1,4 @@
-// The calls of a training, one by one.
+// The calls of a training, made one by one.
 #include <catch2/catch.hpp>
 
 #include "numeric_tasks.hpp"
@@ -10,7 +10,7 @@ namespace strategies_test_numeric_step {
 
 using namespace trainyard;
 
-TEST_CASE("what comes in the wrong order is noticed", "[numeric]") {
+TEST_CASE("calls in the wrong order are detected", "[numeric]") {
   const TrainingTask task = small_llama();
   const auto end_of = [](int layer) { return CallArguments{layer, 0, kEndOfPass}; };
   ReferenceTraining one(task, 2);

@@ -1,4 +1,4 @@
-// What offload moves, how long it takes, where memory goes, and what is refused: in closed forms.
+// Offload: transfers, times and memory against closed forms, and refusals.
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
@@ -13,22 +13,23 @@ using namespace trainyard::test;
 
 namespace {
 
-// Eight linear layers of 1,000 x 1,000 weights and 1,000 biases, a bucket each.
+// Eight linear layers of 1,000 x 1,000 weights and 1,000 biases, one bucket for each.
 constexpr double kLayers = 8, kLayer = 1001000, kElements = kLayers * kLayer;
-/// Adam's update in bf16: gradient read, fp32 weight and two states read and written, new weight written.
+/// Bytes per element of Adam's update in bf16: gradient read, fp32 weight and two states read and written, new weight
+/// written.
 constexpr double kUpdate = 2 + 2 * 12 + 2, kStates = 12;
 constexpr double kPcie = 1e9, kMemory = 10e9;
 
 struct Box {
   int gpus = 1, sockets = 1;
   const char* pcie = "1 GB/s";
-  const char* cpu = "{}";  ///< its memory: no limit
+  const char* cpu = "{}";  ///< "{}": no limit of memory
   const char* more = "";
 };
 constexpr const char* kFree = "1e21 B/s";
 constexpr const char* kSlowMemory = "{memory_bandwidth: 10 GB/s}";
 
-/// Nothing takes time but PCIe, the CPUs' memory and drives.
+/// A machine on which only PCIe, the memory of CPUs and drives take time.
 std::string text_of(const Box& box, const std::string& data_parallel, int micro_batches = 1) {
   return fmt::format(
       "cluster:\n  node:\n    gpu: {{count: {}, type: {{peak: {{bf16: 1e24 FLOP/s}}, memory_bandwidth: 1e24 B/s, "
@@ -63,14 +64,14 @@ TEST_CASE("gradients go to the host and parameters come back, two bytes each, on
   const Result r = run({}, std::string("zero_stage: 2, offload: cpu") + kLayerBuckets);
   CHECK(r.bytes_total == near(4 * kElements));
   CHECK(r.bytes_sent_per_rank_max == near(2 * kElements));
-  CHECK(on(r, "PCIe") == near(2 * 4 * kElements));    // to a switch and from there
+  CHECK(on(r, "PCIe") == near(2 * 4 * kElements));    // to a switch and from it
   CHECK(r.step_time == near(4 * kElements / kPcie));  // the update needs all gradients
   CHECK(r.breakdown.exposed_communication.at("offload copies") == near(r.step_time));
-  // On the GPU: parameters, and the gradients of a bucket that is made and of one that leaves.
+  // The GPU holds parameters, and gradients of one bucket that is computed and of one that is sent.
   CHECK(r.memory.parameters == near(2 * kElements));
   CHECK(r.memory.gradients == near(2 * 2 * kLayer));
   CHECK(r.memory.optimizer == 0);
-  // On the host: gradients and states, and parameters of two buckets on their way back.
+  // The host holds gradients and states, and the parameters of two buckets on their way back.
   CHECK(r.host_memory.gradients == near(2 * kElements));
   CHECK(r.host_memory.optimizer == near(kStates * kElements));
   CHECK(r.host_memory.peak == near((2 + kStates) * kElements + 2 * 2 * kLayer));
@@ -91,7 +92,7 @@ TEST_CASE("several ranks offload a share each", "[offload]") {
   CHECK(ahead.host_memory.parameters == near(2 * kElements));
 }
 
-TEST_CASE("gradients of micro-batches are added on the host where they leave, else they leave once", "[offload]") {
+TEST_CASE("gradients that leave after each micro-batch are added on the host; others leave once", "[offload]") {
   const Box box{1, 1, kFree, kSlowMemory};
   const Result leave = run(box, "zero_stage: 2, offload: cpu", 3), stay = run(box, "zero_stage: 1, offload: cpu", 3);
   const double moved = 3 * 2 + 2 * 3 * 2 + kUpdate + 2;
@@ -116,9 +117,9 @@ TEST_CASE("the CPU's work takes its bytes over its memory's rate, which the rank
 TEST_CASE("parameters on the host are copied ahead of each pass, beside the gradients", "[offload]") {
   const Result r = run({}, "zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}");
   CHECK(r.bytes_total == near(3 * 2 * kElements));
-  // Forward and backward one after the other; the gradients of the first layer leave after its backward pass.
+  // Forward and backward pass one after the other; the gradients of the first layer leave after its backward pass.
   CHECK(r.step_time == near((2 * 2 * kElements + 2 * kLayer) / kPcie));
-  CHECK(r.memory.parameters == near(2 * 2 * kLayer));  // the layer in use, and the next
+  CHECK(r.memory.parameters == near(2 * 2 * kLayer));  // the present layer and the next
   CHECK(r.memory.gradients <= 2 * 2 * kLayer);
 }
 
@@ -135,7 +136,7 @@ TEST_CASE("states on drives are read, updated and written in chunks that overlap
   const double chunk = kStates * kLayer;
   CHECK(step(1, 2e9, 1e9).step_time == near(chunk / 2e9 + kLayers * chunk / 1e9));
   CHECK(step(1, 1e9, 2e9).step_time == near(kLayers * chunk / 1e9 + chunk / 2e9));
-  const Result two = step(2, 1e9, 2e9);  // striped
+  const Result two = step(2, 1e9, 2e9);  // two drives are striped
   CHECK(two.step_time == near((kLayers * chunk / 1e9 + chunk / 2e9) / 2));
   CHECK(on(two, "NVMe") == near(2 * kStates * kElements));
   CHECK(two.drive.peak == near(kStates * kElements));
@@ -178,7 +179,7 @@ TEST_CASE("offload that does not exist is refused with the rule", "[offload]") {
   check("zero_stage: 2, overlap: false, offload: cpu", "plan.data_parallel.overlap: false with offload");
   check("zero_stage: 2, offload: disk", "none, cpu, nvme");
   check("zero_stage: 2, offload: {optimiser: cpu}", "optimizer");
-  check("mechanism: central-storage, size: 1, offload: cpu", "of mechanism all-reduce only");
+  check("mechanism: central-storage, size: 1, offload: cpu", "with mechanism all-reduce only");
   CHECK_THROWS_WITH(
       plan(read_scenario_text(
           "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 1, "
@@ -191,7 +192,7 @@ TEST_CASE("offload that does not exist is refused with the rule", "[offload]") {
 
 namespace {
 
-// Layers 1 to 6 of the eight lie between the first and the last, and keep their input of 1,000 elements in bf16.
+// Layers 1 to 6 of the eight are between the first and the last, and store their input of 1,000 elements in bf16.
 constexpr double kBlocks = 6, kKept = 2000;
 
 Scenario with_activations(const Box& box, const std::string& where, int micro_batches = 1, const char* more = "") {
@@ -225,7 +226,7 @@ TEST_CASE("activations go to the host and come back, once a micro-batch", "[offl
 }
 
 TEST_CASE("copies of activations hide behind passes that take longer than they do", "[offload]") {
-  // A GPU of 1 GB/s of memory, and PCIe that is four times as fast: each pass reads its layer's 2 MB of weights.
+  // The GPU's memory has 1 GB/s, and PCIe is four times as fast. Each pass reads its layer's 2 MB of weights.
   const Overrides slow{{"cluster.node.gpu.type.memory_bandwidth", "1 GB/s"}};
   const auto step = [&slow](const char* where) {
     return simulate(read_scenario_text(

@@ -1,4 +1,4 @@
-// Training steps of every strategy and of their products, simulated message by message, compute what one device does.
+// Training steps of every strategy and of their products, simulated message by message, equal those of one device.
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -165,7 +165,7 @@ TEST_CASE("simulated context parallelism computes the step of one device", "[par
       check(small_gpt2(), s);
       if (exchange == ContextExchange::ring || ranks == 2) check(small_llama(), s);
       if (exchange == ContextExchange::all_to_all) check(small_mixtral(), s);
-      s.sharding.recompute = Recompute::selective;  // the blocks go round once more
+      s.sharding.recompute = Recompute::selective;  // the blocks circulate once more
       check(small_gpt2(), s);
       if (exchange == ContextExchange::ring || ranks == 2) check(small_llama(), s);
     }
@@ -181,7 +181,7 @@ TEST_CASE("simulated expert parallelism computes the step of one device", "[para
 
 namespace {
 
-/// Experts over all ranks of a stage, each split over `tensor` of them.
+/// A step with experts on all ranks of a stage, each expert split over `tensor` ranks.
 SplitStep with_expert_tensor(SplitStep s, int tensor) {
   s.mesh.expert_tensor = s.sharding.expert_tensor = tensor;
   return s;
@@ -227,7 +227,7 @@ TEST_CASE("forward and backward passes that alternate compute the step of one de
     s.pairs_passes = true;
     check(small_mixtral(), s);
   }
-  SplitStep as_many = split(1, 4, 2);  // micro-batches as stages: the first stage has no pass beside its first backward
+  SplitStep as_many = split(1, 4, 2);  // micro-batches as stages: the first backward pass is alone
   as_many.schedule = "1f1b";
   as_many.micro_batches = 4;
   as_many.pairs_passes = true;
@@ -277,7 +277,7 @@ TEST_CASE("simulated pipelines that share out parameters compute the step of one
 
 namespace {
 
-/// Bytes that a rank sends on a lane.
+/// Number of bytes that a rank sends on a lane.
 double sent_on(Lane lane, const TrainingTask& task, const SplitStep& s, int rank) {
   double bytes = 0;
   for (const Op& op : operations_of(task, s, rank))
@@ -293,24 +293,24 @@ TEST_CASE("a pipeline that shares out parameters gathers them once a step, or fo
   s.schedule = "gpipe";
   s.micro_batches = 4;
   s.zero = ZeroStage::parameters;
-  for (const int rank : {0, 3}) {  // of the first and the last stage
+  for (const int rank : {0, 3}) {  // a rank of the first stage and one of the last
     s.reshard = false;
     const double once = sent_on(Lane::parameters, small_llama(), s, rank);
     CHECK(once > 0);
-    // A reduce-scatter sends what an all-gather does, after each micro-batch.
+    // A reduce-scatter after each micro-batch sends as much as an all-gather.
     CHECK(sent_on(Lane::gradients, small_llama(), s, rank) == Approx(s.micro_batches * once).epsilon(1e-9));
     SplitStep last = s;
     last.sync_last = true;
     CHECK(sent_on(Lane::gradients, small_llama(), last, rank) == Approx(once).epsilon(1e-9));
     s.reshard = true;
-    // Forward and backward pass of each micro-batch.
+    // Parameters are gathered for the forward and backward pass of each micro-batch.
     CHECK(sent_on(Lane::parameters, small_llama(), s, rank) == Approx(2 * s.micro_batches * once).epsilon(1e-9));
   }
 }
 
 namespace {
 
-/// One of the places that the stage of ZeRO allows.
+/// A random device for offload that the stage of ZeRO allows.
 void offload(std::mt19937& random, SplitStep& s) {
   s.optimizer = OffloadDevice::cpu;
   if (s.zero == ZeroStage::gradients) s.overlap_gradients = true;
@@ -319,7 +319,7 @@ void offload(std::mt19937& random, SplitStep& s) {
   s.parameters = static_cast<OffloadDevice>(random() % 3);
 }
 
-/// A product of strategies that exists, on at most 16 ranks.
+/// A random valid product of strategies, on at most 16 ranks.
 SplitStep random_split(std::mt19937& random, int kind) {
   const auto one_of = [&random](std::vector<int> values) { return values[random() % values.size()]; };
   const auto coin = [&random] { return random() % 2 == 0; };
@@ -414,12 +414,12 @@ struct Strategy {
   SplitStep split;
 };
 
-/// One of each, on few ranks.
+/// One step of each strategy, on few ranks.
 std::vector<Strategy> strategies() {
   std::vector<Strategy> all;
   const auto add = [&all](std::string name, TrainingTask task, SplitStep s, auto change) {
     change(s);
-    task.seed = 9;  // by which every token rank looks up words of both halves of the vocabulary
+    task.seed = 9;  // with this seed every token rank looks up words of both halves of the vocabulary
     all.push_back({std::move(name), std::move(task), std::move(s)});
   };
   const auto nothing = [](SplitStep&) {};
@@ -460,7 +460,7 @@ std::vector<Strategy> strategies() {
   return all;
 }
 
-/// Numbers of a rank's operations that something can be broken in: first, middle, last.
+/// Numbers of the first, middle and last operation of a rank that can be broken.
 std::vector<int> some_of(const std::vector<Op>& ops, const std::function<bool(const Op&)>& wanted) {
   std::vector<int> found;
   for (std::size_t i = 0; i < ops.size(); ++i)
@@ -522,7 +522,7 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
 }
 
 TEST_CASE("an exchange that is left out is noticed", "[parallel-values]") {
-  // No rank takes what its messages bring.
+  // No rank uses the values that its messages bring.
   const auto without = [](const TrainingTask& task, const SplitStep& s, const std::string& exchange) {
     CAPTURE(exchange);
     bool any = false;

@@ -1,4 +1,4 @@
-// Orders of pipeline schedules: complete, free of deadlock, with the bubbles and memory of their papers.
+// Orders of pipeline schedules: they are complete, free of deadlock, and have the bubbles and memory of their papers.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -18,7 +18,7 @@ using Pass = PipelineTask::Pass;
 
 namespace {
 
-/// Durations of one chunk's passes, in whole slots: times compare exactly.
+/// Durations of the passes of a chunk, in whole slots, so that times compare exactly.
 struct Slots {
   int forward = 1, backward_input = 1, backward_weights = 1;
   int of(Pass pass) const {
@@ -38,9 +38,9 @@ struct Slots {
 
 struct StageRun {
   int first = -1, last = 0, busy = 0;  // slots
-  int peak = 0;                        // chunks whose activations are kept, until their weights have gradients
+  int peak = 0;                        // chunks whose activations are stored for the weight gradients
   int done = 0;
-  bool complete = true;  // each task once, and every activation given back
+  bool complete = true;  // each task is done once, and every activation is released
 };
 
 struct Run {
@@ -50,7 +50,7 @@ struct Run {
   int bubble(int stage) const { return end - stages[static_cast<std::size_t>(stage)].busy; }
 };
 
-/// Stages do their tasks in order, each as soon as what it needs is there; messages take no time.
+/// Stages execute their tasks in order, each as soon as its inputs have arrived. Messages take no time.
 class Checker {
  public:
   Checker(const PipelineSchedule& schedule, const PipelineShape& shape, const Slots& slots)
@@ -221,7 +221,7 @@ TEST_CASE("interleaved 1f1b has Megatron-LM's order", "[pipeline]") {
   CHECK_THAT(in_words(1), Equals("F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3 "));
 }
 
-TEST_CASE("zero-bubble schedules idle and keep what Qi et al. say", "[pipeline]") {
+TEST_CASE("zero-bubble schedules have the bubbles and memory of Qi et al.", "[pipeline]") {
   for (int p = 1; p <= 9; ++p)
     for (const int m : {p, p + 1, 2 * p, 3 * p, 4 * p + 1}) {
       CAPTURE(p, m);
@@ -241,7 +241,7 @@ TEST_CASE("zero-bubble schedules idle and keep what Qi et al. say", "[pipeline]"
     }
 }
 
-TEST_CASE("dualpipe-v idles one forward of a chunk a stage behind the first", "[pipeline]") {
+TEST_CASE("dualpipe-v idles one forward pass of a chunk for each stage behind the first", "[pipeline]") {
   for (int p = 1; p <= 8; ++p)
     for (const int m : {2 * p, 2 * p + 1, 4 * p}) {
       CAPTURE(p, m);
@@ -253,7 +253,7 @@ TEST_CASE("dualpipe-v idles one forward of a chunk a stage behind the first", "[
     }
 }
 
-TEST_CASE("shapes that a schedule cannot do are refused with the rule", "[pipeline]") {
+TEST_CASE("shapes that a schedule does not support are refused with the rule", "[pipeline]") {
   CHECK_THAT(refusal("1f2b", {4, 8, 1}), Equals("test: unknown pipeline schedule \"1f2b\"; did you mean \"1f1b\"?"));
   CHECK_THAT(refusal("gpipe", {0, 8, 1}), Equals("test: a pipeline of 0 stages; at least 1"));
   CHECK_THAT(refusal("gpipe", {4, 0, 1}), Equals("test: a pipeline of 0 micro-batches; at least 1"));
@@ -261,19 +261,21 @@ TEST_CASE("shapes that a schedule cannot do are refused with the rule", "[pipeli
   for (const char* name : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
     CHECK_THAT(refusal(name, {4, 8, 2}),
                Equals(std::string("test: pipeline schedule ") + name +
-                      ": 2 model chunks a stage; it runs a stage as one (interleaved-1f1b takes more)"));
+                      ": 2 model chunks on each stage; this schedule runs one (interleaved-1f1b runs several)"));
   CHECK_THAT(refusal("interleaved-1f1b", {4, 10, 2}),
              Equals("test: pipeline schedule interleaved-1f1b: 10 micro-batches are no multiple of the 4 stages; "
                     "nearest: 12"));
   CHECK_THAT(refusal("interleaved-1f1b", {4, 8, 1}),
-             Equals("test: pipeline schedule interleaved-1f1b: 1 model chunk a stage; it interleaves several (1f1b "
-                    "takes one)"));
+             Equals("test: pipeline schedule interleaved-1f1b: 1 model chunk on each stage; this schedule "
+                    "interleaves several (1f1b runs one)"));
   CHECK_THAT(refusal("interleaved-1f1b", {1, 8, 2}),
-             Equals("test: pipeline schedule interleaved-1f1b: 1 stage; it interleaves the chunks of several"));
+             Equals("test: pipeline schedule interleaved-1f1b: 1 stage; this schedule interleaves the chunks of "
+                    "several"));
   CHECK_THAT(refusal("dualpipe-v", {4, 7, 2}),
              Equals("test: pipeline schedule dualpipe-v: 7 micro-batches for 4 stages; at least 8, twice as many"));
   CHECK_THAT(refusal("dualpipe-v", {4, 8, 1}),
-             Equals("test: pipeline schedule dualpipe-v: model chunks a stage: 1; it has 2, one down and one up"));
+             Equals("test: pipeline schedule dualpipe-v: model chunks on each stage: 1; this schedule needs 2, one "
+                    "down and one up"));
 }
 
 }  // namespace strategies_test_pipeline_schedules

@@ -1,4 +1,4 @@
-// Products of matrices in memory, whichever instructions compute them.
+// Products of matrices in memory, with any instructions.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -31,7 +31,7 @@ MatrixXd numbers(Index rows, Index columns) {
 
 }  // namespace
 
-TEST_CASE("products of matrices, blocks and their transposes are what they are by hand", "[values][products]") {
+TEST_CASE("products of matrices, blocks and their transposes equal those of plain loops", "[values][products]") {
   for (const auto& [rows, inner, columns] : {std::array<Index, 3>{1, 1, 1}, {5, 3, 2}, {33, 70, 17}, {64, 300, 1}}) {
     CAPTURE(rows, inner, columns);
     const MatrixXd a = numbers(rows, inner), b = numbers(inner, columns), at = a.transpose(), bt = b.transpose();

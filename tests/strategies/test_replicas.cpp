@@ -1,4 +1,4 @@
-// Replicas out of step: every gradient is taken at the weights that its replica then has.
+// Replicas out of step: every gradient is computed at the present weights of its replica.
 #include <Eigen/Eigenvalues>
 #include <cmath>
 

@@ -1,4 +1,5 @@
-// Steps of rings come in rounds (Repeat): they are those of the algorithm, and pass at once on several channels too.
+// Steps of rings are repeated in rounds (Repeat). They are the steps of the algorithm, and rounds are skipped over at
+// once, on several channels, too.
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "strategies/collectives/collective_program.hpp"
 #include "tests/seeds/seed_case.hpp"
@@ -11,7 +12,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Rounds that have passed at once; `takes` false: none may.
+/// Counts the rounds that were simulated at once. `takes` false: rounds must be simulated one by one.
 struct PassedRounds : Observer, RoundSums {
   explicit PassedRounds(bool takes) : takes_(takes) {}
   Interest interest() const override { return {.rounds = takes_}; }
@@ -24,7 +25,8 @@ struct PassedRounds : Observer, RoundSums {
   bool takes_;
 };
 
-/// Of an operation by rings among `n` ranks in nodes of eight: rounds at once, the end, the bytes that each rank sends.
+/// Runs an operation by rings of `n` ranks on nodes of eight: rounds at once, the end, and the bytes that each rank
+/// sends.
 json ring_run(Operation operation, int n, int channels, bool at_once) {
   return std::invoke([&] {
     PassedRounds passed(at_once);
@@ -47,7 +49,7 @@ json ring_run(Operation operation, int n, int channels, bool at_once) {
 
 }  // namespace
 
-TEST_CASE("rounds of rings pass at once on several channels, and nobody can tell", "[collectives][rounds]") {
+TEST_CASE("rounds of rings are simulated at once on several channels, with the same result", "[collectives][rounds]") {
   for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather})
     for (const int channels : {1, 2, 4}) {
       CAPTURE(name_of(operation), channels);
@@ -59,7 +61,7 @@ TEST_CASE("rounds of rings pass at once on several channels, and nobody can tell
     }
 }
 
-TEST_CASE("the chunks of a ring's steps count down, and begin again from the last", "[collectives][rounds]") {
+TEST_CASE("the chunk numbers of a ring's steps count down and wrap around", "[collectives][rounds]") {
   CollectiveOptions options;
   options.size = Bytes{8e6};
   const Collective& ring = collectives(Operation::all_reduce).find("ring", {});

@@ -1,5 +1,5 @@
-// What servers may do besides: keys that are cut, nodes that aggregate first, sums that workers update by, copies of keys.
-// What is learned, against one device; what it takes, against closed forms on a star of devices.
+// Variants of parameter servers: split keys, local aggregation, workers that update, copies of keys. Learned parameters
+// are compared with those of one device, times with closed forms on a star of devices.
 #include "scenarios/src/running/server_cell.hpp"
 #include "tests/strategies/server_training.hpp"
 #include "tests/support.hpp"
@@ -15,13 +15,13 @@ namespace {
 constexpr double kBytes = 24e6, kRate = 1e9, kWhole = kBytes / kRate;  // a gradient over one link: 24 ms
 constexpr Picoseconds kHop{1000000};
 
-/// Between two devices.
+/// Latency between two devices.
 double latency() {
   const ClusterMachine star(star_cluster(2, BytesPerSecond{kRate}, kHop), SoftwareStack{});
   return star.route(0, 1, PathClass::automatic).latency.seconds().value;
 }
 
-/// Until all is over of one step in which nothing is computed.
+/// Time of one step without computation, until all messages have arrived.
 double seconds_of(ServerCell cell, const std::function<void(ServerPlan&)>& change, int devices) {
   cell.gradient = Bytes{kBytes};
   cell.change = change;
@@ -41,7 +41,7 @@ ServerRule rule_named(const std::string& name) {
   throw InternalError(name);
 }
 
-/// Two nodes of two workers.
+/// A cluster of two nodes with two workers each.
 void aggregate(ServerPlan& plan, bool on_cpu) {
   plan.local.groups = {{{0, 1}}, {{2, 3}}};
   plan.local.on_cpu = on_cpu;
@@ -66,7 +66,7 @@ TEST_CASE("MXNet slices large keys over all servers, BytePS cuts all keys into p
   };
   const SharedKeys mxnet = share_out(keys, 4, KeySharding::balanced, {.bigarray_bound = 999}, Bytes{4});
   CHECK(sizes_of(mxnet) == std::vector<double>{10, 249, 250, 250, 250, 250, 250, 250, 251});
-  CHECK(mxnet.server_of == std::vector<int>{0, 0, 1, 2, 3, 0, 1, 2, 3});  // the small one where there is least
+  CHECK(mxnet.server_of == std::vector<int>{0, 0, 1, 2, 3, 0, 1, 2, 3});  // the small key: fewest elements
   const SharedKeys byteps =
       share_out(keys, 4, KeySharding::round_robin, {.partition_bytes = Bytes{1603}}, Bytes{4});  // 400 elements
   CHECK(sizes_of(byteps) == std::vector<double>{10, 400, 400, 199, 400, 400, 201});
@@ -78,16 +78,16 @@ TEST_CASE("MXNet slices large keys over all servers, BytePS cuts all keys into p
   CHECK(named_splits().at(2).split.partition_bytes.value == 4096000);
 }
 
-TEST_CASE("keys that are cut are learned as if they were whole", "[servers]") {
+TEST_CASE("split keys are learned like whole ones", "[servers]") {
   for (const KeySplit& split : {KeySplit{.bigarray_bound = 8}, KeySplit{.partition_bytes = Bytes{24}}})
     for (const int servers : {2, 5, 40})  // more servers than keys
       check_equal({.servers = servers, .bucket = 80, .split = split});
   ServerTraining spared{.workers = 4, .servers = 40, .backups = 1, .jitter = 0.7};
-  spared.split.bigarray_bound = 1000;  // no key: many servers have none
+  spared.split.bigarray_bound = 1000;  // no key is split, so many servers have no key
   check_replay(spared);
 }
 
-TEST_CASE("workers that update by the sum or mean of all gradients learn what one device does", "[servers]") {
+TEST_CASE("workers that update with the sum or mean of all gradients learn the same as one device", "[servers]") {
   for (const char* rule : {"sum", "mean"}) {
     for (const int workers : {1, 2, 3, 7})
       for (const int servers : {1, 3}) check_equal({.workers = workers, .servers = servers, .rule = rule});
@@ -97,7 +97,7 @@ TEST_CASE("workers that update by the sum or mean of all gradients learn what on
   }
 }
 
-TEST_CASE("nodes that aggregate first learn what one device does", "[servers]") {
+TEST_CASE("nodes with local aggregation learn the same as one device", "[servers]") {
   for (const bool cpu : {false, true})
     for (const std::vector<int>& nodes : {std::vector<int>{4}, {2, 2}, {1, 1, 1, 1}, {3, 1}})
       check_equal({.workers = 4, .servers = 2, .nodes = nodes, .aggregator_on_cpu = cpu});
@@ -108,7 +108,7 @@ TEST_CASE("nodes that aggregate first learn what one device does", "[servers]") 
   check_equal({.workers = 6, .servers = 3, .micro_batches = 2, .rule = "mean", .nodes = {3, 3}});
 }
 
-TEST_CASE("a key is sliced when its node has summed it up, and cut into parts before", "[servers]") {
+TEST_CASE("a key is cut into parts before its node sums it, and sliced after that", "[servers]") {
   for (const char* rule : {"optimizer", "sum"})
     for (const KeySplit& split : {KeySplit{.bigarray_bound = 8}, KeySplit{.partition_bytes = Bytes{24}}})
       check_equal({.workers = 6,
@@ -121,7 +121,7 @@ TEST_CASE("a key is sliced when its node has summed it up, and cut into parts be
   check_equal({.workers = 4, .servers = 4, .sharding = KeySharding::split, .nodes = {2, 2}, .copies = 2});
 }
 
-TEST_CASE("nodes that aggregate may run apart from each other", "[servers]") {
+TEST_CASE("nodes with local aggregation may be out of step", "[servers]") {
   for (const Consistency consistency : {Consistency::asynchronous, Consistency::stale}) {
     const json r = train_servers({.workers = 6,
                                   .servers = 2,
@@ -133,13 +133,13 @@ TEST_CASE("nodes that aggregate may run apart from each other", "[servers]") {
     CHECK(r[6].get<bool>());
     CHECK(r[2].empty());
     CHECK(r[0].get<double>() > 1e-6);
-    // Between a pull and the push the other node, and only it, has made updates: not each of its workers.
+    // Between a pull and the push only the other node has made updates, one for all of its workers.
     for (const auto& [of, count] : r[3].get<std::map<int, int>>())
       CHECK((consistency == Consistency::asynchronous || of <= 3));
   }
 }
 
-TEST_CASE("copies of keys are what the first server has, and nothing else is learned", "[servers]") {
+TEST_CASE("copies of keys equal the original, and do not change what is learned", "[servers]") {
   for (const Replication::Forward forward : {Replication::Forward::chain, Replication::Forward::parallel})
     for (const int copies : {2, 3, 5}) {
       check_equal({.servers = 5, .copies = copies, .forward = forward});
@@ -166,7 +166,7 @@ TEST_CASE("sums go to the server and back, and every worker updates", "[servers]
         cell, [&rule](ServerPlan& plan) { plan.rule = rule_named(rule); }, 4);
   };
   const double there = 3 * kWhole + l;
-  CHECK(time("optimizer") == near(2 * there + 5e-3 + l));  // the first weights, the push, and that it was applied
+  CHECK(time("optimizer") == near(2 * there + 5e-3 + l));  // the first weights, the push, and the confirmation
   CHECK(time("sum") == near(2 * there + 5e-3));
   CHECK(time("mean") == near(2 * there + 5e-3 + 2 * kBytes / 1e15));
 }
@@ -177,8 +177,8 @@ TEST_CASE("a step through aggregators is the sum of its stages", "[servers]") {
   cell.workers = 4;
   for (const bool cpu : {false, true}) {
     CAPTURE(cpu);
-    const double copies = cpu ? 2 * kWhole : 0;  // to the CPU, and back
-    // Reduce, push (of two nodes to one server), pull, broadcast.
+    const double copies = cpu ? 2 * kWhole : 0;  // copies to the CPU and back
+    // Stages: reduce, push (two nodes to one server), pull, broadcast.
     const double stages = kWhole + 2 * kWhole + 2 * kWhole + kWhole + copies + 6 * l;
     CHECK(seconds_of(
               cell, [cpu](ServerPlan& plan) { aggregate(plan, cpu); }, 7) == near(stages + l));
@@ -192,7 +192,7 @@ TEST_CASE("a step through aggregators is the sum of its stages", "[servers]") {
   }
 }
 
-TEST_CASE("copies take their time before workers are answered", "[servers]") {
+TEST_CASE("workers are answered after the copies have arrived", "[servers]") {
   const double l = latency(), part = kWhole / 3;
   ServerCell cell;
   cell.workers = cell.servers = cell.keys = 3;
@@ -207,7 +207,7 @@ TEST_CASE("copies take their time before workers are answered", "[servers]") {
   const double plain = 2 * (kWhole + l) + l;
   CHECK(time(1, Replication::Forward::chain) == near(plain));
   for (const int copies : {2, 3}) {
-    // Every server passes on as much as it gets; then one word to the first.
+    // Every server forwards as much as it receives; the last one confirms to the first.
     CHECK(time(copies, Replication::Forward::chain) == near(plain + (copies - 1) * (part + l) + l));
     CHECK(time(copies, Replication::Forward::parallel) == near(plain + (copies - 1) * part + l + l));
     CHECK(time(copies, Replication::Forward::chain, 8) == near(plain + (copies - 1) * (3 * part + l) + l));

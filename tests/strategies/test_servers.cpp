@@ -1,4 +1,4 @@
-// Parameter servers: what is learned, against one device and against a replay; what it takes, against closed forms.
+// Parameter servers: learned parameters against one device and against a replay, times against closed forms.
 #include "tests/places.hpp"
 #include "tests/strategies/server_training.hpp"
 #include "tests/support.hpp"
@@ -9,7 +9,7 @@ namespace strategies_test_servers {
 using namespace trainyard;
 using namespace trainyard::test;
 
-TEST_CASE("parameter servers in step learn what a single device does", "[servers]") {
+TEST_CASE("parameter servers in step learn the same as a single device", "[servers]") {
   for (const int workers : {1, 2, 3, 7})
     for (const int servers : {1, 2, 5}) check_equal({.workers = workers, .servers = servers});
   check_equal({.micro_batches = 4});
@@ -48,11 +48,11 @@ TEST_CASE("asynchronous servers go on without a worker that dies", "[servers][fa
         if (share > 0.4) CHECK(steps[1] > 0);
       }
     }
-  // Whoever waits for it waits in vain.
+  // Workers that wait for it wait forever.
   CHECK_THROWS_WITH(train_servers({.workers = 3, .dies = 1, .dies_s = 1e-3}), Catch::Contains("which failed at"));
 }
 
-TEST_CASE("so do servers of bounded staleness, and none is staler", "[servers]") {
+TEST_CASE("servers of bounded staleness equal a replay, and no gradient is staler", "[servers]") {
   for (const int staleness : {1, 3}) {
     const json r = check_replay({.workers = 4,
                                  .servers = 2,
@@ -60,12 +60,12 @@ TEST_CASE("so do servers of bounded staleness, and none is staler", "[servers]")
                                  .consistency = Consistency::stale,
                                  .staleness = staleness,
                                  .jitter = 0.7});
-    // Between a pull and the push each other worker makes at most that many steps more than it would in step.
+    // Between a pull and the push, each other worker makes at most `staleness` steps more than in step.
     for (const auto& [of, count] : r[3].get<std::map<int, int>>()) CHECK(of <= 3 * (2 * staleness + 1));
   }
 }
 
-TEST_CASE("no staleness at all is in step", "[servers]") {
+TEST_CASE("servers with staleness 0 are in step", "[servers]") {
   check_equal({.workers = 4, .servers = 2, .steps = 8, .consistency = Consistency::stale, .jitter = 0.7});
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("backup workers: the last gradients of a step are dropped", "[servers]
   }
 }
 
-TEST_CASE("workers' weights are mixed, each by its own share", "[servers]") {
+TEST_CASE("workers' weights are mixed, each with its own share", "[servers]") {
   check_replay({.workers = 3,
                 .servers = 2,
                 .steps = 6,
@@ -92,7 +92,7 @@ TEST_CASE("workers' weights are mixed, each by its own share", "[servers]") {
                 .lambdas = {0.5, 0.25, 0.8}});
 }
 
-TEST_CASE("keys may be cut into a part for every server, and are learned as if they were whole", "[servers]") {
+TEST_CASE("keys that are cut into a part for every server are learned like whole ones", "[servers]") {
   GradientBucket key;
   key.parts = {{3, 1, 7, 2}, {2, 0, 4, 0}};
   key.elements = 11;
@@ -117,7 +117,7 @@ TEST_CASE("keys may be cut into a part for every server, and are learned as if t
                 .sharding = KeySharding::split});
 }
 
-TEST_CASE("keys are shared out in turn, or by their size", "[servers]") {
+TEST_CASE("keys are distributed in turn, or by their size", "[servers]") {
   std::vector<GradientBucket> keys(5);
   const double sizes[] = {10, 70, 20, 30, 30};
   for (std::size_t k = 0; k < keys.size(); ++k) keys[k].elements = sizes[k];
@@ -130,7 +130,7 @@ TEST_CASE("keys are shared out in turn, or by their size", "[servers]") {
     CHECK_THROWS_AS(parse_server_label(wrong, nowhere()), UserError);
 }
 
-TEST_CASE("draws of stragglers do not depend on order and have the mean that they say", "[servers]") {
+TEST_CASE("random times of stragglers do not depend on order and have the stated mean", "[servers]") {
   Straggler s;
   const auto mean_of = [&s] {
     double sum = 0;

@@ -24,10 +24,10 @@ CollectiveRunOptions options(const std::string& algorithm, Operation operation, 
   return o;
 }
 
-/// Hosts with an adapter of 1 GB/s, 2 us from each other by way of one switch.
+/// Hosts with an adapter of 1 GB/s, with 2 us between them through one switch.
 ClusterSpec hosts(int n) { return hosts_of(n, "rate: 1 GB/s", "{type: nonblocking, switch_latency: 2 us}"); }
 
-/// Hosts on leaves of `down`, with as much to the top as below; 1 us a switch.
+/// Hosts on leaves of `down` ports, with the same bandwidth up as down, and 1 us per switch.
 ClusterSpec clos(int n, int down) {
   ClusterSpec spec = hosts_of(n, "rate: 1 GB/s");
   spec.fabric = make_fabric("folded-clos", fmt::format("levels: [{{down: {}}}]", down));
@@ -46,7 +46,7 @@ std::string refusal(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
 
 }  // namespace
 
-TEST_CASE("the switch adds up: values", "[collectives]") {
+TEST_CASE("sums in the switch: values", "[collectives]") {
   for (int n = 1; n <= 17; ++n) {
     for (const Operation operation : kBlockOperations)
       for (const double chunk : {1e6, 60.0}) {
@@ -88,10 +88,10 @@ TEST_CASE("SHARP on a Clos: leaves send their sum up, not what their hosts sent"
   CHECK(uplinks == 6);
   CHECK(up == near(3 * kSize));
   CHECK(down == near(3 * kSize));
-  // Four links of half a microsecond or one; two pieces more at the uplinks' four times as high rate.
+  // Four links of half a microsecond or one, and two more pieces at the rate of uplinks, which is four times as high.
   const double piece = kSize / pieces / 1e9;
   CHECK(run.time == near(kSize / 1e9 + piece + 2 * piece / 4 + 2 * (0.5e-6 + 1e-6)));
-  // Hosts of one leaf do without the top.
+  // Hosts of one leaf do not use the top switches.
   const CollectiveRun near_by = run_collective(clos(12, 4), options("sharp", Operation::all_reduce, 4, pieces));
   CHECK(near_by.time == near(kSize / 1e9 + piece + 2 * 0.5e-6));
 }
@@ -123,7 +123,7 @@ TEST_CASE("CollNet: each GPU of a node sends a part of the node's sum by its own
 
 TEST_CASE("NVLS: size (1 + 1/n) out of and into every GPU", "[collectives]") {
   const double hop = 1e-6;
-  for (const auto& [n, pieces] : {std::pair{2, 20}, {3, 20}, {8, 20}, {8, 320}, {17, 20}}) {  // pieces of a share
+  for (const auto& [n, pieces] : {std::pair{2, 20}, {3, 20}, {8, 20}, {8, 320}, {17, 20}}) {  // pieces per share
     CAPTURE(n, pieces);
     const ClusterSpec cluster = star_cluster(n, kRate, {2000000});
     const auto run = [&, n = n, pieces = pieces](Operation operation) {
@@ -139,15 +139,15 @@ TEST_CASE("NVLS: size (1 + 1/n) out of and into every GPU", "[collectives]") {
     const double piece = kSize / n / pieces / 1e9;
     CHECK(run(Operation::reduce_scatter) == near(2 * hop + kSize / 1e9 + piece));
     CHECK(run(Operation::all_gather) == near(2 * hop + kSize / 1e9 + piece));
-    // What a GPU stores interrupts what it sends for the sums, and those wait for the last GPU: some rounds of pieces are
-    // lost, however many there are.
+    // Results that a GPU stores interrupt its sends for the sums, and the sums wait for the last GPU: this costs some
+    // rounds of pieces, whatever their number.
     const double least = 4 * hop + kSize * (1 + 1.0 / n) / 1e9 + 2 * piece, all = run(Operation::all_reduce);
     CHECK(all >= least * (1 - 1e-9));
     CHECK(all <= least + 5 * n * piece);
   }
 }
 
-TEST_CASE("in-switch reduction is refused where no switch joins the ranks", "[collectives]") {
+TEST_CASE("in-switch reduction is refused if no switch connects the ranks", "[collectives]") {
   CHECK(refusal(hosts(4), options("nvls", Operation::all_reduce, 4, 1)) ==
         "all-reduce: all-reduce by nvls: no NVSwitch that adds (of Hopper and later) joins all the ranks");
   CHECK(refusal(star_cluster(4, kRate), options("sharp", Operation::all_reduce, 4, 1)) ==
@@ -158,13 +158,13 @@ TEST_CASE("in-switch reduction is refused where no switch joins the ranks", "[co
           CollectiveRunOptions o = options("collnet-direct", Operation::all_reduce, 4, 1);
           o.options.settings.per_node = 1;
           return o;
-        }()) == "all-reduce: all-reduce by collnet-direct: of one rank a node that is sharp");
+        }()) == "all-reduce: all-reduce by collnet-direct: for one rank on each node, take sharp");
   CollectiveRunOptions flows = options("nvls", Operation::all_reduce, 4, 1);
   flows.options.settings.fidelity = Fidelity::flows;
   CHECK_FALSE(refusal(star_cluster(4, kRate), flows).empty());
 }
 
-TEST_CASE("the tree of switches is as flat as there is one", "[collectives]") {
+TEST_CASE("the tree of switches is the flattest possible", "[collectives]") {
   const ClusterSpec spec = clos(12, 4);
   SoftwareStack stack;
   const ClusterMachine machine(spec, stack);

@@ -1,4 +1,4 @@
-// Stages with ranks of their own number: who hands what to whom, and that a step computes what one device does.
+// Stages with different numbers of ranks: which rank sends what to which, and steps that equal those of one device.
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -14,7 +14,7 @@ using namespace trainyard;
 
 namespace {
 
-/// {tensor, data} of each stage, one behind the other.
+/// A mesh from the {tensor, data} of each stage in order.
 SplitStep stages(const std::vector<std::pair<int, int>>& widths, bool sequence = false) {
   SplitStep s;
   s.mesh.pipeline = static_cast<int>(widths.size());
@@ -31,7 +31,7 @@ SplitStep stages(const std::vector<std::pair<int, int>>& widths, bool sequence =
   return s;
 }
 
-/// Layers of an MLP of four, each on a stage of its own, are split by columns, rows or not at all.
+/// An MLP of four layers, each on a stage of its own, split by columns, by rows or not at all.
 SplitStep split_mlp(SplitStep s, LinearSplit how) {
   for (Sharding& own : s.stage_shardings) own.linear_split = how;
   return s;
@@ -47,7 +47,7 @@ void check(const TrainingTask& task, const SplitStep& s) {
   CHECK(out.hazards == 0);
 }
 
-/// A plan of stages of one layer each, whose outputs lie on tensor ranks as `parts` says.
+/// A plan with one layer per stage. `parts`: how the output of a stage is split over its tensor ranks.
 TrainingPlan bare_plan(const SplitStep& s, const std::vector<bool>& parts) {
   TrainingPlan plan;
   plan.mesh = s.mesh;
@@ -65,7 +65,7 @@ TrainingPlan bare_plan(const SplitStep& s, const std::vector<bool>& parts) {
 TEST_CASE("ranks of unequal stages are numbered within their stages", "[unequal-stages]") {
   Mesh mesh;
   mesh.pipeline = 3;
-  mesh.widths = {{1, 1, 6}, {2, 2, 0}, {1, 2, 4}};  // the largest first
+  mesh.widths = {{1, 1, 6}, {2, 2, 0}, {1, 2, 4}};  // the largest stage has the first ranks
   CHECK(mesh.ranks() == 7);
   for (int rank = 0; rank < 7; ++rank) CHECK(mesh.rank(mesh.of(rank)) == rank);
   CHECK(mesh.of(3) == Coordinates{1, 0, 1, 1});
@@ -77,7 +77,7 @@ TEST_CASE("ranks of unequal stages are numbered within their stages", "[unequal-
   CHECK(mesh.stage(6) == std::vector<int>{6});
 }
 
-TEST_CASE("a rank gets the samples that it works on once, from ranks that have them", "[unequal-stages]") {
+TEST_CASE("a rank receives each of its samples once, from ranks that have them", "[unequal-stages]") {
   for (const auto& [before, after] : {std::pair{std::pair{1, 2}, std::pair{4, 3}}, {{4, 3}, {1, 2}}, {{2, 4}, {2, 2}}})
     for (const bool parts_before : {false, true})
       for (const bool parts_after : {false, true}) {
@@ -92,7 +92,7 @@ TEST_CASE("a rank gets the samples that it works on once, from ranks that have t
             CHECK(m.share == Approx(static_cast<double>(m.part.count) / m.part.of));
             all += m.share;
           }
-        // Each rank behind takes a whole part, in ranks' worth of the stage before.
+        // Each rank of the next stage takes a whole part, in units of a rank of the stage before.
         const double taken =
             (parts_before ? before.first : 1) * before.second * (parts_after ? 1.0 : static_cast<double>(after.first));
         CHECK(all == Approx(taken));
@@ -120,7 +120,7 @@ TEST_CASE("a step of unequal stages computes the step of one device", "[unequal-
       s.schedule = schedule;
       s.steps = 2;
       check(small_mlp(MlpLoss::mean_squared_error, 6), split_mlp(s, LinearSplit::columns));
-      if (s.mesh.widest(Axis::tensor) > 2) continue;  // four do not divide a width, heads and words of the others
+      if (s.mesh.widest(Axis::tensor) > 2) continue;  // 4 does not divide the sizes of all networks
       check(small_mlp(MlpLoss::softmax_cross_entropy, 6), split_mlp(s, LinearSplit::rows));
       check(small_llama(6), s);
       s.overlap_pipeline = s.overlap_gradients = false;

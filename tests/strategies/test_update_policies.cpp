@@ -1,4 +1,4 @@
-// A further mechanism is one file: see every_second_step.cpp. Buffers and calls of a training.
+// A mechanism in one file (every_second_step.cpp), and the buffers and calls of a training.
 #include "scenarios/src/running/simulate.hpp"
 #include "strategies/plan/training_buffers.hpp"
 #include "strategies/plan/training_calls.hpp"
@@ -43,7 +43,7 @@ TEST_CASE("buffers of a training are numbered without overlap, and checked", "[t
   CHECK_THROWS_AS(training_buffer(kScratch), InternalError);
 }
 
-TEST_CASE("what a call is about survives its packing", "[training]") {
+TEST_CASE("packing a call keeps its arguments", "[training]") {
   const CallArguments packed = arguments_of(effect_of(TrainingCall::backward, {7, 65535, kEndOfPass, 1030}));
   CHECK(packed.index == 7);
   CHECK(packed.micro_batch == 65535);

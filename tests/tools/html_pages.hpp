@@ -7,7 +7,7 @@
 
 namespace trainyard::test {
 
-/// The JSON inside a page of charts; null where there is none.
+/// The JSON inside a page of charts; null if there is none.
 inline nlohmann::json data_of_page(const std::string& page) {
   const std::string mark = "<script type=\"application/json\" id=\"data\">";
   const std::size_t begin = page.find(mark);
@@ -16,7 +16,7 @@ inline nlohmann::json data_of_page(const std::string& page) {
   return nlohmann::json::parse(page.substr(from, end - from));
 }
 
-/// A command that writes a page with --html, and its answer with --json; with at least so many charts.
+/// A command that writes a page with --html and its answer with --json, and the least number of charts of the page.
 struct PageCommand {
   std::string words;
   int charts;

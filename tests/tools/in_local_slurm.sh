@@ -1,6 +1,6 @@
 #!/bin/bash
-# in_local_slurm.sh COMMAND...: a Slurm of one node on the loopback; runs COMMAND, which submits jobs, and waits for those.
-# Exit code 77: it could not be started, and stderr says why.
+# in_local_slurm.sh COMMAND...: starts a Slurm of one node on the loopback, runs COMMAND, which submits jobs, and waits for
+# the jobs. Exit code 77: Slurm could not start; stderr says why.
 # shellcheck disable=SC2317 # functions are called by name, and by trap
 set -u
 work=$(mktemp -d "${TMPDIR:-/tmp}/slurm.XXXXXX")
@@ -51,7 +51,7 @@ END
 printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint=%s\n' "$work/cgroup" >"$work/cgroup.conf"
 export SLURM_CONF=$work/slurm.conf
 
-# until_true COMMAND...: tries it for 20 s.
+# until_true COMMAND...: repeats COMMAND until it succeeds, for at most 20 s.
 until_true() {
   for ((i = 0; i < 200; i++)); do
     "$@" && return

@@ -13,7 +13,7 @@
 
 namespace trainyard::test {
 
-/// `trainyard serve small.yaml` (or `--task=N`) on a free port of the loopback, and what is said to it.
+/// Runs `trainyard serve small.yaml` (or `--task=N`) on a free port of the loopback, and sends requests to it.
 class ServedProcess {
  public:
   explicit ServedProcess(const TemporaryFolder& folder, const char* begin = "small.yaml") {
@@ -33,9 +33,9 @@ class ServedProcess {
     ::close(ends[0]);
     REQUIRE(url.starts_with("http://127.0.0.1:"));
     port = std::stoi(url.substr(url.rfind(':') + 1));
-    const std::size_t at = url.find("/?token=");
-    REQUIRE(at != std::string::npos);
-    token = url.substr(at + 8);
+    const std::size_t query = url.find("/?token=");
+    REQUIRE(query != std::string::npos);
+    token = url.substr(query + 8);
     REQUIRE(token.size() == 32);
   }
   ~ServedProcess() {
@@ -44,7 +44,7 @@ class ServedProcess {
   ServedProcess(const ServedProcess&) = delete;
   ServedProcess& operator=(const ServedProcess&) = delete;
 
-  /// As Ctrl-C: the exit code.
+  /// Ends the server as Ctrl-C does. Returns its exit code.
   int stop() {
     ::kill(pid_, SIGINT);
     int status = 0;
@@ -54,22 +54,22 @@ class ServedProcess {
   }
   pid_t pid() const { return pid_; }
 
-  /// What comes back to these bytes; `read` false: the connection is closed at once.
+  /// Sends these bytes and returns the answer. `read` false: closes the connection at once.
   std::string raw(const std::string& request, bool read = true) const {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    std::string got;
+    std::string answer;
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
         ::send(socket, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size())) {
       std::array<char, 65536> buffer{};
       for (ssize_t n = 0; read && (n = ::recv(socket, buffer.data(), buffer.size(), 0)) > 0;)
-        got.append(buffer.data(), static_cast<std::size_t>(n));
+        answer.append(buffer.data(), static_cast<std::size_t>(n));
     }
     ::close(socket);
-    return got;
+    return answer;
   }
   std::string get(const std::string& path, const std::string& headers = "") const {
     return raw("GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port) + "\r\n" + headers + "\r\n");
@@ -82,19 +82,20 @@ class ServedProcess {
                read);
   }
   std::string with_token() const { return "X-Trainyard-Token: " + token + "\r\n"; }
-  /// The JSON of the answer; null where there is none.
+  /// The JSON of the answer; null if there is none.
   nlohmann::json ask(const std::string& set, const std::string& want = "answer",
                      const std::string& scenario = "small") const {
-    const std::string got =
+    const std::string answer =
         post(R"({"scenario":")" + scenario + R"(","set":)" + set + R"(,"want":")" + want + "\"}", with_token());
-    const std::size_t body = got.find("\r\n\r\n");
-    if (!got.starts_with("HTTP/1.1 200") || body == std::string::npos) return nullptr;
-    std::string text;  // of chunks: a line with their length, and the bytes
-    for (std::size_t at = body + 4; at < got.size();) {
-      const std::size_t size = std::stoul(got.substr(at), nullptr, 16), from = got.find("\r\n", at) + 2;
+    const std::size_t body = answer.find("\r\n\r\n");
+    if (!answer.starts_with("HTTP/1.1 200") || body == std::string::npos) return nullptr;
+    std::string text;
+    // The body has chunks: a line with the length of the chunk, then its bytes.
+    for (std::size_t chunk = body + 4; chunk < answer.size();) {
+      const std::size_t size = std::stoul(answer.substr(chunk), nullptr, 16), from = answer.find("\r\n", chunk) + 2;
       if (size == 0) break;
-      text += got.substr(from, size);
-      at = from + size + 2;
+      text += answer.substr(from, size);
+      chunk = from + size + 2;
     }
     return nlohmann::json::parse(text, nullptr, false);
   }

@@ -7,7 +7,7 @@
 
 namespace trainyard::test {
 
-/// Lessons, asked for on the command line.
+/// A folder in which `trainyard teach` runs.
 struct Teacher : TopoFolder {
   TopoAnswer teach(const std::string& arguments) const { return trainyard("teach " + arguments); }
   void check_refused(const std::string& arguments, const std::string& words) const {
@@ -19,7 +19,7 @@ struct Teacher : TopoFolder {
   }
 };
 
-/// Characters of the longest line.
+/// Number of characters of the longest line.
 inline std::size_t widest(const std::string& text) {
   std::size_t width = 0, most = 0;
   for (const char c : text) {

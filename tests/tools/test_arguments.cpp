@@ -1,4 +1,4 @@
-// Flags as a user gives them wrongly: one clear line, exit code 2, nothing written.
+// Wrong flags end in one clear line and exit code 2, and nothing is written.
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_arguments {
@@ -18,7 +18,7 @@ void refused(const std::string& arguments, const std::string& error) {
 
 }  // namespace
 
-TEST_CASE("two outputs of one command cannot go to one place", "[cli]") {
+TEST_CASE("two outputs of one command cannot go to the same file", "[cli]") {
   refused("teach pipeline --svg - --json -",
           "trainyard teach pipeline: --svg - and --json - would both write to stdout");
   refused("teach zero --svg - --json -", "trainyard teach zero: --svg - and --json - would both write to stdout");
@@ -35,7 +35,7 @@ TEST_CASE("an output that cannot be written is refused before anything is comput
   refused("bench all_reduce --on dgx-h100 --json none/x", "cannot write none/x: no folder none");
 }
 
-TEST_CASE("a flag's number that is none is refused by the flag's name", "[cli]") {
+TEST_CASE("a flag whose value is no number is refused, and the error names the flag", "[cli]") {
   refused("teach pipeline --stages x", "--stages x: a whole number expected");
   refused("teach pipeline --stages=",
           "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
@@ -44,7 +44,7 @@ TEST_CASE("a flag's number that is none is refused by the flag's name", "[cli]")
   refused("explain x.yaml --pieces many", "--pieces many: a whole number expected");
 }
 
-TEST_CASE("a lesson of ZeRO says what there is to say", "[cli]") {
+TEST_CASE("a lesson of ZeRO refuses bad numbers and explains the others", "[cli]") {
   refused("teach zero --parameters 1.5", "--parameters 1.5: a whole number expected");
   const TopoFolder shell;
   CHECK(shell.trainyard("teach zero --parameters 1.5e9").exit == 0);
@@ -57,13 +57,13 @@ TEST_CASE("a lesson of ZeRO says what there is to say", "[cli]") {
   ends("--stage 3", "ZeRO stage 3: 1.75 GiB a rank, 0.25 bytes a parameter, 64 times less than data parallel\n");
 }
 
-TEST_CASE("every strategy says its software", "[cli]") {
+TEST_CASE("list strategies names the software of every strategy", "[cli]") {
   const TopoFolder shell;
   const std::string list = shell.trainyard("list strategies").out;
   CHECK_THAT(list, Catch::Matches("(.|\n)*tf-mirrored +all-reduce +0 +plain (.|\n)*"));
 }
 
-TEST_CASE("a flag without its value, or given twice, is refused by its name", "[cli]") {
+TEST_CASE("a flag without a value, or given twice, is refused, and the error names it", "[cli]") {
   refused("teach pipeline --stages",
           "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
   refused("teach zero --ranks 2 --ranks 4",

@@ -1,4 +1,4 @@
-// `trainyard bench`: nccl-tests' table.
+// `trainyard bench` prints the table of nccl-tests.
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/topo_shell.hpp"
@@ -59,11 +59,11 @@ TEST_CASE("a one-sided read asks first: half a round trip more than a write", "[
   CHECK(latency > 0.5);
   CHECK(read["rows"][0]["time_us"].get<double>() - written["rows"][0]["time_us"].get<double>() ==
         Approx(latency).epsilon(1e-9));
-  CHECK(written["rows"][0]["time_us"].get<double>() == Approx(latency).epsilon(1e-3));  // 8 bytes: the latency alone
+  CHECK(written["rows"][0]["time_us"].get<double>() == Approx(latency).epsilon(1e-3));  // 8 bytes take only the latency
   for (const json& row : read["rows"]) CHECK(row["wrong"] == 0);
   shell.refused(two + " --mode push", "--mode: unknown mode of messages \"push\"; known: rendezvous, eager, put, get");
   shell.refused("send_recv --on dgx-a100 --mode get",
-                "--mode get: of single messages; as modelled there are none: add --algorithm");
+                "--mode get: needs single messages, which --fidelity modelled does not have; add --algorithm");
 }
 
 TEST_CASE("bench rounds down to 16 bytes a rank, as nccl-tests does", "[bench]") {
@@ -102,7 +102,7 @@ TEST_CASE("channels that use one pair of ranks do not mix their messages", "[ben
   CHECK(j["rows"][0]["wrong"] == 0);
 }
 
-TEST_CASE("bench auto tries the algorithms, and says which it took", "[bench]") {
+TEST_CASE("bench auto tries the algorithms, and names the fastest", "[bench]") {
   const BenchShell shell;
   const std::string on = " --on dgx-a100 --nodes 2 --fabric nonblocking -b 1K -e 64M -f 65536";
   const json j = shell.rows("all_reduce --algorithm auto" + on);
@@ -150,7 +150,7 @@ TEST_CASE("without an algorithm bench is the fitted model of NCCL", "[bench]") {
   CHECK(scaled.out.find("# this GPU was not measured: scaled from") != std::string::npos);
 }
 
-TEST_CASE("bench beside a measured log prints the error of each row", "[bench]") {
+TEST_CASE("bench --compare prints the error of each row of a measured log", "[bench]") {
   const BenchShell shell;
   shell.write(
       "run.log",
@@ -180,20 +180,20 @@ TEST_CASE("bench beside a measured log prints the error of each row", "[bench]")
   CHECK(shell.trainyard("bench all_reduce --on dgx-a100 --compare poem.txt").exit == 2);
 }
 
-TEST_CASE("bad words to bench", "[bench]") {
+TEST_CASE("bench refuses bad arguments", "[bench]") {
   const BenchShell shell;
   shell.refused("all_redcue --on dgx-a100",
                 "unknown collective operation \"all_redcue\"; did you mean \"all-reduce\"?");
-  shell.refused("all_reduce", "trainyard bench: on which machine? --on NODE or SCENARIO");
+  shell.refused("all_reduce", "trainyard bench: on which machine? --on NODE or SCENARIO expected");
   shell.refused("all_reduce --on dgx-a100 --gpus 9", "--gpus 9: dgx-a100 has 8 GPUs");
   shell.refused("all_reduce --on dgx-a100 --gpus -1", "--gpus -1: dgx-a100 has 8 GPUs");
   shell.refused("all_reduce --on dgx-a100 -b 8 -f 1", "-f 1: from one size to the next, more than 1");
   shell.refused("all_reduce --on dgx-a100 -b 8X",
-                "-b 8X: a size as nccl-tests has it expected: 8, 4K, 128M, 8G (powers of 1,024)");
+                "-b 8X: expected a size in the form of nccl-tests: 8, 4K, 128M, 8G (powers of 1,024)");
   shell.refused("broadcast --on dgx-a100 --root 8", "trainyard bench: root 8 of a broadcast of 8 ranks; 0 to 7");
   shell.refused(
       "all_reduce --on dgx-a100 --groups 0-3,2-5",
-      "--groups 0-3,2-5: rank 2 is in two groups: on one stream one of them would wait for the other, and both "
+      "--groups 0-3,2-5: rank 2 is in two groups: on one stream, one of them would wait for the other, and both "
       "for ever if ranks disagree which");
   shell.refused("all_reduce --on dgx-a100 --groups 0-3,4-6",
                 "--groups 0-3,4-6: groups of 4 and 3 ranks; all must be of one size");
@@ -203,7 +203,7 @@ TEST_CASE("bad words to bench", "[bench]") {
   shell.refused("all_reduce --on dgx-a100 --nccl-version two",
                 "--nccl-version: \"two\" is no version of NCCL; expected one such as 2.18 or 2.18.3");
   shell.refused("all_reduce --on dgx-a100 --nccl-version 2.18 --algorithm ring",
-                "--nccl-version, --no-pxn, --launch: of NCCL's own ways; leave out --algorithm ring");
+                "--nccl-version, --no-pxn, --launch: only with NCCL's own choice; leave out --algorithm ring");
   shell.refused("all_reduce --on dgx-a100 --launch threads",
                 "--launch: unknown way to launch \"threads\"; did you mean \"thread\"?");
 }
@@ -213,15 +213,16 @@ TEST_CASE("bench waits for the host that launches: a process, a thread for all G
   const auto time = [&shell](const std::string& words) {
     return shell.rows("all_reduce -b 8 -e 8 " + words)["rows"][0]["time_us"].get<double>();
   };
-  // A thread takes 4.6 us a GPU: on a DGX A100 longer than the kernel's 21 us. -g 8 has 33.7 us (nccl-tests issue 123).
+  // A thread takes 4.6 us for each GPU, on a DGX A100 longer than the kernel's 21 us. nccl-tests -g 8 measured 33.7 us
+  // (nccl-tests issue 123).
   CHECK(time("--on dgx-a100 --launch thread") == Approx(8 * 4.6));
   CHECK(time("--on dgx-a100") == time("--on dgx-a100 --launch graph"));
   CHECK(time("--on dgx-a100 --gpus 4 --launch thread") == Approx(4 * 4.6));
-  // RCCL takes 14.9 us for one: on 8 MI300X longer than the kernel, which HIP graphs launch by themselves.
+  // RCCL takes 14.9 us for a launch, on 8 MI300X longer than the kernel. HIP graphs launch by themselves.
   CHECK(time("--on mi300x-8x") == Approx(14.9));
   CHECK(time("--on mi300x-8x --launch graph") < 8);
   CHECK(time("--on mi300x-8x --gpus 1") == Approx(14.9));
-  // A log says how it was launched.
+  // The header of a log states how its calls were launched.
   const auto beside = [&](const std::string& gpus, const std::string& pid, const std::string& graph) {
     shell.write("run.log",
                 "# nThread 1 nGpus " + gpus + " minBytes 8 maxBytes 8 step: 2(factor) iters: 20 validation: 1 graph: " +
@@ -238,26 +239,26 @@ TEST_CASE("bench waits for the host that launches: a process, a thread for all G
   CHECK(beside("1", "7001", "0") == alone);
 }
 
-TEST_CASE("bench says which way NCCL goes: by its version, its switches and its rails", "[bench]") {
+TEST_CASE("bench names the algorithm that NCCL chooses, by its version, its switches and its rails", "[bench]") {
   const BenchShell shell;
-  const auto way = [&shell](const std::string& words) {
+  const auto nccl_choice = [&shell](const std::string& words) {
     const auto run = shell.trainyard("bench " + words + " -b 256M -e 256M");
     CAPTURE(run.err);
     REQUIRE(run.exit == 0);
-    const std::size_t at = run.out.find("NCCL, ");
-    return run.out.substr(at, run.out.find('\n', at) - at);
+    const std::size_t begin = run.out.find("NCCL, ");
+    return run.out.substr(begin, run.out.find('\n', begin) - begin);
   };
-  CHECK(way("all_reduce --on dgx-h100") == "NCCL, NVLS");
-  CHECK(way("all_reduce --on dgx-h100 --nccl-version 2.16") == "NCCL, Simple");
+  CHECK(nccl_choice("all_reduce --on dgx-h100") == "NCCL, NVLS");
+  CHECK(nccl_choice("all_reduce --on dgx-h100 --nccl-version 2.16") == "NCCL, Simple");
   const std::string four = " --on dgx-h100 --nodes 4 --fabric ";
-  CHECK(way("all_reduce" + four + "nonblocking") == "NCCL, NVLS tree");
-  CHECK(way("all_reduce" + four + "'{base: nonblocking, sharp: true}'") == "NCCL, NVLS, SHARP");
-  CHECK(way("all_to_all" + four + "rail-optimized") == "NCCL, Simple, PXN");
-  CHECK(way("all_to_all" + four + "rail-optimized --no-pxn") == "NCCL, Simple");
-  // A scenario's software says it too.
+  CHECK(nccl_choice("all_reduce" + four + "nonblocking") == "NCCL, NVLS tree");
+  CHECK(nccl_choice("all_reduce" + four + "'{base: nonblocking, sharp: true}'") == "NCCL, NVLS, SHARP");
+  CHECK(nccl_choice("all_to_all" + four + "rail-optimized") == "NCCL, Simple, PXN");
+  CHECK(nccl_choice("all_to_all" + four + "rail-optimized --no-pxn") == "NCCL, Simple");
+  // The software of a scenario can state it too.
   const std::string scenario = "all_reduce --on '" TRAINYARD_SOURCE_DIR "/scenarios/bert-large-ddp-8xh100.yaml'";
-  CHECK(way(scenario) == "NCCL, NVLS");
-  CHECK(way(scenario + " --set software.nccl_version=2.16") == "NCCL, Simple");
+  CHECK(nccl_choice(scenario) == "NCCL, NVLS");
+  CHECK(nccl_choice(scenario + " --set software.nccl_version=2.16") == "NCCL, Simple");
 }
 
 }  // namespace tools_test_bench

@@ -1,4 +1,4 @@
-// `trainyard run --chakra`: a step as it was simulated, read back.
+// `trainyard run --chakra` writes a simulated step that `trainyard replay` can read back.
 #include "tests/tools/trace_shell.hpp"
 
 namespace tools_test_chakra_export {
@@ -45,7 +45,7 @@ TEST_CASE("tensor, expert and sharded parallelism come back too", "[replay][chak
                    tolerance);
 }
 
-TEST_CASE("what has no ranks alone is not written", "[replay][chakra]") {
+TEST_CASE("a step with actors that are no ranks is not written", "[replay][chakra]") {
   const TraceFolder shell;
   const TopoAnswer servers = shell.trainyard("run " TRAINYARD_SOURCE_DIR
                                              "/scenarios/parameter-server-resnet50.yaml --no-what-if --chakra step");

@@ -1,4 +1,4 @@
-// The command as a user meets it: exit codes, one-line errors, files written or not.
+// The command as a user sees it: exit codes, one-line errors, files that are written or not.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -45,7 +45,7 @@ struct Answer {
   std::string out, err;
 };
 
-/// A folder of its own with a good scenario in it; commands run there.
+/// A temporary folder with a good scenario, in which commands run.
 struct Shell : trainyard::test::TemporaryFolder {
   Shell() { write("good.yaml", kGood); }
   void change(const std::string& from, const std::string& to) const {
@@ -69,7 +69,7 @@ struct Shell : trainyard::test::TemporaryFolder {
   }
 };
 
-/// Refused with exit code 2, this one line on stderr, and nothing else anywhere.
+/// Checks that the command is refused with exit code 2 and this line on stderr, and writes nothing else.
 void refused(const Shell& shell, const std::string& arguments, const std::string& error) {
   INFO(arguments);
   const std::set<std::string> before = shell.files();
@@ -82,7 +82,7 @@ void refused(const Shell& shell, const std::string& arguments, const std::string
 
 }  // namespace
 
-TEST_CASE("bad scenarios end in exit code 2 and one line that says where and what", "[cli]") {
+TEST_CASE("bad scenarios end in exit code 2 and one line with the place and the error", "[cli]") {
   const Shell shell;
   const auto bad = [&shell](const std::string& from, const std::string& to, const std::string& error) {
     shell.change(from, to);
@@ -136,7 +136,7 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
           "all 2 points are impossible; the first: --set plan.global_batch_size: 12 is not a multiple of 8 "
           "(micro_batch_size 1 x 8 ranks); nearest: 8 or 16");
   refused(shell, "fit roofline",
-          "trainyard fit: where are the measured tables? Give --data DIR, or set TRAINYARD_DATA");
+          "trainyard fit: the folder of measured tables is missing: give --data DIR, or set TRAINYARD_DATA");
   refused(shell, "fit roofline --data nowhere", "trainyard fit: --data nowhere: no such folder");
   refused(shell, "fit training --gpu t4",
           "trainyard fit training: --gpu: only with fit roofline, fit kernels, fit nccl");
@@ -209,7 +209,7 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
           "published, dataparallel, horovod, packets, engines");
 }
 
-TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses what is none", "[cli][nccl]") {
+TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses files that are no logs", "[cli][nccl]") {
   const Shell shell;
   const std::string table = "'" TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv'";
   const Answer fit = shell.run("fit nccl " + table + " --gpu a100-sxm4-80gb --out a.yaml --svg a.svg --json a.json");
@@ -267,7 +267,7 @@ TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli]
   CHECK(answer.out.find("of its wires: not judged") != std::string::npos);
 }
 
-TEST_CASE("run says where compute was measured, and how long the training takes", "[cli][measured-step]") {
+TEST_CASE("run names the source of measured compute times, and how long the training takes", "[cli][measured-step]") {
   const Shell shell;
   const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/horovod-mnist-2xt4.yaml' --no-what-if";
   const std::string text = shell.run(run).out;
@@ -285,7 +285,7 @@ TEST_CASE("run says where compute was measured, and how long the training takes"
             .out.find("compute    interpolated between 128 and 256 13.9 ms at batch 192") != std::string::npos);
 }
 
-TEST_CASE("the sources of figures are told where they are asked for", "[cli]") {
+TEST_CASE("run --sources lists the sources of figures", "[cli]") {
   const Shell shell;
   const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml' --no-what-if";
   CHECK(shell.run(run).out.find("datasheet") == std::string::npos);
@@ -319,7 +319,7 @@ TEST_CASE("list and show print tables of the catalog", "[cli]") {
   CHECK(experts.find("6 FLOP an active parameter and token") != std::string::npos);
   CHECK(shell.run("list models").out == networks);
   CHECK(shell.run("show gpu h100-sxm").out == shell.run("show gpu h100-sxm5-80gb").out);
-  CHECK(shell.run("show gpu v100").err.find("did you mean") != std::string::npos);  // several begin so
+  CHECK(shell.run("show gpu v100").err.find("did you mean") != std::string::npos);  // several names begin so
   const Answer entry = shell.run("show gpu t4");
   CHECK(entry.exit == 0);
   CHECK(entry.out.find("unverified") != std::string::npos);
@@ -361,7 +361,7 @@ TEST_CASE("the trace is JSON in microseconds with named processes and threads", 
   CHECK(bytes);
 }
 
-TEST_CASE("a trace has the ranks that were asked for, and is no larger than can be opened", "[cli]") {
+TEST_CASE("a trace has the requested ranks, and is no larger than can be opened", "[cli]") {
   const Shell shell;
   CHECK(shell.run("run good.yaml --trace all.json --no-what-if").exit == 0);
   CHECK(shell.run("run good.yaml --trace two.json --trace-ranks 2-3 --no-what-if").exit == 0);
@@ -380,7 +380,7 @@ TEST_CASE("a trace has the ranks that were asked for, and is no larger than can 
   CHECK(large.err.find("at most 2 million are written. Fewer ranks do: --trace-ranks 0-") != std::string::npos);
 }
 
-TEST_CASE("a picture is of a rank that there is", "[cli]") {
+TEST_CASE("a picture needs an existing rank", "[cli]") {
   const Shell shell;
   CHECK(shell.run("run good.yaml --picture p.svg --rank 7 --no-what-if").exit == 0);
   CHECK(text_of(shell.path() / "p.svg").starts_with("<svg"));
@@ -389,7 +389,7 @@ TEST_CASE("a picture is of a rank that there is", "[cli]") {
   CHECK_FALSE(std::filesystem::exists(shell.path() / "q.svg"));
 }
 
-TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "[cli]") {
+TEST_CASE("a sweep writes a complete table; an interrupted sweep can be resumed", "[cli]") {
   const Shell shell;
   const std::string small = "sweep good.yaml --set plan.global_batch_size=8,16,12 --csv t.csv";
   const Answer good = shell.run(small);
@@ -439,7 +439,7 @@ TEST_CASE("a sweep tries every cut of the layers into pipeline stages", "[cli]")
   CHECK(std::count(cuts.out.begin(), cuts.out.end(), '\n') == 4);
 }
 
-TEST_CASE("what does not fit is told with what would, on the screen and in JSON", "[cli]") {
+TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]") {
   const Shell shell;
   const std::string tight =
       "run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"1 GiB\" "

@@ -1,4 +1,4 @@
-// TPUs, FPGAs and other accelerators are called what they are.
+// Answers call TPUs, FPGAs and other accelerators by their nouns.
 #include <catch2/catch.hpp>
 #include <regex>
 
@@ -14,12 +14,12 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// Whether the word GPU is in a text; names such as GPUDirect are others.
+/// Whether the text has the word GPU. Names such as GPUDirect do not count.
 bool says_gpu(const std::string& text) { return std::regex_search(text, std::regex("\\bGPUs?\\b")); }
 
 }  // namespace
 
-TEST_CASE("a text that says GPU is told in a chip's own word", "[device-words]") {
+TEST_CASE("in_words_of replaces GPU in a text by the noun of the chip", "[device-words]") {
   CHECK(in_words_of("FPGA", "a GPU, GPUs; 2x GPU FLOP/s, GPU-hours") == "an FPGA, FPGAs; 2x FPGA FLOP/s, FPGA-hours");
   CHECK(in_words_of("accelerator", "A GPU of media GPU") == "An accelerator of media accelerator");
   CHECK(in_words_of("TPU", "GPUDirect, XGPU, GPU_x, a GPU") == "GPUDirect, XGPU, GPU_x, a TPU");
@@ -60,14 +60,14 @@ TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli
       "sweep" + tpu + " --set plan.global_batch_size=8,16 --set plan.idle_devices=allowed --svg s.svg";
   CHECK_FALSE(says_gpu(out(sweep)));
   CHECK_FALSE(says_gpu(shell.text("s.svg")));
-  // On GPUs they stay what they are.
+  // Texts about GPUs stay unchanged.
   CHECK(says_gpu(out("run '" + file + "' --set cluster.node=dgx-a100 --no-what-if")));
 }
 
 TEST_CASE("no table, search or refusal calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli]") {
   const TopoFolder shell;
   const std::string file = shipped_file("scenarios/accelerators-gpt2.yaml").string();
-  const auto told = [&shell](const std::string& words, int exit) {
+  const auto output = [&shell](const std::string& words, int exit) {
     const TopoAnswer answer = shell.trainyard(words);
     CAPTURE(words, answer.out, answer.err);
     CHECK(answer.exit == exit);
@@ -79,22 +79,22 @@ TEST_CASE("no table, search or refusal calls a TPU, an FPGA or an ASIC a GPU", "
                                    {"stratix-10-nx-2x", "FPGA"}}) {
     CAPTURE(node);
     const std::string with = " '" + file + "' --set cluster.node=" + node;
-    told("bench all_reduce -b 1M -e 1M --algorithm ring --on " + node, 0);
-    CHECK_THAT(told("bench all_reduce --on " + node + " --gpus 99", 2), Contains(noun + "s"));
-    CHECK_THAT(told("bench all_reduce --on " + node + " --groups 0-98", 2), Contains(noun + "s"));
-    told("topo show " + node, 0);
-    told("topo path " + node + " 0 1", 0);
-    told("explain" + with + " --limits --most 2", 0);
-    told("plan" + with + " --set plan.global_batch_size=2 --work 100K", 0);
-    CHECK_THAT(told("run" + with + " --set plan.tensor_parallel=3 --set plan.data_parallel=null", 2),
+    output("bench all_reduce -b 1M -e 1M --algorithm ring --on " + node, 0);
+    CHECK_THAT(output("bench all_reduce --on " + node + " --gpus 99", 2), Contains(noun + "s"));
+    CHECK_THAT(output("bench all_reduce --on " + node + " --groups 0-98", 2), Contains(noun + "s"));
+    output("topo show " + node, 0);
+    output("topo path " + node + " 0 1", 0);
+    output("explain" + with + " --limits --most 2", 0);
+    output("plan" + with + " --set plan.global_batch_size=2 --work 100K", 0);
+    CHECK_THAT(output("run" + with + " --set plan.tensor_parallel=3 --set plan.data_parallel=null", 2),
                Contains(noun + "s"));
-    CHECK_THAT(told("run" + with + " --set plan.data_parallel.size=99", 2), Contains(noun + "s"));
-    CHECK_THAT(told("plan" + with +
-                        " --set plan.global_batch_size=1 --set model=llama-3-8b "
-                        "--headroom 99% --work 100K",
-                    1),
+    CHECK_THAT(output("run" + with + " --set plan.data_parallel.size=99", 2), Contains(noun + "s"));
+    CHECK_THAT(output("plan" + with +
+                          " --set plan.global_batch_size=1 --set model=llama-3-8b "
+                          "--headroom 99% --work 100K",
+                      1),
                Contains("nothing"));
-    told("size --model gpt2 --tokens 1M --days 30 --work 100K --gpus 8 --nodes-of " + node, 1);
+    output("size --model gpt2 --tokens 1M --days 30 --work 100K --gpus 8 --nodes-of " + node, 1);
   }
   CHECK_THAT(shell.trainyard("launch 'torchrun --nproc_per_node 99 x.py' --on '" + file + "' ").err, Contains("GPUs"));
 }

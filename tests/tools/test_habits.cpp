@@ -1,4 +1,4 @@
-// Habits of a command: versions, quiet, Markdown, new scenarios, the keys of scenarios, catalogs of one's own, installing.
+// Common behaviour of commands: versions, quiet, Markdown, new scenarios, keys of scenarios, user catalogs, installing.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
@@ -41,12 +41,12 @@ TEST_CASE("every verb explains itself with an example, and all take the common f
   }
 }
 
-TEST_CASE("of all verbs these write CSV, and no cell from a user's text is a formula", "[cli][help]") {
+TEST_CASE("only these verbs write CSV, and no cell from a user's text is a formula", "[cli][help]") {
   const PageFolder folder;
   std::set<std::string> verbs;
   for (const std::string& verb : trainyard::verbs().names())
     if (folder.trainyard(verb + " --help").out.find("--csv") != std::string::npos) verbs.insert(verb);
-  // The table of validate is of shipped families (see test_sweep.cpp).
+  // validate writes a table of shipped families only (see test_sweep.cpp).
   CHECK(verbs == std::set<std::string>{"merge", "sweep", "validate"});
   const std::string sweep = "sweep small.yaml --set 'software==1+1,@SUM(1),plain' ";
   REQUIRE(folder.trainyard(sweep + "--csv one.csv --points points.jsonl").exit == 0);
@@ -97,12 +97,12 @@ TEST_CASE("the answer of run fits on a screen of 120 columns, and its parts sum 
   }
 }
 
-TEST_CASE("a new scenario can be run, and nothing is written of a bad one", "[cli]") {
+TEST_CASE("a new scenario can be run, and a bad one is not written", "[cli]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("new a.yaml --model gpt2 --on dgx-a100 --nodes 2 --batch 64").exit == 0);
   CHECK(folder.trainyard("run a.yaml --no-what-if").exit == 0);
   CHECK_THAT(folder.trainyard("new").out, Contains("cluster:\n") && Contains("# trainyard list nodes"));
-  CHECK_THAT(folder.trainyard("new a.yaml").err, Contains("a.yaml is there already"));
+  CHECK_THAT(folder.trainyard("new a.yaml").err, Contains("a.yaml exists already"));
   CHECK(folder.trainyard("new a.yaml --force").exit == 0);
   for (const char* bad : {"--model gpt22", "--on dgx-a1000", "--batch 63 --nodes 2", "--precision fp17", "--strategy x",
                           "--nodes 0", "--batch 'a: b'"}) {
@@ -112,12 +112,12 @@ TEST_CASE("a new scenario can be run, and nothing is written of a bad one", "[cl
   }
 }
 
-TEST_CASE("the reference of scenarios has words for all keys that readers ask for", "[cli][help]") {
+TEST_CASE("the reference of scenarios describes all keys that readers look up", "[cli][help]") {
   std::set<std::string> paths;
   for (const trainyard::ScenarioField& field : trainyard::known_scenario_fields()) {
     INFO(field.path);
     CHECK(paths.insert(field.path).second);
-    // Of the hardware, but for three, are those of the cluster.
+    // All keys of the cluster, except three, are figures of the hardware.
     if (!field.path.starts_with("cluster.")) CHECK_FALSE(field.words.empty());
   }
   for (const char* path :
@@ -131,9 +131,9 @@ TEST_CASE("the reference of scenarios has words for all keys that readers ask fo
   CHECK_THAT(text, Contains("plan.recompute") && Contains("none | selective | full | operators"));
 }
 
-TEST_CASE("the same machine under another name gives the same bytes but for the name", "[cli][catalog][search]") {
+TEST_CASE("the same machine under another name gives the same bytes except for the name", "[cli][catalog][search]") {
   const PageFolder folder;
-  const std::string own = "zz-own-box";  // another place in the order of names, another length
+  const std::string own = "zz-own-box";  // the name has another length and another place in the order of names
   REQUIRE(::setenv("TRAINYARD_PATH", (folder.path() / "mine").c_str(), 1) == 0);
   folder.write("mine/nodes/" + own + ".yaml",
                text_of_file(trainyard::shipped_file("models/catalog/nodes/dgx-h100.yaml")));
@@ -142,12 +142,14 @@ TEST_CASE("the same machine under another name gives the same bytes but for the 
                                    "}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: megatron-core\n"
                                    "plan: {strategy: megatron, global_batch_size: 64, seq_length: 512, "
                                    "pipeline: {schedule: 1f1b}}\n");
-    const TopoAnswer told = folder.trainyard(verb + " small.yaml --json a.json --write b.yaml --work 300K " + more);
-    INFO(told.err);
-    REQUIRE(told.exit == 0);
-    std::string all = told.out + folder.text("a.json") + folder.text("b.yaml");
-    for (std::size_t at = 0; (at = all.find(node, at)) != std::string::npos;) all.replace(at, node.size(), "NODE");
-    while (all.find("  ") != std::string::npos) all.replace(all.find("  "), 2, " ");  // columns are as wide as names
+    const TopoAnswer result = folder.trainyard(verb + " small.yaml --json a.json --write b.yaml --work 300K " + more);
+    INFO(result.err);
+    REQUIRE(result.exit == 0);
+    std::string all = result.out + folder.text("a.json") + folder.text("b.yaml");
+    for (std::size_t position = 0; (position = all.find(node, position)) != std::string::npos;)
+      all.replace(position, node.size(), "NODE");
+    while (all.find("  ") != std::string::npos)
+      all.replace(all.find("  "), 2, " ");  // the widths of columns depend on the names
     return all;
   };
   CHECK(answer("plan", own, "") == answer("plan", "dgx-h100", ""));
@@ -202,7 +204,7 @@ TEST_CASE("an installed program finds what it ships, and has a man page and comp
   REQUIRE(shell(folder, "cmake --install '" + build + "' --prefix \"$PWD/usr\"") == 0);
   fs::rename(folder.path() / "usr", folder.path() / "moved");
   CHECK(shell(folder, "moved/bin/trainyard run moved/share/trainyard/scenarios/gpt2-one-a100.yaml --no-what-if") == 0);
-  // By name, in an empty folder: with the names of its help and of the repository.
+  // In an empty folder, scenarios are found by the names in the help and in the repository.
   fs::create_directory(folder.path() / "empty");
   for (const char* words :
        {"run gpt2-xl-ddp-dgx-a100 --no-what-if", "run gpt2-one-a100 --no-what-if --prices scenarios/prices-example.yml",

@@ -22,6 +22,12 @@ TEST_CASE("help explains verbs and the JSON, and names the nearest topic", "[cli
   const TopoAnswer usage = shell.trainyard("help");
   CHECK(usage.exit == 0);
   CHECK(usage.out.find("usage: trainyard VERB") != std::string::npos);
+  for (const char* group : {"\nPredict a training step:\n  compare ", "\nChoose a machine and a plan:\n  merge ",
+                            "\nMeasure: simulated times beside measured ones:\n  bench ",
+                            "\nLearn: loss against simulated time:\n  learn ",
+                            "\nTeach how distributed training works:\n  glossary ",
+                            "\nWrite scenarios and look things up:\n  help "})
+    CHECK(usage.out.find(group) != std::string::npos);
   CHECK(shell.trainyard("--help").out == usage.out);
   CHECK(shell.trainyard("help run").out == shell.trainyard("run --help").out);
 
@@ -54,7 +60,7 @@ TEST_CASE("every folder of the catalog is a kind that list and help scenario nam
     CHECK(list.out.starts_with(kind + " ("));
     CHECK(reference.find("\n" + kind + " ") != std::string::npos);
     CHECK(help.find(kind) != std::string::npos);
-    // Every entry has its line, and its figures can be looked at.
+    // `list` has a line for every entry.
     for (const auto& entry : fs::directory_iterator(folder)) {
       const std::string name = entry.path().stem().string();
       CAPTURE(name);
@@ -68,7 +74,7 @@ TEST_CASE("every folder of the catalog is a kind that list and help scenario nam
 
 namespace {
 
-/// Takes the key at the end of a path away; false: it is not there, or its map is given by a name.
+/// Removes the key at the end of a path. Returns false if the key is absent or if a name stands for its map.
 bool removed(trainyard::Node& map, const std::string& path) {
   const std::size_t dot = path.find('.');
   if (dot == std::string::npos)
@@ -88,18 +94,18 @@ TEST_CASE("help scenario calls those keys required that a reader misses, and no 
     if (!is_measured_family(document) && document.find("cluster"))
       scenarios.emplace_back(entry.path().stem().string(), std::move(document));
   }
-  int tried = 0;
+  int tested_fields = 0;
   for (const ScenarioField& field : known_scenario_fields()) {
-    // Maps and names of the catalog are asked for as a whole.
+    // Readers look up maps and names of the catalog as a whole.
     if (field.words.empty() || field.type.empty() || field.type == "a name") continue;
     CAPTURE(field.path);
     CHECK((!field.required || field.fallback.empty()));
-    int here = 0;
+    int tested_scenarios = 0;
     const std::string key = field.path.substr(field.path.rfind('.') + 1);
     for (const auto& [name, whole] : scenarios) {
       Node document = whole;
-      if (here >= 2 || !removed(document, field.path)) continue;
-      ++here;
+      if (tested_scenarios >= 2 || !removed(document, field.path)) continue;
+      ++tested_scenarios;
       std::string error;
       try {
         read_scenario(document, name);
@@ -113,9 +119,9 @@ TEST_CASE("help scenario calls those keys required that a reader misses, and no 
       else if (field.condition.empty())
         CHECK_FALSE(missed);
     }
-    tried += here > 0 ? 1 : 0;
+    tested_fields += tested_scenarios > 0 ? 1 : 0;
   }
-  CHECK(tried > 75);
+  CHECK(tested_fields > 75);
 }
 
 TEST_CASE("keys that help scenario calls required under a condition are missed under it alone", "[help]") {
@@ -130,7 +136,7 @@ TEST_CASE("keys that help scenario calls required under a condition are missed u
     }
     return "";
   };
-  // The scenario under the condition, and others.
+  // For each key: a scenario in which the condition holds, and scenarios in which it does not.
   const std::map<std::string, std::pair<std::string, std::vector<std::string>>> cases{
       {"cluster.fabric",
        {"cluster: {nodes: 2, node: dgx-a100}" + model + "}, idle_devices: allowed}\n",

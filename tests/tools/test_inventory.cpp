@@ -1,4 +1,4 @@
-// What shows each system of the sources: tests/seeds/inventory.yaml.
+// Checks tests/seeds/inventory.yaml, which says what shows each system of the sources.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
@@ -14,7 +14,7 @@ using namespace trainyard;
 
 namespace {
 
-/// The file's words, however its lines are broken.
+/// The words of the file, with single spaces in place of line breaks.
 std::string words_of_file(const std::string& file) {
   std::ifstream in(TRAINYARD_SOURCE_DIR "/" + file);
   std::string text;
@@ -24,7 +24,8 @@ std::string words_of_file(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("every system of the sources is shown by a command, or said to be out of scope", "[seeds][inventory][cli]") {
+TEST_CASE("a command shows every system of the sources, or a page says that it is out of scope",
+          "[seeds][inventory][cli]") {
   const Node inventory = read_document(TRAINYARD_SOURCE_DIR "/tests/seeds/inventory.yaml");
   CHECK(inventory.fields.size() == 240);
   std::set<std::string> lessons, commands;
@@ -38,7 +39,7 @@ TEST_CASE("every system of the sources is shown by a command, or said to be out 
       CHECK_THAT(words_of_file(shown.find("says")->scalar), Catch::Matchers::Contains(shown.find("words")->scalar));
       ++out_of_scope;
     } else if (shown.scalar.starts_with(lesson)) {
-      CHECK(lessons.contains(shown.scalar.substr(lesson.size())));  // run by the tests of lessons
+      CHECK(lessons.contains(shown.scalar.substr(lesson.size())));  // the tests of lessons run it
     } else {
       commands.insert(shown.scalar);
     }

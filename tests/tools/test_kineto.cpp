@@ -1,4 +1,4 @@
-// `trainyard compare --kineto`: a trace of PyTorch's profiler beside a simulated step.
+// `trainyard compare --kineto` compares a trace of PyTorch's profiler with a simulated step.
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -27,7 +27,7 @@ std::string event(const std::string& category, const std::string& name, double b
       category, name, begin, duration, args);
 }
 
-/// Two steps of 10 ms each; names as CUDA 12's cuBLAS, PyTorch and NCCL 2.20 give them.
+/// Two steps of 10 ms each. The names are those of CUDA 12's cuBLAS, PyTorch and NCCL 2.20.
 std::string profile() {
   std::string events;
   for (int step = 0; step < 2; ++step) {
@@ -56,7 +56,7 @@ std::string profile() {
 
 }  // namespace
 
-TEST_CASE("kernels of a profile are told apart by family", "[kineto]") {
+TEST_CASE("kernels of a profile are divided into families", "[kineto]") {
   const TemporaryFolder folder;
   const std::string whole =
       R"({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "A100"}], "traceEvents": [)" + profile() +
@@ -80,7 +80,7 @@ TEST_CASE("kernels of a profile are told apart by family", "[kineto]") {
   CHECK(sum("all-gather").seconds == Approx(2e-4));
   CHECK(sum("optimizer").seconds == Approx(1.6e-3));
   CHECK(sum("copies").seconds == Approx(2e-4));
-  // A bare list of events, packed: as torch.profiler's handlers for TensorBoard can write it.
+  // A compressed list of events without a header, as torch.profiler's handlers for TensorBoard can write it.
   const std::string packed = (folder.path() / "step.json.gz").string();
   const gzFile file = gzopen(packed.c_str(), "wb");
   const std::string list = "[" + profile() + "]";
@@ -89,7 +89,7 @@ TEST_CASE("kernels of a profile are told apart by family", "[kineto]") {
   CHECK(read_kineto(packed).families.at("all-reduce").size() == 1);
 }
 
-TEST_CASE("compare --kineto puts a profile beside the simulated step", "[kineto]") {
+TEST_CASE("compare --kineto compares a profile with the simulated step", "[kineto]") {
   const TraceFolder shell;
   shell.write("step.json", R"({"traceEvents": [)" + profile() + "]}");
   const std::string command = "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto step.json";
@@ -109,7 +109,8 @@ TEST_CASE("compare --kineto puts a profile beside the simulated step", "[kineto]
     products = true;
     CHECK(family["measured_s"].get<double>() == Approx(4e-3));
     CHECK(family["measured_count"] == 2);
-    CHECK(family["predicted_count"].get<double>() > 12 * 4 * 3);  // four products a layer, forward and twice backward
+    // Each layer has four products, once forward and twice backward.
+    CHECK(family["predicted_count"].get<double>() > 12 * 4 * 3);
     CHECK(family["ratio"].get<double>() == Approx(family["predicted_s"].get<double>() / 4e-3));
     CHECK(family["longest_kernels"][0]["time_s"].get<double>() == Approx(3e-3));
   }
@@ -117,11 +118,11 @@ TEST_CASE("compare --kineto puts a profile beside the simulated step", "[kineto]
   const TopoAnswer text = shell.trainyard(command + " --steps 1");
   CHECK(text.exit == 0);
   CHECK(text.out.find("matrix products") != std::string::npos);
-  CHECK(text.out.find("step 20 ms measured") == std::string::npos);  // the span of the kernels: 18.1 ms
+  CHECK(text.out.find("step 20 ms measured") == std::string::npos);  // the span of the kernels is 18.1 ms
   CHECK(text.out.find("step 18.1 ms measured") != std::string::npos);
 }
 
-TEST_CASE("kernels of cuDNN, MIOpen, rocBLAS and others are of their families", "[kineto]") {
+TEST_CASE("kernels of cuDNN, MIOpen, rocBLAS and others belong to their families", "[kineto]") {
   const std::pair<const char*, const char*> names[] = {
       {"Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_SN_1LDSB0", "matrix products"},
       {"Custom_Cijk_Alik_Bljk_BBS_BH_Bias_AS_SAV_UserArgs_MT256x256x64_MI16x16x1", "matrix products"},
@@ -158,7 +159,7 @@ TEST_CASE("kernels of cuDNN, MIOpen, rocBLAS and others are of their families", 
 
 namespace {
 
-/// A step of one product of the shapes m x k and k x n, on a device of that name and memory.
+/// A trace of a step with one product of the shapes m x k and k x n, on a device of that name and memory.
 std::string recorded_on(const std::string& device, double memory, const std::string& shapes) {
   const std::string product =
       R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1000, "dur": 5, "args": {"External id": 3, )"
@@ -172,9 +173,10 @@ std::string recorded_on(const std::string& device, double memory, const std::str
 
 }  // namespace
 
-TEST_CASE("a profile of another GPU is refused, one of another model is said", "[kineto]") {
+TEST_CASE("a profile of another GPU is refused; a note says if it is of another model", "[kineto]") {
   const TraceFolder shell;
-  const std::string on = "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto step.json";  // 80 GB
+  const std::string command =
+      "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto step.json";  // 80 GB
   constexpr double gib = 1 << 30;
   const std::string small = "[[64, 128], [128, 256]]";
   for (const auto& [device, memory, why] : std::vector<std::tuple<std::string, double, std::string>>{
@@ -183,30 +185,31 @@ TEST_CASE("a profile of another GPU is refused, one of another model is said", "
            {"NVIDIA A100-SXM4-40GB", 39.4, "of 39.4 GiB"},
            {"AMD Instinct MI300X", 192, "another GPU than a100-sxm4-80gb"}}) {
     shell.write("step.json", recorded_on(device, memory * gib, small));
-    const TopoAnswer refused = shell.trainyard(on);
+    const TopoAnswer refused = shell.trainyard(command);
     INFO(refused.err);
     CHECK(refused.exit == 2);
     CHECK(refused.err.find("step.json: recorded on \"" + device + "\", " + why) == 0);
     CHECK(refused.err.find("--any-gpu compares them all the same\n") != std::string::npos);
-    const json j = shell.answer(on + " --any-gpu");
+    const json j = shell.answer(command + " --any-gpu");
     CHECK(j["gpu"] == device);
     CHECK(j["doubts"].get<std::string>().find("the trace was recorded on \"" + device) == 0);
   }
   shell.write("step.json", recorded_on("NVIDIA A100-SXM4-80GB", 79.2 * gib, small));
-  const json j = shell.answer(on);
-  CHECK(j["measured_product_flops"] == 2.0 * 64 * 128 * 256 / 2);  // of two steps
+  const json j = shell.answer(command);
+  CHECK(j["measured_product_flops"] == 2.0 * 64 * 128 * 256 / 2);  // the trace has two steps
   CHECK(j["doubts"].get<std::string>().find("its products are ") == 0);
-  CHECK(shell.trainyard(on).out.find("another model, batch, parallelism") != std::string::npos);
-  // Of the scenario's own size nothing is said.
+  CHECK(shell.trainyard(command).out.find("another model, batch, parallelism") != std::string::npos);
+  // There is no note if the sizes agree.
   const double flops = j["predicted_product_flops"];
   shell.write("step.json", recorded_on("NVIDIA A100-SXM4-80GB", 79.2 * gib,
                                        fmt::format("[[1000, 1000], [1000, {:.0f}]]", flops * 2 / 2e6)));
-  const json same = shell.answer(on);
+  const json same = shell.answer(command);
   CHECK(same["measured_product_flops"].get<double>() == Approx(flops).epsilon(1e-3));
   CHECK_FALSE(same.contains("doubts"));
-  // Where the trace cannot tell, that is said.
+  // A note says so if the trace does not show the sizes.
   shell.write("step.json", R"({"traceEvents": [)" + profile() + "]}");
-  CHECK(shell.answer(on)["doubts"].get<std::string>().find("the trace does not say which GPU it was recorded on") == 0);
+  CHECK(shell.answer(command)["doubts"].get<std::string>().find(
+            "the trace does not say which GPU it was recorded on") == 0);
   for (const char* name : {"h100-sxm5-80gb", "a100-pcie-80gb", "mi300x", "rtx-6000-ada", "t4"}) {
     Gpu gpu;
     gpu.name = name;
@@ -222,16 +225,16 @@ TEST_CASE("a profile of another GPU is refused, one of another model is said", "
 
 TEST_CASE("bad profiles are refused with file and byte", "[kineto]") {
   const TraceFolder shell;
-  const std::string on = "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto ";
+  const std::string command = "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto ";
   shell.write("cut.json", R"({"traceEvents": [{"ph": "X", "cat": "ker)");
-  const TopoAnswer cut = shell.trainyard(on + "cut.json");
+  const TopoAnswer cut = shell.trainyard(command + "cut.json");
   CHECK(cut.exit == 2);
   CHECK(cut.err.find("cut.json: byte 41: ") == 0);
   shell.write("none.json", R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}]})");
   shell.refused(
-      on + "none.json",
+      command + "none.json",
       "none.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected");
-  shell.refused(on + "missing.json", "missing.json: cannot be read");
+  shell.refused(command + "missing.json", "missing.json: cannot be read");
   shell.refused("compare a.yaml b.yaml --kineto none.json",
                 "compare --kineto: one scenario file expected, to put beside the trace");
 }

@@ -1,4 +1,4 @@
-// `trainyard launch`: lines that start a training.
+// `trainyard launch` reads command lines that start a training.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/reading/launch_line.hpp"
@@ -9,7 +9,7 @@ namespace tools_test_launch {
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
-TEST_CASE("launch lines say which rank runs where", "[launch]") {
+TEST_CASE("launch shows which rank runs where", "[launch]") {
   const LaunchLine torch = read_launch_line(
       "python -m torch.distributed.launch --nproc_per_node=4 --nnodes=16 --node_rank 3 --master_addr=192.168.0.1 "
       "--master_port=1234 train.py --epochs 3");
@@ -42,7 +42,7 @@ TEST_CASE("bad launch lines are refused with the nearest name", "[launch]") {
 
 TEST_CASE("a launch line needs a GPU for each process", "[launch][cli]") {
   const test::TopoFolder shell;
-  const std::string on = " --on " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-ddp-t4-servers.yaml";  // two nodes of four
+  const std::string on = " --on " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-ddp-t4-servers.yaml";  // two nodes of four GPUs
   const test::TopoAnswer good =
       shell.trainyard("launch 'torchrun --nnodes 2 --nproc-per-node 4 --node-rank 1 t.py'" + on);
   CHECK(good.exit == 0);

@@ -1,4 +1,4 @@
-// `trainyard lesson`, `task` and `glossary`: every lesson runs and is right, every task is solved by its solution alone.
+// `trainyard lesson`, `task` and `glossary`: every lesson runs and is right; only its solution solves a task.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -22,7 +22,7 @@ using namespace trainyard::test;
 using Catch::Matchers::Contains;
 using nlohmann::ordered_json;
 
-TEST_CASE("figures of an answer are told by paths and arithmetic", "[lessons]") {
+TEST_CASE("texts show figures of an answer by paths and arithmetic", "[lessons]") {
   const ordered_json answer = {{"step_time_s", 0.5},
                                {"by-kind", {{"GPU compute", 2e-3}}},
                                {"memory_bytes", {{"peak", 3221225472.0}}},
@@ -160,7 +160,7 @@ TEST_CASE("memory in lessons and tasks is in GiB, as in their answers", "[lesson
       std::ifstream in(file.file);
       const std::string text{std::istreambuf_iterator<char>(in), {}};
       CAPTURE(file.name);
-      // What is said to the reader stands above the scenario.
+      // The text for the reader is above the scenario.
       CHECK_FALSE(std::regex_search(text.substr(0, text.find("\ncluster:")), decimal));
     }
 }
@@ -192,7 +192,7 @@ TEST_CASE("the page of a lesson links its words and holds its figures", "[lesson
   const std::string page = shell.text("p.html");
   CHECK(data_of_page(page) == nlohmann::json::parse(shell.text("p.json")));
   CHECK_THAT(page, Contains("<a href=\"#word-all-reduce\">") && Contains("<dt id=\"word-all-reduce\">"));
-  CHECK_THAT(page, Contains("\nconst lesson = JSON.parse"));  // a script of lines, inside the page of the run
+  CHECK_THAT(page, Contains("\nconst lesson = JSON.parse"));  // the script keeps its lines, inside the page of the run
   CHECK_THAT(page, Contains("<iframe") && !Contains("http://") && !Contains("@body@"));
 }
 

@@ -1,4 +1,4 @@
-// Studies: their points, shards of them on their own and under Slurm, and what merge makes of those.
+// Studies: their files of points, their shards with and without Slurm, and the merged answer.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ TEST_CASE("ranges of a sweep stand for their values", "[sweep]") {
     CHECK_THROWS_AS(values(bad), UserError);
 }
 
-TEST_CASE("conditions leave points out", "[sweep]") {
+TEST_CASE("points that do not meet the conditions are left out", "[sweep]") {
   Sweep sweep{"x.yaml", {{"plan.a", {"1", "2", "4"}}, {"plan.b", {"1 GB", "3 GB"}}, {"c", {"x", "y"}}}};
   sweep.where = {"plan.a * plan.b <= 4", "c != y"};
   sweep.keep_where();
@@ -50,7 +50,8 @@ TEST_CASE("conditions leave points out", "[sweep]") {
   for (const char* condition : {"plan.a > 4", "plan.a", "plan.aa < 3", "* 3 < plan.a", ""}) refused(condition);
 }
 
-TEST_CASE("shards merged are the bytes of one process, whichever part is killed or missing", "[sweep][merge][cli]") {
+TEST_CASE("merged shards give the bytes of one process after any kill; missing parts are refused",
+          "[sweep][merge][cli]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --csv one.csv --json one.json --html one.html").exit == 0);
   std::string files;
@@ -70,7 +71,7 @@ TEST_CASE("shards merged are the bytes of one process, whichever part is killed 
   CHECK(folder.trainyard("merge" + files + " --sort -mfu --top 2").out ==
         folder.trainyard("sweep small.yaml" + kStudy + " --sort -mfu --top 2").out);
 
-  // Each line is a point whole; the first says of what study.
+  // Each line is a complete point; the first line describes the study.
   const std::string points = folder.text("p1.jsonl");
   const json study = json::parse(points.substr(0, points.find('\n')));
   CHECK(study["study"]["points"] == 10);
@@ -80,11 +81,11 @@ TEST_CASE("shards merged are the bytes of one process, whichever part is killed 
   CHECK(line["set"]["cluster.nodes"] == "1");
   CHECK(line["figures"]["step_time_s"].get<double>() > 0);
   CHECK(folder.trainyard("--version").out == "trainyard " + line["version"].get<std::string>() + "\n");
-  // A point that is impossible is in it with its error, and does not stop the rest.
+  // The file has an impossible point with its error, and the sweep goes on after it.
   CHECK_THAT(folder.text("p2.jsonl") + folder.text("p1.jsonl") + folder.text("p3.jsonl"),
              Contains("is not a multiple of"));
 
-  // Killed in the middle of a line: the same command makes the same file again.
+  // After a kill in the middle of a line, the same command writes the same file.
   const std::size_t half = second.find('\n') + 40;
   folder.write("p1.jsonl", second.substr(0, half));
   CHECK_THAT(folder.trainyard("merge" + files).err,
@@ -107,18 +108,18 @@ TEST_CASE("shards merged are the bytes of one process, whichever part is killed 
 
 namespace {
 
-/// Every line with one character changed somewhere: `use` must refuse each file, naming it and the line.
+/// Changes one character at many places of every line. `use` must refuse each file, and name the file and the line.
 void check_altered(const PageFolder& folder, const std::string& file, const std::string& use) {
-  const std::string whole = folder.text(file);
+  const std::string original = folder.text(file);
   std::size_t begin = 0;
-  for (std::size_t line = 1; begin < whole.size(); ++line) {
-    const std::size_t end = whole.find('\n', begin), step = std::max<std::size_t>(1, (end - begin) / 7);
-    for (std::size_t at = begin; at < end; at += step) {
-      std::string altered = whole;
-      altered[at] = altered[at] == '7' ? '8' : '7';
+  for (std::size_t line = 1; begin < original.size(); ++line) {
+    const std::size_t end = original.find('\n', begin), step = std::max<std::size_t>(1, (end - begin) / 7);
+    for (std::size_t position = begin; position < end; position += step) {
+      std::string altered = original;
+      altered[position] = altered[position] == '7' ? '8' : '7';
       folder.write(file, altered);
       const TopoAnswer refused = folder.trainyard(use);
-      INFO(file << ":" << line << ", character " << at - begin);
+      INFO(file << ":" << line << ", character " << position - begin);
       CHECK(refused.exit == 2);
       CHECK(refused.out.empty());
       CHECK_THAT(refused.err,
@@ -128,24 +129,24 @@ void check_altered(const PageFolder& folder, const std::string& file, const std:
     }
     begin = end + 1;
   }
-  folder.write(file, whole);
+  folder.write(file, original);
 }
 
 }  // namespace
 
-TEST_CASE("a line of points that is not as it was written is refused by merge and by resuming", "[sweep][merge][cli]") {
+TEST_CASE("merging and resuming refuse a changed line of points", "[sweep][merge][cli]") {
   const PageFolder folder;
   const std::string study = "sweep small.yaml --set plan.global_batch_size=16,32";
   REQUIRE(folder.trainyard(study + " --points p.jsonl").exit == 0);
   check_altered(folder, "p.jsonl", "merge p.jsonl");
   check_altered(folder, "p.jsonl", study + " --points p.jsonl");
   CHECK(folder.trainyard(study + " --points p.jsonl").exit == 0);
-  // Points as a version before checksums wrote them.
+  // Points of a version without checksums.
   std::string old = folder.text("p.jsonl");
   for (std::size_t at = 0; (at = old.find("\"check\":\"", at)) != std::string::npos;) old.erase(at, 10 + 16 + 2);
   folder.write("old.jsonl", old);
   CHECK_THAT(folder.trainyard("merge old.jsonl").err, Catch::StartsWith("old.jsonl:1: ") && Contains("checksum"));
-  // What an interrupted sweep keeps beside its table, and what other verbs keep.
+  // Journals that an interrupted sweep keeps beside its table, and those of other verbs.
   const std::string points = folder.text("p.jsonl");
   folder.write("t.csv.partial", points.substr(points.find('\n') + 1));
   check_altered(folder, "t.csv.partial", study + " --csv t.csv");
@@ -161,7 +162,7 @@ TEST_CASE("a line of points that is not as it was written is refused by merge an
   CHECK_THAT(refused.err, Catch::StartsWith("l.txt:"));
 }
 
-TEST_CASE("a study in a file gives what its flags give; too many points are refused, none too", "[sweep][cli]") {
+TEST_CASE("a study in a file gives the same as its flags; too many or no points are refused", "[sweep][cli]") {
   const PageFolder folder;
   folder.write("study.yaml", R"(scenario: small.yaml
 set:
@@ -192,7 +193,7 @@ where: ["plan.micro_batch_size * cluster.nodes <= 4"]
              Contains("bad.yaml:2:") && Contains("over 100000 values"));
   CHECK_THAT(error("scenario: small.yaml\nset: {a.b: {range: [1, 99999]}, a.c: {range: [1, 99999]}}\n"),
              Contains("a sweep of over 20000000 points would take days"));
-  // More than are kept in memory go into files.
+  // A sweep with too many points for memory writes them into files.
   const std::string many = "sweep small.yaml --set \"a.b=range(1, 400)\" --set \"a.c=range(1, 400)\"";
   for (const char* outputs : {"", " --json x.json", " --csv - --points x.jsonl", " --csv x.csv --sort mfu"})
     CHECK_THAT(folder.trainyard(many + outputs).err,
@@ -204,7 +205,7 @@ where: ["plan.micro_batch_size * cluster.nodes <= 4"]
              Contains("a.b has 2 values, a.c has 1"));
 }
 
-TEST_CASE("a job array runs the shards, and merge gives the table of one process", "[sweep][merge][cli]") {
+TEST_CASE("a job array runs the shards, and merge writes the table of one process", "[sweep][merge][cli]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --csv one.csv").exit == 0);
   const TopoAnswer written = folder.trainyard("sweep small.yaml" + kStudy + " --slurm jobs --tasks 3");
@@ -220,7 +221,7 @@ TEST_CASE("a job array runs the shards, and merge gives the table of one process
   REQUIRE(std::system((in_folder + "bash -c '" + merge.substr(0, merge.size() - 1) + "' 2>.err").c_str()) == 0);
   CHECK(folder.text("jobs/sweep.csv") == folder.text("one.csv"));
   CHECK_THAT(folder.trainyard("sweep small.yaml --slurm jobs --tasks 3").err, Contains("--tasks 3: 1 to 1 expected"));
-  // From any directory, in a folder whose name Slurm's lines and the shell would each read in their own way.
+  // The folder's name has characters with a meaning in Slurm's lines and in the shell; the script runs from any folder.
   const std::string odd = "my \"jobs\" $(date) 50% 'x'", own = "'" + folder.path().string() + "'";
   const TopoAnswer oddly =
       folder.trainyard("sweep small.yaml" + kStudy + " --tasks 2 --slurm 'my \"jobs\" $(date) 50% '\\''x'\\'''");
@@ -234,7 +235,7 @@ TEST_CASE("a job array runs the shards, and merge gives the table of one process
                         .c_str()) == 0);
   INFO(folder.text(".err"));
   CHECK(folder.text(odd + "/sweep.csv") == folder.text("one.csv"));
-  // What a shell reads of it is one command, whatever the words; sbatch and the tasks' srun get each word whole.
+  // A shell reads one command, whatever the words; sbatch and the tasks' srun get each word unchanged.
   folder.write("it's \"a\" study.yaml", folder.text("small.yaml"));
   folder.write("bin/sbatch",
                "#!/bin/bash\nbash -n \"$1\" || exit\ngrep -n '^#SBATCH' \"$1\" | tail -n 1 | cut -d: -f1\n"
@@ -256,7 +257,7 @@ TEST_CASE("a job array runs the shards, and merge gives the table of one process
     CHECK(refused.exit == 2);
     CHECK(std::count(refused.err.begin(), refused.err.end(), '\n') == 1);
   }
-  // A stand-in for sbatch says what it was given.
+  // A stand-in for sbatch prints its arguments.
   folder.write("bin/sbatch", "#!/bin/sh\necho \"took $1\"\n");
   std::filesystem::permissions(folder.path() / "bin/sbatch", std::filesystem::perms::owner_all);
   REQUIRE(std::system((in_folder + "PATH=\"$PWD/bin:$PATH\" '" TRAINYARD_BINARY "' sweep small.yaml" + kStudy +
@@ -267,12 +268,12 @@ TEST_CASE("a job array runs the shards, and merge gives the table of one process
 
 namespace {
 
-/// A command in three shards, and what merge makes of them: the same file as one process writes with `flag`.
+/// Runs a command in three shards and merges them. The result must be the file that one process writes with `flag`.
 void check_shards(const PageFolder& folder, const std::string& command, const std::string& flag) {
   INFO(command);
-  const TopoAnswer one = folder.trainyard(command + " " + flag + " one");
-  INFO(one.err);
-  REQUIRE(one.exit == 0);
+  const TopoAnswer single = folder.trainyard(command + " " + flag + " one");
+  INFO(single.err);
+  REQUIRE(single.exit == 0);
   std::string files;
   for (const char* shard : {"2", "3", "1"}) {
     const std::string file = std::string("part") + shard;
@@ -286,14 +287,14 @@ void check_shards(const PageFolder& folder, const std::string& command, const st
   INFO(merged.err);
   REQUIRE(merged.exit == 0);
   CHECK(folder.text("merged") == folder.text("one"));
-  CHECK(merged.out == one.out);
+  CHECK(merged.out == single.out);
 
-  // A share that is taken up again after its end, or killed in a line, ends the same; one that is not finished is refused.
-  const std::string whole = folder.text("part1");
+  // A share that is resumed after its end, or after a kill in a line, ends the same. An unfinished share is refused.
+  const std::string finished = folder.text("part1");
   CHECK(folder.trainyard(command + " --shard 1/3 --points part1").exit == 0);
-  CHECK(folder.text("part1") == whole);
-  const std::size_t second = whole.find('\n') + 1;
-  folder.write("part1", whole.substr(second, (whole.size() - second) / 2));
+  CHECK(folder.text("part1") == finished);
+  const std::size_t second = finished.find('\n') + 1;
+  folder.write("part1", finished.substr(second, (finished.size() - second) / 2));
   CHECK_THAT(folder.trainyard("merge part2 part1 part3").err, Contains("part1: not a finished share of "));
   CHECK(folder.trainyard(command + " --shard 1/3 --points part1").exit == 0);
   CHECK(folder.trainyard("merge" + files + " " + flag + " merged").exit == 0);
@@ -305,7 +306,7 @@ void check_shards(const PageFolder& folder, const std::string& command, const st
 
 }  // namespace
 
-TEST_CASE("shards of learn, plan and size merged are the bytes of one process", "[merge][cli][learn][search][size]") {
+TEST_CASE("merged shards of learn, plan and size give the bytes of one process", "[merge][cli][learn][search][size]") {
   const PageFolder folder;
   folder.write("plan.yaml",
                "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\n"

@@ -1,4 +1,4 @@
-// Files of nodes and GPUs that can be saved and edited.
+// `trainyard new node`, `new gpu` and `show --yaml` write files to save and edit.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <sstream>
@@ -17,8 +17,8 @@ using test::TopoFolder;
 
 namespace {
 
-/// Figures and their values, whatever their sources. A list with one source is one figure, and is as many as it has
-/// values where it has none: those of the switches are left out. Words have a place among the figures only with a source.
+/// Figures and their values, without their sources. Leaves out the lists of the switches, which are one figure with a
+/// source and several without one, and words, which are figures only with a source.
 std::vector<std::string> figures_of(const Sources& sources) {
   std::vector<std::string> figures;
   for (const FigureSource& s : sources) {
@@ -36,7 +36,7 @@ Sources sources_of(const std::string& kind, const Node& entry, const Catalog& ca
 
 }  // namespace
 
-TEST_CASE("every node and GPU of the catalog, written as a file, reads back as the same", "[catalog][new]") {
+TEST_CASE("every node and GPU of the catalog, written as a file, reads back unchanged", "[catalog][new]") {
   const Catalog catalog;
   for (const std::string kind : {"node", "gpu"})
     for (const std::string& name : catalog.names(kind)) {
@@ -50,7 +50,7 @@ TEST_CASE("every node and GPU of the catalog, written as a file, reads back as t
     }
 }
 
-TEST_CASE("every key of a node's or GPU's file is there once, with what it means", "[catalog][new]") {
+TEST_CASE("a node's or GPU's file has every key once, with its meaning", "[catalog][new]") {
   const Catalog catalog;
   std::vector<std::string> paths;
   for (const std::string kind : {"node", "gpu"}) {
@@ -86,7 +86,7 @@ TEST_CASE("a server of four GPUs on PCIe is written at the first try, and runs",
   CHECK(shell.trainyard("new gpu chip.yaml --from l40s --set memory_capacity='96 GiB'").exit == 0);
   CHECK(shell.trainyard("new node two.yaml --gpu chip.yaml --gpus 2").exit == 0);
   CHECK_THAT(shell.trainyard("run s.yaml --no-what-if --set cluster.node=two.yaml").out, Contains("of 96.0 GiB"));
-  CHECK(shell.trainyard("new node mine.yaml").err == "new: mine.yaml is there already (--force writes over it)\n");
+  CHECK(shell.trainyard("new node mine.yaml").err == "new: mine.yaml exists already (--force overwrites it)\n");
   CHECK(shell.trainyard("new node mine.yaml --force").exit == 0);
   CHECK_THAT(shell.trainyard("new node --gpu l40ss").err, Contains("unknown gpu \"l40ss\"; did you mean \"l40s\"?"));
   CHECK_THAT(shell.trainyard("new node --set pcie.latncy=1us").err, Contains("did you mean \"latency\"?"));
@@ -101,7 +101,7 @@ TEST_CASE("show --yaml prints files that can be saved and edited", "[cli][new]")
   CHECK(shell.trainyard("run s.yaml --no-what-if --set cluster.node=node.yaml --set plan.micro_batch_size=4").exit ==
         0);
   CHECK_THAT(shell.trainyard("show s.yaml --yaml --set plan.micro_batch_size=2").out, Contains("micro_batch_size: 2"));
-  CHECK_THAT(shell.trainyard("show hca connectx-6 --yaml").err, Contains("of nodes, GPUs and scenarios"));
+  CHECK_THAT(shell.trainyard("show hca connectx-6 --yaml").err, Contains("for nodes, GPUs and scenarios"));
 }
 
 }  // namespace tools_test_new_entry

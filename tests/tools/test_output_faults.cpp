@@ -1,4 +1,4 @@
-// What the command does when its output cannot be written, or would overwrite what it reads.
+// Commands whose output cannot be written, or would overwrite their input.
 #include <sys/wait.h>
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -28,14 +28,14 @@ struct Ended {
   std::string err;
 };
 
-/// Runs shell lines in a folder of its own; `$T` is the command, what it says goes to .err.
+/// Runs shell lines in a temporary folder. `$T` is the command; its stderr goes to .err.
 struct FaultyShell : trainyard::test::TemporaryFolder {
   FaultyShell() { write("s.yaml", kScenario); }
   Ended run(const std::string& line) const {
-    const std::string whole =
+    const std::string script =
         "cd '" + path().string() + "' && export T='" TRAINYARD_BINARY "' && { " + line + "; } 2>>.err </dev/null";
     write(".err", "");
-    const int status = std::system(whole.c_str());
+    const int status = std::system(script.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".err")};
   }
   std::set<std::string> files() const {
@@ -48,7 +48,7 @@ struct FaultyShell : trainyard::test::TemporaryFolder {
 
 }  // namespace
 
-TEST_CASE("no verb ends well when its text does not get out", "[cli][output]") {
+TEST_CASE("every verb fails if its text cannot be written", "[cli][output]") {
   const FaultyShell shell;
   for (const char* words :
        {"run s.yaml --no-what-if", "explain s.yaml", "explain s.yaml --layers", "sweep s.yaml", "list gpus",
@@ -67,7 +67,7 @@ TEST_CASE("no verb ends well when its text does not get out", "[cli][output]") {
   CHECK(shell.files() == std::set<std::string>{"s.yaml"});
 }
 
-TEST_CASE("where errors cannot be said, the exit code still says it", "[cli][output]") {
+TEST_CASE("if errors cannot be printed, the exit code still reports them", "[cli][output]") {
   const FaultyShell shell;
   for (const char* to : {"2>&-", "2>/dev/full"}) {
     INFO(to);
@@ -76,13 +76,13 @@ TEST_CASE("where errors cannot be said, the exit code still says it", "[cli][out
     CHECK(shell.run("\"$T\" run s.yaml --no-what-if >/dev/null " + std::string(to)).exit == 0);
     CHECK(shell.run("\"$T\" sweep s.yaml --set plan.micro_batch_size=1,7 --csv o.csv " + std::string(to)).exit == 0);
   }
-  // No file of ours gets the number of what is closed.
+  // No file of the program gets the number of a closed standard file.
   CHECK(shell.run("\"$T\" run s.yaml --no-what-if --json o.json <&- >&- 2>&-").exit == 2);
   CHECK(shell.run("\"$T\" run s.yaml --no-what-if --json - 2>&- <&- >o.json").exit == 0);
   CHECK(shell.text("o.json").front() == '{');
 }
 
-TEST_CASE("nothing that is read is overwritten", "[cli][output]") {
+TEST_CASE("no command overwrites its input", "[cli][output]") {
   const FaultyShell shell;
   shell.write("node.yaml", "base: pcie-2\ngpu: {type: gpu.yaml}\n");
   shell.write("gpu.yaml", "base: a100-pcie-80gb\n");
@@ -122,7 +122,7 @@ TEST_CASE("nothing that is read is overwritten", "[cli][output]") {
   refused("topo show own.yaml", "--svg", "own.yaml", "own.yaml");
 }
 
-TEST_CASE("a limit of file sizes is one error and leaves nothing", "[cli][output]") {
+TEST_CASE("a limit of file sizes gives one error and leaves no files", "[cli][output]") {
   const FaultyShell shell;
   const auto limited = [&shell](int blocks, const std::string& words) {
     INFO(words);
@@ -138,7 +138,7 @@ TEST_CASE("a limit of file sizes is one error and leaves nothing", "[cli][output
   CHECK(limited(1, "run s.yaml --no-what-if --picture o.svg") == "cannot write o.svg: File too large\n");
 }
 
-TEST_CASE("a sweep whose journal has no room keeps what is whole", "[cli][output]") {
+TEST_CASE("a sweep whose journal has no room keeps the complete lines", "[cli][output]") {
   const FaultyShell shell;
   const std::string sweep = "sweep s.yaml --set plan.global_batch_size=2,4,6,8,10,12,14,16 --csv o.csv";
   const Ended full =
@@ -154,10 +154,10 @@ TEST_CASE("a sweep whose journal has no room keeps what is whole", "[cli][output
   CHECK(shell.files() == std::set<std::string>{"o.csv", "s.yaml"});
 }
 
-TEST_CASE("what is written follows no link that another has put beside it", "[cli][output]") {
+TEST_CASE("writing a file follows no link that another user placed beside it", "[cli][output]") {
   const FaultyShell shell;
   shell.write("victim", "kept\n");
-  // Names of temporary files, one for each process that may come: as they were, by the process's number.
+  // The former names of temporary files had the number of the process: one name for each possible process.
   const Ended written = shell.run(
       "sh -c 'ln -s victim o.json.$$.tmp; ln -s victim o.csv.partial; exec \"$T\" run s.yaml --no-what-if --json "
       "o.json' "
@@ -169,14 +169,14 @@ TEST_CASE("what is written follows no link that another has put beside it", "[cl
   CHECK(swept.exit == 2);
   CHECK(swept.err == "cannot write o.csv.partial: it is a symbolic link\n");
   CHECK(shell.text("victim") == "kept\n");
-  // A link that was asked for by its name becomes the file itself.
+  // If the output is a link, the file replaces the link.
   fs::create_symlink("victim", shell.path() / "link.json");
   CHECK(shell.run("\"$T\" run s.yaml --no-what-if --json link.json >/dev/null").exit == 0);
   CHECK(shell.text("victim") == "kept\n");
   CHECK(shell.text("link.json") == shell.text("o.json"));
 }
 
-TEST_CASE("a temporary file is seen by nobody until it is whole", "[output]") {
+TEST_CASE("nobody sees a temporary file until it is complete", "[output]") {
   const trainyard::test::TemporaryFolder folder;
   const auto files = [&] { return std::distance(fs::directory_iterator(folder.path()), {}); };
   {
@@ -196,7 +196,7 @@ TEST_CASE("a temporary file is seen by nobody until it is whole", "[output]") {
   CHECK(files() == 1);
 }
 
-TEST_CASE("too few open files are one clear error", "[cli][output]") {
+TEST_CASE("too few open files give one clear error", "[cli][output]") {
   const FaultyShell shell;
   for (int files = 5; files < 16; files += 2)
     for (const char* words : {"run s.yaml", "sweep s.yaml --set plan.global_batch_size=2,4 --csv o.csv"}) {
@@ -209,12 +209,13 @@ TEST_CASE("too few open files are one clear error", "[cli][output]") {
       CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 1);
       CHECK_THAT(ended.err, Contains("Too many open files"));
       CHECK_THAT(ended.err, !Contains("internal error") && !Contains("impossible"));
-      // Nothing stays but points that are done, of which the error says so; none is kept as one that cannot be.
+      // Only finished points stay, and the error says so. No point is recorded as impossible.
       const fs::path journal = shell.path() / "o.csv.partial";
-      const bool kept = fs::exists(journal);
-      CHECK(kept == (ended.err.find("; o.csv.partial keeps the points that are done for the same command again\n") !=
-                     std::string::npos));
-      if (kept) {
+      const bool has_journal = fs::exists(journal);
+      CHECK(has_journal ==
+            (ended.err.find("; o.csv.partial keeps the points that are done for the same command again\n") !=
+             std::string::npos));
+      if (has_journal) {
         const std::string points = shell.text("o.csv.partial");
         CHECK(points.ends_with("\n"));
         CHECK_THAT(points, Contains("\"step_time_s\"") && !Contains("Too many open files"));
@@ -226,7 +227,7 @@ TEST_CASE("too few open files are one clear error", "[cli][output]") {
     }
 }
 
-TEST_CASE("errors echo no more than anyone reads", "[cli][errors]") {
+TEST_CASE("errors quote long input only in part", "[cli][errors]") {
   const FaultyShell shell;
   const std::string long_text(100000, 'x');
   shell.write("value.yaml", kScenario + "software: " + long_text + "\n");

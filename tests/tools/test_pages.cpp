@@ -1,4 +1,4 @@
-// Pages of --html: whole, with the very answer of --json, and alone in the world.
+// Pages of --html are complete, hold the answer of --json, and need no network.
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-/// The page without the library of charts.
+/// The text of the page without the library of charts.
 std::string own_part(const std::string& page) {
   const std::size_t begin = page.find("Chart.js v"), end = page.find("</script>", begin);
   REQUIRE(end != std::string::npos);
@@ -21,7 +21,7 @@ std::string own_part(const std::string& page) {
 
 struct WrittenPage {
   json answer, pictures;
-  std::string text;  ///< of the page
+  std::string text;  ///< text of the page
 };
 WrittenPage page_of(const PageFolder& folder, const std::string& words) {
   const TopoAnswer ended = folder.trainyard(words + " --html p.html --json p.json");
@@ -35,7 +35,7 @@ WrittenPage page_of(const PageFolder& folder, const std::string& words) {
   return page;
 }
 
-/// Sums of every `width`-th number from the second on: lengths in ticks.
+/// Sums every `width`-th number from the second on. These numbers are lengths in ticks.
 double length_of(const json& flat, std::size_t width) {
   double sum = 0;
   for (std::size_t i = 1; i < flat.size(); i += width) sum += flat[i].get<double>();
@@ -44,7 +44,7 @@ double length_of(const json& flat, std::size_t width) {
 
 }  // namespace
 
-TEST_CASE("a page is whole, holds the answer of --json and asks nobody for anything", "[pages][cli]") {
+TEST_CASE("a page is complete, holds the answer of --json and loads nothing", "[pages][cli]") {
   const PageFolder folder;
   for (const PageCommand& command : page_commands()) {
     INFO(command.words);
@@ -98,7 +98,7 @@ TEST_CASE("a page that cannot be written is refused before anything is computed"
   CHECK_THAT(folder.trainyard("run small.yaml --html small.yaml").err, Contains("would overwrite small.yaml"));
   CHECK_THAT(folder.trainyard("validate horovod --html p.html").err, Contains("only with validate collectives"));
   CHECK_FALSE(std::filesystem::exists(folder.path() / "p.html"));
-  // What is there stays as it is when the new page cannot be finished.
+  // The old file stays unchanged if the new page cannot be finished.
   folder.write("old.html", "old");
   CHECK(folder.trainyard("run small.yaml --set model.n_layer=0 --html old.html").exit == 2);
   CHECK(folder.text("old.html") == "old");

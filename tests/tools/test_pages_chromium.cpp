@@ -47,7 +47,7 @@ json at_path(json of, const std::string& path) {
   return of;
 }
 
-/// "917 ms" in seconds, "52.5 GiB" in bytes, "53.5 %" as a share, "17,876" as it is.
+/// Reads a number with its unit: "917 ms" in seconds, "52.5 GiB" in bytes, "53.5 %" as a share, "17,876" as 17876.
 double read_number(std::string text) {
   static const std::map<std::string, double> units{
       {"", 1},      {"%", 0.01}, {"d", 86400},    {"h", 3600},     {"s", 1},        {"ms", 1e-3},   {"µs", 1e-6},
@@ -105,7 +105,7 @@ TEST_CASE("pages draw in Chromium on a phone and in the dark, and so do lessons"
     }
 }
 
-TEST_CASE("the what-if page answers a change in Chromium, and says what is wrong with a bad one", "[.chromium]") {
+TEST_CASE("the what-if page answers a change in Chromium, and shows the error of a bad change", "[.chromium]") {
   const PageFolder folder;
   const ServedProcess served(folder);
   const std::string wait = "--virtual-time-budget=60000";
@@ -147,7 +147,7 @@ TEST_CASE("the what-if page answers a change in Chromium, and says what is wrong
   CHECK(attribute(phone.dom, "data-too-wide") == "0");
 }
 
-TEST_CASE("a task on the what-if page shows what holds, its controls, and its explanation once solved", "[.chromium]") {
+TEST_CASE("a task on the what-if page shows its criteria, its controls, and at last its explanation", "[.chromium]") {
   const PageFolder folder;
   const ServedProcess served(folder, "--task=1");
   const std::string wait = "--virtual-time-budget=60000";

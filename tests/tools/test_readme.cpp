@@ -1,11 +1,14 @@
-// The README shows what the command says.
+// The README and the manual show what the command says.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -25,9 +28,63 @@ std::string readme(const std::string& file = "README.md") {
   return text.str();
 }
 
+std::string manual(const std::string& page) { return readme("tools/manual/" + page); }
+
+/// The README and the pages of the manual, by their paths in the repository.
+std::vector<std::string> pages() {
+  std::vector<std::string> files{"README.md"};
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "tools/manual"))
+    if (entry.path().extension() == ".md") files.push_back("tools/manual/" + entry.path().filename().string());
+  return files;
+}
+
+/// The anchors that GitHub gives to the headings of a page.
+std::set<std::string> anchors(const std::string& text) {
+  std::set<std::string> found;
+  std::istringstream in(text);
+  bool code = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("```")) code = !code;
+    const std::size_t title = line.find_first_not_of('#');
+    if (code || title == 0 || title == std::string::npos || line[title] != ' ') continue;
+    std::string anchor;
+    for (const char c : line.substr(title + 1)) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_')
+        anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (c == ' ') anchor += '-';
+    }
+    found.insert(anchor);
+  }
+  return found;
+}
+
 }  // namespace
 
-TEST_CASE("the README's answer is the one that its first command gives", "[readme]") {
+TEST_CASE("the README is at most 200 lines, and shows the scenario of its answer", "[readme]") {
+  const std::string text = readme(), scenario = readme("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
+  CHECK(std::count(text.begin(), text.end(), '\n') <= 200);
+  CHECK(text.find("```yaml\n" + scenario.substr(scenario.find("cluster:")) + "```\n") != std::string::npos);
+}
+
+TEST_CASE("the targets of links and pictures of the README and the manual exist", "[readme]") {
+  const std::filesystem::path root(TRAINYARD_SOURCE_DIR);
+  const std::regex link("\\]\\(([^)#]*)(?:#([^)]*))?\\)");
+  int links = 0;
+  for (const std::string& page : pages()) {
+    const std::string text = readme(page);
+    for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at, ++links) {
+      const std::string file = (*at)[1].str(), anchor = (*at)[2].str();
+      CAPTURE(page, at->str());
+      const std::filesystem::path target = file.empty() ? root / page : (root / page).parent_path() / file;
+      CHECK(std::filesystem::exists(target));
+      if (!anchor.empty()) CHECK(anchors(readme(target.string())).contains(anchor));
+    }
+  }
+  CHECK(links > 50);
+}
+
+TEST_CASE("the README shows the answer of its first command", "[readme]") {
   const std::string line =
       std::string(TRAINYARD_BINARY " run ") + TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml";
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
@@ -36,31 +93,31 @@ TEST_CASE("the README's answer is the one that its first command gives", "[readm
   std::array<char, 4096> buffer{};
   int lines = 0;
   for (; std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get()); ++lines) {
-    const std::string said = buffer.data();
-    CAPTURE(said);
-    CHECK(text.find(said) != std::string::npos);
+    const std::string printed = buffer.data();
+    CAPTURE(printed);
+    CHECK(text.find(printed) != std::string::npos);
   }
   CHECK(lines > 10);
 }
 
-TEST_CASE("what the course prints below a command is what that prints", "[readme][lessons]") {
+TEST_CASE("the course shows below a command what the command prints", "[readme][lessons]") {
   std::istringstream in(readme("scenarios/README.md"));
   const trainyard::test::TopoFolder shell;
   const std::string command = "$ ./tools/trainyard ", fence = "```";
   std::string printed;
   int commands = 0, lines = 0;
-  bool shown = false;
+  bool is_output = false;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with(command)) {
       const trainyard::test::TopoAnswer answer = shell.trainyard(line.substr(command.size()));
       CAPTURE(line, answer.err);
       REQUIRE(answer.exit == 0);
       printed = "\n" + answer.out;
-      shown = true;
+      is_output = true;
       ++commands;
     } else if (line.starts_with(fence)) {
-      shown = false;
-    } else if (shown) {
+      is_output = false;
+    } else if (is_output) {
       CAPTURE(line, printed);
       CHECK(printed.find("\n" + line + "\n") != std::string::npos);
       ++lines;
@@ -77,8 +134,9 @@ TEST_CASE("the scenarios' README names the command that lists their keys, which 
   CHECK(answer.out.find("| cluster.nodes ") != std::string::npos);
 }
 
-TEST_CASE("the README's limits are those of help", "[readme][help]") {
-  const std::string text = readme(), begin = "<!-- trainyard help limits --markdown -->\n", end = "<!-- end -->\n";
+TEST_CASE("the manual's limits are those of help", "[readme][help]") {
+  const std::string text = manual("scenario-reference.md"), begin = "<!-- trainyard help limits --markdown -->\n",
+                    end = "<!-- end -->\n";
   const std::size_t from = text.find(begin), to = text.find(end, from);
   REQUIRE(from != std::string::npos);
   REQUIRE(to != std::string::npos);
@@ -86,24 +144,27 @@ TEST_CASE("the README's limits are those of help", "[readme][help]") {
   CHECK(text.substr(from + begin.size(), to - from - begin.size()) == out.substr(out.find('|')));
 }
 
-TEST_CASE("the README says by how many ranks its large scenarios are simulated", "[readme]") {
+TEST_CASE("the manual says by how many ranks its large scenarios are simulated", "[readme]") {
   const trainyard::test::TopoFolder shell;
   const auto folding = [&shell](const std::string& scenario) {
     const std::string out = shell.trainyard("run " + scenario + " --no-what-if").out;
-    const std::size_t at = out.find("\nfolding ");
+    const std::size_t at = out.find("\nsimulated ");
     REQUIRE(at != std::string::npos);
     return out.substr(at, out.find('\n', at + 1) - at);
   };
   using Catch::Matchers::Contains;
-  CHECK_THAT(folding("llama3-405b-16k-h100"), Contains(" 16,384 ranks, 16 of them simulated"));
-  CHECK_THAT(folding("ddp-100k"), Contains(" 100,352 ranks, 128 of them simulated"));
-  CHECK_THAT(readme(), Contains("are told by 16 of them") && Contains("by 128, and there"));
+  CHECK_THAT(folding("llama3-405b-16k-h100"), Contains(" 16 of 16,384 ranks"));
+  CHECK_THAT(folding("ddp-100k"), Contains(" 128 of 100,352 ranks"));
+  CHECK_THAT(manual("machines-and-collectives.md"),
+             Contains("| 16 of 16,384 ranks") && Contains("| 128 of 100,352 ranks"));
 }
 
 TEST_CASE("no page states a time of the program that nothing measures", "[readme]") {
   const std::regex time(
       "(in|about|some|than|takes?|within) (an?|one|two|three|four|five|six|ten|[0-9]+) (second|minute)s?\\b");
-  for (const char* file : {"README.md", "scenarios/README.md", "tools/README.md", "tests/README.md"}) {
+  std::vector<std::string> files = pages();
+  files.insert(files.end(), {"scenarios/README.md", "tools/README.md", "tests/README.md"});
+  for (const std::string& file : files) {
     CAPTURE(file);
     const std::string text = std::regex_replace(readme(file), std::regex("\\s+"), " ");
     CHECK_FALSE(text.empty());
@@ -113,15 +174,17 @@ TEST_CASE("no page states a time of the program that nothing measures", "[readme
   }
 }
 
-TEST_CASE("the README counts the seed cases that there are", "[readme]") {
+TEST_CASE("the README and the manual count the seed cases that there are", "[readme]") {
   std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "tests/seeds/cases.yaml");
-  const std::vector<std::string> there = trainyard::seed_experiments().names();
+  const std::vector<std::string> experiments = trainyard::seed_experiments().names();
   std::size_t cases = 0;
   for (std::string line; std::getline(in, line);) cases += line.starts_with("  - id: ") ? 1 : 0;
-  CHECK(readme().find(std::to_string(there.size()) + " of " + std::to_string(cases)) != std::string::npos);
+  const std::string count = std::to_string(experiments.size()) + " of " + std::to_string(cases);
+  CHECK(readme().find(count) != std::string::npos);
+  CHECK(manual("validation.md").find(count) != std::string::npos);
 }
 
-TEST_CASE("the README's errors of the Horovod study are those of today", "[readme][horovod]") {
+TEST_CASE("the manual's errors of the Horovod study are those of today", "[readme][horovod]") {
   using namespace trainyard;
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> documented = training_times(predict_horovod({"documented"}).front());
@@ -132,7 +195,7 @@ TEST_CASE("the README's errors of the Horovod study are those of today", "[readm
       std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
       return std::string(text.data());
     };
-    CHECK(readme().find("median " + tenth(errors.median_abs) + ", worst " + tenth(errors.worst_abs)) !=
+    CHECK(manual("validation.md").find("median " + tenth(errors.median_abs) + ", worst " + tenth(errors.worst_abs)) !=
           std::string::npos);
   }
 }

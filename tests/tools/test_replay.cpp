@@ -1,4 +1,4 @@
-// `trainyard replay`: Chakra execution traces, made here by hand.
+// `trainyard replay` on Chakra execution traces that these tests write.
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "tests/tools/trace_shell.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -47,7 +47,7 @@ TEST_CASE("nodes of one stream run one after the other, others at once unless th
   CHECK(shell.replayed("two --on dgx-a100") == Approx(5e-6).epsilon(1e-9));
   shell.write_trace("after", 1, {with_stream(stated(0, 5e-6), 7), with_stream(stated(1, 3e-6, {0}), 8)});
   CHECK(shell.replayed("after --on dgx-a100") == Approx(8e-6).epsilon(1e-9));
-  // The file has them in an order in which they cannot run; more streams are waited for than an operation has room for.
+  // The nodes cannot run in the order of the file. A node waits for more streams than an operation can name.
   Nodes many{with_stream(stated(9, 1e-6, {1, 2, 3, 4, 5}), 20)};
   for (std::uint64_t id = 1; id <= 5; ++id)
     many.push_back(with_stream(stated(id, 1e-6 * static_cast<double>(id)), static_cast<double>(id)));
@@ -70,7 +70,7 @@ TEST_CASE("collectives of a trace take what bench says", "[replay]") {
         Approx(bench_time(shell, "all_reduce --on dgx-a100 --algorithm ring", "1M")).epsilon(1e-9));
   CHECK(shell.replayed("reduce --on dgx-a100 --algorithm all_reduce=double-binary-tree") ==
         Approx(bench_time(shell, "all_reduce --on dgx-a100 --algorithm double-binary-tree", "1M")).epsilon(1e-9));
-  // comm_size is what a rank puts in: of an all-gather an eighth of what nccl-tests counts.
+  // comm_size is the input of a rank; for an all-gather of eight ranks, that is an eighth of the size in nccl-tests.
   shell.write_trace("gather", 8, {exchange(0, kAllGather, 1 << 17)});
   CHECK(shell.replayed("gather --on dgx-a100") ==
         Approx(bench_time(shell, "all_gather --on dgx-a100", "1M")).epsilon(1e-9));
@@ -157,7 +157,7 @@ TEST_CASE("messages take their route, memory its bandwidth, arithmetic the roofl
   const double arithmetic = kernel_time(gpu, work).value;
   CHECK(shell.replayed("work --on dgx-a100") == Approx(arithmetic + kernel_time(gpu, moved).value).epsilon(1e-9));
   CHECK(shell.replayed("work --on dgx-a100 --precision fp32") > 2 * arithmetic);
-  // From the host's memory: over PCIe.
+  // Data from the host's memory goes over PCIe.
   const double remote = shell.replayed("work --on dgx-a100 --remote-memory") - arithmetic;
   CHECK(remote > 1e9 / gpu.pcie.value);
   CHECK(remote < 1.5e9 / gpu.pcie.value);
@@ -228,7 +228,7 @@ TEST_CASE("bad traces are named with file and node", "[replay]") {
                                                 " bytes is cut short: " + left + " follow, or this is no Chakra trace");
   shell.write("text.0.et", "{\"nodes\": []}");
   CHECK(shell.trainyard("replay text --on dgx-a100").exit == 2);
-  for (std::size_t end = 0; end < whole.size(); ++end) {  // cut anywhere it is refused, or short of nodes
+  for (std::size_t end = 0; end < whole.size(); ++end) {  // a cut file is refused, or has fewer nodes
     shell.write("any.0.et", whole.substr(0, end));
     const int code = shell.trainyard("replay any --on dgx-a100").exit;
     CAPTURE(end);

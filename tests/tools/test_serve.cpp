@@ -1,4 +1,4 @@
-// `trainyard serve`: who may ask, what comes back, and nothing else.
+// `trainyard serve`: which requests are accepted, and their answers.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -40,7 +40,7 @@ TEST_CASE("only the page itself is obeyed", "[serve]") {
     return refusal ? refusal->status : 200;
   };
   for (const RequestHead& head : {page, good}) {
-    // A name of another that resolves to the loopback, another port, another's page.
+    // Another name that resolves to the loopback, another port, a page of another origin.
     for (const char* host :
          {"evil.example:80", "127.0.0.1", "127.0.0.1:81", "", "127.0.0.1:80.evil.example", "[::1]:80"})
       CHECK(status(head, [host](RequestHead& h) { h.host = host; }) == 403);
@@ -55,7 +55,7 @@ TEST_CASE("only the page itself is obeyed", "[serve]") {
     CHECK(status(head, [](RequestHead& h) { h.token.back() ^= 1; }) == 403);
     CHECK(status(head, [](RequestHead& h) { h.token += "0"; }) == 403);
   }
-  CHECK(status(good, [](RequestHead& h) { h.content_type = "text/plain"; }) == 415);  // what a form of another may send
+  CHECK(status(good, [](RequestHead& h) { h.content_type = "text/plain"; }) == 415);  // sent by other pages' forms
   CHECK(status(good, [](RequestHead& h) { h.method = "GET"; }) == 405);
   for (const char* path : {"/etc/passwd", "/../etc/passwd", "/ask/", "//", "/%2e%2e/x", "/index.html"})
     CHECK(status(page, [path](RequestHead& h) { h.path = path; }) == 404);
@@ -95,7 +95,7 @@ TEST_CASE("the page's questions are answered as run answers, bad ones by the rea
   CHECK_THAT(error(R"([["plan.micro_batch_size","3"]])"), Contains("32 is not a multiple of 48"));
   CHECK_THAT(error(R"([["plan.recompute","slective"]])"), Contains("did you mean \"selective\"?"));
   CHECK_THAT(error(R"([["plan.micro_batch","3"]])"), Contains("did you mean \"plan.micro_batch_size\"?"));
-  // No name of a file comes through, whatever field it is for, and no scenario but those of the list.
+  // No field accepts the name of a file, and only scenarios of the list are accepted.
   for (const char* field :
        {"model", "cluster.node", "cluster.hca", "software", "plan.micro_batch_size", "learn.data.csv"})
     for (const char* value : {"secret.yaml", "/etc/passwd", "../small.yaml", "1.yaml", "{config: secret.json}"}) {
@@ -155,7 +155,7 @@ TEST_CASE("connections that never end their request keep nobody waiting", "[serv
   {
     RequestReader::Limits limits;
     limits.time = long_time;
-    limits.of_address = limits.connections;
+    limits.per_address = limits.connections;
     RequestReader reader(limits, [&whole](int socket, std::string request) {
       ::close(socket);
       whole.set_value(std::move(request));
@@ -168,7 +168,7 @@ TEST_CASE("connections that never end their request keep nobody waiting", "[serv
       CHECK((::recv(ends[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
   }
   for (const int end : ends) CHECK(got_from(end).empty());
-  // Of more than may be open the oldest goes; who is late is told so.
+  // If there are too many connections, the oldest is closed. A late request gets an error.
   RequestReader::Limits few;
   few.connections = 2;
   few.time = long_time;
@@ -194,14 +194,14 @@ TEST_CASE("one address that opens connections closes its own oldest, and no othe
   REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&here), &size) == 0);
   RequestReader::Limits limits;
   limits.connections = 12;
-  limits.of_address = 4;
+  limits.per_address = 4;
   limits.time = std::chrono::hours(10);
   std::promise<void> whole;
   RequestReader reader(limits, [&whole](int socket, const std::string&) {
     ::close(socket);
     whole.set_value();
   });
-  /// From 127.0.0.`last`, with a request that never ends.
+  /// Connects from 127.0.0.`last` with a request that never ends.
   const auto connect_from = [&](std::uint32_t last, const std::string& text) {
     const int end = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in own{};
@@ -218,13 +218,13 @@ TEST_CASE("one address that opens connections closes its own oldest, and no othe
   std::vector<int> many;
   for (int i = 0; i < 40; ++i) many.push_back(connect_from(4, begun));
   const int asks = connect_from(2, begun + "\r\n");
-  whole.get_future().wait();  // by now the reader has seen all that came before
+  whole.get_future().wait();  // now the reader has seen all earlier connections
   char byte = 0;
   for (const int end : quiet) CHECK((::recv(end, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
   for (std::size_t i = 0; i < many.size(); ++i) {
     INFO(i);
-    if (i + limits.of_address < many.size())
-      CHECK(::recv(many[i], &byte, 1, 0) <= 0);  // closed: its end or a reset comes
+    if (i + limits.per_address < many.size())
+      CHECK(::recv(many[i], &byte, 1, 0) <= 0);  // closed: recv returns the end or a reset
     else
       CHECK((::recv(many[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
   }
@@ -241,7 +241,7 @@ TEST_CASE("after another node is chosen, controls have that node's figures", "[s
                "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64}\n");
   ServedProcess served(folder);
   const auto shown = [&](const std::string& set) {
-    std::map<std::string, std::string> values;  // as the page's script shows them
+    std::map<std::string, std::string> values;  // the values that the page's script shows
     const json answer = served.ask(set);
     REQUIRE(answer.contains("controls"));
     for (const json& control : answer["controls"])
@@ -251,7 +251,7 @@ TEST_CASE("after another node is chosen, controls have that node's figures", "[s
   const std::map<std::string, std::string> before = shown("[]");
   for (const std::string node : {"dgx-h100", "dgx-b200"}) {
     std::map<std::string, std::string> changed = shown(R"([["cluster.node",")" + node + "\"]]");
-    // The same scenario, written with that node from the start.
+    // The same scenario, written with that node.
     folder.write(node + ".yaml", "cluster: {nodes: 2, node: " + node +
                                      ", fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
                                      "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64}\n");
@@ -277,7 +277,7 @@ TEST_CASE("tasks on the page are judged as task --check judges them, and allow w
     json set = json::array();
     for (const auto& [path, value] : task.solution) set.push_back({path, flow_text(value)});
     const std::string name = ServedTasks::name_of(task);
-    CHECK(served.ask(set.dump(), "scenario", name).value("error", "") == "");  // the page can say the solution
+    CHECK(served.ask(set.dump(), "scenario", name).value("error", "") == "");  // the page accepts the solution
     CHECK_THAT(served.ask(R"([["plan.seq_length","7"]])", "scenario", name).value("error", ""),
                Contains("plan.seq_length: not among the fields of this page"));
     if (file.number % 20 != 1) continue;
@@ -318,14 +318,15 @@ TEST_CASE("what is no question of the page gets no answer", "[serve][cli]") {
   CHECK_THAT(served.post("{", served.with_token()), Contains("a request with scenario, set and want expected"));
   CHECK_THAT(served.post("[1, 2]", served.with_token()), Contains("a request with scenario, set and want expected"));
   const std::string port = std::to_string(served.port);
-  CHECK_THAT(folder.trainyard("serve --port " + port).err, Contains("--port " + port + ": cannot listen there"));
+  CHECK_THAT(folder.trainyard("serve --port " + port).err,
+             Contains("--port " + port + ": another program uses this port"));
   CHECK(folder.trainyard("serve --port 70000").exit == 2);
   CHECK(folder.trainyard("serve nowhere.yaml").exit == 2);
 }
 
 namespace {
 
-/// Threads that ask at random, some of which do not wait.
+/// Threads that send random requests; some do not wait for the answer.
 void ask_at_random(const ServedProcess& served, unsigned seed, int count, std::atomic<int>& wrong) {
   std::mt19937 random(seed);
   const auto one_of = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -396,7 +397,7 @@ TEST_CASE("10,000 random questions, eight at a time, leave nothing behind", "[se
   const std::ptrdiff_t files = open_files(served.pid());
   soak(2, 1125);
   CHECK(wrong == 0);
-  // Those whose page went away are stopped soon.
+  // Answers whose page was closed stop soon.
   for (int i = 0; i < 1000 && open_files(served.pid()) != files; ++i) served.ask("[]", "scenario");
   CHECK(open_files(served.pid()) == files);
   const std::string own = std::to_string(served.pid());

@@ -1,4 +1,4 @@
-// Scenarios that come with the program are found from any folder.
+// The shipped scenarios are found from any folder.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
@@ -17,11 +17,11 @@ using test::TopoFolder;
 
 TEST_CASE("every verb that reads a scenario finds the shipped ones by name, from any folder", "[cli][shipped]") {
   const TopoFolder shell;  // empty
-  const std::string whole = shell.trainyard("run gpt2-one-a100 --no-what-if").out;
-  CHECK_THAT(whole, Catch::Matchers::StartsWith("gpt2 in "));
+  const std::string expected = shell.trainyard("run gpt2-one-a100 --no-what-if").out;
+  CHECK_THAT(expected, Catch::Matchers::StartsWith("gpt2 in "));
   for (const char* name :
        {"gpt2-one-a100.yaml", "scenarios/gpt2-one-a100.yaml", "./scenarios/gpt2-one-a100", "gpt2_one_a100"})
-    CHECK(shell.trainyard(std::string("run --no-what-if ") + name).out == whole);
+    CHECK(shell.trainyard(std::string("run --no-what-if ") + name).out == expected);
   for (const char* words :
        {"explain gpt2-one-a100 --layers", "show gpt2-one-a100 --mesh",
         "plan gpt2-one-a100 --brief --vary plan.recompute=none", "sweep gpt2-one-a100 --set plan.micro_batch_size=1",
@@ -49,8 +49,7 @@ TEST_CASE("a served page begins with a shipped scenario by name", "[shipped][ser
   CHECK_THAT(served.page(), Contains("\"scenario\":\"gpt2-one-a100\""));
 }
 
-TEST_CASE("a file of one's own comes before the shipped one of its name; the nearest name is offered",
-          "[cli][shipped]") {
+TEST_CASE("a user's file comes before the shipped one of that name; errors offer the nearest name", "[cli][shipped]") {
   const TopoFolder shell;
   shell.write("gpt2-one-a100.yaml", "cluster: {nodes: 1}\n");
   CHECK(shell.trainyard("run gpt2-one-a100.yaml").err ==
@@ -63,7 +62,7 @@ TEST_CASE("a file of one's own comes before the shipped one of its name; the nea
   CHECK(shell.trainyard("bench all_reduce --on gpt2-nowhere").exit == 2);
 }
 
-TEST_CASE("what help says to start with runs, and scenarios of the examples are shipped", "[cli][shipped][help]") {
+TEST_CASE("the first command in help runs, and the scenarios of the examples are shipped", "[cli][shipped][help]") {
   const TopoFolder shell;
   const std::string help = shell.trainyard("help").out, start = "Start with:\n  trainyard ";
   const std::size_t at = help.find(start);

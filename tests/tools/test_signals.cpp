@@ -1,4 +1,4 @@
-// Signals: a verb that is at work ends by any of them, and no process of its own outlives it.
+// A working verb ends by any signal, and none of its child processes outlives it.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Until `holds`; false after a time in which even a machine under load comes to it.
+/// Waits until `holds`. Returns false after a time that is enough even for a machine under load.
 template <class Condition>
 bool comes_true(const Condition& holds) {
   constexpr std::chrono::minutes most{3};
@@ -49,20 +49,20 @@ std::vector<pid_t> children_of(pid_t process) {
   return {std::istream_iterator<pid_t>(in), {}};
 }
 
-/// Generations of processes below this one that are there at the moment.
+/// The number of generations of processes that are below this one now.
 int generations_below(pid_t process) {
   int most = 0;
   for (const pid_t child : children_of(process)) most = std::max(most, 1 + generations_below(child));
   return most;
 }
 
-/// A process with signals as a shell gives them, in a group of its own. What it leaves behind becomes a child of ours.
+/// A process with the signal handlers of a shell, in a group of its own. Its orphans become children of this process.
 class Job {
  public:
   template <class Work>
   explicit Job(const Work& work) {
     REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
-    std::fflush(nullptr);  // else it would write our buffers too
+    std::fflush(nullptr);  // otherwise the child would write our buffers too
     pid_ = ::fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
@@ -83,14 +83,14 @@ class Job {
   Job& operator=(const Job&) = delete;
   pid_t pid() const { return pid_; }
 
-  /// How it ended: an exit code, or a signal's number with a minus.
+  /// Waits for the end. Returns the exit code, or minus the number of a signal.
   int wait() {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  /// After that: whether all that it has left behind ends, too.
+  /// Whether its orphans end too. Call it after the end of the process.
   static bool none_left() {
     return comes_true([] {
       while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
@@ -102,14 +102,14 @@ class Job {
   pid_t pid_ = -1;
 };
 
-/// Steps of hours, simulated rank by rank, for many points of a sweep or a plan.
+/// A scenario whose steps take hours, simulated rank by rank, for many points of a sweep or a plan.
 const char* const kLong =
     "cluster: {nodes: 4, node: dgx-1v, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 48}\n"
     "plan: {global_batch_size: 131072, micro_batch_size: 1, seq_length: 64, precision: fp16, pipeline_parallel: 4}\n";
 
 struct Verb {
   const char* words;
-  int generations;  ///< of processes below the verb's own while it simulates
+  int generations;  ///< generations of processes below the verb's process while it simulates
 };
 
 constexpr Verb kVerbs[] = {
@@ -119,14 +119,14 @@ constexpr Verb kVerbs[] = {
     {"run long.yaml --fold off --no-what-if --transport native", 1},
 };
 
-/// Has a process used a fifth of a second of the processor?
+/// Whether a process has used a fifth of a second of the processor.
 bool is_at_work(pid_t pid) {
   std::ifstream stat(fmt::format("/proc/{}/stat", pid));
   const std::string text(std::istreambuf_iterator<char>(stat), {});
   std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string field;
   double ticks = 0;
-  for (int number = 3; fields >> field; ++number)  // as proc(5) numbers them: utime and stime
+  for (int number = 3; fields >> field; ++number)  // fields utime and stime in the numbering of proc(5)
     if (number == 14 || number == 15) ticks += std::stod(field);
   return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK)) >= 0.2;
 }
@@ -169,7 +169,7 @@ TEST_CASE("a verb at work ends by any signal and leaves no process", "[signals][
 
 namespace {
 
-/// A verb that is told to end by its first line of progress with these words; how it ended, and what it printed.
+/// Runs a verb, and ends it by a signal at its first line of progress with these words. Returns its end and its output.
 struct EndedVerb {
   int end = 0;
   std::string out, err;
@@ -220,8 +220,8 @@ TEST_CASE("a search, a sweep and a training that are interrupted print what was 
   SECTION("size, in the search of its second cluster") {
     const EndedVerb ended = end_at(folder, size, " days; ");
     check(ended);
-    CHECK_THAT(ended.out, Contains("unfinished interrupted at type of node 1 of 1, on ") &&
-                              Contains("none       of what was looked at meets it; the nearest is") &&
+    CHECK_THAT(ended.out, Contains("unfinished interrupted at node type 1 of 1, on ") &&
+                              Contains("none       of the simulated sizes meets deadline and budget; the nearest is") &&
                               Contains("nearest "));
     const nlohmann::json answer = nlohmann::json::parse(end_at(folder, json_of(size), " days; ").out);
     CHECK_THAT(answer.at("unfinished").get<std::string>(), Contains("interrupted"));
@@ -231,15 +231,15 @@ TEST_CASE("a search, a sweep and a training that are interrupted print what was 
   SECTION("size, in the search of its first cluster, that has a plan") {
     const EndedVerb ended = end_at(folder, size, "; best ");
     check(ended);
-    CHECK_THAT(ended.out, Contains("of whose plans the best up to then takes ") &&
-                              Contains("none       was looked at to its end"));
+    CHECK_THAT(ended.out,
+               Contains("where the best plan so far takes ") && Contains("none       was searched to its end"));
   }
   SECTION("sweep") {
     const std::vector<std::string> sweep{"sweep", "small.yaml", "--set", "plan.seq_length=range(16, 256, 4)"};
     const EndedVerb ended = end_at(folder, sweep, " points");
     check(ended);
     CHECK_THAT(ended.err, Contains(" of 61 points are done; the answer has these alone"));
-    CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') >= 2);  // a head and a row at least
+    CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') >= 2);  // at least a head and a row
     CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') < 62);
     CHECK_THAT(nlohmann::json::parse(end_at(folder, json_of(sweep), " points").out).at("unfinished").get<std::string>(),
                Contains(" of 61 points are done"));
@@ -256,7 +256,7 @@ TEST_CASE("a search, a sweep and a training that are interrupted print what was 
   SECTION("plan") {
     const EndedVerb ended = end_at(folder, {"plan", "small.yaml"}, "simulated; best ");
     check(ended);
-    CHECK_THAT(ended.out, Contains("unfinished interrupted; this is what was found up to then") && Contains("best "));
+    CHECK_THAT(ended.out, Contains("unfinished interrupted; this is the best plan so far") && Contains("best "));
   }
 }
 
@@ -274,7 +274,7 @@ TEST_CASE("a second signal ends a process that does not come to its end", "[sign
     ::close(ready[0]);
     ::close(ready[1]);
     ::kill(job.pid(), SIGINT);
-    // As often as somebody presses the key: signals that come together are one.
+    // Sends the signal again and again, like a pressed key, because signals at the same time count as one.
     CHECK(comes_true([&] {
       ::kill(job.pid(), second);
       siginfo_t info{};

@@ -1,4 +1,4 @@
-// What a sweep prints where no flag says where its table goes.
+// The output of a sweep without a flag for its table.
 #include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ using trainyard::test::TopoFolder;
 
 namespace {
 
-/// What a command prints on a terminal.
+/// The output of a command on a terminal.
 std::string on_terminal(const TopoFolder& folder, const std::string& words) {
   int terminal = -1;
   const pid_t pid = ::forkpty(&terminal, nullptr, nullptr, nullptr);

@@ -1,4 +1,4 @@
-// `trainyard teach`: what it shows is what the simulation did.
+// `trainyard teach` shows what the simulation did.
 #include <algorithm>
 #include <regex>
 
@@ -89,7 +89,7 @@ struct Shell : TopoFolder {
   }
 };
 
-/// Ranks' data as the operation promises them, in words; "" where anything may be.
+/// The data of a slot that the operation promises, in words; "" if it may hold anything.
 std::string promised_word(Operation operation, int ranks, int rank, int slot, const std::string& slot_name,
                           int slots_per_block) {
   const int block = slot / slots_per_block;
@@ -119,7 +119,7 @@ std::string promised_word(Operation operation, int ranks, int rank, int slot, co
   }
 }
 
-/// False where the algorithm cannot do such a group.
+/// Returns false if the algorithm does not support such a group.
 bool check_promise(Operation operation, const std::string& algorithm, int ranks) {
   CAPTURE(name_of(operation), algorithm, ranks);
   CollectiveLesson done;
@@ -143,9 +143,9 @@ bool check_promise(Operation operation, const std::string& algorithm, int ranks)
   for (int rank = 0; rank < ranks; ++rank)
     for (int slot = 0; slot < slots; ++slot) {
       const std::string& name = done.slots[static_cast<std::size_t>(slot)];
-      const std::string wanted = promised_word(operation, ranks, rank, slot, name, std::max(1, slots / ranks));
-      const auto& got = done.steps.back().buffers[static_cast<std::size_t>(rank)][static_cast<std::size_t>(slot)];
-      if (!wanted.empty()) CHECK(got.text == wanted);
+      const std::string promised = promised_word(operation, ranks, rank, slot, name, std::max(1, slots / ranks));
+      const auto& actual = done.steps.back().buffers[static_cast<std::size_t>(rank)][static_cast<std::size_t>(slot)];
+      if (!promised.empty()) CHECK(actual.text == promised);
     }
   return true;
 }
@@ -181,7 +181,7 @@ TEST_CASE("teach numbers ranks from 1 where it is asked to", "[teach]") {
   CHECK(from_1.exit == 0);
   CHECK_THAT(from_1.out, Contains("GPU1→GPU2 slot a: a1") && Contains("a1+a2+a3") && !Contains("GPU0"));
   CHECK_THAT(shell.text("1.svg"), Contains("GPU3") && !Contains("GPU0"));
-  // The contributors are those of ranks from 0.
+  // The names of contributors are those of ranks from 0.
   REQUIRE(shell.teach("all-reduce --ranks 3 --json 0.json").exit == 0);
   const json one = json::parse(shell.text("1.json")), zero = json::parse(shell.text("0.json"));
   for (std::size_t i = 0; i < zero["steps"].size(); ++i)
@@ -223,7 +223,7 @@ TEST_CASE("teach turns a ring round", "[teach]") {
   shell.check_refused("all-reduce --direction reversed --algorithm binary-tree",
                       "--direction reversed: a single ring has a direction; binary-tree is none");
   shell.check_refused("all-reduce --direction reversed --listing literal",
-                      "--direction: the textbooks' listing goes forward; leave one of both out");
+                      "--direction: the textbooks' listing goes forward; leave out --direction or --listing");
 }
 
 TEST_CASE("every algorithm's lesson ends with what the operation promises", "[teach]") {
@@ -255,7 +255,7 @@ TEST_CASE("symbols show what is counted twice, mixed, or of another slot", "[tea
   CHECK(sums.read(buffer, 1, 0).text == "2·b0+b2");
   CHECK_FALSE(sums.read(buffer, 1, 0).complete);
   buffer.segment(0, each) += buffer.segment(2 * each, each);
-  CHECK(sums.read(buffer, 0, 0).unknown);  // a and c together are not taken for b
+  CHECK(sums.read(buffer, 0, 0).unknown);  // a and c together do not count as b
   buffer.segment(each, each) = sums.initial(1).segment(2 * each, each);
   CHECK(sums.read(buffer, 1, 0).text == "c1");
   CHECK(sums.read(buffer, 1, 0).stale);
@@ -270,7 +270,7 @@ TEST_CASE("switches that hold data are shown too", "[teach]") {
   CHECK(nvls.steps.back().buffers[4][0].text == "a0+a1+a2+a3");
 }
 
-TEST_CASE("teach fits a terminal and says nothing in colours where it is piped", "[teach]") {
+TEST_CASE("teach fits a terminal and prints no colours into a pipe", "[teach]") {
   const Shell shell;
   for (const char* arguments : {"all-reduce", "all-reduce --ranks 16", "all_to_all --ranks 16", "alltoall --ranks 3",
                                 "all-reduce --ranks 6 --op max", "barrier --ranks 5", "broadcast --root 2"}) {
@@ -292,7 +292,7 @@ TEST_CASE("teach fits a terminal and says nothing in colours where it is piped",
   CHECK_THAT(shell.teach("all-reduce --ranks 8 --on dgx-1v --algorithm multi-ring").out, Contains("on 1 × dgx-1v"));
 }
 
-TEST_CASE("a collective's views tell sizes in the unit in which its size was typed", "[teach]") {
+TEST_CASE("a collective's views show sizes in the unit of --size", "[teach]") {
   const Shell shell;
   const std::regex binary("[0-9.] [KMGT]iB"), decimal("[0-9.] [kMGT]B(?!/s)");
   for (const auto& [size, thousands] : {std::pair<std::string, bool>{"--size 160MB", true},
@@ -348,7 +348,7 @@ TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach
   CHECK(shell.teach("all-reduce --json -").out == shell.text("l.json"));
 }
 
-TEST_CASE("every topic has a picture, and a page that says the same", "[teach]") {
+TEST_CASE("every topic has a picture, and a page with the same content", "[teach]") {
   const Shell shell;
   for (const char* topic : {"barrier", "all-to-all --ranks 3", "alltoall --algorithm bruck",
                             "pipeline --schedule zb-2p", "server --workers 2", "threads", "tasks --stages 3",
@@ -377,13 +377,13 @@ TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
                       "--listing literal: it lists the all-reduce by ring, not the all-reduce by direct");
   shell.check_refused("all-gather --listing literal",
                       "--listing literal: it lists the all-reduce by ring, not the all-gather by ring");
-  shell.check_refused("all-reduce --listing right", "--listing right: there is one listing, literal");
+  shell.check_refused("all-reduce --listing right", "--listing right: unknown; literal is the only listing");
   shell.check_refused("all-redoce", "trainyard teach: unknown topic \"all-redoce\"; did you mean \"all-reduce\"?");
   shell.check_refused("all-reduce --algorithm auto", "--algorithm auto: name one (trainyard list collectives)");
   shell.check_refused("all-reduce --on dgx-a100 --ranks 9", "--ranks 9: dgx-a100 has 8 GPUs");
   shell.check_refused("all-reduce --size 0B", "--size 0B: more than 0 expected");
   shell.check_refused("broadcast --root 4", "trainyard teach: root 4 of a broadcast of 4 ranks; 0 to 3");
-  shell.check_refused("all-reduce --nodes 2", "trainyard teach: on which machine? --on NODE or SCENARIO");
+  shell.check_refused("all-reduce --nodes 2", "trainyard teach: on which machine? --on NODE or SCENARIO expected");
   shell.check_refused("all-reduce --algorithm binary-tree --ranks 8 --chunk 16KiB",
                       "3584 writes to 8 ranks' buffers of 256 slots are more than 250000 slots to show: take a "
                       "smaller --size, a larger --chunk or fewer --ranks");
@@ -396,14 +396,14 @@ TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
   CHECK(shell.teach("").exit == 2);
 }
 
-TEST_CASE("teach server says of which pushes it counts the staleness", "[teach]") {
+TEST_CASE("teach server names the pushes whose staleness it counts", "[teach]") {
   const TopoFolder folder;
   const TopoAnswer answer =
       folder.trainyard("teach server --workers 2 --consistency stale --staleness 1 --slower 1,2 --steps 4");
   CHECK(answer.exit == 0);
   std::smatch found;
-  REQUIRE(std::regex_search(answer.out, found,
-                            std::regex("of the (\\d+) of 8 pushes in the steady part: from when every")));
+  REQUIRE(
+      std::regex_search(answer.out, found, std::regex("of the (\\d+) of 8 pushes in the steady part: after every")));
   const int window = std::stoi(found[1]);
   int counted = 0;
   const std::size_t line = answer.out.find("staleness (updates missed: pushes): ");

@@ -61,7 +61,7 @@ TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble
     const PipelineLesson done = lesson(name, shape);
     CHECK(done.period <= done.end * (1 + 1e-9));
     CHECK(done.period >= done.ideal() * (1 - 1e-9));
-    // It has settled: later steps take as long.
+    // The pipeline is in its steady state: later steps take equally long.
     TrainingPlan plan = even_pipeline(schedule(name, shape), shape, {}, 0);
     plan.steps = 8;
     const PipelineRun many = run_pipeline(plan);
@@ -90,17 +90,18 @@ TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble
   shell.check_refused("pipeline --steps 9", "--steps 9: 1 to 8 expected");
 }
 
-TEST_CASE("a pipeline's messages cost what they take", "[teach][pipeline]") {
-  // There and back over three cuts, once: the steady state hides the others behind work of equal length.
+TEST_CASE("a pipeline's messages take their time", "[teach][pipeline]") {
+  // The time of messages shows once, forward and back over three cuts. In the steady state, work of equal length hides
+  // it.
   CHECK(lesson("gpipe", {4, 8, 1}, 0.5).end == near(33 + 2 * 3 * 0.5));
   CHECK(lesson("naive", {4, 2, 1}, 0.5).end == near(2 * (12 + 2 * 3 * 0.5)));
-  CHECK(lesson("1f1b", {4, 8, 1}, 0.5).end > 33 + 2 * 3 * 0.5);  // it waits for a round trip each micro-batch
+  CHECK(lesson("1f1b", {4, 8, 1}, 0.5).end > 33 + 2 * 3 * 0.5);  // each micro-batch waits for a round trip
 }
 
 TEST_CASE("a pipeline's messages leave as the plan of any training says", "[teach][pipeline]") {
   TrainingPlan plan = even_pipeline(schedule("gpipe", {4, 8, 1}), {4, 8, 1}, {}, 0.5);
   plan.overlap_pipeline = false;
-  // Each stage but the last one forward, and the first one back, waits for each of its messages to arrive.
+  // Each stage waits for the arrival of its messages, except the last stage forward and the first stage backward.
   CHECK(run_pipeline(plan).end == near((7 + 3) * 1.5 + 1 + (7 + 3) * 2.5 + 2));
 }
 
@@ -134,12 +135,12 @@ TEST_CASE("teach pipeline shows every task and the figures", "[teach][pipeline]"
   CHECK(data["stage"][3]["tasks"].size() == 16);
   const std::string picture = shell.text("p.svg"), page = shell.text("p.html");
   const std::regex cell("fill=\"#(7aa6dc|8fcf8f)\"");
-  CHECK(std::distance(std::sregex_iterator(picture.begin(), picture.end(), cell), {}) == 2 * 4 * 8 + 2);  // + legend
+  CHECK(std::distance(std::sregex_iterator(picture.begin(), picture.end(), cell), {}) == 2 * 4 * 8 + 2);  // and legend
   CHECK(page.find(picture) != std::string::npos);
   CHECK(shell.teach("pipeline --json -").out == shell.text("p.json"));
 }
 
-TEST_CASE("teach pipeline counts stages and micro-batches from 1 where that is asked for", "[teach][pipeline]") {
+TEST_CASE("teach pipeline counts stages and micro-batches from 1 with --labels-from 1", "[teach][pipeline]") {
   const Teacher shell;
   const TopoAnswer from_0 = shell.teach("pipeline --svg 0.svg --json 0.json --html 0.html");
   const TopoAnswer from_1 = shell.teach("pipeline --labels-from 1 --svg 1.svg --json 1.json --html 1.html");
@@ -155,7 +156,7 @@ TEST_CASE("teach pipeline counts stages and micro-batches from 1 where that is a
   shell.check_refused("pipeline --labels-from 2", "--labels-from 2: 0 or 1 expected");
 }
 
-TEST_CASE("teach pipeline fits a terminal whatever is asked for", "[teach][pipeline]") {
+TEST_CASE("teach pipeline fits a terminal with any flags", "[teach][pipeline]") {
   const Teacher shell;
   for (const char* arguments :
        {"", "--micro-batches 64", "--schedule interleaved-1f1b --chunks 4 --micro-batches 16", "--schedule zb-2p",
@@ -182,8 +183,8 @@ TEST_CASE("teach pipeline refuses what it cannot show, in one line", "[teach][pi
       "--schedule interleaved-1f1b: pipeline schedule interleaved-1f1b: 6 micro-batches are no multiple "
       "of the 4 stages; nearest: 8");
   shell.check_refused("pipeline --chunks 2",
-                      "--schedule 1f1b: pipeline schedule 1f1b: 2 model chunks a stage; it runs a stage as one "
-                      "(interleaved-1f1b takes more)");
+                      "--schedule 1f1b: pipeline schedule 1f1b: 2 model chunks on each stage; this schedule runs one "
+                      "(interleaved-1f1b runs several)");
   shell.check_refused("pipeline --forward 0", "--forward 0: 0.001 to 1000000 expected");
   shell.check_refused("pipeline --transfer -1", "--transfer -1: 0 to 1000000 expected");
   shell.check_refused("pipeline --weights 2", "--weights 2: a part of the backward time is expected, less than 2");

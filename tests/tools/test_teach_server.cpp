@@ -1,4 +1,4 @@
-// `trainyard teach server`: times that are known, and the same figures in words, picture and data.
+// `trainyard teach server`: known times, and equal figures in text, picture and data.
 #include <fmt/format.h>
 
 #include "scenarios/src/lessons/teach_server.hpp"
@@ -27,7 +27,7 @@ std::size_t bars(const json& data) {
   return count;
 }
 
-/// A row of the text, by what stands before it.
+/// The row of the text that begins with this name.
 std::string row(const std::string& text, const std::string& name) {
   const std::size_t at = text.find("\n" + name + " ");
   REQUIRE(at != std::string::npos);
@@ -36,12 +36,13 @@ std::string row(const std::string& text, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("teach server: a worker alone takes what its parts take", "[teach][servers]") {
+TEST_CASE("teach server: the time of a single worker is the sum of its parts", "[teach][servers]") {
   const Teacher shell;
   const TopoAnswer answer = shell.teach("server --workers 1 --steps 3 --svg s.svg --json s.json");
   CHECK(answer.exit == 0);
   CHECK(answer.err.empty());
-  // First weights, then three times computing, push and update; two answers with weights, the last one without.
+  // The worker first gets weights. Then it computes, pushes and updates three times. The first two answers have
+  // weights.
   CHECK_THAT(answer.out, Contains("synchronous: 1 worker, 1 server, 3 steps\n") &&
                              Contains("computing 4, push 1, applied in 0.25, pull 1\n") && Contains("\ntime: 18.75; "));
   const json data = json::parse(shell.text("s.json"));
@@ -58,7 +59,7 @@ TEST_CASE("teach server: a worker alone takes what its parts take", "[teach][ser
   CHECK(shell.teach("server --workers 1 --steps 3 --json -").out == shell.text("s.json"));
 }
 
-TEST_CASE("teach server says the same in words, as a picture and as data", "[teach][servers]") {
+TEST_CASE("teach server shows the same as text, picture and data", "[teach][servers]") {
   const Teacher shell;
   for (const char* arguments :
        {"--workers 4 --consistency asynchronous --slower 1,1,1,2", "--workers 3 --servers 2 --keys 4",
@@ -95,13 +96,13 @@ TEST_CASE("teach server says the same in words, as a picture and as data", "[tea
   }
 }
 
-TEST_CASE("teach server: rows show what happens when", "[teach][servers]") {
+TEST_CASE("teach server: rows show events at their times", "[teach][servers]") {
   const Teacher shell;
   const std::string text = shell.teach("server --workers 2 --consistency asynchronous --slower 1,2 --steps 2").out;
   // 82 columns; the first worker computes half as long as the second one.
   const auto marks = [&](const std::string& name, char mark) {
-    const std::string of = row(text, name);
-    return std::count(of.begin(), of.end(), mark);
+    const std::string line = row(text, name);
+    return std::count(line.begin(), line.end(), mark);
   };
   CHECK(marks("worker 1 computes", '#') == Approx(2 * static_cast<double>(marks("worker 0 computes", '#'))).margin(3));
   CHECK(marks("server 0", '0') >= 2);

@@ -30,7 +30,7 @@ TEST_CASE("tasks in a pipeline of threads go as fast as the slowest function let
   for (const int items : {1, 4, 9}) {
     CAPTURE(items);
     const ThreadLesson three = teach_tasks(items, times, 3, 0);
-    CHECK(three.end == 6 + 3 * (items - 1));  // the first goes through, then one every 3 slots
+    CHECK(three.end == 6 + 3 * (items - 1));  // the first item passes, then one item every 3 slots
     CHECK(three.serial == 6 * items);
     CHECK(three.right);
     const ThreadLesson five = teach_tasks(items, times, 5, 0);
@@ -39,12 +39,12 @@ TEST_CASE("tasks in a pipeline of threads go as fast as the slowest function let
     CHECK(teach_tasks(items, times, 1, 0).end == three.serial);
     CHECK(teach_tasks(items, times, 3, 0.5).end == three.end + 1);  // two handovers of the last item
   }
-  const ThreadLesson two = teach_tasks(5, {1, 1, 1, 1}, 2, 0);  // two functions a thread
+  const ThreadLesson two = teach_tasks(5, {1, 1, 1, 1}, 2, 0);  // two functions on each thread
   CHECK(two.end == 2 * 5 + 2);
   CHECK(two.results.front() == 1 * 2 * 3 * 4 * 5 + 3 * 4 * 5 + 4 * 5 + 5 + 1);
 }
 
-TEST_CASE("a matrix product of any shape is that of its threads, by rows and by columns", "[teach][threads]") {
+TEST_CASE("threads compute a matrix product of any shape, by rows and by columns", "[teach][threads]") {
   for (const bool by_rows : {true, false})
     for (const auto& [m, k, n, threads] :
          {std::array{3, 3, 3, 4}, std::array{5, 2, 7, 3}, std::array{1, 4, 6, 2}, std::array{8, 1, 1, 3}}) {
@@ -88,7 +88,7 @@ TEST_CASE("teach shows threads and products on the screen, as a picture and as a
   CHECK_THAT(shell.text("p.html"), Contains("column 2") && Contains("<svg"));
   CHECK_THAT(shell.teach("matrix-product --threads 4").out, Contains("1 thread has nothing to do: there are 3 rows"));
   shell.check_refused("threads --items 0", "--items 0: 1 to 256 expected");
-  shell.check_refused("tasks --stages 3 --times 1,2", "--times 1,2: one a function expected, 3 of them");
+  shell.check_refused("tasks --stages 3 --times 1,2", "--times 1,2: one time for each of the 3 functions expected");
   shell.check_refused("matrix-product --shape 3x3",
                       "--shape 3x3: M x K x N expected, as in 3x3x3: x is M x K, w is K x N");
   shell.check_refused("matrix-product --split row", "--split row: unknown; did you mean \"rows\"?");

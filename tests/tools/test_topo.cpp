@@ -1,4 +1,4 @@
-// `topo rings` and `topo design` as a user meets them.
+// `topo rings` and `topo design` as a user sees them.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ using trainyard::test::TopoFolder;
 namespace {
 
 struct TopoShell : TopoFolder {
-  /// One line of error, exit code 2, nothing on stdout and no file written.
+  /// Checks for one line of error, exit code 2, no output and no written file.
   void check_refused(const std::string& arguments, const std::string& why) const {
     CAPTURE(arguments);
     const TopoAnswer answer = run(arguments);
@@ -67,7 +67,7 @@ TEST_CASE("topo rings reads links from a file", "[tools][topo]") {
   CHECK_THAT(shell.run("rings node.yaml").out, Contains("40.0 GB/s"));
 }
 
-TEST_CASE("topo rings refuses what is no mesh", "[tools][topo]") {
+TEST_CASE("topo rings refuses machines without a mesh", "[tools][topo]") {
   const TopoShell shell;
   shell.check_refused("rings dgx-1w --json out.json", "did you mean");
   shell.check_refused("rings dgx-a100 --json out.json", "its interconnect is nvswitch");
@@ -95,7 +95,7 @@ TEST_CASE("topo rings refuses what is no mesh", "[tools][topo]") {
   }
 }
 
-TEST_CASE("topo design tells parts and cost", "[tools][topo]") {
+TEST_CASE("topo design shows parts and cost", "[tools][topo]") {
   const TopoShell shell;
   const TopoAnswer answer =
       shell.run("design --hosts 1024 --ports 64 --switch-price 20000 --cable-price 150 --json out.json");
@@ -120,7 +120,7 @@ TEST_CASE("topo design tells parts and cost", "[tools][topo]") {
   CHECK(json::parse(shell.run("design --hosts 1024 --ports 64 --levels 3 --json -").out)["levels"] == 3);
 }
 
-TEST_CASE("topo design refuses what cannot be", "[tools][topo]") {
+TEST_CASE("topo design refuses impossible designs", "[tools][topo]") {
   const TopoShell shell;
   shell.check_refused("design --json out.json", "--hosts and --ports are needed");
   shell.check_refused("design --hosts 17 --ports 4 --json out.json", "the most is 16");

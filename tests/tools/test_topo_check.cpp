@@ -1,4 +1,4 @@
-// `trainyard topo check` as a user meets it.
+// `trainyard topo check` as a user sees it.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ struct CheckAnswer {
   std::string out, err;
 };
 
-/// 32 nodes with an HCA each on leaves of eight, 2:1.
+/// 32 nodes with one HCA each, eight on a leaf, with 2:1 oversubscription.
 struct CheckShell : trainyard::test::TemporaryFolder {
   CheckShell() {
     write("clos.yaml",
@@ -99,7 +99,7 @@ TEST_CASE("topo check of one node: no fabric, but lanes", "[topo][check]") {
   }
 }
 
-TEST_CASE("topo check refuses what is not there in one line", "[topo][check]") {
+TEST_CASE("topo check refuses unknown names in one line", "[topo][check]") {
   const CheckShell shell;
   const CheckAnswer unknown = shell.run("dgx-1x");
   CHECK(unknown.exit == 2);

@@ -38,11 +38,11 @@ struct ExportFolder : trainyard::test::TemporaryFolder {
 };
 
 struct ExportTransfer {
-  int from, to;  // ranks
+  int from, to;  ///< ranks
   std::uint64_t bytes;
 };
 
-/// When SimGrid ends the transfers, one after the other, on the platform and with the settings of our own runs.
+/// The times at which SimGrid ends the transfers, one after the other, on the platform, with the settings of our runs.
 json simgrid_times(const std::string& platform, const std::vector<ExportTransfer>& transfers, int gpus = 8) {
   return json::parse(test::in_child([&] {
     const char* arguments[] = {"test",
@@ -90,13 +90,13 @@ double our_time(const Scenario& scenario, const ExportTransfer& t) {
 
 }  // namespace
 
-TEST_CASE("topo export: SimGrid loads the platform and times transfers as we do", "[topo]") {
+TEST_CASE("topo export: SimGrid loads the platform and gives the same transfer times", "[topo]") {
   const ExportFolder files;
   REQUIRE(files.run("two.yaml --simgrid two.xml") == 0);
   CHECK(files.text(".out").empty());
   const Scenario scenario = read_scenario_text(kTwoNodes, "two.yaml");
-  // Over NVLink (two links, one link), between sockets over PCIe, between nodes near and far from the HCA's index;
-  // one so small that it is all latency.
+  // Transfers over NVLink (two links, one link), between sockets over PCIe, between nodes near and far from the HCA's
+  // index; one is so small that it takes only the latency.
   const std::vector<ExportTransfer> transfers{{0, 3, 300'000'000}, {0, 1, 1'000'003},  {0, 5, 300'000'000},
                                               {1, 9, 300'000'000}, {7, 8, 12'345'678}, {0, 15, 1}};
   const json simgrid = simgrid_times((files.path() / "two.xml").string(), transfers);
@@ -105,7 +105,7 @@ TEST_CASE("topo export: SimGrid loads the platform and times transfers as we do"
     CAPTURE(transfers[i].from, transfers[i].to);
     CHECK(simgrid[i].get<double>() == near(our_time(scenario, transfers[i])));
   }
-  // Slower HCAs are in the platform too.
+  // The platform has the slower HCAs too.
   REQUIRE(files.run("two.yaml --set cluster.hca.rate=50Gbit/s --simgrid slow.xml") == 0);
   const json slow = simgrid_times((files.path() / "slow.xml").string(), {{1, 9, 300'000'000}});
   CHECK(slow[0].get<double>() - simgrid[3].get<double>() == Approx(300e6 / 6.25e9 - 300e6 / 12.5e9).epsilon(1e-9));
@@ -113,7 +113,8 @@ TEST_CASE("topo export: SimGrid loads the platform and times transfers as we do"
 
 TEST_CASE("topo export: shared media, stops in host memory, several node types and chips", "[topo]") {
   const ExportFolder files;
-  // Staged at both ends and copied by CPUs (TCP), over a hub, on half-duplex lanes; the second node has another NIC.
+  // Transfers are staged at both ends and copied by CPUs (TCP), over a hub, on half-duplex lanes. The second node has
+  // another NIC.
   const std::string node =
       "{base: t4-server, cpu: {memory_bandwidth: 80 GB/s, copy_rate: 8 GB/s}, pcie: {duplex: half, peer_to_peer: "
       "none}, "
@@ -160,7 +161,7 @@ TEST_CASE("topo export names a route for every ordered pair, and each link once"
   };
   CHECK(count("<host ") == 8);
   CHECK(count("<route ") == 8 * 7);
-  // GPU, HCA and uplink at each PCIe switch, GPU at the NVSwitch, and the sockets; memory and copies of each CPU.
+  // Links: GPU, HCA and uplink at each PCIe switch, GPU at the NVSwitch, the sockets, memory and copies of each CPU.
   CHECK(count("<link ") == 2 * (8 + 8 + 8 + 8 + 1) + 2 * 2);
   CHECK(count("software between nodes") == 0);
   CHECK(count("<host id=\"node0/gpu0\" speed=\"312000000000000f\"/>") == 1);
@@ -177,7 +178,7 @@ TEST_CASE("topo export refuses in one line and writes nothing", "[topo]") {
     CHECK(files.text(".out").empty());
     CHECK_FALSE(fs::exists(files.path() / "x.xml"));
   };
-  refused("dgx-1v", "trainyard topo export: say what to write: --simgrid FILE");
+  refused("dgx-1v", "trainyard topo export: --simgrid FILE expected");
   refused("dgx-1x --simgrid x.xml", "trainyard topo export: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?");
   refused("two.yaml --set cluster.nodes=9 --set plan.global_batch_size=72 --simgrid x.xml",
           "72 GPUs are too many for a SimGrid platform, which gets a route for each pair; the most is 64");

@@ -1,4 +1,4 @@
-// `trainyard topo show`, `path` and `check` of fabrics of every kind, named on the command line.
+// `trainyard topo show`, `path` and `check` with fabrics of every kind, named on the command line.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ const std::string kChips =
     "us}'";
 const std::string kHashed = "dgx-h100 --nodes 64 --fabric '{base: rail-optimized, routing: ecmp}'";
 
-/// Tags close in order, attributes are quoted, no bare "<" or "&" is left.
+/// Checks that tags close in order, that attributes are quoted, and that every "<" and "&" is part of XML.
 void check_well_formed(const std::string& xml) {
   std::vector<std::string> open;
   for (std::size_t at = 0; (at = xml.find_first_of("<&", at)) != std::string::npos; ++at) {
@@ -60,7 +60,7 @@ void refused_with(const TopoFolder& shell, const std::string& arguments, const s
 
 }  // namespace
 
-TEST_CASE("topo takes a node, how many and a fabric, without a scenario", "[topo][fabrics]") {
+TEST_CASE("topo takes a node, the number of nodes and a fabric, without a scenario", "[topo][fabrics]") {
   const TopoFolder shell;
   const TopoAnswer check = shell.run("check dgx-h100 --nodes 64 --fabric rail-optimized");
   INFO(check.err);
@@ -71,7 +71,7 @@ TEST_CASE("topo takes a node, how many and a fabric, without a scenario", "[topo
   const json slower =
       json::parse(shell.run("path t4-server --nodes 2 --fabric nonblocking 0 4 --set hca.rate=8Gbit/s --json -").out);
   CHECK(slower["rate_Bps"] == 1e9);
-  // An override of the fabric, and of the node.
+  // Overrides a field of the fabric, and one of the node.
   const json ring = json::parse(shell
                                     .run("check t4-server --nodes 8 --fabric '{type: ring, switch_latency: 1 us}' "
                                          "--set fabric.wrap=false --set hca.rate=80Gbit/s --json -")
@@ -81,7 +81,7 @@ TEST_CASE("topo takes a node, how many and a fabric, without a scenario", "[topo
   CHECK_THAT(shell.text("two.xml"), Contains("node1/gpu3"));
 }
 
-TEST_CASE("topo refuses clusters that cannot be, with the nearest name", "[topo][fabrics]") {
+TEST_CASE("topo refuses impossible clusters, with the nearest name", "[topo][fabrics]") {
   const TopoFolder shell;
   refused_with(shell, "check dgx-h100 --nodes 8 --fabric rail-optimised",
                "--fabric: unknown fabric \"rail-optimised\"; did you mean \"rail-optimized\"?");
@@ -100,11 +100,11 @@ TEST_CASE("topo refuses clusters that cannot be, with the nearest name", "[topo]
               "software: pytorch-ddp\n"
               "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n");
   refused_with(shell, "check two.yaml --nodes 4",
-               "trainyard topo check: two.yaml is a scenario, which says its nodes and fabric itself: "
+               "trainyard topo check: two.yaml is a scenario, which has nodes and fabric of its own: "
                "--set cluster.nodes=...");
 }
 
-TEST_CASE("topo check says what static routing does to a fabric", "[topo][fabrics]") {
+TEST_CASE("topo check shows the effect of static routing on a fabric", "[topo][fabrics]") {
   const TopoFolder shell;
   const TopoAnswer text = shell.run("check " + kTorus);
   CHECK_THAT(text.out, Contains("nonblocking with ideal splitting: yes: routed through every switch in turn") &&
@@ -131,7 +131,7 @@ TEST_CASE("topo check says what static routing does to a fabric", "[topo][fabric
   CHECK_THAT(shell.run("check --help").out, Contains("bisection_exact") && Contains("routing"));
 }
 
-TEST_CASE("topo show says of each fabric what it is made of", "[topo][fabrics]") {
+TEST_CASE("topo show lists the parts of each fabric", "[topo][fabrics]") {
   const TopoFolder shell;
   CHECK_THAT(shell.run("show " + kTorus).out,
              Contains("torus 4 x 4 of nodes, 16 routers, 32 links between neighbours at 6.25 GB/s, 16 links to HCAs"));
@@ -161,7 +161,7 @@ TEST_CASE("topo show says of each fabric what it is made of", "[topo][fabrics]")
              Contains("2 switches, 2 links to HCAs") && Contains("a - b, 1.00 GB/s half duplex"));
 }
 
-TEST_CASE("topo show tells of drives, host memory, half duplex and stops in host memory", "[topo][fabrics]") {
+TEST_CASE("topo show shows drives, host memory, half duplex and stops in host memory", "[topo][fabrics]") {
   const TopoFolder shell;
   const std::string node =
       "show t4-server --set pcie.duplex=half --set cpu.memory_bandwidth=80GB/s --set cpu.copy_rate=8GB/s "
@@ -172,7 +172,8 @@ TEST_CASE("topo show tells of drives, host memory, half duplex and stops in host
                            Contains("gpu0    PCIe 15.8 GB/s half duplex, 250 ns") &&
                            Contains("nvme0   NVMe reads 3.00 GB/s, writes 1.00 GB/s, 80.0 us") &&
                            Contains("through host memory, in chunks of 512 KiB") &&
-                           Contains("as gpu0 and gpu1 (PHB)") && Contains("reaches no other memory over PCIe"));
+                           Contains("for example gpu0 and gpu1 (PHB)") &&
+                           Contains("reaches no other memory over PCIe"));
   CHECK(shell.run("show t4-server").out.find("host memory") == std::string::npos);
   CHECK(shell.run(node + " --svg a.svg --dot a.dot --json a.json").exit == 0);
   check_well_formed(shell.text("a.svg"));
@@ -190,7 +191,7 @@ TEST_CASE("topo show tells of drives, host memory, half duplex and stops in host
   CHECK(drives == 2);
 }
 
-TEST_CASE("topo show draws a node that is given wire by wire", "[topo][fabrics]") {
+TEST_CASE("topo show draws a node that is described wire by wire", "[topo][fabrics]") {
   const TopoFolder shell;
   shell.write(
       "box.yaml",

@@ -1,4 +1,4 @@
-// `trainyard topo import`: topologies as NCCL dumps them, written by hand.
+// `trainyard topo import` on topologies in the form of NCCL's dumps, written by hand.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,11 +23,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A switch at a root port with two GPUs and HCAs below, as both DGX have them.
+/// A switch at a root port with two GPUs and HCAs below, as in both kinds of DGX.
 struct XmlSwitch {
   int number = 0;
-  std::string speed;              // "8 GT/s"
-  std::vector<std::string> gpus;  // the elements
+  std::string speed;              ///< for example "8 GT/s"
+  std::vector<std::string> gpus;  ///< XML elements of the GPUs
   std::vector<std::string> nets;
 };
 
@@ -58,7 +58,8 @@ const std::vector<NvlinkBundle> kCubeMesh{{0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 5
                                           {5, 6, 2}, {6, 7, 2}, {0, 1, 1}, {0, 2, 1}, {1, 3, 1}, {2, 6, 1},
                                           {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {5, 7, 1}};
 
-/// Four switches on two sockets, two GPUs each. `nvswitch`: 6 of them with 2 links a GPU; else the cube mesh.
+/// Four PCIe switches on two sockets, with two GPUs each. `nvswitch`: 6 NVSwitches with 2 links to each GPU; otherwise
+/// the cube mesh.
 std::string dgx_xml(int sm, const std::string& speed, bool nvswitch, int hcas, int megabits) {
   std::string text = "<?xml version=\"1.0\"?>\n<system version=\"1\">\n";
   int net = 0;
@@ -100,7 +101,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-/// All wires with their rates, by the names of their ends.
+/// All wires with the names of their ends and their rates.
 std::set<std::string> wires_of(const NodeType& node) {
   ClusterSpec spec;
   spec.node = node;
@@ -123,7 +124,7 @@ void refused(const std::string& xml, const std::string& error) {
 }  // namespace
 
 TEST_CASE("topo import: a DGX-1V's dump gives the wiring of the catalog's dgx-1v", "[topo]") {
-  // A dump says nothing of the memory behind a socket.
+  // A dump does not describe the memory of a socket.
   const Node reference = parse_document("{base: dgx-1v, cpu: null}", "dgx-1v");
   const Catalog catalog;
   const NodeType imported = node_of(dgx1v_xml()), known = read_node(catalog.resolve("node", reference), catalog);
@@ -153,7 +154,8 @@ TEST_CASE("topo import: widths, generations, root ports and slower networks", "[
       "<pci busid=\"a\" link_speed=\"8.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"75\" rank=\"0\"/></pci>";
   const std::string nic =
       "<pci busid=\"b\" link_speed=\"16 GT/s\" link_width=\"16\"><nic>" + net_xml(0, 100000) + "</nic></pci>";
-  // A lone GPU of generation 3 at the root port of a node with an adapter of generation 4: 8 of its lanes' worth.
+  // A single GPU of generation 3 at the root port of a node with an adapter of generation 4 has the rate of 8 of its
+  // lanes.
   const NodeType mixed = node_of("<system version=\"1\"><cpu numaid=\"0\">" + gpu + nic +
                                  "<nic><net name=\"eth0\" dev=\"1\" speed=\"10000\"/></nic></cpu></system>");
   CHECK(mixed.gpus == 1);
@@ -239,7 +241,7 @@ TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]"
   };
   nothing("bad.xml", "bad.xml:1:9: not XML: Start-end tags mismatch");
   nothing("none.xml", "none.xml: no such file");
-  nothing("p100.xml", "p100.xml:6:1: <gpu>: sm=\"60\" tells no type of GPU; name one with --gpu");
+  nothing("p100.xml", "p100.xml:6:1: <gpu>: sm=\"60\" does not identify the type of GPU; name one with --gpu");
   nothing("a100.xml --gpu a100-sxm4-80g",
           "trainyard topo import: --gpu: unknown gpu \"a100-sxm4-80g\"; did you mean \"a100-sxm4-80gb\"?");
 }

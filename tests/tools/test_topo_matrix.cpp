@@ -1,4 +1,4 @@
-// `trainyard topo import` of what `nvidia-smi topo -m` prints: the node must give the same matrix.
+// `trainyard topo import` reads the output of `nvidia-smi topo -m`. The node must give the same matrix.
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
@@ -29,7 +29,7 @@ NodeType node_of_entry(const std::string& entry) {
 }
 NodeType catalog_node(const std::string& name) { return node_of_entry("base: " + name); }
 
-/// The words of a plain print, row by row, GPUs before NICs as the print has them.
+/// The words of a print, row by row, in its order: GPUs before NICs.
 Words words_of(const std::string& print) {
   Words rows;
   std::istringstream lines(print);
@@ -46,7 +46,8 @@ Words words_of(const std::string& print) {
   return rows;
 }
 
-/// How the model, with one host bridge a socket and one level of switches, says the same.
+/// The word of the model for a word of the print. The model has one host bridge for each socket and one level of
+/// switches.
 std::string folded(const std::string& word) {
   if (word == "NODE") return "PHB";
   if (word == "PXB") return "PIX";
@@ -80,7 +81,7 @@ void same_matrix(const std::string& print, const std::string& gpu, BytesPerSecon
   same_matrix(print, words_of(print), gpu, one_nvlink);
 }
 
-/// How a print may look.
+/// Variants of the format of a print.
 struct PrintStyle {
   bool tabs = false, escapes = false, crlf = false, legend = false, nic_names = false;
   enum class Affinity { none, cpus, numa, unknown } affinity = Affinity::numa;
@@ -116,7 +117,7 @@ std::string printed(const Words& words, int gpus, const std::vector<int>& socket
   return text;
 }
 
-/// Devices hang at sockets, host bridges, PCIe switches and those below them.
+/// A random wiring: devices are below sockets, host bridges, PCIe switches and second PCIe switches.
 struct RandomWiring {
   struct Spot {
     int socket, bridge, above, below;
@@ -145,7 +146,7 @@ struct RandomWiring {
     }
   }
   void join(std::size_t a, std::size_t b, int links) { words[a][b] = words[b][a] = fmt::format("NV{}", links); }
-  /// At most six links a GPU.
+  /// Adds at most six links to each GPU.
   void add_mesh() {
     std::vector<int> left(static_cast<std::size_t>(gpus), 6);
     for (std::size_t a = 0; a < left.size(); ++a)
@@ -183,7 +184,7 @@ TEST_CASE("topo import: a DGX-1V's print gives the wiring of the catalog's dgx-1
     CHECK(node.pcie_switches[s].socket == known.pcie_switches[s].socket);
     CHECK(node.pcie_switches[s].gpus == known.pcie_switches[s].gpus);
   }
-  // The columns come as mlx5_0, mlx5_2, mlx5_1, mlx5_3.
+  // The order of the columns is mlx5_0, mlx5_2, mlx5_1, mlx5_3.
   CHECK(node.pcie_switches[1].hcas == std::vector<int>{2});
   CHECK(node.pcie_rate.value == Approx(known.pcie_rate.value).epsilon(1e-3));
   std::set<std::tuple<int, int, int>> mesh, expected;
@@ -208,7 +209,7 @@ TEST_CASE("topo import: prints of the catalog's nodes come back with the same ma
   CHECK(node_of_entry(entry_of(printed(words, node.gpus, one_socket, style), gpu)).interconnect == node.interconnect);
 }
 
-TEST_CASE("topo import: NVLinks as the GPU has them", "[topo]") {
+TEST_CASE("topo import: NVLinks are those of the GPU", "[topo]") {
   const auto all_alike = [](int gpus, const char* word) {
     Words words(static_cast<std::size_t>(gpus), std::vector<std::string>(static_cast<std::size_t>(gpus), word));
     for (std::size_t i = 0; i < words.size(); ++i) words[i][i] = "X";
@@ -219,9 +220,9 @@ TEST_CASE("topo import: NVLinks as the GPU has them", "[topo]") {
   const NodeType eight = node_of_entry(entry_of(all_alike(8, "NV12"), "a100-sxm4-80gb"));
   CHECK(eight.interconnect == "nvswitch");
   CHECK(eight.gpu.nvlink.value == 300e9);
-  // An A800 has 8 of its links.
+  // An A800 has 8 of these links.
   CHECK(node_of_entry(entry_of(all_alike(8, "NV8"), "a100-sxm4-80gb")).gpu.nvlink.value == 200e9);
-  // A link of no known rate: the figure over the links.
+  // If the rate of a link is not known, it is the GPU's figure divided by the number of links.
   Gpu odd = gpu_called("a100-sxm4-80gb");
   odd.nvlink = BytesPerSecond{56.25e9};
   const std::string entry = node_entry_of_topology_matrix(all_alike(2, "NV4"), "topo.txt", odd, {});
@@ -231,7 +232,7 @@ TEST_CASE("topo import: NVLinks as the GPU has them", "[topo]") {
   refused_print(all_alike(2, "NV2"), "topo.txt:2:17: GPU0 to GPU1: NV2, but gpu t4 has no NVLinks", "t4");
 }
 
-TEST_CASE("topo import: notes and assumptions stand in the entry", "[topo]") {
+TEST_CASE("topo import: the entry has notes and assumptions", "[topo]") {
   const std::string two = entry_of(kTwoA100Print, "a100-sxm4-80gb"), apart = entry_of(kApartPrint, "t4");
   const auto has = [](const std::string& text, const char* part) {
     INFO(text);
@@ -243,9 +244,9 @@ TEST_CASE("topo import: notes and assumptions stand in the entry", "[topo]") {
   has(two, "rate: {value: 100 Gbit/s, source: network, unverified: true}");
   has(two, "link_rate: {value: 25 GB/s, source: nvlinks, unverified: true}");
   has(apart, "# GPU0 and GPU1 name one affinity (NUMA node 0), but SYS lies between them: two sockets here.\n");
-  const std::string given =
+  const std::string with_rate =
       node_entry_of_topology_matrix(kTwoA100Print, "topo.txt", gpu_called("a100-sxm4-80gb"), BytesPerSecond{25e9});
-  has(given, "rate: {value: 200 Gbit/s, source: network}");
+  has(with_rate, "rate: {value: 200 Gbit/s, source: network}");
 }
 
 TEST_CASE("topo import: random wirings come back from any kind of print", "[topo]") {

@@ -1,4 +1,4 @@
-// `trainyard topo import` of what `nvidia-smi topo -m` prints: what it refuses, and that it then writes nothing.
+// `trainyard topo import` refuses bad output of `nvidia-smi topo -m`, and then writes nothing.
 #include "tests/tools/topo_shell.hpp"
 #include "tests/tools/topology_prints.hpp"
 
@@ -33,7 +33,7 @@ TEST_CASE("topo import refuses prints that it cannot read, with the place", "[to
   refused_print(with(good, "GPU0  GPU1", "GPU0  GPU3"), "topo.txt:1:13: \"GPU3\": expected \"GPU1\"");
   refused_print(with(good, "CPU Affinity", "NIC0  CPU Affinity"), "topo.txt:1:31: \"NIC0\" a second time");
   refused_print(with(good, "NUMA Affinity", "NUMA Afinity"),
-                "topo.txt:1:45: \"NUMA Afinity\": no column that is known; did you mean \"NUMA Affinity\"?");
+                "topo.txt:1:45: \"NUMA Afinity\": unknown column; did you mean \"NUMA Affinity\"?");
   refused_print(with(good, "PIX   0-31", "NODES 0-31"),
                 "topo.txt:2:25: \"NODES\": expected X, NV#, PIX, PXB, PHB, NODE or SYS; did you mean \"NODE\"?");
   refused_print(with(good, "PIX   0-31", "NV0   0-31"),
@@ -54,10 +54,10 @@ TEST_CASE("topo import refuses prints that it cannot read, with the place", "[to
                 "topo.txt:4:7: GPU2 to GPU0: SYS, but line 2 says PHB from GPU0 to GPU2");
   const std::string split = with(with(good, "GPU0   X    PIX", "GPU0   X    PXB"), "GPU1  PIX", "GPU1  PXB");
   refused_print(split,
-                "topo.txt:3:7: GPU1 to GPU0: PXB, but by their other entries to NIC0 both hang at one PCIe switch");
+                "topo.txt:3:7: GPU1 to GPU0: PXB, but by their other entries to NIC0 both are below one PCIe switch");
   const std::string far = with(with(good, "GPU0   X    PIX", "GPU0   X    SYS"), "GPU1  PIX", "GPU1  SYS");
   refused_print(far,
-                "topo.txt:3:7: GPU1 to GPU0: SYS, but by their other entries to NIC0 both hang at one PCIe switch");
+                "topo.txt:3:7: GPU1 to GPU0: SYS, but by their other entries to NIC0 both are below one PCIe switch");
   refused_print(with(good, "PIX   0-31", "P\x01\xff   0-31"),
                 "topo.txt:2:25: \"P??\": expected X, NV#, PIX, PXB, PHB, NODE or SYS");
   for (std::size_t cut = 1; cut < good.size(); cut += 3) {
@@ -83,7 +83,7 @@ TEST_CASE("topo import of a print writes a node that topo show takes, or nothing
   CHECK(shown.out.find("hca0   PIX   PIX   PHB   PHB   SYS   SYS   SYS   SYS   X     SYS   PHB   SYS\n") !=
         std::string::npos);
   CHECK(folder.run("import topo.txt --gpu v100_sxm2_16gb --hca-rate 100Gbit/s").out == folder.text("mine.yaml"));
-  // A GPU that the catalog lays on another.
+  // A GPU whose catalog entry is based on another one.
   CHECK(folder.run("import two.txt --gpu a100-sxm4-40gb").out.find("type: a100-sxm4-40gb\n") != std::string::npos);
   const auto nothing = [&folder](const std::string& arguments, const std::string& error) {
     const TopoAnswer answer = folder.run("import " + arguments + " --yaml x.yaml");

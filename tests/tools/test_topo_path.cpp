@@ -1,4 +1,4 @@
-// `trainyard topo path` and `topo show` as a user meets them.
+// `trainyard topo path` and `topo show` as a user sees them.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -70,7 +70,7 @@ TEST_CASE("topo path between the nodes of a scenario counts the software", "[top
   CHECK(path["latency_s"].get<double>() == Approx(wires + path["software_latency_s"].get<double>()));
 }
 
-TEST_CASE("topo refuses what is not there in one line", "[topo]") {
+TEST_CASE("topo refuses unknown names in one line", "[topo]") {
   const TopoShell shell;
   shell.refused("path dgx-1x 0 1", "trainyard topo path: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?");
   shell.refused("path dgx-1v gpu0 gpu9", "unknown device \"gpu9\"; did you mean \"node0/gpu0\"?");

@@ -19,7 +19,7 @@ LeftOutErrors errors_of(const char* family, StepTraits traits, double error) {
   return {"training", family, std::move(traits), 10, error / 2, error, error * 2};
 }
 
-/// On one line.
+/// The text on one line.
 std::string trust_of(const std::string& file, const Overrides& overrides = {}) {
   std::string text = trust_lines(read_scenario(shipped_file(file), overrides)), line;
   for (const char c : text)
@@ -43,13 +43,14 @@ TEST_CASE("the nearest measured steps share most traits, the kind of network fir
   CHECK(nearest.errors.front().family == "a");
   CHECK(nearest.shared == std::array<bool, kStepTraits>{true, true, false, true});
   CHECK(nearest.seen == std::array<bool, kStepTraits>{true, true, true, true});
-  // Steps of a CNN say nothing about a decoder, whatever else they share; those of other decoders do of experts.
+  // Steps of a CNN are never near a decoder, whatever else they share. Steps of dense decoders are near those with
+  // experts.
   CHECK(nearest_steps(wanted, {all[2]}).errors.empty());
   CHECK(nearest_steps({"mixtures of experts", "nemo", "h100", "bf16"}, all).errors.front().family == "a");
   CHECK(nearest_steps({"dense decoders", "plain", "t4", "bf16"}, all).errors.empty());
 }
 
-TEST_CASE("every measured step is one of the kept ones, whose error is the one left out of the fit", "[trust]") {
+TEST_CASE("the kept errors cover every measured step, and are those with its family left out of the fit", "[trust]") {
   const std::vector<LeftOutErrors> all = kept_left_out_errors();
   REQUIRE(all.size() > 20);
   for (const LeftOutErrors& errors : all) {

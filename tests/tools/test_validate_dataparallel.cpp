@@ -26,9 +26,9 @@ TEST_CASE("CNNs scale over servers within 3 points, and rings are reported", "[v
   }
   CHECK(by_name.at("scaling of p100-servers").at("n") == 18);
   CHECK(by_name.at("scaling of p100-servers").at("mean_abs_error") <= 0.03);
-  CHECK(by_name.at("scaling of k80-servers").at("n") == 10);  // of 4 and 8 GPUs; those of 2 calibrate
+  CHECK(by_name.at("scaling of k80-servers").at("n") == 10);  // rows of 4 and 8 GPUs; rows of 2 GPUs calibrate
   CHECK(by_name.at("scaling of k80-servers").at("mean_abs_error") <= 0.03);
-  // AlexNet and VGG-16 of small batches scale worst on eight GPUs, as measured.
+  // AlexNet and VGG-16 with small batches scale worst on eight GPUs, as in the measurements.
   std::map<std::string, double> ring;
   for (const json& p : by_name.at("scaling of p100-ring").at("points")) ring[p.at("id")] = p.at("predicted");
   CHECK(ring.at("vgg16 batch 32, 8 GPUs") < ring.at("alexnet batch 512, 8 GPUs"));

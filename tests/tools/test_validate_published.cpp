@@ -1,4 +1,4 @@
-// Rates that papers give: what they count, and how near the simulator comes.
+// The rates of published runs: what they count, and the errors of the simulator.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -23,7 +23,7 @@ Scenario measured(const std::string& run) {
 
 }  // namespace
 
-TEST_CASE("a published rate counts what it says", "[published]") {
+TEST_CASE("a published rate counts the FLOPs that it states", "[published]") {
   const Network network = measured("step_time: 1 s").network;
   const double layers = 12.0 * (12 * 768.0 * 768 + 13 * 768), all = 124439808, attention = 12.0 * 12 * 768 * 1024;
   const auto counted = [&](std::vector<CountedFlops> what) { return counted_flops_per_token(network, what).value; };
@@ -34,13 +34,13 @@ TEST_CASE("a published rate counts what it says", "[published]") {
         Approx(6 * all + attention / 2).epsilon(1e-12));
   CHECK(counted({CountedFlops::layers, CountedFlops::attention, CountedFlops::recomputation}) ==
         Approx(8 * layers + attention * 4 / 3).epsilon(1e-12));
-  const double tokens = 4 * 1024;  // a device
+  const double tokens = 4 * 1024;  // tokens of each device
   CHECK(measured("rate: 100 TFLOP/s, counts: [model]").measured_run.step_time.value ==
         Approx(tokens * 6 * all / 100e12).epsilon(1e-12));
   CHECK(measured("tokens_per_s: 2048").measured_run.step_time.value == Approx(2).epsilon(1e-12));
 }
 
-TEST_CASE("a measured run that cannot be is refused at its place", "[published]") {
+TEST_CASE("an impossible measured run is refused at its place", "[published]") {
   CHECK_THROWS_WITH(measured("step_time: 1 s, tokens_per_s: 3"),
                     "published.yaml:4:11: measured: one of step_time, rate, tokens_per_s and samples_per_s expected");
   CHECK_THROWS_WITH(measured("peak_memory: 3 GB"),

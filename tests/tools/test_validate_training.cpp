@@ -32,7 +32,7 @@ std::map<std::string, json> sets_of(const std::string& words, const std::string&
   return sets;
 }
 
-/// The kept errors are those that validate gives, of each stack on each GPU.
+/// Checks that the kept errors of each stack on each GPU are those that validate prints.
 void check_stacks(const std::map<std::string, json>& sets, const std::string& but = {},
                   const std::string& set_of_runs = "training") {
   struct OfStack {
@@ -55,7 +55,7 @@ void check_stacks(const std::map<std::string, json>& sets, const std::string& bu
   }
 }
 
-/// Each line that `validate SET --left-out --csv` writes is a line of the kept table.
+/// Checks that each line of `validate SET --left-out --csv` is a line of the kept table.
 void check_left_out(const std::string& set, const std::string& words) {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate " + set + " --left-out " + words + " --csv -");
@@ -63,9 +63,9 @@ void check_left_out(const std::string& set, const std::string& words) {
                                                       << set << ".csv");
   REQUIRE(answer.exit != 2);  // 1: all families together miss the goal
   std::ifstream in(shipped_file("scenarios/measured/tables/left_out_" + set + ".csv"));
-  const std::string kept{std::istreambuf_iterator<char>(in), {}};
+  const std::string table{std::istreambuf_iterator<char>(in), {}};
   std::istringstream lines(answer.out);
-  for (std::string line; std::getline(lines, line);) CHECK_THAT(kept, Contains(line + "\n"));
+  for (std::string line; std::getline(lines, line);) CHECK_THAT(table, Contains(line + "\n"));
 }
 
 const char* const kFamily = R"(
@@ -85,7 +85,7 @@ rows:
 
 TEST_CASE("measured training steps and their memory are predicted within the limits, as their stacks say",
           "[validate-training]") {
-  // But for the 720 runs of one node, which the next case has: they take half of the time.
+  // Leaves out the 720 runs of one node, which take half of the time. The next test has them.
   std::string words;
   for (const char* family : {"dgxc-h100-gpt3-175b", "dgxc-h100-llama3.1-70b", "dgxc-h100-llama3.1-8b", "fms-fsdp",
                              "korthikanti-small", "mbridge-b200-dense", "mbridge-gb200-dense", "megatron-2020-tp",
@@ -155,7 +155,7 @@ TEST_CASE("peak and reserved memory of measured runs are predicted within the li
   }
 }
 
-TEST_CASE("a scaling efficiency is reckoned from the row that is named, in points", "[validate-training]") {
+TEST_CASE("a scaling efficiency is computed from the named row, in percentage points", "[validate-training]") {
   FamilyPrediction family;
   family.name = "two";
   family.limits.efficiency.mean = 0.05;
@@ -163,7 +163,7 @@ TEST_CASE("a scaling efficiency is reckoned from the row that is named, in point
   one.samples = 400;
   one.step_time = 0.125;
   one.measured.step_time = Seconds{0.1};
-  eight.samples = 200;  // a GPU: half the batch in 0.55 and 0.6 of the time
+  eight.samples = 200;  // samples of a GPU: half the batch in 0.55 and 0.6 of the time
   eight.step_time = 0.125 * 0.55;
   eight.measured.step_time = Seconds{0.1 * 0.6};
   family.runs = {one, eight};
@@ -211,7 +211,7 @@ TEST_CASE("a row of a family of measured runs is a scenario", "[validate-trainin
   CHECK_THROWS_WITH(read_scenario(file + "@fou"), Contains("no row \"fou\" among its 2; did you mean \"four\"?"));
 }
 
-TEST_CASE("a family of measured runs that does not hold together is refused at its place", "[validate-training]") {
+TEST_CASE("an inconsistent family of measured runs is refused at its place", "[validate-training]") {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& from, const std::string& to) {
     std::string text = kFamily;

@@ -13,7 +13,7 @@ struct TopoAnswer {
   std::string out, err;
 };
 
-/// A folder of its own in which commands run.
+/// A temporary folder in which commands run.
 struct TopoFolder : TemporaryFolder {
   TopoAnswer run(const std::string& arguments) const { return trainyard("topo " + arguments); }
   TopoAnswer trainyard(const std::string& arguments) const {

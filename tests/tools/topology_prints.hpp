@@ -25,7 +25,7 @@ inline void refused_print(const std::string& print, const std::string& error,
   }
 }
 
-// What `nvidia-smi topo -m` printed on real machines, without the legends.
+// The output of `nvidia-smi topo -m` on real machines, without the legends.
 
 /// A DGX-1 with V100: microsoft/msccl, tests of its topologies (microway.com shows the same).
 constexpr const char* kDgx1vPrint =
@@ -56,7 +56,7 @@ constexpr const char* kV100ServerPrint =
     "GPU7    SYS     SYS     SYS     NV1     NV2     NV1     NV2      X      SYS     12-23,36-47\n"
     "mlx5_0  NODE    NODE    PIX     PIX     SYS     SYS     SYS     SYS      X\n";
 
-/// Two of a server's A100: InternLM/lmdeploy, pull request 1944.
+/// Two A100 of a server: InternLM/lmdeploy, pull request 1944.
 constexpr const char* kTwoA100Print =
     "\tGPU0\tGPU1\tmlx5_0\tmlx5_1\tmlx5_2\tmlx5_3\tmlx5_4\tmlx5_5\tmlx5_6\tmlx5_7\tCPU Affinity\tNUMA Affinity\n"
     "GPU0\t X \tNV12\tSYS\tSYS\tSYS\tSYS\tNODE\tNODE\tPXB\tPXB\t48-95,144-191\t1\n"
@@ -70,7 +70,7 @@ constexpr const char* kTwoA100Print =
     "mlx5_6\tPXB\tPXB\tSYS\tSYS\tSYS\tSYS\tNODE\tNODE\t X \tPIX\n"
     "mlx5_7\tPXB\tPXB\tSYS\tSYS\tSYS\tSYS\tNODE\tNODE\tPIX\t X\n";
 
-/// Eight RTX 4090 that SYS keeps apart on two NUMA nodes: NVIDIA/go-gpuallocator, issue 17.
+/// Eight RTX 4090 on two NUMA nodes, all connected by SYS: NVIDIA/go-gpuallocator, issue 17.
 constexpr const char* kApartPrint =
     "\tGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tGPU6\tGPU7\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
     "GPU0\t X \tSYS\tSYS\tSYS\tSYS\tSYS\tSYS\tSYS\tSYS\tSYS\t0-55,112-167\t0\t\tN/A\n"
@@ -84,7 +84,7 @@ constexpr const char* kApartPrint =
     "NIC0\tSYS\tSYS\tSYS\tSYS\tSYS\tSYS\tPHB\tSYS\t X \tPIX\n"
     "NIC1\tSYS\tSYS\tSYS\tSYS\tSYS\tSYS\tPHB\tSYS\tPIX\t X\n";
 
-/// A POWER8 server with P100, whose old driver says SOC: a public page of nvidia-smi commands.
+/// A POWER8 server with P100 and an old driver, which prints SOC: a public page of nvidia-smi commands.
 constexpr const char* kPowerPrint =
     "        GPU0    GPU1    GPU2    GPU3    mlx5_0  mlx5_1  CPU Affinity\n"
     "GPU0     X      NV2     SOC     SOC     SOC     SOC     0-0,8-8,16-16,24-24,32-32,40-40,48-48,56-56\n"

@@ -19,13 +19,13 @@ inline ChakraNode trace_node(std::uint64_t id, ChakraType type, std::vector<std:
   node.deps = std::move(deps);
   return node;
 }
-/// Work of the GPU that takes so long.
+/// A node for work of the GPU with a stated duration.
 inline ChakraNode stated(std::uint64_t id, double seconds, std::vector<std::uint64_t> deps = {}) {
   ChakraNode node = trace_node(id, ChakraType::compute, std::move(deps));
   node.duration = seconds;
   return node;
 }
-/// A collective by Chakra's number of its type.
+/// A node for a collective. `type`: Chakra's number of the collective.
 inline ChakraNode exchange(std::uint64_t id, int type, double bytes, std::vector<std::uint64_t> deps = {}) {
   ChakraNode node = trace_node(id, ChakraType::collective, std::move(deps));
   node.collective = type;
@@ -33,7 +33,7 @@ inline ChakraNode exchange(std::uint64_t id, int type, double bytes, std::vector
   return node;
 }
 
-/// A folder with traces in it, in which commands run.
+/// A temporary folder with traces, in which commands run.
 struct TraceFolder : TopoFolder {
   static std::string bytes_of(const Nodes& nodes) {
     std::string file = chakra_header();
@@ -44,7 +44,7 @@ struct TraceFolder : TopoFolder {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank)
       write(prefix + "." + std::to_string(rank) + ".et", bytes_of(ranks[rank]));
   }
-  /// Of ranks that all do the same.
+  /// Writes the trace of ranks with equal nodes.
   void write_trace(const std::string& prefix, int ranks, const Nodes& nodes) const {
     write_trace(prefix, std::vector<Nodes>(static_cast<std::size_t>(ranks), nodes));
   }

@@ -6,7 +6,7 @@
 
 namespace trainyard::test {
 
-/// One GPU and one HCA of 10 GB/s a node, and PCIe that is never the limit; `fabric` joins them.
+/// Nodes with one GPU and one HCA of 10 GB/s each, and PCIe that is never the limit; `fabric` joins them.
 inline ClusterSpec bare_hosts(int count, std::shared_ptr<const Fabric> fabric = nullptr) {
   ClusterSpec spec;
   spec.place = nowhere();
@@ -20,7 +20,7 @@ inline ClusterSpec bare_hosts(int count, std::shared_ptr<const Fabric> fabric = 
   return spec;
 }
 
-/// A folded Clos of these levels, from the leaves up; without any, one ideal switch.
+/// A folded Clos with these levels, from the leaves up; without levels, one ideal switch.
 inline std::shared_ptr<const Fabric> clos_of(const std::vector<FabricLevel>& levels, bool rails = false) {
   if (levels.empty()) return make_fabric("nonblocking");
   std::string list;

@@ -1,4 +1,4 @@
-// How long the cables of a fabric are, where its hosts stand in racks.
+// Lengths of the cables of a fabric whose hosts stand in racks.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -46,7 +46,7 @@ TEST_CASE("cables within a rack go up and down, others over the tray", "[cable-p
   const CablePlan floor = plan_cables(design_of(4, 4), exact_floor(1, 2));
   CHECK(floor.racks == 4);
   CHECK(floor.rows == 2);
-  // Its own: 1 + 1; the first: up 1.5, along 0.6, down 0.5, slack 1; the others 2.1 and 2.7 m away.
+  // The own host: 1 + 1; the first: up 1.5, along 0.6, down 0.5, slack 1; the others are 2.1 and 2.7 m away.
   std::vector<double> lengths;
   for (const CablesOfLength& c : floor.cables) lengths.push_back(c.length);
   REQUIRE(lengths.size() == 4);
@@ -71,7 +71,7 @@ TEST_CASE("every cable of a design has a length", "[cable-plan]") {
   }
 }
 
-TEST_CASE("longer cables than are sold come in multiples", "[cable-plan]") {
+TEST_CASE("cables longer than those sold come in multiples of the longest", "[cable-plan]") {
   FloorPlan floor = exact_floor(1, 100);
   floor.lengths = {1, 10};
   const CablePlan plan = plan_cables(design_of(64, 64), floor);  // racks up to 20 m from their switch
@@ -82,7 +82,7 @@ TEST_CASE("longer cables than are sold come in multiples", "[cable-plan]") {
   CHECK_THROWS_AS(plan_cables(design_of(4, 4), floor), UserError);
 }
 
-TEST_CASE("topo design tells lengths and prices of cables", "[cable-plan][topo]") {
+TEST_CASE("topo design shows lengths and prices of cables", "[cable-plan][topo]") {
   const TopoFolder shell;
   shell.write("prices.yml",
               "currency: EUR\nswitch: {quantum-2: 1000}\ncable: {copper: 10, copper_metre: 1, optical: 100, "
@@ -108,7 +108,7 @@ TEST_CASE("topo design tells lengths and prices of cables", "[cable-plan][topo]"
   refused("--switch quantum-2 --prices prices.yml", "--hosts-per-rack expected");
   refused("--ports 64 --hosts-per-rack 8 --prices prices.yml", "--switch NAME expected");
   refused("--switch quantum --hosts-per-rack 8 --prices prices.yml", "no price of the switch quantum");
-  refused("--ports 64 --hosts-per-rack 8 --cable-lengths 3,1", "rising, expected");
+  refused("--ports 64 --hosts-per-rack 8 --cable-lengths 3,1", "expected ascending lengths above 0");
 }
 
 }  // namespace topologies_test_cable_plan

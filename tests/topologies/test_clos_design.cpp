@@ -1,4 +1,4 @@
-// The designs against an exhaustive search of the families that clos_design.hpp states.
+// Compares the designs with an exhaustive search of the families that clos_design.hpp defines.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -16,9 +16,9 @@ namespace {
 int rounded_up(double v) { return static_cast<int>(std::ceil(v - 1e-9)); }
 constexpr int kNone = 1 << 20;
 
-/// The fewest spines for leaves with these hosts, every leaf splitting its traffic alike, whatever the wiring: spine j
-/// takes the share p of all traffic where leaf i has at least d_i p / r links to it. Only shares that fill some leaf's
-/// links matter; they come in falling order.
+/// The fewest spines for leaves with these hosts if every leaf splits its traffic equally, with any wiring: spine j
+/// takes the share p of all traffic if leaf i has at least d_i p / r links to it. Only shares that fill some leaf's
+/// links matter; they come in descending order.
 class FewestSpines {
  public:
   FewestSpines(std::vector<int> hosts, int ports, double r) : hosts_(std::move(hosts)), ports_(ports), r_(r) {
@@ -58,7 +58,7 @@ class FewestSpines {
   }
 };
 
-/// Every way to write `hosts` as `leaves` parts of at most `most`, falling.
+/// All ways to write `hosts` as `leaves` descending parts of at most `most`.
 void partitions(int hosts, int leaves, int most, std::vector<int>& parts,
                 const std::function<void(const std::vector<int>&)>& use) {
   if (leaves == 0) {
@@ -84,8 +84,8 @@ int fewest_of_two_levels(int hosts, int ports, double r) {
   return best;
 }
 
-/// The fewest switches above the leaves for pods of `leaves` leaves of at most d hosts, D in all: each aggregation
-/// switch has e links to every leaf and w up, and takes the share min(e r / d, w r / D).
+/// The fewest switches above the leaves for pods of `leaves` leaves with at most d hosts each and D in all. Each
+/// aggregation switch has e links to every leaf and w up, and takes the share min(e r / d, w r / D).
 struct FewestAbove {
   int ports, pods, leaves, d, D;
   double r;
@@ -105,7 +105,7 @@ struct FewestAbove {
   }
 };
 
-/// Leaves that hold all hosts, in pods of at most `of_pod` leaves with at most d hosts a leaf and D a pod.
+/// Number of leaves that hold all hosts, in pods of at most `of_pod` leaves with at most d hosts a leaf and D a pod.
 int fewest_leaves(int hosts, int pods, int of_pod, int d, int D) {
   int leaves = 0;
   std::vector<int> held(static_cast<std::size_t>(pods)), count(static_cast<std::size_t>(pods));
@@ -228,7 +228,7 @@ TEST_CASE("a bigger fabric or less oversubscription takes no fewer switches", "[
   }
 }
 
-TEST_CASE("what was designed at scale stays as it is", "[topologies][clos]") {
+TEST_CASE("designs at scale do not change", "[topologies][clos]") {
   CHECK(design_clos({1024, 64}).switches == 48);
   CHECK(design_clos({1024, 64, 1, 3}).switches == 80);
   CHECK(design_clos({20, 8}).switches == 9);  // counting ports would say 8
@@ -238,7 +238,7 @@ TEST_CASE("what was designed at scale stays as it is", "[topologies][clos]") {
   CHECK(design_clos({48, 48, 1, 2}).levels.size() == 2);
 }
 
-TEST_CASE("impossible designs name the most hosts", "[topologies][clos]") {
+TEST_CASE("errors of impossible designs name the largest number of hosts", "[topologies][clos]") {
   CHECK_THROWS_WITH(design_clos({9, 4, 1, 2}), Contains("in 2 levels; the most is 8"));
   CHECK_THROWS_WITH(design_clos({17, 4}), Contains("in up to 3 levels; the most is 16"));
   CHECK_THROWS_WITH(design_clos({5, 4, 1, 1}), Contains("in 1 level; the most is 4"));

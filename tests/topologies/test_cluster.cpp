@@ -73,7 +73,7 @@ TEST_CASE("a link that is down is avoided, and used again", "[topologies]") {
   CHECK(hops(m, 0, 3).front() == "node0/gpu0 -> node0/nvswitch");
 }
 
-TEST_CASE("what cannot be wired is refused", "[topologies]") {
+TEST_CASE("impossible wirings are refused", "[topologies]") {
   ClusterSpec spec = dgx(2);
   spec.node.hcas = 0;
   CHECK_THROWS_AS(build_cluster(spec), UserError);
@@ -116,7 +116,7 @@ TEST_CASE("an NVLink fails in mid-flow: the rest of the message goes over PCIe",
   };
   const double hop = 2 * 482500e-12, detour = 4 * 0.25e-6;
   CHECK(run(0) == near(hop + 1e-3));
-  // 0.4 ms on NVLink carry 120 MB; 180 MB are left for the PCIe way through the CPU.
+  // 0.4 ms on NVLink carry 120 MB; 180 MB are left for the PCIe path through the CPU.
   CHECK(run(hop + 0.4e-3) == near(hop + 0.4e-3 + detour + 180e6 / 31.5e9));
 }
 

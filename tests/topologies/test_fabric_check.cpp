@@ -28,7 +28,7 @@ ClusterSpec checked_hosts(int count, const std::vector<FabricLevel>& levels) {
 
 FabricCheck checked(const ClusterSpec& spec) { return check_fabric(build_cluster(spec), spec.fabric->levels()); }
 
-/// The GPUs of the pattern's HCAs send 10 GB each (one second alone): the end.
+/// The time until the GPUs of the pattern's HCAs have sent 10 GB each (one second alone).
 double pattern_time(const ClusterSpec& spec, const std::vector<HcaPair>& pairs) {
   return std::invoke([&] {
     ClusterMachine machine(spec, SoftwareStack{});
@@ -70,7 +70,7 @@ struct FlowEdge {
 };
 using FlowGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, FlowEdge>;
 
-/// From `from` to all other HCAs, by Boost.Graph.
+/// Max-flow from `from` to all other HCAs, by Boost.Graph.
 double max_flow(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
   FlowGraph flow(graph.devices().size() + 2);
   const std::size_t source = graph.devices().size(), sink = source + 1;
@@ -93,7 +93,7 @@ double max_flow(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
                                           .reverse_edge_map(boost::get(&FlowEdge::reverse, flow)));
 }
 
-/// Switches in a random tree with links of 1 to 4 times an HCA's rate, HCAs anywhere on it.
+/// Switches in a random tree with links of 1 to 4 times an HCA's rate, with HCAs anywhere.
 DeviceGraph random_tree(std::mt19937& random, int hcas) {
   const auto upto = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   DeviceGraph graph;
@@ -119,7 +119,7 @@ std::vector<DeviceId> members(const std::vector<DeviceId>& hcas, unsigned set) {
   return chosen;
 }
 
-/// The most that any permutation, at full rate, puts on a link for its capacity. All of them, tried.
+/// The largest load of a link divided by its capacity, over all permutations at full rate.
 double worst_permutation(DeviceGraph& graph) {
   const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
   const std::size_t n = hcas.size();
@@ -187,7 +187,7 @@ TEST_CASE("the pattern fills the violated cut and uses no HCA twice", "[topologi
   CHECK(std::adjacent_find(used.begin(), used.end()) == used.end());
 }
 
-TEST_CASE("oversubscription counts the HCAs that are there", "[topologies][check]") {
+TEST_CASE("oversubscription counts the existing HCAs", "[topologies][check]") {
   // 2:1, but no more than two HCAs are ever on the other side.
   const FabricCheck check = checked(checked_hosts(6, {{4, 2}}));
   CHECK(check.nonblocking == Nonblocking::yes);
@@ -205,11 +205,11 @@ TEST_CASE("oversubscription counts the HCAs that are there", "[topologies][check
   CHECK(two.oversubscription[1].of_hcas == near(4));
 }
 
-TEST_CASE("bisection bandwidth takes the halves that are joined least", "[topologies][check]") {
+TEST_CASE("bisection bandwidth is that of the halves with the least capacity between them", "[topologies][check]") {
   CHECK(checked(checked_hosts(16, {{4, 2}})).bisection->value == near(4e10));
   CHECK(checked(checked_hosts(16, {{2, 1}, {2, 4}})).bisection->value == near(2e10));
   CHECK(checked(checked_hosts(5, {})).bisection->value == near(2e10));
-  // Twelve hosts on three leaves of four: one leaf whole and half of another, 2:1.
+  // Twelve hosts on three leaves of four; a half is one leaf and half of another, 2:1.
   CHECK(checked(checked_hosts(12, {{4, 2}})).bisection->value == near(4e10));
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("random trees: the check agrees with all permutations, all halves, max
   CHECK(blocked >= 10);
 }
 
-TEST_CASE("what is not joined blocks; rings of switches are decided by cuts", "[topologies][check]") {
+TEST_CASE("fabrics that are not connected block; rings of switches are decided by cuts", "[topologies][check]") {
   DeviceGraph graph;
   const DeviceId a = graph.add({"a", DeviceKind::network_switch, -1, 0});
   const DeviceId b = graph.add({"b", DeviceKind::network_switch, -1, 1});
@@ -279,7 +279,7 @@ TEST_CASE("what is not joined blocks; rings of switches are decided by cuts", "[
   CHECK_FALSE(check.diameter_hops);  // depends on the routing
 }
 
-TEST_CASE("two links side by side carry together what one cannot; an HCA may have two links", "[topologies][check]") {
+TEST_CASE("two parallel links carry together what one cannot; an HCA may have two links", "[topologies][check]") {
   const Wire wire{LinkKind::hca, BytesPerSecond{1e9}, {}};
   for (const int links : {1, 2}) {
     DeviceGraph graph;

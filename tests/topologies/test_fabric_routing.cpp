@@ -1,4 +1,4 @@
-// Hashed ways against sprayed ones, what is taken out or fails, and what a faster class of links changes.
+// Hashed paths against sprayed ones, removed and failing parts, and the effect of a faster class of links.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,14 +19,14 @@ std::string clos(const std::string& levels, const std::string& more = "") {
   return fmt::format("{{type: folded-clos, switch_latency: 0 us, levels: [{}]{}}}", levels, more);
 }
 
-/// Hosts of one HCA of 10 GB/s.
+/// Hosts with one HCA of 10 GB/s each.
 ClusterSpec hosts_on(int nodes, const std::string& fabric, const std::vector<std::string>& taken_out = {}) {
   ClusterSpec spec = hosts_of(nodes, "rate: 10 GB/s", fabric);
   for (const std::string& name : taken_out) spec.taken_out.push_back({name, spec.place});
   return spec;
 }
 
-/// Every host sends 1 GB to the one `by` further on, all at once: 100 ms where nothing slows them.
+/// Every host sends 1 GB to the host `by` further on, all at once: 100 ms if nothing slows them.
 double shift_ms(const ClusterSpec& spec, int by) {
   std::vector<Transfer> all;
   for (Actor a = 0; a < spec.nodes; ++a) all.push_back({a, (a + by) % spec.nodes, Bytes{1e9}});
@@ -35,7 +35,7 @@ double shift_ms(const ClusterSpec& spec, int by) {
 
 using Ways = std::map<std::pair<int, int>, std::vector<std::string>>;
 
-/// The names of the wires between any two HCAs.
+/// The names of the wires on the paths between any two HCAs.
 Ways all_ways(const ClusterSpec& spec) {
   DeviceGraph graph = build_cluster(spec);
   const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
@@ -61,7 +61,7 @@ std::string build_error(const ClusterSpec& spec) {
 
 }  // namespace
 
-TEST_CASE("hashed ways stay what they are, differ by seed, and use all uplinks", "[fabrics][ecmp]") {
+TEST_CASE("hashed paths do not change, differ by seed, and use all uplinks", "[fabrics][ecmp]") {
   const auto ecmp = [](int seed) {
     return hosts_on(16, clos("{down: 4}", fmt::format(", routing: ecmp, seed: {}", seed)));
   };
@@ -81,8 +81,7 @@ TEST_CASE("hashed ways stay what they are, differ by seed, and use all uplinks",
   CHECK(uplinks.size() == 2 * 16);  // four uplinks of four leaves, there and back
 }
 
-TEST_CASE("two flows that a hash sends up the same uplink have half of it each; sprayed ones do not",
-          "[fabrics][ecmp]") {
+TEST_CASE("two flows hashed to the same uplink get half of it each; sprayed flows do not", "[fabrics][ecmp]") {
   const ClusterSpec ecmp = hosts_on(8, clos("{down: 4}", ", routing: ecmp"));
   const ClusterSpec spray = hosts_on(8, clos("{down: 4}"));
   const Ways ways = all_ways(ecmp);
@@ -101,7 +100,7 @@ TEST_CASE("two flows that a hash sends up the same uplink have half of it each; 
   CHECK(apart > 0);
 }
 
-TEST_CASE("what is taken out of a sprayed fabric costs its share of the rate", "[fabrics][taken_out]") {
+TEST_CASE("a part removed from a sprayed fabric costs its share of the rate", "[fabrics][taken_out]") {
   const auto ms = [](const std::vector<std::string>& out) { return shift_ms(hosts_on(8, clos("{down: 4}"), out), 4); };
   CHECK(ms({}) == near(100));
   CHECK(ms({"spine3"}) == near(100 * 4 / 3.0));
@@ -121,7 +120,7 @@ TEST_CASE("what is taken out of a sprayed fabric costs its share of the rate", "
   CHECK(deep({"core0"}, 1) == near(100));  // one of four leaves the pod
 }
 
-TEST_CASE("what is taken out of a hashed fabric is gone round", "[fabrics][taken_out]") {
+TEST_CASE("messages avoid parts removed from a hashed fabric", "[fabrics][taken_out]") {
   const auto spec = [](const std::vector<std::string>& out) {
     return hosts_on(8, clos("{down: 4}", ", routing: ecmp"), out);
   };
@@ -140,7 +139,7 @@ TEST_CASE("what is taken out of a hashed fabric is gone round", "[fabrics][taken
   for (const auto& [pair, names] : cut) CHECK(names.size() <= 4);
 }
 
-TEST_CASE("a leaf taken out cuts its hosts off, unless they have another HCA", "[fabrics][taken_out]") {
+TEST_CASE("removing a leaf cuts its hosts off, unless they have another HCA", "[fabrics][taken_out]") {
   for (const char* routing : {"spray", "ecmp"}) {
     const std::string fabric = clos("{down: 4}", fmt::format(", rails: true, routing: {}", routing));
     CHECK_THROWS_WITH(transfer_ms(hosts_on(8, fabric, {"leaf1"}), {{0, 5, Bytes{1}}}),
@@ -156,7 +155,7 @@ TEST_CASE("a leaf taken out cuts its hosts off, unless they have another HCA", "
   }
 }
 
-TEST_CASE("names of what is taken out are checked", "[fabrics][taken_out]") {
+TEST_CASE("names of removed parts are checked", "[fabrics][taken_out]") {
   const auto error = [](const char* routing, const std::string& out) {
     return build_error(hosts_on(8, clos("{down: 4}", fmt::format(", routing: {}", routing)), {out}));
   };
@@ -174,7 +173,7 @@ TEST_CASE("names of what is taken out are checked", "[fabrics][taken_out]") {
 
 namespace {
 
-/// Host 0 sends 1 GB to host `to` while the wire of that name fails after `when` ms: until it has arrived, in ms.
+/// Host 0 sends 1 GB to host `to`, and the wire of that name fails after `when` ms. Returns the time of arrival in ms.
 double with_failure_ms(const ClusterSpec& spec, Actor to, const std::string& wire, double when) {
   return std::invoke([&] {
            ClusterMachine m(spec, SoftwareStack{});
@@ -194,7 +193,7 @@ double with_failure_ms(const ClusterSpec& spec, Actor to, const std::string& wir
 
 }  // namespace
 
-TEST_CASE("a wire fails in mid-flight: the rest goes another way", "[fabrics][failures]") {
+TEST_CASE("a wire fails in mid-flight: the rest takes another path", "[fabrics][failures]") {
   const ClusterSpec ring = hosts_on(5, "{type: ring, switch_latency: 1 us}");
   CHECK(with_failure_ms(ring, 1, "router2 -> router3", 40) == near(1e-3 + 1e-3 + 100));
   // Four hops the other way round; a switch and a half at the ends.
@@ -206,7 +205,7 @@ TEST_CASE("a wire fails in mid-flight: the rest goes another way", "[fabrics][fa
                     Catch::Contains("its bytes stand still on a link without capacity"));
 }
 
-TEST_CASE("a hub is one medium, whatever the duplex of what hangs on it", "[fabrics]") {
+TEST_CASE("a hub is one medium, whatever the duplex of its wires", "[fabrics]") {
   for (const char* duplex : {"full", "half"})
     for (const bool hub : {false, true}) {
       const ClusterSpec spec = hosts_of(4, fmt::format("rate: 10 GB/s, duplex: {}", duplex),

@@ -1,4 +1,4 @@
-// Fabrics with several ways between two ends, and media that ends share: proofs, cuts, counterexamples as routed.
+// Fabrics with several paths between two ends, and media that ends share: proofs, cuts, counterexamples as routed.
 #include <map>
 
 #include "tests/support.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kHcaRate = 1e10;
 
-/// One GPU and one HCA of 10 GB/s a node.
+/// Nodes with one GPU and one HCA of 10 GB/s each.
 ClusterSpec routed_hosts(int count, const std::string& fabric) {
   ClusterSpec spec = bare_hosts(count);
   spec.node.hca_latency = {500000};
@@ -23,7 +23,7 @@ ClusterSpec routed_hosts(int count, const std::string& fabric) {
   return spec;
 }
 
-/// Checked, with every counterexample run on the simulator over the ways really taken.
+/// Checks a fabric, and runs every counterexample on the simulator over the paths really taken.
 FabricCheck check_as_routed(const ClusterSpec& spec) {
   DeviceGraph graph = build_cluster(spec);
   FabricCheck check = check_cluster_fabric(graph, spec);
@@ -68,7 +68,8 @@ TEST_CASE("bisections of tori and meshes are those of the closed forms", "[topol
   CHECK(bisection_in_links(torus("[4, 4, 4]", false), 64) == near(16));
   for (const int nodes : {6, 7, 16, 64}) CHECK(bisection_in_links("type: ring", nodes) == near(2));
   CHECK(bisection_in_links("type: ring\nwrap: false", 16) == near(1));
-  // 2 (k + 1) of two odd dimensions (J. Arjona Aroca & A. Fernandez Anta, IEEE TPDS 25, 2014), found by trying all.
+  // 2 (k + 1) for two odd dimensions (J. Arjona Aroca & A. Fernandez Anta, IEEE TPDS 25, 2014), found by an exhaustive
+  // test.
   CHECK(bisection_in_links(torus("[3, 3]"), 9) == near(4));  // no more than four of nine can send
   CHECK(bisection_in_links(torus("[3, 3]\nlink_rate: 1 GB/s"), 9) == near(0.8));
 }
@@ -87,7 +88,7 @@ TEST_CASE("tori: nonblocking with ideal splitting up to four a dimension, blocke
   const FabricCheck large = check_as_routed(routed_hosts(32, torus("[8, 4]") + "\nswitch_latency: 100 ns"));
   CHECK(large.nonblocking == Nonblocking::no);
   CHECK(large.reason.find("and 15 others carry 80.0 GB/s, but they can send 160 GB/s") != std::string::npos);
-  // 0 -> 1 is crossed by ways from 0, 7 and 6 (opposite ends go up from even places only).
+  // Paths from 0, 7 and 6 cross 0 -> 1 (opposite ends go up only from even positions).
   const FabricCheck ring = check_as_routed(routed_hosts(8, "type: ring\nswitch_latency: 100 ns"));
   CHECK(ring.nonblocking == Nonblocking::no);
   CHECK(ring.routing->counterexample->slowdown == near(3));
@@ -97,7 +98,7 @@ TEST_CASE("tori: nonblocking with ideal splitting up to four a dimension, blocke
   CHECK_FALSE(fast.routing->counterexample);
 }
 
-TEST_CASE("a folded Clos by hashes: carries everything when split, blocks as routed", "[topologies][check]") {
+TEST_CASE("a hashed folded Clos carries everything if traffic is split, and blocks as routed", "[topologies][check]") {
   const std::string clos = "type: folded-clos\nrouting: ecmp\nswitch_latency: 100 ns\nlevels: ";
   const FabricCheck full = check_as_routed(routed_hosts(16, clos + "[{down: 4}]"));
   CHECK(full.nonblocking == Nonblocking::yes);
@@ -130,7 +131,7 @@ TEST_CASE("a folded Clos by hashes: carries everything when split, blocks as rou
   CHECK(cut.reason.find("node0/hca0 cannot reach the other HCAs") != std::string::npos);
 }
 
-TEST_CASE("switches that are taken out of a sprayed Clos leave its groups less to send up", "[topologies][check]") {
+TEST_CASE("removing switches from a sprayed Clos lowers the rate that its groups can send up", "[topologies][check]") {
   ClusterSpec spec = routed_hosts(16, "type: folded-clos\nswitch_latency: 100 ns\nlevels: [{down: 4}]");
   spec.taken_out.push_back({"spine1", spec.place});
   FabricCheck check = check_as_routed(spec);

@@ -1,4 +1,4 @@
-// Ways through fabrics of every kind, with random figures: what holds for each of them.
+// Paths through fabrics of every kind, with random figures: properties that hold for each of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ ClusterSpec fabric_of(int nodes, int hcas, const std::string& fabric) {
 
 const Device& device_at(const DeviceGraph& graph, DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)]; }
 
-/// The devices of a way; empty if the wires do not lead from one end to the other, or pass somewhere twice.
+/// The devices on a path. Empty if the wires do not lead from one end to the other, or pass a device twice.
 std::vector<DeviceId> stations(const DeviceGraph& graph, DeviceId from, DeviceId to, const std::vector<LinkId>& wires) {
   std::vector<DeviceId> passed{from};
   for (const LinkId wire : wires) {
@@ -49,7 +49,7 @@ std::vector<DeviceId> stations(const DeviceGraph& graph, DeviceId from, DeviceId
   return passed.back() == to && once.size() == passed.size() ? passed : std::vector<DeviceId>{};
 }
 
-/// Of a way from the a-th to the b-th end over these devices: how many wires it may have, least and most.
+/// The smallest and largest number of wires that a path from the a-th to the b-th end over these devices may have.
 struct Hops {
   int least = 0, most = 0;
 };
@@ -87,8 +87,8 @@ ExpectedHops always(int hops) {
   return [hops](int, int, const DeviceGraph&, const std::vector<DeviceId>&) { return Hops{hops, hops}; };
 }
 
-/// Up to the first group that both are in, and down. Numbers are those of the leaves' ports: each rail has leaves of its
-/// own.
+/// Up to the first group that contains both, and down. Numbers are those of the leaves' ports: each rail has leaves of
+/// its own.
 ExpectedHops clos_hops(const std::vector<int>& down, int nodes, int hcas, bool rails) {
   return [=](int a, int b, const DeviceGraph&, const std::vector<DeviceId>&) {
     const int rail = (nodes + down[0] - 1) / down[0] * down[0];
@@ -108,7 +108,7 @@ void clos_case(Random& random, bool hashed) {
   std::string levels;
   for (int l = random.pick(1, 3); l > 0; --l) {
     down.push_back(random.pick(1, 4));
-    // ECMP needs whole uplinks; ideal spraying takes any rate.
+    // ECMP needs integer numbers of uplinks; ideal spraying takes any rate.
     const double ratio = hashed ? down.back() / static_cast<double>(random.pick(1, 3)) : random.pick(1, 7) / 2.0;
     levels += fmt::format("{}{{down: {}, oversubscription: {}}}", levels.empty() ? "" : ", ", down.back(), ratio);
   }
@@ -121,7 +121,7 @@ void clos_case(Random& random, bool hashed) {
              hashed ? Back::any : Back::same);
 }
 
-/// The Manhattan distance between the routers at both ends, which are named by their numbers, and the wires to them.
+/// The Manhattan distance between the routers at both ends, which are named by their numbers, plus the wires to them.
 ExpectedHops torus_hops(const std::vector<int>& dims, bool wrap) {
   return [=](int, int, const DeviceGraph& graph, const std::vector<DeviceId>& passed) {
     if (passed.size() < 3) return Hops{-1, -1};
@@ -160,7 +160,7 @@ void torus_case(Random& random, bool chips) {
   const ClusterSpec spec =
       chips ? cluster_of(a_node, "interconnect: pcie\npcie: {rate: 16 GB/s, latency: 0 us}\n", places / a_node, fabric)
             : fabric_of(places, random.pick(1, 2), fabric);
-  // There and back differ: dimensions are crossed in the same order both ways.
+  // There and back differ: dimensions are crossed in the same order in both directions.
   check_ways(spec, fabric, torus_hops(dims, wrap), dims.size() == 1 && !wrap ? Back::same : Back::any);
 }
 
@@ -193,7 +193,7 @@ void dragonfly_case(Random& random) {
       Back::any);
 }
 
-/// Switches in a random tree, some joined besides, each HCA at one of them.
+/// Switches in a random tree with some additional links, and each HCA at one of them.
 std::string random_graph_fabric(Random& random, int nodes, int switches) {
   std::string links;
   const auto add = [&](const std::string& a, const std::string& b, bool rate) {
@@ -215,7 +215,7 @@ std::string random_graph_fabric(Random& random, int nodes, int switches) {
                      links);
 }
 
-/// The least that HCAs on one side can send to the others, over all ways to split the switches.
+/// The smallest rate at which HCAs on one side can send to the others, over all partitions of the switches.
 double least_cut(const DeviceGraph& graph, const std::set<DeviceId>& side) {
   const std::vector<DeviceId> switches = graph.all(DeviceKind::network_switch);
   double least = HUGE_VAL;
@@ -254,7 +254,8 @@ void graph_case(Random& random, bool simulated) {
   const double cut = least_cut(graph, {side.begin(), side.end()});
   if (check_fabric(graph).nonblocking != Nonblocking::unknown) CHECK(cut_capacity(graph, side).value == near(cut));
   if (!simulated) return;
-  // All of one side send to the other at once: no faster than the cut, whatever the ways. Traffic checks every link.
+  // All HCAs of one side send to the other side at once, no faster than the cut, on any paths. Traffic checks every
+  // link.
   std::vector<Transfer> all;
   for (const DeviceId from : side)
     for (const DeviceId to : hcas)
@@ -283,10 +284,11 @@ void check_kinds(unsigned seed, int rounds, int simulated) {
 
 }  // namespace
 
-TEST_CASE("ways through every kind of fabric lead there, pass nothing twice, and are as short as they should be",
-          "[fabrics]") {
+TEST_CASE(
+    "paths through every kind of fabric reach their target, cross nothing twice, and are as short as they should be",
+    "[fabrics]") {
   check_kinds(1, 25, 10);
 }
-TEST_CASE("many ways through every kind of fabric", "[.deep][fabrics]") { check_kinds(2, 1500, 200); }
+TEST_CASE("many paths through every kind of fabric", "[.deep][fabrics]") { check_kinds(2, 1500, 200); }
 
 }  // namespace topologies_test_fabric_ways

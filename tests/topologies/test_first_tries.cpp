@@ -1,4 +1,4 @@
-// What somebody stumbled over who tried the program for the first time.
+// Obstacles that somebody met who tried the program for the first time.
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/drawings/topology_text.hpp"
@@ -28,7 +28,7 @@ const std::string kWires = "{from: gpu0, to: cpu0}, {from: gpu1, to: cpu0}, {fro
 
 }  // namespace
 
-TEST_CASE("naming a node's CPU leaves its PCIe switches alone, unless it says how its lanes are used", "[nodes]") {
+TEST_CASE("naming a node's CPU does not change its PCIe switches, unless the node specifies its lanes", "[nodes]") {
   const auto node = [](const std::string& text) {
     const Catalog catalog;
     return read_node(catalog.resolve("node", parse_document(text, "x.yaml")), catalog);
@@ -38,7 +38,7 @@ TEST_CASE("naming a node's CPU leaves its PCIe switches alone, unless it says ho
   CHECK(node("{base: dgx-1v, cpu: xeon-e5-2698-v4}").lanes_per_socket == 40);  // it lists its switches
 }
 
-TEST_CASE("a switch by name limits the rate of its ports, and their number", "[topo]") {
+TEST_CASE("a switch given by name limits the rate of its ports, and their number", "[topo]") {
   const std::string one = "{type: nonblocking, switch: ethernet-switch}";
   const ClusterSpec hosts = hosts_of(2, "rate: 400 Gbit/s", one);
   CHECK(between(hosts, "node0/hca0", "node1/hca0").rate == hosts.switch_rate);
@@ -67,10 +67,10 @@ TEST_CASE("a node given wire by wire keeps its drive's figures and its duplex", 
   CHECK(transfer_ms(graph_box(kWires, ", duplex: half"), both) == near(2));
 }
 
-TEST_CASE("a node given wire by wire: what it cannot mean is refused", "[nodes]") {
+TEST_CASE("a node given wire by wire: impossible wirings are refused", "[nodes]") {
   CHECK_THROWS_WITH(graph_box(kWires + ", {from: cpu0, to: gpu1}"), Catch::Contains("are joined twice"));
-  CHECK_THROWS_WITH(graph_box("{from: gpu0, to: cpu0, lanes: 3}"), Catch::Contains("of PCIe, 1, 2, 4, 8 or 16"));
-  CHECK_THROWS_WITH(graph_box(kWires, ", lanes_per_socket: 4"), Catch::Contains("say nothing of a graph"));
+  CHECK_THROWS_WITH(graph_box("{from: gpu0, to: cpu0, lanes: 3}"), Catch::Contains("only for PCIe: 1, 2, 4, 8 or 16"));
+  CHECK_THROWS_WITH(graph_box(kWires, ", lanes_per_socket: 4"), Catch::Contains("have no effect in a graph"));
 }
 
 }  // namespace topologies_test_first_tries

@@ -14,7 +14,7 @@ ClusterSpec hosts(int count, const std::vector<FabricLevel>& levels, bool rails 
   return bare_hosts(count, clos_of(levels, rails));
 }
 
-/// Every host sends 1 GB to to[host] at once: the end.
+/// The time until every host has sent 1 GB to to[host], all at once.
 double exchange_time(const ClusterSpec& spec, const std::vector<Actor>& to) {
   return std::invoke([&] {
     ClusterMachine machine(spec, SoftwareStack{});
@@ -89,7 +89,7 @@ TEST_CASE("rails: GPUs of one index share a leaf, others cross the spines", "[to
   CHECK(by_node.route(0, 6, PathClass::automatic).links.size() == 8);
 }
 
-TEST_CASE("a GPU leaves and arrives by its own HCA, whatever is shorter", "[topologies][fabric]") {
+TEST_CASE("messages of a GPU use its own HCA, even if another path is shorter", "[topologies][fabric]") {
   ClusterSpec spec = hosts(4, {{4, 100}}, true);  // crossing the spines is slow, the CPU's PCIe fast
   spec.node.gpus = spec.node.hcas = 2;
   ClusterMachine m(spec, SoftwareStack{});
@@ -98,7 +98,7 @@ TEST_CASE("a GPU leaves and arrives by its own HCA, whatever is shorter", "[topo
     names.push_back(m.links()[static_cast<std::size_t>(use.link)].name);
   CHECK_THAT(names, Catch::VectorContains(std::string("leaf1 -> spines")));
   CHECK_THAT(names, Catch::VectorContains(std::string("node0/pcie1 -> node0/hca1")));
-  // Unless its HCA is cut off.
+  // Another HCA is used only if its own is cut off.
   const auto devices = m.graph().devices();
   DeviceId hca = -1, pcie = -1;
   for (DeviceId d = 0; d < static_cast<DeviceId>(devices.size()); ++d) {
@@ -112,7 +112,7 @@ TEST_CASE("a GPU leaves and arrives by its own HCA, whatever is shorter", "[topo
   CHECK_THAT(names, Catch::VectorContains(std::string("node0/pcie0 -> node0/hca0")));
 }
 
-TEST_CASE("a fabric's levels are checked where they are written", "[topologies][fabric]") {
+TEST_CASE("a fabric's levels are checked, and errors point to their place", "[topologies][fabric]") {
   const Catalog catalog;
   const auto read = [&catalog](const char* text) {
     ClusterSpec spec;
@@ -130,7 +130,7 @@ TEST_CASE("a fabric's levels are checked where they are written", "[topologies][
   CHECK_THROWS_WITH(read("{base: nonblocking, rails: true}"), Catch::Contains("unknown key \"rails\""));
 }
 
-TEST_CASE("every fabric of levels takes an oversubscription, which is its leaves'", "[topologies][fabric]") {
+TEST_CASE("every fabric with levels accepts an oversubscription, which is that of its leaves", "[topologies][fabric]") {
   const Catalog catalog;
   const auto read = [&catalog](const std::string& text) {
     ClusterSpec spec;
@@ -156,7 +156,7 @@ TEST_CASE("every fabric of levels takes an oversubscription, which is its leaves
       CHECK(after[l].down == before[l].down);
       CHECK(after[l].oversubscription == (l == 0 ? 2.5 : before[l].oversubscription));
     }
-    // The same as the long form says.
+    // The same as the long form.
     std::string levels;
     for (std::size_t l = 0; l < before.size(); ++l)
       levels += fmt::format("{}{{down: {}, oversubscription: {}}}", l > 0 ? ", " : "", before[l].down,
@@ -166,7 +166,7 @@ TEST_CASE("every fabric of levels takes an oversubscription, which is its leaves
   CHECK(with_levels >= 4);
   CHECK(read("{base: fat-tree, levels: [{down: 8}, {down: 4}], oversubscription: 4}").fabric->levels()[0].down == 8);
   CHECK_THROWS_WITH(read("{base: fat-tree, levels: [{down: 8, oversubscription: 2}], oversubscription: 4}"),
-                    Catch::Contains("x.yaml:1:") && Catch::Contains("expected one of the two"));
+                    Catch::Contains("x.yaml:1:") && Catch::Contains("expected only one of the two"));
   CHECK_THROWS_WITH(read("{base: fat-tree, oversubscription: 0}"), Catch::Contains("x.yaml:1:"));
 }
 

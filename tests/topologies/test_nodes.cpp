@@ -39,7 +39,7 @@ std::string locality_between(DeviceGraph& graph, int a, int b, const NodeType& n
 
 }  // namespace
 
-TEST_CASE("every node of the catalog is wired, at physical rates, and the same way back", "[nodes]") {
+TEST_CASE("every node of the catalog is wired at physical rates, with the same path in both directions", "[nodes]") {
   for (const std::string& name : Catalog().names("node")) {
     INFO(name);
     const ClusterSpec spec = cluster_with(name);
@@ -51,7 +51,7 @@ TEST_CASE("every node of the catalog is wired, at physical rates, and the same w
       CHECK(link.capacity > BytesPerSecond{1e9});
       CHECK(link.capacity < BytesPerSecond{2e12});
     }
-    // Both directions are of equal rate, and every pair of GPUs and HCAs is joined by the same way there and back.
+    // Both directions have equal rates, and every pair of GPUs and HCAs has the same path in both directions.
     std::vector<DeviceId> ends = graph.all(DeviceKind::gpu);
     for (const DeviceId hca : graph.all(DeviceKind::hca)) ends.push_back(hca);
     for (const DeviceId a : ends)
@@ -69,7 +69,7 @@ TEST_CASE("every node of the catalog is wired, at physical rates, and the same w
   }
 }
 
-TEST_CASE("the cube mesh of a DGX-1: six NVLinks a GPU, PCIe to those that are no neighbours", "[nodes]") {
+TEST_CASE("the cube mesh of a DGX-1: six NVLinks for each GPU, PCIe between GPUs that are not neighbours", "[nodes]") {
   for (const char* name : {"dgx-1v", "p3.16xlarge"}) {
     INFO(name);
     const ClusterSpec spec = cluster_with(name);
@@ -167,7 +167,7 @@ TEST_CASE("each pair of GPUs of a DGX-1 uses the HCA of its switch", "[nodes]") 
   }
 }
 
-TEST_CASE("wiring changes the time: transfers share an uplink and the link between sockets", "[nodes]") {
+TEST_CASE("the wiring changes the time: transfers share an uplink and the link between sockets", "[nodes]") {
   const auto time = [](const ClusterSpec& spec, const std::vector<std::pair<Actor, Actor>>& pairs) {
     return std::invoke([&] {
              ClusterMachine m(spec, SoftwareStack{});
@@ -233,7 +233,7 @@ TEST_CASE("a GPU without NVLink gets none", "[nodes]") {
   CHECK(error("base: dgx-1v\ngpu: {type: {base: t4, nvlink: 100 GB/s}}\n") == "read");
 }
 
-TEST_CASE("a mesh that cannot be is refused where it stands", "[nodes]") {
+TEST_CASE("an impossible mesh is refused, and the error points to its place", "[nodes]") {
   const auto refused = [](const std::string& nvlink, const std::string& error) {
     CHECK_THROWS_WITH(cluster_with("base: pcie-2\ninterconnect: nvlink-mesh\nnvlink: " + nvlink + "\n"),
                       Catch::Contains(error));

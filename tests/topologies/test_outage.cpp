@@ -1,4 +1,4 @@
-// A switch fails and comes back: all its wires do.
+// A switch fails and comes back, and so do all its wires.
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -10,7 +10,8 @@ using namespace trainyard::test;
 
 namespace {
 
-/// A switch (or any device between others) fails: every wire at it, both ways, from `from` on; they come back at `to`.
+/// A switch (or any device between others) fails: every wire at it, in both directions, from `from` on; they come back
+/// at `to`.
 std::vector<LinkChange> outage(const DeviceGraph& graph, DeviceId device, Seconds from, Seconds to) {
   std::vector<LinkChange> changes;
   for (const std::vector<LinkId>& wires : {graph.links_from(device), graph.links_to(device)})
@@ -21,7 +22,8 @@ std::vector<LinkChange> outage(const DeviceGraph& graph, DeviceId device, Second
   return changes;
 }
 
-/// Host 0 of eight on two leaves sends 1 GB at 10 GB/s to host 7 while that switch is away from 40 to 70 ms: in ms.
+/// Host 0 of eight on two leaves sends 1 GB at 10 GB/s to host 7 while that switch is down from 40 to 70 ms. Returns
+/// ms.
 double with_outage_ms(const std::string& name) {
   const ClusterSpec spec =
       hosts_of(8, "rate: 10 GB/s", "{type: folded-clos, switch_latency: 0 us, levels: [{down: 4}], routing: ecmp}");
@@ -47,7 +49,7 @@ double with_outage_ms(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a spine fails: what is on its way takes another; a leaf: it waits until that is back", "[failures]") {
+TEST_CASE("a spine fails: messages take another one; a leaf fails: they wait until it is back", "[failures]") {
   for (const char* spine : {"spine0", "spine1", "spine2", "spine3"}) CHECK(with_outage_ms(spine) == near(100));
   CHECK(with_outage_ms("leaf1") == near(130));
 }

@@ -18,7 +18,7 @@ namespace {
 
 using Widths = std::vector<int>;
 
-/// A node of PCIe 4.0 with what is given laid on it.
+/// A node with PCIe 4.0 and the given keys.
 NodeType lane_node(int gpus, const std::string& pcie, const std::string& rest = "") {
   const Catalog catalog;
   const std::string text = "gpu: {count: " + std::to_string(gpus) +
@@ -45,7 +45,7 @@ double rate_up(const DeviceGraph& graph, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("bifurcation gives the first devices most, in powers of two", "[lanes]") {
+TEST_CASE("bifurcation gives the first devices the most lanes, in powers of two", "[lanes]") {
   CHECK(bifurcate(16, 0, 16).empty());
   CHECK(bifurcate(16, 1, 16) == Widths{16});
   CHECK(bifurcate(16, 2, 16) == Widths{8, 8});
@@ -88,7 +88,7 @@ TEST_CASE("generation and lanes set the rate", "[lanes]") {
   CHECK(rate_up(graph, "node0/gpu2") == Approx(pcie_rate(4, 4).value));
 }
 
-TEST_CASE("a GPU of an older generation keeps its own rate, a rate in place holds for all", "[lanes]") {
+TEST_CASE("a GPU of an older generation has its own rate; a rate given in place holds for all", "[lanes]") {
   const Catalog catalog;
   const auto read = [&](const std::string& pcie) {
     return read_node(catalog.resolve("node", parse_document("gpu: {count: 1, type: v100-sxm2-16gb}\n"
@@ -127,7 +127,7 @@ TEST_CASE("lane budgets that are exceeded are refused in one line", "[lanes]") {
   };
   refused(lane_node(4, ", lanes_per_socket: 24, device_lanes: 16"),
           ": 4 devices at x16 need 64 PCIe lanes, but there are 24: 1 device fits at x16");
-  // In all there are enough, but nine devices do not go into twice four slots.
+  // There are enough lanes in all, but nine devices do not fit into twice four slots.
   refused(lane_node(9, ", lanes_per_socket: 80, device_lanes: 16",
                     kTwoSockets + "nvme: {count: 2, read: 1 GB/s, "
                                   "latency: 0 us, lanes: 4}\n"),
@@ -148,19 +148,19 @@ TEST_CASE("lane budgets that are exceeded are refused in one line", "[lanes]") {
   CHECK(plan.slots[2].pcie_switch == 0);
 }
 
-TEST_CASE("what a node says of its PCIe is checked where it stands", "[lanes]") {
+TEST_CASE("a node's PCIe keys are checked, and errors point to their place", "[lanes]") {
   const auto refused = [](const std::string& pcie, const std::string& error, const std::string& rest = "") {
     CHECK_THROWS_WITH(lane_node(2, pcie, rest), Catch::Contains(error));
   };
   refused(", switches: [{gpus: [2]}]", "x.yaml:3:57: node custom-node: pcie.switches.0.gpus: 2, expected 0 to 1");
-  refused(", switches: [{gpus: [0]}, {gpus: [0]}]", "pcie.switches.1.gpus: 0 hangs behind two switches");
+  refused(", switches: [{gpus: [0]}, {gpus: [0]}]", "pcie.switches.1.gpus: 0 is below two switches");
   refused(", switches: [{socket: 1}]", "pcie.switches.0.socket: 1, expected 0 to 0");
   refused(", switches: [{hcas: [0]}]", "pcie.switches.0.hcas: 0, but the node has none");
   refused(", switches: [{gpu: [0]}]",
           "unknown key \"gpu\" in node custom-node: pcie.switches.0; did you mean \"gpus\"?");
   refused(", switches: {gpus: [0]}", "pcie.switches: expected a list");
   refused(", switches: [{uplink_lanes: 12}]", "12 lanes; PCIe links have 1, 2, 4, 8 or 16");
-  refused(", device_lanes: 8", "pcie.device_lanes: says nothing without lanes_per_socket or switches");
+  refused(", device_lanes: 8", "pcie.device_lanes: has no effect without lanes_per_socket or switches");
   refused(", lanes_per_socket: 0", "0 is too small; the least is 1");
   refused("", "2 sockets: missing key \"socket_link\"", "sockets: 2\n");
   refused("", "sockets: 9 is too many; the most is 8", "sockets: 9\n");
@@ -173,7 +173,8 @@ TEST_CASE("what a node says of its PCIe is checked where it stands", "[lanes]") 
                     "x.yaml:3:35: node custom-node: pcie.generation: 7 is not known; known: 3, 4, 5, 6");
 }
 
-TEST_CASE("an adapter faster than its slot is capped at it, and said", "[lanes][adapters]") {
+TEST_CASE("an adapter faster than its slot is capped at the slot's rate, and the description says so",
+          "[lanes][adapters]") {
   const auto cluster_of = [](const std::string& node) {
     return read_cluster(parse_document("{nodes: 2, fabric: nonblocking, node: " + node + "}", "slots.yaml"), Catalog());
   };

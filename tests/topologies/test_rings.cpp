@@ -1,4 +1,4 @@
-// Rings: known graphs, random graphs against a plain search of everything, and what is refused.
+// Rings: known graphs, random graphs against an exhaustive search, and refused graphs.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -52,7 +52,7 @@ LinkGraph random_graph(std::mt19937& random, int devices, int tenths, int most_l
   return graph;
 }
 
-/// Every ring passes through all devices, in the stated direction, over links that are there, each used once.
+/// Checks that every ring passes through all devices, in the stated direction, over existing links, each used once.
 void check_rings(const LinkGraph& graph, const RingDecomposition& found) {
   LinkMatrix left(graph);
   int weight = 0;
@@ -68,7 +68,7 @@ void check_rings(const LinkGraph& graph, const RingDecomposition& found) {
     weight += ring.weight;
   }
   for (int a = 0; a < graph.devices; ++a)
-    for (int b = 0; b < graph.devices; ++b) CHECK(left.at(a, b) >= 0);
+    for (int b = 0; b < graph.devices; ++b) CHECK(left.link_count(a, b) >= 0);
   CHECK(weight == found.weight);
   CHECK(found.weight <= found.bound);
   CHECK(found.unused_links == graph.links() - weight * graph.devices);
@@ -78,7 +78,7 @@ void check_rings(const LinkGraph& graph, const RingDecomposition& found) {
   }));
 }
 
-/// All Hamiltonian rings from permutations, and then every set of them: nothing is pruned.
+/// Finds all Hamiltonian rings from permutations, and then tries every set of them: nothing is pruned.
 class EverySet {
  public:
   explicit EverySet(const LinkGraph& graph) : left_(graph) {
@@ -101,7 +101,7 @@ class EverySet {
   static int weight(const std::vector<Ring>& rings) {
     return std::accumulate(rings.begin(), rings.end(), 0, [](int sum, const Ring& r) { return sum + r.weight; });
   }
-  /// Ring by ring: the heavier, then the lexicographically smaller.
+  /// Compares ring by ring: first the heavier, then the lexicographically smaller.
   static bool precedes(std::vector<Ring> a, std::vector<Ring> b) {
     if (weight(a) != weight(b)) return weight(a) > weight(b);
     const auto first = [](const Ring& x, const Ring& y) {
@@ -116,7 +116,7 @@ class EverySet {
     for (std::size_t i = at; i < orders_.size(); ++i) {
       int most = 1000;
       for (std::size_t k = 0; k < orders_[i].size(); ++k)
-        most = std::min(most, left_.at(orders_[i][k], orders_[i][(k + 1) % orders_[i].size()]));
+        most = std::min(most, left_.link_count(orders_[i][k], orders_[i][(k + 1) % orders_[i].size()]));
       for (int w = 1; w <= most; ++w) {
         left_.add(orders_[i], -w);
         rings_.push_back({orders_[i], w});
@@ -176,7 +176,7 @@ TEST_CASE("rings of random graphs share no link", "[topologies][rings]") {
     const RingDecomposition found = decompose_rings(graph);
     check_rings(graph, found);
     if (found.complete) CHECK(found.weight == found.bound);
-    // The same links, told in another way.
+    // The same links, in another order and direction.
     LinkGraph turned = graph;
     std::reverse(turned.bundles.begin(), turned.bundles.end());
     for (LinkBundle& bundle : turned.bundles) std::swap(bundle.a, bundle.b);
@@ -197,7 +197,7 @@ TEST_CASE("complete graphs have as many rings as their links allow", "[topologie
     }
 }
 
-TEST_CASE("the known decompositions of complete graphs are ones", "[topologies][rings]") {
+TEST_CASE("the known decompositions of complete graphs are decompositions", "[topologies][rings]") {
   for (int devices = 3; devices <= 16; ++devices)
     for (int links = 1; links <= 5; ++links) {
       CAPTURE(devices, links);
@@ -278,7 +278,7 @@ TEST_CASE("graphs without a ring say why", "[topologies][rings]") {
   CHECK_THAT(decompose_rings({2, {{0, 1, 1}}}).none, Contains("only one link"));
 }
 
-TEST_CASE("links that cannot be are refused", "[topologies][rings]") {
+TEST_CASE("impossible links are refused", "[topologies][rings]") {
   CHECK_THROWS_WITH(decompose_rings({17, {}}), Contains("17 devices, expected 2 to 16"));
   CHECK_THROWS_WITH(decompose_rings({1, {}}), Contains("1 devices"));
   CHECK_THROWS_WITH(decompose_rings({4, {{0, 4, 1}}}), Contains("no device 4"));

@@ -1,4 +1,4 @@
-// Which way a message takes: peer to peer or through host memory, by RDMA or TCP, and what that costs.
+// Paths of messages: peer to peer or through host memory, by RDMA or TCP, and their costs.
 #include <algorithm>
 
 #include "tests/seeds/transfers.hpp"
@@ -49,7 +49,7 @@ std::vector<std::string> links_of(const ClusterMachine& m, Actor from, Actor to)
 
 constexpr Bytes kLarge{10e6}, kSmall{0.5e6};
 
-/// Milliseconds over legs of these seconds a byte each: in chunks of 1 MB where the message is larger, at `rate`.
+/// Milliseconds over legs with these seconds a byte: in chunks of 1 MB if the message is larger, at `rate`.
 double staged_ms(Bytes size, double latency, const std::vector<double>& legs, double rate) {
   double sum = 0, slowest = 0;
   for (const double leg : legs) {
@@ -62,7 +62,7 @@ double staged_ms(Bytes size, double latency, const std::vector<double>& legs, do
 
 }  // namespace
 
-TEST_CASE("peer to peer reaches as far as the node says, the rest goes through host memory", "[routing]") {
+TEST_CASE("peer to peer reaches as far as the node permits; other messages go through host memory", "[routing]") {
   const std::vector<std::string> reaches{"none", "switch", "socket", "node"}, words{"PIX", "PHB", "SYS"};
   for (std::size_t reach = 0; reach < reaches.size(); ++reach) {
     const ClusterSpec box = two_sockets(reaches[reach]);
@@ -80,7 +80,7 @@ TEST_CASE("peer to peer reaches as far as the node says, the rest goes through h
         CHECK(transfer_ms(box, {{0, to, kLarge}}) == near((hops * 100e-9 + socket_hop + kLarge.value / rate) * 1e3));
         continue;
       }
-      // Through the memory of the sender's socket, which both legs use; to GPU 1 the switch is passed twice.
+      // Through the memory of the sender's socket, which both legs use; to GPU 1 the switch is crossed twice.
       const double staged_hops = words[other] == "PIX" ? 4 : hops;
       const std::vector<double> legs{1 / 16e9, words[other] == "SYS" ? 1 / 12e9 : 1 / 16e9};
       for (const Bytes size : {kSmall, kLarge})
@@ -90,7 +90,7 @@ TEST_CASE("peer to peer reaches as far as the node says, the rest goes through h
   }
 }
 
-TEST_CASE("NVLink needs no leave, and a GPU is no distance from itself", "[routing]") {
+TEST_CASE("NVLink needs no permission, and a GPU has no distance to itself", "[routing]") {
   const ClusterSpec box = cluster_of(2, R"(interconnect: graph
 sockets: 1
 pcie: {rate: 16 GB/s, latency: 0 us, peer_to_peer: none}
@@ -117,10 +117,10 @@ TEST_CASE("between nodes: RDMA from the GPU's memory, or through host memory", "
   CHECK(m.route(0, 2, PathClass::automatic).legs.size() == 3);
   for (const Bytes size : {kSmall, kLarge})
     CHECK(transfer_ms(staged, {{0, 2, size}}) == near(staged_ms(size, 2e-6, {1 / 16e9, 1 / 5e9, 1 / 16e9}, 5e9)));
-  // Data of a host lie in its memory already.
+  // A host's data are in its memory already.
   CHECK(route_name(m, 4, 5) == "NET, RDMA");
   CHECK(transfer_ms(staged, {{4, 5, kLarge}}) == near((2e-6 + 10e6 / 5e9) * 1e3));
-  // The memory bandwidth of a host is shared by what comes from the GPU and what the adapter fetches.
+  // Transfers from the GPU and reads of the adapter share the memory bandwidth of a host.
   const ClusterSpec slow = two_nodes(", gpudirect: false", "memory_bandwidth: 8 GB/s");
   CHECK(transfer_ms(slow, {{0, 2, kLarge}}) == near(staged_ms(kLarge, 2e-6, {1 / 8e9, 1 / 5e9, 1 / 8e9}, 4e9)));
 }
@@ -133,7 +133,7 @@ TEST_CASE("TCP copies on both sides, at the CPU's rate", "[routing]") {
   const std::vector<double> legs{1 / 16e9, 2 / 8e9, 1 / 5e9, 2 / 8e9, 1 / 16e9};
   for (const Bytes size : {kSmall, kLarge})
     CHECK(transfer_ms(tcp, {{0, 2, size}}) == near(staged_ms(size, 2e-6, legs, 4e9)));
-  // From host to host there is nothing to stage.
+  // Nothing is staged from host to host.
   CHECK(m.route(4, 5, PathClass::automatic).legs.size() == 3);
   CHECK(transfer_ms(tcp, {{4, 5, kSmall}}) == near(staged_ms(kSmall, 2e-6, {2 / 8e9, 1 / 5e9, 2 / 8e9}, 0)));
   // Two GPUs have an HCA each, but one CPU copies for both.
@@ -142,14 +142,14 @@ TEST_CASE("TCP copies on both sides, at the CPU's rate", "[routing]") {
   const ClusterSpec bound = two_nodes(", transport: tcp, copies: 2", "copy_rate: 8 GB/s, memory_bandwidth: 12 GB/s");
   const std::vector<double> in_memory{1 / 12e9, 4 / 12e9, 1 / 5e9, 4 / 12e9, 1 / 12e9};
   CHECK(transfer_ms(bound, {{0, 2, kLarge}}) == near(staged_ms(kLarge, 2e-6, in_memory, 12e9 / 6)));
-  // Without copies, or a CPU that says nothing of them, they are free.
+  // Copies are free if there are none, or if the CPU does not state their rate.
   CHECK(ClusterMachine(two_nodes(", transport: tcp, copies: 0", "copy_rate: 8 GB/s"), {})
             .route(0, 2, PathClass::automatic)
             .legs.size() == 3);
   CHECK(ClusterMachine(two_nodes(", transport: tcp", ""), {}).route(0, 2, PathClass::automatic).legs.size() == 3);
 }
 
-TEST_CASE("nodes that speak TCP and nodes that do not meet by TCP", "[routing]") {
+TEST_CASE("nodes with TCP and nodes without it communicate by TCP", "[routing]") {
   ClusterSpec mixed = two_nodes("", "copy_rate: 8 GB/s");
   mixed.others.push_back({1, two_nodes(", transport: tcp", "copy_rate: 8 GB/s").node});
   const ClusterMachine m(mixed, {});
@@ -159,7 +159,7 @@ TEST_CASE("nodes that speak TCP and nodes that do not meet by TCP", "[routing]")
   }
 }
 
-TEST_CASE("each GPU has an HCA, also where its data pass through host memory", "[routing]") {
+TEST_CASE("each GPU has an HCA, even if its data pass through host memory", "[routing]") {
   for (const char* transport : {"", ", gpudirect: false", ", transport: tcp"}) {
     CAPTURE(transport);
     const ClusterMachine own(two_nodes(transport, "copy_rate: 8 GB/s"), {});
@@ -219,7 +219,7 @@ staging_chunk: 1 MB
     CHECK(transfer_ms(box, {{gpu, drive, size}}) == near(staged_ms(size, 10e-6, {1 / 16e9, 1 / 2e9}, 2e9)));
     CHECK(transfer_ms(box, {{cpu, drive, size}}) == near((10e-6 + size.value / 2e9) * 1e3));
   }
-  // Lanes of PCIe 16 GB/s an x16: one lane is slower than the drive.
+  // Lanes of PCIe at 16 GB/s an x16: one lane is slower than the drive.
   const ClusterSpec narrow = cluster_of(1, R"(interconnect: pcie
 pcie: {rate: 16 GB/s, latency: 0 us}
 nvme: {count: 1, read: 3 GB/s, latency: 0 us, lanes: 1}
@@ -244,7 +244,7 @@ TEST_CASE("hosts are ends: between sockets, and at the memory's rate", "[routing
   CHECK(transfer_ms(box, {{first, 0, kLarge}, {first, 2, kLarge}}) == near((200e-9 + 20e6 / 20e9) * 1e3));
 }
 
-TEST_CASE("a class of wires narrows the way, and the software's latency counts between nodes", "[routing]") {
+TEST_CASE("a class of wires restricts the path, and the software's latency counts between nodes", "[routing]") {
   SoftwareStack stack;
   stack.network_step = Seconds{5e-6};
   const ClusterMachine m(two_nodes(", gpudirect: false", ""), stack);

@@ -1,4 +1,4 @@
-// The part of the Python module that is not Python: it asks verbs, each on a thread of its own.
+// The C++ part of the Python module. It runs verbs, each on a thread of its own.
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -23,7 +23,7 @@ void unquote(Node& node) {
   for (auto& [key, field] : node.fields) unquote(field);
 }
 
-/// As the file of that name would be read that holds it.
+/// Reads the JSON as a file of that name with the same content would be read.
 Node document_in(const std::string& json, const std::string& name) {
   Node document = parse_document(json, name);
   unquote(document);
@@ -31,21 +31,21 @@ Node document_in(const std::string& json, const std::string& name) {
 }
 
 using Options = std::vector<std::pair<std::string, std::string>>;
-/// The name of a file that is not there, and what it would hold as JSON.
-using GivenDocument = std::pair<std::string, std::string>;
+/// A document in place of a file: the name of the file, and its content as JSON.
+using NamedDocument = std::pair<std::string, std::string>;
 
-std::string ask(const std::string& verb, const Options& options, const std::optional<GivenDocument>& given,
+std::string ask(const std::string& verb, const Options& options, const std::optional<NamedDocument>& document,
                 const std::function<void(const std::string&)>& progress) {
-  constexpr std::chrono::milliseconds look{50};  // for Ctrl-C
+  constexpr std::chrono::milliseconds look{50};  // interval of checks for Ctrl-C
   const py::gil_scoped_release others_may_run;
   BackgroundCall call([&] {
     VerbQuestion question{options, {}};
-    if (given) question.document = document_in(given->second, given->first);
+    if (document) question.document = document_in(document->second, document->first);
     return verbs().find(verb, {}).answer(question);
   });
-  for (bool over = false; !over;) {
-    over = call.over_within(look);
-    const py::gil_scoped_acquire here;
+  for (bool is_over = false; !is_over;) {
+    is_over = call.over_within(look);
+    const py::gil_scoped_acquire lock;
     for (const std::string& line : call.take_progress())
       if (progress) progress(line);
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -79,7 +79,8 @@ PYBIND11_MODULE(_native, module) {
   module.def(
       "ask", &trainyard::ask, py::arg("verb"), py::arg("options"), py::arg("document") = py::none(),
       py::arg("progress") = py::none(),
-      "What the verb writes with --json. Options: texts by flag. Document: a file's name, and what it holds, as JSON.");
+      "Returns the text that the verb writes with --json. Options: texts by flag. Document: a file's name, and its "
+      "content as JSON.");
   module.attr("version") = trainyard::program_version();
   py::register_exception_translator(&trainyard::translate);
 }

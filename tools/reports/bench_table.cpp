@@ -14,7 +14,7 @@
 namespace trainyard {
 namespace {
 
-/// As nccl-tests prints microseconds: 7 characters.
+/// Microseconds in the format of nccl-tests.
 std::string microseconds(double us) { return fmt::format("{:.{}f}", us, us >= 10000 ? 0 : us >= 100 ? 1 : 2); }
 
 std::string wrong_text(const std::optional<std::int64_t>& wrong) { return wrong ? std::to_string(*wrong) : "N/A"; }
@@ -63,8 +63,8 @@ std::string head(const BenchTable& table) {
                       "", "", "", "", "");
   const auto columns = "  {:>7}  {:>6}  {:>6}  {:>5}";
   const auto twice = [&columns](const char* a, const char* b, const char* c, const char* d) {
-    const std::string one = fmt::format(fmt::runtime(columns), a, b, c, d);
-    return one + one;
+    const std::string half = fmt::format(fmt::runtime(columns), a, b, c, d);
+    return half + half;
   };
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
                       twice("time", "algbw", "busbw", "#wrong"),
@@ -117,9 +117,8 @@ std::string bench_text(const BenchTable& table) {
   text += fmt::format("# Avg bus bandwidth    : {:.4g}\n",
                       bus / static_cast<double>(std::max<std::size_t>(1, table.rows.size())));
   if (const std::vector<double> errors = errors_of(table); !errors.empty())
-    text +=
-        fmt::format("# Error of {} sizes     : median {:.1f} %, worst {:.1f} % (simulated over measured, less one)\n",
-                    errors.size(), median(errors) * 100, errors.back() * 100);
+    text += fmt::format("# Error of {} sizes     : median {:.1f} %, worst {:.1f} % (simulated / measured - 1)\n",
+                        errors.size(), median(errors) * 100, errors.back() * 100);
   return text;
 }
 
@@ -130,24 +129,25 @@ const JsonFields<BenchTable>& table_fields() {
   static const JsonFields<T> fields =
       JsonFields<T>()
           .value(
-              "operation", "", [](const T& t) { return std::string(name_of(t.options.operation)); }, "the collective")
-          .value("machine", "", &T::machine, "the machine")
+              "operation", "", [](const T& t) { return std::string(name_of(t.options.operation)); },
+              "name of the collective")
+          .value("machine", "", &T::machine, "name of the machine")
           .value(
-              "ranks", "", [](const T& t) { return t.options.ranks; }, "ranks of a group")
+              "ranks", "", [](const T& t) { return t.options.ranks; }, "number of ranks of a group")
           .value(
               "fidelity", "", [](const T& t) { return std::string(name_of(t.options.settings.fidelity)); },
-              "messages, flows or modelled")
+              "how the collective is simulated: messages, flows or modelled")
           .value(
               "mode", "", [](const T& t) { return std::string(kModeNames[static_cast<std::size_t>(t.options.mode)]); },
-              "rendezvous, eager, put or get")
-          .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "of messages")
-          .value("scaled", "", &T::scaled, "why a modelled collective is less sure than a fit")
-          .when([](const T& t) { return !t.scaled.empty(); }, "where this device was not measured")
-          .list("rows", &T::rows, bench_fields(), "a row a size");
+              "how messages move: rendezvous, eager, put or get")
+          .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "with fidelity messages")
+          .value("scaled", "", &T::scaled, "why the time of a modelled collective is less certain than a fit")
+          .when([](const T& t) { return !t.scaled.empty(); }, "if this device was not measured")
+          .list("rows", &T::rows, bench_fields(), "a row for each size");
   return fields;
 }
 
-const RegisterJsonReference bench_table_json{"bench", "a collective over sizes, as nccl-tests has it",
+const RegisterJsonReference bench_table_json{"bench", "times of a collective by size, as in nccl-tests",
                                              [] { return table_fields().rows(); }};
 
 }  // namespace
@@ -156,7 +156,7 @@ nlohmann::ordered_json bench_json(const BenchTable& table) { return table_fields
 
 namespace {
 
-/// As NCCL calls it, where its tests know it.
+/// The operation in the terms of nccl-tests. No value: nccl-tests does not have it.
 std::optional<NcclOperation> tested(Operation operation) {
   static const std::map<Operation, NcclOperation> names{{Operation::all_reduce, NcclOperation::all_reduce},
                                                         {Operation::all_gather, NcclOperation::all_gather},
@@ -167,8 +167,8 @@ std::optional<NcclOperation> tested(Operation operation) {
                                                         {Operation::send_recv, NcclOperation::sendrecv},
                                                         {Operation::gather, NcclOperation::gather},
                                                         {Operation::scatter, NcclOperation::scatter}};
-  const auto at = names.find(operation);
-  return at == names.end() ? std::nullopt : std::optional<NcclOperation>(at->second);
+  const auto found = names.find(operation);
+  return found == names.end() ? std::nullopt : std::optional<NcclOperation>(found->second);
 }
 
 std::vector<NcclLog> logs_with(const std::string& log, Operation operation) {
@@ -185,9 +185,9 @@ std::map<double, Seconds> measured_times(const std::string& log, const BenchOpti
   std::map<double, std::pair<double, int>> sums;
   std::set<std::string> others;
   const std::optional<NcclOperation> wanted = tested(o.operation);
-  for (const NcclLog& of : logs_with(log, o.operation))
-    for (const NcclRow& row : of.rows) {
-      // A log does not always say how many nodes there were: then it is taken as of one.
+  for (const NcclLog& part : logs_with(log, o.operation))
+    for (const NcclRow& row : part.rows) {
+      // A row of a log that does not state the number of nodes has 1.
       if (row.operation == wanted && row.gpus == o.ranks && (row.nodes == nodes || row.nodes == 1)) {
         auto& [sum, count] = sums[row.size.value];
         sum += row.time.value;

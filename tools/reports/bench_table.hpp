@@ -7,26 +7,28 @@
 
 namespace trainyard {
 
-/// A benchmark's rows.
+/// The rows of a benchmark, and what they were measured on.
 struct BenchTable {
-  std::string machine, device;  ///< its name, and what its chips are called
+  std::string machine;  ///< name of the machine
+  std::string device;   ///< noun for its chips, such as GPU
   BenchOptions options;
-  std::string type;    ///< of the elements, as nccl-tests calls it
-  std::string scaled;  ///< of a modelled one: why it is less sure than a fit
-  std::string judged;  ///< of a modelled one: the error to expect
+  std::string type;    ///< type of the elements, in the words of nccl-tests
+  std::string scaled;  ///< why the fitted model is less certain here than on the machine of its fit; empty: it is not
+  std::string judged;  ///< error to expect of the fitted model; empty: messages are simulated
   std::vector<BenchRow> rows;
 };
 
-/// nccl-tests' table. What is simulated is the same in place and out of place, except that values are checked in both.
+/// The table of nccl-tests. Times in place and out of place are equal; values are checked in both.
 std::string bench_text(const BenchTable&);
 nlohmann::ordered_json bench_json(const BenchTable&);
 
-/// How the program of a log of nccl-tests launched its calls, by its header; of a table: a process for each GPU. Throws
-/// UserError where the log cannot be read.
+/// The launch of the calls in a log of nccl-tests, from its header. A table has a process for each GPU. Throws
+/// UserError if the log cannot be read.
 NcclLaunch launch_in(const std::string& log, Operation);
 
-/// Times of a log of nccl-tests (or a table of measured rows) for this operation, number of ranks and of nodes; of
-/// several for one size, the mean. Throws UserError where the log cannot be read, or has none.
+/// Times by size, bytes, from a log of nccl-tests or a table of measured rows, for this operation and these numbers of
+/// ranks and nodes. Several times of one size are averaged. Throws UserError if the log cannot be read or has no such
+/// row.
 std::map<double, Seconds> measured_times(const std::string& log, const BenchOptions&, int nodes);
 
 }  // namespace trainyard

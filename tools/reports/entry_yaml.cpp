@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-/// "node dgx-a100: pcie" is node.pcie; "" of another kind of entry and of the items of lists.
+/// Turns a reader's words "node dgx-a100: pcie" into the path node.pcie. Returns "" for other kinds and items of lists.
 std::string section_of(const std::string& kind, const std::string& what) {
   if (!what.starts_with(kind + " ")) return "";
   const std::size_t part = what.find(": ");
@@ -22,14 +22,14 @@ std::string section_of(const std::string& kind, const std::string& what) {
   return item && !section.ends_with("_3x3") ? "" : section;
 }
 
-/// A value without its source.
+/// The value of a node that may hold {value, source}. Null: there is no value.
 const Node* plain(const Node* node) {
   if (!node || node->kind == Node::Kind::null) return nullptr;
   const Node* value = node->kind == Node::Kind::map ? node->find("value") : nullptr;
   return value ? value : node;
 }
 
-/// "a number; default 1; of its own memory".
+/// The comment on a key: its meaning, type and default, separated by semicolons.
 std::string comment_on(const EntryKey& key, bool beside_type) {
   const auto words = hardware_words().find(key.path);
   const std::string type = key.choices.empty() ? key.type : fmt::format("{}", fmt::join(key.choices, " | "));
@@ -47,7 +47,7 @@ class EntryWriter {
  public:
   EntryWriter(const std::vector<EntryKey>& keys, std::string indent) : keys_(keys), indent_(std::move(indent)) {}
 
-  /// The keys right below `section`, with what `map` says of them; `map` null: all are comments.
+  /// The keys directly below `section`, with their values in `map`. Null `map`: all keys are comments.
   std::string text(const std::string& section, const Node* map) const {
     std::string lines;
     for (const EntryKey& key : keys_) {
@@ -65,14 +65,14 @@ class EntryWriter {
       lines += line + "\n";
       if (inside) lines += EntryWriter(keys_, indent_ + mark + "  ").text(key.path, value);
     }
-    for (const auto& [name, value] : map ? map->fields : kNone)  // such as a figure of a part's type
+    for (const auto& [name, value] : map ? map->fields : kNone)  // other keys, such as a figure of a part's type
       if (!is_key(section + "." + name) && name != "name" && name != "sources" && plain(&value))
         lines += indent_ + name + ": " + flow_text(*plain(&value)) + "\n";
     return lines;
   }
 
  private:
-  static constexpr std::size_t kComment = 36;  // the column where comments begin, if they can
+  static constexpr std::size_t kComment = 36;  // the column where comments begin if the line is not longer
   inline static const decltype(Node::fields) kNone{};
   const std::vector<EntryKey>& keys_;
   std::string indent_;
@@ -85,7 +85,7 @@ class EntryWriter {
 }  // namespace
 
 std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog) {
-  const AskedFields asked;
+  const AskedFields fields_read;
   const auto read = [&](const Node& reference) {
     const Node entry = catalog.resolve(kind, reference);
     if (kind == "node")
@@ -94,7 +94,7 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
       read_gpu(entry);
   };
   for (const std::string& name : catalog.names(kind)) read(Node::of_text(name, Place::of("trainyard")));
-  if (kind == "node")  // parts that no entry of the catalog may have
+  if (kind == "node")  // parts that the catalog's entries may lack
     for (const char* more : {"{base: pcie-4, nvme: {count: 1, read: 1 GB/s, latency: 1 us}}",
                              "{base: pcie-4, nvme: {count: 1, read: 2 GB/s, latency: 1 us}}",
                              "{gpu: {count: 1, type: t4}, interconnect: graph, wires: [{from: gpu0, to: cpu0, rate: 16 "
@@ -102,19 +102,20 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
       read(parse_override(more, std::make_shared<const std::string>("trainyard")));
   std::vector<EntryKey> keys;
   const std::set<std::string> not_of_files{kind + ".name", kind + ".sources"};
-  for (const AskedField& field : asked.all()) {
+  for (const AskedField& field : fields_read.all()) {
     const std::string section = section_of(kind, field.what);
     if (section.empty() || not_of_files.contains(section + "." + field.key)) continue;
     const EntryKey key{section + "." + field.key, field.type, field.fallback, field.required, false, field.choices};
-    const auto at = std::find_if(keys.begin(), keys.end(), [&](const EntryKey& k) { return k.path == key.path; });
-    if (at == keys.end()) {
+    const auto known_key =
+        std::find_if(keys.begin(), keys.end(), [&](const EntryKey& k) { return k.path == key.path; });
+    if (known_key == keys.end()) {
       keys.push_back(key);
     } else if (!key.type.empty()) {
-      const bool first = at->type.empty(), required = key.required && (first || at->required);
-      const bool varies = !first && at->fallback != key.fallback;
-      *at = key;
-      if (varies) at->fallback.clear();
-      at->required = required;
+      const bool first = known_key->type.empty(), required = key.required && (first || known_key->required);
+      const bool varies = !first && known_key->fallback != key.fallback;
+      *known_key = key;
+      if (varies) known_key->fallback.clear();
+      known_key->required = required;
     }
   }
   for (EntryKey& key : keys)
@@ -126,10 +127,10 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
 std::string entry_yaml(const std::string& kind, const Node& reference, const Catalog& catalog) {
   const Node entry = catalog.resolve(kind, reference);
   return fmt::format(
-             "# A {0} of one's own, beginning with {1}. A scenario beside it says {2}. Every key that it may have is "
-             "here; "
-             "those after # are left out.\n# A figure may carry its source: {{value: 25 GB/s, source: where it is "
-             "from}}.\n",
+             "# A {0} of one's own, beginning with {1}. A scenario in the same folder uses it by {2}. All possible "
+             "keys "
+             "are here; those after # are left out.\n# A figure may carry its source: {{value: 25 GB/s, source: where "
+             "it is from}}.\n",
              kind == "gpu" ? "GPU" : kind, entry.find("name")->scalar,
              kind == "gpu" ? "`cluster: {gpu: {type: FILE.yaml}}` or a node's file `gpu: {count: 4, type: FILE.yaml}`"
                            : "`cluster: {node: FILE.yaml}`") +

@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-/// Why the simulated interval is not Daly's: what his formula does not know of.
+/// Explains why the simulated interval differs from Daly's; "" if it does not.
 std::string disagreement(const BestInterval& best) {
   constexpr double kAgrees = 0.05;
   if (std::abs(best.simulated / best.daly - 1) <= kAgrees) return "";
@@ -33,7 +33,7 @@ std::string best_interval_line(const FailureResult& study) {
                             long_time(best.until));
 }
 
-/// Each failure that the scenario sets.
+/// A line for each failure that the scenario prescribes.
 std::string set_failure_lines(const FailureResult& study) {
   constexpr std::size_t kShown = 12;
   std::string text;
@@ -51,7 +51,7 @@ std::string set_failure_lines(const FailureResult& study) {
   return text;
 }
 
-/// How fast an elastic training is without some of its replicas, and how that is known.
+/// The step times of an elastic training without some of its replicas, simulated or estimated.
 std::string reduced_replicas_line(const FailureResult& study) {
   constexpr std::size_t kShown = 4;
   if (study.reduced_replicas.empty()) return "";
@@ -82,7 +82,7 @@ std::string failure_lines(const FailureResult& study) {
   text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", report_label(""), share(study.lost_work),
                       share(study.stalled), share(study.down));
   if (study.without_node > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node));
-  constexpr double kShown = 5e-5;  // of the time: what two digits of a percentage show
+  constexpr double kShown = 5e-5;  // smallest share of the time that shows with two digits of a percentage
   if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
   text += "\n";
   std::vector<std::string> kinds;

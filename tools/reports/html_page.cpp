@@ -5,7 +5,7 @@
 #include "models/reading/xml_text.hpp"
 #include "sim/json_text.hpp"
 
-// Made by the linker (CMakeLists.txt), named after the files.
+// The linker makes these symbols from the files (see CMakeLists.txt) and names them after the files.
 #define TRAINYARD_PAGE_PART(name) extern "C" const char _binary_##name##_start[], _binary_##name##_end[]
 #define TRAINYARD_PAGE_TEXT(name) \
   std::string_view(_binary_##name##_start, static_cast<std::size_t>(_binary_##name##_end - _binary_##name##_start))
@@ -30,7 +30,7 @@ TRAINYARD_PAGE_SCRIPT(validation, validation_js)
 namespace trainyard {
 namespace {
 
-/// JSON inside a script element: no '<' may end it.
+/// Escapes '<' in JSON, so that no text of it ends the script element.
 std::string inside_script(const std::string& text) {
   std::string safe;
   safe.reserve(text.size());
@@ -54,7 +54,7 @@ std::string html_text(const HtmlPage& page) {
     body += "<script type=\"application/json\" id=\"" + page.data_id + "\">" + inside_script(json_text(*page.data)) +
             "</script>\n";
   for (const std::string_view script : page.scripts) (body += "<script>\n").append(script) += "</script>\n";
-  // The marks stand in this order, and what is put in is not searched: from the last to the first.
+  // Replaces the marks from the last to the first, so that the replaced texts are not searched for marks.
   std::string text(TRAINYARD_PAGE_TEXT(page_html));
   replace_mark(text, "@body@", body);
   replace_mark(text, "@style@", TRAINYARD_PAGE_TEXT(page_css));

@@ -6,13 +6,13 @@
 
 namespace trainyard {
 
-/// A page that opens without a network: the same style for all, its data and its scripts inside. What it is made of are
-/// the files in `page/`, embedded as they are.
+/// A page that opens without a network, with its style, data and scripts inside. Its parts are the files in `page/`,
+/// which are embedded unchanged.
 struct HtmlPage {
   std::string title;
-  std::string body;  ///< markup
-  std::string data_id = "data";
-  nlohmann::ordered_json* data = nullptr;  ///< none: the page has no scripts either
+  std::string body;                        ///< markup
+  std::string data_id = "data";            ///< id of the element that holds the data
+  nlohmann::ordered_json* data = nullptr;  ///< null: the page has neither data nor scripts
   std::vector<std::string_view> scripts = {};
 };
 std::string html_text(const HtmlPage&);
@@ -31,10 +31,10 @@ std::string_view serve();
 std::string_view validation();
 }  // namespace page_script
 
-/// A page of charts: `scripts` draw `data`, of which `answer` is what --json writes.
+/// A page of charts. `scripts` draw `data`, whose key `answer` is the JSON that --json writes.
 std::string chart_page(const std::string& title, nlohmann::ordered_json data, std::vector<std::string_view> scripts);
-/// The answer to a scenario as such a page: `answer` as --json writes it, `screen` as the terminal shows it, and pictures of
-/// the run (`draw_run`; null: none). `device` is what its chips are called (see `device_noun`).
+/// The page of a scenario's answer. `answer`: as --json writes it. `screen`: as the terminal shows it. `pictures`: those
+/// of the run (`draw_run`); null: none. `device`: the noun for its chips (see `device_noun`).
 std::string run_page(const nlohmann::json& answer, const std::string& screen, nlohmann::ordered_json pictures,
                      const std::string& device);
 

@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// "0-7", "0-1,8".
+/// Ranks as ranges: "0-7", "0-1,8".
 std::string ranks_text(const std::vector<int>& ranks) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {
@@ -37,7 +37,7 @@ std::string division_text(const LayerDivision& division) {
   return table.text("  ");
 }
 
-/// GPU-seconds that the stages are busy over GPUs, and the time of the busiest.
+/// The busy time of the busiest stage, and the mean busy time of a GPU.
 std::string busy_text(const LayerPlanAnswer& a) {
   double most = 0, sum = 0;
   for (const LayerStage& stage : a.division.stages) {
@@ -48,21 +48,21 @@ std::string busy_text(const LayerPlanAnswer& a) {
                      show(Seconds{sum / a.gpus}));
 }
 
-/// The fastest of all that was simulated; where that is no division, why.
+/// The fastest of all simulated plans. If it does not divide the layers unequally, says why.
 std::string best_lines(const LayerPlanAnswer& a) {
   if (a.division_is_best())
     return report_label("best") + fmt::format("{} a step: the stages below{}\n", show(Seconds{a.division.step}),
-                                              a.plan ? ", faster than what `plan` finds" : "");
+                                              a.plan ? ", faster than the plan that `plan` finds" : "");
   if (!a.plan || a.plan->outcome.step_time > a.best_step())
     return report_label("best") + fmt::format("{} a step: the scenario's own plan\n", show(Seconds{a.best_step()}));
   const PlanOutcome& o = a.plan->outcome;
   return wrapped(report_label("best"),
                  {fmt::format("{} a step: {}", show(Seconds{o.step_time}), a.plan->plan),
-                  fmt::format("what `plan` finds{}", a.plan_proved ? "" : ", not proved")},
+                  fmt::format("the plan that `plan` finds{}", a.plan_proved ? "" : ", not proved")},
                  ",") +
          wrapped(
              report_label("why"),
-             {busy_text(a) + fmt::format("that plan computes for {}, waits for a pipeline for {}, for exchanges for {}",
+             {busy_text(a) + fmt::format("that plan computes for {}, waits {} for the pipeline and {} for exchanges",
                                          show(Seconds{o.compute}), show(Seconds{o.bubble}), show(Seconds{o.exposed}))},
              "");
 }

@@ -5,7 +5,7 @@
 
 namespace trainyard {
 
-/// One screen: stages with their layers, devices and splits, and what equally many devices a stage would take.
+/// The answer on one screen: stages with their layers, devices and splits, compared with plans of equal stages.
 std::string layer_plan_screen(const LayerPlanAnswer&);
 
 }  // namespace trainyard

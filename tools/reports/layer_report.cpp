@@ -11,11 +11,11 @@
 namespace trainyard {
 namespace {
 
-/// Neighbours that cost the same.
+/// Neighbouring layers with equal costs.
 struct LayerGroup {
   std::string name;
   int count = 0;
-  KernelTotals forward, backward, both;  // of one of them
+  KernelTotals forward, backward, both;  ///< costs of one layer
 };
 
 std::vector<LayerGroup> groups_of(const std::vector<LayerCost>& layers) {
@@ -31,12 +31,12 @@ std::vector<LayerGroup> groups_of(const std::vector<LayerCost>& layers) {
   return groups;
 }
 
-/// Of the step, by all layers of a group in all micro-batches.
+/// The share of the step that all layers of a group take in all micro-batches.
 double share_of(const LayerGroup& group, const LayerCosts& costs, const Result& r) {
   return group.both.time.value * group.count * costs.micro_batches / r.step_time;
 }
 
-/// What communication that runs beside kernels adds to them, and a host that does not launch in time.
+/// The time that concurrent communication and late launches by the host add to the kernels.
 Seconds slowed(const LayerCosts& costs, const Result& r) { return Seconds{r.breakdown.compute} - costs.step(); }
 
 std::string head_text(const Scenario& s, const LayerCosts& costs) {

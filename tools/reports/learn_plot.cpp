@@ -21,7 +21,7 @@ constexpr Against kAgainst[] = {
     {"samples", &LearnPoint::samples, ChartAxis::Scale::linear, [](double v) { return fmt::format("{:.6g}", v); }},
     {"bytes", &LearnPoint::bytes, ChartAxis::Scale::binary, [](double v) { return show(Bytes{v}); }}};
 
-/// The mean over the seeds, look by look, as far as all of them have come.
+/// The mean over the seeds at each point of the curves, up to the end of the shortest curve.
 std::vector<ChartSeries::Point> mean_points(const LearnVariant& v, double LearnPoint::*across, double LearnPoint::*up) {
   std::size_t looks = v.runs.empty() ? 0 : v.runs.front().points.size();
   for (const LearnResult& r : v.runs) looks = std::min(looks, r.points.size());

@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kMostLooks = 12;  // of a curve on a screen
+constexpr std::size_t kMostLooks = 12;  // most points of a curve on a screen
 
 std::string count_text(double v) {
   if (!std::isfinite(v)) return "-";
@@ -21,7 +21,7 @@ std::string digits(double v) { return std::isfinite(v) ? fmt::format("{:.4g}", v
 std::string share_text(double v) { return std::isfinite(v) ? fmt::format("{:.1f} %", 100 * v) : "-"; }
 std::string volume_text(double bytes) { return std::isfinite(bytes) ? show(Bytes{bytes}) : "-"; }
 
-/// "3.2 s ± 0.1 s"; of one seed without an interval.
+/// A mean with its interval, "3.2 s ± 0.1 s"; a single seed has no interval.
 template <class Show>
 std::string with_interval(const SeedMean& m, Show show_value) {
   if (m.seeds == 0) return "-";
@@ -75,7 +75,7 @@ std::string curve(const LearnResult& r) {
 
 std::string ended_words(const LearnResult& r) {
   if (r.diverged_at >= 0)
-    return fmt::format("diverged at step {:.0f}: the loss is no number any more\n", r.diverged_at);
+    return fmt::format("diverged at step {:.0f}: the loss is no longer a number\n", r.diverged_at);
   if (r.ended == "early stopping")
     return fmt::format("stopped at step {:.0f}: the loss was best at step {:.0f}\n", r.last().steps, r.best().steps);
   if (r.ended == "interrupted") return fmt::format("interrupted after step {:.0f}\n", r.last().steps);
@@ -89,13 +89,13 @@ std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
     return fmt::format("target     {}: not within {:.0f} steps, before the interruption\n", target,
                        v.runs.front().last().steps);
   if (v.reached() == 0) return fmt::format("target     {}: not within {} steps\n", target, s.learn.steps);
-  const std::string of = v.reached() < static_cast<std::size_t>(seeds)
-                             ? fmt::format(" ({} of {} seeds reached it)", v.reached(), seeds)
-                         : seeds > 1 ? fmt::format(" (mean of {} seeds, 95 % interval)", seeds)
-                                     : "";
+  const std::string seeds_text = v.reached() < static_cast<std::size_t>(seeds)
+                                     ? fmt::format(" ({} of {} seeds reached it)", v.reached(), seeds)
+                                 : seeds > 1 ? fmt::format(" (mean of {} seeds, 95 % interval)", seeds)
+                                             : "";
   const auto mean = [&](auto of_target) { return v.to_target(of_target); };
   return fmt::format(
-      "target     {}{}: {} · {} steps · {} samples · {} GPU-hours\n", target, of,
+      "target     {}{}: {} · {} steps · {} samples · {} GPU-hours\n", target, seeds_text,
       with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.time; }), time_text),
       with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.steps; }), count_text),
       with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.samples; }), count_text),

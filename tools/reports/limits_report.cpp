@@ -12,24 +12,24 @@ namespace {
 
 std::string knee_text(const AxisLimit& axis) {
   const AxisPoint& first = axis.points.front();
-  const auto of = [&axis](int gpus) -> const AxisPoint& {
+  const auto point_of = [&axis](int gpus) -> const AxisPoint& {
     for (const AxisPoint& point : axis.points)
       if (point.gpus == gpus) return point;
     return axis.points.front();
   };
-  const AxisPoint &most = of(axis.most), &half = of(axis.half);
+  const AxisPoint &most = point_of(axis.most), &half = point_of(axis.half);
   std::string text;
   if (axis.points.size() == 1)
-    text = "one GPU alone";
+    text = "only one GPU is possible";
   else if (axis.most == 1)
     text = "more than one GPU do not help";
   else
     text = fmt::format("{} GPUs {}, {:.3g} times as fast as one, efficiency {}", axis.most,
-                       axis.most == axis.points.back().gpus && axis.end.empty() ? "are the fastest that were looked at"
+                       axis.most == axis.points.back().gpus && axis.end.empty() ? "are the fastest that were simulated"
                                                                                 : "are the most that help",
                        most.rate / first.rate, percent(most.efficiency));
   if (axis.half < axis.most)
-    text += fmt::format("; beyond {} (efficiency {}) what is added gives less than half of its ideal", axis.half,
+    text += fmt::format("; beyond {} (efficiency {}) each added GPU gives less than half of its ideal rate", axis.half,
                         percent(half.efficiency));
   return text + "\n";
 }

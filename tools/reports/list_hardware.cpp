@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// Of a link, as its maker states it.
+/// The rate of a link in Gbit/s, the unit of data sheets.
 ListCell gbit_rate(BytesPerSecond rate) { return {fmt::format("{:.4g} Gbit/s", rate.value * 8e-9), rate.value}; }
 
 }  // namespace

@@ -9,13 +9,13 @@
 
 namespace trainyard {
 
-/// One column: its head on the screen, its key in JSON.
+/// One column of a listing.
 struct ListColumn {
-  const char* head;
-  const char* key;
-  bool right = false;
+  const char* head;    ///< title on the screen
+  const char* key;     ///< key in the JSON
+  bool right = false;  ///< right-aligned
 };
-/// One field of an entry, for people and for programs.
+/// One field of an entry, as text for people and as value for programs.
 struct ListCell {
   using Value = std::variant<std::nullptr_t, std::string, std::int64_t, double>;
   std::string text;
@@ -26,28 +26,28 @@ struct ListCell {
   ListCell(const char* word) : ListCell(std::string(word)) {}
   ListCell(std::int64_t number) : text(std::to_string(number)), value(number) {}
   ListCell(int number) : ListCell(static_cast<std::int64_t>(number)) {}
-  /// "-" where it is not stated (0).
+  /// A quantity; 0 means that it is not stated, and shows as "-".
   template <class Quantity>
   requires requires(Quantity q) { show(q); }
   ListCell(Quantity q) : text(q.value > 0 ? show(q) : "-"), value(nullptr) {
     if (q.value > 0) value = q.value;
   }
 };
-/// A number that is not stated where it is 0: "-".
+/// A number; 0 means that it is not stated, and shows as "-".
 inline ListCell list_stated(std::int64_t number) { return number > 0 ? ListCell(number) : ListCell("-", nullptr); }
 
 using ListRow = std::vector<ListCell>;
 using ListRows = std::function<std::vector<ListRow>(const Catalog&)>;
 
-/// What `trainyard list` shows of one kind.
+/// The list that `trainyard list` shows for one kind of name.
 struct Listing {
-  const char* name;  ///< plural
-  const char* what;
+  const char* name;  ///< name of the kind, in the plural
+  const char* what;  ///< the key that takes these names, and the meaning of the figures
   std::vector<ListColumn> columns;
   ListRows rows;
 };
 
-/// A row for each entry of a kind in the catalog: its name, then what `row` tells of it.
+/// A row for each entry of a kind in the catalog: its name, then the cells that `row` makes of it.
 template <class Row>
 ListRows catalog_rows(const char* kind, Row row) {
   return [kind, row](const Catalog& catalog) {
@@ -60,7 +60,7 @@ ListRows catalog_rows(const char* kind, Row row) {
   };
 }
 
-/// Hardware of the catalog, what is made of it, and switches.
+/// The listings of the catalog's hardware.
 std::vector<Listing> hardware_listings();
 
 }  // namespace trainyard

@@ -11,10 +11,11 @@
 namespace trainyard {
 namespace {
 
-/// A point as it is drawn: bandwidths in GB/s, 1e9 bytes.
+/// A point of the plot.
 struct PlotPoint {
-  double size, measured, fitted;
-  bool judged;
+  double size;              ///< bytes
+  double measured, fitted;  ///< bus bandwidth, GB/s (1e9 bytes)
+  bool judged;              ///< the fit did not use it
 };
 
 std::vector<PlotPoint> plot_points(const std::vector<NcclPoint>& points, NcclOperation operation, int gpus) {
@@ -47,7 +48,7 @@ ChartAxis rate_axis(const std::vector<PlotPoint>& points) {
   return axis;
 }
 
-/// A line for the model, squares for what was measured.
+/// A chart with a line for the model and squares for the measurements.
 Chart nccl_chart(const std::string& title, const std::vector<PlotPoint>& points) {
   Chart chart{title, ChartAxis(ChartAxis::Scale::log2), ChartAxis(ChartAxis::Scale::log10), size_label};
   ChartSeries model{"#1f6fb4"}, measured{.color = "#444444", .line = false};
@@ -66,7 +67,7 @@ std::string nccl_text_plot(const std::vector<NcclPoint>& all, NcclOperation oper
   constexpr std::size_t kColumn = 3, kMostColumns = 36;
   std::vector<PlotPoint> points = plot_points(all, operation, gpus);
   if (points.empty()) return "";
-  while (points.size() > kMostColumns) {  // a log of every MiB: every other point until it fits a terminal
+  while (points.size() > kMostColumns) {  // drops every second point until the plot fits a terminal
     std::vector<PlotPoint> fewer;
     for (std::size_t i = 0; i < points.size(); i += 2) fewer.push_back(points[i]);
     points = std::move(fewer);

@@ -6,16 +6,17 @@
 
 namespace trainyard {
 
-/// Bus bandwidth against size of one operation on one number of GPUs, for a terminal: o measured, + fitted, * both.
+/// A plot for a terminal: bus bandwidth against size, for one operation and number of GPUs. o: measured, +: fitted,
+/// *: both.
 std::string nccl_text_plot(const std::vector<NcclPoint>&, NcclOperation, int gpus);
-/// The same for every operation and number of GPUs, a panel each, as a picture; both axes logarithmic.
+/// A picture with a panel for each operation and number of GPUs. Both axes are logarithmic.
 std::string nccl_svg_plot(const NcclFit&);
 
-/// Sweeps of different machines, a panel each, in rows of three; squares red where they were held out.
 struct NcclPanel {
   std::string title;
-  std::vector<NcclPoint> points;  ///< of one operation and number of GPUs
+  std::vector<NcclPoint> points;  ///< points of one operation and number of GPUs
 };
+/// A picture of the sweeps of different machines, in rows of three panels. Points that no fit used have red squares.
 std::string nccl_svg_panels(const std::string& title, const std::vector<NcclPanel>&);
 
 }  // namespace trainyard

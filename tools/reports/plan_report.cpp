@@ -15,7 +15,7 @@ std::string plan_time(double seconds) {
   return seconds >= 10 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
 }
 
-/// "+3.4 %" over the best.
+/// The difference to the best time: "+3.4 %".
 std::string over_best(double seconds, double best) {
   if (seconds == best) return "best";
   return fmt::format("{:+.1f} %", (seconds / best - 1) * 100);
@@ -27,7 +27,7 @@ std::string counted_plans(const PlanAnswer& a) {
                                  a.gpus, a.gpus == 1 ? "" : "s", s.judged, s.refused, s.too_large,
                                  s.too_tight > 0 ? fmt::format(", {} within the headroom", s.too_tight) : "", s.runs);
   if (!s.best()) return text;
-  return text + (s.proved ? "; the best is proved: no bound of the others lies below it"
+  return text + (s.proved ? "; the best is proved: the lower bounds of all others are above it"
                           : fmt::format("; not proved: {} plans may be faster{}, by {:.1f} % at most", s.open,
                                         a.own_is_best ? " than the best of these" : "",
                                         (1 - s.open_floor / s.best()->outcome.step_time) * 100));
@@ -60,12 +60,12 @@ std::string flatness_line(const PlanAnswer& a) {
   return wrapped(report_label("flat"), words, ",");
 }
 
-/// What of the memory stays free, and what that costs.
+/// The headroom of the memory, and the best plan without headroom.
 std::string headroom_line(const PlanAnswer& a) {
   std::vector<std::string> words;
   if (a.headroom == 0)
-    words.push_back(a.best.empty() ? "none is asked for"
-                                   : fmt::format("none is asked for: the best leaves {} GiB free",
+    words.push_back(a.best.empty() ? "none"
+                                   : fmt::format("none; the best plan leaves {} GiB free",
                                                  gib(a.capacity - a.best.front().outcome.peak)));
   else
     words.push_back(fmt::format("{} of the memory, for context and fragmentation: plans hold up to {}",
@@ -93,13 +93,13 @@ std::string without_plan(const PlanAnswer& a) {
   return text;
 }
 
-/// What ended it before a proof; "" after one.
+/// Says which limit ended the search before the proof; "" if the best plan is proved.
 std::string end_words(const PlanAnswer& a) {
   if (a.ended == SearchEnd::work)
     return fmt::format("the search ended after {:.3g} M operations, its limit", a.search.work * 1e-6);
   if (a.ended == SearchEnd::time)
-    return "the wall time is over; this is what was found, and another run may find something else";
-  return a.ended == SearchEnd::interrupt ? "interrupted; this is what was found up to then" : "";
+    return "the wall time is over; this is the best plan so far, and another run may find another one";
+  return a.ended == SearchEnd::interrupt ? "interrupted; this is the best plan so far" : "";
 }
 
 }  // namespace
@@ -118,26 +118,27 @@ std::string plan_screen(const PlanAnswer& a) {
                   plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer));
   text += headroom_line(a);
   if (a.own)
-    text += fmt::format("{}{}{}\n", report_label("yours"),
-                        a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
-                                                          over_best(a.own->outcome.step_time, best.step_time),
-                                                          a.own->leaves_headroom ? "" : ", uses the headroom")
-                                            : fmt::format("does not fit ({} GiB): ", gib(a.own->outcome.peak)),
-                        a.own_is_best ? "faster than all of the space, by keys that it leaves alone" : a.own->plan);
+    text += fmt::format(
+        "{}{}{}\n", report_label("yours"),
+        a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
+                                          over_best(a.own->outcome.step_time, best.step_time),
+                                          a.own->leaves_headroom ? "" : ", uses the headroom")
+                            : fmt::format("does not fit ({} GiB): ", gib(a.own->outcome.peak)),
+        a.own_is_best ? "faster than all searched plans, by keys that the search does not vary" : a.own->plan);
   if (a.rule)
     text += wrapped(fmt::format("{}{}, {}: ", report_label("rule"), plan_time(a.rule->outcome.step_time),
                                 over_best(a.rule->outcome.step_time, best.step_time)),
                     {"data, then pipeline, then tensor parallel: " + a.rule->plan}, "");
   text += flatness_line(a);
-  text += section("The fastest that were simulated", plan_table(a, a.best, "plan").text("  "));
+  text += section("The fastest simulated plans", plan_table(a, a.best, "plan").text("  "));
   if (a.pareto.size() > 1)
-    text += section("For less memory (no plan that was simulated beats these in time and memory)",
+    text += section("For less memory (no simulated plan beats these in time and memory)",
                     plan_table(a, a.pareto, "plan").text("  "));
   if (!a.neighbours.empty())
-    text += section(
-        "One choice changed",
-        plan_table(a, a.neighbours, a.own_is_best ? "instead of the best of the space" : "instead of the best plan's")
-            .text("  "));
+    text += section("One choice changed",
+                    plan_table(a, a.neighbours,
+                               a.own_is_best ? "instead of the best searched plan's" : "instead of the best plan's")
+                        .text("  "));
   if (!a.upgrades.empty()) {
     std::vector<PlanRow> rows = a.upgrades;
     for (PlanRow& row : rows) row.change = fmt::format("2x {}: {}", row.change, row.plan);

@@ -22,9 +22,10 @@ std::string rank_text(const RankView& view) {
   if (!view.unfolded.empty())
     text += "simulated itself\n";
   else if (view.simulated == view.at.rank)
-    text += fmt::format("simulated for {} that are alike\n", view.alike);
+    text += fmt::format("simulated for an equivalence class of {} ranks\n", view.alike);
   else
-    text += fmt::format("as rank {}, which is simulated for {} that are alike\n", view.simulated, view.alike);
+    text += fmt::format("as rank {}, which is simulated for an equivalence class of {} ranks\n", view.simulated,
+                        view.alike);
   TextTable table{{"group", "ranks", "members", "next", "over"}, {false, true, false, true}, {}};
   for (const RankView::Group& g : view.groups)
     table.rows.push_back({g.what, fmt::format("{}", g.members.size()), ranks_in_words(g.members),

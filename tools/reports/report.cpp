@@ -124,7 +124,7 @@ std::string use_of_capacity(double peak, double capacity) {
                      peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
 }
 
-/// Of the fullest node: with offload, and where samples alone are too much for it.
+/// Host memory of the fullest node: with offload, or if the samples alone do not fit.
 std::string host_memory(const Result& r) {
   const Result::HostMemory& host = r.host_memory;
   const bool too_much = host.capacity > 0 && host.peak > host.capacity;
@@ -174,7 +174,7 @@ std::string memory(const Result& r, const TrainingPlan& plan) {
   return text;
 }
 
-/// What the mechanism tells of itself.
+/// The lines that the mechanism adds.
 std::string mechanism(const Scenario& s, const Result& r) {
   const Mechanism::Report report = s.plan.mechanism->report(
       r.of_mechanism(), [&r](double seconds) { return part_of(r, seconds); }, in_seconds(r) ? "s" : "ms");
@@ -184,7 +184,7 @@ std::string mechanism(const Scenario& s, const Result& r) {
   return text;
 }
 
-/// What a rank sends in place of its gradients.
+/// The compressed gradients that a rank sends.
 std::string compression(const Result& r) {
   const Result::Compression& c = r.compression;
   if (c.name.empty()) return "";
@@ -224,7 +224,7 @@ constexpr double kAnomaly = 1e-3;
 /// What-ifs that save a smaller share of the step are not named.
 constexpr double kWorthNaming = 0.005;
 
-/// Of mechanisms whose ranks are not alike.
+/// Memory and traffic by kind of rank, for mechanisms whose ranks differ.
 std::string actors(const Result& r) {
   constexpr std::size_t kMost = 6;
   std::string text;

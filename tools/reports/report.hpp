@@ -30,18 +30,18 @@ struct WhatIf;
 
 /// The one-screen answer of `run`: step, breakdown, memory, bottleneck and next change, trust.
 std::string screen(const Scenario&, const Plan&, const Result&, const std::vector<WhatIf>&);
-/// "327.1 ± 2.9 ms (95 %, 180 steps after 12 of warm-up)", or "8 looked at, after 51 before" of steps that are alike; ""
-/// where it is one like all others.
+/// The steps that the answer is for: "327.1 ± 2.9 ms (95 %, 180 steps after 12 of warm-up)", or "8 looked at, after 51
+/// before" if they are alike. Empty if it is for one step that is like all others.
 std::string steps_in_words(const Scenario&, const Plan&, const Result&);
-/// What each stage of a pipeline spends the step on, and its peak memory; where the plan does not fit, the parts of that
-/// too. Neighbours that are alike as printed share a row. "" of one stage. Layers are counted as the model counts them, with
-/// embedding and head beside, where the plan is given; all together else.
+/// A table with a row for each stage of a pipeline: the parts of its step and its peak memory, and the parts of that
+/// memory if the plan does not fit. Neighbours with the same printed row share it. Empty for one stage. With a plan, blocks
+/// are counted apart from embedding and head; else all layers are counted together.
 std::string stage_table(const Result&, const TrainingPlan* plan = nullptr);
-/// What there is room for, in one line.
+/// The largest micro-batch and the largest model that fit, in one line.
 std::string capacity_line(const Capacity&);
 /// The error to expect, and how many figures were not checked.
 std::string trust_lines(const Scenario&);
-/// What the trust lines leave out: the expected errors of collectives, and what is stated instead of simulated.
+/// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of simulated.
 std::string trust_details(const Scenario&);
 /// Every figure with its source, a line each.
 std::string source_table(const Sources&);

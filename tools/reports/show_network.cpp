@@ -10,23 +10,23 @@
 namespace trainyard {
 namespace {
 
-/// What a transformer's layer `at` of `layers` hands on, of one sample; the last one's logits.
-std::string transformer_output(const TransformerConfig& config, std::int64_t tokens, std::size_t at,
+/// The shape of the output of a transformer's layer for one sample; the last layer gives logits.
+std::string transformer_output(const TransformerConfig& config, std::int64_t tokens, std::size_t layer,
                                std::size_t layers) {
-  const bool last = at + 1 == layers;
+  const bool last = layer + 1 == layers;
   if (last && config.num_labels > 0) return fmt::format("{}", config.num_labels);
   if (last && config.encoder_head == EncoderHead::pooler) return fmt::format("{}", config.hidden_size);
   const std::int64_t decoder = decoder_tokens(config, tokens);
   const auto decoder_begin = static_cast<std::size_t>(config.num_hidden_layers) + 2;  // after embedding, blocks, norm
-  const std::int64_t rows = decoder > 0 && at >= decoder_begin ? decoder : tokens;
+  const std::int64_t rows = decoder > 0 && layer >= decoder_begin ? decoder : tokens;
   return fmt::format("{} x {}", rows, last ? config.vocab_size : config.hidden_size);
 }
 
-/// What layer `at` hands on, of one sample.
-std::string output_text(const NetworkEntry& entry, const Network& network, std::size_t at) {
-  if (const Cnn* cnn = entry.cnn()) return cnn->layers[at].operators.back().output.text();
-  if (const MlpShape* mlp = entry.mlp()) return fmt::format("{}", mlp->widths[at + 1]);
-  return transformer_output(*entry.transformer(), sample_tokens(entry), at, network.layers.size());
+/// The shape of the output of a layer for one sample.
+std::string output_text(const NetworkEntry& entry, const Network& network, std::size_t layer) {
+  if (const Cnn* cnn = entry.cnn()) return cnn->layers[layer].operators.back().output.text();
+  if (const MlpShape* mlp = entry.mlp()) return fmt::format("{}", mlp->widths[layer + 1]);
+  return transformer_output(*entry.transformer(), sample_tokens(entry), layer, network.layers.size());
 }
 
 struct LayerRow {
@@ -59,7 +59,7 @@ std::vector<std::string> cells(const std::string& name, const LayerRow& row) {
 
 std::string show_flops(Flops flops) {
   const std::string rate = show(FlopsPerSecond{flops.value});
-  return rate.substr(0, rate.size() - 2);  // "/s"
+  return rate.substr(0, rate.size() - 2);  // without "/s"
 }
 
 std::string layers_text(const NetworkEntry& entry) {
@@ -67,7 +67,7 @@ std::string layers_text(const NetworkEntry& entry) {
   TextTable table{{"layer", "output", "parameters", "forward FLOPs", "kept"}, {false, true, true, true, true}, {}};
   LayerRow total;
   for (std::size_t i = 0; i < rows.size();) {
-    std::size_t end = i + 1;  // layers that cost the same, in one row
+    std::size_t end = i + 1;  // layers with equal costs share a row
     while (end < rows.size() && alike(rows[i], rows[end])) ++end;
     const std::string name = end - i == 1 ? rows[i].name : fmt::format("{} … {}", rows[i].name, rows[end - 1].name);
     table.rows.push_back(cells(name, rows[i]));

@@ -6,13 +6,13 @@
 
 namespace trainyard {
 
-/// The layers of a network for one sample in fp32: what each gives, parameters, forward FLOPs, bytes kept for the backward
-/// pass. A transformer's sample has as many tokens as there are positions.
+/// A table of a network's layers for one sample in fp32: shape of the output, parameters, forward FLOPs, bytes kept for
+/// the backward pass. A transformer's sample has as many tokens as the network has positions.
 std::string layers_text(const NetworkEntry&);
-/// The same: an array of {layer, output, parameters, forward_FLOPs, kept_bytes}.
+/// The same table as an array of {layer, output, parameters, forward_FLOPs, kept_bytes}.
 nlohmann::ordered_json layers_json(const NetworkEntry&);
 
-/// "8.18 GFLOP".
+/// FLOPs with a prefix: "8.18 GFLOP".
 std::string show_flops(Flops);
 
 }  // namespace trainyard

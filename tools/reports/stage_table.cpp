@@ -15,7 +15,7 @@ constexpr int kLayersWidth = 11;
 
 using Row = std::function<std::string(std::size_t)>;
 
-/// "by stage     0-2 ..."
+/// A table with a row for each stage; neighbouring stages with equal cells share a row ("0-2").
 std::string table(const Result& r, const char* label, const std::string& columns, const Row& row) {
   std::string text = fmt::format("{}{:>6}{}\n", report_label(label), "stage", columns);
   for (std::size_t first = 0, next = 0; first < r.stages.size(); first = next) {
@@ -27,7 +27,7 @@ std::string table(const Result& r, const char* label, const std::string& columns
   return text;
 }
 
-/// "12", "12 + E" with the embedding, "2 + E + H" with the head too.
+/// The number of layers of a stage: "12", "12 + E" with the embedding, "2 + E + H" with the head too.
 std::string layers_of(const Result::Stage& stage, const TrainingPlan* plan, std::size_t number) {
   int ends = 0;
   std::string marks;

@@ -16,7 +16,7 @@
 namespace trainyard {
 namespace {
 
-/// "327.1 ± 2.9 ms": two digits of the interval, and no more than four of the mean.
+/// The mean with its interval, "327.1 ± 2.9 ms": two digits of the interval, at most four of the mean.
 std::string with_interval(const Result& r, double half_width) {
   const double unit = in_seconds(r) ? 1 : 1e-3, mean = r.step_time / unit, width = half_width / unit;
   const auto places = [](double v, int digits) { return digits - 1 - static_cast<int>(std::floor(std::log10(v))); };

@@ -18,10 +18,10 @@ using nlohmann::ordered_json;
 std::string number(double v) { return v >= 1e4 && v < 1e15 ? fmt::format("{:.0f}", v) : fmt::format("{:.4g}", v); }
 std::string percent(double v) { return fmt::format("{:.1f} %", v * 100); }
 
-/// A main result: the column of the whole table that it is of, and how people write it.
+/// A result that the table for people shows.
 struct MainResult {
-  const char* head;
-  const char* column;
+  const char* head;    ///< title of the column
+  const char* column;  ///< its column in the full table
   std::string (*text)(const ordered_json&);
 };
 
@@ -44,10 +44,10 @@ const std::vector<MainResult>& main_results() {
   return all;
 }
 
-/// The axes whose values differ, under their last word where that names one of them only.
+/// The axes with more than one value: their paths and titles. A title is the last word of the path if it is unambiguous.
 std::vector<std::pair<std::string, std::string>> varying_fields(const Sweep& sweep) {
   const auto word = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
-  std::vector<std::pair<std::string, std::string>> fields;  // path, head
+  std::vector<std::pair<std::string, std::string>> fields;  // path and title
   for (const SweepAxis& axis : sweep.axes) {
     if (std::set<std::string>(axis.values.begin(), axis.values.end()).size() < 2) continue;
     const auto named = std::count_if(sweep.axes.begin(), sweep.axes.end(),
@@ -73,7 +73,7 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
     std::set<ordered_json> values;
     for (const ordered_json& row : rows)
       if (row.contains(result.column)) values.insert(row[result.column]);
-    // What is the same everywhere says nothing of these two.
+    // These two columns are left out if all rows have the same value.
     const std::string column = result.column;
     const bool dull = column == "gpus" || (column == "fits" && values == std::set<ordered_json>{true});
     return values.empty() || (dull && values.size() < 2);

@@ -7,7 +7,7 @@ namespace {
 
 bool g_markdown = false;
 
-/// "| a | b |", with what ends a cell escaped.
+/// A row of a Markdown table, "| a | b |", with escaped bars.
 std::string markdown_row(const std::vector<std::string>& cells, std::size_t columns) {
   std::string line = "|";
   for (std::size_t i = 0; i < columns; ++i) {
@@ -31,7 +31,7 @@ std::string markdown(const TextTable& table) {
 
 }  // namespace
 
-std::size_t characters_of(const std::string& text) {  // all bytes but the continuing ones
+std::size_t characters_of(const std::string& text) {  // counts the bytes that are no continuation bytes
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }

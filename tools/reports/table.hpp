@@ -4,21 +4,21 @@
 
 namespace trainyard {
 
-/// Text in columns as wide as their widest cell (counted in characters, not bytes), two spaces apart, right-aligned
-/// where `right` says so; the last column is not padded.
+/// A text table. Columns are as wide as their widest cell (in characters, not bytes) and two spaces apart. The last
+/// column is not padded.
 struct TextTable {
   std::vector<std::string> head;
-  std::vector<bool> right = {};  ///< by column; missing: left
+  std::vector<bool> right = {};  ///< for each column: right-aligned; missing: left-aligned
   std::vector<std::vector<std::string>> rows = {};
 
-  /// Of Markdown where that was asked for: indents are left out, and a head stands above each.
+  /// The table with an indent before each line; as Markdown without the indent if `tables_are_markdown`.
   std::string text(const std::string& indent = "") const;
 };
 
-/// Characters of UTF-8 text.
+/// Number of characters of UTF-8 text.
 std::size_t characters_of(const std::string&);
 
-/// From then on tables are Markdown's.
+/// After this call, tables are written as Markdown.
 void write_tables_as_markdown();
 bool tables_are_markdown();
 

@@ -29,7 +29,7 @@ std::string some_names(const std::vector<LeftOutErrors>& all, StepTrait trait, c
   return names.size() > most ? fmt::format("{} {}", names.size(), many) : fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What of the step was never measured together with what it shares with the nearest measured steps: "this stack
+/// The traits of the step that no measured step combines with those it shares with the nearest measured steps: "this stack
 /// (plain)", "mixtures of experts with this stack on this GPU in bf16".
 std::vector<std::string> unmeasured(const Scenario& s, const StepTraits& traits, const NearestSteps& nearest) {
   const std::string how[] = {" for " + traits[0], " with this stack", " on this GPU", " in " + traits[3]};
@@ -85,7 +85,7 @@ std::string errors_in_words(const std::vector<LeftOutErrors>& all) {
                      steps == 1 ? "is" : "are", kept_error(mean), by_family, kept_error(worst), fmt::join(sets, ", "));
 }
 
-/// Of so few steps an error says little.
+/// Fewer steps than this say little about an error.
 constexpr int kFewSteps = 10;
 
 /// Steps of the same kind of network on the same GPU or with the same stack.
@@ -97,7 +97,7 @@ std::vector<LeftOutErrors> alike_at_all(const StepTraits& traits, const std::vec
   return alike;
 }
 
-/// What is known of the error of such predictions, by `validate training` and `validate mlperf`.
+/// The known error of such predictions, by `validate training` and `validate mlperf`.
 std::string judgement(const Scenario& s) {
   if (s.measured.given())
     return report_label("trust") +

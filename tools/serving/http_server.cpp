@@ -14,12 +14,12 @@
 #include <thread>
 #include <utility>
 
-// Debian builds the library so, and it changes what is in its classes.
+// Debian builds the library with these macros, and they change the layout of its classes.
 #define CPPHTTPLIB_OPENSSL_SUPPORT
 #define CPPHTTPLIB_ZLIB_SUPPORT
 #define CPPHTTPLIB_BROTLI_SUPPORT
 #include <httplib.h>
-// A macro of <resolv.h> has the name of a parameter in Eigen, which a unity file may include next.
+// <resolv.h> defines a macro with the name of a parameter in Eigen, which a unity file may include next.
 #undef _res
 
 #include "sim/error.hpp"
@@ -30,14 +30,14 @@
 namespace trainyard {
 namespace {
 
-constexpr int kRequestThreads = 32;  // most of them wait for answers
-constexpr int kLookMs = 50;          // between looks whether the page is still there
+constexpr int kRequestThreads = 32;  // most of these threads wait for answers
+constexpr int kLookMs = 50;          // interval at which a thread checks whether the page is still open, ms
 
-/// Lets so many answers be worked out at a time.
+/// Limits the number of answers that are computed at the same time.
 class Turns {
  public:
   explicit Turns(int most) : free_(most) {}
-  /// Throws Interrupted.
+  /// Waits for a turn, then runs the work. Throws Interrupted.
   std::string take(const std::function<std::string()>& work) {
     while (!free_.try_acquire_for(std::chrono::milliseconds(kLookMs))) end_if_interrupted();
     struct Release {
@@ -51,7 +51,7 @@ class Turns {
   std::counting_semaphore<> free_;
 };
 
-/// Waits for the answer as long as the page does.
+/// Waits for the answer while the page is open, and sends it. Returns false if the page is closed.
 bool send_answer(BackgroundCall& call, int seconds, httplib::DataSink& sink) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   while (!call.over_within(std::chrono::milliseconds(kLookMs))) {
@@ -82,7 +82,7 @@ RequestHead head_of(const httplib::Request& request) {
           request.method == "GET" ? request.get_param_value("token") : request.get_header_value("X-Trainyard-Token")};
 }
 
-/// A request that has come whole, and its connection.
+/// A completely received request, and its connection.
 class WholeRequest : public httplib::Stream {
  public:
   WholeRequest(int socket, std::string text) : socket_(socket), text_(std::move(text)) {}
@@ -104,14 +104,14 @@ class WholeRequest : public httplib::Stream {
     read_ += n;
     return static_cast<ssize_t>(n);
   }
-  /// All of it, or nothing more: who does not take it in time is gone.
+  /// Sends all bytes. Returns -1 if the receiver is closed or too slow.
   ssize_t write(const char* from, size_t size) override {
-    for (std::size_t at = 0; at < size;) {
-      const ssize_t n = ::send(socket_, from + at, size - at, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n > 0) at += static_cast<std::size_t>(n);
+    for (std::size_t sent = 0; sent < size;) {
+      const ssize_t n = ::send(socket_, from + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n > 0) sent += static_cast<std::size_t>(n);
       if (n > 0 || (n < 0 && errno == EINTR)) continue;
       pollfd poll{socket_, POLLOUT, 0};
-      if (n == 0 || errno != EAGAIN || interrupted() || late()) return -1;
+      if (n == 0 || errno != EAGAIN || interrupted() || is_late()) return -1;
       ::poll(&poll, 1, kLookMs);
     }
     return static_cast<ssize_t>(size);
@@ -126,8 +126,8 @@ class WholeRequest : public httplib::Stream {
   std::size_t read_ = 0;
   std::optional<std::chrono::steady_clock::time_point> end_;
 
-  /// Of all that is written, from the first wait on.
-  bool late() {
+  /// Whether the time for all writes is over. It begins at the first wait.
+  bool is_late() {
     constexpr std::chrono::seconds most{10};
     const auto now = std::chrono::steady_clock::now();
     if (!end_) end_ = now + most;
@@ -135,14 +135,14 @@ class WholeRequest : public httplib::Stream {
   }
 };
 
-/// Runs what it is given at once, on the thread that listens: that hands connections on.
+/// Runs each task at once, on the listening thread. A task only passes a connection on.
 class AtOnce : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override { task(); }
   void shutdown() override {}
 };
 
-/// Threads answer requests that have come whole; those that have not cost none of them.
+/// A server whose threads answer complete requests. Incomplete requests occupy no thread.
 class PageServer : public httplib::Server {
  public:
   PageServer()
@@ -153,7 +153,7 @@ class PageServer : public httplib::Server {
 
  private:
   httplib::ThreadPool threads_;
-  RequestReader reader_;  // ends first
+  RequestReader reader_;  // declared last, so that it is destroyed before the threads
 
   bool process_and_close_socket(socket_t socket) override {
     reader_.take(socket);
@@ -171,12 +171,12 @@ void set_limits(httplib::Server& server) {
   server.set_payload_max_length(kMostOfRequest);
   server.set_keep_alive_max_count(1);
   server.set_tcp_nodelay(true);
-  // As by default, but a port belongs to one program (no SO_REUSEPORT).
+  // The library's default without SO_REUSEPORT, so that a port belongs to one program.
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  // The page loads nothing from anywhere, and is in no frame.
+  // Forbids the page to load anything from elsewhere, and other pages to show it in a frame.
   server.set_default_headers(
       {{"Content-Security-Policy",
         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: "
@@ -214,13 +214,12 @@ void serve_page(const ServedPage& page, const std::function<std::string(const st
     });
   });
   if (page.port > 0 ? !server.bind_to_port("127.0.0.1", page.port) : (port = server.bind_to_any_port("127.0.0.1")) <= 0)
-    throw UserError(
-        fmt::format("--port {}: cannot listen there; another program does (0 takes any that is free)", page.port));
+    throw UserError(fmt::format("--port {}: another program uses this port (0 takes any free port)", page.port));
   sigset_t ends, before;
   ::sigemptyset(&ends);
   ::sigaddset(&ends, SIGINT);
   ::sigaddset(&ends, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &ends, &before);  // for the threads; they are of this one, while it waits
+  ::pthread_sigmask(SIG_BLOCK, &ends, &before);  // only this thread gets the signals, while it waits in ppoll
   std::thread listening([&server] { server.listen_after_bind(); });
   ready(port);
   while (!interrupted()) ::ppoll(nullptr, 0, nullptr, &before);

@@ -7,7 +7,7 @@
 namespace trainyard {
 namespace {
 
-/// In a time that does not tell how much of them is equal.
+/// Compares two secrets in a time that does not depend on how many characters are equal.
 bool equal_secrets(const std::string& a, const std::string& b) {
   unsigned differing = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < a.size() && i < b.size(); ++i)

@@ -4,26 +4,27 @@
 
 namespace trainyard {
 
-/// What of a request says who sends it; "" where the header is absent. The token of a page is in its address, as nobody
-/// else on this machine can know; that of a question in a header, as no other page can set.
+/// The parts of a request that show who sends it; "" if the header is absent. A request for the page has the token in
+/// its address, which no other user of this machine knows. A question has it in a header, which no other page can set.
 struct RequestHead {
   std::string method, path, host, origin, fetch_site, content_type, token;
 };
 
-/// Why a request is not obeyed.
+/// The reason for refusing a request, with its HTTP status.
 struct Refusal {
   int status = 403;
   std::string words;
 };
 
-/// Only the page itself asks: a name that resolves to the loopback (DNS rebinding) has another Host, another page's form or
-/// script another Origin and no token. `token` is that of this start.
+/// Refuses requests that do not come from the page itself. No value: the request is accepted. A request through a name
+/// that resolves to the loopback (DNS rebinding) has another Host; a form or script of another page has another Origin
+/// and no token. `token`: the token of this start of the server.
 std::optional<Refusal> refusal_of(const RequestHead&, int port, const std::string& token);
 
-/// 128 random bits, as hexadecimal digits. Throws InternalError.
+/// 128 random bits as hexadecimal digits. Throws InternalError.
 std::string random_token();
 
-/// The most bytes of a request's body.
+/// The largest body of a request, bytes.
 constexpr std::size_t kMostOfRequest = 64 * 1024;
 
 }  // namespace trainyard

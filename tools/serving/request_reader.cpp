@@ -25,7 +25,7 @@
 namespace trainyard {
 namespace {
 
-constexpr std::string_view kEnd = "\r\n\r\n";  // of the head
+constexpr std::string_view kEnd = "\r\n\r\n";  // end of the head
 
 bool same_word(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
@@ -40,21 +40,22 @@ std::string_view trimmed(std::string_view text) {
 /// The values of the headers of that name.
 std::vector<std::string_view> headers_of(std::string_view head, std::string_view name) {
   std::vector<std::string_view> values;
-  for (std::size_t at = head.find("\r\n"); at != std::string_view::npos;) {
-    const std::size_t next = head.find("\r\n", at + 2);
-    const std::string_view line = head.substr(at + 2, next == std::string_view::npos ? next : next - at - 2);
+  for (std::size_t line_end = head.find("\r\n"); line_end != std::string_view::npos;) {
+    const std::size_t next = head.find("\r\n", line_end + 2);
+    const std::string_view line =
+        head.substr(line_end + 2, next == std::string_view::npos ? next : next - line_end - 2);
     const std::size_t colon = line.find(':');
     if (colon != std::string_view::npos && same_word(trimmed(line.substr(0, colon)), name))
       values.push_back(trimmed(line.substr(colon + 1)));
-    at = next;
+    line_end = next;
   }
   return values;
 }
 
-/// "413 …", or what of the request is still to come.
+/// The missing part of a request, or its refusal.
 struct Missing {
-  std::string refusal;
-  std::size_t bytes = 1;  ///< 0: it is whole
+  std::string refusal;    ///< HTTP status, such as "413 …"; empty: the request is not refused
+  std::size_t bytes = 1;  ///< number of missing bytes, at least 1 if not known; 0: the request is complete
 };
 
 Missing missing_of(const std::string& text, const RequestReader::Limits& limits) {
@@ -83,7 +84,7 @@ void refuse_with(int socket, const std::string& status) {
   const std::string text =
       fmt::format("HTTP/1.1 {}\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{}\n",
                   status, status.size() + 1, status);
-  // It fits into the buffer of a socket that nothing was sent to; where it does not, there is no answer.
+  // The text fits into the empty send buffer of the socket. If it does not, there is no answer.
   if (::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) ::shutdown(socket, SHUT_WR);
 }
 
@@ -96,24 +97,24 @@ std::uint32_t address_of(int socket) {
 
 }  // namespace
 
-RequestReader::RequestReader(const Limits& limits, Whole whole)
-    : limits_(limits), whole_(std::move(whole)), woken_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (woken_ < 0) throw UserError(fmt::format("cannot serve: {}", std::strerror(errno)));
+RequestReader::RequestReader(const Limits& limits, RequestHandler handle)
+    : limits_(limits), handle_(std::move(handle)), wake_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (wake_event_ < 0) throw UserError(fmt::format("cannot serve: {}", std::strerror(errno)));
   thread_ = std::thread([this] { run(); });
 }
 
 RequestReader::~RequestReader() {
-  over_ = true;
+  is_over_ = true;
   wake();
   thread_.join();
-  for (const std::list<Connection>* of : {&taken_, &open_})
-    for (const Connection& connection : *of) ::close(connection.socket);
-  ::close(woken_);
+  for (const std::list<Connection>* connections : {&taken_, &open_})
+    for (const Connection& connection : *connections) ::close(connection.socket);
+  ::close(wake_event_);
 }
 
 void RequestReader::take(int socket) {
   {
-    const std::lock_guard lock(taking_);
+    const std::lock_guard lock(taken_mutex_);
     taken_.push_back({socket, address_of(socket), Clock::now() + limits_.time, {}});
   }
   wake();
@@ -121,10 +122,10 @@ void RequestReader::take(int socket) {
 
 void RequestReader::wake() const {
   const std::uint64_t one = 1;
-  while (::write(woken_, &one, sizeof one) < 0 && errno == EINTR) continue;
+  while (::write(wake_event_, &one, sizeof one) < 0 && errno == EINTR) continue;
 }
 
-/// Reads what has come. False when the connection is no longer one of these.
+/// Reads the bytes that have arrived. Returns false if the reader no longer has the connection.
 bool RequestReader::read_some(Connection& connection) {
   std::array<char, 16384> buffer{};
   const ssize_t n = ::recv(connection.socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -141,28 +142,28 @@ bool RequestReader::read_some(Connection& connection) {
     connection.refused = true;
     connection.text = std::string();
   } else if (missing.bytes == 0) {
-    whole_(connection.socket, std::move(connection.text));
+    handle_(connection.socket, std::move(connection.text));
     return false;
   }
   return true;
 }
 
-/// The newest stay.
+/// Closes the oldest connections above the limits.
 void RequestReader::close_too_many() {
-  std::map<std::uint32_t, std::size_t> of_address;
+  std::map<std::uint32_t, std::size_t> count_by_address;
   std::size_t all = 0;
   for (auto at = open_.end(); at != open_.begin();) {
     --at;
-    if (++of_address[at->address] <= limits_.of_address && ++all <= limits_.connections) continue;
+    if (++count_by_address[at->address] <= limits_.per_address && ++all <= limits_.connections) continue;
     ::close(at->socket);
     at = open_.erase(at);
   }
 }
 
 void RequestReader::run() {
-  while (!over_) {
+  while (!is_over_) {
     {
-      const std::lock_guard lock(taking_);
+      const std::lock_guard lock(taken_mutex_);
       open_.splice(open_.end(), taken_);
     }
     close_too_many();
@@ -171,7 +172,7 @@ void RequestReader::run() {
       if (!open_.front().refused) refuse_with(open_.front().socket, "408 Request Timeout");
       ::close(open_.front().socket);
     }
-    std::vector<pollfd> polls{{woken_, POLLIN, 0}};
+    std::vector<pollfd> polls{{wake_event_, POLLIN, 0}};
     for (const Connection& connection : open_) polls.push_back({connection.socket, POLLIN, 0});
     constexpr std::int64_t most = 60000;  // ms
     int wait = -1;
@@ -180,7 +181,8 @@ void RequestReader::run() {
           std::min<std::int64_t>(most, std::chrono::ceil<std::chrono::milliseconds>(open_.front().end - now).count()));
     if (::poll(polls.data(), polls.size(), wait) <= 0) continue;
     std::uint64_t wakes = 0;
-    if (polls.front().revents != 0 && ::read(woken_, &wakes, sizeof wakes) < 0 && errno != EAGAIN && errno != EINTR)
+    if (polls.front().revents != 0 && ::read(wake_event_, &wakes, sizeof wakes) < 0 && errno != EAGAIN &&
+        errno != EINTR)
       break;
     std::size_t i = 1;
     for (auto at = open_.begin(); at != open_.end(); ++i)

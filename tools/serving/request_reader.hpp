@@ -13,41 +13,42 @@
 
 namespace trainyard {
 
-/// Takes connections until their request has come whole. One thread reads them all, so that none that is slow, or never
-/// ends, keeps another waiting.
+/// Keeps connections until their request is complete. One thread reads them all, so that a slow or endless request does
+/// not delay another one.
 class RequestReader {
  public:
   struct Limits {
-    // Whose request is not whole; of more, the oldest is closed. One address cannot push out another's.
-    std::size_t connections = 256, of_address = 64;
+    /// Largest numbers of connections with incomplete requests: in all, and from one address. If there are more, the
+    /// oldest is closed. The second limit stops one address from displacing the connections of others.
+    std::size_t connections = 256, per_address = 64;
     std::size_t head = 16 * 1024, body = kMostOfRequest;  ///< bytes
     std::chrono::milliseconds time{5000};                 ///< from the connection to the end of the request
   };
-  /// Gets the socket, which is its own from then on, and the request. Called by the reader's thread.
-  using Whole = std::function<void(int socket, std::string request)>;
+  /// Takes ownership of the socket, and the complete request. The reader's thread calls it.
+  using RequestHandler = std::function<void(int socket, std::string request)>;
 
-  RequestReader(const Limits&, Whole);
-  ~RequestReader();  ///< closes those whose request is not whole
+  RequestReader(const Limits&, RequestHandler);
+  ~RequestReader();  ///< closes the connections with incomplete requests
   RequestReader(const RequestReader&) = delete;
   RequestReader& operator=(const RequestReader&) = delete;
-  /// From any thread.
+  /// Takes over a connection. Any thread may call this.
   void take(int socket);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Connection {
     int socket;
-    std::uint32_t address;  ///< IPv4, of its other end; 0: it has none
-    Clock::time_point end;
+    std::uint32_t address;  ///< IPv4 address of the other end; 0: none
+    Clock::time_point end;  ///< the request must be complete by then
     std::string text;
-    bool refused = false;  ///< what comes is thrown away, until its other end has seen the answer
+    bool refused = false;  ///< true: further bytes are dropped until the other end has closed the connection
   };
   Limits limits_;
-  Whole whole_;
-  std::mutex taking_;
+  RequestHandler handle_;
+  std::mutex taken_mutex_;
   std::list<Connection> taken_, open_;
-  int woken_ = -1;
-  std::atomic<bool> over_ = false;
+  int wake_event_ = -1;
+  std::atomic<bool> is_over_ = false;
   std::thread thread_;
 
   void run();

@@ -21,7 +21,7 @@ const Node* node_at(const Node& document, const std::string& path) {
   return node;
 }
 
-bool lies_in(const std::string& path, const std::string& of) { return path == of || path.starts_with(of + "."); }
+bool is_within(const std::string& path, const std::string& map) { return path == map || path.starts_with(map + "."); }
 
 bool is_word(const std::string& text) {
   return !text.empty() && text.front() >= 'a' && text.front() <= 'z' &&
@@ -44,16 +44,17 @@ std::string ServedTasks::name_of(const Task& task) {
 }
 
 const Task* ServedTasks::find(const std::string& name) const {
-  const auto at = std::find_if(tasks.begin(), tasks.end(), [&name](const Task& task) { return name_of(task) == name; });
-  return at == tasks.end() ? nullptr : &*at;
+  const auto found =
+      std::find_if(tasks.begin(), tasks.end(), [&name](const Task& task) { return name_of(task) == name; });
+  return found == tasks.end() ? nullptr : &*found;
 }
 
-ordered_json told_tasks(const ServedTasks& served) {
-  ordered_json told = ordered_json::object();
+ordered_json tasks_json(const ServedTasks& served) {
+  ordered_json tasks = ordered_json::object();
   for (const Task& task : served.tasks)
-    told[ServedTasks::name_of(task)] = {
+    tasks[ServedTasks::name_of(task)] = {
         {"title", task.title}, {"objectives", task.objectives}, {"hints", task.hints}, {"may_change", task.may_change}};
-  return told;
+  return tasks;
 }
 
 std::vector<ScenarioField> fields_of_task(const Task& task, const Node& document,
@@ -66,12 +67,12 @@ std::vector<ScenarioField> fields_of_task(const Task& task, const Node& document
     if (fields.size() > before) continue;
     ScenarioField whole;
     whole.path = key;
-    whole.type = "as a scenario has it, on one line";
+    whole.type = "as in a scenario, on one line";
     if (const Node* node = node_at(document, key)) whole.value = flow_text(*node);
     fields.push_back(whole);
-    // Of a map, what it holds can be set by itself too.
+    // The fields inside a map can be set too.
     for (const ScenarioField& field : offered)
-      if (field.path != key && lies_in(field.path, key)) fields.push_back(field);
+      if (field.path != key && is_within(field.path, key)) fields.push_back(field);
   }
   return fields;
 }
@@ -79,7 +80,7 @@ std::vector<ScenarioField> fields_of_task(const Task& task, const Node& document
 void require_change(const Task& task, const std::string& path, const std::string& value,
                     bool (*is_plain_value)(const std::string&)) {
   if (std::none_of(task.may_change.begin(), task.may_change.end(),
-                   [&path](const std::string& key) { return lies_in(path, key); }))
+                   [&path](const std::string& key) { return is_within(path, key); }))
     throw UserError(fmt::format("{}: not among the fields of this page{}", path, hint(path, task.may_change)));
   constexpr std::size_t most = 200;
   const auto plain = [&] {

@@ -41,7 +41,7 @@ PageRequest request_in(const std::string& text) {
   throw UserError("a request with scenario, set and want expected");
 }
 
-/// Of numbers, quantities and switches: nothing else is in them, and no file is called so.
+/// Whether the value is a number, a quantity or a switch. Such a value cannot be the name of a scenario's file.
 bool is_plain_value(const std::string& value) {
   constexpr std::size_t most = 64;
   if (value.empty() || value.size() > most) return false;
@@ -56,7 +56,7 @@ bool is_plain_value(const std::string& value) {
   });
 }
 
-/// Whether a page offers the field: one value that names no file. Of the hardware it has the rates of links and memory.
+/// Whether the page offers the field: a single value that names no file. For hardware, only rates of links and memory.
 bool is_offered(const ScenarioField& field) {
   if (!field.choices.empty()) return true;
   if (field.type.empty() || field.type == "text" || field.type == "a name") return false;
@@ -74,10 +74,10 @@ void require_offered(const Overrides& set, const std::vector<ScenarioField>& fie
   std::vector<std::string> paths;
   for (const ScenarioField& field : fields) paths.push_back(field.path);
   for (const auto& [path, value] : set) {
-    const auto at = std::find(paths.begin(), paths.end(), path);
-    if (at == paths.end())
+    const auto found = std::find(paths.begin(), paths.end(), path);
+    if (found == paths.end())
       throw UserError(fmt::format("{}: not among the fields of this page{}", path, hint(path, paths)));
-    const std::vector<std::string>& choices = fields[static_cast<std::size_t>(at - paths.begin())].choices;
+    const std::vector<std::string>& choices = fields[static_cast<std::size_t>(found - paths.begin())].choices;
     const bool named = std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return same_name(c, value); });
     if (named || (choices.empty() && is_plain_value(value))) continue;
     throw UserError(choices.empty() ? fmt::format("{}: \"{}\": a number with its unit expected", path, value)
@@ -93,7 +93,7 @@ ordered_json controls_of(const std::vector<ScenarioField>& fields) {
   return controls;
 }
 
-/// The task's start with what the page has changed of what may change, judged.
+/// Judges the task's start with the changes of the page. Throws UserError for changes that the task does not allow.
 ordered_json answer_to_task(const PageRequest& request, const Task& task, const ServedTasks& tasks) {
   for (const auto& [path, value] : request.set) require_change(task, path, value, is_plain_value);
   Node document = task.start;
@@ -109,8 +109,9 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
   return answer;
 }
 
-/// Where the page changes how many devices there are, or how the other axes split them, the number of replicas follows.
-Node following_the_cluster(Node document, const Overrides& set) {
+/// Removes the number of replicas from the document if the page changes the number of devices or another parallel axis.
+/// Then the number of replicas follows from these.
+Node with_derived_replicas(Node document, const Overrides& set) {
   const auto changes = [&set](std::string_view path) {
     return std::any_of(set.begin(), set.end(), [path](const auto& change) { return change.first.starts_with(path); });
   };
@@ -128,23 +129,23 @@ Node following_the_cluster(Node document, const Overrides& set) {
 
 ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenarios, const ServedTasks& tasks) {
   if (const Task* task = tasks.find(request.scenario)) return answer_to_task(request, *task, tasks);
-  const auto at = scenarios.find(request.scenario);
-  if (at == scenarios.end()) throw UserError("unknown scenario: choose one of the page's list");
-  const Node document = read_scenario_document(at->second);
+  const auto found = scenarios.find(request.scenario);
+  if (found == scenarios.end()) throw UserError("unknown scenario: choose one of the page's list");
+  const Node document = read_scenario_document(found->second);
   if (!request.set.empty()) {
     const AskedFields asked;
     read_scenario(document, request.scenario);
     require_offered(request.set, offered(asked));
   }
   const AskedFields asked;
-  const Scenario scenario = read_scenario(following_the_cluster(document, request.set), request.scenario, request.set);
+  const Scenario scenario = read_scenario(with_derived_replicas(document, request.set), request.scenario, request.set);
   const std::vector<ScenarioField> fields = offered(asked);
   if (request.want == "scenario")
     return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
                          yaml_text(scenario.document)}};
   if (request.want != "answer" && request.want != "report")
     throw UserError("want: answer, scenario or report expected");
-  const bool report = request.want == "report";  // with pictures and what-ifs
+  const bool report = request.want == "report";  // a report has pictures and what-ifs
   const Plan laid_out = plan(scenario);
   AnswerOptions options{.simulation = {}, .factor = report ? 2.0 : 0.0, .changes = true};
   const auto pictures = std::make_shared<ordered_json>();
@@ -173,7 +174,7 @@ std::string what_if_page(const ServedScenarios& scenarios, const ServedTasks& ta
   std::vector<std::string> names;
   for (const auto& [name, path] : scenarios) names.push_back(name);
   return chart_page("What if",
-                    {{"scenarios", names}, {"tasks", told_tasks(tasks)}, {"scenario", scenario}, {"token", token}},
+                    {{"scenarios", names}, {"tasks", tasks_json(tasks)}, {"scenario", scenario}, {"token", token}},
                     {page_script::timeline(), page_script::run(), page_script::serve()});
 }
 

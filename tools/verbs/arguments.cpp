@@ -34,7 +34,7 @@ int whole_number(const std::string& flag, const std::string& text) {
   throw UserError(fmt::format("{} {}: a whole number expected", flag, text.empty() ? "\"\"" : text));
 }
 
-/// CLI11 counts "arguments"; people give values.
+/// Rewrites CLI11's error about the number of arguments in terms of values.
 std::string miscounted(const std::string& text) {
   const std::string flag = text.substr(0, text.find(':'));
   return text.ends_with("missing") ? flag + ": a value expected" : flag + ": given more than once";
@@ -49,7 +49,7 @@ struct Arguments::Impl {
   std::vector<Output> outputs;
   PlannedOutputs planned;
   std::string verb;
-  std::vector<std::string> words;  // that were parsed, names of flags with '-'
+  std::vector<std::string> words;  // the parsed words; names of flags have '-', not '_'
   std::optional<Node> document;
 
   explicit Impl(const std::string& summary) : app(summary) {}
@@ -58,29 +58,31 @@ struct Arguments::Impl {
     if (!placeholder.empty()) option->type_name(placeholder);
     return option;
   }
-  void set_manners() const {
+  void apply_output_flags() const {
     if (markdown) write_tables_as_markdown();
     if (progress) want_progress(ProgressLines::always);
     if (!quiet) return;
     be_quiet();
-    const auto given = [](const Output& o) { return !o.file->empty(); };
+    const auto is_given = [](const Output& o) { return !o.file->empty(); };
     const auto to_stdout = [](const Output& o) { return *o.file == "-"; };
-    if (std::any_of(outputs.begin(), outputs.end(), given) && std::none_of(outputs.begin(), outputs.end(), to_stdout))
+    if (std::any_of(outputs.begin(), outputs.end(), is_given) &&
+        std::none_of(outputs.begin(), outputs.end(), to_stdout))
       drop_stdout();
   }
-  /// Every output can be written, and no two go to one place.
+  /// Throws UserError if an output cannot be written, or if two outputs go to the same file.
   void check_outputs() {
-    for (auto one = outputs.begin(); one != outputs.end(); ++one) {
+    for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+      const std::string& file = *output->file;
       std::error_code ignored;
-      if (one->file->empty() || (one->or_folder && std::filesystem::is_directory(*one->file, ignored))) continue;
-      check_writable(*one->file);
-      planned.add(one->flag, *one->file);
-      const auto same = std::find_if(outputs.begin(), one, [one](const Output& o) { return *o.file == *one->file; });
-      if (same == one || *one->file == "/dev/null") continue;
+      if (file.empty() || (output->or_folder && std::filesystem::is_directory(file, ignored))) continue;
+      check_writable(file);
+      planned.add(output->flag, file);
+      const auto same = std::find_if(outputs.begin(), output, [&file](const Output& o) { return *o.file == file; });
+      if (same == output || file == "/dev/null") continue;
       throw UserError(
-          *one->file == "-"
-              ? fmt::format("trainyard {}: {} - and {} - would both write to stdout", verb, same->flag, one->flag)
-              : fmt::format("trainyard {}: {} and {} would both write {}", verb, same->flag, one->flag, *one->file));
+          file == "-"
+              ? fmt::format("trainyard {}: {} - and {} - would both write to stdout", verb, same->flag, output->flag)
+              : fmt::format("trainyard {}: {} and {} would both write {}", verb, same->flag, output->flag, file));
     }
   }
 };
@@ -90,11 +92,11 @@ Arguments::Arguments(const std::string& verb, const std::string& summary, const 
   impl_->verb = verb;
   impl_->app.name("trainyard " + verb);
   impl_->app.footer("Example:\n  trainyard " + example);
-  impl_->app.set_help_flag("--help,-h", "this text");
-  impl_->app.add_flag("--quiet", impl_->quiet, "no progress, and where a file is written nothing on stdout");
+  impl_->app.set_help_flag("--help,-h", "show this text");
+  impl_->app.add_flag("--quiet", impl_->quiet, "print no progress, and nothing on stdout if a file is written");
   impl_->app.add_flag("--progress", impl_->progress,
-                      "how far it is, a line on stderr every 10 s where that is no terminal (unasked after a minute)");
-  impl_->app.add_flag("--markdown", impl_->markdown, "tables as Markdown has them");
+                      "print a line of progress on stderr every 10 s if that is no terminal (default: after a minute)");
+  impl_->app.add_flag("--markdown", impl_->markdown, "write tables as Markdown");
 }
 Arguments::~Arguments() = default;
 
@@ -119,7 +121,7 @@ void Arguments::option(const std::string& flag, int& value, const std::string& p
     throw UserError(fmt::format("{} {}: {} expected", flag, value, limits));
   };
   CLI::Option* option = impl_->app.add_option_function<std::string>(flag, read, help);
-  // The least of all stands for "not given".
+  // The smallest int means that the flag has no default.
   if (value != std::numeric_limits<int>::min()) option->default_str(std::to_string(value));
   impl_->add(option, flag, placeholder);
 }
@@ -143,7 +145,7 @@ void Arguments::output(const std::string& flag, std::string& file, const std::st
 }
 void Arguments::repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
                          const std::string& help) {
-  // One value a flag, else `--set a=1 FILE` would swallow the file.
+  // Each flag takes one value. Otherwise `--set a=1 FILE` would take FILE as a value.
   impl_->add(
       impl_->app.add_option(flag, values, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll),
       flag, placeholder);
@@ -163,7 +165,7 @@ const std::optional<Node>& Arguments::document() const { return impl_->document;
 
 std::vector<std::string> Arguments::command_without(const std::vector<std::string>& flags) const {
   const auto among = [](const auto& all, const std::string& name, auto text) {
-    return std::any_of(all.begin(), all.end(), [&](const auto& one) { return text(one) == name; });
+    return std::any_of(all.begin(), all.end(), [&](const auto& item) { return text(item) == name; });
   };
   std::vector<std::string> command{impl_->verb};
   for (std::size_t i = 0; i < impl_->words.size(); ++i) {
@@ -187,15 +189,15 @@ bool Arguments::parse(const std::vector<std::string>& words) {
       const auto end = word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size()));
       std::replace(word.begin() + 2, end, '_', '-');
     }
-  std::vector<std::string> reversed(impl_->words.rbegin(), impl_->words.rend());  // as CLI11 wants it
+  std::vector<std::string> reversed(impl_->words.rbegin(), impl_->words.rend());  // CLI11 reads from the end
   try {
     impl_->app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     print(impl_->app.help());
     return false;
   } catch (const CLI::ExtrasError& e) {
-    const std::vector<std::string> left = impl_->app.remaining();
-    const std::string word = left.empty() ? "" : left.front();
+    const std::vector<std::string> unread = impl_->app.remaining();
+    const std::string word = unread.empty() ? "" : unread.front();
     if (word.starts_with("-"))
       throw UserError(fmt::format("trainyard {}: unknown flag {}{}", impl_->verb, word, hint(word, impl_->flags)));
     throw UserError(
@@ -207,7 +209,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
     throw UserError(fmt::format("trainyard {}: {} (trainyard {} --help)", impl_->verb, e.what(), impl_->verb));
   }
   impl_->check_outputs();
-  impl_->set_manners();
+  impl_->apply_output_flags();
   return true;
 }
 

@@ -10,45 +10,46 @@
 
 namespace trainyard {
 
-/// What a program asks of a verb.
+/// A question that a program, not a command line, asks of a verb.
 struct VerbQuestion {
-  std::vector<std::pair<std::string, std::string>> options;  ///< "--days" or "SCENARIO" and its text; "true" of a flag
-  std::optional<Node> document;  ///< what the file of the scenario holds, where there is none
+  /// Pairs of a name ("--days" or "SCENARIO") and its text. The text of a flag without a value is "true".
+  std::vector<std::pair<std::string, std::string>> options;
+  std::optional<Node> document;  ///< the scenario itself. No value: the options name its file.
 };
 
-/// The flags of one verb. CLI11 underneath, in one file only (it is slow to compile). In names, '-' and '_' are one.
+/// The flags of one verb. Only arguments.cpp includes CLI11, which is slow to compile. In names, '-' and '_' are equal.
 class Arguments {
  public:
   Arguments(const std::string& verb, const std::string& summary, const std::string& example);
   ~Arguments();
 
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
-  /// All words that are left; none is fine.
+  /// Takes all remaining words; there may be none.
   void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
   void option(const std::string& flag, std::string& value, const std::string& placeholder, const std::string& help);
-  /// A whole number, not below `least` and not above `most`; a UserError otherwise.
+  /// A whole number from `least` to `most`. Other values are a UserError.
   void option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help,
               int least = std::numeric_limits<int>::min(), int most = std::numeric_limits<int>::max());
   void option(const std::string& flag, double& value, const std::string& placeholder, const std::string& help,
               double least, double most);
-  /// One of these names; a UserError that tells the nearest otherwise.
+  /// One of these names. Any other is a UserError that gives the nearest one.
   void choice(const std::string& flag, std::string& value, const std::vector<std::string>& names,
               const std::string& placeholder, const std::string& help);
   void repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
                 const std::string& help);
   void flag(const std::string& flag, bool& value, const std::string& help);
-  /// A file to write, "-" being stdout; none may take what another does, or what is read while this lives. `or_folder`:
-  /// a folder that exists is fine too.
+  /// A file to write; "-" is stdout. Two outputs must not write the same file, nor one that is read while this object
+  /// lives. `or_folder`: an existing folder is accepted too.
   void output(const std::string& flag, std::string& file, const std::string& help, bool or_folder = false);
 
-  /// Reads the words after the verb. False when help was asked for and printed. Throws UserError naming the nearest
-  /// flag, and where an output cannot be written.
+  /// Reads the words after the verb. Returns false if it printed the help instead. Throws UserError for an unknown flag
+  /// (with the nearest one), and if an output cannot be written.
   bool parse(const std::vector<std::string>& words);
-  /// Takes the place of `parse`. Throws UserError likewise.
+  /// Reads a program's question, in place of `parse`. Throws UserError in the same cases.
   void take(const VerbQuestion&);
-  /// What that had in place of a scenario's file.
+  /// The scenario that the program's question holds. No value: the question names a file, or there was none.
   const std::optional<Node>& document() const;
-  /// The verb and the words that were parsed, but for outputs and for these flags.
+  /// The verb and its parsed words, without the outputs and without these flags.
   std::vector<std::string> command_without(const std::vector<std::string>& flags) const;
 
  private:
@@ -56,16 +57,16 @@ class Arguments {
   std::unique_ptr<Impl> impl_;
 };
 
-/// `--prices FILE`, as a scenario's field `prices`. Throws UserError for what is no such file.
+/// Turns `--prices FILE` into an override of the scenario's field `prices`. Throws UserError if it is no such file.
 std::pair<std::string, std::string> prices_override(const std::string& file);
 
-/// What --fold says: auto, off or check; "" is auto. Throws UserError for anything else.
+/// Checks the value of --fold: auto, off, check or empty. Throws UserError for anything else.
 void require_fold(const std::string&);
 
-/// What a flag says, as a bare number. Throws UserError that names the flag.
+/// Reads a flag's value as a number without a unit, from `least` to `most`. Throws UserError that names the flag.
 double number_between(const std::string& flag, const std::string& text, double least, double most);
 
-/// What stands between commas ("1,2,4"); none of an empty text. A comma at the end is none too many.
+/// Splits a list at its commas ("1,2,4"). An empty text gives no parts; a comma at the end adds no part.
 std::vector<std::string> comma_list(const std::string& text);
 
 }  // namespace trainyard

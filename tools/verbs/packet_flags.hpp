@@ -7,13 +7,13 @@
 namespace trainyard {
 
 constexpr const char* kPortBufferHelp =
-    "with --transport packets: what waits at a port before it drops what comes, such as 512 KiB; then one queue for "
-    "all "
-    "(default: FqCoDel of 10,240 frames)";
+    "with --transport packets: size of the buffer of each port, one queue for all flows, for example 512 KiB; a "
+    "full buffer drops packets (default: FqCoDel of 10,240 frames)";
 
-/// `--transport NAME`. Throws UserError naming all.
+/// Reads `--transport NAME`. Throws UserError that lists all names.
 TransportKind parse_transport(const std::string&);
-/// `--port-buffer SIZE`; "" is 0, ns-3's own queue. Throws UserError for no size, less than a frame, or another transport.
+/// Reads `--port-buffer SIZE`; "" gives 0 bytes, which means ns-3's own queue. Throws UserError if the text is no size
+/// or less than a frame, and if the transport is not packets.
 Bytes port_buffer_of(const std::string& text, TransportKind);
 
 }  // namespace trainyard

@@ -12,7 +12,7 @@ namespace trainyard {
 
 double parse_amount(const std::string& flag, std::string text, double fallback) {
   if (text.empty()) return fallback;
-  const std::string given = text;
+  const std::string whole_text = text;
   double unit = 1;
   constexpr std::pair<char, double> units[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
   for (const auto& [letter, factor] : units)
@@ -24,21 +24,21 @@ double parse_amount(const std::string& flag, std::string text, double fallback) 
   } catch (const UserError&) {
   }
   if (!(value > 0) || !std::isfinite(value))
-    throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, given));
+    throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, whole_text));
   return value;
 }
 
-void SearchLimits::declare(Arguments& arguments, const std::string& flag, const std::string& of,
+void SearchLimits::declare(Arguments& arguments, const std::string& flag, const std::string& search,
                            const std::string& fallback) {
   seconds_flag = flag;
   arguments.option("--work", work, "N",
-                   fmt::format("end {} after so many simulated operations, once a plan is found that fits ({}): the "
+                   fmt::format("end {} after N simulated operations, once a plan is found that fits ({}); gives the "
                                "same answer on every machine",
-                               of, fallback));
+                               search, fallback));
   arguments.option(flag, seconds, "TIME",
-                   fmt::format("or end {} after so much wall time, whatever is found: an answer that is not "
-                               "repeatable",
-                               of));
+                   fmt::format("or end {} after this wall time, for example 10 min, whatever is found; the answer is "
+                               "not repeatable",
+                               search));
 }
 
 double SearchLimits::wall_seconds() const {

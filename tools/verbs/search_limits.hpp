@@ -5,18 +5,19 @@
 
 namespace trainyard {
 
-/// "15T", "300B", "1e12": more than 0; the fallback where nothing is given. Throws UserError naming the flag.
+/// Reads a number above 0 such as "15T", "300B" or "1e12". An empty text gives the fallback. Throws UserError that
+/// names the flag.
 double parse_amount(const std::string& flag, std::string text, double fallback = 0);
 
-/// The flags that end a search for plans before its best is proved.
+/// The flags that end a search for plans before its best plan is proved.
 struct SearchLimits {
   std::string work, seconds;
   std::string seconds_flag;  ///< "--budget"
 
-  /// `fallback`: words for the work without these flags.
-  void declare(Arguments&, const std::string& seconds_flag, const std::string& of, const std::string& fallback);
-  double operations() const { return parse_amount("--work", work); }  ///< 0: not given
-  double wall_seconds() const;                                        ///< 0: not given
+  /// `search`: words for what ends ("the search"). `fallback`: words for the work without these flags.
+  void declare(Arguments&, const std::string& seconds_flag, const std::string& search, const std::string& fallback);
+  double operations() const { return parse_amount("--work", work); }  ///< simulated operations; 0: no limit given
+  double wall_seconds() const;                                        ///< wall time, s; 0: no limit given
 };
 
 }  // namespace trainyard

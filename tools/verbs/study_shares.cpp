@@ -20,7 +20,7 @@ namespace {
 
 const std::vector<std::string> kShareFlags{"--points", "--out", "--shard", "--slurm", "--tasks", "--submit"};
 
-/// As one word for a shell.
+/// Quotes the text so that a shell reads it as one word.
 std::string shell_word(const std::string& text) {
   const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:@%+";
   if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
@@ -29,23 +29,23 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-/// As one word of an #SBATCH line, in which % begins a pattern.
+/// Quotes the text so that an #SBATCH line reads it as one word. There, % begins a pattern and is doubled.
 std::string sbatch_word(const std::string& text) {
   std::string word;
   for (const char c : text) word += c == '%' ? "%%" : c == '"' ? "\\\"" : std::string(1, c);
   return shell_word(text) == text ? word : '"' + word + '"';
 }
 
-/// A job array of Slurm: its tasks are the shards. Paths are as they were given, from the folder in which they were.
+/// A job array of Slurm. Its tasks are the shards. The tasks run in the folder of the command, so relative paths hold.
 struct SlurmJob {
-  std::string folder;  ///< of the script, and of what the tasks write
+  std::string folder;  ///< folder of the script, of the logs and of the files of points
   int tasks = 1;
   std::vector<std::string> command;  ///< the verb and its words
   std::string from = std::filesystem::current_path().string();
 
   std::string points_of(const std::string& task) const { return shell_word(folder + "/points-") + task + ".jsonl"; }
 
-  /// What puts the shards together: a command line.
+  /// The command line that merges the shards.
   std::string merge_command() const {
     const std::string all = tasks > 1 ? fmt::format("{{1..{}}}", tasks) : "1";
     const std::string& verb = command.front();
@@ -54,7 +54,7 @@ struct SlurmJob {
                        points_of(all), format, shell_word(fmt::format("{}/{}.{}", folder, verb, format)));
   }
 
-  /// As `sbatch` takes it. It runs this very program.
+  /// The batch script for `sbatch`. It runs the program that is running now.
   std::string script() const {
     std::string words;
     for (const std::string& word : command) words += " " + shell_word(word);
@@ -65,7 +65,7 @@ struct SlurmJob {
         "#SBATCH --ntasks=1\n"
         "#SBATCH --output={1}/task-%a.log\n"
         "#SBATCH --requeue\n"
-        "# A task that is started again takes what its points' file has. When all are done:\n"
+        "# A task that is started again resumes from its file of points. When all tasks are done:\n"
         "#   {2}\n"
         "cd {7} || exit\n"
         "exec {3}{4} --shard \"$SLURM_ARRAY_TASK_ID/{0}\" --points {6}\n",
@@ -74,14 +74,15 @@ struct SlurmJob {
   }
 };
 
-/// A line of the script would end in it, or Slurm read it as something else.
-void require_plain(const SlurmJob& job, const std::string& given) {
+/// Throws UserError if a path has a control character or a backslash: it would end a line of the script, or Slurm would
+/// read it as something else. `folder`: the value of --slurm.
+void require_plain(const SlurmJob& job, const std::string& folder) {
   for (const std::string& path : {job.folder, job.from, program_file().string()})
     if (std::any_of(path.begin(), path.end(),
                     [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0 || c == '\\'; }))
       throw UserError(fmt::format(
           "--slurm {}: {} has a control character or a backslash in it, which no path of a batch script can have",
-          json_string(given), json_string(path)));
+          json_string(folder), json_string(path)));
 }
 
 void submit_script(const std::string& script) {
@@ -100,15 +101,18 @@ void submit_script(const std::string& script) {
 }  // namespace
 
 void StudyShares::declare(Arguments& arguments, const std::string& part) {
-  arguments.output("--points,--out", points, "keep what is done there, a line each, and resume from it");
-  arguments.option("--shard", shard, "I/N",
-                   fmt::format("every N-th {} from the I-th on, into --points; see merge", part));
-  arguments.option("--slurm", slurm, "FOLDER", "write a batch script for a Slurm job array there, and run nothing");
-  arguments.option("--tasks", tasks, "N", "of the job array");
-  arguments.flag("--submit", submit, "with --slurm: submit it with sbatch");
+  arguments.output("--points,--out", points,
+                   fmt::format("keep each finished {} as a line of this file, and resume from it", part));
+  arguments.option(
+      "--shard", shard, "I/N",
+      fmt::format("do only every N-th {}, from the I-th on, and write them to --points (see merge)", part));
+  arguments.option("--slurm", slurm, "FOLDER",
+                   "write a batch script for a Slurm job array into this folder, and run nothing");
+  arguments.option("--tasks", tasks, "N", "with --slurm: number of tasks of the job array");
+  arguments.flag("--submit", submit, "with --slurm: submit the script with sbatch");
 }
 
-StudyShard StudyShares::wanted(bool outputs) const {
+StudyShard StudyShares::requested_shard(bool outputs) const {
   if (submit && slurm.empty()) throw UserError("--submit: only with --slurm");
   if (points == "-") throw UserError("--points -: a file expected");
   if (shard.empty()) return {};
@@ -118,7 +122,7 @@ StudyShard StudyShares::wanted(bool outputs) const {
 
 int StudyShares::write_slurm_job(const Arguments& arguments, std::size_t most) const {
   if (tasks < 1 || static_cast<std::size_t>(tasks) > most)
-    throw UserError(fmt::format("--tasks {}: 1 to {} expected, the parts that there are", tasks, most));
+    throw UserError(fmt::format("--tasks {}: 1 to {} expected, the number of parts of the job", tasks, most));
   const SlurmJob job{std::filesystem::absolute(slurm).string(), tasks, arguments.command_without(kShareFlags)};
   require_plain(job, slurm);
   std::error_code failed;

@@ -7,23 +7,23 @@
 
 namespace trainyard {
 
-/// The flags by which a long job keeps what is done, and is shared out past one machine: those of every verb that can.
+/// The flags of verbs with long jobs: they keep finished points in a file, and divide the job over machines.
 struct StudyShares {
   std::string points, shard, slurm;
   int tasks = 8;
   bool submit = false;
 
-  /// `part`: what a share takes every N-th of.
+  /// `part`: the word for a unit of the job ("point"); a share takes every N-th of them.
   void declare(Arguments&, const std::string& part);
-  /// The share that is asked for, or the whole. Throws UserError for flags that contradict each other; `outputs`: the answer
-  /// is to go somewhere.
-  StudyShard wanted(bool outputs) const;
-  /// Writes the script of a job array for the command that was parsed, and submits it where that is asked for. `most` tasks
-  /// have something to do. Throws UserError.
+  /// Returns the requested share, or the whole job. `outputs`: the command has an output for the answer. Throws
+  /// UserError for flags that contradict each other.
+  StudyShard requested_shard(bool outputs) const;
+  /// Writes the script of a Slurm job array for the parsed command, and submits it with --submit. `most`: the largest
+  /// useful number of tasks. Returns the exit code. Throws UserError.
   int write_slurm_job(const Arguments&, std::size_t most) const;
-  /// Says how a search goes on that was interrupted; returns the exit code.
+  /// Tells the user how to resume the interrupted search; returns the exit code.
   int interrupted_search() const;
-  /// After its share is done: what `merge` needs to know, into the points' file. Throws UserError.
+  /// Adds to the file of points what `merge` needs, after the share is done. Throws UserError.
   void finish(const Arguments&) const;
 };
 

@@ -20,29 +20,29 @@
 namespace trainyard {
 
 void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
-  arguments.option("--sort", sort, "COLUMN", "order of the rows: the lowest first; -COLUMN: the highest");
-  arguments.option("--top", top, "N", "the first N rows only");
+  arguments.option("--sort", sort, "COLUMN", "sort the rows by this column, lowest first; with -COLUMN highest first");
+  arguments.option("--top", top, "N", "show the first N rows only");
   arguments.option(
       "--baseline", baseline, "N",
-      "add how each point scales from the Nth: speedup, ideal samples/s, efficiency; and say up to how many "
-      "devices more help");
+      "add columns that compare each point with the Nth: speedup, ideal samples/s, efficiency; and print up to how "
+      "many devices more devices help");
   arguments.output("--svg", svg,
-                   "draw samples/s over devices beside the ideal line (the baseline is the first point, or "
-                   "--baseline); - is stdout");
+                   "draw samples/s over devices with the ideal line (from the first point, or --baseline); - is "
+                   "stdout");
   arguments.output("--csv", csv, csv_words);
   arguments.output("--json", json, "write the table as JSON; - is stdout");
-  arguments.output("--html", html, "draw curves, the Pareto front and all points as a page; - is stdout");
+  arguments.output("--html", html, "write a page with curves, the Pareto front and all points; - is stdout");
 }
 
 namespace {
 
-/// What the chips of a sweep are called; where no point can be read that says it, GPUs.
+/// The noun for the chips of a sweep; "GPU" if no point of it can be read.
 std::string devices_of(const Sweep& sweep) {
   std::string noun;
   const auto add = [&](const Overrides& set) {
     try {
       noun = common_noun(noun, device_noun(read_scenario(sweep.read_document(), "", set).cluster));
-    } catch (const UserError&) {  // such a point has its error in the table
+    } catch (const UserError&) {  // the table shows the error of such a point
     }
   };
   for (const SweepAxis& axis : sweep.axes)
@@ -65,9 +65,9 @@ void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& p
   const std::string devices = devices_of(sweep);
   if (!svg.empty())
     write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), {{"", scaling}}, from)));
-  const bool free = csv != "-" && json != "-" && html != "-" && svg != "-";
+  const bool stdout_is_free = csv != "-" && json != "-" && html != "-" && svg != "-";
   const std::string knee = in_words_of(devices, scaling_knee(scaling));
-  if (free)
+  if (stdout_is_free)
     print(knee);
   else if (!output_is_caught())
     std::fputs(knee.c_str(), stderr);

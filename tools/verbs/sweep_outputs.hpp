@@ -8,33 +8,33 @@
 
 namespace trainyard {
 
-/// Where the table of a sweep goes, and which rows of it: the flags that `sweep` and `merge` share.
+/// The flags that `sweep` and `merge` share: where the table of a sweep goes, and which of its rows.
 struct SweepOutputs {
   std::string csv, json, html, svg, sort;
   int top = 0, baseline = 0;
-  std::string unfinished;  ///< of a sweep that was interrupted: how far it came, for JSON and page
-  bool screen = false;     ///< the table for people, on stdout
+  std::string unfinished;  ///< progress of an interrupted sweep, for JSON and page; empty: the sweep is complete
+  bool screen = false;     ///< print the table for people on stdout
 
   void declare(Arguments&, const std::string& csv_words);
-  /// Where no flag says where the table goes: for people on a terminal, and as Markdown where that was asked for; CSV
-  /// elsewhere.
+  /// Chooses the output if no flag does: the table for people on a terminal and with --markdown, else CSV on stdout.
   void take_stdout(const Sweep&);
   bool any() const { return !(csv + json + html + svg).empty(); }
   SweepOrder order() const { return parse_sweep_order(sort, top); }
-  /// The point, from 1, that others scale from: the first where the flag is not given.
+  /// Number, from 1, of the point that the others are compared with; the first if the flag is not given.
   std::size_t scaled_from() const { return static_cast<std::size_t>(std::max(0, baseline == 0 ? 1 : baseline)); }
   void write(const Sweep&, std::vector<SweepPoint>) const;
-  /// Throws UserError where what is asked for takes all points of a sweep that is streamed. `points`: their file.
+  /// Throws UserError if a requested output needs all points in memory, which a streamed sweep does not keep. `points`:
+  /// the file of points.
   void require_streamed(const Sweep&, const std::string& points) const;
 
  private:
   void add_scaling_to(const Sweep&, std::vector<SweepPoint>&) const;
 };
 
-/// Not kept in memory.
+/// Whether the sweep has too many points to keep them in memory.
 inline bool is_streamed(const Sweep& sweep) { return sweep.points() > kMostKeptPoints; }
 
-/// Counts them on stderr, with the first error.
+/// Prints on stderr how many points are impossible, with the first error.
 void report_impossible_points(const std::vector<SweepPoint>&);
 
 }  // namespace trainyard

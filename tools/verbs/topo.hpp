@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// A verb below `trainyard topo`: one file each (topo_<name>.cpp), which registers itself.
+/// A verb below `trainyard topo`. Each is one file (topo_<name>.cpp), which registers itself.
 struct TopoVerb {
   std::string name;
   std::string summary;

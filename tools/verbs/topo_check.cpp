@@ -24,30 +24,30 @@ struct SocketLanes {
   int socket = 0, used = 0, available = 0;
 };
 
-/// Of the node type; nothing where its sockets have no limit. A budget that is exceeded was refused when it was read.
+/// PCIe lanes of each socket of a node type; empty if its sockets have no limit. The reader refuses exceeded budgets.
 std::vector<SocketLanes> lanes_of(const NodeType& node) {
   std::vector<SocketLanes> lanes;
   if (!has_lane_plan(node)) return lanes;
-  for (const int left : plan_lanes(node).lanes_left)
-    lanes.push_back({static_cast<int>(lanes.size()), node.lanes_per_socket - left, node.lanes_per_socket});
+  for (const int free_lanes : plan_lanes(node).lanes_left)
+    lanes.push_back({static_cast<int>(lanes.size()), node.lanes_per_socket - free_lanes, node.lanes_per_socket});
   return lanes;
 }
 
-/// What the check reports of a cluster; of a single node only its lanes.
+/// The check's report on a cluster. A single node has lanes only.
 struct FabricReport {
   std::string name, cluster;
   FabricCheck check;
   double simulated = 0, simulated_as_routed = 0;  ///< slowdowns of the counterexamples
   std::vector<SocketLanes> lanes;
   std::vector<DeclaredHost> hosts;
-  std::vector<std::string> devices;  ///< names, by DeviceId; none: there is no fabric
+  std::vector<std::string> devices;  ///< names of the devices by DeviceId; empty: there is no fabric
 
   const std::string& device(DeviceId d) const { return devices[d]; }
 };
 
 constexpr double kAgreement = 1e-9;
 
-/// Of the pattern run over the ways really taken. Throws InternalError where it is not what the check says.
+/// Simulates the pattern on its routes and returns its slowdown. Throws InternalError if the check computed another one.
 double confirmed_slowdown(DeviceGraph& graph, const BlockedPattern& pattern, const std::string& name) {
   const double simulated = simulated_slowdown_as_routed(graph, pattern.pairs);
   if (std::abs(simulated / pattern.slowdown - 1) > kAgreement)
@@ -100,7 +100,7 @@ std::string lanes_text(const std::vector<SocketLanes>& lanes) {
   return text + "\n";
 }
 
-/// What preflight found to be the same everywhere; what is not was refused when it was read.
+/// The versions that preflight declares, equal on all hosts. The reader refuses hosts that differ.
 std::string hosts_text(const std::vector<DeclaredHost>& hosts) {
   if (hosts.empty()) return "";
   std::string versions;
@@ -198,18 +198,16 @@ ordered_json check_json(const FabricReport& report) {
 int topo_check(const std::vector<std::string>& words) {
   Arguments arguments(
       "topo check",
-      "Whether the fabric is nonblocking (with proof or counterexample), its bisection bandwidth, oversubscription and "
-      "diameter, and the PCIe lanes of the nodes. Nonblocking with ideal splitting: every permutation, and every "
-      "matrix "
-      "in which no NIC (or chip) sends or receives more than its rate, is carried at full rate when messages may be "
-      "split over all paths. As routed: where each pair keeps one path (hashed ECMP, torus, dragonfly, links at "
-      "will).\n\n"
+      "Checks whether the fabric is nonblocking (with proof or counterexample), and shows its bisection bandwidth, "
+      "oversubscription and diameter, and the PCIe lanes of the nodes. Nonblocking with ideal splitting: the fabric "
+      "carries every permutation, and every matrix in which no NIC (or chip) sends or receives more than its rate, at "
+      "full rate if messages may be split over all paths. Nonblocking as routed: the same if each pair keeps one path "
+      "(hashed ECMP, torus, dragonfly, arbitrary links).\n\n"
       "--json: nonblocking (true, false, \"unknown\": with ideal splitting), reason, bisection_Bps (one direction), "
-      "bisection_exact (false: at most), oversubscription (a list, by level; empty where there are no levels), "
+      "bisection_exact (false: at most), oversubscription (a list, by level; empty if there are no levels), "
       "diameter_hops, diameter_latency_s, counterexample (pairs, link, slowdown; null: none, or see routing), routing "
-      "(null, or how, nonblocking, reason, counterexample), lanes, hosts (as the cluster's preflight declares them; "
-      "refused where a training could "
-      "not start there).",
+      "(null, or how, nonblocking, reason, counterexample), lanes, hosts (as the cluster's preflight declares them; an "
+      "error if a training could not start on them).",
       "topo check scenarios/gpt2-xl-ddp-dgx-a100.yaml\n"
       "  trainyard topo check dgx-h100 --nodes 64 --fabric rail-optimized\n"
       "  trainyard topo check dgx-a100 --nodes 16 --fabric '{type: torus, dims: [4, 4], switch_latency: 100 ns}' "
@@ -217,7 +215,7 @@ int topo_check(const std::vector<std::string>& words) {
   TopoMachineArguments machine_arguments;
   std::string json;
   machine_arguments.add_to(arguments);
-  arguments.output("--json", json, "write it as JSON; - is stdout");
+  arguments.output("--json", json, "write the report as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const FabricReport report = check_machine(machine_arguments.read("topo check"));
   if (!json.empty()) write_atomically(json, json_text(check_json(report), 2) + "\n");
@@ -226,7 +224,7 @@ int topo_check(const std::vector<std::string>& words) {
 }
 
 const RegisterTopoVerb registered_topo_check{
-    "check", "is the fabric nonblocking; its bisection bandwidth, oversubscription and diameter; PCIe lanes",
+    "check", "check whether the fabric is nonblocking; show bisection bandwidth, oversubscription, diameter, lanes",
     topo_check};
 
 }  // namespace

@@ -24,12 +24,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Prices in whatever currency they were given in; a part without a price costs nothing.
+/// Prices in the user's currency. A part without a price costs nothing.
 struct FabricPrices {
   double of_switch = 0, of_cable = 0;
-  Prices::Parts parts;  ///< of a file: cables by what they are made of and their length
+  Prices::Parts parts;  ///< prices of a file: cables by material and length
   std::string currency;
-  bool given = false;
+  bool any_given = false;
 
   double switches(const ClosDesign& design) const { return of_switch * static_cast<double>(design.switches); }
   double cables(const ClosDesign& design, const std::optional<CablePlan>& plan) const {
@@ -93,7 +93,7 @@ std::string design_text(const ClosRequest& request, const ClosDesign& design, co
   text += fmt::format("cables {}: {} to hosts, {} between switches; {} ports left\n", design.cables(), design.hosts,
                       design.links, design.ports_left);
   if (plan) text += cables_text(*plan);
-  if (prices.given) text += cost_text(design, plan, prices);
+  if (prices.any_given) text += cost_text(design, plan, prices);
   return text;
 }
 
@@ -108,65 +108,68 @@ JsonFields<PricedDesign> design_fields() {
   using L = ClosLevel;
   using D = PricedDesign;
   const auto level = JsonFields<L>()
-                         .value("name", "", &L::name, "leaf, spine, aggregation, core; switch alone")
-                         .value("switches", "", &L::switches, "switches of the level")
+                         .value("name", "", &L::name,
+                                "name of the level: leaf, spine, aggregation, core; switch if there is only one level")
+                         .value("switches", "", &L::switches, "number of switches of the level")
                          .value("ports_down", "", &L::down, "ports of a switch towards the hosts")
                          .value("ports_up", "", &L::up, "ports of a switch towards the core");
   return JsonFields<D>()
       .value(
-          "hosts", "", [](const D& d) { return d.design.hosts; }, "ports of hosts")
+          "hosts", "", [](const D& d) { return d.design.hosts; }, "number of NIC ports of hosts")
       .value(
-          "ports", "", [](const D& d) { return d.request.ports; }, "ports of a switch")
+          "ports", "", [](const D& d) { return d.request.ports; }, "number of ports of a switch")
       .value(
-          "levels", "", [](const D& d) { return std::uint64_t{d.design.levels.size()}; }, "levels of switches")
+          "levels", "", [](const D& d) { return std::uint64_t{d.design.levels.size()}; },
+          "number of levels of switches")
       .value(
-          "switches", "", [](const D& d) { return d.design.switches; }, "switches in all")
+          "switches", "", [](const D& d) { return d.design.switches; }, "number of switches")
       .value(
-          "links", "", [](const D& d) { return d.design.links; }, "cables between switches")
+          "links", "", [](const D& d) { return d.design.links; }, "number of cables between switches")
       .value(
-          "cables", "", [](const D& d) { return d.design.cables(); }, "cables, with those to the hosts")
+          "cables", "", [](const D& d) { return d.design.cables(); }, "number of cables, with those to the hosts")
       .value(
-          "ports_left", "", [](const D& d) { return d.design.ports_left; }, "ports of all switches that stay free")
+          "ports_left", "", [](const D& d) { return d.design.ports_left; }, "number of free ports of all switches")
       .value(
-          "pods", "", [](const D& d) { return d.design.pods; }, "pods of three levels")
+          "pods", "", [](const D& d) { return d.design.pods; }, "number of pods of three levels")
       .value(
           "oversubscription", "", [](const D& d) { return d.design.oversubscription; },
-          "hosts to uplinks of the fullest leaf")
+          "ratio of hosts to uplinks of the fullest leaf")
       .value(
           "nonblocking", "", [](const D& d) { return d.design.oversubscription <= 1; },
-          "any traffic goes at full rate when it is sprayed")
+          "true: any traffic goes at full rate if it is sprayed over all paths")
       .list(
           "by_level", [](auto& d) -> auto& { return d.design.levels; }, level, "levels from the hosts up")
       .value(
-          "racks", "", [](const D& d) { return d.plan->racks; }, "racks of hosts")
+          "racks", "", [](const D& d) { return d.plan->racks; }, "number of racks of hosts")
       .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
       .value(
-          "rows", "", [](const D& d) { return d.plan->rows; }, "rows of racks")
+          "rows", "", [](const D& d) { return d.plan->rows; }, "number of rows of racks")
       .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
       .list(
           "by_length", [](auto& d) -> auto& { return d.plan->cables; },
           JsonFields<CablesOfLength>()
-              .value("optical", "", &CablesOfLength::optical, "false: copper")
-              .value("length_m", "m", &CablesOfLength::length, "as sold")
-              .value("count", "", &CablesOfLength::count, "how many"),
+              .value("optical", "", &CablesOfLength::optical, "true: optical; false: copper")
+              .value("length_m", "m", &CablesOfLength::length, "length as sold")
+              .value("count", "", &CablesOfLength::count, "number of such cables"),
           "cables by their length")
       .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
       .value(
-          "cost", "", [](const D& d) { return d.prices.cost(d.design, d.plan); }, "in the currency of the prices")
-      .when([](const D& d) { return d.prices.given; }, "with prices");
+          "cost", "", [](const D& d) { return d.prices.cost(d.design, d.plan); },
+          "cost of switches and cables, in the currency of the prices")
+      .when([](const D& d) { return d.prices.any_given; }, "with prices");
 }
 
 const RegisterJsonReference topo_design_json{"topo design", "the switched fabric",
                                              [] { return design_fields().rows(); }};
 
-/// Rising lengths that are sold, m.
-std::vector<double> cable_lengths(const std::string& given) {
+/// Lengths of cables that are sold, m, the shortest first.
+std::vector<double> cable_lengths(const std::string& list) {
   std::vector<double> lengths;
-  for (const std::string& text : comma_list(given)) lengths.push_back(design_number("--cable-lengths", text, 0));
+  for (const std::string& text : comma_list(list)) lengths.push_back(design_number("--cable-lengths", text, 0));
   return lengths;
 }
 
-/// What a prices file says of switches and cables.
+/// Takes the prices of switches and cables from a prices file. Throws UserError if it does not fit the other flags.
 void take_prices(FabricPrices& prices, const std::string& file, const std::string& switch_name, bool racks) {
   const Prices read = read_prices(read_document(scenario_file(file)));
   if (!read.parts.given())
@@ -174,7 +177,7 @@ void take_prices(FabricPrices& prices, const std::string& file, const std::strin
         fmt::format("--prices {}: it prices no switch and no cable (scenarios/prices-example.yml shows how)", file));
   prices.parts = read.parts;
   prices.currency = read.currency;
-  prices.given = true;
+  prices.any_given = true;
   if (read.parts.cables && !racks)
     throw UserError("--prices: cables are priced by their length; --hosts-per-rack expected");
   if (read.parts.switches.empty()) return;
@@ -191,29 +194,32 @@ void take_prices(FabricPrices& prices, const std::string& file, const std::strin
 
 int topo_design(const std::vector<std::string>& words) {
   Arguments arguments("topo design",
-                      "The leaf-spine or fat tree (folded Clos) with the fewest switches that carries any traffic of "
-                      "its hosts at full rate, or at 1/r of it.",
+                      "Finds the leaf-spine or fat tree (folded Clos) with the fewest switches that carries any "
+                      "traffic of its hosts at full rate, or at 1/r of it.",
                       "topo design --hosts 1024 --ports 64 --switch-price 20000 --cable-price 150");
   ClosRequest request;
   int hosts = 0;
   std::string oversubscription, switch_name, switch_price, cable_price, prices_file, lengths, copper_reach, json;
   FloorPlan floor;
-  arguments.option("--hosts", hosts, "N", "NIC ports to join");
-  arguments.option("--ports", request.ports, "P", "ports of a switch, each at the rate of a NIC");
+  arguments.option("--hosts", hosts, "N", "number of NIC ports to join");
+  arguments.option("--ports", request.ports, "P", "number of ports of a switch, each at the rate of a NIC");
   arguments.option("--switch", switch_name, "NAME",
                    "a switch of the catalog, instead of --ports (`trainyard list switches`)");
-  arguments.option("--oversubscription", oversubscription, "R", "hosts to uplinks of a leaf: 2 or 2:1 (default 1)");
-  arguments.option("--levels", request.levels, "1|2|3", "number of levels (0: whichever needs the fewest switches)");
+  arguments.option("--oversubscription", oversubscription, "R",
+                   "ratio of hosts to uplinks of a leaf, for example 2 or 2:1 (default 1)");
+  arguments.option("--levels", request.levels, "1|2|3",
+                   "number of levels (default 0: the number that needs the fewest switches)");
   arguments.option("--switch-price", switch_price, "X", "price of one switch, in any currency");
   arguments.option("--cable-price", cable_price, "X", "price of one cable, in the same currency");
   arguments.option("--hosts-per-rack", floor.hosts_of_rack, "N",
-                   "NIC ports of a rack: cables are listed by their lengths over the floor");
-  arguments.option("--racks-per-row", floor.racks_of_row, "N", "racks of 0.6 m, rows 2.1 m apart (default 10)");
-  arguments.option("--cable-lengths", lengths, "A,B,...", "lengths that are sold, m (default 0.5 to 100)");
+                   "number of NIC ports of a rack; lists the cables by their lengths across the machine hall");
+  arguments.option("--racks-per-row", floor.racks_of_row, "N",
+                   "number of racks in a row; a rack is 0.6 m wide, rows are 2.1 m apart (default 10)");
+  arguments.option("--cable-lengths", lengths, "A,B,...", "cable lengths that are sold, m (default 0.5 to 100)");
   arguments.option("--copper-reach", copper_reach, "M", "longer cables are optical (default 3 m)");
   arguments.option("--prices", prices_file, "FILE",
-                   "your prices of switches and cables (scenarios/prices-example.yml shows how)");
-  arguments.output("--json", json, "write it as JSON; - is stdout");
+                   "file with your prices of switches and cables (scenarios/prices-example.yml shows how)");
+  arguments.output("--json", json, "write the design as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (floor.hosts_of_rack == 0 && (!(lengths + copper_reach).empty() || floor.racks_of_row != FloorPlan{}.racks_of_row))
     throw UserError("--racks-per-row, --cable-lengths, --copper-reach: only with --hosts-per-rack");
@@ -231,7 +237,7 @@ int topo_design(const std::vector<std::string>& words) {
   if (oversubscription.ends_with(":1")) oversubscription.resize(oversubscription.size() - 2);
   if (!oversubscription.empty()) request.oversubscription = design_number("--oversubscription", oversubscription, 1);
   FabricPrices prices;
-  prices.given = !switch_price.empty() || !cable_price.empty();
+  prices.any_given = !switch_price.empty() || !cable_price.empty();
   if (!switch_price.empty()) prices.of_switch = design_number("--switch-price", switch_price, 0);
   if (!cable_price.empty()) prices.of_cable = design_number("--cable-price", cable_price, 0);
   if (!prices_file.empty()) take_prices(prices, prices_file, switch_name, floor.hosts_of_rack != 0);

@@ -29,7 +29,7 @@ std::string topology_file_text(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// An entry that could not be used must not be written.
+/// Throws UserError if the entry could not be used.
 void check_imported_node(const std::string& yaml, const std::string& file) {
   const Catalog catalog;
   ClusterSpec spec;
@@ -77,16 +77,16 @@ std::string imported_entry(const std::string& file, const std::string& gpu, cons
 int topo_import(const std::vector<std::string>& words) {
   Arguments arguments(
       "topo import",
-      "A node's entry for the catalog, or for a scenario's cluster.node, from what `nvidia-smi topo -m` "
-      "prints, or from the topology that NCCL writes with NCCL_TOPO_DUMP_FILE (it knows rates too). "
-      "Latencies, and the link between sockets, are assumed.",
+      "Writes a node's entry, for the catalog or for a scenario's cluster.node, from the output of `nvidia-smi topo "
+      "-m` or from the topology that NCCL writes with NCCL_TOPO_DUMP_FILE (which has rates too). Latencies, and the "
+      "link between sockets, are assumed.",
       "topo import topo.txt --gpu a100-sxm4-80gb --hca-rate '200 Gbit/s' --yaml my-node.yaml");
   std::string file, gpu, hca_rate, yaml = "-";
   arguments.positional("FILE", file, "output of nvidia-smi topo -m, or NCCL topology (XML)");
-  arguments.option("--gpu", gpu, "NAME", "GPU of the catalog; default with XML: by the compute capability");
+  arguments.option("--gpu", gpu, "NAME", "GPU of the catalog (default with XML: by the compute capability)");
   arguments.option("--hca-rate", hca_rate, "RATE",
-                   "rate of each NIC of nvidia-smi's matrix, per direction; default 100 Gbit/s");
-  arguments.output("--yaml", yaml, "where to write it; - is stdout (default)");
+                   "rate of each NIC in nvidia-smi's matrix, per direction (default 100 Gbit/s)");
+  arguments.output("--yaml", yaml, "where to write the entry; - is stdout (the default)");
   if (!arguments.parse(words)) return kGood;
   const std::string entry = imported_entry(file, gpu, hca_rate);
   check_imported_node(entry, file);
@@ -95,7 +95,7 @@ int topo_import(const std::vector<std::string>& words) {
 }
 
 const RegisterTopoVerb registered_topo_import{
-    "import", "a node's entry from nvidia-smi topo -m, or from an NCCL topology", topo_import};
+    "import", "write a node's entry from nvidia-smi topo -m, or from an NCCL topology", topo_import};
 
 }  // namespace
 }  // namespace trainyard

@@ -41,7 +41,7 @@ TopoMachine one_node(const Node& reference) {
   return machine;
 }
 
-/// As the `cluster` of a scenario would say it.
+/// A cluster of several nodes, read as the `cluster` of a scenario.
 TopoMachine several_nodes(Node reference, const std::string& nodes, Node fabric) {
   Node cluster = Node::empty_map(reference.place);
   const auto put = [&cluster](const char* key, Node value) {
@@ -60,26 +60,27 @@ TopoMachine several_nodes(Node reference, const std::string& nodes, Node fabric)
 }  // namespace
 
 void TopoMachineArguments::add_to(Arguments& arguments) {
-  arguments.positional("SCENARIO|NODE", what_, "scenario file; or a node of the catalog");
+  arguments.positional("SCENARIO|NODE", what_, "a scenario file, or a node of the catalog");
   add_others_to(arguments);
 }
 
 void TopoMachineArguments::add_to(Arguments& arguments, const std::string& flag) {
-  arguments.option(flag, what_, "SCENARIO|NODE", "scenario file; or a node of the catalog");
+  arguments.option(flag, what_, "SCENARIO|NODE", "a scenario file, or a node of the catalog");
   add_others_to(arguments);
 }
 
 void TopoMachineArguments::add_others_to(Arguments& arguments) {
-  arguments.option("--nodes", nodes_, "N", "so many of the node");
+  arguments.option("--nodes", nodes_, "N", "number of nodes (with a node of the catalog)");
   arguments.option(
       "--fabric", fabric_, "NAME|YAML",
-      "the fabric between them: one of the catalog, or as in a scenario: '{type: torus, dims: [4, 4], ...}'");
+      "the fabric between the nodes: one of the catalog, or in a scenario's form: '{type: torus, dims: [4, 4], ...}'");
   arguments.repeated("--set", sets_, "PATH=VALUE",
-                     "override a field of the scenario, or of the node (fabric.*: of the fabric); as often as needed");
+                     "override a field of the scenario or of the node (fabric.*: of the fabric); may be repeated");
 }
 
 TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optional<Node>& document) const {
-  if (what_.empty()) throw UserError(fmt::format("trainyard {}: on which machine? --on NODE or SCENARIO", verb));
+  if (what_.empty())
+    throw UserError(fmt::format("trainyard {}: on which machine? --on NODE or SCENARIO expected", verb));
   const Overrides overrides = parse_overrides(sets_);
   Node reference, fabric;
   if (document || is_file_name(what_)) {
@@ -88,7 +89,7 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
     if (!is_node) {
       if (!nodes_.empty() || !fabric_.empty())
         throw UserError(
-            fmt::format("trainyard {}: {} is a scenario, which says its nodes and fabric itself: "
+            fmt::format("trainyard {}: {} is a scenario, which has nodes and fabric of its own: "
                         "--set cluster.{}=...",
                         verb, what_, nodes_.empty() ? "fabric" : "nodes"));
       const Scenario scenario = document

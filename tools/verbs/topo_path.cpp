@@ -43,7 +43,7 @@ std::string in_words(const std::string& locality) {
 struct PathAnswer {
   std::string from, to;
   DevicePath path;
-  Picoseconds software;  // its part of the latency
+  Picoseconds software;  ///< the software's part of the latency
 };
 
 PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std::string& b, PathClass path) {
@@ -84,53 +84,55 @@ std::string path_text(const std::string& machine, const PathAnswer& answer) {
 }
 
 JsonFields<PathAnswer> path_fields() {
-  const auto hop = JsonFields<PathHop>()
-                       .value("from", "", &PathHop::from, "device")
-                       .value("to", "", &PathHop::to, "device")
-                       .value("kind", "", &PathHop::kind, "kind of link")
-                       .value("rate_Bps", "B/s", &PathHop::rate, "of the link, per direction")
-                       .value(
-                           "latency_s", "s", [](const PathHop& h) { return h.latency.seconds(); }, "of the link")
-                       .value("leg", "", &PathHop::leg, "leg of a path that goes through memory in between");
+  const auto hop =
+      JsonFields<PathHop>()
+          .value("from", "", &PathHop::from, "device")
+          .value("to", "", &PathHop::to, "device")
+          .value("kind", "", &PathHop::kind, "kind of link")
+          .value("rate_Bps", "B/s", &PathHop::rate, "rate of the link, per direction")
+          .value(
+              "latency_s", "s", [](const PathHop& h) { return h.latency.seconds(); }, "latency of the link")
+          .value("leg", "", &PathHop::leg, "number of the leg, in a path with memory on its way");
   using A = PathAnswer;
   return JsonFields<A>()
       .value("from", "", &A::from, "device")
       .value("to", "", &A::to, "device")
       .value(
-          "locality", "", [](const A& a) { return a.path.locality; }, "as nvidia-smi topo -m has it; NET, ICI")
+          "locality", "", [](const A& a) { return a.path.locality; },
+          "locality in the words of nvidia-smi topo -m, or NET, ICI")
       .list(
-          "hops", [](auto& a) -> auto& { return a.path.hops; }, hop, "links on the way")
+          "hops", [](auto& a) -> auto& { return a.path.hops; }, hop, "links of the path, in order")
       .value(
           "how", "", [](const A& a) { return a.path.how; }, "how the message is sent, such as RDMA")
       .value(
           "chunk_bytes", "bytes", [](const A& a) { return a.path.chunk; },
-          "pieces in which buffers pass it on; 0: none")
+          "size of the pieces in which buffers pass the message on; 0: no such buffers")
       .value(
           "limit", "", [](const A& a) { return a.path.limit; }, "link that limits the rate")
       .value(
-          "limit_kind", "", [](const A& a) { return a.path.limit_kind; }, "its kind")
+          "limit_kind", "", [](const A& a) { return a.path.limit_kind; }, "kind of that link")
       .value(
-          "rate_Bps", "B/s", [](const A& a) { return a.path.rate; }, "of a long message")
+          "rate_Bps", "B/s", [](const A& a) { return a.path.rate; }, "rate of a long message")
       .value(
-          "latency_s", "s", [](const A& a) { return a.path.latency.seconds(); }, "of links and software")
+          "latency_s", "s", [](const A& a) { return a.path.latency.seconds(); }, "latency of links and software")
       .value(
-          "software_latency_s", "s", [](const A& a) { return a.software.seconds(); }, "of software");
+          "software_latency_s", "s", [](const A& a) { return a.software.seconds(); }, "latency of software");
 }
 
 const RegisterJsonReference topo_path_json{"topo path", "the path between two devices",
                                            [] { return path_fields().rows(); }};
 
 int topo_path(const std::vector<std::string>& words) {
-  Arguments arguments("topo path",
-                      "How a message goes from one device to another: its hops, what limits it, rate and latency.",
-                      "topo path dgx-1v gpu0 gpu5\n  trainyard topo path scenarios/gpt2-xl-ddp-dgx-a100.yaml 0 8");
+  Arguments arguments(
+      "topo path", "Shows how a message goes from one device to another: its hops, its slowest link, rate and latency.",
+      "topo path dgx-1v gpu0 gpu5\n  trainyard topo path scenarios/gpt2-xl-ddp-dgx-a100.yaml 0 8");
   TopoMachineArguments machine_arguments;
   std::string a, b, path, json;
   machine_arguments.add_to(arguments);
-  arguments.positional("A", a, "device, as node0/gpu3, hca0 (of node0) or a rank");
+  arguments.positional("A", a, "device, for example node0/gpu3, hca0 (of node0) or a rank");
   arguments.positional("B", b, "device");
-  arguments.option("--path", path, "CLASS", "only links of nvlink, pcie or network (all but NVLink)");
-  arguments.output("--json", json, "write it as JSON; - is stdout");
+  arguments.option("--path", path, "CLASS", "use only links of this class: nvlink, pcie or network (all but NVLink)");
+  arguments.output("--json", json, "write the path as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const PathClass path_class = path_class_of(path);
   const TopoMachine machine = machine_arguments.read("topo path");
@@ -140,8 +142,8 @@ int topo_path(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterTopoVerb registered_topo_path{"path", "the hops between two devices, what limits them, rate and latency",
-                                            topo_path};
+const RegisterTopoVerb registered_topo_path{
+    "path", "show the hops between two devices, the slowest link, rate and latency", topo_path};
 
 }  // namespace
 }  // namespace trainyard

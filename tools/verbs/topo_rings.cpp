@@ -19,14 +19,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Links to make rings of, and where they are from.
+/// The links to make rings of, and the name of the node or file that has them.
 struct RingInput {
   std::string name;
   LinkGraph graph;
-  BytesPerSecond link_rate;  ///< per direction; 0: not known
+  BytesPerSecond link_rate;  ///< rate of a link per direction; 0: not known
 };
 
-/// `[[0, 3, 2], [0, 1]]`: from, to, number of links (default 1).
+/// Reads a list such as `[[0, 3, 2], [0, 1]]`: device, device, number of links between them (default 1).
 std::vector<LinkBundle> link_list(const Node& list) {
   if (list.kind != Node::Kind::list || list.items.empty())
     fail(list.place, "links: expected a list of [device, device, number of links]");
@@ -73,7 +73,7 @@ RingInput links_of_node(const Node& reference) {
   return {node.name, nvlink_graph(node), node.nvlink_rate};
 }
 
-/// A file with `links`, or with a node; or the name of a node in the catalog.
+/// Reads the links of a file with `links`, of a file with a node, or of a node of the catalog.
 RingInput read_ring_input(const std::string& what) {
   const std::string suffix = std::filesystem::path(what).extension().string();
   if (suffix == ".yaml" || suffix == ".yml" || suffix == ".json" || std::filesystem::exists(what)) {
@@ -108,11 +108,11 @@ struct RingAnswer {
   RingInput input;
   RingDecomposition found;
 
-  /// A ring as it is shown.
+  /// One ring of the answer.
   struct Shown {
     std::vector<int> order;
     int weight = 0;
-    double bandwidth = 0;  ///< bytes/s; 0: not known
+    double bandwidth = 0;  ///< bytes/s each way; 0: not known
   };
   std::vector<Shown> rings() const {
     std::vector<Shown> shown;
@@ -126,29 +126,30 @@ JsonFields<RingAnswer> ring_fields() {
   using A = RingAnswer;
   using R = A::Shown;
   const auto ring = JsonFields<R>()
-                        .value("order", "", &R::order, "devices round the ring")
-                        .value("weight", "links", &R::weight, "links side by side all the way round")
-                        .value("bandwidth_Bps", "B/s", &R::bandwidth, "each way")
-                        .when([](const R& r) { return r.bandwidth > 0; }, "where the rate of a link is known");
+                        .value("order", "", &R::order, "devices in the order of the ring")
+                        .value("weight", "links", &R::weight, "number of parallel links between neighbours of the ring")
+                        .value("bandwidth_Bps", "B/s", &R::bandwidth, "bandwidth of the ring, each way")
+                        .when([](const R& r) { return r.bandwidth > 0; }, "if the rate of a link is known");
   return JsonFields<A>()
       .value(
-          "name", "", [](const A& a) { return a.input.name; }, "the node or file")
+          "name", "", [](const A& a) { return a.input.name; }, "name of the node or file")
       .value(
-          "devices", "", [](const A& a) { return a.input.graph.devices; }, "devices")
+          "devices", "", [](const A& a) { return a.input.graph.devices; }, "number of devices")
       .value(
-          "links", "", [](const A& a) { return a.input.graph.links(); }, "links between them")
+          "links", "", [](const A& a) { return a.input.graph.links(); }, "number of links between the devices")
       .list("rings", &A::rings, ring, "rings that share no link, the widest first")
       .value(
-          "weight", "links", [](const A& a) { return a.found.weight; }, "of all rings together")
+          "weight", "links", [](const A& a) { return a.found.weight; }, "sum of the weights of all rings")
       .value(
-          "bound", "links", [](const A& a) { return a.found.bound; }, "no set of rings is wider")
+          "bound", "links", [](const A& a) { return a.found.bound; },
+          "upper bound of the sum of weights of any set of rings")
       .value(
-          "unused_links", "", [](const A& a) { return a.found.unused_links; }, "links in no ring")
+          "unused_links", "", [](const A& a) { return a.found.unused_links; }, "number of links in no ring")
       .value(
           "complete", "", [](const A& a) { return a.found.complete; }, "false: the search was cut short")
       .value(
           "none", "", [](const A& a) { return a.found.none; }, "why there is no ring")
-      .when([](const A& a) { return !a.found.none.empty(); }, "where there is none");
+      .when([](const A& a) { return !a.found.none.empty(); }, "if there is no ring");
 }
 
 const RegisterJsonReference topo_rings_json{"topo rings", "rings through all devices",
@@ -157,14 +158,14 @@ const RegisterJsonReference topo_rings_json{"topo rings", "rings through all dev
 int topo_rings(const std::vector<std::string>& words) {
   Arguments arguments(
       "topo rings",
-      "Rings through all devices that share no link, by bandwidth: what a collective can use of an NVLink "
-      "mesh. Devices are numbered from 0, as nvidia-smi does.",
+      "Finds rings through all devices that share no link, the widest first: the bandwidth of an NVLink mesh that a "
+      "collective can use. Devices are numbered from 0, as in nvidia-smi.",
       "topo rings dgx-1v");
   std::string what, json;
   arguments.positional(
       "FILE|NODE", what,
       "YAML with links: [[device, device, number of links], ...] and link_rate; or a node of the catalog");
-  arguments.output("--json", json, "write it as JSON; - is stdout");
+  arguments.output("--json", json, "write the rings as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const RingInput input = read_ring_input(what);
   const RingDecomposition found = decompose_rings(input.graph);
@@ -173,7 +174,8 @@ int topo_rings(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterTopoVerb registered_topo_rings{"rings", "edge-disjoint Hamiltonian rings of an NVLink mesh", topo_rings};
+const RegisterTopoVerb registered_topo_rings{"rings", "find edge-disjoint Hamiltonian rings of an NVLink mesh",
+                                             topo_rings};
 
 }  // namespace
 }  // namespace trainyard

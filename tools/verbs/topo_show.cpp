@@ -49,7 +49,8 @@ ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
                fabric = ordered_json::array();
   for (const Device& device : graph.devices())
     devices.push_back({{"name", device.name}, {"kind", name_of(device.kind)}, {"node", device.node}});
-  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
+  // Even numbers are one direction of a wire; the next odd number is the other direction.
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {
     const DeviceGraph::End end = graph.ends(link);
     const Link& wire = graph.links()[link];
     links.push_back({{"from", graph.devices()[end.from].name},
@@ -82,14 +83,15 @@ ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
 
 int topo_show(const std::vector<std::string>& words) {
   Arguments arguments("topo show",
-                      "A node's wiring as a tree and a matrix, and the levels of the fabric; as DOT, SVG or JSON too.",
+                      "Shows a node's wiring as a tree and a matrix, and the levels of the fabric; also as DOT, SVG or "
+                      "JSON.",
                       "topo show dgx-1v\n  trainyard topo show dgx-a100 --svg node.svg\n"
                       "  trainyard topo show dgx-h100 --nodes 64 --fabric rail-optimized");
   TopoMachineArguments machine_arguments;
   std::string dot, svg, json;
   machine_arguments.add_to(arguments);
   arguments.output("--dot", dot,
-                   "write the graph for Graphviz (large ones: a node, and the fabric by level); - is stdout");
+                   "write the graph for Graphviz (a large one as one node, and the fabric by level); - is stdout");
   arguments.output("--svg", svg, "draw the first node and the fabric by level; - is stdout");
   arguments.output("--json", json, "write the whole graph as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
@@ -104,8 +106,8 @@ int topo_show(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterTopoVerb registered_topo_show{"show", "a node's wiring as tree, matrix and picture; the fabric by level",
-                                            topo_show};
+const RegisterTopoVerb registered_topo_show{
+    "show", "show a node's wiring as tree, matrix and picture, and the fabric by level", topo_show};
 
 }  // namespace
 }  // namespace trainyard

@@ -20,17 +20,17 @@
 namespace trainyard {
 namespace {
 
-/// "8", "4K", "128M", "8G", powers of 1,024 as nccl-tests reads them.
+/// Reads a size as nccl-tests does: "8", "4K", "128M", "8G", with powers of 1,024.
 Bytes test_size(const std::string& flag, const std::string& text) {
   static const std::string units = "KMG";
   const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string unit = text.substr(digits);
-  const std::size_t at = unit.size() == 1 ? units.find(static_cast<char>(std::toupper(unit[0]))) : std::string::npos;
-  if (digits == 0 || (!unit.empty() && at == std::string::npos))
+  const std::size_t power = unit.size() == 1 ? units.find(static_cast<char>(std::toupper(unit[0]))) : std::string::npos;
+  if (digits == 0 || (!unit.empty() && power == std::string::npos))
     throw UserError(
-        fmt::format("{} {}: a size as nccl-tests has it expected: 8, 4K, 128M, 8G (powers of 1,024)", flag, text));
+        fmt::format("{} {}: expected a size in the form of nccl-tests: 8, 4K, 128M, 8G (powers of 1,024)", flag, text));
   double size = parse_number(text.substr(0, digits));
-  for (std::size_t i = 0; !unit.empty() && i <= at; ++i) size *= 1024;
+  for (std::size_t i = 0; !unit.empty() && i <= power; ++i) size *= 1024;
   return Bytes{size};
 }
 
@@ -47,7 +47,7 @@ int member(const std::string& groups, const std::string& word, int gpus) {
   return static_cast<int>(number);
 }
 
-/// "0-3,4-7": groups of consecutive ranks; "0+4,1+5": of single ones.
+/// Reads groups of ranks: "0-3,4-7" has ranges, "0+4,1+5" single ranks. Throws UserError.
 std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
   std::vector<std::vector<Actor>> groups;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -74,7 +74,7 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
         for (std::size_t j = 0; j < groups[b].size(); ++j)
           if ((a != b || i != j) && groups[a][i] == groups[b][j])
             throw UserError(
-                fmt::format("--groups {}: rank {} is in {}: on one stream one of them would wait for the "
+                fmt::format("--groups {}: rank {} is in {}: on one stream, one of them would wait for the "
                             "other, and both for ever if ranks disagree which",
                             text, groups[a][i], a == b ? "one group twice" : "two groups"));
   return groups;
@@ -86,53 +86,58 @@ struct Flags {
   std::string factor = "2", transport, port_buffer;
   int gpus = 0, channels = 0, root = 0;
   bool no_check = false, no_pxn = false;
-  TopoMachineArguments on;
+  TopoMachineArguments machine_arguments;
   Arguments arguments{
       "bench",
-      "Times a collective over a range of sizes, in the table of nccl-tests. Without --algorithm: as NCCL "
-      "does it, by a fitted model.",
+      "Times a collective over a range of sizes, in the table of nccl-tests. Without --algorithm, a fitted model of "
+      "NCCL gives the times.",
       "bench all_reduce --on dgx-h100 -b 8 -e 8G -f 2 --compare nccl-tests.log"};
 
   Flags() {
-    arguments.positional("OPERATION", operation,
-                         "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, "
-                         "send_recv, barrier");
-    on.add_to(arguments, "--on");
-    arguments.option("--gpus", gpus, "N", "ranks 0 to N-1 only (default: all)");
-    arguments.option("--groups", groups, "A-B,C-D", "several groups at the same time: 0-3,4-7 or 0+4,1+5");
+    arguments.positional(
+        "OPERATION", operation,
+        "the collective: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, "
+        "send_recv, barrier");
+    machine_arguments.add_to(arguments, "--on");
+    arguments.option("--gpus", gpus, "N", "use ranks 0 to N-1 only (default: all)");
+    arguments.option("--groups", groups, "A-B,C-D",
+                     "run several groups at the same time, for example 0-3,4-7 or 0+4,1+5");
     arguments.option("-b,--minbytes", first, "SIZE", "first size (default 8); K, M, G are powers of 1,024");
     arguments.option("-e,--maxbytes", last, "SIZE", "last size (default 128M)");
     arguments.option("-f,--stepfactor", factor, "X", "factor from one size to the next (default 2)");
-    arguments.option("--algorithm", algorithm, "NAME", "ring, …, or auto (trainyard list collectives)");
-    arguments.option("--fidelity", fidelity, "messages|flows|modelled",
-                     "every message (default with --algorithm), one flow a pair of ranks, or the fitted model of NCCL");
+    arguments.option("--algorithm", algorithm, "NAME", "algorithm: ring, …, or auto (trainyard list collectives)");
+    arguments.option(
+        "--fidelity", fidelity, "messages|flows|modelled",
+        "simulate every message (default with --algorithm) or one flow for each pair of ranks, or take the "
+        "fitted model of NCCL");
     arguments.option(
         "--transport", transport, "flow|packets|native",
-        "of messages: links shared max-min fair (default), or TCP packet by packet beside it, by ns-3 (TCP "
-        "networks only, slow); native: SimGrid's solver");
+        "how messages share the network: max-min fair (flow, the default), TCP packet by packet by ns-3, shown beside "
+        "flow (packets: TCP networks only, slow), or SimGrid's solver (native)");
     arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
     arguments.option(
         "--mode", mode, "rendezvous|eager|put|get",
-        "how messages move: when both sides are ready (default), buffered, written by the sender or read by "
-        "the receiver (RDMA), which asks first");
-    arguments.option("--channels", channels, "N", "rings at the same time, rotated within nodes");
-    arguments.option("--chunk", chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
-    arguments.option("--torus", torus, "[R, C]", "rows and columns of torus algorithms");
+        "how messages move: when both sides are ready (rendezvous, the default), buffered (eager), written by the "
+        "sender (put) or requested and read by the receiver (get; RDMA)");
+    arguments.option("--channels", channels, "N", "number of rings at the same time, rotated within nodes");
+    arguments.option("--chunk", chunk, "SIZE", "size of the pieces that chains and trees pass on (default 512 KiB)");
+    arguments.option("--torus", torus, "[R, C]", "rows and columns for torus algorithms");
     arguments.option("--root", root, "RANK", "root of broadcast, reduce, gather, scatter");
     arguments.option("--op", reduction, "sum|average|maximum|product", "reduction (default sum)");
-    arguments.option("--datatype", type, "TYPE", "float (default), half, bfloat16, double, int8, …");
+    arguments.option("--datatype", type, "TYPE", "type of the elements: float (default), half, bfloat16, double, …");
     arguments.option("--nccl-version", nccl_version, "VERSION",
-                     "choose from what that NCCL has, such as 2.17 (default: 2.29)");
-    arguments.flag("--no-pxn", no_pxn, "as with NCCL_PXN_DISABLE=1: each GPU sends by its own adapter");
+                     "version of NCCL, whose algorithms and protocols are used, for example 2.17 (default 2.29)");
+    arguments.flag("--no-pxn", no_pxn, "each GPU sends by its own adapter, as with NCCL_PXN_DISABLE=1");
     arguments.option(
         "--launch", launch, "process|thread|graph",
-        "who launches the calls, one after another: a process for each GPU (default, or as the log has it), a "
-        "thread for all GPUs of a node (nccl-tests -g N), a CUDA graph, which waits for nobody");
-    arguments.flag("--no-check", no_check, "move no values: no #wrong");
+        "who launches the calls, one after another: a process for each GPU (default, unless the log differs), a "
+        "thread for all GPUs of a node (nccl-tests -g N), or a CUDA graph, which does not wait");
+    arguments.flag("--no-check", no_check, "move no values, so that #wrong is not counted");
     arguments.option("--fold", fold, "auto|off|check",
-                     "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
+                     "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or "
+                     "do both and compare (check)");
     arguments.option("--compare", compare, "LOG",
-                     "a log of nccl-tests (or table of measured rows) to put beside; sizes are the log's");
+                     "compare with this log of nccl-tests (or table of measured rows), at the sizes of the log");
     arguments.output("--json", json, "write the rows as JSON; - is stdout");
   }
 };
@@ -154,14 +159,14 @@ Bytes type_size(const std::string& type) {
 }
 
 Mode message_mode(const std::string& word) {
-  const auto* const at = std::find(std::begin(kModeNames), std::end(kModeNames), word);
-  if (at == std::end(kModeNames))
+  const auto* const name = std::find(std::begin(kModeNames), std::end(kModeNames), word);
+  if (name == std::end(kModeNames))
     throw UserError(fmt::format("--mode: unknown mode of messages \"{}\"{}", word,
                                 hint(word, {std::begin(kModeNames), std::end(kModeNames)})));
-  return static_cast<Mode>(at - kModeNames);
+  return static_cast<Mode>(name - kModeNames);
 }
 
-/// The plan's words, so that a benchmark and a scenario are read by one reader.
+/// The flags as keys of a scenario's plan, so that benchmarks and scenarios share one reader.
 Node choice_node(const Flags& flags) {
   Node node = Node::empty_map(Place::of("trainyard bench"));
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
@@ -178,7 +183,7 @@ Node choice_node(const Flags& flags) {
   return node;
 }
 
-/// As --launch says, else as the log that is put beside was launched, else by a process for each GPU as training is.
+/// The launch that --launch names; otherwise that of the log of --compare; otherwise one process for each GPU.
 NcclLaunch launch_of(const Flags& flags) {
   if (flags.launch.empty())
     return flags.compare.empty() || !flags.algorithm.empty()
@@ -191,7 +196,7 @@ NcclLaunch launch_of(const Flags& flags) {
   }
 }
 
-/// Which NCCL does it: that of the scenario's software, unless the flags say otherwise.
+/// The NCCL of the scenario's software, changed by the flags.
 NcclChoice nccl_of(const Flags& flags, const SoftwareStack& software) {
   NcclChoice nccl = software.nccl_choice;
   if (!flags.nccl_version.empty()) try {
@@ -202,23 +207,23 @@ NcclChoice nccl_of(const Flags& flags, const SoftwareStack& software) {
   if (flags.no_pxn) nccl.pxn = false;
   nccl.launch = launch_of(flags);
   if ((flags.no_pxn || !flags.nccl_version.empty() || !flags.launch.empty()) && !flags.algorithm.empty())
-    throw UserError(fmt::format("--nccl-version, --no-pxn, --launch: of NCCL's own ways; leave out --algorithm {}",
-                                flags.algorithm));
+    throw UserError(fmt::format(
+        "--nccl-version, --no-pxn, --launch: only with NCCL's own choice; leave out --algorithm {}", flags.algorithm));
   return nccl;
 }
 
-/// Refuses early what packets cannot be of.
+/// Throws UserError if the transport cannot simulate this benchmark or this machine.
 TransportKind bench_transport(const std::string& name, const BenchOptions& o, const TopoMachine& machine) {
   const TransportKind transport = parse_transport(name);
   if (transport != kDefaultTransport && o.settings.fidelity == Fidelity::modelled)
     throw UserError(
-        fmt::format("--transport {}: of messages; as NCCL's fitted model has it there are none: add "
+        fmt::format("--transport {}: needs messages, which the fitted model of NCCL does not have: add "
                     "--algorithm (trainyard list collectives)",
                     name));
   if (transport != TransportKind::packets) return transport;
   if (o.settings.fidelity != Fidelity::messages)
-    throw UserError(
-        fmt::format("--transport packets: of single messages, not with --fidelity {}", name_of(o.settings.fidelity)));
+    throw UserError(fmt::format("--transport packets: needs single messages; not with --fidelity {}",
+                                name_of(o.settings.fidelity)));
   tcp_network(ClusterMachine(machine.cluster, machine.software));
   return transport;
 }
@@ -245,8 +250,8 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   table.judged = choice.judged;
   if (!flags.mode.empty()) o.mode = message_mode(flags.mode);
   if (!flags.mode.empty() && o.settings.fidelity != Fidelity::messages)
-    throw UserError(fmt::format("--mode {}: of single messages; as {} there are none: add --algorithm", flags.mode,
-                                name_of(o.settings.fidelity)));
+    throw UserError(fmt::format("--mode {}: needs single messages, which --fidelity {} does not have; add --algorithm",
+                                flags.mode, name_of(o.settings.fidelity)));
   if (!flags.transport.empty()) o.transport = bench_transport(flags.transport, o, machine);
   o.port_buffer = port_buffer_of(flags.port_buffer, o.transport);
   o.software = machine.software;
@@ -264,7 +269,7 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
 
 constexpr double kFoldTolerance = 1e-9;
 
-/// Each size folded and rank by rank: exit code 1 where they differ.
+/// Runs each size folded and rank by rank. Returns exit code 1 if the results differ.
 int check_folds(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes) {
   if (o.algorithm == "auto") throw UserError("--fold check: with one --algorithm, since auto chooses");
   bool good = true;
@@ -280,12 +285,12 @@ int check_folds(const ClusterSpec& cluster, const BenchOptions& o, const std::ve
 std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes,
                                const std::map<double, Seconds>& measured) {
   std::vector<BenchRow> result;
-  const auto known = [&](double size) {
-    const auto at = measured.find(size);
-    return at == measured.end() ? std::nullopt : std::optional<Seconds>(at->second);
+  const auto measured_time = [&](double size) {
+    const auto found = measured.find(size);
+    return found == measured.end() ? std::nullopt : std::optional<Seconds>(found->second);
   };
   if (o.modelled) {
-    for (const double size : sizes) result.push_back(bench_row(cluster, o, size, known(size)));
+    for (const double size : sizes) result.push_back(bench_row(cluster, o, size, measured_time(size)));
     return result;
   }
   if (o.transport == TransportKind::packets) {
@@ -296,11 +301,12 @@ std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o
   ProgressLine progress;
   std::size_t ended = 0;
   return all_in_parallel(
-      sizes.size(), processors(), [&](std::size_t i) { return bench_row(cluster, o, sizes[i], known(sizes[i])); },
+      sizes.size(), processors(),
+      [&](std::size_t i) { return bench_row(cluster, o, sizes[i], measured_time(sizes[i])); },
       [&](std::size_t, const BenchRow&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
 }
 
-/// The table of a machine, but for its rows; and its sizes, with what was measured.
+/// A benchmark to run: the machine, the table without its rows, the sizes, and the measured times by size.
 struct BenchQuestion {
   TopoMachine machine;
   BenchTable table;
@@ -310,7 +316,7 @@ struct BenchQuestion {
   explicit BenchQuestion(Flags& flags) {
     if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
     require_fold(flags.fold);
-    machine = flags.on.read("bench", flags.arguments.document());
+    machine = flags.machine_arguments.read("bench", flags.arguments.document());
     table.machine = machine.name;
     table.device = device_noun(machine.cluster);
     table.options = errors_in_words_of(table.device, [&] { return options_of(flags, machine, table); });
@@ -324,9 +330,9 @@ struct BenchQuestion {
   void run() { table.rows = run_rows(machine.cluster, table.options, sizes, measured); }
 };
 
-std::string bench_answer(const VerbQuestion& asked) {
+std::string bench_answer(const VerbQuestion& verb_question) {
   Flags flags;
-  flags.arguments.take(asked);
+  flags.arguments.take(verb_question);
   BenchQuestion question(flags);
   question.run();
   return json_text(bench_json(question.table));
@@ -347,8 +353,8 @@ int bench(const std::vector<std::string>& words) {
              : kGood;
 }
 
-const RegisterVerb registered_bench{"bench", "time a collective over a range of sizes, as nccl-tests does", bench,
-                                    bench_answer};
+const RegisterVerb registered_bench{"bench", VerbGroup::measure,
+                                    "time a collective over a range of sizes, as nccl-tests does", bench, bench_answer};
 
 }  // namespace
 }  // namespace trainyard

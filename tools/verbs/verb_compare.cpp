@@ -16,7 +16,7 @@
 namespace trainyard {
 namespace {
 
-/// A line for each figure, a column for each scenario.
+/// A table with a line for each figure and a column for each scenario.
 std::string figures_table(const Comparison& comparison) {
   TextTable table;
   std::vector<std::string> names{""};
@@ -49,7 +49,7 @@ std::string figures_table(const Comparison& comparison) {
   return table.text();
 }
 
-/// What of the step is longer or shorter than the first one's.
+/// Says which parts of the step are longer or shorter than those of the first scenario.
 std::string reasons(const Comparison& comparison) {
   std::string text;
   const Result& first = comparison.results.front();
@@ -64,7 +64,7 @@ std::string reasons(const Comparison& comparison) {
   return text;
 }
 
-/// Families of kernels, then the longest kernels of those that are furthest off.
+/// A table of kernel families, then the longest kernels of the first families.
 std::string kineto_text(const KinetoComparison& c) {
   const auto ms = [](double seconds) { return fmt::format("{:.4g}", seconds * 1e3); };
   std::string text = fmt::format("{} beside rank {} of {}: {} step{}{}\nstep {} ms measured, {} ms simulated\n\n",
@@ -114,20 +114,21 @@ int compare_with_trace(const std::vector<std::string>& files, const Overrides& o
 
 int compare(const std::vector<std::string>& words) {
   Arguments arguments("compare",
-                      "Simulates scenarios and puts them side by side: what differs, and where the time goes.",
+                      "Simulates scenarios and shows them side by side: their differences, and where the time goes.",
                       "compare scenarios/gpt2-ddp-t4-servers.yaml my-copy.yaml");
   std::vector<std::string> files, sets;
   std::string json, kineto;
   int steps = 0, rank = kLastToFinish;
   bool any_gpu = false;
   arguments.positionals("SCENARIO...", files, "scenario files (YAML), two or more; with --kineto one");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field in all of them");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field in all scenarios; may be repeated");
   arguments.option(
       "--kineto", kineto, "FILE",
-      "a trace of PyTorch's profiler (.json, .json.gz) to put beside the simulated step: kernels by family");
-  arguments.option("--steps", steps, "N", "with --kineto: training steps in it (default: those that it marks)");
-  arguments.option("--rank", rank, "N", "with --kineto: whose step is simulated (default: the last rank to finish)");
-  arguments.flag("--any-gpu", any_gpu, "with --kineto: compare a trace of another GPU than the scenario's, too");
+      "compare the simulated step with this trace of PyTorch's profiler (.json, .json.gz): kernels by family");
+  arguments.option("--steps", steps, "N",
+                   "with --kineto: number of training steps in the trace (default: those that it marks)");
+  arguments.option("--rank", rank, "N", "with --kineto: the rank to compare (default: the last rank to finish)");
+  arguments.flag("--any-gpu", any_gpu, "with --kineto: accept a trace of another GPU than the scenario's");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
   const Overrides overrides = parse_overrides(sets);
@@ -147,8 +148,8 @@ int compare(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_compare{"compare", "put scenarios side by side: what differs, where the time goes",
-                                      compare};
+const RegisterVerb registered_compare{
+    "compare", VerbGroup::predict, "show scenarios side by side: their differences, and where the time goes", compare};
 
 }  // namespace
 }  // namespace trainyard

@@ -44,16 +44,16 @@ std::string shares_text(const Result& r) {
 
 std::string path_text(const Result& r, const std::vector<PathLine>& path, bool in_step, std::size_t most) {
   if (path.empty() && !in_step) {
-    return "\nworkers do not step together: there is no critical path of one step\n";
+    return "\nthere is no critical path of one step: workers do not step together\n";
   }
   if (path.empty()) {
     return fmt::format(
-        "\nthe pieces of the path are not told: {} operations, of {} of {} ranks, are too many to keep; fewer steps or "
-        "micro-batches show them\n",
+        "\nthe pieces of the path are not shown: {} operations on {} of {} ranks are too many to keep; try fewer steps "
+        "or micro-batches\n",
         r.operations / static_cast<std::uint64_t>(r.ranks) * static_cast<std::uint64_t>(r.simulated_ranks),
         r.simulated_ranks, r.ranks);
   }
-  // The longest pieces say what the step waits for; in the order of time.
+  // Show the longest pieces, in the order of time.
   std::vector<std::size_t> longest(path.size());
   for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;
   const auto length = [&path](std::size_t i) { return path[i].end - path[i].begin; };
@@ -83,7 +83,7 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
 int explain_batch(const Scenario& s, const std::string& json) {
   ProgressLine line;
   const BatchStudy study = batch_study(
-      s, [&line](std::size_t done, std::size_t of) { line.show(fmt::format("{} of {} batches", done, of)); });
+      s, [&line](std::size_t done, std::size_t total) { line.show(fmt::format("{} of {} batches", done, total)); });
   if (json != "-") print(in_words_of(device_noun(s.cluster), batch_report(s, study)));
   if (!json.empty()) write_atomically(json, json_text(batch_study_json(s, study), 2) + "\n");
   return kGood;
@@ -96,9 +96,9 @@ int explain_limits(const std::string& file, const Overrides& overrides, int most
   AxisLimits limits;
   {
     ProgressLine line;
-    limits =
-        axis_limits(question, most > 0 ? most : std::max(64, question.base.cluster.gpus()),
-                    [&line](std::size_t done, std::size_t of) { line.show(fmt::format("{} of {} steps", done, of)); });
+    limits = axis_limits(
+        question, most > 0 ? most : std::max(64, question.base.cluster.gpus()),
+        [&line](std::size_t done, std::size_t total) { line.show(fmt::format("{} of {} steps", done, total)); });
   }
   const std::string device = device_noun(question.base.cluster);
   if (json != "-" && svg != "-") print(in_words_of(device, limits_screen(limits)));
@@ -112,28 +112,28 @@ int explain_limits(const std::string& file, const Overrides& overrides, int most
 }
 
 int explain_verb(const std::vector<std::string>& words) {
-  Arguments arguments("explain",
-                      "Why the step takes this long: its critical path by resource, what making each resource faster "
-                      "would buy, and the "
-                      "largest micro-batch and model that fit; or what each layer takes.",
-                      "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30\n"
-                      "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
+  Arguments arguments(
+      "explain",
+      "Explains why the step takes this long: its critical path by resource, the time saved by making "
+      "each resource faster, and the largest micro-batch and model that fit; or the time of each layer.",
+      "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30\n"
+      "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
   std::string file, json, svg;
   std::vector<std::string> sets;
   int pieces = 12, factor = 2, most = 0;
   bool layers = false, batch = false, limits = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
-  arguments.option("--pieces", pieces, "N", "pieces of the path to show");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+  arguments.option("--pieces", pieces, "N", "show the N longest pieces of the critical path");
   arguments.option("--factor", factor, "N", "how much faster each resource is made");
-  arguments.flag("--layers", layers, "instead: time, FLOPs and bytes of each layer, and what it is bound by");
-  arguments.flag("--batch", batch, "instead: steps and time to the target of `learn` against the global batch");
+  arguments.flag("--layers", layers, "show instead the time, FLOPs and bytes of each layer, and its bottleneck");
+  arguments.flag("--batch", batch, "show instead the steps and time to the target of `learn` against the global batch");
   arguments.flag("--limits", limits,
-                 "instead: how many devices still help, of data, tensor and pipeline parallelism each by itself");
+                 "show instead up to how many devices help, for data, tensor and pipeline parallelism alone");
   arguments.option("--most", most, "N",
-                   "with --limits: look at no more devices (default: those of the cluster, or 64)");
-  arguments.output("--svg", svg, "with --limits: draw it, beside the ideal line; - is stdout");
-  arguments.output("--json", json, "write the same as JSON; - is stdout");
+                   "with --limits: try at most N devices (default: those of the cluster, at least 64)");
+  arguments.output("--svg", svg, "with --limits: draw the curves with the ideal line; - is stdout");
+  arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (layers + batch + limits > 1) throw UserError("--layers, --batch, --limits: one of them");
   if (!limits && (most != 0 || !svg.empty())) throw UserError("--most, --svg: only with --limits");
@@ -168,7 +168,8 @@ int explain_verb(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_explain{"explain", "critical path, and what each upgrade would buy", explain_verb};
+const RegisterVerb registered_explain{"explain", VerbGroup::predict,
+                                      "show the critical path, and the time that each upgrade saves", explain_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-/// When the key is there, beyond what its object or list says already.
+/// The condition for a key to be present, without the condition that its object or list states already.
 std::string condition(const FieldRow& row, const std::vector<FieldRow>& rows) {
   std::string parent = row.path.substr(0, std::min(row.path.rfind('.'), row.path.size()));
   if (parent.ends_with("[]")) parent.resize(parent.size() - 2);
@@ -22,7 +22,7 @@ std::string condition(const FieldRow& row, const std::vector<FieldRow>& rows) {
   return row.when.starts_with(above->when + "; ") ? row.when.substr(above->when.size() + 2) : row.when;
 }
 
-/// Keys below their objects and lists, a line each.
+/// A line for each key; keys are indented below their object or list.
 std::string reference_text(const JsonReference& reference) {
   TextTable table;
   const std::vector<FieldRow> rows = reference.rows();
@@ -38,11 +38,9 @@ std::string reference_text(const JsonReference& reference) {
 
 std::string commands_as_json(const std::vector<std::string>& commands) {
   std::string text =
-      "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit, share a number "
-      "of "
-      "which 1 is the whole,\n{key: s} an object of numbers whose keys are names. In parentheses: when the key is "
-      "there, "
-      "if not always.\n";
+      "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit; share is a "
+      "number from 0 to 1, where 1 is the whole;\n{key: s} is an object with names as keys and numbers in that unit. "
+      "Parentheses give the condition under which a key is present.\n";
   for (const std::string& command : commands.empty() ? json_references().names() : commands) {
     Place place;
     place.file = std::make_shared<const std::string>("trainyard help json");
@@ -51,9 +49,9 @@ std::string commands_as_json(const std::vector<std::string>& commands) {
   return text;
 }
 
-/// The keys of a scenario: what its readers ask for, so that none is missing and none too many; and the kinds of names.
+/// The keys of a scenario, as its readers declare them, so the list is complete; then the kinds of names.
 std::string scenario_reference() {
-  TextTable table{{"key", "type", "default", "words"}, {}, {}}, kinds{{"kind", "where; figures"}, {}, {}};
+  TextTable table{{"key", "type", "default", "meaning"}, {}, {}}, kinds{{"kind", "key; figures"}, {}, {}};
   for (const auto& [name, what] : listed_kinds()) kinds.rows.push_back({name, what});
   constexpr std::size_t most_choices = 60;  // characters
   for (const ScenarioField& field : known_scenario_fields()) {
@@ -67,32 +65,34 @@ std::string scenario_reference() {
   return "Keys of a scenario, as `--set PATH=VALUE` names them. Figures of the hardware may be changed too: "
          "cluster.gpu, "
          "cluster.hca, cluster.nvlink, cluster.pcie, … take those that `trainyard show node NAME` lists.\n"
-         "Default: what a key is where it is left out; \"required\": it is needed wherever the map that holds it is "
-         "given; nothing: what stands in its\nplace depends on other keys, the software or the node; an "
-         "error asks for it where nothing can.\n\n" +
-         table.text() + "\nNames, by kind: `trainyard list KIND` has those of a kind, with their figures.\n\n" +
+         "Default: the value of a key that is left out. \"required\": the key is needed if the map that holds it is "
+         "given. Empty: the value depends\non other keys, the software or the node; an error asks for the key if there "
+         "is none.\n\n" +
+         table.text() + "\nNames, by kind: `trainyard list KIND` lists the names of a kind, with their figures.\n\n" +
          kinds.text();
 }
 
 std::string limits_text() {
-  TextTable table{{"not modelled", "said as", "nearest"}, {}, {}};
+  TextTable table{{"not modelled", "in a scenario", "nearest"}, {}, {}};
   for (const NotModelled& row : not_modelled())
     table.rows.push_back({row.what, fmt::format("{}: {}", row.path, fmt::join(row.words, ", ")),
                           fmt::format("{}", fmt::join(row.nearest, ", "))});
-  return "What is not modelled, with the nearest that is: a scenario that says one of these words is refused with that "
-         "name. Of models the names are those of model_type\nin a config.json and of the catalog.\n\n" +
+  return "What is not modelled, with the nearest feature that is. A scenario with one of these words is refused, and "
+         "the "
+         "error names the nearest feature. Names of models are\nthose of model_type in a config.json and of the "
+         "catalog.\n\n" +
          table.text();
 }
 
-int help(const std::vector<std::string>& asked) {
-  std::vector<std::string> words = asked;
+int help(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
   if (std::erase(words, "--markdown") > 0) write_tables_as_markdown();
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     write_atomically("-", usage());
     return kGood;
   }
   if (words[0] == "json") {
-    std::string command;  // of one word or two, such as topo check
+    std::string command;  // one word or two, such as topo check
     for (std::size_t i = 1; i < words.size(); ++i) command += (i > 1 ? " " : "") + words[i];
     write_atomically(
         "-", commands_as_json(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
@@ -114,8 +114,8 @@ int help(const std::vector<std::string>& asked) {
 }
 
 const RegisterVerb registered_help{
-    "help",
-    "this text, a verb's, the keys of a scenario (help scenario) or of the JSON (help json), what is not modelled "
+    "help", VerbGroup::prepare,
+    "explain a verb, the keys of a scenario (help scenario) or of the JSON (help json), and what is not modelled "
     "(help limits)",
     help};
 

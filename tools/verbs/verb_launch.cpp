@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Has the cluster of the scenario a GPU for each process?
+/// Throws UserError unless the scenario's cluster has a device for each process.
 void require_gpus(const LaunchLine& launch, const Scenario& scenario) {
   const ClusterSpec& cluster = scenario.cluster;
   const int gpus = cluster.gpus(), world = launch.world_size();
@@ -30,7 +30,7 @@ void require_gpus(const LaunchLine& launch, const Scenario& scenario) {
                                   cluster.node.name, cluster.node.gpus));
 }
 
-/// Does the line fit what preflight declares of the hosts: their names, and the port that rank 0 listens on?
+/// Throws UserError unless the line agrees with what preflight declares: names of the hosts, and the port of rank 0.
 void require_declared(const LaunchLine& launch, const Scenario& scenario) {
   const std::vector<DeclaredHost>& declared = scenario.cluster.hosts;
   if (declared.empty()) return;
@@ -78,16 +78,16 @@ std::string launch_text(const LaunchLine& launch) {
 
 int launch(const std::vector<std::string>& words) {
   Arguments arguments("launch",
-                      "Reads the line that starts a training (torchrun, torch.distributed.launch, horovodrun, mpirun, "
-                      "deepspeed, accelerate), and tells which rank runs where.",
+                      "Reads the command line that starts a training (torchrun, torch.distributed.launch, horovodrun, "
+                      "mpirun, deepspeed, accelerate), and shows which rank runs where.",
                       "launch \"torchrun --nnodes=16 --nproc-per-node=4 --node-rank=3 train.py\"");
   std::string line, on, json;
-  arguments.positional("LINE", line, "the line, in quotes");
+  arguments.positional("LINE", line, "the command line, in quotes");
   arguments.option(
       "--on", on, "SCENARIO",
-      "refuse it unless this scenario's cluster has a device for each process, and the hosts and the port as its "
-      "preflight declares them");
-  arguments.output("--json", json, "write it as JSON; - is stdout");
+      "refuse the line unless this scenario's cluster has a device for each process, and its preflight declares the "
+      "hosts and the port");
+  arguments.output("--json", json, "write the ranks as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const LaunchLine read = read_launch_line(line);
   if (!on.empty()) {
@@ -102,16 +102,17 @@ int launch(const std::vector<std::string>& words) {
 
 std::vector<FieldRow> launch_rows() {
   return {{"launcher", "text", "the command", ""},
-          {"world_size", "number", "processes, one a device", ""},
-          {"node_rank", "number", "of the machine where the line is typed; -1: it starts all", ""},
-          {"master", "text", "address of rank 0; empty: not said", ""},
+          {"world_size", "number", "number of processes, one for each device", ""},
+          {"node_rank", "number", "number of the machine where the line is typed; -1: it starts all machines", ""},
+          {"master", "text", "address of rank 0; empty: the line does not say", ""},
           {"hosts", "list", "machines", ""},
-          {"hosts[].name", "text", "as the line says, or by number", ""},
-          {"hosts[].processes", "number", "on it; their local ranks count from 0", ""},
-          {"hosts[].first_rank", "number", "of them", ""}};
+          {"hosts[].name", "text", "name in the line, or the machine's number", ""},
+          {"hosts[].processes", "number", "number of processes on the machine; their local ranks count from 0", ""},
+          {"hosts[].first_rank", "number", "lowest rank on the machine", ""}};
 }
 const RegisterJsonReference launch_reference{"launch", "which rank runs where", launch_rows};
-const RegisterVerb registered_launch{"launch", "which rank runs where, by the line of torchrun, mpirun, …", launch};
+const RegisterVerb registered_launch{"launch", VerbGroup::prepare,
+                                     "show which rank runs where for a command line of torchrun, mpirun, …", launch};
 
 }  // namespace
 }  // namespace trainyard

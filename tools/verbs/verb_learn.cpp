@@ -36,19 +36,19 @@ LearnQuestion question_of(const LearnFlags& flags) {
     throw UserError(fmt::format("--seeds {}: 1 to {} expected", flags.seeds, kMostSeeds));
   q.seeds = flags.seeds;
   q.journal = flags.shares.points;
-  q.shard = flags.shares.wanted(!(flags.svg + flags.json + flags.html).empty());
+  q.shard = flags.shares.requested_shard(!(flags.svg + flags.json + flags.html).empty());
   for (const std::string& what : flags.required)
     if (what != "target") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"target"})));
   return q;
 }
 
 std::size_t trainings_of(const LearnQuestion& q) {
-  read_scenario(q.scenario, q.overrides);  // what is wrong is said here, not by a task
+  read_scenario(q.scenario, q.overrides);  // reports errors here, before a task of the job array starts
   return Sweep{q.scenario, q.axes}.points() * static_cast<std::size_t>(q.seeds);
 }
 
-/// The one variant, or the first possible one.
-const LearnVariant& shown(const LearnStudy& study) {
+/// The first variant without an error.
+const LearnVariant& first_possible(const LearnStudy& study) {
   return *std::find_if(study.variants.begin(), study.variants.end(),
                        [](const LearnVariant& v) { return v.error.empty(); });
 }
@@ -66,20 +66,22 @@ bool all_reach(const LearnStudy& study) {
 int learn_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "learn",
-      "Trains a small network along the simulated clock: each gradient is taken at the weights its worker then has, "
-      "each update applied when it arrives. Times are the scenario's, numbers those of its section `learn`.",
+      "Trains a small network on the simulated clock. A worker computes each gradient from the weights that it has at "
+      "that time, and each update is applied when it arrives. The scenario gives the times; its section `learn` "
+      "describes the network and the data.",
       "learn scenarios/learn-async-vs-sync.yaml --compare plan.data_parallel.consistency=synchronous,asynchronous "
       "--seeds 3 --svg curves.svg");
   LearnFlags flags;
   arguments.positional("SCENARIO", flags.file, "scenario file (YAML) with a section `learn`");
-  arguments.repeated("--set", flags.sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.repeated("--set", flags.sets, "PATH=VALUE", "override a field; may be repeated");
   arguments.repeated("--compare", flags.compared, "PATH=A,B,...",
-                     "train side by side with each of these values; \"A=1,2 & B=3,4\": fields that move together");
-  arguments.option("--seeds", flags.seeds, "N", "train N times each, and give 95 % intervals (default 1)");
+                     "train with each of these values and compare; \"A=1,2 & B=3,4\" changes fields together");
+  arguments.option("--seeds", flags.seeds, "N", "train each variant N times, and give 95 % intervals (default 1)");
   arguments.output("--svg", flags.svg, "draw loss and accuracy against time, samples and bytes; - is stdout");
   arguments.output("--json", flags.json, "write all curves as JSON; - is stdout (and prints nothing else there)");
-  arguments.output("--html", flags.html, "draw all curves as a page; - is stdout");
-  arguments.repeated("--require", flags.required, "target", "end with exit code 1 unless all reach learn.target");
+  arguments.output("--html", flags.html, "write a page with all curves; - is stdout");
+  arguments.repeated("--require", flags.required, "target",
+                     "end with exit code 1 unless all trainings reach learn.target");
   flags.shares.declare(arguments, "training");
   if (!arguments.parse(words)) return kGood;
   LearnQuestion question = question_of(flags);
@@ -89,8 +91,8 @@ int learn_verb(const std::vector<std::string>& words) {
   {
     ProgressLine line;
     if (question.seeds > 1 || !question.axes.empty())
-      question.progress = [&line](std::size_t done, std::size_t of) {
-        line.show(fmt::format("{} of {} trainings", done, of));
+      question.progress = [&line](std::size_t done, std::size_t total) {
+        line.show(fmt::format("{} of {} trainings", done, total));
       };
     study = run_learn_study(question);
   }
@@ -102,7 +104,7 @@ int learn_verb(const std::vector<std::string>& words) {
     flags.shares.finish(arguments);
     return kGood;
   }
-  const LearnVariant& first = shown(study);
+  const LearnVariant& first = first_possible(study);
   const Scenario scenario = read_scenario(flags.file, first.overrides);
   if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
     throw UserError("--require target: the scenario's `learn` has no target");
@@ -126,8 +128,8 @@ int learn_verb(const std::vector<std::string>& words) {
   return !flags.required.empty() && !all_reach(study) ? kFailsLimit : kGood;
 }
 
-const RegisterVerb registered_learn{"learn", "train a small network on the simulated clock: loss against time",
-                                    learn_verb};
+const RegisterVerb registered_learn{"learn", VerbGroup::learn,
+                                    "train a small network on the simulated clock: loss against time", learn_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -33,7 +33,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Parameters: in millions, from ten thousand of them in billions.
+/// A number of parameters, in millions; in billions from 10 billion on.
 ListCell parameter_count(double n) {
   const bool billions = n >= 1e10;
   return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::int64_t{std::llround(n)}};
@@ -42,7 +42,7 @@ ListCell list_percent(double share) {
   return share > 0 ? ListCell{fmt::format("{:.1f} %", share * 100), share} : ListCell{"-", nullptr};
 }
 
-/// A row for each of a registry's kinds: its name, then what `row` tells of it.
+/// A row for each entry of a registry: its name, then the cells that `row` makes of it.
 template <class T, class Row>
 ListRows kind_rows(Registry<T>& (*registry)(), Row row) {
   return [registry, row](const Catalog&) {
@@ -55,7 +55,7 @@ ListRows kind_rows(Registry<T>& (*registry)(), Row row) {
   };
 }
 
-/// What the file's first line, a comment, says.
+/// The text of the comment in the file's first line; "" if that line is no comment.
 std::string first_comment(const std::filesystem::path& file) {
   check_input(file);
   std::FILE* in = std::fopen(file.c_str(), "r");
@@ -274,10 +274,11 @@ const std::vector<Listing>& listings() {
 
 const Listing& find_listing(const std::string& word) {
   std::vector<std::string> names;
-  const std::string asked = word == "models" || word == "model" ? "networks" : word;  // a scenario's word for them
+  // Scenarios call networks models.
+  const std::string kind = word == "models" || word == "model" ? "networks" : word;
   for (const Listing& listing : listings()) {
     names.emplace_back(listing.name);
-    if (same_name(asked, names.back()) || same_name(asked + "s", names.back())) return listing;
+    if (same_name(kind, names.back()) || same_name(kind + "s", names.back())) return listing;
   }
   throw UserError(fmt::format("trainyard list: unknown kind \"{}\"{}", word, hint(word, names)));
 }
@@ -307,7 +308,8 @@ ordered_json listing_json(const Listing& listing, const std::vector<ListRow>& ro
 
 int list(const std::vector<std::string>& words) {
   Arguments arguments("list",
-                      "What scenarios can name: hardware, networks, software, algorithms, with their main figures.",
+                      "Lists the names that scenarios can use: hardware, networks, software and algorithms, with their "
+                      "main figures.",
                       "list gpus");
   std::string kind, json;
   std::vector<std::string> kinds;
@@ -334,7 +336,8 @@ int list(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_list{"list", "what scenarios can name, with the main figures", list};
+const RegisterVerb registered_list{"list", VerbGroup::prepare,
+                                   "list the names that scenarios can use, with their main figures", list};
 
 }  // namespace
 

@@ -14,14 +14,14 @@
 namespace trainyard {
 namespace {
 
-/// A file that has a path as long as this lives, and no name.
+/// A file in memory. It has a path as long as this object lives.
 class NamelessFile {
  public:
   explicit NamelessFile(const std::string& text) : file_(::memfd_create("journal", MFD_CLOEXEC)) {
-    for (std::size_t at = 0; at < text.size();) {
-      const ssize_t n = ::write(file_, text.data() + at, text.size() - at);
+    for (std::size_t written = 0; written < text.size();) {
+      const ssize_t n = ::write(file_, text.data() + written, text.size() - written);
       if (n <= 0) throw UserError(std::string("merge: cannot keep the journals in memory: ") + std::strerror(errno));
-      at += static_cast<std::size_t>(n);
+      written += static_cast<std::size_t>(n);
     }
   }
   ~NamelessFile() { ::close(file_); }
@@ -33,18 +33,18 @@ class NamelessFile {
   int file_;
 };
 
-/// The verb once more: it finds in the journals what the shards have simulated.
+/// Runs the verb of the shards again, with their merged journals in place of simulations.
 int answer_from(const MergedJournals& merged, const SweepOutputs& outputs, const std::string& write) {
   const NamelessFile journal(merged.lines);
   std::vector<std::string> words(merged.command.begin() + 1, merged.command.end());
   words.insert(words.end(), {"--points", journal.path()});
   const auto number = [](int value) { return value == 0 ? "" : std::to_string(value); };
-  const std::pair<const char*, std::string> given[] = {
+  const std::pair<const char*, std::string> flags[] = {
       {"--csv", outputs.csv},         {"--json", outputs.json},
       {"--html", outputs.html},       {"--svg", outputs.svg},
       {"--sort", outputs.sort},       {"--write", write},
       {"--top", number(outputs.top)}, {"--baseline", number(outputs.baseline)}};
-  for (const auto& [flag, value] : given)
+  for (const auto& [flag, value] : flags)
     if (!value.empty()) words.insert(words.end(), {flag, value});
   return verbs().find(merged.command.front(), Place::of("merge")).run(words);
 }
@@ -52,21 +52,22 @@ int answer_from(const MergedJournals& merged, const SweepOutputs& outputs, const
 int merge_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "merge",
-      "Puts the shards of a study together (sweep, plan, size or learn with `--shard I/N --points FILE`): the same "
-      "answer, byte by byte, as one process gives; plan and size do what is left of the search. Files of other studies "
-      "and missing ones are refused.",
+      "Puts the shards of a study together (sweep, plan, size or learn with `--shard I/N --points FILE`). The answer "
+      "is "
+      "byte by byte that of one process; plan and size finish the search. Files of other studies are refused, and so "
+      "are incomplete sets.",
       "merge points-1.jsonl points-2.jsonl --csv sweep.csv");
   std::vector<std::string> files;
   SweepOutputs outputs;
   std::string write;
   arguments.positionals("FILES", files, "what --points has written, of all shards");
-  outputs.declare(arguments, "write the table of a sweep as CSV; - is stdout (the default but on a terminal)");
-  arguments.output("--write", write, "write the best plan, or cheapest size, as a scenario; - is stdout");
+  outputs.declare(arguments, "write the table of a sweep as CSV; - is stdout (the default, except on a terminal)");
+  arguments.output("--write", write, "write the best plan, or the cheapest cluster, as a scenario; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (files.empty()) throw UserError("merge: files of points expected (trainyard merge --help)");
   if (const std::optional<MergedJournals> merged = merge_journals(files)) return answer_from(*merged, outputs, write);
-  if (!write.empty()) throw UserError("--write: of shards of plan or size alone");
-  outputs.order();  // before anything is read
+  if (!write.empty()) throw UserError("--write: only for shards of plan or size");
+  outputs.order();  // reports wrong flags before files are read
   const MergedSweep merged = merge_sweeps(files);
   if (!outputs.any()) outputs.take_stdout(merged.sweep);
   if (is_streamed(merged.sweep)) {
@@ -82,7 +83,7 @@ int merge_verb(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_merge{"merge", "put the shards of a study together", merge_verb};
+const RegisterVerb registered_merge{"merge", VerbGroup::choose, "put the shards of a study together", merge_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -18,7 +18,7 @@
 namespace trainyard {
 namespace {
 
-/// What a new scenario is made of: one answer a field.
+/// The answers that make a new scenario, one for each question.
 struct NewScenario {
   std::string model, node, nodes, batch, micro_batch, precision, strategy;
 };
@@ -27,21 +27,21 @@ struct NewQuestion {
   std::string NewScenario::*field;
   const char* flag;
   const char* question;
-  const char* usual;  ///< where nothing is said
-  const char* kind;   ///< of the catalog, whose names are the answers; null: none
+  const char* usual;  ///< the default answer
+  const char* kind;   ///< kind of catalog entry whose names are the legal answers; null: the answers are no such names
 };
 constexpr NewQuestion kNewQuestions[] = {
     {&NewScenario::model, "--model", "the network", "gpt2-xl", "network"},
     {&NewScenario::node, "--on", "the type of node", "dgx-a100", "node"},
-    {&NewScenario::nodes, "--nodes", "how many nodes", "1", nullptr},
-    {&NewScenario::batch, "--batch", "samples of a step", "64", nullptr},
-    {&NewScenario::micro_batch, "--micro-batch", "samples that a device takes at once", "1", nullptr},
-    {&NewScenario::precision, "--precision", "fp32, tf32, fp16, bf16 or fp8", "bf16", nullptr},
-    {&NewScenario::strategy, "--strategy", "how a framework trains it (trainyard list strategies)", "pytorch-ddp",
+    {&NewScenario::nodes, "--nodes", "number of nodes", "1", nullptr},
+    {&NewScenario::batch, "--batch", "samples of a step, over all devices", "64", nullptr},
+    {&NewScenario::micro_batch, "--micro-batch", "samples that a device computes at once", "1", nullptr},
+    {&NewScenario::precision, "--precision", "precision: fp32, tf32, fp16, bf16 or fp8", "bf16", nullptr},
+    {&NewScenario::strategy, "--strategy", "strategy of the framework (trainyard list strategies)", "pytorch-ddp",
      nullptr},
 };
 
-std::string asked_on_terminal(const NewQuestion& question) {
+std::string answer_on_terminal(const NewQuestion& question) {
   fmt::print(stderr, "{} [{}]: ", question.question, question.usual);
   std::string line;
   if (!std::getline(std::cin, line)) throw UserError("new: no answer");
@@ -63,7 +63,7 @@ std::string text_of(const NewScenario& s) {
       "plan:\n"
       "  strategy: {strategy}       # trainyard list strategies\n"
       "  global_batch_size: {batch} # samples of a step, over all devices\n"
-      "  micro_batch_size: {micro}  # of a forward pass on one device: more is faster and takes memory\n"
+      "  micro_batch_size: {micro}  # samples of a forward pass on one device: more is faster and takes memory\n"
       "  precision: {precision}\n"
       "  # tensor_parallel: 8       # splits each layer over neighbours; pipeline_parallel: 4 the layers over stages\n"
       "  # recompute: selective     # saves memory: none, selective, full, operators\n"
@@ -79,11 +79,11 @@ void require_new(const std::string& file, bool force) {
   std::error_code ignored;
   if (file == "-") return;
   if (!force && std::filesystem::exists(file, ignored))
-    throw UserError(fmt::format("new: {} is there already (--force writes over it)", file));
+    throw UserError(fmt::format("new: {} exists already (--force overwrites it)", file));
   check_writable(file);
 }
 
-/// The file can be read, and what it says can be built.
+/// Throws UserError unless the file can be read back and its hardware can be built.
 void require_readable(const std::string& kind, const std::string& text, const std::string& file,
                       const Catalog& catalog) {
   Node document = parse_document(text, file == "-" ? "new.yaml" : file);
@@ -101,13 +101,13 @@ void require_readable(const std::string& kind, const std::string& text, const st
   }
 }
 
-/// `new node` and `new gpu`.
+/// Runs `new node` or `new gpu`.
 int new_entry(const std::string& kind, const std::vector<std::string>& words) {
   const bool is_node = kind == "node";
   Arguments arguments(
       "new " + kind,
-      fmt::format("Writes a {} of one's own, with every key that it may have: those of the one that it "
-                  "begins with, the others as comments. Nothing is written that could not be read back.",
+      fmt::format("Writes a file for a {} of your own, with all possible keys: those of the entry that it begins "
+                  "with, and the others as comments. Nothing is written that could not be read back.",
                   kind),
       is_node ? "new node my-server.yaml --gpu l40s --gpus 4" : "new gpu my-gpu.yaml --from l40s");
   std::string file = "-", from, gpu, gpus;
@@ -115,14 +115,15 @@ int new_entry(const std::string& kind, const std::vector<std::string>& words) {
   bool force = false;
   arguments.positional("FILE", file, "where to write it; - is stdout (the default)", false);
   const char* usual = is_node ? "rtx-6000-ada-4x" : "h100-sxm5-80gb";
-  arguments.option("--from", from, "NAME",
-                   fmt::format("{} of the catalog to begin with (default {}; trainyard list {}s)", kind, usual, kind));
+  arguments.option(
+      "--from", from, "NAME",
+      fmt::format("{} of the catalog to begin with (default {}; see trainyard list {}s)", kind, usual, kind));
   if (is_node) {
-    arguments.option("--gpu", gpu, "NAME", "its GPUs: a name of the catalog, or a file beside");
-    arguments.option("--gpus", gpus, "N", "how many");
+    arguments.option("--gpu", gpu, "NAME", "its GPUs: a name of the catalog, or a file in the same folder");
+    arguments.option("--gpus", gpus, "N", "number of its GPUs");
   }
-  arguments.repeated("--set", sets, "PATH=VALUE", "another key of the file, as often as needed");
-  arguments.flag("--force", force, "write over a file that is there");
+  arguments.repeated("--set", sets, "PATH=VALUE", "set another key of the file; may be repeated");
+  arguments.flag("--force", force, "overwrite an existing file");
   if (!arguments.parse(words)) return kGood;
   require_new(file, force);
   const Catalog catalog;
@@ -144,36 +145,35 @@ int new_verb(const std::vector<std::string>& words) {
     return new_entry(words.front(), {words.begin() + 1, words.end()});
   Arguments arguments(
       "new",
-      "Writes a scenario with comments, to begin with. What no flag says is asked for on a terminal, and "
-      "taken as usual elsewhere. Nothing is written that could not be read back. `new node` and `new gpu` write "
-      "hardware "
-      "of one's own.",
+      "Writes a first scenario, with comments. On a terminal it asks for what no flag gives; elsewhere it takes the "
+      "defaults. Nothing is written that could not be read back. `new node` and `new gpu` write hardware of your "
+      "own.",
       "new my.yaml --model llama-3-8b --on dgx-h100 --nodes 4 --batch 128 --strategy pytorch-fsdp");
   std::string file = "-";
   bool force = false;
-  NewScenario asked;
+  NewScenario answers;
   arguments.positional("FILE", file, "where to write it; - is stdout (the default)", false);
   for (const NewQuestion& question : kNewQuestions)
-    arguments.option(question.flag, asked.*question.field, "VALUE",
-                     fmt::format("{} ({})", question.question, question.usual));
-  arguments.flag("--force", force, "write over a file that is there");
+    arguments.option(question.flag, answers.*question.field, "VALUE",
+                     fmt::format("{} (default {})", question.question, question.usual));
+  arguments.flag("--force", force, "overwrite an existing file");
   if (!arguments.parse(words)) return kGood;
   require_new(file, force);
-  const bool ask = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  const bool on_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   for (const NewQuestion& question : kNewQuestions) {
-    std::string& value = asked.*question.field;
+    std::string& value = answers.*question.field;
     const Place place = Place::of(question.flag);
-    if (value.empty()) value = ask ? asked_on_terminal(question) : question.usual;
+    if (value.empty()) value = on_terminal ? answer_on_terminal(question) : question.usual;
     if (question.kind && !value.ends_with(".yaml")) Catalog().entry(question.kind, value, place);
   }
-  const std::string text = text_of(asked);
+  const std::string text = text_of(answers);
   read_scenario_text(text, file == "-" ? "new.yaml" : file);
   write_atomically(file, text);
   return kGood;
 }
 
-const RegisterVerb registered_new{"new", "write a scenario with comments, or a node or GPU (new node, new gpu)",
-                                  new_verb};
+const RegisterVerb registered_new{"new", VerbGroup::prepare,
+                                  "write a scenario with comments, or a node or GPU (new node, new gpu)", new_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -26,14 +26,14 @@
 namespace trainyard {
 namespace {
 
-/// What stands for a scenario file.
-struct AskedPlan {
-  std::string model, node, software;  ///< software empty: that of the strategy, or megatron-core
+/// The flags that stand in for a scenario file.
+struct PlanFlagsWithoutFile {
+  std::string model, node, software;  ///< empty software: that of the strategy, or megatron-core
   int nodes = 1, batch = std::numeric_limits<int>::min();
 };
 
-/// `framework`: a strategy is named, which says the software where nobody else does.
-Node document_of(const AskedPlan& asked, bool framework) {
+/// `framework`: a strategy is named, and sets the software if --software does not.
+Node document_of(const PlanFlagsWithoutFile& asked, bool framework) {
   if (asked.model.empty() || asked.node.empty() || asked.batch == std::numeric_limits<int>::min())
     throw UserError("plan: a scenario file, or --model, --on and --batch expected");
   Node document = Node::empty_map(Place::of("--model"));
@@ -50,10 +50,10 @@ Node document_of(const AskedPlan& asked, bool framework) {
   return document;
 }
 
-/// In place of a framework's name: whatever the simulator has.
+/// The word of --strategy that allows whatever the simulator has.
 constexpr const char* kAnyStrategy = "any";
 
-/// The strategy of a scenario whose plan is searched. Where it goes, what it had filled in stays.
+/// Sets plan.strategy. `any` removes it, but keeps the fields that the scenario's strategy fills in.
 void take_strategy(Node& document, const std::string& strategy) {
   if (strategy.empty()) return;
   if (strategy != kAnyStrategy) {
@@ -65,7 +65,7 @@ void take_strategy(Node& document, const std::string& strategy) {
     std::erase_if(plan->fields, [](const auto& field) { return field.first == "strategy"; });
 }
 
-/// A plan as a scenario; beside the one that was read, since it may name files there.
+/// Writes a plan as a scenario. Throws UserError if it cannot be read back from that folder, because it names files.
 void write_scenario(const std::string& file, const std::string& remark, const Node& document) {
   const std::string text = "# " + remark + ".\n" + yaml_text(document);
   if (file != "-") {
@@ -79,7 +79,7 @@ void write_scenario(const std::string& file, const std::string& remark, const No
   write_atomically(file, text);
 }
 
-/// As JSON and as a page, where those are asked for.
+/// Writes the answer as JSON and as a page, if those files are named.
 void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
                   const std::string& device) {
   if ((json + html).empty()) return;
@@ -92,7 +92,7 @@ void write_answer(const std::string& json, const std::string& html, const PlanAn
                          {page_script::plan()}));
 }
 
-/// `--layers`: stages on unequally many devices.
+/// Runs `plan --layers`: stages on unequally many devices.
 int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans, const std::string& json,
                    const std::string& write) {
   LayerPlanAnswer answer;
@@ -114,7 +114,7 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
 
 struct PlanFlags {
   std::string file, write, json, html, strategy, headroom;
-  AskedPlan asked;
+  PlanFlagsWithoutFile asked;
   std::vector<std::string> sets, vary;
   StudyShares shares;
   SearchLimits limits;
@@ -122,44 +122,44 @@ struct PlanFlags {
   bool offload = false, upgrades = false, brief = false, layers = false;
   Arguments arguments{
       "plan",
-      "Finds the plan of least step time: every legal split of the model over the cluster, judged by memory and by a "
-      "proven lower bound of its time, and simulated where that leaves it a chance.",
+      "Finds the plan with the least step time. It looks at every legal split of the model over the cluster, excludes "
+      "those that do not fit or whose proven lower bound is too slow, and simulates the others.",
       "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml"};
 
   PlanFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML); its plan says batch, lengths and precision", false);
     arguments.option("--model", asked.model, "NAME", "instead of a file: the model");
-    arguments.option("--on", asked.node, "NODE", "and the type of node");
-    arguments.option("--nodes", asked.nodes, "N", "and how many");
-    arguments.option("--batch", asked.batch, "N", "and the samples of a step");
+    arguments.option("--on", asked.node, "NODE", "with --model: the type of node");
+    arguments.option("--nodes", asked.nodes, "N", "with --model: the number of nodes");
+    arguments.option("--batch", asked.batch, "N", "with --model: the number of samples of a step");
     arguments.option("--software", asked.software, "STACK",
-                     "and the software stack (default: the strategy's, or megatron-core)");
-    arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+                     "with --model: the software stack (default: the strategy's, or megatron-core)");
+    arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.repeated("--vary", vary, "PATH=A,B,...",
-                       "look at these values of a field of the plan alone (plan.tensor_parallel=4,8), or of one more");
+                       "try only these values of a field, for example plan.tensor_parallel=4,8; a field that the "
+                       "search does not vary by itself is varied too");
     arguments.option(
         "--strategy", strategy, "NAME",
-        "what this framework has (trainyard list strategies), in place of plan.strategy; any: whatever the "
-        "simulator has");
-    arguments.option(
-        "--headroom", headroom, "SHARE",
-        "leave so much of each device's memory free, such as 8 % or 0 (default: what context and fragmentation "
-        "take, of 80 GiB some 8 %)");
-    arguments.flag("--offload", offload, "look at plans whose optimizer lies on the CPU, too");
+        "search what this framework can do (trainyard list strategies), in place of plan.strategy; any: whatever "
+        "the simulator has");
+    arguments.option("--headroom", headroom, "SHARE",
+                     "leave this share of each device's memory free, for example 8 % or 0 (default: what context and "
+                     "fragmentation take, some 8 % of 80 GiB)");
+    arguments.flag("--offload", offload, "also try plans with the optimizer on the CPU");
     limits.declare(arguments, "--budget", "the search", "default: until the best is proved");
     arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
     arguments.output("--html", html,
-                     "draw the best plan, the Pareto front and what each choice costs as a page; - is stdout");
+                     "write a page with the best plan, the Pareto front and the cost of each choice; - is stdout");
     shares.declare(arguments, "group of plans");
-    arguments.option("--top", rows, "N", "list the N fastest");
-    arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
+    arguments.option("--top", rows, "N", "list the N fastest plans");
+    arguments.flag("--upgrades", upgrades, "search again with twice the memory, NVLink and HCA rate");
     arguments.flag(
         "--layers", layers,
         "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
-        "layer of an mlp by columns, rows or not at all (Alpa), beside what plans of equal stages take; with --set, "
-        "--strategy, --headroom, --budget, --json and --write, which writes the stages");
-    arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
+        "layer of an mlp by columns, rows or not at all (Alpa); compared with plans of equal stages. Works with "
+        "--set, --strategy, --headroom, --budget, --json and --write, which writes the stages");
+    arguments.flag("--brief", brief, "show only the best plan, without neighbours and rule of thumb");
   }
 
   PlanAnswerOptions options() const {
@@ -173,7 +173,7 @@ struct PlanFlags {
     options.search.work = limits.operations();
     options.seconds = limits.wall_seconds();
     options.journal = shares.points;
-    options.search.shard = shares.wanted(!(json + html + write).empty());
+    options.search.shard = shares.requested_shard(!(json + html + write).empty());
     options.rows = static_cast<std::size_t>(rows);
     options.neighbours = options.rule = !brief;
     options.upgrades = upgrades;
@@ -185,8 +185,8 @@ struct PlanFlags {
     if (file.empty() == asked.model.empty())
       throw UserError(file.empty() ? "plan: a scenario file, or --model, --on and --batch expected"
                                    : "plan: a scenario file or --model expected, not both");
-    const std::optional<Node>& given = arguments.document();
-    Node document = given          ? *given
+    const std::optional<Node>& scenario = arguments.document();
+    Node document = scenario       ? *scenario
                     : file.empty() ? document_of(asked, !strategy.empty() && strategy != kAnyStrategy)
                                    : read_scenario_document(file);
     for (const auto& [path, value] : parse_overrides(sets)) set_field(document, path, value);
@@ -242,7 +242,8 @@ int plan_verb(const std::vector<std::string>& words) {
   return found ? kGood : kFailsLimit;
 }
 
-const RegisterVerb registered_plan{"plan", "find the fastest plan that fits; what every other choice costs", plan_verb,
+const RegisterVerb registered_plan{"plan", VerbGroup::choose,
+                                   "find the fastest plan that fits, and what every other choice costs", plan_verb,
                                    plan_answer};
 
 }  // namespace

@@ -57,8 +57,8 @@ std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
                   describe(cluster), report_label("time"), show(Seconds{r.time}), replay_breakdown_line(r));
   text += replay_path_line(r) + replay_traffic_line(r);
   if (r.ranks > 1 && r.simulated_ranks < r.ranks)
-    text += fmt::format("{}{} ranks, {} of them simulated for all that are alike\n", report_label("folding"), r.ranks,
-                        r.simulated_ranks);
+    text +=
+        fmt::format("{}{} ranks, {} of them simulated for all\n", report_label("folding"), r.ranks, r.simulated_ranks);
   if (!r.judged.empty()) text += wrapped(report_label("trust") + "collectives: error to expect ", {r.judged}, " ");
   if (r.collectives.empty()) return text;
   TextTable table{{"collective", "ranks", "count", "bytes of each"}, {false, true, true, true}, {}};
@@ -87,23 +87,23 @@ int replay_trace(const std::vector<std::string>& words) {
   std::vector<std::string> algorithms;
   bool remote_memory = false;
   TopoMachineArguments on;
-  arguments.positional("PREFIX", prefix, "of the trace's files, one a rank: PREFIX.0.et, PREFIX.1.et, …");
+  arguments.positional("PREFIX", prefix, "prefix of the trace's files, one for each rank: PREFIX.0.et, PREFIX.1.et, …");
   on.add_to(arguments, "--on");
-  arguments.option(
-      "--comm-groups", groups, "FILE",
-      "ranks of each communicator, as ASTRA-sim has them: {\"1\": [0, 1], …} (default: PREFIX.groups.json)");
+  arguments.option("--comm-groups", groups, "FILE",
+                   "file with the ranks of each communicator, in ASTRA-sim's form: {\"1\": [0, 1], …} (default: "
+                   "PREFIX.groups.json)");
   arguments.option("--dims", dims, "N,N",
-                   "sizes of the dimensions that involved_dim speaks of, as ASTRA-sim's npus_count: 8,4");
+                   "sizes of the dimensions of involved_dim, like ASTRA-sim's npus_count, for example 8,4");
   arguments.repeated(
       "--algorithm", algorithms, "[OPERATION=]NAME",
-      "simulate every message of the collectives by it: ring, all_to_all=direct, … (default: as NCCL does "
-      "them, by a fitted model)");
+      "simulate every message of the collectives by this algorithm: ring, all_to_all=direct, … (default: a fitted "
+      "model of NCCL)");
   arguments.option("--precision", precision, "NAME",
-                   "of arithmetic whose time the trace does not state (default bf16)");
+                   "precision of arithmetic whose time the trace does not state (default bf16)");
   arguments.flag("--remote-memory", remote_memory,
-                 "memory nodes move data from and to the host's memory, not the GPU's");
+                 "memory nodes of the trace move data from and to the host's memory, not the GPU's");
   arguments.option("--fold", fold, "auto|off",
-                   "simulate ranks that are alike once (auto: where that halves them), or each");
+                   "simulate equivalent ranks once (auto: if that halves their number), or each rank");
   arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
@@ -125,7 +125,8 @@ int replay_trace(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_replay{"replay", "simulate a Chakra execution trace on a cluster", replay_trace};
+const RegisterVerb registered_replay{"replay", VerbGroup::predict, "simulate a Chakra execution trace on a cluster",
+                                     replay_trace};
 
 }  // namespace
 }  // namespace trainyard

@@ -30,7 +30,7 @@
 namespace trainyard {
 namespace {
 
-/// "0-7", or "3" alone.
+/// Reads a range of ranks, "0-7", or one rank, "3". Throws UserError.
 std::pair<int, int> rank_range(const std::string& text) {
   const std::size_t dash = text.find('-', 1);
   try {
@@ -45,7 +45,7 @@ std::pair<int, int> rank_range(const std::string& text) {
 
 constexpr int kLastRank = std::numeric_limits<int>::min();
 
-/// Folded and rank by rank: exit code 1 where they differ.
+/// Simulates the step folded and rank by rank. Returns exit code 1 if the results differ.
 int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   const FoldCheck check = check_folding(scenario, laid_out);
   if (!check.unfolded.empty()) {
@@ -74,28 +74,31 @@ struct RunFlags {
 
   RunFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML)");
-    arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+    arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.output("--json", json, "write the whole answer as JSON; - is stdout (and prints nothing else there)");
-    arguments.output("--html", html, "draw the whole answer as a page that opens without a network; - is stdout");
+    arguments.output("--html", html, "write the whole answer as a page that opens without a network; - is stdout");
     arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
-    arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
+    arguments.option("--trace-ranks", trace_ranks, "A-B", "trace only these ranks, or one rank, for example 0-7 or 3");
     arguments.option("--chakra", chakra, "PREFIX",
-                     "write the step as a Chakra execution trace, a file a rank: PREFIX.0.et, … (trainyard replay)");
+                     "write the step as a Chakra execution trace, a file for each rank: PREFIX.0.et, … (see trainyard "
+                     "replay)");
     arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
     arguments.option(
         "--rank", rank, "N",
-        "tell of this rank, simulated or stood for: its peers, links and timeline; or with --picture draw it "
-        "(default: the last rank to finish)");
-    arguments.option("--transport", transport, "native|flow|packets",
-                     "who shares links among messages: SimGrid's solver, or the faster built-in one (default; equal to "
-                     "1e-9); or TCP "
-                     "packet by packet, by ns-3 (TCP networks only, slow, what-ifs left out)");
+        "report on this rank, simulated or folded: its peers, links and timeline; with --picture draw it (default: the "
+        "last rank to finish)");
+    arguments.option(
+        "--transport", transport, "native|flow|packets",
+        "how messages share links: by the built-in solver (flow, the default), by SimGrid's (native: slower, "
+        "equal to 1e-9), or as TCP packet by packet by ns-3 (packets: TCP networks only, slow, without "
+        "what-ifs)");
     arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
-    arguments.option("--fold", fold, "auto|off|check",
-                     "simulate ranks that are alike once (auto: where that halves them), each, or both and compare "
-                     "operations, memory and critical path");
+    arguments.option(
+        "--fold", fold, "auto|off|check",
+        "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or do "
+        "both and compare operations, memory and critical path (check)");
     arguments.option("--prices", prices, "FILE",
-                     "what step and training cost by your prices (scenarios/prices-example.yml shows how)");
+                     "add the cost of step and training by your prices (scenarios/prices-example.yml shows how)");
     arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
     arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
     arguments.flag("--sources", sources, "list every figure with its source");
@@ -183,7 +186,7 @@ int run(const std::vector<std::string>& words) {
   return fails ? kFailsLimit : kGood;
 }
 
-const RegisterVerb registered{"run", "simulate one training step of a scenario", run, run_answer};
+const RegisterVerb registered{"run", VerbGroup::predict, "simulate one training step of a scenario", run, run_answer};
 
 }  // namespace
 }  // namespace trainyard

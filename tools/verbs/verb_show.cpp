@@ -36,7 +36,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// What to show: a text for the screen, and the same as JSON.
+/// One view of a scenario or an entry: a text for the screen, and the same as JSON.
 struct View {
   std::string text;
   ordered_json json;
@@ -47,7 +47,7 @@ std::string show_latency(Picoseconds t) {
                                               : fmt::format("{:.4g} ns", static_cast<double>(t.count) * 1e-3);
 }
 
-/// "+1.50 GiB" of memory taken, "-1.50 GiB" given back; "" of none.
+/// A change of memory: "+1.50 GiB" for an allocation, "-1.50 GiB" for a release, "" for none.
 std::string signed_size(double bytes) {
   if (bytes == 0) return "";
   return (bytes > 0 ? "+" : "-") + show(Bytes{std::abs(bytes)});
@@ -74,7 +74,7 @@ View schedule_view(const Scenario& s, int rank, bool all) {
   return {text, to_json(lines)};
 }
 
-/// "node0/gpu0-7", "node0/gpu0 node1/gpu0": neighbours on one node together.
+/// The devices of a group as ranges on each node: "node0/gpu0-7", "node0/gpu0 node1/gpu0".
 std::string devices_in_words(const std::vector<const MeshRank*>& group) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < group.size();) {
@@ -88,7 +88,7 @@ std::string devices_in_words(const std::vector<const MeshRank*>& group) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-/// The mesh drawn: a row for each pipeline stage, a column for each replica, in it the devices of its tensor ranks.
+/// Draws the mesh: a row for each pipeline stage, a column for each replica, in each cell the devices of tensor ranks.
 std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, bool all) {
   const Mesh& mesh = s.plan.mesh;
   const int replicas = s.plan.replicas(), shown = all ? replicas : std::min(replicas, 8);
@@ -161,7 +161,7 @@ View folding_view(const Scenario& s, bool all) {
   if (shown < view.classes.size())
     text += fmt::format("… {} more classes (--all shows them)\n", view.classes.size() - shown);
   const std::size_t reasons = all ? view.reasons.size() : std::min<std::size_t>(10, view.reasons.size());
-  if (reasons > 0) text += "what tells them apart:\n";
+  if (reasons > 0) text += "differences between the classes:\n";
   for (std::size_t i = 0; i < reasons; ++i) text += "  " + view.reasons[i] + "\n";
   if (reasons < view.reasons.size())
     text += fmt::format("  … {} more (--all shows them)\n", view.reasons.size() - reasons);
@@ -185,7 +185,7 @@ View machine_text(const Scenario& s) {
   }
   if (goes_by_pxn(s))
     text +=
-        "  what NCCL sends to another rail goes by NVLink to the GPU on that rail first (PXN; nccl_pxn: false turns it "
+        "  NCCL sends messages to another rail by NVLink to the GPU on that rail first (PXN; nccl_pxn: false turns it "
         "off)\n";
   return {text, to_json(view)};
 }
@@ -197,7 +197,7 @@ ordered_json sources_json(const Sources& sources) {
   return out;
 }
 
-/// Every figure of an entry with its source. The entry is read as a scenario would, so a fault in it is an error here.
+/// Every figure of an entry with its source. Reads the entry as a scenario does. Throws UserError if it is faulty.
 Sources read_entry(const std::string& kind, const Node& entry, const Catalog& catalog) {
   if (kind == "gpu") return read_gpu(entry).sources;
   if (kind == "node") return read_node(entry, catalog).sources;
@@ -222,7 +222,8 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   throw InternalError("no such kind of entry");
 }
 
-/// A config's figures are its fields; a cnn's or mlp's are its layers, so their one source is all there is.
+/// The figures of a network with their sources. A transformer's figures are the fields of its config. The layers of a
+/// CNN or MLP share one source.
 Sources network_sources(const NetworkEntry& entry, const Node& node) {
   const std::string what = "network " + entry.name;
   Sources sources;
@@ -239,7 +240,7 @@ Sources network_sources(const NetworkEntry& entry, const Node& node) {
   return sources;
 }
 
-/// Figures under the source that they share.
+/// A table of the figures, with numbered sources below it.
 std::string entry_text(const std::string& kind, const std::string& name, const Node& entry, const Sources& sources) {
   std::string text = fmt::format("{} {}", kind, name);
   for (const char* key : {"architecture", "description", "interconnect", "model_type"})
@@ -249,11 +250,11 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
   for (const FigureSource& s : sources)
     if (std::find(texts.begin(), texts.end(), s.source) == texts.end()) texts.push_back(s.source);
   TextTable table{{"figure", "value", "", "source"}, {false, true}, {}};
-  const std::string own = fmt::format("{} {}: ", kind, name);
+  const std::string prefix = fmt::format("{} {}: ", kind, name);
   for (const FigureSource& s : sources) {
-    const auto at = std::find(texts.begin(), texts.end(), s.source) - texts.begin();
-    table.rows.push_back({s.figure.starts_with(own) ? s.figure.substr(own.size()) : s.figure, s.value,
-                          s.unverified ? "unverified" : "", fmt::format("[{}]", at + 1)});
+    const auto index = std::find(texts.begin(), texts.end(), s.source) - texts.begin();
+    table.rows.push_back({s.figure.starts_with(prefix) ? s.figure.substr(prefix.size()) : s.figure, s.value,
+                          s.unverified ? "unverified" : "", fmt::format("[{}]", index + 1)});
   }
   text += table.text("  ");
   for (std::size_t i = 0; i < texts.size(); ++i)
@@ -268,7 +269,7 @@ const std::vector<std::string>& entry_kinds() {
   return kinds;
 }
 
-/// The beginning of a name is enough to look at an entry, where only one begins so.
+/// Completes the beginning of a name if only one entry begins so; otherwise returns it unchanged.
 std::string whole_name(const Catalog& catalog, const std::string& kind, const std::string& begin) {
   std::vector<std::string> all;
   for (const std::string& name : catalog.names(kind)) {
@@ -278,27 +279,28 @@ std::string whole_name(const Catalog& catalog, const std::string& kind, const st
   return all.size() == 1 && !begin.empty() ? all.front() : begin;
 }
 
-View entry_view(const std::string& kind, const std::string& given, const Overrides& overrides) {
+View entry_view(const std::string& kind, const std::string& begin, const Overrides& overrides) {
   const Catalog catalog;
-  const std::string name = whole_name(catalog, kind, given);
+  const std::string name = whole_name(catalog, kind, begin);
   Place place;
   place.file = std::make_shared<const std::string>("trainyard show");
   Node reference = Node::of_text(name, place);
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   const Node entry = catalog.resolve(kind, reference);
-  const std::string own = entry.find("name")->scalar;
+  const std::string full_name = entry.find("name")->scalar;
   if (kind == "network") {
     const NetworkEntry network = read_network_entry(entry);
     const Sources sources = network_sources(network, entry);
-    return {entry_text(kind, own, entry, sources) + "\n" + layers_text(network),
-            {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}, {"layers", layers_json(network)}}};
+    return {
+        entry_text(kind, full_name, entry, sources) + "\n" + layers_text(network),
+        {{"kind", kind}, {"name", full_name}, {"figures", sources_json(sources)}, {"layers", layers_json(network)}}};
   }
   const Sources sources = read_entry(kind, entry, catalog);
-  std::string text = entry_text(kind, own, entry, sources);
+  std::string text = entry_text(kind, full_name, entry, sources);
   if (kind == "node" || kind == "gpu")
-    text += fmt::format("as a file to edit: trainyard new {} my-{}.yaml --from {}\n", kind, kind, own);
-  return {text, {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}}};
+    text += fmt::format("as a file to edit: trainyard new {} my-{}.yaml --from {}\n", kind, kind, full_name);
+  return {text, {{"kind", kind}, {"name", full_name}, {"figures", sources_json(sources)}}};
 }
 
 constexpr int kNoRank = -1;
@@ -308,17 +310,17 @@ struct Choice {
   int rank = kNoRank;
 };
 
-/// A file that can be saved and edited: a node or a GPU with all that its bases say, or a scenario as it stands.
+/// A file to save and edit: a node or a GPU with all keys of its bases, or a scenario unchanged.
 std::string editable_file(const std::string& kind, const std::string& name, const Overrides& overrides) {
   if (kind.empty()) {
     if (!overrides.empty()) return yaml_text(read_scenario(name, overrides).document);
     read_scenario(name);
     std::ifstream in(scenario_file(name), std::ios::binary);
     if (in) return {std::istreambuf_iterator<char>(in), {}};
-    return yaml_text(read_scenario_document(name));  // a row of a family
+    return yaml_text(read_scenario_document(name));  // the name is a row of a measured family
   }
   if (kind != "node" && kind != "gpu")
-    throw UserError(fmt::format("trainyard show {}: --yaml is of nodes, GPUs and scenarios", kind));
+    throw UserError(fmt::format("trainyard show {}: --yaml is for nodes, GPUs and scenarios", kind));
   const Catalog catalog;
   Node reference = Node::of_text(whole_name(catalog, kind, name), Place::of("trainyard show"));
   if (name.empty()) fail(reference.place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
@@ -351,30 +353,34 @@ View scenario_view(const std::string& file, const Choice& choice, const Override
 
 int show_verb(const std::vector<std::string>& words) {
   Arguments arguments(
-      "show", "What a scenario becomes before it runs, or an entry of the catalog with the source of each figure.",
+      "show",
+      "Shows what a scenario becomes before it runs, or an entry of the catalog with the source of each figure.",
       "show scenarios/gpt2-xl-ddp-dgx-a100.yaml --schedule --rank 3\n  trainyard show gpu a100-sxm4-80gb");
   std::string what, name, json;
   std::vector<std::string> sets;
   Choice choice;
   arguments.positional("SCENARIO|KIND", what, fmt::format("scenario file; or {}", fmt::join(entry_kinds(), ", ")));
-  arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
-  arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
+  arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name is enough)",
+                       false);
+  arguments.flag("--schedule", choice.schedule, "show the operations of one rank, in order");
   arguments.option("--rank", choice.rank, "N",
-                   "rank whose schedule is shown; alone: its place, groups, peers, and the links to them");
-  arguments.flag("--mesh", choice.mesh, "the ranks, their coordinates and devices");
-  arguments.flag("--machine", choice.machine, "devices, links, and how messages go");
-  arguments.flag("--fold", choice.fold, "which ranks are simulated for all that are alike, and what tells them apart");
+                   "with --schedule: the rank whose operations are shown; alone: show its place, groups and peers, and "
+                   "the links to them");
+  arguments.flag("--mesh", choice.mesh, "show the ranks, their coordinates and devices");
+  arguments.flag("--machine", choice.machine, "show devices, links and the paths of messages");
+  arguments.flag("--fold", choice.fold,
+                 "show which ranks are simulated for their equivalence classes, and what distinguishes the classes");
   arguments.flag("--yaml", choice.yaml,
-                 "a file to save and edit: a scenario as it stands; a node or gpu with every key that it may have");
-  arguments.flag("--all", choice.all, "every operation, rank or class");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
-  arguments.output("--json", json, "write it as JSON; - is stdout");
+                 "print a file to save and edit: a scenario unchanged; a node or gpu with all possible keys");
+  arguments.flag("--all", choice.all, "show every operation, rank or class; the default is a screenful");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+  arguments.output("--json", json, "write the view as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const Overrides overrides = parse_overrides(sets);
   const auto& kinds = entry_kinds();
-  const std::string asked = what == "model" ? "network" : what;  // a scenario's word for them
+  const std::string word = what == "model" ? "network" : what;  // scenarios call networks models
   const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) {
-    return asked == k || asked == k + "s" || asked == k + "es";
+    return word == k || word == k + "s" || word == k + "es";
   });
   const bool views = choice.schedule || choice.mesh || choice.machine || choice.fold;
   if (choice.yaml && (views || choice.rank != kNoRank || !json.empty()))
@@ -382,7 +388,8 @@ int show_verb(const std::vector<std::string>& words) {
   if (kind == kinds.end() && !name.empty())
     throw UserError(fmt::format("trainyard show: \"{}\" is no kind of entry{}", what, hint(what, kinds)));
   if (kind != kinds.end() && views)
-    throw UserError(fmt::format("trainyard show {}: --schedule, --mesh, --machine and --fold are of scenarios", *kind));
+    throw UserError(
+        fmt::format("trainyard show {}: --schedule, --mesh, --machine and --fold are for scenarios", *kind));
   if (choice.yaml) {
     const bool entry = kind != kinds.end();
     write_atomically("-", editable_file(entry ? *kind : "", entry ? name : what, overrides));
@@ -395,7 +402,9 @@ int show_verb(const std::vector<std::string>& words) {
 }
 
 const RegisterVerb registered_show{
-    "show", "schedule, mesh, machine, folding, one rank; or a catalog entry with its sources", show_verb};
+    "show", VerbGroup::predict,
+    "show the schedule, mesh, machine, folding or one rank of a scenario, or a catalog entry with its sources",
+    show_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -31,10 +31,10 @@
 namespace trainyard {
 namespace {
 
-/// What `--model` is put into: batch, failures and checkpoints of a training that is described whole.
+/// The scenario that `--model` changes if no file is named. It describes a whole training, with failures.
 constexpr const char* kSizeTemplate = "scenarios/size-llama3-70b.yaml";
 
-/// "10%" or "0.1"; less than 1.
+/// Reads a share less than 1: "10%" or "0.1".
 double share_of(const std::string& text) {
   if (text.empty()) return 0;
   const bool percent = text.back() == '%';
@@ -48,7 +48,7 @@ double share_of(const std::string& text) {
   return share;
 }
 
-/// All of the catalog that begin so: of a family by its sizes.
+/// The models of the catalog whose names begin with this prefix.
 std::vector<std::string> models_of_family(const std::string& family) {
   const Catalog catalog;
   std::vector<std::string> models;
@@ -71,22 +71,22 @@ std::string in_short(const SizeAnswer& a, const SizeRow& r) {
 
 std::string in_words(const SizeRow& r) {
   const std::string compared =
-      r.batches.size() > 1 ? fmt::format(" (the fastest a sample of {})", fmt::join(r.batches, ", ")) : "";
+      r.batches.size() > 1 ? fmt::format(" (the fastest per sample of {})", fmt::join(r.batches, ", ")) : "";
   return r.plan + fmt::format(", batch {}{}{}", r.batch, compared, r.proved ? "" : " (not proved)");
 }
 
-/// How far the searches went.
+/// Says which limit ended the searches.
 std::string limit_words(const SizeAnswer& a) {
   if (a.search_seconds > 0)
-    return fmt::format("each plan is the best of {:.4g} s of search: another run may find another one",
+    return fmt::format("each plan is the best that {:.4g} s of search found; another run may find another one",
                        a.search_seconds);
   const bool proved = std::all_of(a.rows.begin(), a.rows.end(), [](const SizeRow& r) { return !r.good() || r.proved; });
   return proved ? ""
-                : fmt::format("each plan that is not proved is the best of {:.3g} M operations of search (--work)",
+                : fmt::format("a plan that is not proved is the best that {:.3g} M operations of search found (--work)",
                               a.work * 1e-6);
 }
 
-/// Of each type of node the fewest that meet the deadline, and what is known of fewer.
+/// A line for each type of node: the fewest nodes that meet the deadline, and the result of fewer nodes.
 std::string fewest_lines(const SizeAnswer& a) {
   std::string text;
   for (const SizeFewest& f : a.fewest) {
@@ -96,15 +96,15 @@ std::string fewest_lines(const SizeAnswer& a) {
     std::string why = "fewer have no plan";
     if (late != a.rows.end()) {
       why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->days()) : late->error);
-      if (f.nodes - f.late > f.unit) why += ", and no number between has a plan";
+      if (f.nodes - f.late > f.unit) why += ", and no number in between has a plan";
     }
     text += wrapped(report_label(text.empty() ? "fewest" : ""),
-                    {fmt::format("of those looked at: {} x {} ({})", f.nodes, f.node, why)}, "");
+                    {fmt::format("of the simulated sizes: {} x {} ({})", f.nodes, f.node, why)}, "");
   }
   return text;
 }
 
-/// What plans leave of a GPU's memory, and what that costs.
+/// The share of memory that plans leave free, and the plan that would be taken without this share.
 std::string headroom_line(const SizeAnswer& a) {
   double least = 1, most = -1;
   for (const SizeRow& r : a.rows)
@@ -134,11 +134,12 @@ std::string size_screen(const SizeAnswer& a) {
   if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
     line("fastest", a.fastest);
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
-  const char* of_them = a.unfinished.empty() ? "" : "of what was looked at ";
-  if (a.nearest) text += fmt::format("{}{}meets it; the nearest is\n", report_label("none"), of_them);
-  if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was looked at to its end\n";
+  const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
+  if (a.nearest)
+    text += fmt::format("{}{}meets deadline and budget; the nearest is\n", report_label("none"), simulated_sizes);
+  if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
   if (!a.cheapest && !a.nearest && !a.rows.empty())
-    text += fmt::format("{}{}has a plan\n", report_label("none"), of_them);
+    text += fmt::format("{}{}has a plan\n", report_label("none"), simulated_sizes);
   line("nearest", a.nearest);
   text += fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
@@ -157,13 +158,13 @@ std::string size_screen(const SizeAnswer& a) {
                           r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
                           r.money > 0 ? size_money(r.money) : "-", in_words(r)});
   }
-  text += "\n" + table.text("  ") + "  + meets deadline and budget; * and none is both faster and cheaper\n";
+  text += "\n" + table.text("  ") + "  + meets deadline and budget; * also, no other is both faster and cheaper\n";
   if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
-  if (!a.left_out.empty()) text += wrapped("not looked at: ", a.left_out, ",");
+  if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");
   return text;
 }
 
-/// What the chips of all nodes that were looked at are called.
+/// The noun for the chips of all nodes in the answer.
 std::string devices_of(const SizeAnswer& answer) {
   const Catalog catalog;
   std::string noun;
@@ -183,40 +184,41 @@ struct SizeFlags {
   SearchLimits limits;
   Arguments arguments{
       "size",
-      "Which nodes, and how many, train a model in time: for each type the best plan by search, with failures, "
-      "checkpoints, energy and money.",
+      "Finds which nodes, and how many, train a model in time: for each type of node it searches the best plan, with "
+      "failures, checkpoints, energy and money.",
       "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
       "scenarios/prices-example.yml"};
 
   SizeFlags() {
     arguments.positional("SCENARIO", file,
-                         "scenario file (YAML): model, batch, plan.training and faults count, its cluster does not",
+                         "scenario file (YAML): its model, batch, plan.training and faults are used; its cluster is "
+                         "not",
                          false);
     arguments.option("--model", model, "NAME",
-                     "instead of its model (without SCENARIO, of scenarios/size-llama3-70b.yaml)");
+                     "the model, instead of the scenario's (default SCENARIO: scenarios/size-llama3-70b.yaml)");
     arguments.option("--family", family, "PREFIX",
-                     "or all models of the catalog that begin so: the largest that can be");
-    arguments.option("--tokens", tokens, "N", "tokens of the training: 300B, 15T");
+                     "find the largest possible model among those of the catalog whose names begin so");
+    arguments.option("--tokens", tokens, "N", "tokens of the training, for example 300B or 15T");
     arguments.option("--tokens-per-parameter", chinchilla, "N",
-                     "or so many a parameter: 20 is compute-optimal (Hoffmann et al. 2022)");
-    arguments.option("--days", days, "D", "the deadline");
-    arguments.option("--budget", budget, "MONEY", "and the most it may cost, by the prices");
-    arguments.option("--prices", prices, "FILE", "your prices (scenarios/prices-example.yml shows how)");
+                     "tokens for each parameter, instead of --tokens: 20 is compute-optimal (Hoffmann et al. 2022)");
+    arguments.option("--days", days, "D", "the deadline: the training takes at most D days");
+    arguments.option("--budget", budget, "MONEY", "the most that the training may cost, in the currency of the prices");
+    arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
     arguments.option("--nodes-of", nodes_of, "A,B,...",
-                     "look at these types of node alone, or at all nodes with these chips (tpu-v5p)");
-    arguments.option("--gpus", gpus, "N", "on so many devices, or the least nodes that have them");
-    arguments.option("--unit", unit, "N", "numbers of nodes are multiples of N (default 1)");
+                     "consider only these types of node, or all nodes with these chips (for example tpu-v5p)");
+    arguments.option("--gpus", gpus, "N", "use N devices: the fewest nodes that have them");
+    arguments.option("--unit", unit, "N", "the number of nodes is a multiple of N (default 1)");
     arguments.option("--batch-tolerance", tolerance, "SHARE",
-                     "the batch may differ by so much (10%): the one whose plan takes the least time for a sample");
+                     "the batch may differ by this share, for example 10%: the batch with the least time per sample "
+                     "is taken");
     limits.declare(arguments, "--search", "the search for the plan of each cluster",
                    fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
-    arguments.option(
-        "--headroom", headroom, "SHARE",
-        "leave so much of each device's memory free, such as 8 % or 0 (default: what context and fragmentation "
-        "take, of 80 GiB some 8 %)");
-    arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+    arguments.option("--headroom", headroom, "SHARE",
+                     "leave this share of each device's memory free, for example 8 % or 0 (default: what context and "
+                     "fragmentation take, some 8 % of 80 GiB)");
+    arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
-    arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");
+    arguments.output("--write", write, "write the cheapest cluster and plan as a scenario; - is stdout");
     shares.declare(arguments, "type of node");
   }
 
@@ -240,7 +242,7 @@ struct SizeFlags {
     options.search_seconds = limits.wall_seconds();
     if (!family.empty()) options.models = models_of_family(family);
     options.journal = shares.points;
-    options.shard = shares.wanted(!(json + write).empty());
+    options.shard = shares.requested_shard(!(json + write).empty());
     return options;
   }
 
@@ -249,8 +251,9 @@ struct SizeFlags {
   }
 
   Node document() const {
-    const std::optional<Node>& given = arguments.document();
-    Node document = given ? *given : read_scenario_document(file.empty() ? shipped_file(kSizeTemplate).string() : file);
+    const std::optional<Node>& scenario = arguments.document();
+    Node document =
+        scenario ? *scenario : read_scenario_document(file.empty() ? shipped_file(kSizeTemplate).string() : file);
     for (const auto& [field, value] : parse_overrides(sets)) set_field(document, field, value);
     if (!model.empty())
       set_field(document, "model", parse_override(model, std::make_shared<const std::string>("--model")));
@@ -300,7 +303,8 @@ int size_verb(const std::vector<std::string>& words) {
   return answer.unfinished.empty() ? kGood : shares.interrupted_search();
 }
 
-const RegisterVerb registered_size{"size", "which nodes, and how many, train a model in time and budget", size_verb,
+const RegisterVerb registered_size{"size", VerbGroup::choose,
+                                   "find which nodes, and how many, train a model in time and budget", size_verb,
                                    size_answer};
 
 }  // namespace

@@ -19,16 +19,16 @@
 namespace trainyard {
 namespace {
 
-/// How far a sweep is, and how long the rest will take at the pace of what was simulated since it began.
+/// Shows how far a sweep is, and how long the rest will take at the pace so far.
 class SweepProgress {
  public:
-  void show(std::size_t done, std::size_t of) {
+  void show(std::size_t done, std::size_t points) {
     constexpr std::size_t width = 40;
-    const std::size_t full = done * width / std::max<std::size_t>(1, of);
+    const std::size_t full = done * width / std::max<std::size_t>(1, points);
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-    const double left = passed.count() / static_cast<double>(++simulated_) * static_cast<double>(of - done);
+    const double remaining = passed.count() / static_cast<double>(++simulated_) * static_cast<double>(points - done);
     line_.show(fmt::format("[{}{}] {} of {} points, {:.0f} s left", std::string(full, '#'),
-                           std::string(width - full, ' '), done, of, left));
+                           std::string(width - full, ' '), done, points, remaining));
   }
 
  private:
@@ -37,7 +37,7 @@ class SweepProgress {
   std::size_t simulated_ = 0;
 };
 
-/// The points that are done go where the answer was to go, marked as unfinished, unless a file keeps them to resume from.
+/// Writes the finished points to the outputs, marked as unfinished, unless a journal keeps them. Returns the exit code.
 int interrupted_sweep(const Sweep& sweep, const std::vector<SweepPoint>& points, SweepOutputs outputs,
                       const std::string& journal) {
   Sweep part = sweep;
@@ -48,19 +48,19 @@ int interrupted_sweep(const Sweep& sweep, const std::vector<SweepPoint>& points,
       part.kept->push_back(sweep.kept ? (*sweep.kept)[i] : i);
       done.push_back(points[i]);
     }
-  const std::string far = fmt::format("{} of {} points are done", done.size(), points.size());
+  const std::string progress = fmt::format("{} of {} points are done", done.size(), points.size());
   if (!journal.empty()) {
-    complain(fmt::format("interrupted: {}; run the same command again to resume ({} keeps them)", far, journal));
+    complain(fmt::format("interrupted: {}; run the same command again to resume ({} keeps them)", progress, journal));
     return kInterrupted;
   }
-  outputs.unfinished = far;
+  outputs.unfinished = progress;
   if (!done.empty()) outputs.write(part, done);
-  complain(fmt::format("interrupted: {}{} (with --csv FILE a sweep can be resumed)", far,
+  complain(fmt::format("interrupted: {}{} (with --csv FILE a sweep can be resumed)", progress,
                        done.empty() ? "" : "; the answer has these alone"));
   return kInterrupted;
 }
 
-/// Beside the table; a pipe or a device has no beside.
+/// The journal's file, beside the table. Empty if the table is no regular file (a pipe or a device).
 std::string journal_of(const std::string& csv) {
   std::error_code ignored;
   const bool special = std::filesystem::exists(csv, ignored) && !std::filesystem::is_regular_file(csv, ignored);
@@ -69,7 +69,7 @@ std::string journal_of(const std::string& csv) {
 
 constexpr const char* kLayers = "plan.pipeline.layers";
 
-/// `plan.pipeline.layers=all` stands for every cut of the layers, at the first values of the other fields.
+/// Replaces `plan.pipeline.layers=all` by every cut of the layers, with the first values of the other fields.
 void expand_layer_cuts(Sweep& sweep) {
   for (SweepAxis& axis : sweep.axes) {
     if (axis.path != kLayers || axis.values != std::vector<std::string>{"all"}) continue;
@@ -98,50 +98,52 @@ struct SweepFlags {
         "field), `together`, `where`");
     arguments.repeated(
         "--set", sets, "PATH=A,B,...",
-        "a field and its values, as often as needed; range(FROM, TO, STEP) and log-range(FROM, TO, FACTOR) "
-        "stand for theirs; \"A=1,2 & B=3,4\": fields that move together; plan.pipeline.layers=all: every "
-        "cut of the layers");
+        "a field and its values; may be repeated. range(FROM, TO, STEP) and log-range(FROM, TO, FACTOR) give lists "
+        "of values; \"A=1,2 & B=3,4\" changes fields together; plan.pipeline.layers=all takes every cut of the "
+        "layers");
     arguments.repeated("--where", where, "CONDITION",
-                       "leave out points that do not meet it: \"plan.tensor_parallel * plan.pipeline_parallel <= 64\"");
+                       "leave out points that do not meet this condition, for example \"plan.tensor_parallel * "
+                       "plan.pipeline_parallel <= 64\"");
     outputs.declare(
         arguments,
-        "write the table as CSV; - is stdout (the default but on a terminal). With a file, an interrupted sweep "
+        "write the table as CSV; - is stdout (the default, except on a terminal). With a file, an interrupted sweep "
         "can be resumed");
     shares.declare(arguments, "point");
   }
 };
 
 Sweep sweep_of(const SweepFlags& flags) {
-  const std::optional<Node>& given = flags.arguments.document();
-  if (!given) check_input(scenario_file(flags.file));  // else each point says so
-  Sweep sweep = read_study(flags.file, given);
+  const std::optional<Node>& document = flags.arguments.document();
+  if (!document) check_input(scenario_file(flags.file));  // here, so that not every point reports a missing file
+  Sweep sweep = read_study(flags.file, document);
   for (const std::string& set : flags.sets)
     for (SweepAxis& axis : parse_sweep_axes(set)) sweep.axes.push_back(std::move(axis));
   sweep.where.insert(sweep.where.end(), flags.where.begin(), flags.where.end());
   expand_layer_cuts(sweep);
   sweep.keep_where();
-  sweep.points();  // not too many
+  sweep.points();  // throws UserError if there are too many
   return sweep;
 }
 
-/// The words of what became of writing, with what of it is not lost.
+/// Throws the error of a failed write, and says which file keeps the points.
 [[noreturn]] void fail_to_write(const UserError& e, const std::string& journal) {
   throw UserError(journal.empty()
                       ? e.what()
                       : fmt::format("{}; {} keeps the points for the same command again", e.what(), journal));
 }
 
-/// The words of why no process could be started, with what was done before.
+/// Throws the error of a process that could not start, and says which file keeps the finished points.
 [[noreturn]] void fail_to_start(const MachineLimit& e, const std::string& journal) {
   std::error_code ignored;
-  const bool kept = !journal.empty() && std::filesystem::exists(journal, ignored);  // one without points is removed
+  // A journal without points is removed.
+  const bool has_points = !journal.empty() && std::filesystem::exists(journal, ignored);
   throw MachineLimit(
-      kept ? fmt::format("{}; {} keeps the points that are done for the same command again", e.what(), journal)
-           : e.what());
+      has_points ? fmt::format("{}; {} keeps the points that are done for the same command again", e.what(), journal)
+                 : e.what());
 }
 
 SweepOptions shown_by(SweepProgress& progress, SweepOptions options) {
-  options.progress = [&progress](std::size_t done, std::size_t of) { progress.show(done, of); };
+  options.progress = [&progress](std::size_t done, std::size_t points) { progress.show(done, points); };
   return options;
 }
 
@@ -187,7 +189,7 @@ int sweep_in_files(const Sweep& sweep, const SweepFlags& flags, const SweepOptio
 int sweep(const std::vector<std::string>& words) {
   SweepFlags flags;
   if (!flags.arguments.parse(words)) return kGood;
-  const StudyShard shard = flags.shares.wanted(flags.outputs.any());
+  const StudyShard shard = flags.shares.requested_shard(flags.outputs.any());
   if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(flags.arguments, sweep_of(flags).points());
   const std::string& file = flags.shares.points;
   flags.outputs.order();
@@ -212,7 +214,7 @@ std::string sweep_answer(const VerbQuestion& question) {
   SweepFlags flags;
   flags.arguments.take(question);
   const SweepOrder order = flags.outputs.order();
-  const SweepOptions options{flags.shares.points, {}, flags.shares.wanted(false)};
+  const SweepOptions options{flags.shares.points, {}, flags.shares.requested_shard(false)};
   const Sweep sweep = sweep_of(flags);
   if (is_streamed(sweep))
     throw UserError(fmt::format("a sweep of {} points is streamed into files, by the command", sweep.points()));
@@ -224,7 +226,8 @@ std::string sweep_answer(const VerbQuestion& question) {
   return json_text(sweep_json(sweep, points, order));
 }
 
-const RegisterVerb registered_sweep{"sweep", "simulate every combination of listed values, here or on a cluster", sweep,
+const RegisterVerb registered_sweep{"sweep", VerbGroup::choose,
+                                    "simulate every combination of listed values, here or on a cluster", sweep,
                                     sweep_answer};
 
 }  // namespace

@@ -15,13 +15,15 @@ namespace {
 
 std::string topo_usage() {
   std::string text =
-      "trainyard topo: what a machine's wiring can do, and which wiring to buy\n\nusage: trainyard topo VERB ...\n\n";
+      "trainyard topo: what a machine's wiring can do, and which wiring to buy\n\nusage: trainyard topo VERB "
+      "...\n\n";
   for (const std::string& name : topo_verbs().names()) {
     const TopoVerb& verb = topo_verbs().find(name, {});
     text += fmt::format("  {:10} {}\n", verb.name, verb.summary);
   }
   return text +
-         "\n`trainyard topo VERB --help` explains each. Example:\n  trainyard topo design --hosts 1024 --ports 64\n";
+         "\n`trainyard topo VERB --help` explains each verb. Example:\n  trainyard topo design --hosts 1024 --ports "
+         "64\n";
 }
 
 int topo_verb(const std::vector<std::string>& words) {
@@ -34,7 +36,9 @@ int topo_verb(const std::vector<std::string>& words) {
   return topo_verbs().find(words[0], place).run({words.begin() + 1, words.end()});
 }
 
-const RegisterVerb registered_topo{"topo", "wiring: show, check, design, path, rings, import, export", topo_verb};
+const RegisterVerb registered_topo{"topo", VerbGroup::choose,
+                                   "examine or design the wiring: show, check, design, path, rings, import, export",
+                                   topo_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <utility>
 
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
@@ -11,6 +12,15 @@
 
 namespace trainyard {
 namespace {
+
+constexpr std::pair<VerbGroup, const char*> kGroupTitles[] = {
+    {VerbGroup::predict, "Predict a training step"},
+    {VerbGroup::choose, "Choose a machine and a plan"},
+    {VerbGroup::measure, "Measure: simulated times beside measured ones"},
+    {VerbGroup::learn, "Learn: loss against simulated time"},
+    {VerbGroup::teach, "Teach how distributed training works"},
+    {VerbGroup::prepare, "Write scenarios and look things up"},
+};
 
 int run_words(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
@@ -60,9 +70,13 @@ std::string usage() {
   std::string text =
       "trainyard: how long a training step takes, what limits it, whether it fits, what to change\n\nusage: trainyard "
       "VERB ...\n\n";
-  for (const std::string& name : verbs().names())
-    text += fmt::format("  {:10} {}\n", name, verbs().find(name, {}).summary);
-  return text + "\n`trainyard VERB --help` explains each. Start with:\n  trainyard run gpt2-xl-ddp-dgx-a100\n";
+  for (const auto& [group, title] : kGroupTitles) {
+    text += fmt::format("{}:\n", title);
+    for (const std::string& name : verbs().names())
+      if (const Verb& verb = verbs().find(name, {}); verb.group == group)
+        text += fmt::format("  {:10} {}\n", name, verb.summary);
+  }
+  return text + "\n`trainyard VERB --help` explains each verb. Start with:\n  trainyard run gpt2-xl-ddp-dgx-a100\n";
 }
 
 }  // namespace trainyard

@@ -8,30 +8,36 @@
 
 namespace trainyard {
 
-/// A verb of the command: one file each, which registers itself.
+/// The aim of a user. `trainyard help` lists the verbs by aim, in this order.
+enum class VerbGroup { predict, choose, measure, learn, teach, prepare };
+
+/// A verb of the command. Each is one file, which registers itself.
 struct Verb {
   std::string name;
+  VerbGroup group = VerbGroup::predict;
   std::string summary;
-  int (*run)(const std::vector<std::string>& words) = nullptr;  ///< the words after the verb; returns the exit code
-  /// For programs: what it writes with --json. Null: it is for people alone. Throws UserError, MachineLimit, Interrupted.
+  /// Takes the words after the verb; returns the exit code.
+  int (*run)(const std::vector<std::string>& words) = nullptr;
+  /// Answers a program with the text that --json writes. Null: the verb is for people only. Throws UserError,
+  /// MachineLimit, Interrupted.
   std::string (*answer)(const VerbQuestion&) = nullptr;
 };
 Registry<Verb>& verbs();
-/// What the program does with its words: runs the verb, and says on stderr, in a line, what is wrong. Returns the exit code.
+/// Runs the verb that the words name. Prints an error as one line on stderr. Returns the exit code.
 int run_command(const std::vector<std::string>& words);
-/// What `trainyard help` prints: the verbs, a line each.
+/// The text of `trainyard help`: the verbs by group, one line each.
 std::string usage();
-/// The kinds of names that `trainyard list` knows, each with the key that takes it and the meaning of the figures.
+/// The kinds of names that `trainyard list` shows, each with the key that takes such a name and what its figures mean.
 std::vector<std::pair<std::string, std::string>> listed_kinds();
 
 struct RegisterVerb {
-  RegisterVerb(const char* name, const char* summary, int (*run)(const std::vector<std::string>&),
+  RegisterVerb(const char* name, VerbGroup group, const char* summary, int (*run)(const std::vector<std::string>&),
                std::string (*answer)(const VerbQuestion&) = nullptr) {
-    verbs().add(name, {name, summary, run, answer});
+    verbs().add(name, {name, group, summary, run, answer});
   }
 };
 
-/// Exit codes: 1 is an answer that fails a limit the user stated.
+/// Exit codes. kFailsLimit: the answer does not meet a limit that the user set. kBug: an internal error.
 constexpr int kGood = 0, kFailsLimit = 1, kBadInput = 2, kInterrupted = 3, kBug = 70;
 
 }  // namespace trainyard

@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-/// A place on the floor; rack −1: of its own, in the middle.
+/// A place on the floor. Rack −1: a rack of its own, in the middle.
 struct FloorPlace {
   std::int64_t rack = -1;
   double x = 0, y = 0, height = 0;
@@ -46,11 +46,11 @@ class CableCounter {
   const ClosDesign& design_;
   const FloorPlan& floor_;
   CablePlan plan_;
-  std::map<double, std::int64_t> counts_;  // by length
+  std::map<double, std::int64_t> counts_;  // number of cables, by length
 
-  /// The share of a whole that goes to one of several, which differ by one at most.
-  static std::int64_t part(std::int64_t whole, std::int64_t one, std::int64_t of) {
-    return whole * (one + 1) / of - whole * one / of;
+  /// The share of part `index` if `whole` is divided into `parts` that differ by at most one.
+  static std::int64_t part(std::int64_t total, std::int64_t index, std::int64_t parts) {
+    return total * (index + 1) / parts - total * index / parts;
   }
   std::int64_t first_host(std::int64_t leaf) const { return design_.hosts * leaf / design_.levels.front().switches; }
 
@@ -84,10 +84,10 @@ class CableCounter {
 
   void add(const FloorPlace& a, const FloorPlace& b, std::int64_t count) {
     if (count == 0) return;
-    const double needed = length(a, b) - 1e-9;  // sums of tenths
-    const auto sold = std::lower_bound(floor_.lengths.begin(), floor_.lengths.end(), needed);
+    const double needed = length(a, b) - 1e-9;  // tolerance for sums of tenths
+    const auto sold_length = std::lower_bound(floor_.lengths.begin(), floor_.lengths.end(), needed);
     const double longest = floor_.lengths.back();
-    counts_[sold != floor_.lengths.end() ? *sold : std::ceil(needed / longest) * longest] += count;
+    counts_[sold_length != floor_.lengths.end() ? *sold_length : std::ceil(needed / longest) * longest] += count;
   }
 };
 
@@ -109,10 +109,10 @@ std::int64_t CablePlan::count(bool optical) const {
 
 CablePlan plan_cables(const ClosDesign& design, const FloorPlan& floor) {
   if (floor.hosts_of_rack < 1 || floor.racks_of_row < 1)
-    throw UserError("racks: 1 or more hosts a rack, and racks a row, expected");
+    throw UserError("racks: expected at least 1 host in a rack and at least 1 rack in a row");
   const bool rising = std::is_sorted(floor.lengths.begin(), floor.lengths.end());
   if (floor.lengths.empty() || floor.lengths.front() <= 0 || !rising)
-    throw UserError("lengths of cables: above 0, and rising, expected");
+    throw UserError("lengths of cables: expected ascending lengths above 0");
   return CableCounter(design, floor).make();
 }
 

@@ -7,20 +7,20 @@
 
 namespace trainyard {
 
-/// Where racks stand, and how cables go. Lengths in metres.
+/// Positions of racks, and routes of cables. Lengths in metres.
 struct FloorPlan {
-  int hosts_of_rack = 0;    ///< ports of NICs in a rack, one above the other
+  int hosts_of_rack = 0;    ///< number of ports of NICs in a rack, one above the other
   int racks_of_row = 10;    ///< assumed
   double rack_width = 0.6;  ///< EIA-310 racks are mostly 600 mm wide
-  /// From row to row: half of the seven tiles of 610 mm in which a cold and a hot aisle repeat (ASHRAE, TIA-942;
+  /// Distance between rows: half of the seven tiles of 610 mm in which a cold and a hot aisle repeat (ASHRAE, TIA-942;
   /// unverified).
   double row_pitch = 2.1;
   double rack_height = 2;  ///< 42 units of 44.45 mm, and a frame
   double to_tray = 0.5;    ///< from the top of a rack up to the tray over all racks; assumed
-  double slack = 1;        ///< of each cable, both ends together; assumed
-  /// Passive copper goes so far at 50 Gbit/s a lane (IEEE 802.3cd, CR: 3 m; unverified); longer cables are optical.
+  double slack = 1;        ///< total slack of each cable; assumed
+  /// Longest passive copper cable at 50 Gbit/s a lane (IEEE 802.3cd, CR: 3 m; unverified). Longer cables are optical.
   double copper_reach = 3;
-  /// Lengths that are sold, rising; longer ones come in whole multiples of the last.
+  /// Lengths that are sold, in ascending order. Longer cables come in multiples of the last length.
   std::vector<double> lengths{0.5, 1, 1.5, 2, 2.5, 3, 5, 7, 10, 15, 20, 30, 50, 100};
 };
 
@@ -32,16 +32,17 @@ struct CablesOfLength {
 };
 
 struct CablePlan {
-  std::int64_t racks = 0, rows = 0;    ///< of hosts
-  std::vector<CablesOfLength> cables;  ///< by length
+  std::int64_t racks = 0, rows = 0;    ///< that contain hosts
+  std::vector<CablesOfLength> cables;  ///< sorted by length
   double metres(bool optical) const;
   std::int64_t count(bool optical) const;
 };
 
-/// The cables of a folded Clos, each as long as it must be. Hosts fill racks one after the other, racks rows. Leaves share
-/// the hosts evenly, and stand on top of the rack of the middle one of theirs, aggregation switches there in the middle of
-/// their pod, spines and cores in the middle of the floor. A cable within a rack goes up or down; others go up to the tray, along
-/// rows and across them, and down. Throws UserError for sizes below 1, and lengths that are none.
+/// Plans the cables of a folded Clos, each as long as necessary. Hosts fill one rack after the other, and racks fill
+/// rows. Leaves share the hosts evenly, and stand on top of the rack of their middle host. Aggregation switches stand
+/// on top of the rack in the middle of their pod, spines and cores in the middle of the floor. A cable within a rack
+/// goes up or down. Other cables go up to the tray, along rows and across them, and down. Throws UserError for sizes
+/// below 1 and invalid lengths.
 CablePlan plan_cables(const ClosDesign&, const FloorPlan&);
 
 }  // namespace trainyard

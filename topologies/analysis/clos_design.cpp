@@ -34,7 +34,7 @@ void check_request(const ClosRequest& request) {
 }
 
 std::int64_t most_of_three_levels(std::int64_t ports, double r) {
-  // As many pods as a core switch has ports, an aggregation switch for each uplink of a leaf.
+  // There are as many pods as a core switch has ports, and an aggregation switch for each uplink of a leaf.
   std::int64_t most = 0;
   for (std::int64_t hosts = 1; hosts < ports; ++hosts) {
     const std::int64_t uplinks = ports - hosts;

@@ -7,10 +7,10 @@
 namespace trainyard {
 namespace {
 
-/// Three levels: so many leaves in so many pods. Hosts are spread evenly over the pods, in each over its leaves.
+/// A number of leaves in a number of pods. Hosts are spread evenly over the pods, and in each pod over its leaves.
 struct PodLayout {
   std::int64_t leaves, pods;
-  std::int64_t leaves_of_pod, hosts_of_leaf, hosts_of_pod;  // the fullest
+  std::int64_t leaves_of_pod, hosts_of_leaf, hosts_of_pod;  // sizes of the fullest pod and leaf
 
   PodLayout(std::int64_t hosts, std::int64_t all_leaves, std::int64_t all_pods)
       : leaves(all_leaves),
@@ -18,14 +18,15 @@ struct PodLayout {
         leaves_of_pod(ceiling(leaves, pods)),
         hosts_of_leaf(ceiling(hosts, leaves)),
         hosts_of_pod(ceiling(hosts, pods)) {
-    // Pods that lack a leaf may not hold their share; the others then take the rest.
+    // Pods that lack a leaf may not hold their share; the other pods then take the rest.
     const std::int64_t full = leaves - pods * (leaves_of_pod - 1), less = pods - full;
     const std::int64_t rest = hosts - less * (leaves_of_pod - 1) * hosts_of_leaf;
     if (rest > 0) hosts_of_pod = std::max(hosts_of_pod, ceiling(rest, full));
   }
 };
 
-/// The search for three levels. Each loop ends where what is certainly needed is no better than the best so far.
+/// Searches designs with three levels. Each loop ends once the necessary switches are no better than the best design so
+/// far.
 class ThreeLevels {
  public:
   explicit ThreeLevels(const ClosRequest& request)
@@ -35,7 +36,7 @@ class ThreeLevels {
     const std::int64_t hosts = request_.hosts;
     const std::int64_t most = most_hosts_of_leaf(ports_, r_);
     if (most == 0) return std::nullopt;
-    // Aggregation switches carry what leaves pass on twice, core switches once on each side.
+    // Traffic that leaves forward crosses aggregation switches twice, and core switches once on each side.
     const std::int64_t passed = reduced(static_cast<double>(hosts), r_);
     const std::int64_t above = ceiling(2 * passed, ports_) + ceiling(passed, ports_);
     for (std::int64_t leaves = std::max<std::int64_t>(2, ceiling(hosts, most));
@@ -63,40 +64,41 @@ class ThreeLevels {
     for (std::int64_t uplinks = least; uplinks + pod.hosts_of_leaf <= ports_; ++uplinks) {
       const std::int64_t fewest = ceiling(pod.leaves_of_pod * uplinks + passed, ports_);
       if (needed(fewest) > limit()) break;
-      if (up_links(pod, uplinks, uplinks) == 0) continue;  // the more switches, the more ports: none will do
+      if (up_links(pod, uplinks, uplinks) == 0) continue;  // more switches would need even more ports: none will do
       for (std::int64_t a = fewest; a <= uplinks && needed(a) <= limit(); ++a)
         if (const std::int64_t up = up_links(pod, uplinks, a); up > 0)
           if (try_design(pod, uplinks, a, up) == least_cores) break;
     }
   }
 
-  /// Links up of a pod with so many aggregation switches; 0 where their ports do not suffice. Links up come one by one;
-  /// each carries 1 / D of the pod's traffic, until the switch carries all that its links down can: e / d.
+  /// Links up of a pod with that many aggregation switches; 0 if their ports do not suffice. Links up are added one by
+  /// one. Each carries 1 / D of the pod's traffic, until the switch carries as much as its links down can: e / d.
   std::int64_t up_links(const PodLayout& pod, std::int64_t uplinks, std::int64_t aggregation) const {
     const double d = static_cast<double>(pod.hosts_of_leaf), D = static_cast<double>(pod.hosts_of_pod);
     const std::int64_t few = uplinks / aggregation, more = uplinks % aggregation;
-    double left = D / r_;
+    double traffic_left = D / r_;
     std::int64_t up = 0;
-    std::array<std::pair<double, std::int64_t>, 2> rests;  // what a last link of a switch can still carry, how often
+    // Remaining capacity of a switch's last link, and the number of such switches.
+    std::array<std::pair<double, std::int64_t>, 2> rests;
     for (const bool extra : {true, false}) {
-      const std::int64_t each = few + (extra ? 1 : 0), switches = extra ? more : aggregation - more;
-      const double most = D * static_cast<double>(each) / d;
-      const std::int64_t free = std::max<std::int64_t>(0, ports_ - pod.leaves_of_pod * each);
-      const auto whole = static_cast<std::int64_t>(most + 1e-9);
-      const std::int64_t taken =
-          std::min(switches * std::min(whole, free), std::max<std::int64_t>(0, reduced(left, 1)));
-      up += taken;
-      left -= static_cast<double>(taken);
-      rests[extra ? 0 : 1] = {most - static_cast<double>(whole), whole < free ? switches : 0};
+      const std::int64_t links_each = few + (extra ? 1 : 0), switches = extra ? more : aggregation - more;
+      const double most = D * static_cast<double>(links_each) / d;
+      const std::int64_t free = std::max<std::int64_t>(0, ports_ - pod.leaves_of_pod * links_each);
+      const auto full_links = static_cast<std::int64_t>(most + 1e-9);
+      const std::int64_t added =
+          std::min(switches * std::min(full_links, free), std::max<std::int64_t>(0, reduced(traffic_left, 1)));
+      up += added;
+      traffic_left -= static_cast<double>(added);
+      rests[extra ? 0 : 1] = {most - static_cast<double>(full_links), full_links < free ? switches : 0};
     }
     std::sort(rests.rbegin(), rests.rend());
     for (const auto& [rest, switches] : rests) {
-      if (left <= 1e-9 || rest <= 1e-9) break;
-      const std::int64_t taken = std::min(switches, reduced(left, rest));
-      up += taken;
-      left -= static_cast<double>(taken) * rest;
+      if (traffic_left <= 1e-9 || rest <= 1e-9) break;
+      const std::int64_t added = std::min(switches, reduced(traffic_left, rest));
+      up += added;
+      traffic_left -= static_cast<double>(added) * rest;
     }
-    return left <= 1e-9 ? up : 0;
+    return traffic_left <= 1e-9 ? up : 0;
   }
 
   /// Returns the number of core switches.

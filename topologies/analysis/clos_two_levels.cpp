@@ -6,9 +6,9 @@
 namespace trainyard {
 namespace {
 
-/// Two levels: S spines that take the shares c_j / u of all traffic, where a full leaf's u uplinks are spread evenly. The
-/// spines with most links are full first, so that only they matter: with k links to each of those a leaf passes on
-/// min(d, ⌊k slope⌋) hosts, and a spine's ports are the sum of k over the leaves.
+/// Two levels: S spines that take the shares c_j / u of all traffic, where a full leaf spreads its u uplinks evenly.
+/// The spines with the most links are full first, so that only they matter. With k links to each of them, a leaf
+/// forwards min(d, ⌊k slope⌋) hosts, and a spine's ports are the sum of k over the leaves.
 class TwoLevels {
  public:
   explicit TwoLevels(const ClosRequest& request)
@@ -20,7 +20,7 @@ class TwoLevels {
       if (leaves > ports_) break;
       const std::int64_t least = reduced(static_cast<double>(hosts), r_);
       for (std::int64_t spines = 1; spines <= ports_ - hosts && leaves + spines <= limit(); ++spines) {
-        // The fewest links; and the most that a spine can give a leaf, where its uplinks divide evenly.
+        // The fewest links, and the most that a spine can give a leaf if the leaf's uplinks divide evenly.
         const std::int64_t even = ceiling(least, spines) * spines;
         try_wiring(hosts, std::max(least, spines), spines);
         try_wiring(hosts, even + hosts <= ports_ ? even : ports_ - hosts, spines);
@@ -38,15 +38,15 @@ class TwoLevels {
   std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }
 
   void try_wiring(std::int64_t most_hosts, std::int64_t uplinks, std::int64_t spines) {
-    const std::int64_t each = ceiling(uplinks, spines);
-    const double slope = r_ * static_cast<double>(uplinks) / static_cast<double>(each);
+    const std::int64_t links_each = ceiling(uplinks, spines);
+    const double slope = r_ * static_cast<double>(uplinks) / static_cast<double>(links_each);
     if (slope * static_cast<double>(ports_) < static_cast<double>(request_.hosts) - 1e-9) return;
     const std::int64_t least = std::max<std::int64_t>(2, ceiling(request_.hosts, most_hosts));
     for (std::int64_t leaves = least; leaves <= std::min({least + 1, request_.hosts, limit() - spines}); ++leaves)
       if (const auto hosts = spread(leaves, most_hosts, slope)) return offer(*hosts, uplinks, spines);
   }
 
-  /// The hosts of each leaf, all of them together; nothing if a spine has too few ports.
+  /// The hosts of each leaf, which sum to all hosts. No value: a spine has too few ports.
   std::optional<std::vector<std::int64_t>> spread(std::int64_t leaves, std::int64_t most_hosts, double slope) const {
     const auto carried = [&](std::int64_t k) {
       return std::min(most_hosts, static_cast<std::int64_t>(static_cast<double>(k) * slope + 1e-9));
@@ -65,25 +65,26 @@ class TwoLevels {
     } else {
       return std::nullopt;
     }
-    // Whatever is not needed is left free on the last leaves, as evenly as they can.
+    // Unneeded host ports are left free on the last leaves, as evenly as possible.
     std::int64_t spare = -request_.hosts;
     for (const std::int64_t k : links) spare += carried(k);
     if (spare < 0) return std::nullopt;
     std::vector<std::int64_t> hosts;
     for (std::size_t i = 0; i < links.size(); ++i) {
-      const auto left = static_cast<std::int64_t>(links.size() - i);
-      const std::int64_t free = std::min(spare / left, carried(links[i]) - 1);
+      const auto leaves_left = static_cast<std::int64_t>(links.size() - i);
+      const std::int64_t free = std::min(spare / leaves_left, carried(links[i]) - 1);
       spare -= free;
       hosts.push_back(carried(links[i]) - free);
     }
     return hosts;
   }
 
-  /// No leaves with `mean` links to a spine on average carry more hosts each: the concave hull of what they carry.
+  /// Upper bound of the hosts for each leaf if leaves have `mean` links to a spine on average: the concave hull of what
+  /// they carry.
   template <class Carried>
   static double concave(double mean, std::int64_t full, const Carried& carried) {
     if (mean >= static_cast<double>(full)) return static_cast<double>(carried(full));
-    // The best chord over the mean: from the left end where the slope to the right is steepest, and so on.
+    // Finds the best chord over the mean: from the left end to the point with the steepest slope, and so on.
     std::int64_t left = 0;
     while (true) {
       std::int64_t right = left + 1;
@@ -98,14 +99,14 @@ class TwoLevels {
     }
   }
 
-  /// Links of each leaf to a spine, `ports_` at most together, that carry the most hosts: exact, leaf by leaf.
+  /// Links of each leaf to a spine, at most `ports_` in all, that carry the most hosts: exact, leaf by leaf.
   template <class Carried>
   std::optional<std::vector<std::int64_t>> most_carried(std::int64_t leaves, std::int64_t full,
                                                         const Carried& carried) const {
     const auto width = static_cast<std::size_t>(ports_) + 1;
     std::vector<std::vector<std::int64_t>> most(static_cast<std::size_t>(leaves) + 1,
                                                 std::vector<std::int64_t>(width, -1));
-    auto taken = most;
+    auto best_links = most;
     most[0][0] = 0;
     for (std::size_t leaf = 0; leaf + 1 < most.size(); ++leaf)
       for (std::size_t used = 0; used < width; ++used)
@@ -114,31 +115,31 @@ class TwoLevels {
           if (now >= width) break;
           if (most[leaf][used] + carried(k) <= most[leaf + 1][now]) continue;
           most[leaf + 1][now] = most[leaf][used] + carried(k);
-          taken[leaf + 1][now] = k;
+          best_links[leaf + 1][now] = k;
         }
     const auto& last = most.back();
     auto used = static_cast<std::size_t>(std::max_element(last.begin(), last.end()) - last.begin());
     if (last[used] < request_.hosts) return std::nullopt;
     std::vector<std::int64_t> links;
     for (std::size_t leaf = most.size() - 1; leaf > 0; --leaf) {
-      links.push_back(taken[leaf][used]);
-      used -= static_cast<std::size_t>(taken[leaf][used]);
+      links.push_back(best_links[leaf][used]);
+      used -= static_cast<std::size_t>(best_links[leaf][used]);
     }
     std::sort(links.rbegin(), links.rend());
     return links;
   }
 
   void offer(const std::vector<std::int64_t>& hosts, std::int64_t uplinks, std::int64_t spines) {
-    const std::int64_t each = uplinks / spines, more = uplinks % spines;
+    const std::int64_t links_each = uplinks / spines, more = uplinks % spines;
     std::int64_t most_up = 0, most_down = 0;
     ClosDesign design;
     for (const std::int64_t d : hosts) {
       const auto to_spine = [&](std::int64_t c) {
         return c == 0 ? 0 : reduced(static_cast<double>(d * c) / static_cast<double>(uplinks), r_);
       };
-      const std::int64_t up = more * to_spine(each + 1) + (spines - more) * to_spine(each);
+      const std::int64_t up = more * to_spine(links_each + 1) + (spines - more) * to_spine(links_each);
       most_up = std::max(most_up, up);
-      most_down += to_spine(each + (more > 0 ? 1 : 0));
+      most_down += to_spine(links_each + (more > 0 ? 1 : 0));
       design.links += up;
       design.oversubscription = std::max(design.oversubscription, static_cast<double>(d) / static_cast<double>(up));
     }

@@ -39,7 +39,7 @@ void decide_with_splitting(FabricCheck& check, const FabricView& view, const Ide
   check.reason = "no overloaded cut was found, and no splitting that carries all traffic";
 }
 
-/// Without a tree: by ideal splitting, by cuts, and (where known) by the paths really taken.
+/// Checks a fabric that is not a tree: by ideal splitting, by cuts, and, if known, by the paths really taken.
 void check_graph(FabricCheck& check, const FabricView& view, const RoutedFabric* routed) {
   const IdealSplitting ideal(view);
   decide_with_splitting(check, view, ideal, routed);
@@ -53,13 +53,13 @@ void check_graph(FabricCheck& check, const FabricView& view, const RoutedFabric*
   check.diameter_latency = routed->latency;
 }
 
-/// Switches of one level with the same ends below them are one group.
+/// A group of switches: those of one level with the same ends below them.
 struct ClosGroup {
   double down = 0, up = 0, hose = 0;  // bytes/s
   std::string name;
 };
 
-/// Of a folded Clos switch by switch: level by level upwards, as long as there are links up.
+/// Oversubscription of a folded Clos switch by switch: level by level upwards, as long as there are links up.
 std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& view,
                                                               std::span<const FabricLevel> levels) {
   std::map<DeviceId, std::set<DeviceId>> below;  // ends below each device of the row
@@ -103,7 +103,7 @@ std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& 
   return all;
 }
 
-/// False where the check is complete: a tree, or ends that cannot reach each other.
+/// Returns false if the check is complete: the fabric is a tree, or some ends cannot reach each other.
 bool begin_check(FabricCheck& check, const FabricView& view, std::span<const FabricLevel> levels) {
   check.ends = view.end_word;
   const FabricTree tree = fabric_tree(view);
@@ -112,7 +112,7 @@ bool begin_check(FabricCheck& check, const FabricView& view, std::span<const Fab
     return false;
   }
   check.reason = tree.no_tree;
-  // Some permutation has it send to one that it cannot reach.
+  // In some permutation, an end sends to one that it cannot reach.
   if (!tree.connected) check.nonblocking = Nonblocking::no;
   return tree.connected && !tree.vertices.empty();
 }

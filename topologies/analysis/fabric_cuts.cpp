@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-using EndSet = std::vector<char>;  // by end
+using EndSet = std::vector<char>;  // a flag for each end
 
 std::size_t members_of(const EndSet& set) { return static_cast<std::size_t>(std::count(set.begin(), set.end(), 1)); }
 
@@ -19,17 +19,18 @@ std::size_t members_of(const EndSet& set) { return static_cast<std::size_t>(std:
 std::vector<std::size_t> ends_by_switch(const FabricView& view) {
   std::vector<std::size_t> order(view.ends.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::vector<DeviceId> at;
+  std::vector<DeviceId> switch_of_end;
   for (const DeviceId end : view.ends) {
     const std::vector<LinkId> wires = view.links(end);
-    at.push_back(wires.empty() ? -1 : view.graph.ends(wires.front()).to);
+    switch_of_end.push_back(wires.empty() ? -1 : view.graph.ends(wires.front()).to);
   }
-  std::stable_sort(order.begin(), order.end(), [&at](std::size_t a, std::size_t b) { return at[a] < at[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&switch_of_end](std::size_t a, std::size_t b) { return switch_of_end[a] < switch_of_end[b]; });
   return order;
 }
 
-/// Halves by the order of the switches: the first half from several starting points, and every second block of a
-/// size, which cuts a grid across each of its dimensions.
+/// Halves of the ends in the order of their switches: the first half from several starting points, and every second
+/// block of a size, which cuts a grid across each of its dimensions.
 std::vector<EndSet> structured_halves(const FabricView& view) {
   const std::vector<std::size_t> order = ends_by_switch(view);
   const std::size_t n = order.size(), half = n / 2;
@@ -49,7 +50,7 @@ std::vector<EndSet> structured_halves(const FabricView& view) {
   return sets;
 }
 
-/// Neighbours, from one end alone to a half, in about forty sizes.
+/// Sets of neighbours, from a single end to a half, in about forty sizes.
 std::vector<EndSet> structured_parts(const FabricView& view) {
   const std::vector<std::size_t> order = ends_by_switch(view);
   const std::size_t n = order.size(), step = std::max<std::size_t>(1, n / 80);
@@ -62,36 +63,37 @@ std::vector<EndSet> structured_parts(const FabricView& view) {
   return sets;
 }
 
-/// Ends at one switch with one rate are alike: halves are told apart by how many of each kind they have.
+/// Ends at the same switch with the same rate are equivalent: halves differ only by how many of each kind they contain.
 struct AlikeEnds {
   std::vector<std::vector<std::size_t>> kinds;
   explicit AlikeEnds(const FabricView& view) {
-    std::map<std::tuple<DeviceId, double, std::size_t>, std::size_t> known;
+    std::map<std::tuple<DeviceId, double, std::size_t>, std::size_t> kind_numbers;
     for (std::size_t i = 0; i < view.ends.size(); ++i) {
       const std::vector<LinkId> wires = view.links(view.ends[i]);
       const bool single = wires.size() == 1;
-      const auto [at, fresh] = known.try_emplace(
+      const auto [at, fresh] = kind_numbers.try_emplace(
           {single ? view.graph.ends(wires[0]).to : -1, single ? view.capacity(wires[0]) : 0.0, single ? 0 : i},
           kinds.size());
       if (fresh) kinds.emplace_back();
       kinds[at->second].push_back(i);
     }
   }
-  /// Ways to choose `count` of the kinds from `first` on; stops counting at `most`.
+  /// Number of ways to choose `count` ends of the kinds from `first` on; stops counting at `most`.
   std::size_t ways(std::size_t first, std::size_t count, std::size_t most) const {
-    std::vector<std::size_t> of(count + 1, 0);
-    of[0] = 1;
+    std::vector<std::size_t> ways_of_count(count + 1, 0);
+    ways_of_count[0] = 1;
     for (std::size_t k = first; k < kinds.size(); ++k) {
       std::vector<std::size_t> next(count + 1, 0);
       for (std::size_t c = 0; c <= count; ++c)
-        for (std::size_t j = 0; j <= std::min(c, kinds[k].size()); ++j) next[c] = std::min(most, next[c] + of[c - j]);
-      of = std::move(next);
+        for (std::size_t j = 0; j <= std::min(c, kinds[k].size()); ++j)
+          next[c] = std::min(most, next[c] + ways_of_count[c - j]);
+      ways_of_count = std::move(next);
     }
-    return of[count];
+    return ways_of_count[count];
   }
 };
 
-/// The least cut of all sets of `count` ends that begin with `set`.
+/// Minimises `least` over the cuts of all sets of `count` ends that contain `set`.
 void try_all(FabricCuts& cuts, const AlikeEnds& alike, std::size_t kind, std::size_t count, EndSet& set,
              double& least) {
   if (count == 0) {
@@ -100,22 +102,22 @@ void try_all(FabricCuts& cuts, const AlikeEnds& alike, std::size_t kind, std::si
   }
   if (kind == alike.kinds.size()) return;
   const std::vector<std::size_t>& ends = alike.kinds[kind];
-  for (std::size_t taken = 0; taken <= std::min(count, ends.size()); ++taken) {
-    if (taken > 0) set[ends[taken - 1]] = 1;
-    try_all(cuts, alike, kind + 1, count - taken, set, least);
+  for (std::size_t chosen = 0; chosen <= std::min(count, ends.size()); ++chosen) {
+    if (chosen > 0) set[ends[chosen - 1]] = 1;
+    try_all(cuts, alike, kind + 1, count - chosen, set, least);
   }
   for (const std::size_t end : ends) set[end] = 0;
 }
 
-/// Each of a half sends as much to each of the other: what of that the links certainly carry.
+/// Rate that the links certainly carry if each end of one half sends the same to each end of the other half.
 double bisection_of_uniform(const FabricView& view, const PairLoads& loads) {
   const std::size_t half = view.ends.size() / 2, rest = view.ends.size() - half;
-  double each = std::numeric_limits<double>::infinity();
+  double pair_rate = std::numeric_limits<double>::infinity();
   for (std::size_t l = 0; l < loads.size(); ++l)
-    if (loads[l] > 0) each = std::min(each, view.capacity(static_cast<LinkId>(l)) / loads[l]);
-  // An end's own wire carries its part of this matrix only, less than of all pairs.
-  for (const DeviceId end : view.ends) each = std::min(each, view.rate(end) / static_cast<double>(rest));
-  return each * static_cast<double>(half * rest);
+    if (loads[l] > 0) pair_rate = std::min(pair_rate, view.capacity(static_cast<LinkId>(l)) / loads[l]);
+  // An end's own wire carries only its part of this matrix, which is less than its part of all pairs.
+  for (const DeviceId end : view.ends) pair_rate = std::min(pair_rate, view.rate(end) / static_cast<double>(rest));
+  return pair_rate * static_cast<double>(half * rest);
 }
 
 }  // namespace
@@ -123,7 +125,7 @@ double bisection_of_uniform(const FabricView& view, const PairLoads& loads) {
 FabricCuts::FabricCuts(const FabricView& view) : view_(view), flow_(static_cast<int>(view.graph.devices().size()) + 2) {
   source_ = static_cast<int>(view.graph.devices().size());
   sink_ = source_ + 1;
-  std::map<LinkId, int> media;  // the vertex before each
+  std::map<LinkId, int> media;  // the vertex before each medium
   for (DeviceId d = 0; d < source_; ++d) {
     if (!view.inside(d)) continue;
     for (const LinkId wire : view.links(d)) {
@@ -186,8 +188,8 @@ Bisection bisection_of(const FabricView& view, const std::vector<PairLoads>& loa
   Bisection found{std::numeric_limits<double>::infinity()};
   for (const EndSet& set : structured_halves(view)) found.rate = std::min(found.rate, cuts.capacity(set));
   double proved = 0;
-  for (const PairLoads& of : loads)
-    if (!of.empty()) proved = std::max(proved, bisection_of_uniform(view, of));
+  for (const PairLoads& pair_loads : loads)
+    if (!pair_loads.empty()) proved = std::max(proved, bisection_of_uniform(view, pair_loads));
   found.exact = found.rate <= proved * (1 + kRateTolerance);
   const AlikeEnds alike(view);
   if (found.exact || alike.ways(0, half, kMostHalves) >= kMostHalves) return found;

@@ -7,12 +7,12 @@
 
 namespace trainyard {
 
-/// Max-flow between two sides of a fabric's ends, over all its switches. Media that several wires lead to (a hub) are
-/// counted; the two directions of a half-duplex wire are not: flows go one way.
+/// Max-flow between two sets of a fabric's ends, over all its switches. Media that several wires lead to (a hub) limit
+/// the flow; a half-duplex wire does not limit its two directions together, because flows go one way.
 class FabricCuts {
  public:
   explicit FabricCuts(const FabricView&);
-  /// bytes/s from the ends that are chosen (by their place among `view.ends`) to all others.
+  /// Bytes/s from the chosen ends (a flag for each of `view.ends`) to all others.
   double capacity(const std::vector<char>& chosen);
 
  private:
@@ -22,29 +22,29 @@ class FabricCuts {
   std::vector<int> from_source_, to_sink_;  // arcs, by end
 };
 
-/// A set of ends that sends more than the links out of it carry, as one sentence; "" where the sets that were tried
-/// have none.
+/// Describes a set of ends that sends more than the links out of it carry, in one sentence; "" if no tested set does.
 std::string overloaded_cut(const FabricView&);
 
-/// How a fabric spreads traffic: of each link (`graph.links()`) its part of what all ordered pairs of ends send, one
-/// byte/s each; by the paths really taken, or by ideal splitting.
+/// The loads that a fabric's traffic puts on its links (by index in `graph.links()`) if all ordered pairs of ends send
+/// one byte/s each, over the paths really taken or by ideal splitting.
 using PairLoads = std::vector<double>;
 
 struct Bisection {
   double rate = 0;  ///< bytes/s, one direction
   bool exact = false;
 };
-/// `loads` may show that no half is worse than the worst one found; empty: nothing is known.
+/// `loads` may show that no half is worse than the worst one found; empty: no loads are known.
 Bisection bisection_of(const FabricView&, const std::vector<PairLoads>& loads);
 
-/// Splits all traffic over all shortest paths, at each switch by the rates of the wires, and sees what links get.
+/// Splits all traffic over all shortest paths, at each switch by the rates of the wires, and finds the loads of the
+/// links.
 class IdealSplitting {
  public:
   explicit IdealSplitting(const FabricView&);
-  /// No link gets more than it carries, whatever the ends send (hose model).
+  /// Returns true if no link gets more than it carries, whatever the ends send (hose model).
   bool carries_everything() const { return decided_ && everything_; }
   const PairLoads& loads() const { return loads_; }
-  /// The same of any half of the ends that sends to the other: at most so much.
+  /// Upper bound of the loads if any half of the ends sends to the other half.
   const PairLoads& half_loads() const { return half_loads_; }
 
  private:
@@ -52,11 +52,11 @@ class IdealSplitting {
   PairLoads loads_, half_loads_;
 };
 
-/// By way of every switch that has ends, in proportion to their rates (Valiant): each half of the way carries uniform
-/// traffic, whatever the ends send. Two such loads must fit.
+/// Returns true if the fabric carries all traffic through every switch that has ends, in proportion to their rates
+/// (Valiant). Each half of the path carries uniform traffic, whatever the ends send. Two such loads must fit.
 bool carried_by_way_of_all(const FabricView&, const PairLoads&);
 
-/// Capacity from the ends `from` to all others (max-flow = min-cut), one direction.
+/// Capacity from the ends `from` to all others (max-flow = min-cut), in one direction.
 BytesPerSecond cut_capacity(const DeviceGraph&, const std::vector<DeviceId>& from);
 
 }  // namespace trainyard

@@ -12,14 +12,14 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kMostUses = 20'000'000;  // links of all paths: 80 MB
+constexpr std::size_t kMostUses = 20'000'000;  // number of links of all paths: 80 MB
 
 /// The paths of all ordered pairs of ends, by link.
 class PairsOfLinks {
  public:
   PairsOfLinks(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
       : view_(view), n_(view.ends.size()), pairs_(graph.links().size()) {
-    // Equal up to rounding: one figure, so that flows are whole multiples of it.
+    // If they are equal up to rounding, one figure is used, so that flows are integer multiples of it.
     const bool equal = view.equal_rates();
     for (const DeviceId end : view.ends) rates_.push_back(view.rate(equal ? view.ends.front() : end));
     for (std::size_t a = 0; a < n_; ++a)
@@ -27,8 +27,8 @@ class PairsOfLinks {
         if (a != b) add(graph, a, b, out);
   }
 
-  /// The link that some matrix overloads most, with the pairs that do; what the pairs on a link send together is bounded
-  /// by its sources and its targets, so most links need no flow.
+  /// Finds the link that some matrix overloads most, and the pairs that do. The rate of the pairs on a link is bounded
+  /// by its sources and its targets; therefore most links need no flow.
   void find_worst(RoutedFabric& out) const {
     std::vector<std::pair<double, LinkId>> bounds;
     for (LinkId l = 0; l < static_cast<LinkId>(pairs_.size()); ++l)
@@ -108,7 +108,8 @@ class PairsOfLinks {
     return std::min(sources, targets);
   }
 
-  /// The most that pairs which cross the link send together, no end above its rate; `chosen`: those that do.
+  /// The largest rate at which pairs that cross the link send together, with no end above its rate. `chosen`: those
+  /// pairs.
   double matching(LinkId link, std::vector<HcaPair>* chosen) const {
     const auto n = static_cast<int>(n_);
     MaxFlow flow(2 * n + 2);
@@ -131,8 +132,7 @@ class PairsOfLinks {
   }
 };
 
-/// Shifts, the reversal, transposes (rows and columns of the ends exchanged) and random
-/// permutations.
+/// Permutations to test: shifts, the reversal, transposes (rows and columns of the ends exchanged) and random ones.
 std::vector<std::vector<std::size_t>> permutations(std::size_t n) {
   constexpr std::size_t kMostMessages = 1 << 20, kRandom = 8;
   std::vector<std::vector<std::size_t>> all;
@@ -150,14 +150,14 @@ std::vector<std::vector<std::size_t>> permutations(std::size_t n) {
   std::mt19937_64 random(1);
   for (std::size_t r = 0; r < kRandom; ++r) {
     add([](std::size_t i) { return i; });
-    // std::shuffle's result is the library's choice; this is the same everywhere.
+    // std::shuffle differs between libraries; this does not.
     for (std::size_t i = n; i-- > 1;) std::swap(all.back()[i], all.back()[random() % (i + 1)]);
   }
   all.resize(std::min(all.size(), std::max<std::size_t>(4, kMostMessages / n)));
   return all;
 }
 
-/// The link that one of some permutations overloads most.
+/// Finds the link that the tested permutations overload most.
 void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out) {
   double worst = 1 + kRateTolerance;
   const auto all = permutations(view.ends.size());
@@ -189,7 +189,7 @@ void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
         fmt::format("none of {} permutations overloads a link; there are too many pairs to look at all", all.size());
 }
 
-/// Estimates from a sample of pairs whether all paths have too many links to be kept.
+/// Estimates from a sample of pairs whether the paths have too many links to be stored.
 bool too_many_uses(DeviceGraph& graph, const FabricView& view) {
   const std::size_t n = view.ends.size(), step = std::max<std::size_t>(1, n / 32);
   if (n > kMostRoutedEnds) return true;
@@ -212,7 +212,8 @@ RoutedFabric route_all(DeviceGraph& graph, const FabricView& view) {
     if (out.unreachable.empty()) pairs.find_worst(out);
   }
   if (!out.check.counterexample) return out;
-  // On no other link of their paths do the pairs want more of it: they all get an equal share of this one.
+  // On every other link of their paths the pairs need a smaller share of the capacity: they all get an equal share of
+  // this one.
   BlockedPattern& pattern = *out.check.counterexample;
   const auto path = graph.path(pattern.pairs.front().from, pattern.pairs.front().to, PathClass::fabric);
   pattern.slowdown = rate_alone(view, *path) * static_cast<double>(pattern.pairs.size()) / view.capacity(out.worst);

@@ -4,13 +4,13 @@
 
 namespace trainyard {
 
-/// What the paths that messages really take between the ends of a fabric can carry.
+/// Capacity of the paths that messages really take between the ends of a fabric.
 struct RoutedFabric {
   RoutingCheck check;
-  PairLoads loads;          ///< empty where not all pairs were looked at; without the ends' own wires
-  int hops = 0;             ///< of the longest path; 0 where not all were looked at
-  Picoseconds latency;      ///< of the slowest
-  LinkId worst = -1;        ///< the link that is overloaded most
+  PairLoads loads;          ///< without the ends' own wires; empty if not all pairs were examined
+  int hops = 0;             ///< links on the longest path; 0 if not all pairs were examined
+  Picoseconds latency;      ///< latency of the slowest path
+  LinkId worst = -1;        ///< the most overloaded link; −1: none
   std::string unreachable;  ///< name of an end that another one cannot reach
 };
 RoutedFabric route_all(DeviceGraph&, const FabricView&);

@@ -12,8 +12,8 @@ namespace {
 
 using WiresOfPairs = std::vector<std::vector<LinkId>>;
 
-/// Actor i sends pair i's message, and actor i + pairs receives it. Only the links of the paths, each direction one, and
-/// the media that they share.
+/// A machine for pairs: actor i sends pair i's message, and actor i + pairs receives it. It has only the links of the
+/// paths, one for each direction, and the media that they share.
 class PairMachine : public Machine {
  public:
   PairMachine(const DeviceGraph& graph, std::span<const std::vector<LinkId>> paths) {
@@ -21,9 +21,9 @@ class PairMachine : public Machine {
     const auto use = [&](LinkId link) {
       const auto [place, fresh] = ours.try_emplace(link, static_cast<LinkId>(links_.size()));
       if (fresh) links_.push_back(graph.links()[link]);
-      for (LinkUse& known : paths_.back())
-        if (known.link == place->second) {
-          ++known.weight;
+      for (LinkUse& present : paths_.back())
+        if (present.link == place->second) {
+          ++present.weight;
           return;
         }
       paths_.back().push_back({place->second, 1});
@@ -46,7 +46,7 @@ class PairMachine : public Machine {
 
  private:
   std::vector<Link> links_;
-  std::vector<std::vector<LinkUse>> paths_;  // of each pair
+  std::vector<std::vector<LinkUse>> paths_;  // by pair
 };
 
 std::unique_ptr<Program> one_message(Kind kind, Bytes bytes, Actor peer) {
@@ -66,7 +66,7 @@ double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkI
 }
 
 double slowdown_on(const FabricView& view, const WiresOfPairs& paths) {
-  // A second alone: far above the clock's resolution.
+  // Bytes of one second alone: far above the clock's resolution.
   const Bytes bytes{rate_alone(view, paths.at(0))};
   return time_of_pairs(view.graph, paths, bytes) / time_of_pairs(view.graph, std::span(paths).first(1), bytes);
 }
@@ -77,7 +77,7 @@ double simulated_slowdown(const DeviceGraph& graph, const std::vector<HcaPair>& 
   const FabricView view(graph);
   const FabricTree tree = fabric_tree(view);
   if (!tree.no_tree.empty()) throw UserError(tree.no_tree);
-  WiresOfPairs paths;  // no shortest paths, which would be remembered for every sender: in a tree there is one path
+  WiresOfPairs paths;  // DeviceGraph's shortest paths would be cached for every sender; in a tree there is one path
   for (const HcaPair& pair : pairs) paths.push_back(tree_path(tree, pair));
   return slowdown_on(view, paths);
 }

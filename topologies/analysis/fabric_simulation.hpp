@@ -5,9 +5,9 @@
 
 namespace trainyard {
 
-/// The pattern run on the simulator, over the paths of a tree: the time in which all pairs have sent equal bytes, over
-/// that of the first alone. Ends send and receive themselves, without latencies: what is asked is what the rates of the
-/// fabric allow, not those of the PCIe links or GPUs behind it. Throws UserError where the links are no tree.
+/// Simulates the pattern over the paths of a tree. Returns the time in which all pairs have sent equal bytes, divided
+/// by the time of the first pair alone. The ends themselves send and receive, without latencies: the result depends on
+/// the rates of the fabric, not on the PCIe links or GPUs behind it. Throws UserError if the links are not a tree.
 double simulated_slowdown(const DeviceGraph&, const std::vector<HcaPair>&);
 /// The same over the paths that messages really take.
 double simulated_slowdown_as_routed(DeviceGraph&, const std::vector<HcaPair>&);

@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// A switch with ends (or an end with several wires of its own), and what these send.
+/// A switch with ends (or an end with several wires of its own), and the rate at which these ends send.
 struct Terminal {
   DeviceId device = 0;
   double rate = 0;  // bytes/s
@@ -19,9 +19,9 @@ std::vector<Terminal> terminals_of(const FabricView& view) {
   std::map<DeviceId, Terminal> found;
   for (const DeviceId end : view.ends) {
     const std::vector<LinkId> wires = view.links(end);
-    const DeviceId at = wires.size() == 1 ? view.graph.ends(wires[0]).to : end;
-    Terminal& terminal = found[at];
-    terminal.device = at;
+    const DeviceId device = wires.size() == 1 ? view.graph.ends(wires[0]).to : end;
+    Terminal& terminal = found[device];
+    terminal.device = device;
     terminal.rate += view.rate(end);
     ++terminal.ends;
   }
@@ -32,8 +32,8 @@ std::vector<Terminal> terminals_of(const FabricView& view) {
 
 /// All shortest paths to one device.
 struct PathsTo {
-  std::vector<int> distance;             // by device; −1: none
-  std::vector<DeviceId> farthest_first;  // those that have a path
+  std::vector<int> distance;             // by device; −1: no path
+  std::vector<DeviceId> farthest_first;  // devices that have a path
 };
 PathsTo paths_to(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, DeviceId target) {
   PathsTo paths{std::vector<int>(view.graph.devices().size(), -1), {}};
@@ -43,9 +43,9 @@ PathsTo paths_to(const FabricView& view, const std::vector<std::vector<LinkId>>&
     paths.farthest_first.push_back(row.front());
     for (const LinkId wire : wires[row.front()]) {
       const DeviceId from = view.graph.ends(wire).to;  // wires go both ways
-      int& at = paths.distance[from];
-      if (at >= 0 || !view.graph.is_up(wire ^ 1)) continue;
-      at = paths.distance[row.front()] + 1;
+      int& distance = paths.distance[from];
+      if (distance >= 0 || !view.graph.is_up(wire ^ 1)) continue;
+      distance = paths.distance[row.front()] + 1;
       row.push_back(from);
     }
   }
@@ -53,14 +53,14 @@ PathsTo paths_to(const FabricView& view, const std::vector<std::vector<LinkId>>&
   return paths;
 }
 
-/// One unit from `source`, split at each device by the rates of the wires that lead nearer.
+/// Sends one unit from `source` and splits it at each device by the rates of the wires that lead nearer.
 void spread(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, const PathsTo& paths,
-            DeviceId source, std::vector<double>& at, std::vector<double>& on_wire) {
-  std::fill(at.begin(), at.end(), 0);
+            DeviceId source, std::vector<double>& units, std::vector<double>& on_wire) {
+  std::fill(units.begin(), units.end(), 0);
   std::fill(on_wire.begin(), on_wire.end(), 0);
-  at[source] = 1;
+  units[source] = 1;
   for (const DeviceId device : paths.farthest_first) {
-    const double share = at[device];
+    const double share = units[device];
     if (share <= 0) continue;
     const auto nearer = [&](LinkId wire) {
       const int next = paths.distance[view.graph.ends(wire).to];
@@ -71,15 +71,15 @@ void spread(const FabricView& view, const std::vector<std::vector<LinkId>>& wire
     for (const LinkId wire : wires[device]) {
       if (!nearer(wire)) continue;
       on_wire[wire] = share * view.capacity(wire) / rates;
-      at[view.graph.ends(wire).to] += on_wire[wire];
+      units[view.graph.ends(wire).to] += on_wire[wire];
     }
   }
 }
 
-/// What traffic puts on a wire at most, bounded from the side of those who send and of those who receive.
+/// Upper bounds of the traffic on a wire, from the view of the sources and of the targets.
 struct HoseBound {
-  std::vector<double> of_targets;               // by wire: summed over targets, the most of any source
-  std::vector<std::vector<double>> of_sources;  // by source and wire: the most to any target
+  std::vector<double> of_targets;               // by wire: sum over targets of the largest share of any source
+  std::vector<std::vector<double>> of_sources;  // by source and wire: the largest share to any target
 };
 
 bool fits(const FabricView& view, const std::vector<Terminal>& terminals, const HoseBound& bound) {
@@ -96,8 +96,9 @@ bool fits(const FabricView& view, const std::vector<Terminal>& terminals, const 
   return true;
 }
 
-/// Adds what a half of the ends, one byte/s to each of the other half, puts on the wires at most: a source sends its
-/// share over a wire to all that it reaches by it, or to as many as there are in the other half. The same for targets.
+/// Adds upper bounds of the loads of a half of the ends that sends one byte/s to each end of the other half. A source
+/// sends its share over a wire to all ends that it reaches over it, or to as many as the other half has. The same for
+/// targets.
 void add_half_loads(std::vector<double>& loads, double ends, double other_half, std::span<const double> all,
                     std::span<const double> most) {
   for (std::size_t w = 0; w < all.size(); ++w) loads[w] += ends * std::min(all[w], other_half * most[w]);
@@ -111,7 +112,7 @@ void add_media(const FabricView& view, PairLoads& loads) {
 }  // namespace
 
 IdealSplitting::IdealSplitting(const FabricView& view) {
-  constexpr std::size_t kMostWork = 40'000'000;  // wires looked at: about a tenth of a second
+  constexpr std::size_t kMostWork = 40'000'000;  // wires to visit: about a tenth of a second
   const std::vector<Terminal> terminals = terminals_of(view);
   const std::size_t all_wires = view.graph.wires().size();
   std::vector<std::vector<LinkId>> wires(view.graph.devices().size());
@@ -127,7 +128,7 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
   half_loads_ = loads_;
   const auto other_half = static_cast<double>(view.ends.size() - view.ends.size() / 2);
   std::vector<std::vector<double>> to_all(terminals.size(), std::vector<double>(all_wires, 0));  // by source and wire
-  std::vector<double> at(wires.size()), on_wire(all_wires), most(all_wires), from_all(all_wires);
+  std::vector<double> units(wires.size()), on_wire(all_wires), most(all_wires), from_all(all_wires);
   PairLoads of_targets(loads_);
   for (const Terminal& target : terminals) {
     const PathsTo paths = paths_to(view, wires, target.device);
@@ -135,7 +136,7 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
     std::fill(from_all.begin(), from_all.end(), 0);
     for (std::size_t s = 0; s < terminals.size(); ++s) {
       if (terminals[s].device == target.device) continue;
-      spread(view, wires, paths, terminals[s].device, at, on_wire);
+      spread(view, wires, paths, terminals[s].device, units, on_wire);
       for (std::size_t w = 0; w < all_wires; ++w) {
         if (on_wire[w] <= 0) continue;
         most[w] = std::max(most[w], on_wire[w]);

@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-/// Links from the nearest end, by device; −1 where none leads there.
+/// Number of links to the nearest end, by device; −1: no end can be reached.
 std::vector<int> distances_from_ends(const FabricView& view) {
   std::vector<int> distance(view.graph.devices().size(), -1);
   std::deque<DeviceId> next(view.ends.begin(), view.ends.end());
@@ -17,21 +17,21 @@ std::vector<int> distances_from_ends(const FabricView& view) {
   for (; !next.empty(); next.pop_front())
     for (const LinkId link : view.links(next.front())) {
       const DeviceId to = view.graph.ends(link).to;
-      int& at = distance[to];
-      if (at >= 0) continue;
-      at = distance[next.front()] + 1;
+      int& distance_of_to = distance[to];
+      if (distance_of_to >= 0) continue;
+      distance_of_to = distance[next.front()] + 1;
       next.push_back(to);
     }
   return distance;
 }
 
-/// Adds what hangs below vertex `v`; the first fault of the tree is noted.
+/// Adds everything below vertex `v`. Records the first reason why the fabric is not a tree.
 void grow(const FabricView& view, FabricTree& tree, std::size_t v, const std::vector<int>& distance) {
   const FabricVertex vertex = tree.vertices[v];
   for (const LinkId link : view.links(vertex.device)) {
     if (vertex.wire >= 0 && link == (vertex.wire ^ 1)) continue;  // back to the parent
     const DeviceId to = view.graph.ends(link).to;
-    int& place = tree.at[to];
+    int& place = tree.vertex_of[to];
     if (place >= 0) {
       if (tree.no_tree.empty())
         tree.no_tree = fmt::format("the links between the {}s are no tree: several paths join {} and {}", view.end_word,
@@ -72,12 +72,12 @@ FabricTree fabric_tree(const FabricView& view) {
     tree.no_tree = fmt::format("there is no switch between the {}s", view.end_word);
     return tree;
   }
-  tree.at.assign(view.graph.devices().size(), -1);
+  tree.vertex_of.assign(view.graph.devices().size(), -1);
   tree.vertices.push_back({root, -1, distance[root]});
-  tree.at[root] = 0;
+  tree.vertex_of[root] = 0;
   for (std::size_t v = 0; v < tree.vertices.size(); ++v) grow(view, tree, v, distance);
   for (const DeviceId h : view.ends)
-    if (tree.at[h] < 0 && tree.connected) {
+    if (tree.vertex_of[h] < 0 && tree.connected) {
       tree.connected = false;
       tree.no_tree = fmt::format("{} cannot reach the other {}s", view.name(h), view.end_word);
     }
@@ -88,7 +88,8 @@ FabricTree fabric_tree(const FabricView& view) {
 std::vector<LinkId> tree_path(const FabricTree& tree, const HcaPair& pair) {
   const auto to_root = [&tree](DeviceId end) {
     std::vector<LinkId> wires;  // downwards
-    for (int v = tree.at.at(static_cast<std::size_t>(end)); tree.vertices[v].parent >= 0; v = tree.vertices[v].parent)
+    for (int v = tree.vertex_of.at(static_cast<std::size_t>(end)); tree.vertices[v].parent >= 0;
+         v = tree.vertices[v].parent)
       wires.push_back(tree.vertices[v].wire);
     return wires;
   };

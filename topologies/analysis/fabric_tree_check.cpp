@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNoCut = std::numeric_limits<double>::infinity();
 
-/// Ends of the subtree of `top`, or (not `below`) of all the rest, in order.
+/// Ends in the subtree of `top` if `below`, otherwise all the other ends, in order.
 std::vector<DeviceId> ends_of_side(const FabricView& view, const FabricTree& tree, std::size_t top, bool below) {
   std::vector<char> inside(tree.vertices.size(), 0);
   std::vector<DeviceId> found;
@@ -24,7 +24,8 @@ std::vector<DeviceId> ends_of_side(const FabricView& view, const FabricTree& tre
   return found;
 }
 
-/// The most that any matrix puts on the link above a vertex, bytes/s; both ways where they share it.
+/// The most that any matrix puts on the link above a vertex, in bytes/s; both directions together if they share the
+/// rate.
 double worst_traffic(const FabricTree& tree, const FabricVertex& vertex) {
   return vertex.directions * std::min(vertex.hose, tree.hose() - vertex.hose);
 }
@@ -32,7 +33,7 @@ int pairs_across(const FabricTree& tree, const FabricVertex& vertex) {
   return vertex.directions * std::min(vertex.hcas, tree.hcas() - vertex.hcas);
 }
 
-/// The link that is overloaded most, and of several that with the fewest pairs; none where all have the capacity.
+/// The most overloaded link; among several, the one with the fewest pairs. No value: all links have the capacity.
 std::optional<std::size_t> worst_cut(const FabricTree& tree) {
   const auto load = [&tree](std::size_t v) { return worst_traffic(tree, tree.vertices[v]) / tree.vertices[v].up; };
   double most = 1;
@@ -46,9 +47,9 @@ std::optional<std::size_t> worst_cut(const FabricTree& tree) {
   return worst;
 }
 
-/// As many pairs as both sides have ends for. On every link of their paths, at most min(ends below, ends above) pairs
-/// meet, and `top` is the link where that is most for its capacity: so it limits all of them, and gives each an equal
-/// share, max–min fair. On a half-duplex link there are as many back.
+/// Builds a pattern with as many pairs as both sides have ends. On every link of their paths, at most min(ends below,
+/// ends above) pairs meet. On the link of `top` this is the largest relative to capacity; therefore it limits all of
+/// them and gives each an equal share, max–min fair. On a half-duplex link, as many pairs send back.
 BlockedPattern pattern_of_cut(const FabricView& view, const FabricTree& tree, std::size_t top) {
   const std::vector<DeviceId> below = ends_of_side(view, tree, top, true);
   const std::vector<DeviceId> above = ends_of_side(view, tree, top, false);
@@ -61,13 +62,13 @@ BlockedPattern pattern_of_cut(const FabricView& view, const FabricTree& tree, st
   pattern.below = vertex.device;
   pattern.above = tree.vertices[vertex.parent].device;
   pattern.link = view.graph.links()[vertex.wire ^ 1].name;
-  // A pair alone may not get its ends' rate either, where a link of its path is slower than one of them.
+  // A pair alone may not get its ends' rate either, if a link of its path is slower than one of them.
   pattern.slowdown =
       rate_alone(view, tree_path(tree, pattern.pairs.front())) * static_cast<double>(pattern.pairs.size()) / vertex.up;
   return pattern;
 }
 
-/// A medium that the wires of several ends share in the direction to it: a hub.
+/// A medium that the wires of several ends share in the direction towards it: a hub.
 struct SharedMedium {
   LinkId link = -1;
   std::vector<DeviceId> ends;
@@ -89,7 +90,7 @@ std::optional<SharedMedium> medium_of_ends(const FabricView& view, const FabricT
   return std::nullopt;
 }
 
-/// Every end sends to the next.
+/// Every end sends to the next one.
 BlockedPattern pattern_of_medium(const FabricView& view, const FabricTree& tree, const SharedMedium& medium) {
   BlockedPattern pattern;
   for (std::size_t i = 0; i < medium.ends.size(); ++i)
@@ -100,8 +101,8 @@ BlockedPattern pattern_of_medium(const FabricView& view, const FabricTree& tree,
   return pattern;
 }
 
-/// With ends of different rates the matrix that fills the link may be no permutation, and its pairs end at different
-/// times.
+/// If ends have different rates, the matrix that fills the link may not be a permutation, and its pairs end at
+/// different times.
 constexpr const char* kDifferentRates = " (no pattern of pairs: the {}s differ in rate)";
 
 void refute_by_cut(FabricCheck& check, const FabricView& view, const FabricTree& tree, std::size_t cut) {
@@ -146,13 +147,13 @@ void decide_tree(FabricCheck& check, const FabricView& view, const FabricTree& t
   }
 }
 
-/// Least capacity between the sides when `of[v][j]` ends are chosen below v and v itself is on the other side; by
-/// symmetry, with v on their side it is of[v][all of v − j].
+/// `cuts[v][j]` is the least capacity between the sides if j ends below v are chosen and v itself is on the other side.
+/// By symmetry, with v on their side it is cuts[v][all of v − j].
 double exact_bisection(const FabricView& view, const FabricTree& tree) {
-  std::vector<std::vector<double>> of(tree.vertices.size());
+  std::vector<std::vector<double>> cuts(tree.vertices.size());
   for (std::size_t v = tree.vertices.size(); v-- > 0;) {
     const FabricVertex& vertex = tree.vertices[v];
-    std::vector<double>& cut = of[v];
+    std::vector<double>& cut = cuts[v];
     if (view.is_end(vertex.device))
       cut = {0, kNoCut};
     else if (cut.empty())
@@ -160,7 +161,7 @@ double exact_bisection(const FabricView& view, const FabricTree& tree) {
     if (vertex.parent < 0) break;
     std::vector<double> with_link(cut.size());
     for (std::size_t j = 0; j < cut.size(); ++j) with_link[j] = std::min(cut[j], cut[cut.size() - 1 - j] + vertex.up);
-    std::vector<double>& parent = of[vertex.parent];
+    std::vector<double>& parent = cuts[vertex.parent];
     if (parent.empty()) parent = {0};
     std::vector<double> joined(parent.size() + with_link.size() - 1, kNoCut);
     for (std::size_t j = 0; j < with_link.size(); ++j)
@@ -169,15 +170,15 @@ double exact_bisection(const FabricView& view, const FabricTree& tree) {
     std::vector<double>().swap(cut);
   }
   const std::size_t half = static_cast<std::size_t>(tree.hcas()) / 2;
-  return std::min(of[0][half], of[0][static_cast<std::size_t>(tree.hcas()) - half]);
+  return std::min(cuts[0][half], cuts[0][static_cast<std::size_t>(tree.hcas()) - half]);
 }
 
-/// Min-cut of a tree between the first half of the ends, in the order of the leaves (whole groups but one a level), and
-/// the others: each switch takes the side that costs less.
+/// Min-cut of a tree between the first half of the ends, in the order of the leaves (whole groups, except one a level),
+/// and the others: each switch takes the cheaper side.
 double bisection_bound(const FabricView& view, const FabricTree& tree) {
   std::vector<char> chosen(tree.vertices.size(), 0);
   int left = tree.hcas() / 2;
-  // Children lie together and in the order of their parents, so ends of one depth come group by group.
+  // Children lie together and in the order of their parents; therefore ends of one depth come group by group.
   for (std::size_t v = 0; v < tree.vertices.size(); ++v)
     if (view.is_end(tree.vertices[v].device) && left-- > 0) chosen[v] = 1;
   std::vector<double> apart(tree.vertices.size(), 0), with(tree.vertices.size(), 0);
@@ -216,7 +217,7 @@ std::vector<LevelOversubscription> oversubscriptions(const FabricView& view, con
   return all;
 }
 
-/// The longest path between two ends, `length` a link's part in it: at each switch the two deepest branches.
+/// The longest path between two ends, with `length` of each link: at each switch the two deepest branches.
 template <class Length>
 std::int64_t longest_path(const FabricView& view, const FabricTree& tree, Length length) {
   std::vector<std::int64_t> deepest(tree.vertices.size(), -1);  // −1: no end below
@@ -240,7 +241,7 @@ void check_tree(FabricCheck& check, const FabricView& view, const FabricTree& tr
   decide_tree(check, view, tree);
   check.bisection_exact = static_cast<std::size_t>(tree.hcas()) <= kMostExactBisection;
   double bisection = check.bisection_exact ? exact_bisection(view, tree) : bisection_bound(view, tree);
-  // Whatever the halves, all of it goes over the hub.
+  // All traffic between any halves crosses the hub.
   if (const auto medium = medium_of_ends(view, tree); medium && medium->ends.size() == view.ends.size())
     bisection = std::min(bisection, view.capacity(medium->link));
   check.bisection = BytesPerSecond{bisection};

@@ -5,7 +5,7 @@ namespace trainyard {
 
 constexpr int kMostRingDevices = 16, kMostLinksOfPair = 64;
 
-/// `links` point-to-point links of one rate (NVLink bricks, say) between two devices.
+/// Parallel point-to-point links of one rate (for example NVLink bricks) between two devices.
 struct LinkBundle {
   int a = 0, b = 0;
   int links = 1;
@@ -16,14 +16,14 @@ struct LinkGraph {
   int devices = 0;
   std::vector<LinkBundle> bundles;
 
-  int links() const {  ///< of all bundles
+  int links() const {  ///< sum over all bundles
     int sum = 0;
     for (const LinkBundle& bundle : bundles) sum += bundle.links;
     return sum;
   }
 };
 
-/// Every device once, back to the first: `weight` links of each hop carry it, in each direction.
+/// A ring through every device once: `weight` links of each hop carry it, in each direction.
 struct Ring {
   std::vector<int> order;  ///< from device 0 towards its smaller neighbour on the ring
   int weight = 0;

@@ -14,7 +14,7 @@ int MaxFlow::add_arc(int from, int to, double capacity) {
 }
 
 double MaxFlow::run(int source, int sink) {
-  // Whole numbers, so that nothing is left that rounding made: the algorithm takes every rest as a capacity.
+  // Integers leave no rounding residue: the algorithm takes every residue as a capacity.
   using Units = std::int64_t;
   using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::bidirectionalS>;
   using Edge = Traits::edge_descriptor;
@@ -29,7 +29,7 @@ double MaxFlow::run(int source, int sink) {
   double sum = 0;
   for (const Arc& arc : arcs_) sum += arc.capacity;
   if (sum == 0) return 0;
-  const double units = std::exp2(61 - std::ceil(std::log2(sum)));  // A power of two rounds no rate of whole bytes.
+  const double units = std::exp2(61 - std::ceil(std::log2(sum)));  // a power of two rounds no rate of whole bytes
   Graph graph(static_cast<std::size_t>(vertices_));
   const auto capacity = get(boost::edge_capacity, graph);
   const auto residual = get(boost::edge_residual_capacity, graph);

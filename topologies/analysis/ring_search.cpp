@@ -12,7 +12,7 @@ using Mask = std::uint32_t;
 
 constexpr Mask bit_of(int device) { return Mask{1} << device; }
 
-/// Everything in `all` can be reached within it.
+/// Returns true if everything in `all` can be reached within it.
 bool connected(const std::vector<Mask>& neighbours, Mask all) {
   Mask seen = all & (~all + 1), fresh = seen;
   while (fresh != 0) {
@@ -25,7 +25,7 @@ bool connected(const std::vector<Mask>& neighbours, Mask all) {
   return seen == all;
 }
 
-/// No ring without it: connected, also after the loss of any one device.
+/// A necessary condition for a ring: connected, also after the loss of any one device.
 bool two_connected(const std::vector<Mask>& neighbours) {
   const Mask all = bit_of(static_cast<int>(neighbours.size())) - 1;
   if (!connected(neighbours, all)) return false;
@@ -34,22 +34,22 @@ bool two_connected(const std::vector<Mask>& neighbours) {
   return true;
 }
 
-/// Hamiltonian rings of a simple graph one after another, by depth-first search from device 0: what is not yet on the
-/// path must stay connected to its two ends, and each of it needs two neighbours that can still be its own.
+/// Enumerates the Hamiltonian rings of a simple graph, by depth-first search from device 0. Devices that are not on the
+/// path yet must stay connected to its two ends, and each needs two neighbours that can still be its own.
 class RingWalk {
  public:
-  using Take = std::function<bool(const std::vector<int>&)>;  ///< true: stop, this ring is taken
+  using Take = std::function<bool(const std::vector<int>&)>;  ///< returns true to stop: this ring is taken
   RingWalk(const std::vector<Mask>& neighbours, std::int64_t& steps)
       : neighbours_(neighbours), devices_(static_cast<int>(neighbours.size())), steps_(steps) {}
 
-  /// In lexicographic order, each ring towards its smaller neighbour; only those after `after` (empty: all).
+  /// Rings in lexicographic order, each towards its smaller neighbour, and only those after `after` (empty: all).
   bool all_after(const std::vector<int>& after, const Take& take) {
     after_ = after;
     take_ = &take;
     path_ = {0};
     return extend(bit_of(0), !after.empty());
   }
-  /// Neighbours by `rank`, the smallest first; each ring may come in both directions.
+  /// Rings with neighbours in the order of `rank`, the smallest first. Each ring may come in both directions.
   bool all_ranked(const std::vector<int>& rank, const Take& take) {
     rank_ = rank;
     take_ = &take;
@@ -70,7 +70,7 @@ class RingWalk {
     const Mask all = bit_of(devices_) - 1, rest = all & ~visited;
     const Mask open = rest | bit_of(0) | bit_of(end);
     if (rank_.empty() && path_.size() > 1) {
-      // The ring comes home from a device greater than the one it left for.
+      // The ring returns from a device greater than the one to which it left.
       const Mask greater = rest & ~(bit_of(path_[1] + 1) - 1);
       if ((near(0) & greater) == 0) return true;
     } else if ((near(0) & rest) == 0) {
@@ -110,7 +110,7 @@ class RingWalk {
   }
 };
 
-/// Ring by ring with backtracking: the heaviest that leaves enough for the others, then the next.
+/// Searches ring by ring with backtracking: the heaviest ring that leaves enough for the others, then the next.
 class OrderedSearch {
  public:
   OrderedSearch(const LinkMatrix& links, std::int64_t& steps) : left_(links), steps_(steps) {}
@@ -122,7 +122,7 @@ class OrderedSearch {
       if (!two_connected(neighbours)) continue;
       RingWalk walk(neighbours, steps_);
       const std::vector<int> none;
-      // Rings of equal weight are a set: each comes after the one before it.
+      // Rings of equal weight are a set: each must come after the previous one.
       if (walk.all_after(w == heaviest ? after : none,
                          [&](const std::vector<int>& order) { return accept(order, w, weight); }))
         return true;
@@ -147,7 +147,7 @@ class OrderedSearch {
   }
 };
 
-/// Rings of one order as one; each towards its smaller neighbour; heaviest first.
+/// Merges rings of the same order. Each ring goes towards its smaller neighbour; the heaviest comes first.
 std::vector<Ring> in_order(std::vector<Ring> rings) {
   for (Ring& ring : rings)
     if (ring.order[1] > ring.order.back()) std::reverse(ring.order.begin() + 1, ring.order.end());
@@ -163,8 +163,8 @@ std::vector<Ring> in_order(std::vector<Ring> rings) {
   return merged;
 }
 
-/// Device 0 takes the place of the fixed point; i + 1 that of the residue i of n − 1: the rotated zigzag
-/// i, i+1, i−1, i+2, … and home over the fixed point.
+/// Walecki's construction: device 0 is the fixed point, and device i + 1 the residue i of n − 1. The ring is the
+/// rotated zigzag i, i+1, i−1, i+2, … and returns over the fixed point.
 std::vector<int> zigzag(int devices, int turn) {
   const int circle = devices - 1;
   std::vector<int> order{0};
@@ -196,7 +196,7 @@ std::vector<std::uint32_t> LinkMatrix::neighbours(int least_links) const {
   std::vector<Mask> masks(static_cast<std::size_t>(devices));
   for (int a = 0; a < devices; ++a)
     for (int b = 0; b < devices; ++b)
-      if (at(a, b) >= least_links) masks[a] |= bit_of(b);
+      if (link_count(a, b) >= least_links) masks[a] |= bit_of(b);
   return masks;
 }
 
@@ -213,14 +213,14 @@ std::optional<std::vector<Ring>> sample_rings(const LinkMatrix& links, int weigh
   for (int i = 0; i < weight; ++i) {
     std::vector<int> rank(static_cast<std::size_t>(left.devices));
     std::iota(rank.begin(), rank.end(), 0);
-    for (std::size_t k = rank.size() - 1; k > 0; --k)  // not std::shuffle, which differs between libraries
+    for (std::size_t k = rank.size() - 1; k > 0; --k)  // std::shuffle differs between libraries
       std::swap(rank[k], rank[random() % (k + 1)]);
     const std::vector<Mask> neighbours = left.neighbours(1);
     RingWalk walk(neighbours, steps);
     const bool last = i + 1 == weight;
     if (!walk.all_ranked(rank, [&](const std::vector<int>& order) {
           left.add(order, -1);
-          // A remainder that falls apart has no ring left; the next ring of this walk may do better.
+          // A disconnected rest has no ring left; the next ring of this walk may do better.
           if (last || two_connected(left.neighbours(1))) {
             rings.push_back({order, 1});
             return true;
@@ -252,23 +252,22 @@ std::vector<Ring> greedy_rings(const LinkMatrix& links, std::int64_t steps_of_ri
 }
 
 std::optional<std::vector<Ring>> complete_graph_rings(const LinkMatrix& links) {
-  const int n = links.devices, count = n < 3 ? 0 : links.at(0, 1);
+  const int n = links.devices, count = n < 3 ? 0 : links.link_count(0, 1);
   for (int a = 0; a < n; ++a)
     for (int b = 0; b < n; ++b)
-      if (a != b && links.at(a, b) != count) return std::nullopt;
+      if (a != b && links.link_count(a, b) != count) return std::nullopt;
   if (count == 0) return std::nullopt;
   std::vector<Ring> rings;
   if (n % 2 == 1) {
-    // n − 1 is even: the zigzag and the one half a turn on are each other's mirror image; half of them take each link
-    // once.
+    // n − 1 is even: a zigzag and the one half a turn further are mirror images; half of them take each link once.
     for (int turn = 0; turn < (n - 1) / 2; ++turn) rings.push_back({zigzag(n, turn), count});
     return in_order(std::move(rings));
   }
-  // n even: the n − 1 zigzags take each link exactly twice.
+  // n is even: the n − 1 zigzags take each link exactly twice.
   for (int turn = 0; count >= 2 && turn < n - 1; ++turn) rings.push_back({zigzag(n, turn), count / 2});
   if (count % 2 == 1) {
-    // One link of each pair is left. Walecki on n − 1 devices, and the last one put into a hop of each ring, where all
-    // those hops have no end in common.
+    // One link of each pair is left: Walecki's construction on n − 1 devices, with the last device inserted into one
+    // hop of each ring, such that these hops have no ends in common.
     for (int turn = 0; turn < (n - 2) / 2; ++turn) {
       std::vector<int> order = zigzag(n - 1, turn);
       const std::size_t middle = static_cast<std::size_t>(n - 2) / 2;  // the diameter of the zigzag is in its middle

@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-// Some hundred nanoseconds a step: both together stay well below a second.
+// A step takes a few hundred nanoseconds: both limits together stay well below a second.
 constexpr std::int64_t kSearchSteps = 3'000'000, kSampleSteps = 1'500'000, kStepsOfSample = 5'000;
 
 void check_links(const LinkGraph& graph) {
@@ -33,7 +33,7 @@ void check_links(const LinkGraph& graph) {
   }
 }
 
-/// The least of the bounds in the header, and the set of devices that gives it.
+/// The smallest of the bounds in the header, and the set of devices that gives it.
 struct RingBound {
   int weight = 0;
   std::uint32_t set = 0;
@@ -51,8 +51,8 @@ RingBound ring_bound(const LinkMatrix& links) {
     within[set] = within[others];
     degrees[set] = degrees[others];
     for (int b = 0; b < n; ++b) {
-      degrees[set] += links.at(first, b);
-      if (others >> b & 1U) within[set] += links.at(first, b);
+      degrees[set] += links.link_count(first, b);
+      if (others >> b & 1U) within[set] += links.link_count(first, b);
     }
     const int size = std::popcount(set), hops_within = 2 * size - n;
     if (size < n && (degrees[set] - 2 * within[set]) / 2 < least.weight)
@@ -62,7 +62,7 @@ RingBound ring_bound(const LinkMatrix& links) {
   return least;
 }
 
-/// The bound again, while it says that not all links of some pair can be used: a ring takes one of them at most.
+/// Tightens the bound while it implies that not all links of some pair can be used: a ring takes at most one of them.
 RingBound tight_ring_bound(LinkMatrix links) {
   RingBound bound = ring_bound(links);
   if (links.devices == 2) return bound;  // the exception: two parallel links
@@ -88,7 +88,7 @@ std::string devices_of(std::uint32_t set) {
 std::string why_none(const LinkMatrix& links, const RingBound& bound, bool complete) {
   if (bound.weight > 0)
     return complete ? "no ring passes through every device: all ways were tried"
-                    : "no ring through every device was found within the bound on effort";
+                    : "no ring through every device was found within the limit of steps";
   const int size = std::popcount(bound.set);
   if (!bound.of_cut)
     return fmt::format("no ring passes through every device: devices {} have too few links among themselves",
@@ -96,7 +96,7 @@ std::string why_none(const LinkMatrix& links, const RingBound& bound, bool compl
   int leaving = 0;
   for (int a = 0; a < links.devices; ++a)
     for (int b = 0; b < links.devices; ++b)
-      if ((bound.set >> a & 1U) && !(bound.set >> b & 1U)) leaving += links.at(a, b);
+      if ((bound.set >> a & 1U) && !(bound.set >> b & 1U)) leaving += links.link_count(a, b);
   return fmt::format("no ring passes through every device: device{} {} {} {} to the others, a ring needs two",
                      size == 1 ? "" : "s", devices_of(bound.set), size == 1 ? "has" : "have",
                      leaving == 0 ? "no link" : "only one link");
@@ -105,34 +105,34 @@ std::string why_none(const LinkMatrix& links, const RingBound& bound, bool compl
 std::optional<std::vector<Ring>> sampled_rings(const LinkMatrix& links, int weight, std::int64_t& steps) {
   std::mt19937 random(20081);  // any fixed seed: the answer must not change from run to run
   while (steps > 0) {
-    std::int64_t these = std::min(steps, kStepsOfSample);
-    const std::int64_t given = these;
-    auto rings = sample_rings(links, weight, these, random);
+    std::int64_t steps_left = std::min(steps, kStepsOfSample);
+    const std::int64_t steps_before = steps_left;
+    auto rings = sample_rings(links, weight, steps_left, random);
     if (rings) return rings;
-    steps -= std::max<std::int64_t>(1, given - std::max<std::int64_t>(0, these));
+    steps -= std::max<std::int64_t>(1, steps_before - std::max<std::int64_t>(0, steps_left));
   }
   return std::nullopt;
 }
 
-/// From the bound down: the first weight for which there are rings.
+/// Tries weights from the bound down, and takes the first weight for which there are rings.
 void fill_rings(RingDecomposition& found, const LinkMatrix& links) {
-  if (links.devices == 2) {  // two parallel links a ring
+  if (links.devices == 2) {  // two parallel links form a ring
     if (found.bound > 0) found.rings = {{{0, 1}, found.bound}};
     return;
   }
-  std::int64_t one = kSearchSteps;
-  if (!search_rings(links, 1, one) && one >= 0) return;  // not a single ring
+  std::int64_t steps_for_one = kSearchSteps;
+  if (!search_rings(links, 1, steps_for_one) && steps_for_one >= 0) return;  // there is not a single ring
   const std::vector<Ring> greedy = greedy_rings(links, kStepsOfSample);
   int greedy_weight = 0;
   for (const Ring& ring : greedy) greedy_weight += ring.weight;
   std::int64_t search_left = kSearchSteps, sample_left = kSampleSteps;
   const auto complete_graph = complete_graph_rings(links);
   for (int weight = found.bound; weight >= std::max(1, greedy_weight); --weight) {
-    // A part of what is left for each weight, so that there is some for the next.
+    // Spends a part of the remaining steps on each weight, so that some are left for the next.
     std::int64_t steps = search_left / 4;
-    const std::int64_t given = steps;
+    const std::int64_t steps_before = steps;
     auto rings = search_rings(links, weight, steps);
-    search_left -= given - std::max<std::int64_t>(0, steps);
+    search_left -= steps_before - std::max<std::int64_t>(0, steps);
     if (!rings && steps < 0) {
       found.complete = false;
       rings = complete_graph;

@@ -11,11 +11,11 @@
 namespace trainyard {
 namespace {
 
-/// SimGrid refuses links without a bandwidth; no link of ours comes near this one.
+/// SimGrid refuses links without a bandwidth; no link of ours comes near this rate.
 constexpr double kNeverTheLimit = 1e18;
 constexpr const char* kSoftwareLink = "software between nodes";
 
-/// The peak of the usual training precision: a platform file has one speed a host.
+/// The peak rate of the usual training precision: a platform file has one speed for each host.
 double simgrid_speed(const NodeType& type) {
   for (const Precision p : {Precision::bf16, Precision::fp16, Precision::fp32}) {
     const double peak = type.gpu.peak[static_cast<std::size_t>(p)].value;
@@ -26,35 +26,35 @@ double simgrid_speed(const NodeType& type) {
   return most * type.gpu_speed;
 }
 
-/// Ids must be unique, which the names of parallel links are not.
+/// Link ids must be unique, but parallel links have the same name.
 std::vector<std::string> simgrid_link_ids(std::span<const Link> links) {
   std::vector<std::string> ids;
-  std::map<std::string, int> seen;
+  std::map<std::string, int> uses_of_name;
   for (const Link& link : links) {
-    const int before = seen[link.name]++;
+    const int before = uses_of_name[link.name]++;
     ids.push_back(xml_escaped(before == 0 ? link.name : fmt::format("{} ({})", link.name, before + 1)));
   }
   return ids;
 }
 
-/// Digits enough to read the same double again.
+/// Formats numbers with enough digits to read the same double again.
 std::string simgrid_link(const std::string& id, double rate, Seconds latency, const char* policy) {
   return fmt::format("    <link id=\"{}\" bandwidth=\"{}Bps\" latency=\"{}s\" sharing_policy=\"{}\"/>\n", id, rate,
                      latency.value, policy);
 }
 
-/// The time until a long message has filled the buffers on its path.
+/// Link name for the time until a long message has filled the buffers on its path.
 std::string simgrid_filling(const Route& route) {
   return fmt::format("filling {}", to_picoseconds(route.fill_time()).count);
 }
 
-/// A route's latency without that of its wires: the software's.
+/// A route's latency without that of its wires: the software's share.
 Picoseconds beyond_wires(const DeviceGraph& graph, const Route& route) {
-  Picoseconds left = route.latency;
+  Picoseconds latency = route.latency;
   for (const LinkUse& use : route.links)
     if (graph.is_wire(use.link))
-      left.count -= static_cast<std::int64_t>(use.weight) * graph.ends(use.link).latency.count;
-  return left;
+      latency.count -= static_cast<std::int64_t>(use.weight) * graph.ends(use.link).latency.count;
+  return latency;
 }
 
 std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::string>& ids, DeviceId from,
@@ -99,8 +99,8 @@ std::string simgrid_platform(const ClusterSpec& spec, Seconds network_step) {
       "<!-- To get transfers that take latency + bytes / rate, run SimGrid with: network/model:CM02\n"
       "     network/TCP-gamma:0 network/crosstraffic:0 network/weight-S:0 network/latency-factor:1\n"
       "     network/bandwidth-factor:1. Transfers that share a link are weighted there by the latency of\n"
-      "     their routes, as TCP's are; Trainyard gives them equal shares. Where buffers in host\n"
-      "     memory pass a message on, times are those of one longer than a chunk. -->\n"
+      "     their routes, as TCP's are; Trainyard gives them equal shares. If buffers in host\n"
+      "     memory forward a message, its time is that of a message longer than a chunk. -->\n"
       "<platform version=\"4.1\">\n";
   text += fmt::format("  <zone id=\"{}\" routing=\"Full\">\n", xml_escaped(spec.node.name));
   for (const DeviceId gpu : gpus)

@@ -5,13 +5,13 @@
 
 namespace trainyard {
 
-/// A route for every ordered pair is written out, which grows with the square of the GPUs.
+/// Limit, because a route for every ordered pair is written: the file grows with the square of the number of GPUs.
 constexpr int kMostSimgridGpus = 64;
 
-/// The cluster as a platform file of SimGrid (version 4.1): a host is a GPU, a link is one direction of ours with its
-/// rate and latency, or a medium that wires share (a hub, a half-duplex wire, host memory), and a route is the one a
-/// message takes here; a link that a message takes w times its rate from is in it w times. `network_step` is what the
-/// software adds to the latency between nodes. Where buffers on the way pass a message on, its time is that of one longer
+/// The cluster as a platform file of SimGrid (version 4.1). A host is a GPU. A link is one direction of ours with its
+/// rate and latency, or a medium that wires share (a hub, a half-duplex wire, host memory). A route is the path of a
+/// message here; a link from which a message takes w times its rate is listed w times. `network_step` is the latency
+/// that the software adds between nodes. If buffers on the path forward a message, its time is that of a message longer
 /// than a chunk. Throws UserError for more than `kMostSimgridGpus` GPUs, and for pairs that cannot reach each other.
 std::string simgrid_platform(const ClusterSpec&, Seconds network_step);
 

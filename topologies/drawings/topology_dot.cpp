@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kMostDotDevices = 400;  // more, and the fabric is drawn by level
+constexpr std::size_t kMostDotDevices = 400;  // above it, the fabric is drawn by level
 
 std::string dot_quoted(const std::string& text) {
   std::string out = "\"";
@@ -27,7 +27,7 @@ std::string dot_quoted(const std::string& text) {
 
 std::string dot_style(DeviceKind kind) { return fmt::format("style=filled, fillcolor=\"{}\"", fill_of(kind)); }
 
-/// Nodes that are drawn; the fabric's devices always are, or none of them.
+/// The nodes to draw. Either all devices of the fabric are drawn, or none.
 struct DrawnParts {
   std::set<int> nodes;
   bool fabric = true;
@@ -65,7 +65,7 @@ std::string dot_devices(const DeviceGraph& graph, const DrawnParts& parts) {
 
 std::string dot_cables(const DeviceGraph& graph, const DrawnParts& parts) {
   std::string text;
-  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // one direction; +1: the other
     const DeviceGraph::End end = graph.ends(link);
     const Device &from = graph.devices()[end.from], &to = graph.devices()[end.to];
     if (!parts.has(from) || !parts.has(to)) continue;
@@ -75,7 +75,7 @@ std::string dot_cables(const DeviceGraph& graph, const DrawnParts& parts) {
   return text;
 }
 
-/// The fabric in a box for each of its rows, joined from the ends upwards.
+/// Draws the fabric as a box for each of its rows, joined from the ends upwards.
 std::string dot_levels(const DeviceGraph& graph, const ClusterSpec& spec, const DrawnParts& parts) {
   const std::vector<FabricRow> rows = fabric_rows(graph, spec);
   std::string text;

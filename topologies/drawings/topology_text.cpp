@@ -19,12 +19,12 @@ std::string link_text(const DeviceGraph& graph, LinkId link) {
 
 std::string short_name(const std::string& name) { return name.substr(name.find('/') + 1); }
 
-/// The tree below one device, drawn with box characters. PCIe links lead down to devices that are not drawn yet.
+/// The tree below one device, drawn with box characters. PCIe links lead down to devices that have not been drawn yet.
 struct TreeText {
   const DeviceGraph& graph;
   int node;
-  std::vector<char> seen;   // devices
-  std::vector<char> drawn;  // wires, by the way there
+  std::vector<char> seen;   // by device
+  std::vector<char> drawn;  // by wire, at its first direction
   std::string text;
 
   std::vector<std::pair<DeviceId, LinkId>> below(DeviceId device) {
@@ -59,11 +59,12 @@ struct TreeText {
   }
 };
 
-/// Links of a kind between devices of the node, one line for those that are equal; of PCIe those that close a loop.
+/// Links between devices of the node by kind, one line for those that are equal. Of PCIe links, only those that close a
+/// loop.
 std::string other_links(const TreeText& tree) {
   const DeviceGraph& graph = tree.graph;
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;  // by kind, in alphabetical order
-  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // one direction; +1: the other
     const DeviceGraph::End end = graph.ends(link);
     const LinkKindWords& words = words_of(graph.kind(link));
     const bool within = device_of(graph, end.from).node == tree.node && device_of(graph, end.to).node == tree.node;
@@ -88,7 +89,7 @@ constexpr const char* kLegend =
     "NV# = that many NVLinks (NV: through NVSwitch), PIX = one PCIe switch, PXB = several, PHB = through the CPU,\n"
     "SYS = through both sockets\n";
 
-/// How near GPUs must be to reach each other's memory over PCIe.
+/// How close GPUs must be to reach each other's memory over PCIe.
 const char* reach_of(PeerToPeer reach) {
   switch (reach) {
     case PeerToPeer::none:
@@ -178,17 +179,17 @@ DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
     names.push_back(name);
   }
   const auto near = nearest(word.find('/') == std::string::npos ? "node0/" + word : word, names);
-  throw UserError(fmt::format(
-      "unknown device \"{}\"; {}", word,
-      near ? fmt::format("did you mean \"{}\"?", *near) : fmt::format("devices are called as {}", names.front())));
+  throw UserError(fmt::format("unknown device \"{}\"; {}", word,
+                              near ? fmt::format("did you mean \"{}\"?", *near)
+                                   : fmt::format("a device has a name such as {}", names.front())));
 }
 
-std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate one) {
+std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate nvlink_rate) {
   if (a == b) return "X";
   if (const std::optional<std::vector<LinkId>> nvlink = graph.path(a, b, PathClass::nvlink)) {
-    if (one.value <= 0) return "NV";
+    if (nvlink_rate.value <= 0) return "NV";
     const double rate = graph.wires()[nvlink->front()].capacity.value;
-    return fmt::format("NV{:.0f}", rate / one.value);
+    return fmt::format("NV{:.0f}", rate / nvlink_rate.value);
   }
   const std::optional<std::vector<LinkId>> pcie = graph.path(a, b, PathClass::pcie);
   return pcie ? locality_of(graph, *pcie) : "-";
@@ -199,7 +200,7 @@ std::string node_tree(const DeviceGraph& graph, int node) {
                 ""};
   std::vector<DeviceId> roots = graph.all(DeviceKind::cpu, node);
   for (const DeviceId cpu : roots) tree.seen[cpu] = 1;
-  // What hangs at no CPU stands by itself, switches first; NVSwitches are named with their links.
+  // Devices without a CPU are roots themselves, switches first. NVSwitches are named with their links.
   for (const DeviceKind kind : {DeviceKind::pcie_switch, DeviceKind::gpu, DeviceKind::hca, DeviceKind::nvme})
     for (const DeviceId device : graph.all(kind, node)) roots.push_back(device);
   for (const DeviceId root : roots) {
@@ -213,14 +214,14 @@ std::string node_tree(const DeviceGraph& graph, int node) {
   return tree.text + other_links(tree);
 }
 
-std::string locality_matrix(DeviceGraph& graph, int node, NvlinkRate one) {
+std::string locality_matrix(DeviceGraph& graph, int node, NvlinkRate nvlink_rate) {
   const std::vector<DeviceId> devices = endpoints(graph, node);
   std::string text = fmt::format("{:7}", "");
   for (const DeviceId device : devices) text += fmt::format("{:<6}", short_name(device_of(graph, device).name));
   text.erase(text.find_last_not_of(' ') + 1);
   for (const DeviceId a : devices) {
     std::string line = fmt::format("\n{:<7}", short_name(device_of(graph, a).name));
-    for (const DeviceId b : devices) line += fmt::format("{:<6}", locality(graph, a, b, one));
+    for (const DeviceId b : devices) line += fmt::format("{:<6}", locality(graph, a, b, nvlink_rate));
     text += line.erase(line.find_last_not_of(' ') + 1);
   }
   return text + "\n" + kLegend;
@@ -234,7 +235,8 @@ std::string staging_text(DeviceGraph& graph, const ClusterSpec& spec, int node) 
       if (const Path path = a == b ? Path{} : routing.path(a, b, PathClass::automatic);
           path.how == "through host memory")
         return fmt::format(
-            "through host memory, in chunks of {}: GPUs that do not reach each other peer to peer, as {} and {} ({});\n"
+            "through host memory, in chunks of {}: GPUs that do not reach each other peer to peer, for example {} and "
+            "{} ({});\n"
             "a GPU here reaches {}\n",
             show(path.chunk), short_name(device_of(graph, a).name), short_name(device_of(graph, b).name), path.locality,
             reach_of(spec.type_of(node).peer_to_peer));

@@ -18,7 +18,7 @@ void require_ports(const std::vector<FabricLevel>& levels, const ClusterSpec& sp
   }
 }
 
-ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool whole, const Place& place) {
+ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool must_be_whole, const Place& place) {
   constexpr int most_planes = 1 << 20;
   int below = hcas, planes = 1;
   for (std::size_t l = 0; l < levels.size() && below > 1; ++l) {
@@ -26,7 +26,7 @@ ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool whol
     const double uplinks = level.down / level.oversubscription;
     const bool is_whole = std::abs(uplinks - std::round(uplinks)) < 1e-9 * uplinks && uplinks >= 1;
     groups_.push_back((below + level.down - 1) / level.down);
-    if (whole && !is_whole && groups_.back() > 1)
+    if (must_be_whole && !is_whole && groups_.back() > 1)
       fail(place, fmt::format("level {}: {} ports down at {}:1 make {:.4g} uplinks; switch by switch they must be a "
                               "whole number",
                               l, level.down, level.oversubscription, uplinks));
@@ -42,7 +42,7 @@ ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool whol
     planes_.push_back(planes);
     uplinks_.push_back(0);
   }
-  if (whole) require_buildable(size(), "a folded Clos, switch by switch,", place);
+  if (must_be_whole) require_buildable(size(), "a folded Clos, switch by switch,", place);
 }
 
 bool ClosShape::is_whole() const {

@@ -10,23 +10,24 @@
 namespace trainyard {
 namespace {
 
-/// Hosts to switches, switches of a group all to all, and each pair of groups by as many global links as there are.
+/// Routes from a host to its switch, between all switches of a group, and between each pair of groups over its global
+/// links.
 class DragonflyRouter : public FabricRouter {
  public:
-  int switches = 0, groups = 0;  // switches: of a group
+  int switches = 0, groups = 0;  // `switches`: of one group
   bool valiant = false;
   std::uint64_t seed = 1;
   struct Global {
-    int out = 0, in = 0;  // switches at its ends, counted within their groups
+    int out = 0, in = 0;  // switches at its ends, numbered within their groups
     LinkId wire = 0;
   };
-  std::vector<int> switch_of;                // by device, −1: none
-  std::vector<LinkId> into;                  // by device
+  std::vector<int> switch_of;                // by device; −1: none
+  std::vector<LinkId> into;                  // by device: its wire to its switch
   std::vector<std::vector<LinkId>> local;    // by group: switch · switches + switch
   std::vector<std::vector<Global>> globals;  // by group · groups + group
 
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
-    const int a = at(from), b = at(to);
+    const int a = switch_of_device(from), b = switch_of_device(to);
     if (a < 0 || b < 0) return false;
     const std::uint64_t hash = hashed({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
     wires.push_back(into[from]);
@@ -34,7 +35,7 @@ class DragonflyRouter : public FabricRouter {
     const int ours = a / switches, theirs = b / switches;
     if (valiant && groups > 2 && ours != theirs) {
       int third = static_cast<int>(hash % static_cast<std::uint64_t>(groups - 2));
-      for (const int taken : {std::min(ours, theirs), std::max(ours, theirs)}) third += third >= taken ? 1 : 0;
+      for (const int excluded : {std::min(ours, theirs), std::max(ours, theirs)}) third += third >= excluded ? 1 : 0;
       if (!to_group(graph, where, third, mixed(hash), wires)) return false;
     }
     if (!to_group(graph, where, theirs, hash, wires)) return false;
@@ -44,16 +45,18 @@ class DragonflyRouter : public FabricRouter {
   }
 
  private:
-  int at(DeviceId device) const { return static_cast<std::size_t>(device) < switch_of.size() ? switch_of[device] : -1; }
+  int switch_of_device(DeviceId device) const {
+    return static_cast<std::size_t>(device) < switch_of.size() ? switch_of[device] : -1;
+  }
   LinkId local_wire(int from, int to) const {
     return local[from / switches][from % switches * switches + to % switches];
   }
-  /// Takes a global link of our own switch if there is one, else the one that the hash chooses; skips those that are
-  /// down.
+  /// Takes a global link of the present switch if there is one, otherwise the one that the hash chooses. Skips links
+  /// that are down.
   bool to_group(const DeviceGraph& graph, int& where, int group, std::uint64_t hash, std::vector<LinkId>& wires) const {
-    const int here = where / switches;
-    if (here == group) return true;
-    const std::vector<Global>& all = globals[here * groups + group];
+    const int here_group = where / switches;
+    if (here_group == group) return true;
+    const std::vector<Global>& all = globals[here_group * groups + group];
     if (all.empty()) return false;
     const Global* chosen = nullptr;
     for (std::size_t i = 0; i < all.size() && !chosen; ++i)
@@ -63,7 +66,7 @@ class DragonflyRouter : public FabricRouter {
       if (graph.is_up(next.wire)) chosen = &next;
     }
     if (!chosen) return false;
-    if (chosen->out != where % switches) wires.push_back(local_wire(where, here * switches + chosen->out));
+    if (chosen->out != where % switches) wires.push_back(local_wire(where, here_group * switches + chosen->out));
     wires.push_back(chosen->wire);
     where = group * switches + chosen->in;
     return true;
@@ -72,13 +75,14 @@ class DragonflyRouter : public FabricRouter {
 
 struct DragonflyShape {
   int hosts_a_switch = 0, switches_a_group = 0;
-  int global_links = 0;  // of each switch
-  bool valiant = false;  // via a random third group (Valiant 1982)
+  int global_links = 0;  // global links of each switch
+  bool valiant = false;  // through a random third group (Valiant 1982)
   std::uint64_t seed = 1;
-  BytesPerSecond link_rate, global_rate;  // per direction; 0: as fast as the fastest HCA, as fast as other links
+  // In each direction; 0: as fast as the fastest HCA, or as fast as the other links.
+  BytesPerSecond link_rate, global_rate;
 };
 
-/// Groups of switches: within a group all to all, and each pair of groups joined by global links (Kim, Dally, Scott &
+/// Groups of switches: all to all within a group, and global links between each pair of groups (Kim, Dally, Scott &
 /// Abts 2008, "Technology-Driven, Highly-Scalable Dragonfly Topology").
 class DragonflyFabric : public Fabric {
  public:
@@ -130,10 +134,10 @@ void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, Dr
   router.into.assign(static_cast<std::size_t>(first), -1);
   int host = 0;
   for (const DeviceId hca : graph.all(DeviceKind::hca)) {
-    const int at = host++ / shape_.hosts_a_switch;
-    router.switch_of[hca] = at;
+    const int switch_number = host++ / shape_.hosts_a_switch;
+    router.switch_of[hca] = switch_number;
     router.into[hca] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(hca, first + at, hca_wire(spec, graph.devices()[hca].node));
+    graph.connect(hca, first + switch_number, hca_wire(spec, graph.devices()[hca].node));
   }
 }
 
@@ -156,9 +160,9 @@ void DragonflyFabric::join_groups(DeviceGraph& graph, const Wire& cable, Dragonf
                                   DeviceId first) const {
   const int a = router.switches, groups = router.groups;
   router.globals.resize(static_cast<std::size_t>(groups * groups));
-  const int ports = a * shape_.global_links;  // of a group
+  const int ports = a * shape_.global_links;  // global ports of a group
   const int between = groups > 1 ? ports / (groups - 1) : 0;
-  // Port k of a group leads to the group k + 1 further on: all ports of a switch go to different groups first.
+  // Port k of a group leads to the group k + 1 further on: all ports of a switch lead to different groups first.
   for (int from = 0; from < groups; ++from)
     for (int to = from + 1; to < groups; ++to)
       for (int l = 0; l < between; ++l) {
@@ -171,8 +175,7 @@ void DragonflyFabric::join_groups(DeviceGraph& graph, const Wire& cable, Dragonf
       }
 }
 
-/// Global links of each group of so many. Throws UserError where they do not reach all others, and for a dragonfly that
-/// is too large.
+/// Throws UserError if the global links of a group do not reach all other groups, or if the dragonfly is too large.
 void DragonflyFabric::require_groups(int groups, const Place& place) const {
   const int a = shape_.switches_a_group, ports = a * shape_.global_links;
   if (groups - 1 > ports)
@@ -204,13 +207,13 @@ void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   graph.set_router(std::move(router));
 }
 
-/// `hosts_a_switch`, `switches_a_group`, `global_links` (of each switch), `link_rate`, `global_rate`, `routing: minimal
-/// | valiant` and its `seed`.
+/// Keys: `hosts_a_switch`, `switches_a_group`, `global_links` (of each switch), `link_rate`, `global_rate`, `routing:
+/// minimal | valiant` and its `seed`.
 std::shared_ptr<const Fabric> read_dragonfly(Fields& fields) {
   constexpr int most = 4096;
   DragonflyShape s;
   s.switches_a_group = fields.integer_within("switches_a_group", 1, most);
-  // Balanced (Kim et al. 2008): half as many hosts, and global links, as switches in a group.
+  // Balanced (Kim et al. 2008): half as many hosts, and half as many global links, as switches in a group.
   s.hosts_a_switch = fields.integer_within("hosts_a_switch", 1, most, std::max(1, s.switches_a_group / 2));
   s.global_links = fields.integer_within("global_links", 1, most, std::max(1, s.switches_a_group / 2));
   s.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});

@@ -11,12 +11,12 @@
 namespace trainyard {
 namespace {
 
-/// Of every frame on the wire: preamble and start 8, header 14, check sequence 4, gap 12 (IEEE 802.3); in it IP 20 and
-/// TCP 20 bytes without options (RFC 791, RFC 9293).
+/// Overhead of every frame on the wire: preamble and start 8, header 14, check sequence 4, gap 12 bytes (IEEE 802.3);
+/// inside it IP 20 and TCP 20 bytes without options (RFC 791, RFC 9293).
 constexpr double kFraming = 8 + 14 + 4 + 12, kHeaders = 20 + 20;
 
-/// One switch, which learns the address behind each port and so sends a frame to its receiver alone; or a hub, which
-/// repeats every frame to all, so that only one host can send at a time.
+/// One switch, which learns the address behind each port and so sends a frame only to its receiver; or a hub, which
+/// repeats every frame to all hosts, so that only one can send at a time.
 class EthernetFabric : public Fabric {
  public:
   EthernetFabric(double payload, bool hub) : payload_(payload), hub_(hub) {}
@@ -51,11 +51,11 @@ class EthernetFabric : public Fabric {
   }
 
  private:
-  double payload_;  // share of the rate that is left to the data of full frames
+  double payload_;  // share of the rate that full frames leave to data
   bool hub_;
 };
 
-/// `mtu` (without it, rates are taken as goodput) and `hub`.
+/// Keys: `mtu` (without it, rates are goodput) and `hub`.
 std::shared_ptr<const Fabric> read_ethernet(Fields& fields) {
   const std::int64_t mtu = fields.integer("mtu", 68, 1500);
   if (mtu > 65535) fields.refuse("mtu", fmt::format("{} bytes; at most 65535", mtu));

@@ -27,7 +27,7 @@ std::vector<CableCount> count_cables(const FabricView& view, std::size_t kinds,
   for (DeviceId d = 0; d < static_cast<DeviceId>(view.graph.devices().size()); ++d) {
     if (!view.inside(d)) continue;
     for (const LinkId wire : view.links(d)) {
-      if (wire % 2 != 0) continue;  // the way back of a cable
+      if (wire % 2 != 0) continue;  // second direction of a cable
       const int kind = kind_of(d, view.graph.ends(wire).to);
       if (kind >= 0) counts[kind].add(view.graph.links()[wire].capacity);
     }
@@ -48,12 +48,12 @@ std::vector<SwitchLevel> switch_levels(const FabricView& view) {
   std::vector<DeviceId> row = view.ends;
   for (const DeviceId end : row) level[end] = 0;
   std::vector<std::vector<DeviceId>> rows;
-  for (int at = 1; !row.empty(); ++at) {
+  for (int distance = 1; !row.empty(); ++distance) {
     std::vector<DeviceId> next;
     for (const DeviceId device : row)
       for (const LinkId link : view.links(device))
-        if (int& known = level[graph.ends(link).to]; known < 0) {
-          known = at;
+        if (int& known_level = level[graph.ends(link).to]; known_level < 0) {
+          known_level = distance;
           next.push_back(graph.ends(link).to);
         }
     if (!next.empty()) rows.push_back(next);

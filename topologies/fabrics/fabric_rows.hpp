@@ -6,26 +6,26 @@
 #include "topologies/fabric.hpp"
 #include "topologies/fabrics/fabric_view.hpp"
 
-// Counts of a fabric's switches and cables, of which fabrics make their rows of words.
+// Counts of a fabric's switches and cables, which fabrics turn into rows of text.
 namespace trainyard {
 
 /// Switches between the nodes by their distance from the fabric's ends (HCAs or chips). Wires that are down, and
-/// switches that nothing reaches, are not there.
+/// switches that cannot be reached, do not count.
 struct SwitchLevel {
   int switches = 0;
-  std::string name;                  ///< of the only one, which may stand for a group ("spines"); else of its kind
-  int links_down = 0, links_up = 0;  ///< cables, not directions; ends are below level 1
-  int links_across = 0;              ///< between switches of this level
-  BytesPerSecond slowest_down, slowest_up;  ///< 0 without such links
+  std::string name;  ///< name of the only switch, which may stand for a group ("spines"); otherwise of the kind
+  int links_down = 0, links_up = 0;         ///< cables, not directions; ends are below level 1
+  int links_across = 0;                     ///< between switches of this level
+  BytesPerSecond slowest_down, slowest_up;  ///< 0 if there are no such links
   BytesPerSecond fastest_down, fastest_up;
 };
 std::vector<SwitchLevel> switch_levels(const FabricView&);
 std::string switches_text(const SwitchLevel&);  ///< "spines", "8 switches (leaf)"
 
-/// A row for each level, from the ends up.
+/// One row for each level, from the ends up.
 std::vector<FabricRow> level_rows(const FabricView&);
 
-/// How many cables, and how fast.
+/// Number of cables, and the range of their rates.
 struct CableCount {
   int cables = 0;
   BytesPerSecond slowest, fastest;
@@ -33,10 +33,11 @@ struct CableCount {
   std::string text(const std::string& where) const;  ///< "8 links to HCAs at 12.5 GB/s"
 };
 
-/// Cables of the fabric that are up, by what `kind_of` says of their ends; those of kind −1 are not counted.
+/// Counts the cables of the fabric that are up, by the result of `kind_of` for their ends. Cables of kind −1 do not
+/// count.
 std::vector<CableCount> count_cables(const FabricView&, std::size_t kinds,
                                      const std::function<int(DeviceId, DeviceId)>& kind_of);
-/// Those between ends and switches, then those between switches.
+/// Counts the cables between ends and switches, then those between switches.
 std::vector<CableCount> cables_of(const FabricView&);
 
 bool is_switch(const FabricView&, DeviceId);

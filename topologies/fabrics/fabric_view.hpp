@@ -6,7 +6,8 @@
 
 namespace trainyard {
 
-/// Rates are products of what files say: sums that are equal on paper may differ in the last digits.
+/// Tolerance for rates, which are products of figures in files: sums that are equal on paper may differ in the last
+/// digits.
 constexpr double kRateTolerance = 1e-9;
 
 /// The fabric of a graph: its ends (HCAs, or chips with links of their own), its switches, and the wires between them
@@ -25,7 +26,7 @@ struct FabricView {
   double capacity(LinkId link) const { return graph.links()[link].capacity.value; }  ///< bytes/s
   double rate(DeviceId end) const;                                                   ///< bytes/s, of all its wires
   bool equal_rates() const;
-  /// Both directions of the wire share one rate.
+  /// Returns true if both directions of the wire share one rate.
   bool half_duplex(LinkId wire) const {
     return graph.medium(wire) >= 0 && graph.medium(wire) == graph.medium(wire ^ 1);
   }

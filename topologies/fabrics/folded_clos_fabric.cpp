@@ -10,12 +10,13 @@
 namespace trainyard {
 namespace {
 
-constexpr double kLeastRatio = 1e-3, kMostRatio = 1e6;  ///< of oversubscription
+constexpr double kLeastRatio = 1e-3, kMostRatio = 1e6;  ///< limits of an oversubscription
 
-/// Switches, and cables between them, that one vertex or edge of a spraying fabric stands for; devices of nodes do not.
+/// Returns true for a switch, or a cable between switches: in a spraying fabric, a vertex or edge stands for several of
+/// these. Devices of nodes return false.
 bool between_switches(const TakenOut& out) { return out.name.find('/') == std::string::npos; }
 
-/// The share of each group's uplinks that is left when switches and cables are taken out.
+/// The share of each group's uplinks that is left after switches and cables have been removed.
 class TakenUplinks {
  public:
   TakenUplinks(const ClosShape& shape, const ClusterSpec& spec) : shape_(shape) {
@@ -41,12 +42,12 @@ class TakenUplinks {
 
   double share(int level, int group) const {
     const auto all = uplinks(level, group);
-    const auto left = std::count_if(all.begin(), all.end(), [this](const auto& wire) {
+    const auto remaining = std::count_if(all.begin(), all.end(), [this](const auto& wire) {
       const auto& [from, to] = wire;
       return !out_.contains(from) && !out_.contains(to) && !out_.contains(from + " - " + to) &&
              !out_.contains(to + " - " + from);
     });
-    return static_cast<double>(left) / static_cast<double>(all.size());
+    return static_cast<double>(remaining) / static_cast<double>(all.size());
   }
   bool has_leaf(int group) const { return !out_.contains(shape_.name(0, group, 0)); }
 
@@ -54,7 +55,7 @@ class TakenUplinks {
   const ClosShape& shape_;
   std::set<std::string> out_;
 
-  /// Both ends of each.
+  /// Both ends of each uplink.
   std::vector<std::pair<std::string, std::string>> uplinks(int level, int group) const {
     std::vector<std::pair<std::string, std::string>> all;
     const int ports = static_cast<int>(shape_.uplinks(level)), above = group / shape_.down(level + 1);
@@ -70,11 +71,12 @@ class TakenUplinks {
 };
 
 struct FoldedClosShape {
-  std::vector<FabricLevel> levels;  // from the leaves with their HCAs upwards; one stage joins all groups of the last
-  bool rails = false;               // a leaf takes the HCAs of one index of several nodes, not all HCAs of a node
-  bool hashed = false;              // static ECMP: every pair of HCAs keeps one path; false: ideal spraying over all
-  std::uint64_t seed = 1;           // of the hash
-  BytesPerSecond link_rate;         // between switches; 0: that of the fastest HCA
+  // From the leaves with their HCAs upwards; one more stage joins all groups of the last.
+  std::vector<FabricLevel> levels;
+  bool rails = false;        // a leaf takes the HCAs of one index of several nodes, instead of all HCAs of a node
+  bool hashed = false;       // static ECMP: every pair of HCAs uses one path; false: ideal spraying over all paths
+  std::uint64_t seed = 1;    // seed of the hash
+  BytesPerSecond link_rate;  // between switches; 0: the rate of the fastest HCA
 };
 
 /// A folded Clos (Clos 1953; Leiserson 1985: fat tree).
@@ -111,8 +113,9 @@ class FoldedClosFabric : public Fabric {
     require_ports(shape_.levels, spec);
     const std::vector<DeviceId> ports =
         shape_.rails ? hcas_by_rail(graph, shape_.levels.front().down) : hcas_in_order(graph);
-    const bool whole = shape_.hashed || std::any_of(spec.taken_out.begin(), spec.taken_out.end(), between_switches);
-    const ClosShape clos(shape_.levels, static_cast<int>(ports.size()), whole, spec.fabric_place);
+    const bool must_be_whole =
+        shape_.hashed || std::any_of(spec.taken_out.begin(), spec.taken_out.end(), between_switches);
+    const ClosShape clos(shape_.levels, static_cast<int>(ports.size()), must_be_whole, spec.fabric_place);
     if (shape_.hashed)
       build_hashed_clos(graph, spec, clos, ports, link_rate(spec), shape_.seed);
     else
@@ -128,14 +131,14 @@ class FoldedClosFabric : public Fabric {
   void build_sprayed(DeviceGraph&, const ClusterSpec&, const ClosShape&, const std::vector<DeviceId>& ports) const;
 };
 
-/// Ideal spraying: every message spreads evenly over all uplinks that lead its way, so the uplinks of a switch, or of a
-/// group of equal ones, carry the same load each, and one edge of their summed rate stands for them exactly. Where
-/// switches or uplinks are taken out, it has the rate of those that are left. This is exact for the load that a group
-/// sends in all; two groups that miss different planes could use only the planes that both have.
+/// Builds the fabric for ideal spraying: every message spreads evenly over all uplinks that lead to its target. The
+/// uplinks of a switch, or of a group of equal switches, then carry the same load, and one edge with their summed rate
+/// stands for them exactly. If switches or uplinks are removed, it has the rate of the others. This is exact for the
+/// total load that a group sends; two groups that lack different planes could use only the planes that both have.
 void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec, const ClosShape& clos,
                                      const std::vector<DeviceId>& ports) const {
   static constexpr const char* kGroups[] = {"leaf", "pod", "zone", "hall"};
-  const TakenUplinks gone(clos, spec);
+  const TakenUplinks removed(clos, spec);
   BytesPerSecond rate = link_rate(spec);
   std::vector<DeviceId> below = ports;
   for (int l = 0; l < clos.levels(); ++l) {
@@ -149,14 +152,14 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
       const auto group = static_cast<int>(i) / clos.down(l);
       const DeviceId above = groups[group];
       if (l == 0) {
-        if (below[i] >= 0 && gone.has_leaf(group))
+        if (below[i] >= 0 && removed.has_leaf(group))
           graph.connect(below[i], above, hca_wire(spec, graph.devices()[below[i]].node));
         continue;
       }
-      const double share = gone.none() ? 1 : gone.share(l - 1, static_cast<int>(i));
+      const double share = removed.none() ? 1 : removed.share(l - 1, static_cast<int>(i));
       if (share > 0) graph.connect(below[i], above, {LinkKind::uplink, rate * share, spec.switch_latency});
     }
-    if (l + 1 < clos.levels()) {  // what a full group could send up, whether or not its last ports are used
+    if (l + 1 < clos.levels()) {  // the rate that a full group could send up, even if its last ports are unused
       const FabricLevel& level = shape_.levels[l];
       rate = rate * level.down / level.oversubscription;
     }
@@ -165,19 +168,19 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
   graph.set_router(tree_router(graph));
 }
 
-/// `oversubscription` beside the levels: of the leaves, where a fabric is oversubscribed first. Laid on an entry of the
-/// catalog it replaces the entry's; two figures for one level in one file are refused.
+/// Reads `oversubscription` beside the levels: that of the leaves, where a fabric is usually oversubscribed. In a
+/// scenario it replaces the figure of the catalog's entry. Two figures for one level in one file are refused.
 void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel& leaf) {
   leaf.oversubscription = fields.number("oversubscription", kLeastRatio, kMostRatio, leaf.oversubscription);
-  const Node* own = leaves.find("oversubscription");
-  if (!own || !fields.has("oversubscription")) return;
+  const Node* stated = leaves.find("oversubscription");
+  if (!stated || !fields.has("oversubscription")) return;
   const Place place = fields.place_of("oversubscription");
-  if (place.line > 0 && own->place.file && place.file && *own->place.file == *place.file)
-    fail(place, fields.what() + ": oversubscription: the first of the levels has its own; expected one of the two");
+  if (place.line > 0 && stated->place.file && place.file && *stated->place.file == *place.file)
+    fail(place, fields.what() + ": oversubscription: the first level states one too; expected only one of the two");
 }
 
-/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `oversubscription` of the first of them, `rails`,
-/// `link_rate` between switches (default: that of the fastest HCA), `routing: spray | ecmp` and its `seed`.
+/// Keys: `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `oversubscription` of the first level,
+/// `rails`, `link_rate` between switches (default: that of the fastest HCA), `routing: spray | ecmp` and its `seed`.
 std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Node& levels = fields.required_child("levels");
   if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)

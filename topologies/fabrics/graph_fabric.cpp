@@ -11,17 +11,17 @@
 namespace trainyard {
 namespace {
 
-/// A cable of the fabric, as the scenario states it.
+/// A cable of the fabric, as stated in the scenario.
 struct StatedCable {
   std::string a, b;     // a switch of the fabric, or "node0/hca0"
-  BytesPerSecond rate;  // 0: that of the HCA at its end
+  BytesPerSecond rate;  // 0: the rate of the HCA at its end
   Picoseconds latency;  // negative: not stated
   bool half_duplex = false;
   Place place;
   bool to_hca() const { return a.find('/') != std::string::npos || b.find('/') != std::string::npos; }
 };
 
-/// A fabric that is given link by link; messages take the shortest paths.
+/// A fabric that is specified link by link. Messages take the shortest paths.
 class GraphFabric : public Fabric {
  public:
   GraphFabric(std::vector<std::string> switches, std::vector<StatedCable> cables)
@@ -44,18 +44,19 @@ class GraphFabric : public Fabric {
   std::vector<StatedCable> cables_;
 };
 
-/// The cable's own figures and those of the HCAs at its ends.
+/// Combines the cable's own figures and those of the HCAs at its ends.
 Wire wire_of(const StatedCable& cable, const DeviceGraph& graph, const ClusterSpec& spec, DeviceId a, DeviceId b) {
   Wire wire{LinkKind::uplink, cable.rate, spec.switch_latency, cable.half_duplex};
   bool hca_below = false;
   for (const DeviceId end : {a, b}) {
     const Device& device = graph.devices()[end];
     if (device.kind != DeviceKind::hca) continue;
-    const Wire own = hca_wire(spec, device.node);
-    wire.kind = own.kind;
-    wire.rate = wire.rate.value > 0 ? std::min(wire.rate, own.rate) : own.rate;
-    wire.latency = hca_below ? wire.latency + own.latency : own.latency;  // a cable between two has both of theirs
-    wire.half_duplex |= own.half_duplex;
+    const Wire hca_figures = hca_wire(spec, device.node);
+    wire.kind = hca_figures.kind;
+    wire.rate = wire.rate.value > 0 ? std::min(wire.rate, hca_figures.rate) : hca_figures.rate;
+    // A cable between two HCAs has the latencies of both.
+    wire.latency = hca_below ? wire.latency + hca_figures.latency : hca_figures.latency;
+    wire.half_duplex |= hca_figures.half_duplex;
     hca_below = true;
   }
   if (cable.latency.count >= 0) wire.latency = cable.latency;
@@ -88,7 +89,7 @@ void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
                                               graph.devices()[hca].name));
 }
 
-/// A small fabric is listed cable by cable.
+/// Lists a small fabric cable by cable.
 std::vector<FabricRow> GraphFabric::rows(const DeviceGraph& graph, const ClusterSpec&) const {
   constexpr int kMostListed = 24;
   const FabricView view(graph);
@@ -121,7 +122,8 @@ std::vector<std::string> read_switch_names(Fields& fields) {
   return names;
 }
 
-/// `switches: [NAME, …]`, `links: [{from, to, rate, latency, duplex}, …]`: ends are switches or HCAs ("node0/hca1").
+/// Keys: `switches: [NAME, …]`, `links: [{from, to, rate, latency, duplex}, …]`. Ends are switches or HCAs
+/// ("node0/hca1").
 std::shared_ptr<const Fabric> read_graph_fabric(Fields& fields) {
   fields.required_child("switches");
   const Node& links = fields.required_child("links");

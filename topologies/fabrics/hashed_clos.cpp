@@ -8,8 +8,8 @@
 namespace trainyard {
 namespace {
 
-/// Static ECMP (RFC 2992): the hash of a pair of HCAs chooses its uplink at every level, once and for all; the way down
-/// from the top follows from it. Where a wire of it is down, the next choice is taken.
+/// Static ECMP (RFC 2992): the hash of a pair of HCAs fixes its uplink at every level; the way down from the top
+/// follows from it. If a wire of the path is down, the next choice is taken.
 class HashedClosRouter : public FabricRouter {
  public:
   HashedClosRouter(ClosShape shape, std::uint64_t seed) : shape_(std::move(shape)), seed_(seed) {
@@ -54,7 +54,7 @@ class HashedClosRouter : public FabricRouter {
                       static_cast<std::size_t>(port)];
   }
 
-  /// Appends the path of one choice of uplinks; false, without appending, if one of its wires is down.
+  /// Appends the path for one choice of uplinks. Returns false, without appending, if one of its wires is down.
   bool take(const DeviceGraph& graph, const Hca& a, const Hca& b, int top, std::uint64_t choice,
             std::vector<LinkId>& wires) const {
     std::vector<LinkId> up{a.wire}, down{b.wire ^ 1};
@@ -82,7 +82,7 @@ class HashedClosRouter : public FabricRouter {
 void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec, const ClosShape& shape,
                        const std::vector<DeviceId>& ports, BytesPerSecond link_rate, std::uint64_t seed) {
   auto router = std::make_unique<HashedClosRouter>(shape, seed);
-  std::vector<DeviceId> first;  // switch of each level
+  std::vector<DeviceId> first;  // first switch of each level
   for (int l = 0; l < shape.levels(); ++l)
     for (int g = 0; g < shape.groups(l); ++g)
       for (int p = 0; p < shape.planes(l); ++p) {

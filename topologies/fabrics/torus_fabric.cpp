@@ -34,41 +34,42 @@ std::vector<int> read_dims(Fields& fields, const char* key) {
   return dims;
 }
 
-/// Arranges `count` blocks as a torus of the block's number of dimensions, with the least sum of lengths; of several such
-/// the first.
-void search_dims(int count, const std::vector<int>& block, std::vector<int>& at, std::vector<int>& best) {
-  if (at.size() + 1 == block.size()) {
-    at.push_back(count * block.back());
-    if (best.empty() || std::accumulate(at.begin(), at.end(), 0) < std::accumulate(best.begin(), best.end(), 0))
-      best = at;
-    at.pop_back();
+/// Arranges `count` blocks as a torus with the block's number of dimensions and the smallest sum of lengths; the first
+/// one, if there are several.
+void search_dims(int count, const std::vector<int>& block, std::vector<int>& lengths, std::vector<int>& best) {
+  if (lengths.size() + 1 == block.size()) {
+    lengths.push_back(count * block.back());
+    if (best.empty() ||
+        std::accumulate(lengths.begin(), lengths.end(), 0) < std::accumulate(best.begin(), best.end(), 0))
+      best = lengths;
+    lengths.pop_back();
     return;
   }
   for (int blocks = 1; blocks <= count; ++blocks) {
     if (count % blocks != 0) continue;
-    at.push_back(blocks * block[at.size()]);
-    search_dims(count / blocks, block, at, best);
-    at.pop_back();
+    lengths.push_back(blocks * block[lengths.size()]);
+    search_dims(count / blocks, block, lengths, best);
+    lengths.pop_back();
   }
 }
 
 std::vector<int> equal_dims(int count, const std::vector<int>& block) {
-  std::vector<int> at, best;
-  search_dims(count, block, at, best);
+  std::vector<int> lengths, best;
+  search_dims(count, block, lengths, best);
   return best;
 }
 
-/// Positions on a grid: numbers with mixed bases, the first dimension fastest.
+/// Positions on a grid: numbers with mixed bases, with the first dimension fastest.
 struct Grid {
   std::vector<int> dims;
   int size() const { return std::accumulate(dims.begin(), dims.end(), 1, std::multiplies<>()); }
-  std::vector<int> at(int number) const {
-    std::vector<int> position;
+  std::vector<int> position(int number) const {
+    std::vector<int> coordinates;
     for (const int length : dims) {
-      position.push_back(number % length);
+      coordinates.push_back(number % length);
       number /= length;
     }
-    return position;
+    return coordinates;
   }
   int number(const std::vector<int>& position) const {
     int n = 0;
@@ -77,13 +78,13 @@ struct Grid {
   }
 };
 
-/// Dimension by dimension, the shorter way round; of two equally long ones those from even positions go up.
+/// Routes dimension by dimension, the shorter way round. If both are equally long, messages from even positions go up.
 class DimensionOrderRouter : public FabricRouter {
  public:
   DimensionOrderRouter(Grid grid, std::vector<bool> wrap) : grid_(std::move(grid)), wrap_(std::move(wrap)) {}
   Grid grid_;
   std::vector<bool> wrap_;               // by dimension
-  std::vector<int> router_of_;           // by device, −1: none
+  std::vector<int> router_of_;           // by device; −1: none
   std::vector<LinkId> into_;             // by device: its wire to its router
   std::vector<std::vector<LinkId>> up_;  // by router and dimension: the wire to the next higher position; −1: none
 
@@ -91,10 +92,10 @@ class DimensionOrderRouter : public FabricRouter {
     const int a = router(from), b = router(to);
     if (a < 0 || b < 0) return false;
     wires.push_back(into_[from]);
-    std::vector<int> at = grid_.at(a);
-    const std::vector<int> target = grid_.at(b);
-    for (std::size_t d = 0; d < at.size(); ++d)
-      while (at[d] != target[d]) step(at, d, target[d], wires);
+    std::vector<int> position = grid_.position(a);
+    const std::vector<int> target = grid_.position(b);
+    for (std::size_t d = 0; d < position.size(); ++d)
+      while (position[d] != target[d]) step(position, d, target[d], wires);
     wires.push_back(into_[to] ^ 1);
     return true;
   }
@@ -103,29 +104,30 @@ class DimensionOrderRouter : public FabricRouter {
   int router(DeviceId device) const {
     return static_cast<std::size_t>(device) < router_of_.size() ? router_of_[device] : -1;
   }
-  void step(std::vector<int>& at, std::size_t d, int target, std::vector<LinkId>& wires) const {
+  void step(std::vector<int>& position, std::size_t d, int target, std::vector<LinkId>& wires) const {
     const int length = grid_.dims[d];
-    const int ahead = (target - at[d] + length) % length;
-    const bool up = !wrap_[d] ? target > at[d] : ahead * 2 < length || (ahead * 2 == length && at[d] % 2 == 0);
-    if (up) wires.push_back(up_[grid_.number(at)][d]);
-    at[d] = (at[d] + (up ? 1 : length - 1)) % length;
-    if (!up) wires.push_back(up_[grid_.number(at)][d] ^ 1);
+    const int ahead = (target - position[d] + length) % length;
+    const bool up =
+        !wrap_[d] ? target > position[d] : ahead * 2 < length || (ahead * 2 == length && position[d] % 2 == 0);
+    if (up) wires.push_back(up_[grid_.number(position)][d]);
+    position[d] = (position[d] + (up ? 1 : length - 1)) % length;
+    if (!up) wires.push_back(up_[grid_.number(position)][d] ^ 1);
   }
 };
 
 struct TorusShape {
   std::string type = "torus";  // or "ring"
   bool chips = false;          // joins the chips themselves, not nodes
-  std::vector<int> dims;       // empty: as near to a cube as the count allows
-  int rank = 1;                // number of dimensions where `dims` is empty
-  std::vector<int> node_dims;  // the block of chips that a node holds; empty: a row
+  std::vector<int> dims;       // empty: as close to a cube as the count permits
+  int rank = 1;                // number of dimensions if `dims` is empty
+  std::vector<int> node_dims;  // the block of chips of a node; empty: a row
   bool wrap = true;            // false: a mesh
-  int wrap_multiple = 1;       // only dimensions of a multiple of this length are closed to rings
-  BytesPerSecond link_rate;    // per direction; 0: that of the chip's links, or of all HCAs of a node
+  int wrap_multiple = 1;       // only dimensions whose length is a multiple of this are closed to rings
+  BytesPerSecond link_rate;    // in each direction; 0: the rate of the chip's links, or of all HCAs of a node
 };
 
-/// A torus (or mesh) of nodes, each with a switch of its own, or of the chips themselves, which pass messages on without
-/// touching their memory. One dimension is a ring.
+/// A torus (or mesh) of nodes, each with a switch of its own, or of the chips themselves, which forward messages
+/// without using their memory. One dimension is a ring.
 class TorusFabric : public Fabric {
  public:
   explicit TorusFabric(TorusShape shape) : shape_(std::move(shape)) {}
@@ -165,7 +167,7 @@ Grid TorusFabric::grid(const ClusterSpec& spec) const {
   const bool tiles = shape_.chips && count % of_block == 0;
   const std::vector<int> ones(block.size(), 1);
   Grid grid{!shape_.dims.empty() ? shape_.dims : equal_dims(tiles ? count / of_block : count, tiles ? block : ones)};
-  double places = 1;  // a whole number of any size
+  double places = 1;  // an integer of any size
   for (const int length : grid.dims) places *= length;
   if (places != count)
     fail(spec.fabric_place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
@@ -173,7 +175,7 @@ Grid TorusFabric::grid(const ClusterSpec& spec) const {
   return grid;
 }
 
-/// Where the chips of each node stand: nodes are blocks that tile the grid.
+/// Positions of the chips of each node: nodes are blocks that tile the grid.
 std::vector<int> TorusFabric::chip_positions(const ClusterSpec& spec, const Grid& grid) const {
   std::vector<int> block = shape_.node_dims;
   if (block.empty()) block = {std::gcd(spec.node.gpus, grid.dims[0])};
@@ -198,15 +200,15 @@ std::vector<int> TorusFabric::chip_positions(const ClusterSpec& spec, const Grid
   std::vector<int> positions;
   for (int n = 0; n < outside.size(); ++n)
     for (int c = 0; c < inside.size(); ++c) {
-      std::vector<int> at = outside.at(n);
-      const std::vector<int> within = inside.at(c);
-      for (std::size_t d = 0; d < at.size(); ++d) at[d] = at[d] * block[d] + within[d];
-      positions.push_back(grid.number(at));
+      std::vector<int> position = outside.position(n);
+      const std::vector<int> within = inside.position(c);
+      for (std::size_t d = 0; d < position.size(); ++d) position[d] = position[d] * block[d] + within[d];
+      positions.push_back(grid.number(position));
     }
   return positions;
 }
 
-/// Throws UserError where a chip has too few links for the grid, or states no rate.
+/// Throws UserError if a chip has too few links for the grid, or states no rate.
 void TorusFabric::require_chip_links(const ClusterSpec& spec, const Grid& grid) const {
   const Gpu& chip = spec.node.gpu;
   const auto used = 2 * std::count_if(grid.dims.begin(), grid.dims.end(), [](int length) { return length > 1; });
@@ -218,13 +220,13 @@ void TorusFabric::require_chip_links(const ClusterSpec& spec, const Grid& grid) 
          fmt::format("fabric: missing key \"link_rate\": {} states no links between chips", chip.name));
 }
 
-/// Cables between neighbours. In a dimension of two there is one cable, not two.
+/// Connects neighbours with cables. A dimension of length two has one cable, not two.
 std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid& grid, DeviceId first,
                                                  const std::vector<bool>& wrap, const Wire& wire) {
   std::vector<std::vector<LinkId>> up(static_cast<std::size_t>(grid.size()), std::vector<LinkId>(grid.dims.size(), -1));
   for (int n = 0; n < grid.size(); ++n)
     for (std::size_t d = 0; d < grid.dims.size(); ++d) {
-      std::vector<int> next = grid.at(n);
+      std::vector<int> next = grid.position(n);
       const int length = grid.dims[d];
       if (length == 1 || (!wrap[d] && next[d] + 1 == length)) continue;
       next[d] = (next[d] + 1) % length;
@@ -254,21 +256,21 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   auto router = std::make_unique<DimensionOrderRouter>(grid, wrap);
   router->router_of_.assign(static_cast<std::size_t>(first), -1);
   router->into_.assign(static_cast<std::size_t>(first), -1);
-  const auto links = 2 * static_cast<int>(grid.dims.size());  // of a router: what a chip can send at once
+  const auto links = 2 * static_cast<int>(grid.dims.size());  // links of a router, over which a chip can send at once
   std::size_t i = 0;
   for (const DeviceId end : graph.all(chips ? DeviceKind::gpu : DeviceKind::hca)) {
-    const int node = graph.devices()[end].node, at = chips ? positions[i++] : node;
-    router->router_of_[end] = at;
+    const int node = graph.devices()[end].node, position = chips ? positions[i++] : node;
+    router->router_of_[end] = position;
     router->into_[end] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(end, first + at, chips ? Wire{LinkKind::ici, rate * links, {}} : hca_wire(spec, node));
+    graph.connect(end, first + position, chips ? Wire{LinkKind::ici, rate * links, {}} : hca_wire(spec, node));
   }
   const Picoseconds hop{spec.switch_latency.count + (chips ? spec.distance.count : 0)};
   router->up_ = join_neighbours(graph, grid, first, wrap, {link_kind(), rate, hop});
   graph.set_router(std::move(router));
 }
 
-/// "torus" or "mesh", "ring" or "line"; where only some dimensions are closed, which. (In a dimension of two there is
-/// one cable either way.)
+/// Describes the grid: "torus" or "mesh", "ring" or "line"; if only some dimensions are closed, which ones. (A
+/// dimension of length two has one cable in any case.)
 std::string TorusFabric::grid_text(const Grid& grid) const {
   std::vector<int> dims = grid.dims, closed, open;
   if (shape_.dims.empty()) std::erase(dims, 1);
@@ -291,15 +293,15 @@ std::vector<FabricRow> TorusFabric::rows(const DeviceGraph& graph, const Cluster
            ""}};
 }
 
-/// `joins: nodes | chips`, `dims: [4, 4, 4]` or `dimensions: 3`, `node_dims`, `link_rate` (default: the chip's), `wrap`,
-/// `wrap_multiple`.
+/// Keys: `joins: nodes | chips`, `dims: [4, 4, 4]` or `dimensions: 3`, `node_dims`, `link_rate` (default: the chip's),
+/// `wrap`, `wrap_multiple`.
 std::shared_ptr<const Fabric> read_torus(Fields& fields) {
   TorusShape shape;
   shape.chips = fields.choice("joins", {"nodes", "chips"}, "nodes") == "chips";
   shape.dims = read_dims(fields, "dims");
   shape.rank = fields.integer_within<int>("dimensions", 1, kMostDims, 1);
   shape.node_dims = read_dims(fields, "node_dims");
-  double places = 1;  // a whole number of any size
+  double places = 1;  // an integer of any size
   for (const int length : shape.node_dims) places *= length;
   if (places > kMostPlaces)
     fields.refuse("node_dims",

@@ -6,7 +6,7 @@ namespace {
 class TreeRouter : public FabricRouter {
  public:
   explicit TreeRouter(const DeviceGraph& graph) : up_(graph.devices().size(), -1), depth_(up_.size(), 0) {
-    // From what is below to what is above, as they were connected; depths from the top down.
+    // The first device of a wire is below the second, as they were connected. Depths count from the top down.
     const auto kind = [&graph](DeviceId id) { return graph.devices()[id].kind; };
     for (std::size_t w = 0; w < graph.wires().size(); ++w) {
       const auto wire = static_cast<LinkId>(w);
@@ -33,7 +33,7 @@ class TreeRouter : public FabricRouter {
   }
 
  private:
-  std::vector<LinkId> up_;  // of each device, −1: it is the top, or no part of the fabric
+  std::vector<LinkId> up_;  // by device; −1: it is the top, or not part of the fabric
   std::vector<int> depth_;  // below the top
 };
 

@@ -61,7 +61,7 @@ Cost ClusterMachine::price(const Work& work, Actor actor) const {
   return kernel_cost_of(type, work);
 }
 
-/// The host's own work; one that runs ahead begins a step when the one before has ended on the GPU.
+/// The host's own work. A host that runs ahead begins a step when the previous one has ended on the GPU.
 Cost ClusterMachine::host_cost(const Work& work) const {
   if (work.kernel == kStepOverhead) {
     const Seconds time = stack_.step_overhead * compute_scale_;
@@ -72,8 +72,8 @@ Cost ClusterMachine::host_cost(const Work& work) const {
   return {Seconds{0}, stack_.host.micro_batch, stack_.host.micro_batch, stack_.host.launch_blocking};
 }
 
-/// Of one kernel: a host that does not run ahead issues no faster than it is done with one; one that waits for each to
-/// end adds its own time to every kernel's.
+/// Cost of one kernel. A host that does not run ahead issues a kernel only after the previous one; a host that waits
+/// for each kernel adds its own time to it.
 Cost ClusterMachine::kernel_cost_of(const NodeType& type, const Work& work) const {
   if (!host_runs_ahead()) return {rank_time(type, stack_, work) * compute_scale_};
   const Seconds on_gpu = rank_time(type, stack_, work);
@@ -86,19 +86,19 @@ void ClusterMachine::fuse(const std::vector<std::vector<Work>>& runs) {
   fused_costs_.clear();
 }
 
-/// Each kernel begins when the one before has ended and it is launched; remembered for each type of node. CUDA graphs are
-/// launched at once.
+/// Cost of a run of kernels: each begins when the previous one has ended and it has been launched. Cached for each type
+/// of node. CUDA graphs are launched at once.
 Cost ClusterMachine::fused_cost(const NodeType& type, std::size_t run) const {
-  std::vector<Cost>& known = fused_costs_[&type];
-  if (known.size() <= run) known.resize(run + 1, {Seconds{-1}});
-  Cost& cost = known[run];
+  std::vector<Cost>& run_costs = fused_costs_[&type];
+  if (run_costs.size() <= run) run_costs.resize(run + 1, {Seconds{-1}});
+  Cost& cost = run_costs[run];
   if (cost.duration.value >= 0) return cost;
   cost = {};
   for (const Work& work : fused_->at(run)) {
-    const Cost one = kernel_cost_of(type, work);
-    cost.duration += one.duration;
-    if (cost.host.value == 0 || !stack_.host.cuda_graphs) cost.host += one.host;
-    if (one.host.value > 0) cost.launched = std::max(cost.launched, cost.host) + one.duration;
+    const Cost kernel = kernel_cost_of(type, work);
+    cost.duration += kernel.duration;
+    if (cost.host.value == 0 || !stack_.host.cuda_graphs) cost.host += kernel.host;
+    if (kernel.host.value > 0) cost.launched = std::max(cost.launched, cost.host) + kernel.duration;
   }
   return cost;
 }
@@ -114,7 +114,7 @@ Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
   return routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
 }
 
-/// What is taken out of one of both nodes, or else the first of all.
+/// A removed device or cable of one of both nodes; otherwise the first removed one.
 std::string ClusterMachine::cause_of_cut(Actor from, Actor to) const {
   if (spec_.taken_out.empty()) return {};
   const TakenOut* cause = &spec_.taken_out.front();

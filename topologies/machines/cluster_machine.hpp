@@ -8,35 +8,34 @@
 
 namespace trainyard {
 
-/// Time of a kernel that has a GPU of this node to itself: the chip's, and at least the stack's dispatch time where its
-/// host does not run ahead.
-/// Throws UserError as `kernel_time` does.
+/// Time of a kernel that has a GPU of this node to itself: the chip's time, and at least the stack's dispatch time if
+/// its host does not run ahead. Throws UserError as `kernel_time` does.
 Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 
 // Values of Work::kernel that are not kernels: the host work of one step; the wait for the coordinator's next tick; the
-// copy of a bucket's gradients in or out (with the bytes read and written); from kFirstFused on, fused runs of kernels.
+// copy of a bucket's gradients in or out (with the bytes read and written). From kFirstFused on: fused runs of kernels.
 constexpr std::uint16_t kFirstFused = 2000;
 constexpr bool is_fused(std::uint16_t kernel) { return kernel >= kFirstFused && kernel < kFirstAttention; }
 constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1002;
-/// What the host does for a micro-batch; it waits for all that has been launched.
+/// The host work of a micro-batch; the host waits for everything that has been launched.
 constexpr std::uint16_t kMicroBatchHost = 1003, kHostWaits = 1004;
 
 /// Time of a kernel, or of the host work of a step, on a GPU of this node under this stack.
 Seconds rank_time(const NodeType&, const SoftwareStack&, const Work&);
 
 /// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket, every NVMe drive, every
-/// NVSwitch and every switch of the fabric is an actor too. Kernels take `kernel_cost`, host work takes what the CPU's
-/// figures give, and messages take the paths of `Routing`.
+/// NVSwitch and every switch of the fabric is an actor too. Kernels take `kernel_cost`, host work takes the time that
+/// the CPU's figures give, and messages take the paths of `Routing`.
 class ClusterMachine : public Machine, private Contention {
  public:
   ClusterMachine(const ClusterSpec&, const SoftwareStack&);
   ClusterMachine(const ClusterMachine&) = delete;  // its routing refers to its graph
 
-  /// Multiplies the time of kernels and of the host work of steps, so that a step takes as long as measured. Messages,
-  /// waits and the copies of buckets stay.
+  /// Multiplies the time of kernels and of the host work of steps, to make a step as long as measured. Messages, waits
+  /// and the copies of buckets do not change.
   void scale_compute(double factor) { compute_scale_ = factor; }
-  /// Runs of kernels that are priced as one operation: run i as kernel kFirstFused + i. They must outlive the machine's
-  /// prices, and may become more.
+  /// Sets runs of kernels that are priced as one operation: run i is kernel kFirstFused + i. They must outlive all
+  /// calls of `price`; more may be appended.
   void fuse(const std::vector<std::vector<Work>>& runs);
 
   std::span<const Link> links() const override { return graph_.links(); }
@@ -48,20 +47,20 @@ class ClusterMachine : public Machine, private Contention {
   void link_state(LinkId link, bool up) override { routing_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override;
   std::string actor_name(Actor) const override;
-  /// GPUs of nodes of one type.
+  /// Equal for GPUs of nodes of the same type.
   std::uint64_t likeness(Actor) const override;
 
   const DeviceGraph& graph() const { return graph_; }
   const ClusterSpec& spec() const { return spec_; }
-  /// The GPU, CPU, NVMe drive or switch that an actor is, and the actor that such a device is.
+  /// The GPU, CPU, NVMe drive or switch of an actor; below, the actor of such a device.
   DeviceId device(Actor actor) const { return actors_.at(static_cast<std::size_t>(actor)); }
   Actor actor(DeviceId) const;
-  /// The HCA that an actor uses; −1: none.
+  /// The HCA of an actor; −1: none.
   DeviceId hca_of(Actor actor) const { return routing_.hca_of(device(actor)); }
   const SoftwareStack& software() const { return stack_; }
   /// The CPU socket that an actor is attached to; −1: none.
   DeviceId socket_of(Actor actor) const { return routing_.socket_of(device(actor)); }
-  /// Actors are 0 to one less.
+  /// Number of actors.
   Actor actors() const { return static_cast<Actor>(actors_.size()); }
   Path path(Actor from, Actor to, PathClass path_class) const {
     return routing_.path(device(from), device(to), path_class);
@@ -70,12 +69,12 @@ class ClusterMachine : public Machine, private Contention {
  private:
   ClusterSpec spec_;
   bool interferes_ = false;    // kernels and messages slow each other on some GPU
-  mutable DeviceGraph graph_;  // remembers the paths it has found
+  mutable DeviceGraph graph_;  // caches the paths that it has found
   mutable Routing routing_;
   SoftwareStack stack_;
   double compute_scale_ = 1;
   const std::vector<std::vector<Work>>* fused_ = nullptr;
-  mutable std::map<const NodeType*, std::vector<Cost>> fused_costs_;  // of a negative duration: not asked yet
+  mutable std::map<const NodeType*, std::vector<Cost>> fused_costs_;  // negative duration: not computed yet
   std::vector<DeviceId> actors_;  // GPUs, CPUs, drives, NVSwitches, switches of the fabric
   std::size_t ranks_ = 0;
   std::vector<std::vector<LinkId>> ports_;

@@ -9,15 +9,15 @@
 
 namespace trainyard {
 
-/// The machine of a paper's figure: a FLOP takes a second on every actor, and each pair of actors that is connected has
-/// a link of its own each way. A message of kBytesPerSecond bytes takes a second on it.
+/// The machine of a paper's figure: a FLOP takes a second on every actor, and each connected pair of actors has a link
+/// of its own in each direction. A message of kBytesPerSecond bytes takes a second on it.
 class IdealMachine : public Machine {
  public:
   static constexpr double kBytesPerSecond = 1e9;
 
-  /// `actor`: what an actor is called, before its number.
+  /// `actor`: the word for an actor, which precedes its number.
   explicit IdealMachine(std::string actor) : actor_(std::move(actor)) {}
-  /// From `from` to `to`; twice is once. Before the simulation is made.
+  /// Adds a link from `from` to `to`, unless it exists. Call it before the simulation is created.
   void connect(Actor from, Actor to);
 
   std::span<const Link> links() const override { return links_; }

@@ -47,7 +47,7 @@ LinkId InputMachine::add(std::string name, LinkKind kind, BytesPerSecond rate) {
   return static_cast<LinkId>(links_.size() - 1);
 }
 
-/// Rates that readers share: of the storage, of its requests, of a node's port.
+/// Adds the rates that readers share: of the storage, of its requests, of a node's port.
 void InputMachine::add_storage(const Place& where) {
   std::vector<LinkId> shared;
   const auto add_rates = [this](const std::string& name) {
@@ -96,7 +96,7 @@ Cost InputMachine::price(const Work& work, Actor actor) const {
 
 void InputMachine::link_state(LinkId link, bool up) {
   base_.link_state(link, up);
-  routes_.clear();  // but not what they hold: messages on their way use it
+  routes_.clear();  // but not the links of the routes: messages under way use them
 }
 
 std::string InputMachine::actor_name(Actor actor) const {
@@ -105,12 +105,12 @@ std::string InputMachine::actor_name(Actor actor) const {
   const Group& group = groups_[place.group];
   if (!place.reader) return fmt::format("loader {} (node{})", place.group, group.node);
   return fmt::format("reader of loader {} ({})", place.group,
-                     place.at >= 0 ? base_.actor_name(place.at) : supply_.storage.name);
+                     place.drive >= 0 ? base_.actor_name(place.drive) : supply_.storage.name);
 }
 
 /// The route with further links at its beginning.
 Route InputMachine::with_links_before(const std::vector<LinkId>& links, const Route& route) const {
-  Route whole = route;
+  Route result = route;
   std::vector<LinkUse>& uses = uses_.emplace_back();
   double slowest = 0;
   for (const LinkId link : links) {
@@ -119,15 +119,15 @@ Route InputMachine::with_links_before(const std::vector<LinkId>& links, const Ro
   }
   const std::vector<LinkUse> added = uses;
   uses.insert(uses.end(), route.links.begin(), route.links.end());
-  whole.links = uses;
-  if (route.legs.empty()) return whole;
+  result.links = uses;
+  if (route.legs.empty()) return result;
   std::vector<Leg>& legs = legs_.emplace_back(route.legs.begin(), route.legs.end());
   std::vector<LinkUse>& first = uses_.emplace_back(added);
   first.insert(first.end(), legs.front().links.begin(), legs.front().links.end());
   legs.front().links = first;
   legs.front().seconds_per_byte = std::max(legs.front().seconds_per_byte, slowest);
-  whole.legs = legs;
-  return whole;
+  result.legs = legs;
+  return result;
 }
 
 Route InputMachine::read_route(const PlaceOf& reader) const {
@@ -135,7 +135,7 @@ Route InputMachine::read_route(const PlaceOf& reader) const {
   const Actor cpu = base_.actor(group.cpu);
   std::vector<LinkId> links = links_of_node_.at(group.node);
   if (files_[reader.group] >= 0) links.push_back(files_[reader.group]);
-  if (reader.at >= 0) return with_links_before(links, base_.route(reader.at, cpu, PathClass::automatic));
+  if (reader.drive >= 0) return with_links_before(links, base_.route(reader.drive, cpu, PathClass::automatic));
   Route path;
   if (supply_.over_adapters) {
     const DeviceGraph& graph = base_.graph();
@@ -159,7 +159,7 @@ Route InputMachine::route(Actor from, Actor to, PathClass path_class) const {
   const auto [at, fresh] = routes_.try_emplace({from, to});
   Route& route = at->second;
   if (!fresh) return route;
-  if (from < first_) return route;  // asking costs nothing
+  if (from < first_) return route;  // nothing to do: the base machine's route is cheap
   const PlaceOf& place = places_[from - first_];
   if (place.reader)
     route = read_route(place);

@@ -8,14 +8,14 @@
 
 namespace trainyard {
 
-/// A cluster whose GPUs are fed with samples. After the actors of the cluster come, for each group of ranks with the same
-/// samples, a loader on the CPU of its first rank, and readers at the storage: one at each drive of the node, or one at
-/// the storage that the supply names. The rate of a storage and the rate that the latency of files allows each loader are
-/// links beyond those of the cluster.
+/// A cluster whose GPUs are fed with samples. Additional actors follow those of the cluster, for each group of ranks
+/// with the same samples: a loader on the CPU of its first rank, and readers at the storage (one at each drive of the
+/// node, or one at the storage that the supply names). The rate of a storage, and the rate that the latency of files
+/// allows each loader, are links beyond those of the cluster.
 class InputMachine : public Machine, private Contention {
  public:
-  /// `groups`: the ranks of each loader. `kernel`: what Work::kernel calls decoding. Throws UserError at `where` for a
-  /// node without drives, without a CPU, or without adapters where the samples come over these.
+  /// `groups`: the ranks of each loader. `kernel`: the value of Work::kernel for decoding. Throws UserError at `where`
+  /// for a node without drives, without a CPU, or without adapters if the samples come over these.
   InputMachine(ClusterMachine&, const InputSupply&, const std::vector<std::vector<Actor>>& groups, std::uint16_t kernel,
                const Place& where);
 
@@ -26,9 +26,9 @@ class InputMachine : public Machine, private Contention {
     std::vector<Actor> readers;
   };
   const std::vector<Group>& groups() const { return groups_; }
-  /// Actors are 0 to one less.
+  /// Number of actors.
   Actor actors() const { return first_ + static_cast<Actor>(places_.size()); }
-  /// Links that the samples of all nodes, or of one node, take from the storage.
+  /// Links that the samples of all nodes, or of one node, use at the storage.
   const std::vector<LinkId>& storage_links() const { return storage_links_; }
 
   std::span<const Link> links() const override { return links_; }
@@ -50,7 +50,7 @@ class InputMachine : public Machine, private Contention {
  private:
   struct PlaceOf {
     std::size_t group = 0;
-    Actor at = -1;  // reader: the drive, −1: a storage outside of the cluster's graph
+    Actor drive = -1;  // for a reader: the drive; −1: a storage outside the cluster's graph
     bool reader = false;
   };
   ClusterMachine& base_;
@@ -62,7 +62,7 @@ class InputMachine : public Machine, private Contention {
   std::vector<Link> links_;
   std::vector<LinkId> storage_links_;
   std::vector<LinkId> files_;                         // by group; −1: files cost no latency
-  std::map<int, std::vector<LinkId>> links_of_node_;  // of the storage, its port included
+  std::map<int, std::vector<LinkId>> links_of_node_;  // links of the storage, including its port
   mutable std::map<std::pair<Actor, Actor>, Route> routes_;
   mutable std::deque<std::vector<LinkUse>> uses_;
   mutable std::deque<std::vector<Leg>> legs_;

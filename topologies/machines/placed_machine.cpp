@@ -5,8 +5,8 @@
 namespace trainyard {
 
 PlacedMachine::PlacedMachine(Machine& base, std::vector<Placed> actors) : base_(base), actors_(std::move(actors)) {
-  std::set<Actor> taken;
-  for (const Placed& actor : actors_) first_.push_back(taken.insert(actor.at).second);
+  std::set<Actor> occupied;
+  for (const Placed& actor : actors_) first_.push_back(occupied.insert(actor.at).second);
 }
 
 Route PlacedMachine::route(Actor from, Actor to, PathClass path_class) const {
@@ -25,8 +25,8 @@ std::span<const LinkId> PlacedMachine::ports(Actor actor) const {
 
 std::string PlacedMachine::actor_name(Actor actor) const {
   const Placed& placed = actors_.at(static_cast<std::size_t>(actor));
-  const std::string at = base_.actor_name(placed.at);
-  return placed.name.empty() ? at : placed.name + " (" + at + ")";
+  const std::string base_name = base_.actor_name(placed.at);
+  return placed.name.empty() ? base_name : placed.name + " (" + base_name + ")";
 }
 
 }  // namespace trainyard

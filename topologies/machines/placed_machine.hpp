@@ -7,14 +7,14 @@
 
 namespace trainyard {
 
-/// Places actors on those of another machine, several on one if wanted: a worker and a server on one GPU. The work of
-/// each takes as long as it would alone; messages within a place take no time. Interference counts for the first actor
-/// of a place only.
+/// Places actors on those of another machine, several on one if desired: for example a worker and a server on one GPU.
+/// The work of each takes as long as it would alone. Messages within a place take no time. Interference counts only for
+/// the first actor of a place.
 class PlacedMachine : public Machine, private Contention {
  public:
   struct Placed {
-    Actor at = 0;      ///< whose place it has
-    std::string name;  ///< "": the name of that one
+    Actor at = 0;      ///< the actor of the base machine whose place it shares
+    std::string name;  ///< "": the name of that actor
   };
   PlacedMachine(Machine& base, std::vector<Placed> actors);
 
@@ -33,7 +33,7 @@ class PlacedMachine : public Machine, private Contention {
  private:
   Machine& base_;
   std::vector<Placed> actors_;
-  std::vector<bool> first_;  // at its place
+  std::vector<bool> first_;  // by actor: it is the first at its place
 };
 
 }  // namespace trainyard

@@ -15,7 +15,7 @@ ClusterSpec star_cluster(int gpus, BytesPerSecond link, Picoseconds hop_latency)
   node.gpu.nvlink = link;
   node.gpu.memory_bandwidth = BytesPerSecond{1e15};
   node.gpu.memory_capacity = Bytes{1e15};
-  for (FlopsPerSecond& peak : node.gpu.peak) peak = FlopsPerSecond{1e12};  // so 1e9 FLOP are a millisecond
+  for (FlopsPerSecond& peak : node.gpu.peak) peak = FlopsPerSecond{1e12};  // so that 1e9 FLOP take a millisecond
   return spec;
 }
 

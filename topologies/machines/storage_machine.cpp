@@ -45,7 +45,7 @@ Route StorageMachine::route(Actor from, Actor to, PathClass path_class) const {
   path.push_back(store);
   route.links = path;
   route.latency += store_.latency;
-  if (!route.legs.empty()) {  // the store is beside the leg at its end
+  if (!route.legs.empty()) {  // the store adjoins the leg at its end
     std::vector<Leg>& legs = legs_.emplace_back(route.legs.begin(), route.legs.end());
     Leg& leg = writes ? legs.back() : legs.front();
     std::vector<LinkUse>& links = paths_.emplace_back(leg.links.begin(), leg.links.end());

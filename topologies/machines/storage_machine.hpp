@@ -9,11 +9,11 @@ namespace trainyard {
 
 /// A cluster with a store that all nodes share. Each CPU socket has a door to the store: an actor after those of the
 /// cluster. All doors share the store's read and write rates. A socket's messages to its door go through its HCA to the
-/// switch that this is wired to; a node without a network reaches the store directly. The store thus has a port at every
-/// leaf, and the core of the fabric never limits it.
+/// switch to which the HCA is wired; a node without a network reaches the store directly. The store thus has a port at
+/// every leaf, and the core of the fabric never limits it.
 class StorageMachine : public Machine {
  public:
-  /// Throws UserError at the cluster's place where sockets have HCAs that are wired to no switch.
+  /// Throws UserError at the cluster's place if sockets have HCAs that are not wired to a switch.
   StorageMachine(ClusterMachine& base, const Storage& store);
   StorageMachine(const StorageMachine&) = delete;
 
@@ -23,7 +23,7 @@ class StorageMachine : public Machine {
 
   std::span<const Link> links() const override { return links_; }
   Cost price(const Work& work, Actor actor) const override { return base_.price(work, actor); }
-  /// Only between a socket and its own door, besides the paths of the cluster.
+  /// Besides the cluster's routes, only a socket and its own door are connected.
   Route route(Actor from, Actor to, PathClass) const override;
   std::string actor_name(Actor) const override;
 
@@ -32,7 +32,7 @@ class StorageMachine : public Machine {
   Storage store_;
   std::vector<Link> links_;
   LinkId read_ = 0, write_ = 0;
-  std::vector<Actor> sockets_, gateways_;  // of each socket: −1: none needed
+  std::vector<Actor> sockets_, gateways_;  // gateway of each socket; −1: none needed
   Actor first_door_ = 0;
   mutable std::deque<std::vector<LinkUse>> paths_;
   mutable std::deque<std::vector<Leg>> legs_;

@@ -10,13 +10,13 @@
 namespace trainyard {
 namespace {
 
-/// Uniform in (0, 1): `which` draw of an actor's step.
+/// Draw number `which` of an actor's step, uniform in (0, 1).
 double uniform(const Straggler& s, Actor actor, std::uint32_t step, std::uint64_t which) {
   const std::uint64_t bits = hashed({s.seed, static_cast<std::uint64_t>(actor), step, which});
   return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
 }
 
-/// Box and Muller 1958.
+/// Standard normal (Box and Muller 1958).
 double normal(const Straggler& s, Actor actor, std::uint32_t step) {
   return std::sqrt(-2 * std::log(uniform(s, actor, step, 0))) *
          std::cos(2 * std::numbers::pi * uniform(s, actor, step, 1));

@@ -7,34 +7,35 @@
 
 namespace trainyard {
 
-/// Why some actors compute slower than others, or slower now than then. Their work takes so many times its time:
+/// A reason why some actors compute more slowly than others, or at some times. It multiplies the time of their work:
 enum class StragglerKind : std::uint8_t {
-  constant,          ///< `factor`
-  uniform,           ///< drawn from [1 − spread, 1 + spread]
-  lognormal,         ///< exp(sigma·z − sigma²/2), z standard normal: 1 on average
-  exponential_tail,  ///< 1 + an exponential time of mean `mean` (the shifted exponential of Dutta et al. 2018)
-  one_slow,          ///< `factor`, of one actor
-  periodic,          ///< `factor` in the first `busy` of every `period` steps: another job takes its turn
+  constant,          ///< by `factor`
+  uniform,           ///< by a number drawn from [1 − spread, 1 + spread]
+  lognormal,         ///< by exp(sigma·z − sigma²/2) with z standard normal: 1 on average
+  exponential_tail,  ///< by 1 + an exponential time of mean `mean` (the shifted exponential of Dutta et al. 2018)
+  one_slow,          ///< by `factor`, for one actor
+  periodic,          ///< by `factor` in the first `busy` of every `period` steps: another job takes its turn
 };
-const std::vector<std::string>& straggler_names();  ///< as scenarios write them, in the order of the kinds
+const std::vector<std::string>& straggler_names();  ///< names in scenarios, in the order of the kinds
 
 struct Straggler {
   StragglerKind kind = StragglerKind::constant;
-  std::vector<bool> slow;       ///< by actor: is it meant? Empty: all are
-  std::vector<double> factors;  ///< constant: by actor, 1 beyond its end; empty: `factor`
+  std::vector<bool> slow;       ///< by actor: is it affected? Empty: all are
+  std::vector<double> factors;  ///< for constant: by actor, 1 beyond its end; empty: `factor`
   double factor = 1, spread = 0, sigma = 0, mean = 0;
   std::uint32_t period = 1, busy = 0;  ///< steps
   std::uint64_t seed = 1;
 };
 
-/// How many times as long the work of a step takes an actor. Draws are made by hashing the seed, the actor and the step:
-/// no state, so that they are the same whatever the order of events. One step's work of an actor has one draw.
+/// Factor by which the work of a step takes longer on an actor. Numbers are drawn by hashing the seed, the actor and
+/// the step: there is no state, so that they do not depend on the order of events. All work of an actor in one step has
+/// the same factor.
 double slowdown(const Straggler&, Actor, std::uint32_t step);
 
-/// A machine whose actors up to some number have speeds of their own; several reasons multiply.
+/// A machine on which the first actors have speeds of their own. Several reasons multiply.
 class StragglerMachine : public Machine {
  public:
-  /// `actors`: beyond them nobody straggles (servers).
+  /// Actors from `actors` on do not straggle (servers).
   StragglerMachine(Machine& base, std::vector<Straggler> stragglers, Actor actors)
       : base_(base), stragglers_(std::move(stragglers)), actors_(actors) {}
 
@@ -45,7 +46,7 @@ class StragglerMachine : public Machine {
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
   std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
-  /// Those who draw their times are unlike all others.
+  /// An actor with drawn times is an equivalence class of its own.
   std::uint64_t likeness(Actor) const override;
 
  private:

@@ -26,20 +26,20 @@ void require_tcp_of(const ClusterSpec& spec) {
                       type->name));
 }
 
-/// Joined without circles: every cable joins two parts that nothing joined before.
+/// Union-find over nodes, to detect circles: `join` returns false if both nodes were connected already.
 class JoinedParts {
  public:
-  explicit JoinedParts(std::size_t nodes) : of_(nodes) { std::iota(of_.begin(), of_.end(), 0); }
+  explicit JoinedParts(std::size_t nodes) : parent_(nodes) { std::iota(parent_.begin(), parent_.end(), 0); }
   bool join(int a, int b) {
-    const int one = root(a), other = root(b);
-    of_[position(one)] = other;
-    return one != other;
+    const int first = root(a), other = root(b);
+    parent_[position(first)] = other;
+    return first != other;
   }
 
  private:
-  std::vector<int> of_;
+  std::vector<int> parent_;
   int root(int node) const {
-    while (of_[position(node)] != node) node = of_[position(node)];
+    while (parent_[position(node)] != node) node = parent_[position(node)];
     return node;
   }
 };
@@ -61,24 +61,24 @@ PacketNetwork tcp_network(const ClusterMachine& machine, Bytes port_buffer) {
 
   network.directions.resize(graph.wires().size());
   JoinedParts parts(position(next));
-  for (LinkId there = 0; there < static_cast<LinkId>(graph.wires().size()); there += 2) {
-    if (scope_of(graph.kind(there)) != LinkScope::fabric) continue;
-    const Link &link = graph.wires()[position(there)], &back = graph.wires()[position(there + 1)];
-    const DeviceGraph::End end = graph.ends(there);
+  for (LinkId wire = 0; wire < static_cast<LinkId>(graph.wires().size()); wire += 2) {
+    if (scope_of(graph.kind(wire)) != LinkScope::fabric) continue;
+    const Link &link = graph.wires()[position(wire)], &back = graph.wires()[position(wire + 1)];
+    const DeviceGraph::End end = graph.ends(wire);
     const int from = number[position(end.from)], to = number[position(end.to)];
-    if (from < 0 || to < 0) refuse_tcp(fmt::format("{} ends at what is neither an adapter nor a switch", link.name));
-    if (graph.medium(there) >= 0)
+    if (from < 0 || to < 0) refuse_tcp(fmt::format("one end of {} is neither an adapter nor a switch", link.name));
+    if (graph.medium(wire) >= 0)
       refuse_tcp(fmt::format("{} shares its rate with others (a hub, or half duplex)", link.name));
     if (link.capacity != back.capacity)
-      refuse_tcp(fmt::format("{} has another rate on its way back; ns-3's cables have one", link.name));
+      refuse_tcp(fmt::format("{} has different rates in its two directions; ns-3's cables have one rate", link.name));
     if (!parts.join(from, to))
       refuse_tcp(
           fmt::format("this fabric has more than one path between two adapters (by {}), over which it spreads each "
                       "message; a TCP connection takes one. Take fabric: ethernet or nonblocking, or a tree",
                       link.name));
     network.cables.push_back({from, to, link.capacity, end.latency});
-    network.directions[position(there)] = {from, to, end.latency};
-    network.directions[position(there + 1)] = {to, from, end.latency};
+    network.directions[position(wire)] = {from, to, end.latency};
+    network.directions[position(wire + 1)] = {to, from, end.latency};
   }
   return network;
 }

@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// A switch with NVLinks only is an NVSwitch.
+/// A switch with only NVLinks is an NVSwitch.
 DeviceKind switch_kind(const NodeType& type, const std::string& name) {
   const bool nvlink = std::all_of(type.wires.begin(), type.wires.end(), [&name](const GraphWire& wire) {
     return (wire.a != name && wire.b != name) || wire.kind == LinkKind::nvlink;
@@ -16,7 +16,7 @@ DeviceKind switch_kind(const NodeType& type, const std::string& name) {
   return nvlink ? DeviceKind::nvswitch : DeviceKind::pcie_switch;
 }
 
-/// A node that is given wire by wire.
+/// Builds a node that is specified wire by wire.
 void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
   std::map<std::string, DeviceId> devices;
   const auto add = [&](const std::string& name, DeviceKind kind, int index) {
@@ -31,7 +31,7 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
   for (const GraphWire& wire : type.wires) {
     const bool to_drive = wire.b.starts_with("nvme"), from_drive = wire.a.starts_with("nvme");
     Wire out{wire.kind, wire.rate, wire.latency, wire.half_duplex};
-    if (to_drive != from_drive) {  // the wire or the drive, whichever is slower; from it is read, towards it written
+    if (to_drive != from_drive) {  // the slower of wire and drive; from the drive is read, towards it written
       out.rate = std::min(wire.rate, from_drive ? type.nvme.read : type.nvme.write);
       out.back = std::min(wire.rate, from_drive ? type.nvme.write : type.nvme.read);
       out.latency += type.nvme.latency;
@@ -39,7 +39,7 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
     }
     graph.connect(devices.at(wire.a), devices.at(wire.b), out);
   }
-  // What no wire reaches would be found out by the first message; better now.
+  // A device without wires would be detected only by the first message: check it now.
   const DeviceId first = devices.at("gpu0");
   for (const auto& [name, device] : devices)
     if (device != first && name.find("cpu") != 0 && !graph.cost(first, device))

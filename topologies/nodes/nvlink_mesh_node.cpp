@@ -5,7 +5,7 @@
 namespace trainyard {
 namespace {
 
-/// NVLinks from GPU to GPU. GPUs do not forward, so GPUs without a common NVLink exchange over PCIe.
+/// NVLinks between GPUs. GPUs do not forward; GPUs without a common NVLink exchange over PCIe.
 void build_nvlink_mesh_node(DeviceGraph& graph, const NodeType& type, int node) {
   const std::vector<DeviceId> gpus = add_pcie_tree(graph, type, node);
   for (const NvlinkBundle& bundle : type.nvlink_mesh)

@@ -5,11 +5,12 @@
 namespace trainyard {
 namespace {
 
-/// All NVLinks of a GPU lead to the NVSwitches. These carry any traffic at full rate, so one switch stands for them all.
+/// All NVLinks of a GPU lead to the NVSwitches. They carry any traffic at full rate; therefore one switch stands for
+/// all.
 void build_nvswitch_node(DeviceGraph& graph, const NodeType& type, int node) {
   const std::vector<DeviceId> gpus = add_pcie_tree(graph, type, node);
   const DeviceId nvswitch = graph.add({fmt::format("node{}/nvswitch", node), DeviceKind::nvswitch, node, 0});
-  // A hop from GPU to GPU crosses two links; an odd picosecond stays with the first.
+  // A hop from GPU to GPU crosses two links; an odd picosecond goes to one of them.
   const Picoseconds half{type.nvlink_latency.count / 2};
   for (const DeviceId gpu : gpus) graph.connect(gpu, nvswitch, {LinkKind::nvlink, type.gpu.nvlink, half});
 }

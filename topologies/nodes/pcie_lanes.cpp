@@ -12,7 +12,7 @@ namespace {
 
 const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
 
-/// Slots of the devices behind switches; the others have no socket yet.
+/// Slots of the devices. Only those behind switches have a socket yet.
 std::vector<PcieSlot> slots_of(const NodeType& node) {
   std::vector<PcieSlot> slots;
   for (int i = 0; i < node.gpus; ++i) slots.push_back({DeviceKind::gpu, i, -1, -1, kFullWidth});
@@ -22,9 +22,9 @@ std::vector<PcieSlot> slots_of(const NodeType& node) {
   for (std::size_t s = 0; s < node.pcie_switches.size(); ++s) {
     const PcieSwitch& pcie_switch = node.pcie_switches[s];
     const auto put = [&](int slot) {
-      PcieSlot& at = slots.at(static_cast<std::size_t>(slot));
-      at.socket = pcie_switch.socket;
-      at.pcie_switch = static_cast<int>(s);
+      PcieSlot& moved_slot = slots.at(static_cast<std::size_t>(slot));
+      moved_slot.socket = pcie_switch.socket;
+      moved_slot.pcie_switch = static_cast<int>(s);
     };
     for (const int gpu : pcie_switch.gpus) put(gpu);
     for (const int hca : pcie_switch.hcas) put(node.gpus + hca);
@@ -32,7 +32,8 @@ std::vector<PcieSlot> slots_of(const NodeType& node) {
   return slots;
 }
 
-/// GPUs at root ports in blocks of neighbours; HCAs where the fewest devices are, again in blocks.
+/// Puts GPUs at root ports in blocks of neighbours. Then puts HCAs at the sockets with the fewest devices, again in
+/// blocks.
 void deal_out(std::vector<PcieSlot>& slots, const NodeType& node) {
   std::vector<int> devices(static_cast<std::size_t>(node.sockets), 0);
   int total = 0;
@@ -57,7 +58,7 @@ struct Need {
   std::size_t devices = 0;  // at root ports
   std::size_t uplinks = 0;
   std::size_t drives = 0;
-  int other_lanes = 0;  // of uplinks and drives
+  int other_lanes = 0;  // lanes of uplinks and drives
 };
 
 std::string describe_need(const Need& need, int width) {
@@ -83,7 +84,7 @@ std::string describe_need(const Need& need, int width) {
   throw UserError(text);
 }
 
-/// Splits what each socket's uplinks leave among its root-port devices.
+/// Shares the lanes that each socket's uplinks leave among its root-port devices.
 void share_lanes(PciePlan& plan, const NodeType& node) {
   const int width = node.device_lanes > 0 ? node.device_lanes : kFullWidth;
   std::vector<Need> needs(static_cast<std::size_t>(node.sockets));
@@ -110,22 +111,22 @@ void share_lanes(PciePlan& plan, const NodeType& node) {
     all.other_lanes += needs[s].other_lanes;
     fit += std::max(0, node.lanes_per_socket - needs[s].other_lanes) / width;
   }
-  // A socket's lanes are no use to another: where all of them would do, it is one socket's that do not.
+  // A socket's lanes cannot serve another socket: if all lanes together suffice, a single socket has too few.
   if (const int lanes = node.lanes_per_socket * node.sockets;
       node.device_lanes > 0 && static_cast<int>(all.devices) * width + all.other_lanes > lanes)
     too_few_lanes("node " + node.name, all, width, lanes, fit);
   for (std::size_t s = 0; s < needs.size(); ++s) {
-    const int left = node.lanes_per_socket - needs[s].other_lanes;
+    const int lanes_left = node.lanes_per_socket - needs[s].other_lanes;
     const auto devices = static_cast<int>(needs[s].devices);
-    // Without a stated width devices may be as narrow as one lane.
+    // Without a stated width, devices may be as narrow as one lane.
     const int least = node.device_lanes > 0 ? node.device_lanes : 1;
-    if (left < devices * least)
+    if (lanes_left < devices * least)
       too_few_lanes(fmt::format("node {}, socket {}", node.name, s), needs[s], least, node.lanes_per_socket,
-                    std::max(0, left) / least);
+                    std::max(0, lanes_left) / least);
     const std::vector<int> widths =
-        node.device_lanes > 0 ? std::vector<int>(needs[s].devices, width) : bifurcate(left, devices, width);
+        node.device_lanes > 0 ? std::vector<int>(needs[s].devices, width) : bifurcate(lanes_left, devices, width);
     for (std::size_t i = 0; i < widths.size(); ++i) at_root[s][i]->lanes = widths[i];
-    plan.lanes_left.push_back(left - std::accumulate(widths.begin(), widths.end(), 0));
+    plan.lanes_left.push_back(lanes_left - std::accumulate(widths.begin(), widths.end(), 0));
   }
 }
 
@@ -138,7 +139,7 @@ std::vector<int> bifurcate(int lanes, int devices, int width) {
                                 plural(static_cast<std::size_t>(lanes))));
   std::vector<int> widths(static_cast<std::size_t>(devices), width);
   for (int used = width * devices; used > lanes;) {
-    // Widths never rise along the row, so the last of the widest ends the run that starts it.
+    // Widths never increase along the row; therefore the last of the widest ends the run at its start.
     int& widest = *std::prev(std::upper_bound(widths.begin(), widths.end(), widths.front(), std::greater<>()));
     used -= widest / 2;
     widest /= 2;

@@ -20,7 +20,8 @@ struct NodeAdder {
   Wire lanes(DeviceKind kind, int count = kFullWidth) const {
     return {LinkKind::pcie, lane_rate(type, kind, count), type.pcie_latency, type.pcie_half_duplex};
   }
-  /// The direction to the drive has its write rate, that from it its read rate; both at most the rate of its lanes.
+  /// The direction to the drive has its write rate, the direction from it its read rate; both at most the rate of its
+  /// lanes.
   Wire drive() const {
     const BytesPerSecond most = lane_rate(type, DeviceKind::nvme, type.nvme.lanes);
     return {LinkKind::nvme, std::min(type.nvme.read, most), type.nvme.latency, false, std::min(type.nvme.write, most)};
@@ -56,8 +57,8 @@ std::vector<DeviceId> add_sockets(const NodeAdder& adder) {
   return sockets;
 }
 
-/// Each GPU shares a switch with the HCA of the same index; of more HCAs than GPUs, with a block of neighbours (four EFA
-/// adapters a GPU in AWS' p5.48xlarge).
+/// Each GPU shares a switch with the HCA of the same index; if there are more HCAs than GPUs, with a block of
+/// neighbours (four EFA adapters for each GPU in AWS' p5.48xlarge).
 std::vector<DeviceId> add_paired_devices(const NodeAdder& adder, const std::vector<DeviceId>& sockets) {
   const NodeType& type = adder.type;
   DeviceGraph& graph = adder.graph;

@@ -1,9 +1,9 @@
-// Where a CNN parts: residuals, concatenated branches, classifiers on the side.
+// Branches of a CNN: residuals, concatenated branches, auxiliary classifiers.
 #include "models/networks/cnn/cnn_layer.hpp"
 
 namespace trainyard {
 
-/// The input goes to several operators: their gradients are added where the backward pass has run them all.
+/// Several operators read the input. Their gradients are added after the backward passes of all of them.
 void CnnLayerBuilder::sum_gradients(const std::string& name, const CnnFeature& in, std::size_t uses) {
   if (!in.gradient) return;
   const Bytes x = bytes(in.width);
@@ -13,8 +13,8 @@ void CnnLayerBuilder::sum_gradients(const std::string& name, const CnnFeature& i
   b_.add(std::move(o));
 }
 
-/// One branch, with what is there besides while it runs. Of what is held backward, `shared` is the very gradient that
-/// the branch's last operator is given.
+/// Adds one branch. `forward` and `backward` are bytes of other tensors that live while it runs. `shared` bytes of
+/// `backward` are the same tensor as the gradient of the branch's output.
 CnnFeature CnnLayerBuilder::branch(const std::vector<CnnOperator>& operators, CnnFeature in, Bytes forward,
                                    Bytes backward, Bytes shared, bool summed) {
   in.shared = true;
@@ -27,8 +27,8 @@ CnnFeature CnnLayerBuilder::branch(const std::vector<CnnOperator>& operators, Cn
   return in;
 }
 
-/// Forward: layers, shortcut, sum. Backward: the gradient of the sum goes to both; shortcut, layers, sum of gradients.
-/// Fused batch norms at the ends of the branches, and a ReLU, are of the sum's kernel.
+/// Forward: layers, shortcut, sum. Backward: the gradient of the sum goes to both; then shortcut, layers, and the sum
+/// of their gradients. The kernel of the sum includes fused batch norms at the ends of the branches, and a ReLU.
 CnnFeature CnnLayerBuilder::residual(const CnnOperator& op, CnnFeature in, bool activates) {
   const std::string name = name_of(op);
   const Bytes x = bytes(in.width), y = bytes(op.output.elements());
@@ -52,12 +52,13 @@ CnnFeature CnnLayerBuilder::residual(const CnnOperator& op, CnnFeature in, bool 
   return {out.width, out.store, main.gradient || other.gradient, false};
 }
 
-/// Branches one after the other, copied into one tensor; backward they are given views of its gradient, last to first.
+/// Branches run one after the other, and their outputs are copied into one tensor. Backward they get views of its
+/// gradient, the last branch first.
 CnnFeature CnnLayerBuilder::concat(const CnnOperator& op, CnnFeature in) {
   const std::string name = name_of(op);
   const Bytes x = in.gradient ? bytes(in.width) : Bytes{}, y = bytes(op.output.elements());
   sum_gradients(name, in, op.branches.size());
-  Bytes waiting;  // outputs of branches that nobody keeps
+  Bytes waiting;  // outputs of earlier branches that no operator keeps
   bool gradient = in.gradient;
   for (const auto& operators : op.branches) {
     const bool last = &operators == &op.branches.back();
@@ -74,7 +75,7 @@ CnnFeature CnnLayerBuilder::concat(const CnnOperator& op, CnnFeature in) {
   return fresh(op.output.elements(), gradient);
 }
 
-/// A classifier on the side: its input goes on to the layers that follow, whose gradient waits while it runs backward.
+/// An auxiliary classifier. The layers that follow read its input too; their gradient is held while it runs backward.
 CnnFeature CnnLayerBuilder::auxiliary(const CnnOperator& op, CnnFeature in) {
   sum_gradients(name_of(op), in, 2);
   branch(op.branches[0], in, Bytes{}, in.gradient ? bytes(in.width) : Bytes{}, Bytes{});

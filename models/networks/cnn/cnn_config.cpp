@@ -1,4 +1,4 @@
-// A CNN as YAML: words, blocks with arguments, repetition.
+// Reads a CNN from YAML: words, blocks with arguments, repetition.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kMostOperators = 100000;  // every one is laid out: a slip of the pen must not fill the memory
-constexpr int kDeepestBlocks = 32;              // a block in a block in …; more is a circle
+constexpr std::size_t kMostOperators = 100000;  // all are expanded, and a typing error must not fill the memory
+constexpr int kDeepestBlocks = 32;              // deeper nesting of blocks is a cycle
 
 class CnnReader {
  public:
@@ -28,7 +28,7 @@ class CnnReader {
   void append(std::vector<CnnOperator>&, const Node& item, int depth);
   void append_word(std::vector<CnnOperator>&, const std::string& word, const Node* figures, const Node& item,
                    int depth);
-  void append_block(std::vector<CnnOperator>&, const std::string& word, const Block&, const Node* given,
+  void append_block(std::vector<CnnOperator>&, const std::string& word, const Block&, const Node* figures,
                     const Node& item, int depth);
   std::vector<CnnOperator> list_of(const Node& list, const std::string& what, int depth);
   void branches(CnnOperator&, const Node* figures, int depth);
@@ -38,12 +38,12 @@ class CnnReader {
   std::size_t operators_ = 0;
 };
 
-/// `$name` replaced by the argument of that name, everywhere below `node`.
+/// Replaces `$name` by the argument of that name, everywhere below `node`.
 void substitute(Node& node, const std::vector<std::pair<std::string, Node>>& arguments) {
   if (node.kind == Node::Kind::scalar && node.scalar.starts_with('$')) {
     const std::string name = node.scalar.substr(1);
-    for (const auto& [known, value] : arguments)
-      if (same_name(known, name)) {
+    for (const auto& [argument, value] : arguments)
+      if (same_name(argument, name)) {
         node = value;
         return;
       }
@@ -93,7 +93,7 @@ const CnnReader::Block* CnnReader::find_block(const std::string& word) const {
   return nullptr;
 }
 
-/// A layer as written: its word, and its figures where it has any.
+/// Splits a layer into its word and its figures, which are null if it has none.
 std::pair<std::string, const Node*> word_of(const Node& item) {
   if (item.kind == Node::Kind::scalar) return {item.scalar, nullptr};
   if (item.kind == Node::Kind::map && item.fields.size() == 1) return {item.fields[0].first, &item.fields[0].second};
@@ -117,31 +117,32 @@ void CnnReader::append_word(std::vector<CnnOperator>& operators, const std::stri
   if (++operators_ > kMostOperators)
     fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
   if (const Block* block = find_block(word)) return append_block(operators, word, *block, figures, item, depth);
-  const CnnWord* known = find_cnn_word(word);
-  if (!known) {
+  const CnnWord* cnn_word = find_cnn_word(word);
+  if (!cnn_word) {
     std::vector<std::string> names;
     for (const CnnWord& w : cnn_words()) names.emplace_back(w.word);
     for (const auto& block : blocks_) names.push_back(block.first);
     fail(item.place, fmt::format("cnn: unknown layer \"{}\"{}", word, hint(word, names)));
   }
-  if (known->kind == CnnKind::auxiliary && !auxiliary_) return;
-  if (known->kind != CnnKind::residual && known->kind != CnnKind::concat && known->kind != CnnKind::auxiliary) {
-    operators.push_back(read_cnn_operator(*known, figures, item.place));
+  if (cnn_word->kind == CnnKind::auxiliary && !auxiliary_) return;
+  if (cnn_word->kind != CnnKind::residual && cnn_word->kind != CnnKind::concat &&
+      cnn_word->kind != CnnKind::auxiliary) {
+    operators.push_back(read_cnn_operator(*cnn_word, figures, item.place));
     return;
   }
   CnnOperator op;
-  op.kind = known->kind;
-  op.word = known->word;
+  op.kind = cnn_word->kind;
+  op.word = cnn_word->word;
   op.place = item.place;
   branches(op, figures, depth);
   operators.push_back(std::move(op));
 }
 
 void CnnReader::append_block(std::vector<CnnOperator>& operators, const std::string& word, const Block& block,
-                             const Node* given, const Node& item, int depth) {
+                             const Node* figures, const Node& item, int depth) {
   if (depth >= kDeepestBlocks) fail(item.place, fmt::format("cnn: block {} is used in itself", word));
   static const Node none;
-  Fields fields(given ? *given : none, "cnn." + word);
+  Fields fields(figures ? *figures : none, "cnn." + word);
   const std::int64_t once = 1;
   const std::int64_t repeat = cnn_size(fields, "repeat", 1, &once);
   std::vector<std::pair<std::string, Node>> arguments;
@@ -156,7 +157,7 @@ void CnnReader::append_block(std::vector<CnnOperator>& operators, const std::str
   Node layers = *block.layers;
   substitute(layers, arguments);
   for (std::int64_t i = 0; i < repeat; ++i) {
-    if (++operators_ > kMostOperators)  // here too, for a block of nothing
+    if (++operators_ > kMostOperators)  // counted here too, for a block without layers
       fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
     for (CnnOperator& op : list_of(layers, "cnn.blocks." + word, depth + 1)) operators.push_back(std::move(op));
   }
@@ -185,11 +186,11 @@ void CnnReader::branches(CnnOperator& op, const Node* figures, int depth) {
 std::vector<CnnLayer> CnnReader::layers(const Node& list) {
   if (list.kind != Node::Kind::list) fail(list.place, "cnn.layers: expected a list of layers");
   std::vector<CnnLayer> layers;
-  std::vector<std::pair<std::string, int>> used;  // how often each word has begun a layer
+  std::vector<std::pair<std::string, int>> counts;  // number of layers that each word has begun
   const auto begin = [&](const std::string& word) {
-    auto at = std::find_if(used.begin(), used.end(), [&](const auto& u) { return u.first == word; });
-    if (at == used.end()) at = used.insert(used.end(), {word, 0});
-    layers.push_back({fmt::format("{} {}", word, ++at->second), {}});
+    auto count = std::find_if(counts.begin(), counts.end(), [&](const auto& c) { return c.first == word; });
+    if (count == counts.end()) count = counts.insert(counts.end(), {word, 0});
+    layers.push_back({fmt::format("{} {}", word, ++count->second), {}});
   };
   for (Node item : list.items) {
     substitute(item, {});
@@ -197,14 +198,15 @@ std::vector<CnnLayer> CnnReader::layers(const Node& list) {
     const Block* block = find_block(word);
     Node one_use = item;
     std::int64_t repeat = 1;
-    if (block && figures && figures->find("repeat")) {  // each use is a layer of its own
+    if (block && figures && figures->find("repeat")) {  // each repetition is a separate layer
       repeat = whole_number(*figures->find("repeat"), "cnn." + word + ".repeat", 1, kLargestSize);
       std::erase_if(one_use.fields[0].second.fields, [](const auto& field) { return field.first == "repeat"; });
     }
-    const CnnWord* known = block ? nullptr : find_cnn_word(word);
-    const bool begins = block || (known && (known->kind == CnnKind::conv || known->kind == CnnKind::linear ||
-                                            known->kind == CnnKind::residual || known->kind == CnnKind::concat));
-    const bool auxiliary = known && known->kind == CnnKind::auxiliary;
+    const CnnWord* cnn_word = block ? nullptr : find_cnn_word(word);
+    const bool begins =
+        block || (cnn_word && (cnn_word->kind == CnnKind::conv || cnn_word->kind == CnnKind::linear ||
+                               cnn_word->kind == CnnKind::residual || cnn_word->kind == CnnKind::concat));
+    const bool auxiliary = cnn_word && cnn_word->kind == CnnKind::auxiliary;
     for (std::int64_t i = 0; i < repeat; ++i) {
       if (begins || (auxiliary && auxiliary_) || layers.empty()) begin(word);
       append(layers.back().operators, one_use, 0);

@@ -44,26 +44,26 @@ CnnFeature CnnLayerBuilder::conv(const CnnOperator& op, CnnFeature in) {
   const double out_channels = static_cast<double>(op.out), groups = static_cast<double>(op.groups);
   const double window = static_cast<double>(op.in.channels) / groups * static_cast<double>(op.kernel[0] * op.kernel[1]);
   begin_columns(op, name, in);
-  const double own_channels = out_channels / ranks(), own_width = op.output.elements() / ranks();
+  const double rank_channels = out_channels / ranks(), rank_width = op.output.elements() / ranks();
   const CnnFeature out = fresh(op.output.elements(), true);
-  const Bytes x = bytes(in.width), y = bytes(own_width), weights = element_size(precision_) * (window * own_channels);
+  const Bytes x = bytes(in.width), y = bytes(rank_width), weights = element_size(precision_) * (window * rank_channels);
   const bool depthwise = op.groups > 1 && op.groups == op.in.channels;
   const bool fast = precision_ == Precision::fp32 && op.kernel == std::array<std::int64_t, 2>{3, 3} &&
                     op.stride == std::array<std::int64_t, 2>{1, 1};
   const Kernel kind = depthwise ? Kernel::elementwise : fast ? Kernel::convolution_3x3 : Kernel::convolution;
   const auto product = [&](const std::string& kernel) {
-    return kernel_call(kernel, kind, Flops{2 * samples_ * own_width * window}, x + y + weights, precision_);
+    return kernel_call(kernel, kind, Flops{2 * samples_ * rank_width * window}, x + y + weights, precision_);
   };
   Operator o;
   o.forward.push_back(product(name));
   if (in.gradient) o.backward.push_back({product(name + ".dgrad"), {}});
   o.backward.push_back(
-      {product(name + ".wgrad"), {b_.parameter(name + ".weight", window * own_channels, own_channels)}});
+      {product(name + ".wgrad"), {b_.parameter(name + ".weight", window * rank_channels, rank_channels)}});
   o.backward.back().for_weights = true;
   if (op.bias) {  // PyTorch adds the bias to what cuDNN returns (ATen/native/Convolution.cpp)
-    const Bytes biases = element_size(precision_) * own_channels;
+    const Bytes biases = element_size(precision_) * rank_channels;
     o.forward.push_back(moves(name + ".bias", y * 2 + biases));
-    o.backward.push_back({moves(name + ".bias_grad", y + biases), {b_.parameter(name + ".bias", own_channels)}});
+    o.backward.push_back({moves(name + ".bias_grad", y + biases), {b_.parameter(name + ".bias", rank_channels)}});
     o.backward.back().for_weights = true;
   }
   o.for_weights = x + y;
@@ -81,8 +81,8 @@ CnnFeature CnnLayerBuilder::batch_norm(const CnnOperator& op, CnnFeature in) {
   const CnnFeature out = fresh(in.width, true);
   const Bytes x = bytes(in.width), statistics = element_size(Precision::fp32) * (2 * channels);
   const std::vector<int> gradients = {b_.parameter(name + ".weight", channels), b_.parameter(name + ".bias", channels)};
-  Operator
-      o;  // a channel of the whole micro-batch is in no cache: once read for its statistics, again to be normalised
+  // No cache holds a channel of the whole micro-batch: it is read for its statistics, then read again to be normalized.
+  Operator o;
   o.forward.push_back(moves(name, x * 3 + statistics));
   o.backward.push_back({moves(name + ".backward", x * 5 + statistics), gradients});
   keep(o, in, name + ".input");
@@ -121,7 +121,8 @@ CnnFeature CnnLayerBuilder::pool(const CnnOperator& op, CnnFeature in) {
   o.forward.push_back(moves(name, x + y + indices));
   if (in.gradient) {
     o.backward.push_back({moves(name + ".backward", x + y + indices), {}});
-    if (op.kind != CnnKind::global_pool) keep(o, in, name + ".input");  // a mean needs no more than the sizes
+    if (op.kind != CnnKind::global_pool)
+      keep(o, in, name + ".input");  // the gradient of a mean depends only on the sizes
     if (indices.value > 0) o.kept.push_back({name + ".indices", indices});
     o.backward_live = x + y;
   }
@@ -131,14 +132,14 @@ CnnFeature CnnLayerBuilder::pool(const CnnOperator& op, CnnFeature in) {
 }
 
 /// torch.nn.functional.local_response_norm: x / (k + α · mean of x² over neighbouring channels)^β, as separate
-/// kernels, of which autograd keeps x², the base of the power and the power.
+/// kernels. Autograd keeps x², the base of the power and the power.
 CnnFeature CnnLayerBuilder::local_response_norm(const CnnOperator& op, CnnFeature in) {
   const std::string name = name_of(op);
   const CnnFeature out = fresh(in.width, in.gradient);
   const Bytes x = bytes(in.width);
   struct Step {
     const char* name;
-    double forward, backward;  // tensors moved
+    double forward, backward;  // number of tensors moved
   };
   constexpr std::array<Step, 6> steps{
       {{"square", 2, 3}, {"mean", 2, 2}, {"scale", 2, 2}, {"shift", 2, 0}, {"power", 2, 3}, {"divide", 3, 5}}};

@@ -10,18 +10,18 @@
 
 namespace trainyard {
 
-/// What an operator hands to the next one.
+/// The tensor between two operators.
 struct CnnFeature {
-  double width = 0;       ///< elements of one sample
-  std::size_t store = 0;  ///< the memory it lies in: a view and what works in place share that of their input
-  bool gradient = false;  ///< anything before it has parameters
-  bool shared = false;    ///< another branch reads it too: nothing works in place on it
+  double width = 0;       ///< number of elements of one sample
+  std::size_t store = 0;  ///< number of its memory: a view and an operator in place share that of their input
+  bool gradient = false;  ///< an operator before it has parameters, so it needs a gradient
+  bool shared = false;    ///< another branch reads it too: no operator works in place on it
 };
 
-/// The kernels of one `CnnLayer`; `models/cnn.hpp` is for everyone else.
+/// Builds the kernels of one `CnnLayer`. Code outside this folder uses `cnn.hpp`.
 class CnnLayerBuilder {
  public:
-  /// `kept[store]`: somebody keeps that memory for the backward pass. It outlives the layers.
+  /// `kept[store]`: is that memory kept for the backward pass? The vector is shared by all layers.
   CnnLayerBuilder(const std::string& name, double samples, Precision precision, const Fusions& fusions,
                   const Sharding& sharding, std::vector<bool>& kept)
       : b_(name, samples, precision),
@@ -39,29 +39,29 @@ class CnnLayerBuilder {
   }
   Layer build(Bytes output, Bytes input) && { return std::move(b_).build(output, sharding_.recompute, input); }
   Bytes bytes(double width) const { return b_.row_bytes(width); }
-  Bytes bits(double width) const { return Bytes{samples_ * width / 8}; }  ///< one an element
+  Bytes bits(double width) const { return Bytes{samples_ * width / 8}; }  ///< one bit an element
 
  private:
-  /// Names are "conv1", "conv2", …, each kind counted in its layer.
+  /// Returns "conv1", "conv2", …: each word is counted in its layer.
   std::string name_of(const CnnOperator& op) { return op.word + std::to_string(++used_[op.word]); }
   bool is_kept(const CnnFeature& f) const { return kept_[f.store]; }
   CnnFeature fresh(double width, bool gradient) {
     kept_.push_back(false);
     return {width, kept_.size() - 1, gradient, false};
   }
-  /// Once: the first operator that needs it lists it.
+  /// Lists a kept tensor at the first operator that needs it.
   void keep(Operator& op, const CnnFeature& f, std::string name) {
     if (!is_kept(f)) op.kept.push_back({std::move(name), bytes(f.width)});
     kept_[f.store] = true;
   }
   KernelCall moves(std::string name, Bytes moved) const { return elementwise(std::move(name), moved, precision_); }
 
-  /// Where a fused batch norm is applied to what it is given.
+  /// The kernel that applies a fused batch norm to its input.
   enum class NormApplied : std::uint8_t { by_itself, by_convolution, by_sum };
   bool fuses_norms() const { return fusions_.batch_norm != BatchNormFusion::none; }
-  /// So many operators from `i` on are one kernel's.
+  /// Returns the number of operators from `i` on that one kernel executes.
   std::size_t together(const std::vector<CnnOperator>&, std::size_t i) const;
-  /// Operator `i`, with those that its kernel does too. `summed`: what the list gives goes into a residual's sum.
+  /// Adds operator `i` and those that its kernel executes too. `summed`: a residual sums the output of the list.
   CnnFeature add(const std::vector<CnnOperator>&, std::size_t i, CnnFeature, bool summed = false);
   CnnFeature fused_batch_norm(const CnnOperator&, CnnFeature, bool activates, NormApplied);
   CnnFeature add(const CnnOperator&, CnnFeature);
@@ -73,12 +73,13 @@ class CnnLayerBuilder {
   CnnFeature linear(const CnnOperator&, CnnFeature);
   CnnFeature dropout(const CnnOperator&, CnnFeature);
   CnnFeature residual(const CnnOperator&, CnnFeature, bool activates = false);
-  /// What the sum's kernel does backward: its ReLU, and so many batch norms that it applied.
+  /// Adds the backward pass of a residual's sum: its ReLU, and the batch norms that it applied.
   void sum_backward(Operator&, const std::string& name, Bytes output, Bytes mask, std::size_t norms);
   CnnFeature concat(const CnnOperator&, CnnFeature);
   CnnFeature auxiliary(const CnnOperator&, CnnFeature);
 
-  /// Before and after a product of which a rank has `1 / tensor` of the outputs.
+  /// Number of ranks of the tensor axis. The next functions add the exchanges before and after a product of which each
+  /// rank has its share of the outputs.
   double ranks() const { return sharding_.tensor; }
   void begin_columns(const CnnOperator&, const std::string& name, const CnnFeature& in);
   void gather_columns(const std::string& name, double width);
@@ -93,7 +94,7 @@ class CnnLayerBuilder {
   const Sharding& sharding_;
   std::vector<bool>& kept_;
   std::map<std::string, int> used_;
-  std::vector<int> summed_norms_;  ///< weights of batch norms that wait for the sum that applies them
+  std::vector<int> summed_norms_;  ///< weights of batch norms that the next sum applies
 };
 
 }  // namespace trainyard

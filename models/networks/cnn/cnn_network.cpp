@@ -1,4 +1,4 @@
-// The layers of a CNN as kernels.
+// Builds the layers of a CNN as kernels.
 #include "models/networks/cnn/cnn_layer.hpp"
 #include "models/networks/layers/sharding_error.hpp"
 

@@ -1,4 +1,4 @@
-// Batch norms fused with what stands around them: cuDNN's kernels for NHWC.
+// Batch norms fused with the operators around them, as in cuDNN's kernels for NHWC.
 #include "models/networks/cnn/cnn_layer.hpp"
 
 namespace trainyard {
@@ -24,18 +24,18 @@ CnnFeature CnnLayerBuilder::add(const std::vector<CnnOperator>& operators, std::
                                       : NormApplied::by_itself);
 }
 
-/// Backward a channel is read twice, for its sums and for the gradient of the input; of what the next convolution
-/// applies, the sign for the ReLU is made again from the input.
+/// Backward a channel is read twice, for its sums and for the gradient of the input. If the next convolution applies
+/// the norm, the sign for the ReLU is computed again from the input.
 CnnFeature CnnLayerBuilder::fused_batch_norm(const CnnOperator& op, CnnFeature in, bool activates,
                                              NormApplied applied) {
   const std::string name = name_of(op);
   const double channels = static_cast<double>(op.in.channels);
   const Bytes x = bytes(in.width), statistics = element_size(Precision::fp32) * (2 * channels);
   const std::vector<int> gradients = {b_.parameter(name + ".weight", channels), b_.parameter(name + ".bias", channels)};
-  const bool whole = applied == NormApplied::by_itself;
-  const Bytes mask = whole && activates ? bits(in.width) : Bytes{};
-  Bytes moved = whole ? x * 2 + mask : statistics;
-  if (fusions_.batch_norm == BatchNormFusion::activation) moved += x;  // nobody has added the statistics up
+  const bool writes_output = applied == NormApplied::by_itself;
+  const Bytes mask = writes_output && activates ? bits(in.width) : Bytes{};
+  Bytes moved = writes_output ? x * 2 + mask : statistics;
+  if (fusions_.batch_norm == BatchNormFusion::activation) moved += x;  // no other kernel has summed the statistics
   Operator o;
   o.forward.push_back(moves(name, moved + statistics));
   keep(o, in, name + ".input");
@@ -47,11 +47,11 @@ CnnFeature CnnLayerBuilder::fused_batch_norm(const CnnOperator& op, CnnFeature i
     return {in.width, in.store, true, false};
   }
   o.backward.push_back({moves(name + ".backward", x * 5 + mask * 2 + statistics), gradients});
-  if (whole) o.forward_live = x;
+  if (writes_output) o.forward_live = x;
   o.backward_live = x * 2;
   b_.add(std::move(o));
   const CnnFeature out = fresh(in.width, true);
-  if (!whole) kept_[out.store] = true;  // it is nowhere: what reads it reads the input
+  if (!writes_output) kept_[out.store] = true;  // the output is not stored: its readers read the input
   return out;
 }
 
@@ -60,7 +60,7 @@ void CnnLayerBuilder::sum_backward(Operator& o, const std::string& name, Bytes o
   const std::size_t weights = 2 * norms;
   const std::vector<int> gradients(summed_norms_.end() - static_cast<std::ptrdiff_t>(weights), summed_norms_.end());
   summed_norms_.resize(summed_norms_.size() - weights);
-  // The gradient of the output, and each norm's input, are read twice; each branch is given a gradient.
+  // The gradient of the output and the input of each norm are read twice; a gradient is written for each branch.
   const double passes = norms == 0 ? 2 : 2 + 2 * static_cast<double>(norms) + 2;
   o.backward.push_back({moves(name + ".backward", output * passes + mask * (norms == 0 ? 1 : 2)), gradients});
   if (mask.value > 0) o.kept.push_back({name + ".mask", mask});

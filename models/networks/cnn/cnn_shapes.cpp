@@ -1,4 +1,4 @@
-// What fits onto what in a CNN.
+// Computes the shapes of a CNN, and checks that its operators fit.
 #include <fmt/format.h>
 
 #include "models/networks/cnn/cnn.hpp"
@@ -10,7 +10,7 @@ class ShapeInference {
  public:
   explicit ShapeInference(const std::string& layer) : layer_(layer) {}
 
-  /// A loss ends a list of layers that may have one.
+  /// Infers the shapes of a list of operators. `loss`: the list may end with a loss.
   FeatureShape run(std::vector<CnnOperator>& operators, FeatureShape shape, bool loss = false) {
     for (CnnOperator& op : operators) {
       if (op.kind == CnnKind::softmax_cross_entropy && !(loss && &op == &operators.back()))
@@ -32,8 +32,8 @@ class ShapeInference {
   void need_flat(const CnnOperator& op) const {
     if (!op.in.flat) refuse(op, fmt::format("expected flat features, got {}; flatten comes before", op.in.text()));
   }
-  /// Pixels that a window visits along one dimension.
-  std::int64_t visited(const CnnOperator& op, std::size_t axis, std::int64_t size) const {
+  /// Returns the number of positions of a window along one dimension.
+  std::int64_t window_positions(const CnnOperator& op, std::size_t axis, std::int64_t size) const {
     const std::int64_t padded = size + 2 * op.pad[axis];
     if (op.kernel[axis] > padded)
       refuse(op, fmt::format("a kernel of {} x {} does not fit into {} (padding {} x {})", op.kernel[0], op.kernel[1],
@@ -42,7 +42,7 @@ class ShapeInference {
   }
   FeatureShape windows(const CnnOperator& op, std::int64_t channels) const {
     need_map(op);
-    return {channels, visited(op, 0, op.in.height), visited(op, 1, op.in.width), false};
+    return {channels, window_positions(op, 0, op.in.height), window_positions(op, 1, op.in.width), false};
   }
   FeatureShape output(CnnOperator& op);
   FeatureShape convolved(const CnnOperator&) const;
@@ -63,7 +63,7 @@ FeatureShape ShapeInference::convolved(const CnnOperator& op) const {
 }
 
 FeatureShape ShapeInference::pooled(const CnnOperator& op) const {
-  for (const std::size_t axis : {0U, 1U})  // else a window could lie in the padding alone
+  for (const std::size_t axis : {0U, 1U})  // with more, a window could see only padding
     if (op.pad[axis] > op.kernel[axis] / 2)
       refuse(op, fmt::format("padding {} is more than half the kernel of {}", op.pad[axis], op.kernel[axis]));
   return windows(op, op.in.channels);
@@ -78,20 +78,20 @@ FeatureShape ShapeInference::summed(CnnOperator& op) {
 }
 
 FeatureShape ShapeInference::concatenated(CnnOperator& op) {
-  FeatureShape whole;
+  FeatureShape result;
   for (std::size_t i = 0; i < op.branches.size(); ++i) {
     const FeatureShape part = run(op.branches[i], op.in);
     if (i == 0) {
-      whole = part;
+      result = part;
       continue;
     }
-    if (part.flat != whole.flat || part.height != whole.height || part.width != whole.width)
+    if (part.flat != result.flat || part.height != result.height || part.width != result.width)
       refuse(op, fmt::format("branch 1 gives {}, branch {} {}; only the channels may differ",
                              op.branches[0].empty() ? op.in.text() : op.branches[0].back().output.text(), i + 1,
                              part.text()));
-    whole.channels += part.channels;
+    result.channels += part.channels;
   }
-  return whole;
+  return result;
 }
 
 FeatureShape ShapeInference::output(CnnOperator& op) {

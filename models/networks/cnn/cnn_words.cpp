@@ -30,7 +30,7 @@ constexpr CnnWord kCnnWords[] = {{"conv", CnnKind::conv},
                                  {"concat", CnnKind::concat},
                                  {"auxiliary", CnnKind::auxiliary}};
 
-/// One number for both, or [height, width].
+/// Reads one number for both, or [height, width].
 std::array<std::int64_t, 2> height_width(const Node& node, const std::string& what, std::int64_t least) {
   if (node.kind != Node::Kind::list) {
     const std::int64_t both = whole_number(node, what, least, kLargestSize);
@@ -46,9 +46,9 @@ std::array<std::int64_t, 2> height_width(const Node& node, const std::string& wh
 std::span<const CnnWord> cnn_words() { return kCnnWords; }
 
 const CnnWord* find_cnn_word(std::string_view word) {
-  const auto at = std::find_if(std::begin(kCnnWords), std::end(kCnnWords),
-                               [&](const CnnWord& w) { return same_name(w.word, word); });
-  return at == std::end(kCnnWords) ? nullptr : at;
+  const auto entry = std::find_if(std::begin(kCnnWords), std::end(kCnnWords),
+                                  [&](const CnnWord& w) { return same_name(w.word, word); });
+  return entry == std::end(kCnnWords) ? nullptr : entry;
 }
 
 std::int64_t cnn_size(Fields& fields, const char* key, std::int64_t least, const std::int64_t* fallback) {
@@ -57,29 +57,29 @@ std::int64_t cnn_size(Fields& fields, const char* key, std::int64_t least, const
   return value;
 }
 
-CnnOperator read_cnn_operator(const CnnWord& known, const Node* figures, const Place& place) {
+CnnOperator read_cnn_operator(const CnnWord& word, const Node* figures, const Place& place) {
   static const Node none;
-  Fields fields(figures ? *figures : none, fmt::format("cnn.{}", known.word));
+  Fields fields(figures ? *figures : none, fmt::format("cnn.{}", word.word));
   const auto pair = [&fields](const char* key, std::int64_t least) {
     return height_width(fields.required_child(key), fields.what() + "." + key, least);
   };
   CnnOperator op;
-  op.kind = known.kind;
-  op.word = known.word;
+  op.kind = word.kind;
+  op.word = word.word;
   op.place = place;
-  const std::int64_t one = 1;
+  const std::int64_t one_group = 1;
   if (op.kind == CnnKind::conv || op.kind == CnnKind::linear) {
-    if (!figures) fail(place, fmt::format("cnn.{}: missing key \"out\"", known.word));
+    if (!figures) fail(place, fmt::format("cnn.{}: missing key \"out\"", word.word));
     op.out = cnn_size(fields, "out", 1);
     op.bias = fields.boolean("bias", true);
   }
-  if (op.kind == CnnKind::conv) op.groups = cnn_size(fields, "groups", 1, &one);
+  if (op.kind == CnnKind::conv) op.groups = cnn_size(fields, "groups", 1, &one_group);
   if (op.kind == CnnKind::adaptive_pool) op.kernel = pair("out", 1);
   if (op.kind == CnnKind::conv || op.kind == CnnKind::max_pool || op.kind == CnnKind::avg_pool) {
     op.kernel = pair("kernel", 1);
     if (fields.has("stride"))
       op.stride = pair("stride", 1);
-    else  // pooling steps by its window
+    else  // the default stride of pooling is its window
       op.stride = op.kind == CnnKind::conv ? std::array<std::int64_t, 2>{1, 1} : op.kernel;
     const Node* padding = fields.child("padding");
     if (padding && padding->scalar == "same")
@@ -88,7 +88,8 @@ CnnOperator read_cnn_operator(const CnnWord& known, const Node* figures, const P
       op.pad = pair("padding", 0);
   }
   if (op.kind == CnnKind::dropout) op.probability = fields.number("probability", 0, 1, 0.5);
-  if (op.kind == CnnKind::local_response_norm) cnn_size(fields, "size", 1);  // the channels it sums are in the cache
+  if (op.kind == CnnKind::local_response_norm)
+    cnn_size(fields, "size", 1);  // unused: the summed channels are in the cache
   fields.finish();
   return op;
 }

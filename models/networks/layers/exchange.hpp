@@ -6,19 +6,19 @@
 
 namespace trainyard {
 
-/// Axes of the mesh of ranks, in Megatron-LM's words.
+/// Axes of the mesh of ranks, with Megatron-LM's names.
 enum class Axis : std::uint8_t { tensor, context, expert, data, pipeline, expert_tensor };
 constexpr int kAxes = 6;
 const char* name_of(Axis);
 Axis parse_axis(const std::string&);  ///< throws UserError naming the axes
 
-/// What the ranks of one axis do together.
+/// Collective of the ranks of one axis, with the meaning of `Exchange::bytes`.
 enum class Exchanged : std::uint8_t {
-  all_reduce,      ///< bytes: of the tensor
-  all_gather,      ///< bytes: of the whole result
-  reduce_scatter,  ///< bytes: of the whole input
-  all_to_all,      ///< bytes: of what a rank sends in all, the part that it keeps included
-  ring_shift,      ///< bytes: of what a rank passes on to the next one
+  all_reduce,      ///< bytes of the tensor
+  all_gather,      ///< bytes of the whole result
+  reduce_scatter,  ///< bytes of the whole input
+  all_to_all,      ///< bytes that a rank sends in total, including the part that it keeps
+  ring_shift,      ///< bytes that a rank sends to the next one
 };
 
 /// An exchange between the kernels of one pass of a layer. Kernels are numbered in the order of the pass.
@@ -27,11 +27,11 @@ struct Exchange {
   Axis axis = Axis::tensor;
   Exchanged what = Exchanged::all_reduce;
   Bytes bytes;
-  int after = 0;             ///< so many kernels of the pass have ended before it starts
-  int needed_by = 0;         ///< the first kernel that waits for it; their number: whatever follows the pass
-  bool for_weights = false;  ///< only gradients of weights need it: where these come later, so does it
-  /// Of an all-gather or reduce-scatter next to a matrix product: this part of it, 0 to 1, goes on beside the product and
-  /// nobody waits for it. Stated, where a library's own schedule of the two together is not known (see
+  int after = 0;      ///< number of kernels of the pass that end before it starts
+  int needed_by = 0;  ///< first kernel that waits for it; the number of kernels: only what follows the pass waits
+  bool for_weights = false;  ///< only gradients of weights need it: if these are put off, so is the exchange
+  /// Part, 0 to 1, of an all-gather or reduce-scatter that overlaps with the matrix product next to it, so that nothing
+  /// waits for it. It is a stated figure, because the library's schedule of the two is not known (see
   /// `Sharding::user_buffers`).
   double hidden = 0;
 };

@@ -2,15 +2,15 @@
 
 namespace trainyard {
 
-/// How a router chooses the experts of a token: the best of some groups, into which all experts are divided (DeepSeek-AI
-/// 2024, node-limited routing).
+/// Routing of a token to experts. All experts are divided into groups, and a router chooses the best experts in the
+/// best groups (DeepSeek-AI 2024, node-limited routing).
 struct ExpertRouting {
   double experts = 0, per_token = 0;
   double groups = 1, groups_per_token = 1;
 };
 
-/// Where the experts are divided into so many equal parts: how many of these have experts of a token, in the mean. All
-/// groups, and all experts of those, are chosen equally often.
+/// Divides the experts into `parts` equal parts and returns the mean number of parts that have experts of a token. All
+/// groups, and all experts in them, are chosen equally often.
 double parts_of_token(const ExpertRouting&, double parts);
 
 }  // namespace trainyard

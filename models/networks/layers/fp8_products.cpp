@@ -23,9 +23,9 @@ Bytes Fp8Products::cast_traffic(double elements, Bytes source, bool both) const 
   const Bytes written = element_size(Precision::fp8) * elements;
   if (!both) return source + written;
   switch (scaling) {
-    case Fp8Scaling::row:  // scales of columns are others: a second pass
+    case Fp8Scaling::row:  // columns have other scales than rows: a second pass
       return (source + written) * 2;
-    case Fp8Scaling::block:  // as are those of blocks along the other dimension, from the same tile
+    case Fp8Scaling::block:  // blocks along both dimensions are written in one pass over a tile
       return source + written * 2;
     default:
       return any_layout ? source + written : source + written * 2;

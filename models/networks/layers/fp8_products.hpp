@@ -7,33 +7,35 @@
 
 namespace trainyard {
 
-/// What a scale of an operand in fp8 belongs to, and what it is known from.
+/// Part of an operand in fp8 that has a scale of its own, and the source of the scale.
 enum class Fp8Scaling : std::uint8_t {
-  delayed,  ///< a tensor; the maxima of earlier steps, which the cast itself notes (TransformerEngine's DelayedScaling)
-  current,  ///< a tensor; a pass over it before the cast (TransformerEngine's Float8CurrentScaling, torchao's tensorwise)
-  row,      ///< a row or column, along what is summed over (torchao's rowwise): gathered in 16 bits and cast after that
-  block     ///< some 32 or 128 elements along what is summed over (MXFP8; DeepSeek-AI 2024, DeepSeek-V3, section 3.3.2)
+  delayed,  ///< a tensor; maxima of earlier steps, recorded by the cast (TransformerEngine's DelayedScaling)
+  /// a tensor; maximum of a pass before the cast (TransformerEngine's Float8CurrentScaling, torchao's tensorwise)
+  current,
+  row,   ///< a row or column along the summed dimension (torchao's rowwise): gathered in 16 bits, then cast
+  block  ///< 32 or 128 elements along the summed dimension (MXFP8; DeepSeek-AI 2024, DeepSeek-V3, section 3.3.2)
 };
 
-/// Throws UserError: the words are those of the enumeration.
+/// Reads the name of a value of the enumeration. Throws UserError.
 Fp8Scaling parse_fp8_scaling(const std::string&);
 const std::vector<std::string>& fp8_scalings();
 
-/// How operands of matrix products get into fp8. A product reads its operands along what it sums over, which for the
-/// gradient of a weight is another dimension than for the output.
+/// Casts of the operands of matrix products to fp8. A product reads its operands along the summed dimension, which is
+/// another one for the gradient of a weight than for the output.
 struct Fp8Products {
   bool used = false;
   Fp8Scaling scaling = Fp8Scaling::delayed;
-  /// The chip multiplies operands that lie along any dimension (Blackwell); else they are transposed (Ada, Hopper).
+  /// true: the chip multiplies operands stored along any dimension (Blackwell); false: they are transposed (Ada,
+  /// Hopper).
   bool any_layout = false;
 
-  /// What tensor ranks gather is cast before, each rank's own share.
+  /// Does each tensor rank cast its own share of a tensor before the ranks gather it?
   bool gathers_narrow() const { return used && scaling != Fp8Scaling::row; }
-  /// Ranks that gather a tensor agree on its maximum before it is cast.
+  /// Do ranks that gather a tensor agree on its maximum before they cast it?
   bool agrees() const { return used && scaling == Fp8Scaling::current; }
-  /// The kernel that casts so many elements from `source` bytes moves this; `both`: along both dimensions.
+  /// Bytes moved by the kernel that casts `elements` elements of `source` bytes. `both`: along both dimensions.
   Bytes cast_traffic(double elements, Bytes source, bool both) const;
-  /// A tensor that was cast along one dimension as it lies along the other; 0: it can be read as it is.
+  /// Bytes moved to transpose a tensor that was cast along one dimension; 0: it need not be transposed.
   Bytes transpose_traffic(double elements) const;
 };
 

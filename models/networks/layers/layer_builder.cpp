@@ -34,30 +34,30 @@ int LayerBuilder::parameter(std::string name, double elements, double rows) {
 Bytes LayerBuilder::row_bytes(double width) const { return element_size(precision_) * (rows_ * width); }
 
 void LayerBuilder::add(Operator op) {
-  for (const Held& held : held_) {
+  for (const HeldMemory& held : held_) {
     op.forward_live += held.tensors;
     op.backward_live += held.gradients;
     op.residual += held.residual;
   }
   op.module = module_;
-  // An input is what the operator before made, whatever stands between them without kernels.
-  const auto before = std::find_if(operators_.rbegin(), operators_.rend(),
-                                   [](const Operator& earlier) { return !earlier.forward.empty(); });
-  if (before != operators_.rend() && before->module != op.module && !op.kept.empty() && op.keeps_input)
-    op.kept.front().made_by = before->module;
+  // The input is the output of the last operator with kernels.
+  const auto producer = std::find_if(operators_.rbegin(), operators_.rend(),
+                                     [](const Operator& earlier) { return !earlier.forward.empty(); });
+  if (producer != operators_.rend() && producer->module != op.module && !op.kept.empty() && op.keeps_input)
+    op.kept.front().made_by = producer->module;
   operators_.push_back(std::move(op));
 }
 
 void LayerBuilder::set_traffic(std::size_t first, Bytes bytes) {
-  Bytes all;
-  const auto each = [&](auto what) {
+  Bytes total;
+  const auto visit_work = [&](auto visit) {
     for (std::size_t i = first; i < operators_.size(); ++i) {
-      for (KernelCall& kernel : operators_[i].forward) what(kernel.work);
-      for (BackwardKernel& kernel : operators_[i].backward) what(kernel.work);
+      for (KernelCall& kernel : operators_[i].forward) visit(kernel.work);
+      for (BackwardKernel& kernel : operators_[i].backward) visit(kernel.work);
     }
   };
-  each([&all](const Work& work) { all += work.bytes; });
-  each([&](Work& work) { work.bytes = work.bytes * (bytes / all); });
+  visit_work([&total](const Work& work) { total += work.bytes; });
+  visit_work([&](Work& work) { work.bytes = work.bytes * (bytes / total); });
 }
 
 void LayerBuilder::linear(const Linear& l) {
@@ -83,12 +83,12 @@ void LayerBuilder::tied_linear(const Linear& l) {
 }
 
 void LayerBuilder::linear(const Linear& l, int weight, int bias) {
-  const double groups = std::min(l.experts, rows_);  // no weight is read that gets no row
+  const double groups = std::min(l.experts, rows_);  // weights without rows are not read
   const double m = rows_ / groups;
   const bool in_turn = experts_in_turn_ && groups > 1;
-  const Precision multiplied = fp8_.used ? Precision::fp8 : precision_;
+  const Precision product_precision = fp8_.used ? Precision::fp8 : precision_;
   const bool frozen = adapters_.any(), adapted = adapts(l.part);
-  const Bytes of_input = element_size(casts_gathered(l) ? precision_ : multiplied);  // gathered and kept
+  const Bytes input_element = element_size(casts_gathered(l) ? precision_ : product_precision);  // gathered and kept
   const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_.used);
   Operator op;
   const auto widen = [&] {
@@ -98,17 +98,17 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   if (widens) op.forward.push_back(widen());
   if (fp8_.used) cast_operands(op, l);
   if (fp8_.used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
-  op.forward.push_back(gemm(l.name, m, l.out, l.in, multiplied, groups, in_turn));
+  op.forward.push_back(gemm(l.name, m, l.out, l.in, product_precision, groups, in_turn));
   if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
   if (l.input_gradient)
-    op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, multiplied, groups, in_turn), {}});
+    op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, product_precision, groups, in_turn), {}});
   if (!l.regather.empty() && !frozen) {
-    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, of_input * (rows_ * l.in), 0,
+    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, input_element * (rows_ * l.in), 0,
                                      static_cast<int>(op.backward.size()), true});
   }
   if (fp8_.used && !frozen) transpose_operands(op, l);
   if (!frozen) {
-    KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, multiplied, groups, in_turn);
+    KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, product_precision, groups, in_turn);
     if (accumulated_.value > 0)
       wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
     op.backward.push_back(for_weights(std::move(wgrad), {}));
@@ -118,15 +118,15 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
     const Bytes moved = row_bytes(l.out) + element_size(precision_) * (l.out * l.experts);
     op.backward.push_back(for_weights(elementwise(l.name + ".bias_grad", moved, precision_), {bias}));
   }
-  // Only gradients of weights are made of the input: those of the matrix, or of the adapter's.
+  // Only the kernels of weight gradients read the input: those of the matrix or of its adapter.
   const bool reads_input = !frozen || adapted;
-  const Bytes input = of_input * (rows_ * l.in) / l.input_shares;
+  const Bytes input = input_element * (rows_ * l.in) / l.input_shares;
   if (l.keeps_input && reads_input) op.kept.push_back({l.name + ".input", input});
   if ((l.keeps_input || l.holds_input) && reads_input) op.for_weights += input;
   op.keeps_input = true;
   if (reads_input) op.for_weights += row_bytes(l.out);
   op.forward_live = row_bytes(l.out);
-  if (l.input_shares > 1 && l.regather_buffer) {  // the gathered input, made for each of the passes
+  if (l.input_shares > 1 && l.regather_buffer) {  // the gathered input, in both passes
     op.forward_live += row_bytes(l.in);
     if (!frozen) op.backward_live += row_bytes(l.in);
   }
@@ -144,13 +144,13 @@ std::vector<KernelCall> LayerBuilder::casts(const std::string& name, double widt
   return kernels;
 }
 
-/// Tensor ranks keep their shares of the input in 16 bits, and cast what they gathered.
+/// Do tensor ranks keep their shares of the input in 16 bits and cast the gathered input?
 bool LayerBuilder::casts_gathered(const Linear& l) const {
   return fp8_.used && l.cast == Linear::Cast::here && l.input_shares > 1;
 }
 
-/// The operands of the products that make the output and the gradient of the input. The gradient of the weight needs
-/// both besides, along the rows.
+/// Casts the operands of the products for the output and the gradient of the input. The gradient of the weight needs
+/// both along the rows too.
 void LayerBuilder::cast_operands(Operator& op, const Linear& l) const {
   const bool both = !adapters_.any();
   if (l.cast == Linear::Cast::here)
@@ -161,7 +161,7 @@ void LayerBuilder::cast_operands(Operator& op, const Linear& l) const {
     op.backward.push_back({std::move(kernel), {}});
 }
 
-/// What was cast before, and gathered since; or is gathered again, and cast for the gradient of the weight.
+/// Transposes operands that were cast before, and casts those that are gathered again for the gradient of the weight.
 void LayerBuilder::transpose_operands(Operator& op, const Linear& l) const {
   const auto add_kernel = [&](const char* what, Bytes moved) {
     if (moved.value > 0) op.backward.push_back(for_weights(elementwise(l.name + what, moved, precision_), {}));
@@ -189,20 +189,20 @@ void LayerBuilder::cast(const std::string& name, double width, bool both, const 
   add(std::move(op));
 }
 
-/// Beside the matrix, in the network's precision. Of tensor ranks each has its share of the matrix' input or output, and
-/// the whole of the adapter's other side: the exchange of `rank` elements a row is left out.
+/// Adds an adapter beside the matrix, in the network's precision. Each tensor rank has its share of the side of the
+/// adapter that is split like the matrix, and all of the other side. The exchange of `rank` elements a row is left out.
 void LayerBuilder::add_adapter(Operator& op, const Linear& l) {
   const double rank = adapters_.rank;
   const Bytes in = row_bytes(l.in), out = row_bytes(l.out), mask{rows_ * l.in};
-  const auto trained = [&](const char* side, double from, double to) {
-    const int index = parameter(l.name + side, from * to);
+  const auto add_trained = [&](const char* side, double in_width, double out_width) {
+    const int index = parameter(l.name + side, in_width * out_width);
     ParameterTensor& tensor = layer_.parameters[static_cast<std::size_t>(index)];
     tensor.frozen = false;
-    tensor.in = from;
-    tensor.out = to;
+    tensor.in = in_width;
+    tensor.out = out_width;
     return index;
   };
-  const int a = trained(".lora_a", l.in, rank), b = trained(".lora_b", rank, l.out);
+  const int a = add_trained(".lora_a", l.in, rank), b = add_trained(".lora_b", rank, l.out);
   const auto product = [&](const char* name, double m, double n, double k) {
     return gemm(l.name + name, m, n, k, precision_);
   };
@@ -258,7 +258,7 @@ void LayerBuilder::fork(std::string name, double width) {
   Operator op;
   op.backward.push_back({elementwise(name + ".gradient_sum", tensor * 3, precision_), {}});
   op.backward_live = tensor * 3;
-  const bool first = operators_.empty();  // then it is the layer's input that waits
+  const bool first = operators_.empty();  // then the held tensor is the layer's input
   add(std::move(op));
   held_.push_back({tensor, {}, first ? Bytes{} : tensor});
 }
@@ -269,7 +269,7 @@ void LayerBuilder::join(std::string name, Bytes mask) {
   Operator op;
   op.forward.push_back(elementwise(std::move(name), tensor * 3 + mask, precision_));
   op.forward_live = tensor * 2;
-  add(std::move(op));  // before the fork ends: the gradient that comes in is the one it holds
+  add(std::move(op));  // before the fork ends: the incoming gradient is the held one
   held_.pop_back();
 }
 
@@ -282,7 +282,7 @@ void LayerBuilder::release() {
 
 void LayerBuilder::cross(Crossing c) {
   Operator op;
-  const auto live = [&c](const Exchange& exchange) {  // a sum over ranks is made in place
+  const auto live = [&c](const Exchange& exchange) {  // an all-reduce works in place
     return exchange.what == Exchanged::all_reduce ? c.in : c.in + c.out;
   };
   if (!c.forward.name.empty()) {

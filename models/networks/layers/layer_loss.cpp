@@ -12,7 +12,8 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
   const Bytes logits = row_bytes(classes);
   const Bytes targets = kTargetSize * rows_;
   if (fused) {
-    Operator op;  // forward reads twice (maximum and sum, gradient) and writes the gradient; backward scales it
+    // Forward reads logits twice (for the sum and for the gradient) and writes the gradient. Backward scales it.
+    Operator op;
     op.forward.push_back(elementwise("cross_entropy", logits * 3 + targets, precision_));
     op.backward.push_back({elementwise("cross_entropy.backward", logits * 2, precision_), {}});
     op.kept = {{"logits", logits}, {"targets", targets}};
@@ -40,7 +41,7 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
   log_softmax.backward_live = tensor * 2;
   add(std::move(log_softmax));
 
-  Operator nll;  // picks one log-probability a row; its gradient is a cleared tensor with one entry a row
+  Operator nll;  // picks one log-probability of each row; its gradient is a zero tensor with one entry in each row
   const Bytes picked = element_size(wide) * rows_;
   nll.forward.push_back(elementwise("nll_loss", picked + targets, wide));
   nll.backward.push_back({elementwise("nll_loss.backward", tensor + picked + targets, wide), {}});

@@ -1,4 +1,4 @@
-// From operators to the two passes of a layer: order, exchanges, recomputation, memory.
+// Makes the two passes of a layer from its operators: order, exchanges, recomputation, memory.
 #include <algorithm>
 #include <utility>
 
@@ -15,22 +15,23 @@ Bytes total_of(const std::vector<KeptTensor>& kept) {
 }
 Bytes core_bytes(const std::vector<KeptTensor>& kept) { return total_of(kept) - kept_without_core(kept); }
 
-/// Kernels `for_weights` that end the list.
+/// Returns the number of kernels `for_weights` at the end of the list.
 int trailing_for_weights(const std::vector<BackwardKernel>& kernels) {
   int count = 0;
   for (auto kernel = kernels.rbegin(); kernel != kernels.rend() && kernel->for_weights; ++kernel) ++count;
   return count;
 }
 
-void append(std::vector<Exchange>& to, const std::vector<Exchange>& exchanges, std::size_t kernels_before) {
+/// Appends exchanges whose kernel numbers count from `kernels_before`.
+void append(std::vector<Exchange>& all, const std::vector<Exchange>& exchanges, std::size_t kernels_before) {
   for (Exchange exchange : exchanges) {
     exchange.after += static_cast<int>(kernels_before);
     exchange.needed_by += static_cast<int>(kernels_before);
-    to.push_back(std::move(exchange));
+    all.push_back(std::move(exchange));
   }
 }
 
-/// The operator's backward pass begins with these kernels.
+/// Inserts kernels at the beginning of the operator's backward pass.
 void begin_backward_with(Operator& op, std::vector<BackwardKernel> kernels) {
   for (Exchange& exchange : op.backward_exchanges) {
     exchange.after += static_cast<int>(kernels.size());
@@ -40,22 +41,23 @@ void begin_backward_with(Operator& op, std::vector<BackwardKernel> kernels) {
   op.backward = std::move(kernels);
 }
 
-/// Operators [first, last) are the core of attention: what they keep for themselves is gone after the forward pass, and
-/// made again before the last one's backward kernels, with what ranks exchange for it (the blocks of a ring).
+/// Recomputes the operators [first, last), the core of attention. Their core tensors are freed after the forward pass
+/// and computed again before the backward kernels of the last of them, with the exchanges of the forward pass (the
+/// blocks of a ring).
 void recompute_group(std::vector<Operator>& operators, std::size_t first, std::size_t last) {
   std::vector<BackwardKernel> backward;
   std::vector<Exchange> exchanges;
-  Bytes made, peak, before;
+  Bytes core_so_far, peak, previous_core;
   for (std::size_t i = first; i < last; ++i) {
     Operator& op = operators[i];
     append(exchanges, op.forward_exchanges, backward.size());
     for (const KernelCall& kernel : op.forward) backward.push_back({kernel, {}});
     const Bytes core = core_bytes(op.kept);
-    made += core;
-    op.backward_live += made;
-    op.forward_live += before + core;  // what the one before made is read here
-    before = core;
-    peak = std::max(peak, op.forward_live + made - core);
+    core_so_far += core;
+    op.backward_live += core_so_far;
+    op.forward_live += previous_core + core;  // it reads the core tensors of the operator before
+    previous_core = core;
+    peak = std::max(peak, op.forward_live + core_so_far - core);
     std::erase_if(op.kept, [](const KeptTensor& tensor) { return tensor.core; });
   }
   Operator& end = operators[last - 1];
@@ -73,7 +75,7 @@ Bytes kept_without_core(const std::vector<KeptTensor>& kept) {
   return total;
 }
 
-/// Where a gradient goes out before the kernels of weights, its sum comes in beside their tensors.
+/// Counts the result of an early exchange of gradients in the memory of the kernels of weights that follow it.
 void LayerBuilder::exchange_gradients() {
   for (std::size_t i = 0; i + 1 < operators_.size(); ++i)
     if (operators_[i].beside_weights && trailing_for_weights(operators_[i + 1].backward) > 0)
@@ -89,21 +91,22 @@ void LayerBuilder::recompute_core() {
   }
 }
 
-/// Operators of a module run once more before the backward kernels of the one that keeps what they made.
-void LayerBuilder::remake(Remade module) {
-  std::vector<BackwardKernel> again;
+/// Frees the kept tensors that operators of a module made, and runs these operators again before the backward kernels
+/// of the operator that needs the tensors.
+void LayerBuilder::recompute_part(RecomputedPart module) {
+  std::vector<BackwardKernel> rerun_kernels;
   for (Operator& op : operators_) {
-    const auto made = [&](const KeptTensor& tensor) { return tensor.made_by == module; };
+    const auto is_remade = [&](const KeptTensor& tensor) { return tensor.made_by == module; };
     if (op.module == module)
-      for (const KernelCall& kernel : op.forward) again.push_back({kernel, {}});
-    if (std::none_of(op.kept.begin(), op.kept.end(), made)) continue;
-    Bytes gone;
+      for (const KernelCall& kernel : op.forward) rerun_kernels.push_back({kernel, {}});
+    if (std::none_of(op.kept.begin(), op.kept.end(), is_remade)) continue;
+    Bytes freed;
     for (const KeptTensor& tensor : op.kept)
-      if (made(tensor)) gone += tensor.bytes;
-    std::erase_if(op.kept, made);
-    op.forward_live += gone;
-    op.backward_live += gone;
-    begin_backward_with(op, std::exchange(again, {}));
+      if (is_remade(tensor)) freed += tensor.bytes;
+    std::erase_if(op.kept, is_remade);
+    op.forward_live += freed;
+    op.backward_live += freed;
+    begin_backward_with(op, std::exchange(rerun_kernels, {}));
   }
 }
 
@@ -112,15 +115,15 @@ void LayerBuilder::lay_out() {
     layer_.kept.insert(layer_.kept.end(), op.kept.begin(), op.kept.end());
     layer_.kept_for_weights += op.for_weights;
   }
-  const Bytes all = layer_.activations();
+  const Bytes kept_bytes = layer_.activations();
   Bytes kept_so_far;
   for (const auto& op : operators_) {
     append(layer_.forward_exchanges, op.forward_exchanges, layer_.forward.size());
     layer_.forward.insert(layer_.forward.end(), op.forward.begin(), op.forward.end());
     kept_so_far += total_of(op.kept);
-    layer_.forward_transient = std::max(layer_.forward_transient, kept_so_far + op.forward_live - all);
-    // What later operators saved is freed by the time this one's backward runs, so the same sum applies.
-    layer_.backward_transient = std::max(layer_.backward_transient, kept_so_far + op.backward_live - all);
+    layer_.forward_transient = std::max(layer_.forward_transient, kept_so_far + op.forward_live - kept_bytes);
+    // The tensors of later operators are freed before this one's backward pass, so the same sum applies.
+    layer_.backward_transient = std::max(layer_.backward_transient, kept_so_far + op.backward_live - kept_bytes);
   }
   for (auto op = operators_.rbegin(); op != operators_.rend(); ++op) {
     append(layer_.backward_exchanges, op->backward_exchanges, layer_.backward.size());
@@ -133,7 +136,7 @@ void LayerBuilder::lay_out() {
   }
 }
 
-/// So many of the first kernels of the forward pass make all that it keeps.
+/// Returns the number of first kernels of the forward pass that make all kept tensors.
 std::size_t LayerBuilder::kernels_for_kept() const {
   std::size_t kernels = 0, needed = 0;
   for (const Operator& op : operators_) {
@@ -146,7 +149,8 @@ std::size_t LayerBuilder::kernels_for_kept() const {
 
 namespace {
 
-/// What recomputation by operator keeps besides a layer's input: what attention and every second matrix product make.
+/// Returns the tensors that recomputation by operator keeps besides a layer's input: those of attention and the outputs
+/// of every second matrix product. Clears `runs_again` for the kernels that need not run again.
 std::vector<KeptTensor> kept_by_operator(const std::vector<Operator>& operators, Precision precision,
                                          std::vector<char>& runs_again) {
   std::vector<KeptTensor> kept;
@@ -154,11 +158,11 @@ std::vector<KeptTensor> kept_by_operator(const std::vector<Operator>& operators,
   std::size_t kernel = 0;
   for (const Operator& op : operators)
     for (const KernelCall& call : op.forward) {
-      const std::size_t at = kernel++;
+      const std::size_t index = kernel++;
       if (call.work.flops.value == 0) continue;
       const bool product = kind_of(call.work.kernel) == Kernel::gemm;
       if (product && products++ % 2 != 0) continue;
-      if (at < runs_again.size()) runs_again[at] = 0;
+      if (index < runs_again.size()) runs_again[index] = 0;
       if (product) {
         const GemmShape& shape = shape_of(call.work.kernel);
         kept.push_back({call.name + ".output", element_size(precision) * (shape.m * shape.n * shape.count)});
@@ -173,21 +177,21 @@ std::vector<KeptTensor> kept_by_operator(const std::vector<Operator>& operators,
 }  // namespace
 
 void LayerBuilder::recompute_all(Bytes input, bool by_operator) {
-  Bytes forward;  // without autograd each operator's tensors go when the next one has read them
+  Bytes forward;  // without autograd an operator's tensors are freed when the next one has read them
   for (const auto& op : operators_) forward = std::max(forward, total_of(op.kept) + op.forward_live + op.residual);
-  const Bytes all = layer_.activations();
-  const Bytes again = std::max(layer_.forward_transient + layer_.output, layer_.backward_transient);
+  const Bytes kept_bytes = layer_.activations();
+  const Bytes rerun_memory = std::max(layer_.forward_transient + layer_.output, layer_.backward_transient);
   std::vector<char> runs_again(early_stop_ || by_operator ? kernels_for_kept() : layer_.forward.size(), 1);
   layer_.kept = {{"input", input}};
   if (by_operator)
     for (KeptTensor& tensor : kept_by_operator(operators_, precision_, runs_again))
       layer_.kept.push_back(std::move(tensor));
   layer_.forward_transient = forward;
-  layer_.backward_transient = all + again - layer_.activations();
+  layer_.backward_transient = kept_bytes + rerun_memory - layer_.activations();
   layer_.recomputes_all = true;
 
   std::vector<BackwardKernel> backward;
-  std::vector<int> place;  // of each kernel that runs again, and of the end
+  std::vector<int> place;  // index in `backward` of each forward kernel, and of the end
   for (std::size_t i = 0; i < runs_again.size(); ++i) {
     place.push_back(static_cast<int>(backward.size()));
     if (runs_again[i]) backward.push_back({layer_.forward[i], {}});
@@ -213,12 +217,12 @@ Layer LayerBuilder::build(Bytes output, Recompute recompute, Bytes input) && {
     throw InternalError("layer " + layer_.name + ": a fork was never joined, or a hold never released");
   layer_.output = output;
   exchange_gradients();
-  const bool whole = recompute == Recompute::full || recompute == Recompute::operators;
+  const bool recomputes_layer = recompute == Recompute::full || recompute == Recompute::operators;
   if (recompute == Recompute::selective) recompute_core();
-  for (int module = 1; module < kRemade && !whole; ++module)
-    if (remade_[static_cast<std::size_t>(module)]) remake(static_cast<Remade>(module));
+  for (int module = 1; module < kRecomputedParts && !recomputes_layer; ++module)
+    if (recomputed_parts_[static_cast<std::size_t>(module)]) recompute_part(static_cast<RecomputedPart>(module));
   lay_out();
-  if (whole) recompute_all(input, recompute == Recompute::operators);
+  if (recomputes_layer) recompute_all(input, recompute == Recompute::operators);
   return std::move(layer_);
 }
 

@@ -6,14 +6,16 @@
 
 namespace trainyard {
 
-/// A network cannot be split as asked. It knows which part of the sharding is to blame, so that a reader can point at
-/// the key that asked for it.
+/// Error for a sharding that does not fit the network. It names the part of the sharding that is the cause, so that a
+/// reader can point to the key of that part.
 struct ShardingError : UserError {
   std::string part;    ///< "tensor", "sequence", "context", "expert" or "recompute"
   std::string reason;  ///< without a place
 
-  ShardingError(std::string of_part, std::string why, const Place& where = {})
-      : UserError((where.file ? where.text() + ": " : "") + why), part(std::move(of_part)), reason(std::move(why)) {}
+  ShardingError(std::string sharding_part, std::string why, const Place& where = {})
+      : UserError((where.file ? where.text() + ": " : "") + why),
+        part(std::move(sharding_part)),
+        reason(std::move(why)) {}
 };
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// An MLP as work, whole or as one rank of the tensor axis does it.
+// The work of an MLP, of the whole network or of one rank of the tensor axis.
 #include "models/networks/mlp/mlp.hpp"
 
 #include "models/networks/layers/layer_builder.hpp"
@@ -16,12 +16,12 @@ LinearSplit split_of(int layer, const Sharding& s) {
   return layer % 2 == 1 ? LinearSplit::rows : LinearSplit::columns;
 }
 
-/// Widths of one layer, those of a rank's share of it, and what goes with it.
+/// One layer: its widths, those of a rank's share, and its neighbours.
 struct MlpLayer {
-  double in = 0, out = 0, own_in = 0, own_out = 0;
+  double in = 0, out = 0, rank_in = 0, rank_out = 0;
   LinearWay split = LinearWay::whole;
   bool first = false, last = false;
-  bool next_spreads = false;  ///< the next layer keeps its part alone of what this one hands on
+  bool next_spreads = false;  ///< the next layer keeps only its part of this layer's output
 };
 
 MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
@@ -31,20 +31,20 @@ MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
   l.first = layer == 0;
   l.last = layer + 1 == shape.layers();
   l.next_spreads = !l.last && linear_way(shape, layer + 1, s) == LinearWay::spread_rows;
-  l.in = l.own_in = width(layer);
-  l.out = l.own_out = width(layer + 1);
+  l.in = l.rank_in = width(layer);
+  l.out = l.rank_out = width(layer + 1);
   if (l.split == LinearWay::whole) return l;
-  const int cut = by_rows(l.split) ? layer : layer + 1;
-  if (width(cut) % s.tensor != 0)
+  const int split_width = by_rows(l.split) ? layer : layer + 1;
+  if (width(split_width) % s.tensor != 0)
     throw ShardingError("tensor", "mlp: tensor parallelism over " + std::to_string(s.tensor) +
-                                      " ranks: they must divide width " + std::to_string(cut) + ", which is " +
-                                      std::to_string(width(cut)) +
-                                      "; nearest: " + nearest_divisors(width(cut), s.tensor));
-  (by_rows(l.split) ? l.own_in : l.own_out) /= s.tensor;
+                                      " ranks: they must divide width " + std::to_string(split_width) + ", which is " +
+                                      std::to_string(width(split_width)) +
+                                      "; nearest: " + nearest_divisors(width(split_width), s.tensor));
+  (by_rows(l.split) ? l.rank_in : l.rank_out) /= s.tensor;
   return l;
 }
 
-/// tanh, or after the last layer the loss.
+/// Adds tanh, or the loss after the last layer.
 void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, double out, Precision precision) {
   const Bytes tensor = b.row_bytes(out);
   Operator op;
@@ -67,12 +67,13 @@ void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, doubl
   b.add(std::move(op));
 }
 
-/// What ranks do to the gradient by the input: sum it where each has all inputs, put it together where each has a part.
+/// Adds the exchange of the gradient of the input. Ranks sum it if each has all inputs, and gather it if each has a
+/// part.
 void exchange_input(LayerBuilder& b, const MlpLayer& l) {
   if (l.first || l.split == LinearWay::whole || l.split == LinearWay::rows) return;
   LayerBuilder::Crossing c;
   c.in = b.row_bytes(l.in);
-  c.out = b.row_bytes(l.own_in);
+  c.out = b.row_bytes(l.rank_in);
   c.beside_weights = true;
   if (l.split == LinearWay::spread_rows)
     c.backward = {"linear.gather.backward", Axis::tensor, Exchanged::all_gather, c.in};
@@ -92,7 +93,7 @@ void sum_output(LayerBuilder& b, const MlpLayer& l) {
 
 void gather_output(LayerBuilder& b, const MlpLayer& l) {
   LayerBuilder::Crossing c;
-  c.in = b.row_bytes(l.own_out);
+  c.in = b.row_bytes(l.rank_out);
   c.out = b.row_bytes(l.out);
   c.forward = {"linear.gather", Axis::tensor, Exchanged::all_gather, c.out};
   b.cross(std::move(c));
@@ -103,25 +104,26 @@ Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precis
   LayerBuilder b("layer " + std::to_string(layer), samples, precision);
   b.set_overlap(sharding.overlap);
   exchange_input(b, l);
-  const bool kept = l.split == LinearWay::spread_rows && !l.first;  // by the layer before, as the output of tanh
+  // The layer before keeps the input as the output of tanh.
+  const bool is_kept_before = l.split == LinearWay::spread_rows && !l.first;
   b.linear({.name = "linear",
-            .in = l.own_in,
-            .out = l.own_out,
+            .in = l.rank_in,
+            .out = l.rank_out,
             .bias = !by_rows(l.split),
-            .keeps_input = !kept,
+            .keeps_input = !is_kept_before,
             .input_gradient = !l.first,
-            .holds_input = kept});
+            .holds_input = is_kept_before});
   sum_output(b, l);
   const bool gathers = l.split == LinearWay::gathered_columns;
   if (gathers && l.last) gather_output(b, l);
-  add_output(b, shape, l, l.last ? l.out : l.own_out, precision);
+  add_output(b, shape, l, l.last ? l.out : l.rank_out, precision);
   if (gathers && !l.last) gather_output(b, l);
-  const double out = l.split == LinearWay::columns ? l.own_out : l.out;
-  const double in = l.split == LinearWay::rows ? l.own_in : l.in;
+  const double out = l.split == LinearWay::columns ? l.rank_out : l.out;
+  const double in = l.split == LinearWay::rows ? l.rank_in : l.in;
   const Bytes output = l.last ? Bytes{} : b.row_bytes(out), input = b.row_bytes(in);
-  Layer done = std::move(b).build(output, sharding.recompute, input);
-  done.output_in_parts = l.split == LinearWay::columns;
-  return done;
+  Layer result = std::move(b).build(output, sharding.recompute, input);
+  result.output_in_parts = l.split == LinearWay::columns;
+  return result;
 }
 
 }  // namespace
@@ -133,7 +135,7 @@ LinearWay linear_way(const MlpShape& shape, int layer, const Sharding& s) {
                                             " layers, but there are " + std::to_string(shape.layers()));
   const LinearSplit split = split_of(layer, s);
   if (split == LinearSplit::replicated) return LinearWay::whole;
-  // One split for all layers makes no pairs.
+  // If all layers have the same split, there are no pairs.
   const bool pairs = !s.linear_splits.empty() || s.linear_split == LinearSplit::pairs;
   if (split == LinearSplit::columns) {
     const bool next = pairs && layer + 1 < shape.layers() && split_of(layer + 1, s) == LinearSplit::rows;
@@ -151,8 +153,8 @@ void MlpShape::check() const {
 }
 
 std::int64_t MlpShape::parameters(int layer) const {
-  const auto at = static_cast<std::size_t>(layer);
-  return (std::int64_t{widths.at(at)} + 1) * widths.at(at + 1);
+  const auto index = static_cast<std::size_t>(layer);
+  return (std::int64_t{widths.at(index)} + 1) * widths.at(index + 1);
 }
 
 Network mlp_network(const MlpShape& shape, std::int64_t micro_batch_size, Precision precision,

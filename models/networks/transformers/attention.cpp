@@ -5,11 +5,11 @@
 namespace trainyard::transformers {
 namespace {
 
-/// Rows and widths of the tensors of one attention.
+/// Sizes of the tensors of one attention.
 struct AttentionTensors {
-  Bytes query, key, value, output;  // keys and values of their own heads
-  Bytes wide_key, wide_value;       // repeated for every head
-  Bytes scores, bias;               // bias: one for all samples
+  Bytes query, key, value, output;  // keys and values of the key-value heads
+  Bytes wide_key, wide_value;       // keys and values repeated for every head
+  Bytes scores, bias;               // all samples have the same bias
   Bytes log_sum_exp;
 };
 
@@ -28,13 +28,15 @@ AttentionTensors attention_tensors(const TransformerLayout& l, const AttentionSh
   return t;
 }
 
-/// The gradient of a bias that all samples share is the sum of theirs, added to what later layers left.
+/// Returns the kernel for the gradient of a bias that all samples share: their gradients are summed and added to those
+/// of later layers.
 BackwardKernel bias_gradient(const TransformerLayout& l, const AttentionShape& a, const AttentionTensors& t) {
   return {elementwise(a.prefix + "position_bias.gradient_sum", t.scores + t.bias * 2, l.precision), {}};
 }
 
-/// One kernel, or one a step of the ring: keys and values of the next step go round beside it; backward their gradients
-/// follow them, and come home after the last step (Liu, Zaharia & Abbeel 2023). Partial results are merged in fp32.
+/// Replaces the kernels by one for each step of the ring. The keys and values of the next step are sent meanwhile;
+/// backward their gradients follow them, and return to their rank after the last step (Liu, Zaharia & Abbeel 2023).
+/// Partial results are merged in fp32.
 void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShape& a, const AttentionTensors& t) {
   const std::string name = a.prefix + "attention";
   const Bytes moved = t.key + t.value;
@@ -62,11 +64,11 @@ void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShap
   const double merges = a.ring - 1, wide = 3 * (element_size(Precision::fp32) / l.size());
   op.forward.push_back(elementwise(name + ".merge", t.output * (merges * wide), l.precision));
   op.backward.push_back({elementwise(name + ".gradient_merge", (t.query + moved) * (merges * wide), l.precision), {}});
-  op.forward_live = moved * 2 + t.output;  // those in use and those that come in; a partial result
-  op.backward_live += moved * 4;           // the gradients that go round too
+  op.forward_live = moved * 2 + t.output;  // keys and values in use and incoming ones; a partial result
+  op.backward_live += moved * 4;           // also the gradients that go round
 }
 
-/// What the kernel reads and keeps in fp8.
+/// Halves the tensors that the kernel reads and keeps in fp8.
 void narrow(AttentionTensors& t, const TransformerLayout& l) {
   for (Bytes* tensor : {&t.query, &t.key, &t.value, &t.output}) *tensor = l.in_fp8(*tensor);
 }
@@ -78,7 +80,8 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   const Bytes qkv = t.query + t.key + t.value;
   const double product = 2 * l.samples * a.heads * a.pairs();
   const Flops forward{product * (a.query_width + a.value_width)};
-  // Backward: the scores again, and the gradients of queries and keys; those of values and of the probabilities.
+  // Backward has five products: scores again, gradients of queries and of keys; gradients of values and of
+  // probabilities.
   const Flops backward{product * (3 * a.query_width + 2 * a.value_width)};
   const std::string name = a.prefix + "attention";
   Operator op;
@@ -95,8 +98,8 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   if (a.position_bias) op.backward.push_back(bias_gradient(l, a, t));
   op.kept = {{name + ".qkv", qkv}, {name + ".log_sum_exp", t.log_sum_exp, true}, {name + ".output", t.output}};
   op.core = true;
-  if (l.config.latent.key_value_rank > 0) op.kept.front().made_by = Remade::mla_up_proj;
-  // Gradients; with dropout the kernel keeps the state of its generator, not a mask.
+  if (l.config.latent.key_value_rank > 0) op.kept.front().made_by = RecomputedPart::mla_up_proj;
+  // Gradients. With dropout the kernel keeps the state of its random generator instead of a mask.
   op.backward_live = wide.query + wide.key + wide.value + wide.output;
   if (a.position_bias) op.backward_live += t.scores;
   if (a.ring > 1) ring_of_steps(op, l, a, wide);
@@ -125,7 +128,7 @@ void softmax_of_scores(LayerBuilder& b, const TransformerLayout& l, const Attent
     bias.backward.push_back(bias_gradient(l, a, t));
     bias.core = true;
     bias.forward_live = t.scores * 2;
-    bias.backward_live = t.scores + t.wide_value;  // the gradient of the values waits
+    bias.backward_live = t.scores + t.wide_value;  // the gradient of the values is held
     b.add(std::move(bias));
   }
   if (a.causal && separate) b.mover(a.prefix + "causal_mask", t.scores, t.scores, true);
@@ -160,12 +163,12 @@ void unfused_attention(LayerBuilder& b, const TransformerLayout& l, const Attent
   b.mover(a.prefix + "merge_heads", t.output, t.output);
 }
 
-/// Norms of queries and keys: of each head, one weight for all (Qwen3), or over the heads of a token (OLMo 2; of a rank's
-/// own heads, which are to be summed over the tensor axis: a few bytes a row, which are left out).
+/// Norms of queries and keys: of each head with one weight for all (Qwen3), or over all heads of a token (OLMo 2). In
+/// the second case ranks of the tensor axis would sum a few bytes a row; this exchange is left out.
 void head_norms(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   const double rows = b.rows();
   const bool all = l.config.head_norms == HeadNorms::all;
-  b.set_partial(!all && l.tensor_parallel());  // one weight, of which a rank's own heads give a part of the gradient
+  b.set_partial(!all && l.tensor_parallel());  // the rank's heads contribute a part of the weight's gradient
   const auto norm = [&](const char* name, double heads) {
     b.set_rows(all ? rows : rows * heads);
     b.norm(l.config.norm, name, all ? heads * a.query_width : a.query_width);
@@ -186,7 +189,7 @@ void rotary(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a
   b.mover("rotary.k", key, key);
 }
 
-/// Ranks of the context axis give up heads for tokens, or take them back: `out` is what the exchange leaves.
+/// Adds the exchange in which ranks of the context axis give up heads for tokens, or take them back.
 void trade_heads(LayerBuilder& b, const std::string& name, Bytes tensors) {
   LayerBuilder::Crossing c;
   c.forward = {name, Axis::context, Exchanged::all_to_all, tensors};
@@ -254,15 +257,15 @@ void attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape
 
 void output_projection(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   // Flash attention keeps the same tensor as its output.
-  const bool kept = l.options.flash_attention && !trades_heads(l);
+  const bool is_kept_before = l.options.flash_attention && !trades_heads(l);
   b.linear({.name = a.prefix + "projection",
             .in = a.heads * a.value_width,
             .out = l.hidden(),
             .part = LinearPart::attention_output,
             .bias = l.config.attention_output_bias && !l.tensor_parallel(),
-            .keeps_input = !kept,
+            .keeps_input = !is_kept_before,
             .shares_fork_gradient = l.adds_output(),
-            .holds_input = kept,
+            .holds_input = is_kept_before,
             .gradient_cast_before = gathers_cast_gradient(l)});
 }
 
@@ -281,7 +284,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
   if (l.config.fused_qkv || l.options.fused_projections) {
     const double width = query + 2 * key;
     project("qkv", width, true, true);
-    Operator split;  // views forward; backward the three gradients are written into one tensor
+    Operator split;  // forward: views; backward: the three gradients are written into one tensor
     const Bytes moved = b.row_bytes(2 * width);
     split.backward.push_back({elementwise(a.prefix + "qkv.gradient_concat", moved, l.precision), {}});
     split.backward_live = moved;
@@ -294,7 +297,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
   }
   if (l.config.head_norms != HeadNorms::none) head_norms(b, l, a);
   if (l.config.position_embedding == PositionEmbedding::rotary) rotary(b, l, a);
-  if (l.config.attention_sinks) {  // one number a head, in the kernel of attention
+  if (l.config.attention_sinks) {  // one number for each head, used in the kernel of attention
     Operator sinks;
     sinks.backward.push_back(
         {elementwise("sinks.gradient", b.row_bytes(a.heads), l.precision), {b.parameter("sinks", a.heads)}});

@@ -4,7 +4,7 @@
 namespace trainyard::transformers {
 namespace {
 
-/// Which of Hugging Face's classes the config is of: its first architecture.
+/// Reads the class in Hugging Face's library: the first of `architectures`.
 EncoderHead read_bert_head(Fields& f) {
   const Node* names = f.child("architectures");
   if (!names || names->items.empty()) return EncoderHead::masked_lm;
@@ -58,20 +58,21 @@ Layer bert_embedding(const TransformerLayout& l) {
   return std::move(b).build(output);
 }
 
-/// The rows of the tokens that are predicted, of which others have no loss; backward they go into a cleared gradient.
+/// Selects the rows of the predicted tokens; other tokens have no loss. Backward they are written into a zero gradient.
 void predicted_tokens(LayerBuilder& b, const TransformerLayout& l) {
   const Bytes all = b.row_bytes(l.hidden());
   b.set_rows(l.samples * static_cast<double>(l.config.predictions));
-  const Bytes some = b.row_bytes(l.hidden());
+  const Bytes predicted = b.row_bytes(l.hidden());
   Operator op;
-  op.forward.push_back(elementwise("predicted_tokens", some * 2, l.precision));
-  op.backward.push_back({elementwise("predicted_tokens.backward", all + some * 2, l.precision), {}});
-  op.forward_live = some;
-  op.backward_live = all + some;
+  op.forward.push_back(elementwise("predicted_tokens", predicted * 2, l.precision));
+  op.backward.push_back({elementwise("predicted_tokens.backward", all + predicted * 2, l.precision), {}});
+  op.forward_live = predicted;
+  op.backward_live = all + predicted;
   b.add(std::move(op));
 }
 
-/// Logits of every token, as Hugging Face computes them, masked or not; or of those that are predicted alone.
+/// Computes the logits of every token, masked or not, as Hugging Face does; with `predictions` only those of the
+/// predicted tokens.
 void masked_language_model(LayerBuilder& b, const TransformerLayout& l) {
   const double rows = b.rows();
   if (l.config.predictions > 0) predicted_tokens(b, l);

@@ -1,13 +1,13 @@
-// What the layers of the families are put together from.
+// The parts from which the layers of the families are built.
 #include "models/networks/transformers/layout.hpp"
 
 namespace trainyard::transformers {
 
 void residual_norm(LayerBuilder& b, const TransformerLayout& l, const std::string& name, bool casts) {
   b.set_partial(l.sequence_parallel());
-  b.set_module(Remade::layernorm);
+  b.set_module(RecomputedPart::layernorm);
   b.norm(l.config.norm, name, l.hidden(), casts);
-  b.set_module(Remade::none);
+  b.set_module(RecomputedPart::none);
   b.set_partial(false);
 }
 
@@ -50,7 +50,7 @@ void first_token(LayerBuilder& b, const TransformerLayout& l) {
   const Bytes all = b.row_bytes(l.hidden());
   b.set_rows(l.samples);
   const Bytes first = b.row_bytes(l.hidden());
-  Operator op;  // backward: a cleared gradient of all tokens with one row a sample
+  Operator op;  // backward: a zero gradient of all tokens, with one row of each sample written
   op.forward.push_back(elementwise("first_token", first * 2, l.precision));
   op.backward.push_back({elementwise("first_token.backward", all + first * 2, l.precision), {}});
   op.forward_live = first;
@@ -62,14 +62,14 @@ void add_positions(LayerBuilder& b, const TransformerLayout& l, const std::strin
   const Bytes tensor = b.row_bytes(l.hidden());
   Operator sum;
   sum.forward.push_back(elementwise(name, tensor * terms + positions, l.precision));
-  // One row of positions serves every sample, so its gradient is summed over them.
+  // All samples have the same positions, so their gradient is summed over the samples.
   if (l.samples > 1) sum.backward.push_back({elementwise(name + ".backward", tensor + positions, l.precision), {}});
   sum.forward_live = tensor * terms + positions;
   sum.backward_live = tensor + positions;
   b.add(std::move(sum));
 }
 
-/// Each rank looks up what it has of the vocabulary, and the sum over ranks is there for each token.
+/// Each rank looks up the tokens in its part of the vocabulary. The sum over ranks has the rows of all tokens.
 void token_embedding(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(l.rows());
   b.embedding({.name = "token_embedding",
@@ -97,11 +97,11 @@ Layer embedding_layer(const TransformerLayout& l) {
   const Bytes tensor = b.row_bytes(l.hidden());
   if (l.config.position_embedding == PositionEmbedding::learned) {
     const double positions = static_cast<double>(l.config.max_position_embeddings);
-    const double own = l.tokens() / l.sequence_shares();
+    const double rank_tokens = l.tokens() / l.sequence_shares();
     b.set_partial(l.sequence_parallel());
-    b.embedding({.name = "position_embedding", .entries = positions, .width = l.hidden(), .lookups = own});
+    b.embedding({.name = "position_embedding", .entries = positions, .width = l.hidden(), .lookups = rank_tokens});
     b.set_partial(false);
-    add_positions(b, l, "embedding_sum", l.size() * (own * l.hidden()), 2);
+    add_positions(b, l, "embedding_sum", l.size() * (rank_tokens * l.hidden()), 2);
   }
   if (l.config.embedding_dropout > 0) b.dropout({.name = "embedding_dropout", .width = l.hidden()});
   return std::move(b).build(tensor);

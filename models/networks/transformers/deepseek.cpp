@@ -1,4 +1,5 @@
-// DeepSeek-V2 and V3 (DeepSeek-AI 2024), Kimi K2 (2025): latent attention, shared and routed experts after the first dense layers.
+// DeepSeek-V2 and V3 (DeepSeek-AI 2024), Kimi K2 (2025): latent attention, and shared and routed experts after the
+// first dense layers.
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
@@ -18,7 +19,7 @@ Layer deepseek_block(const TransformerLayout& l, std::int64_t index) {
 std::vector<Layer> deepseek_layers(const TransformerLayout& l) { return decoder_layers(l, deepseek_block); }
 
 void read_deepseek(Fields& f, TransformerConfig& c) {
-  c.head_dim = 1;  // heads have the widths below, which need not be a share of the hidden size
+  c.head_dim = 1;  // heads have the widths below, which are independent of the hidden size
   read_llama_keys(f, c);
   c.latent.query_rank = read_size(f, "q_lora_rank", 0);
   c.latent.key_value_rank = read_size(f, "kv_lora_rank");
@@ -36,7 +37,7 @@ void read_deepseek(Fields& f, TransformerConfig& c) {
     fail(f.place_of("attention_bias"), f.what() + ": biases of latent attention are not modelled; expected false");
   if (read_size(f, "moe_layer_freq", 1) != 1)
     fail(f.place_of("moe_layer_freq"), f.what() + ": experts in some layers only are not modelled; expected 1");
-  // The step's precision is the plan's, so how a checkpoint is stored does not matter.
+  // The plan sets the precision of the step, so the format of a checkpoint does not matter.
   ignore_keys(f, {"aux_loss_alpha", "ep_size", "norm_topk_prob", "num_nextn_predict_layers", "quantization_config",
                   "routed_scaling_factor", "scoring_func", "seq_aux", "topk_method"});
 }
@@ -48,7 +49,7 @@ void read_deepseek_v2(Fields& f, TransformerConfig& c) {
 
 void read_deepseek_v3(Fields& f, TransformerConfig& c) {
   read_deepseek(f, c);
-  read_expert_groups(f, c, 8, 4);  // what transformers' DeepseekV3Config has where a file says nothing
+  read_expert_groups(f, c, 8, 4);  // defaults of transformers.DeepseekV3Config
   c.experts.correction_bias = f.text("topk_method", "noaux_tc") == "noaux_tc";
 }
 
@@ -71,7 +72,7 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
   b.shared_input("latent", l.hidden(), 2);
   LayerBuilder::Linear down = column_linear(l, "attention", false, readers_of(l, LinearPart::qkv));
   down.part = LinearPart::qkv;
-  const bool partial = l.tensor_parallel();  // whole on every rank, and given gradients of its heads alone
+  const bool partial = l.tensor_parallel();  // every rank has the whole weight, but only the gradients of its heads
   if (c.query_rank > 0) {
     b.set_partial(partial);
     down.name = "q_a";
@@ -79,9 +80,9 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
     b.linear(down);
     b.norm(l.config.norm, "q_a_norm", query_rank);
     b.set_partial(false);
-    b.set_module(Remade::mla_up_proj);
+    b.set_module(RecomputedPart::mla_up_proj);
     b.linear({.name = "q_b", .in = query_rank, .out = query, .part = LinearPart::qkv});
-    b.set_module(Remade::none);
+    b.set_module(RecomputedPart::none);
   } else {
     down.name = "q";
     down.out = query;
@@ -94,20 +95,20 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
   down.keeps_input = false;
   b.set_partial(partial);
   b.linear(down);
-  Operator split;  // views forward; backward two gradients are written into one tensor
+  Operator split;  // forward: views; backward: two gradients are written into one tensor
   const Bytes moved = b.row_bytes(2 * (rank + rotary));
   split.backward.push_back({elementwise("kv_a.gradient_concat", moved, l.precision), {}});
   split.backward_live = moved;
   b.add(std::move(split));
   b.norm(l.config.norm, "kv_a_norm", rank);
   b.set_partial(false);
-  b.set_module(Remade::mla_up_proj);
+  b.set_module(RecomputedPart::mla_up_proj);
   b.linear({.name = "kv_b", .in = rank, .out = a.heads * (plain + a.value_width), .part = LinearPart::qkv});
   b.mover("rotary.q", b.row_bytes(a.heads * rotary), b.row_bytes(a.heads * rotary));
   b.mover("rotary.k", b.row_bytes(rotary), b.row_bytes(rotary));
   b.mover("q_concat", b.row_bytes(query), b.row_bytes(query));
   b.mover("k_concat", b.row_bytes(a.heads * plain + rotary), b.row_bytes(query));
-  b.set_module(Remade::none);
+  b.set_module(RecomputedPart::none);
   attention(b, l, a);
   output_projection(b, l, a);
 }

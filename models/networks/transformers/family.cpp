@@ -1,4 +1,4 @@
-// Hugging Face's config.json: what its families have in common.
+// Keys of Hugging Face's config.json that its families have in common.
 #include "models/networks/transformers/family.hpp"
 
 #include <limits>
@@ -47,24 +47,24 @@ std::int64_t read_size(Fields& f, std::initializer_list<const char*> keys) {
   std::int64_t value = 0;
   for (const char* key : keys) {
     if (!f.has(key)) continue;
-    const std::int64_t here = read_size(f, key);
-    if (first != nullptr && here != value)
-      fail(f.place_of(key), f.what() + ": " + key + " is " + std::to_string(here) + " but " + first +
+    const std::int64_t size = read_size(f, key);
+    if (first != nullptr && size != value)
+      fail(f.place_of(key), f.what() + ": " + key + " is " + std::to_string(size) + " but " + first +
                                 ", the same thing, is " + std::to_string(value));
     first = key;
-    value = here;
+    value = size;
   }
-  return first != nullptr ? value : read_size(f, *keys.begin());  // throws: none is given
+  return first != nullptr ? value : read_size(f, *keys.begin());  // throws, because the key is missing
 }
 
 std::int64_t read_layers(Fields& f, std::initializer_list<const char*> keys) {
   constexpr std::int64_t most = 10000;
   const std::int64_t layers = read_size(f, keys);
   if (layers <= most) return layers;
-  const char* given = *keys.begin();
+  const char* stated_key = *keys.begin();
   for (const char* key : keys)
-    if (f.has(key)) given = key;
-  fail(f.place_of(given), f.what() + ": " + std::to_string(layers) + " layers; at most " + std::to_string(most));
+    if (f.has(key)) stated_key = key;
+  fail(f.place_of(stated_key), f.what() + ": " + std::to_string(layers) + " layers; at most " + std::to_string(most));
 }
 
 std::int64_t read_layer_types(Fields& f, std::int64_t layers, std::int64_t fallback) {

@@ -3,25 +3,26 @@
 namespace trainyard::transformers {
 namespace {
 
-/// What is kept of an activation's input, of so many bytes as the kernel is given it.
+/// Returns the bytes that are kept of an activation's input.
 Bytes kept_input(const TransformerLayout& l, Bytes input) {
   const bool narrow = l.options.fp8 && l.options.fp8_activation_input;
   return narrow ? l.in_fp8(input) : input;
 }
 
-/// The copy in fp8 is written forward, and read backward instead of the input.
-void keep_narrow(Operator& op, Bytes input, Bytes kept) {
-  if (kept == input) return;
-  op.forward.front().work.bytes += kept;
-  op.backward.back().work.bytes += kept - input;
+/// Counts a copy of the input in fp8, which is written forward, and read backward instead of the input.
+void keep_narrow(Operator& op, Bytes input, Bytes kept_bytes) {
+  if (kept_bytes == input) return;
+  op.forward.front().work.bytes += kept_bytes;
+  op.backward.back().work.bytes += kept_bytes - input;
 }
 
 void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   const Bytes tensor = b.row_bytes(f.width);
-  const std::string name = f.prefix + l.config.activation, kept = f.prefix + "activation", mul = f.prefix + "gate_mul";
+  const std::string name = f.prefix + l.config.activation, tensors = f.prefix + "activation";
+  const std::string mul = f.prefix + "gate_mul";
   Operator op;
-  const Bytes saved = kept_input(l, tensor);
-  op.kept = {{kept + ".gate", saved}, {kept + ".up", saved}};
+  const Bytes kept_bytes = kept_input(l, tensor);
+  op.kept = {{tensors + ".gate", kept_bytes}, {tensors + ".up", kept_bytes}};
   if (l.options.fused_gated_activation) {
     op.forward.push_back(elementwise(name + "_mul", tensor * 3, l.precision));
     op.backward.push_back({elementwise(name + "_mul.backward", tensor * 5, l.precision), {}});
@@ -30,17 +31,17 @@ void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedFor
     op.backward = {{elementwise(mul + ".gate_grad", tensor * 3, l.precision), {}},
                    {elementwise(mul + ".up_grad", tensor * 3, l.precision), {}},
                    {elementwise(name + ".backward", tensor * 3, l.precision), {}}};
-    op.kept.push_back({kept + ".gate_output", tensor});
-    // Views of one tensor forward; backward the two gradients are written into one.
+    op.kept.push_back({tensors + ".gate_output", tensor});
+    // Forward: views of one tensor; backward: the two gradients are written into one tensor.
     if (l.options.fused_projections)
       op.backward.push_back({elementwise(f.prefix + "gate_up.gradient_concat", tensor * 4, l.precision), {}});
   }
-  keep_narrow(op, tensor * 2, saved * 2);
-  if (f.routed && l.options.weighted_expert_activation) {  // a weight a row is read, and its gradient written
+  keep_narrow(op, tensor * 2, kept_bytes * 2);
+  if (f.routed && l.options.weighted_expert_activation) {  // a weight of each row is read, and its gradient is written
     const Bytes weights = element_size(Precision::fp32) * b.rows();
     op.forward.back().work.bytes += weights;
     op.backward.front().work.bytes += weights * 2;
-    op.kept.push_back({kept + ".weights", weights});
+    op.kept.push_back({tensors + ".weights", weights});
   }
   op.forward_live = tensor;
   op.backward_live = tensor * 3;
@@ -55,7 +56,7 @@ LayerBuilder::Linear expert_linear(const FeedForward& f) {
   return linear;
 }
 
-/// From the hidden size to the inner width.
+/// Adds the linear layers from the hidden size to the inner width.
 void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   const auto project = [&](const char* name, double width, bool first, bool last) {
     LayerBuilder::Linear in = expert_linear(f);
@@ -90,13 +91,13 @@ void activation(LayerBuilder& b, Precision precision, const std::string& name, d
   activation(b, precision, name, width, b.row_bytes(width));
 }
 
-void activation(LayerBuilder& b, Precision precision, const std::string& name, double width, Bytes kept) {
+void activation(LayerBuilder& b, Precision precision, const std::string& name, double width, Bytes kept_bytes) {
   const Bytes tensor = b.row_bytes(width);
   Operator op;
   op.forward.push_back(elementwise(name, tensor * 2, precision));
   op.backward.push_back({elementwise(name + ".backward", tensor * 3, precision), {}});
-  op.kept = {{"activation.input", kept}};
-  keep_narrow(op, tensor, kept);
+  op.kept = {{"activation.input", kept_bytes}};
+  keep_narrow(op, tensor, kept_bytes);
   op.forward_live = tensor;
   op.backward_live = tensor * 2;
   b.add(std::move(op));
@@ -104,12 +105,12 @@ void activation(LayerBuilder& b, Precision precision, const std::string& name, d
 
 void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   project_in(b, l, f);
-  if (f.routed) b.set_module(Remade::moe_act);
+  if (f.routed) b.set_module(RecomputedPart::moe_act);
   if (l.config.gated_mlp)
     gated_activation(b, l, f);
   else
     activation(b, l.precision, f.prefix + l.config.activation, f.width, kept_input(l, b.row_bytes(f.width)));
-  b.set_module(Remade::none);
+  b.set_module(RecomputedPart::none);
   if (l.config.activation_dropout > 0) b.dropout({.name = f.prefix + "activation_dropout", .width = f.width});
   LayerBuilder::Linear out = expert_linear(f);
   out.bias = l.config.mlp_bias && (f.routed || !l.tensor_parallel());

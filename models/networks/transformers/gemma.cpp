@@ -1,5 +1,5 @@
-// Gemma 2 and 3 (Gemma Team 2024, 2025): norms before and after each branch, windows in most layers. What is computed
-// beside a product without reading or writing more (soft caps of scores and logits, the embedding's scale) is left out.
+// Gemma 2 and 3 (Gemma Team 2024, 2025): norms before and after each branch, windows in most layers. Arithmetic that
+// needs no further reads or writes (soft caps of scores and logits, the embedding's scale) is left out.
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {

@@ -1,4 +1,4 @@
-// Llama (Touvron et al. 2023) and its dense kin: rotary positions, RMSNorm, gated feed-forward part.
+// Llama (Touvron et al. 2023) and similar dense networks: rotary positions, RMSNorm, gated feed-forward part.
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
@@ -22,7 +22,7 @@ void read_qwen2(Fields& f, TransformerConfig& c) {
 }
 
 void read_qwen3(Fields& f, TransformerConfig& c) {
-  c.head_dim = 128;  // Qwen3Config's default, whatever the hidden size
+  c.head_dim = 128;  // default of transformers.Qwen3Config, independent of the hidden size
   read_llama_keys(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
   c.head_norms = HeadNorms::each;
@@ -41,7 +41,7 @@ void read_phi3(Fields& f, TransformerConfig& c) {
   ignore_keys(f, {"original_max_position_embeddings", "partial_rotary_factor"});
 }
 
-/// OLMo 2 (Team OLMo 2024): norms of what branches give, and of all queries and keys.
+/// OLMo 2 (Team OLMo 2024): norms of the outputs of branches, and of all queries and keys.
 void read_olmo2(Fields& f, TransformerConfig& c) {
   read_llama(f, c);
   c.norm_place = NormPlace::output;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr Bytes kExpertIndexSize{8};  // torch.long
 
-/// Scores of every expert in fp32, and the best `per_token` of them.
+/// Computes the scores of all experts in fp32, and chooses the best `per_token`.
 void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const double count = static_cast<double>(e.count), chosen = b.rows() * static_cast<double>(e.per_token);
@@ -17,7 +17,7 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   router.name = "router";
   router.out = count;
   router.bias = e.router_bias;
-  b.set_partial(l.tensor_parallel());  // gradients of what the rank's columns make, or of its own tokens
+  b.set_partial(l.tensor_parallel());  // the rank has the gradient of its columns or of its own tokens
   b.set_fp8({});
   b.linear(router);
   b.set_fp8(l.products());
@@ -28,7 +28,7 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   op.forward = {elementwise("router.scores", logits + scores, l.precision),
                 elementwise("router.top_k", scores + weights + indices, l.precision)};
   op.backward.push_back({elementwise("router.scores.backward", weights + indices + scores + logits, l.precision), {}});
-  // It is moved by the load of the experts, not by the loss: its gradient is zero, but exchanged with the others.
+  // The load of the experts updates the bias, not the loss: its gradient is zero, but is exchanged with the others.
   if (e.correction_bias) op.backward.back().gradients_ready = {b.parameter("router.correction_bias", count)};
   op.kept = {{"router.scores", scores}, {"router.weights", weights}, {"router.indices", indices}};
   op.forward_live = logits;
@@ -36,7 +36,7 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.add(std::move(op));
 }
 
-/// Each row is copied to the place of each of its experts; backward the copies' gradients are added.
+/// Copies each row to each of its experts. Backward the gradients of the copies are added.
 void permute(LayerBuilder& b, const TransformerLayout& l) {
   const double per_token = static_cast<double>(l.config.experts.per_token);
   const Bytes rows = b.row_bytes(l.hidden());
@@ -44,24 +44,24 @@ void permute(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(b.rows() * per_token);
 }
 
-/// The ranks that split an expert gather the `own` rows that each was sent to `all` of them; or sum what each made of
-/// all rows with its part of the expert, and keep their own.
-void share_rows(LayerBuilder& b, const std::string& name, Bytes own, Bytes all, bool gathers) {
-  const auto gather = [&](const std::string& of) {
-    return Exchange{of, Axis::expert_tensor, Exchanged::all_gather, all};
+/// Adds an exchange of the ranks that split an expert. gathers: the ranks gather the rows of each rank to `all` rows.
+/// Otherwise they sum the outputs of their parts of the expert for all rows, and each rank keeps its rows.
+void share_rows(LayerBuilder& b, const std::string& name, Bytes rank_rows, Bytes all, bool gathers) {
+  const auto gather = [&](const std::string& exchange) {
+    return Exchange{exchange, Axis::expert_tensor, Exchanged::all_gather, all};
   };
-  const auto scatter = [&](const std::string& of) {
-    return Exchange{of, Axis::expert_tensor, Exchanged::reduce_scatter, all};
+  const auto scatter = [&](const std::string& exchange) {
+    return Exchange{exchange, Axis::expert_tensor, Exchanged::reduce_scatter, all};
   };
   LayerBuilder::Crossing c;
   c.forward = gathers ? gather(name) : scatter(name);
   c.backward = gathers ? scatter(name + ".backward") : gather(name + ".backward");
-  c.in = gathers ? own : all;
-  c.out = gathers ? all : own;
+  c.in = gathers ? rank_rows : all;
+  c.out = gathers ? all : rank_rows;
   b.cross(std::move(c));
 }
 
-/// `in` bytes of rows become `out` on other ranks, as so many bytes forward and backward.
+/// Sends rows to other ranks: `in` bytes of tensors become `out`. `forward` and `backward` are the bytes that are sent.
 void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out, Bytes forward, Bytes backward) {
   LayerBuilder::Crossing c;
   c.forward = {name, Axis::expert, Exchanged::all_to_all, forward};
@@ -81,11 +81,12 @@ FeedForward routed_feed_forward(const TransformerLayout& l) {
   return routed;
 }
 
-/// What the experts of a token made of it is added up by the router's weights, to `sums` from `outputs`.
+/// Adds the outputs of a token's experts with the router's weights: `outputs` bytes become `sums`.
 void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes outputs, Bytes weights,
                  Bytes sums) {
   Operator op;
-  if (l.options.weighted_expert_activation && l.config.gated_mlp) {  // a plain sum: its gradient goes to each row
+  if (l.options.weighted_expert_activation &&
+      l.config.gated_mlp) {  // a sum without weights: its gradient goes to each row
     op.forward.push_back(elementwise(name, outputs + sums, l.precision));
     op.backward.push_back({elementwise(name + ".backward", sums + outputs, l.precision), {}});
     op.forward_live = outputs + sums;
@@ -103,29 +104,31 @@ void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string&
   b.add(std::move(op));
 }
 
-/// One element in fp8, and its share of the scale in fp32 of 128 elements (DeepSeek-AI 2024, §3.3.2).
-double fp8_over(Precision precision) {
+/// Ratio of the size of an element in fp8, with its share of an fp32 scale for 128 elements (DeepSeek-AI 2024, §3.3.2),
+/// to that in another precision.
+double fp8_ratio(Precision precision) {
   return (element_size(Precision::fp8) + element_size(Precision::fp32) / 128.0) / element_size(precision);
 }
 
-/// A token goes once to each rank that has some of its experts, and is copied for each of them there; their outputs are
-/// added up there, and the ranks' sums on the way back.
+/// A token goes once to each rank that has some of its experts, and is copied there for each of them. Their outputs are
+/// summed there, and the sums of the ranks are added when they come back.
 void dispatched_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const Sharding& s = l.sharding();
   const double tokens = b.rows(), ranks = parts_of_token(e.routing(), s.expert), fullest = fullest_expert_rank(s);
-  const Bytes own = b.row_bytes(l.hidden());
+  const Bytes rank_rows = b.row_bytes(l.hidden());
   b.set_rows(tokens * ranks * fullest);
-  const Bytes got = b.row_bytes(l.hidden()), sent = own * (ranks * std::max(rows_within_capacity(s), fullest));
-  const Bytes narrow = s.fp8_dispatch ? sent * fp8_over(l.precision) : sent;
-  send_rows(b, "experts.dispatch", own, got, narrow, sent);
+  const Bytes received = b.row_bytes(l.hidden()),
+              sent = rank_rows * (ranks * std::max(rows_within_capacity(s), fullest));
+  const Bytes narrow = s.fp8_dispatch ? sent * fp8_ratio(l.precision) : sent;
+  send_rows(b, "experts.dispatch", rank_rows, received, narrow, sent);
   const double rows = tokens * static_cast<double>(e.per_token) * fullest;
   b.set_rows(rows);
   const Bytes copies = b.row_bytes(l.hidden());
-  b.mover("permute", got, copies);
+  b.mover("permute", received, copies);
   feed_forward(b, l, routed_feed_forward(l));
-  add_outputs(b, l, "unpermute", copies, element_size(Precision::fp32) * rows, got);
-  send_rows(b, "experts.return", got, own, sent, narrow);
+  add_outputs(b, l, "unpermute", copies, element_size(Precision::fp32) * rows, received);
+  send_rows(b, "experts.return", received, rank_rows, sent, narrow);
   b.set_rows(tokens);
 }
 
@@ -136,24 +139,24 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(rows * rows_within_capacity(s));
   const Bytes sent = b.row_bytes(l.hidden());
   b.set_rows(rows * fullest_expert_rank(s));
-  const Bytes got = b.row_bytes(l.hidden());
-  const Bytes most = std::max(sent, got);  // what a rank sends and what the fullest one is given count alike
-  const double shards = std::max(1, s.expert_tensor);  // of rows too
-  const Bytes all = got * shards;
+  const Bytes received = b.row_bytes(l.hidden());
+  const Bytes most = std::max(sent, received);         // bytes that a rank sends, or that the fullest rank receives
+  const double shards = std::max(1, s.expert_tensor);  // rows are split over these ranks too
+  const Bytes all = received * shards;
   const bool spread = s.expert > 1, shared = shards > 1;
-  const bool sorts = (spread || shared) && e.count > s.expert;  // rows of several experts come mixed
-  if (spread) send_rows(b, "experts.dispatch", sent, got, most, most);
-  if (shared) share_rows(b, "experts.gather", got, all, true);
+  const bool sorts = (spread || shared) && e.count > s.expert;  // rows of several experts arrive mixed
+  if (spread) send_rows(b, "experts.dispatch", sent, received, most, most);
+  if (shared) share_rows(b, "experts.gather", received, all, true);
   b.set_rows(b.rows() * shards);
   if (sorts) b.mover("experts.sort", all, all);
   feed_forward(b, l, routed_feed_forward(l));
   if (sorts) b.mover("experts.unsort", all, all);
-  if (shared) share_rows(b, "experts.scatter", got, all, false);
+  if (shared) share_rows(b, "experts.scatter", received, all, false);
   b.set_rows(rows);
-  if (spread) send_rows(b, "experts.return", got, sent, most, most);
+  if (spread) send_rows(b, "experts.return", received, sent, most, most);
 }
 
-/// Each row is the sum of what its experts made of it, by the router's weights.
+/// Sums the outputs of the experts of each row with the router's weights.
 void combine(LayerBuilder& b, const TransformerLayout& l) {
   const Bytes outputs = b.row_bytes(l.hidden()), weights = element_size(Precision::fp32) * b.rows();
   b.set_rows(b.rows() / static_cast<double>(l.config.experts.per_token));
@@ -163,9 +166,9 @@ void combine(LayerBuilder& b, const TransformerLayout& l) {
 void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const bool folds = l.sharding().folds_experts();
-  // Where they are split over the tensor axis, their products alone read what is gathered.
-  const bool alone = folds && !e.shared_gate && readers_of(l, LinearPart::mlp_in) == Readers::products;
-  const Readers readers = alone ? Readers::later_products : Readers::others;
+  // If routed experts are not split over the tensor axis, only the products of shared experts read the gathered tensor.
+  const bool only_products = folds && !e.shared_gate && readers_of(l, LinearPart::mlp_in) == Readers::products;
+  const Readers readers = only_products ? Readers::later_products : Readers::others;
   if (folds) begin_columns(b, l, "mlp", readers);
   if (folds && e.shared_gate) b.shared_input("shared", l.hidden(), 2);
   FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size) / l.tensor()};
@@ -205,7 +208,9 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
 void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const bool shared = e.shared_intermediate_size > 0;
-  const bool gate = e.shared_gate && !l.sharding().folds_experts();  // else it reads what shared experts gather
+  const bool gate =
+      e.shared_gate &&
+      !l.sharding().folds_experts();  // if they fold, the gate reads the tensor gathered for shared experts
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
   if (l.sharding().expert > 1 && l.sharding().one_row_a_rank) {
@@ -229,11 +234,11 @@ void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t in
     end_branch(b, l, "mlp");
     return;
   }
-  begin_columns(b, l, "mlp", Readers::others);  // the router too
-  const bool gathered = l.sequence_parallel();  // the gradient of the output: it is read until the router's
-  if (gathered) b.hold(l.hidden_bytes());
+  begin_columns(b, l, "mlp", Readers::others);        // the router reads it too
+  const bool holds_gradient = l.sequence_parallel();  // the gathered gradient of the output lives until the router's
+  if (holds_gradient) b.hold(l.hidden_bytes());
   mixture_of_experts(b, l);
-  if (gathered) b.release();
+  if (holds_gradient) b.release();
   end_rows(b, l, "mlp", Readers::others);
   end_branch(b, l, "mlp");
 }

@@ -1,4 +1,4 @@
-// How tensor, context and expert ranks share a transformer.
+// Sharding of a transformer over tensor, context and expert ranks.
 #include <cmath>
 
 #include "models/networks/layers/sharding_error.hpp"
@@ -14,9 +14,9 @@ std::string text_of(std::int64_t value) { return std::to_string(value); }
   throw ShardingError(part, why, config.place);
 }
 
-/// `what` is to be divided by `ranks` of `part`, or of its axis `axis`.
-void divides(const TransformerConfig& config, std::int64_t ranks, std::int64_t size, const char* part,
-             const std::string& what, const char* axis = nullptr) {
+/// Refuses `ranks` that do not divide `size`. `what` names the size, and `axis` the axis if it is not `part`.
+void require_divisor(const TransformerConfig& config, std::int64_t ranks, std::int64_t size, const char* part,
+                     const std::string& what, const char* axis = nullptr) {
   if (size % ranks == 0) return;
   refuse(config, part,
          std::string(axis ? axis : part) + " parallelism over " + text_of(ranks) + " ranks: they must divide the " +
@@ -26,17 +26,17 @@ void divides(const TransformerConfig& config, std::int64_t ranks, std::int64_t s
 void check_tensor(const TransformerConfig& c, const Sharding& s) {
   if (s.sequence && s.tensor < 2)
     refuse(c, "sequence", "sequence parallelism is over the tensor axis, which has 1 rank; expected at least 2");
-  divides(c, s.tensor, c.num_attention_heads, "tensor", "attention heads");
-  if (c.latent.key_value_rank == 0) divides(c, s.tensor, c.num_key_value_heads, "tensor", "key-value heads");
+  require_divisor(c, s.tensor, c.num_attention_heads, "tensor", "attention heads");
+  if (c.latent.key_value_rank == 0) require_divisor(c, s.tensor, c.num_key_value_heads, "tensor", "key-value heads");
   if (c.experts.count == 0 || c.experts.first_layer > 0)
-    divides(c, s.tensor, c.intermediate_size, "tensor", "columns of the feed-forward part");
+    require_divisor(c, s.tensor, c.intermediate_size, "tensor", "columns of the feed-forward part");
   if (c.experts.count == 0) return;
   if (s.folds_experts())
-    divides(c, s.expert_tensor, c.experts.intermediate_size, "expert", "columns of an expert", "expert-tensor");
+    require_divisor(c, s.expert_tensor, c.experts.intermediate_size, "expert", "columns of an expert", "expert-tensor");
   else
-    divides(c, s.tensor, c.experts.intermediate_size, "tensor", "columns of an expert");
+    require_divisor(c, s.tensor, c.experts.intermediate_size, "tensor", "columns of an expert");
   if (c.experts.shared_intermediate_size > 0)
-    divides(c, s.tensor, c.experts.shared_intermediate_size, "tensor", "columns of the shared experts");
+    require_divisor(c, s.tensor, c.experts.shared_intermediate_size, "tensor", "columns of the shared experts");
 }
 
 void check_context(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
@@ -74,7 +74,7 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
                " tokens of a sample; nearest: " + nearest_divisors(seq / s.context, s.tensor));
 }
 
-/// Of sequences of many lengths, what is not modelled.
+/// Refuses sequences of different lengths that are not modelled.
 void check_unpadded(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
   const UnpaddedLengths& lengths = options.unpadded;
   if (lengths.mean == 0) return;
@@ -90,7 +90,7 @@ void check_unpadded(const TransformerConfig& c, std::int64_t seq, const Transfor
          "not modelled");
 }
 
-/// Each expert split over ranks of its own.
+/// Checks the ranks that split each expert.
 void check_expert_tensor(const TransformerConfig& c, const Sharding& s) {
   if (!s.folds_experts()) return;
   if (c.experts.count == 0)
@@ -110,7 +110,7 @@ void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
     if (c.experts.count == 0)
       refuse(c, "expert",
              "expert parallelism over " + text_of(s.expert) + " ranks: " + c.name + " has no experts; expected 1");
-    divides(c, s.expert, c.experts.count, "expert", "experts");
+    require_divisor(c, s.expert, c.experts.count, "expert", "experts");
   }
   check_expert_tensor(c, s);
   if (!std::isfinite(s.expert_imbalance) || s.expert_imbalance < 1)
@@ -138,7 +138,7 @@ void check_family(const TransformerConfig& c, const Sharding& s) {
     refuse(c, s.context > 1 ? "context" : "sequence",
            c.model_type +
                ": sequence and context parallelism are not modelled, since its head reads the first "
-               "token of a sample; expected the tensor axis alone");
+               "token of a sample; expected only the tensor axis");
 }
 
 }  // namespace
@@ -180,19 +180,19 @@ LayerBuilder TransformerLayout::builder(std::string name) const {
 
 Layer TransformerLayout::finish_block(LayerBuilder&& b) const {
   const Bytes stream = b.row_bytes(hidden());
-  b.set_remade(sharding().remade);
+  b.set_recomputed_parts(sharding().remade);
   return std::move(b).build(stream, sharding().recompute, stream);
 }
 
 namespace {
 
-/// What is gathered is cast before, as the scaling allows.
+/// Is a tensor cast before it is gathered? The scaling and all readers must allow it.
 bool casts_first(const TransformerLayout& l, Readers readers) {
   return readers != Readers::others && l.products().gathers_narrow();
 }
 
-/// All tokens of the hidden state as they are gathered.
-Bytes gathered(const TransformerLayout& l, Readers readers) {
+/// Returns the bytes of the hidden state of all tokens when they are gathered.
+Bytes gathered_bytes(const TransformerLayout& l, Readers readers) {
   return casts_first(l, readers) ? l.in_fp8(l.hidden_bytes()) : l.hidden_bytes();
 }
 
@@ -209,23 +209,24 @@ Readers readers_of(const TransformerLayout& l, LinearPart part) {
 
 void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers) {
   if (casts_first(l, readers) && !norm_casts(l, readers)) {
-    if (readers == Readers::products && l.norms_input()) b.set_module(Remade::layernorm);  // it is made again with it
+    if (readers == Readers::products && l.norms_input())
+      b.set_module(RecomputedPart::layernorm);  // the cast is recomputed with the norm
     b.cast(prefix + ".cast", l.hidden(), trains_products(l) && !l.sequence_parallel(),
            l.sequence_parallel() ? prefix + ".maximum" : "", false);
-    b.set_module(Remade::none);
+    b.set_module(RecomputedPart::none);
   }
   if (!l.tensor_parallel()) return;
-  const Bytes whole = l.hidden_bytes();
+  const Bytes all_tokens = l.hidden_bytes();
   LayerBuilder::Crossing c;
-  c.in = whole / l.sequence_shares();
-  c.out = whole;
+  c.in = all_tokens / l.sequence_shares();
+  c.out = all_tokens;
   c.beside_weights = true;
   if (l.sequence_parallel()) {
-    c.forward = {prefix + ".gather", Axis::tensor, Exchanged::all_gather, gathered(l, readers)};
-    c.backward = {prefix + ".gather.backward", Axis::tensor, Exchanged::reduce_scatter, whole};
+    c.forward = {prefix + ".gather", Axis::tensor, Exchanged::all_gather, gathered_bytes(l, readers)};
+    c.backward = {prefix + ".gather.backward", Axis::tensor, Exchanged::reduce_scatter, all_tokens};
     c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
   } else {
-    c.backward = {prefix + ".reduce.backward", Axis::tensor, Exchanged::all_reduce, whole};
+    c.backward = {prefix + ".reduce.backward", Axis::tensor, Exchanged::all_reduce, all_tokens};
   }
   b.cross(std::move(c));
   b.set_rows(l.rows());
@@ -233,16 +234,16 @@ void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::strin
 
 void end_rows(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers) {
   if (!l.tensor_parallel()) return;
-  const Bytes whole = l.hidden_bytes();
+  const Bytes all_tokens = l.hidden_bytes();
   LayerBuilder::Crossing c;
-  c.in = whole;
-  c.out = whole / l.sequence_shares();
+  c.in = all_tokens;
+  c.out = all_tokens / l.sequence_shares();
   if (l.sequence_parallel()) {
-    c.forward = {prefix + ".scatter", Axis::tensor, Exchanged::reduce_scatter, whole};
-    c.backward = {prefix + ".scatter.backward", Axis::tensor, Exchanged::all_gather, gathered(l, readers)};
+    c.forward = {prefix + ".scatter", Axis::tensor, Exchanged::reduce_scatter, all_tokens};
+    c.backward = {prefix + ".scatter.backward", Axis::tensor, Exchanged::all_gather, gathered_bytes(l, readers)};
     c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
   } else {
-    c.forward = {prefix + ".reduce", Axis::tensor, Exchanged::all_reduce, whole};
+    c.forward = {prefix + ".reduce", Axis::tensor, Exchanged::all_reduce, all_tokens};
   }
   b.cross(std::move(c));
   b.set_rows(l.residual_rows());

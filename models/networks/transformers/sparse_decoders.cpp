@@ -1,11 +1,11 @@
-// Mixtures of experts on Llama's attention whose layers differ: Llama 4 (Meta 2025), gpt-oss (OpenAI 2025), GLM-4.5
-// (Zhipu 2025).
+// Mixtures of experts with Llama's attention and different kinds of layers: Llama 4 (Meta 2025), gpt-oss (OpenAI 2025),
+// GLM-4.5 (Zhipu 2025).
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
 namespace {
 
-/// Every N-th layer has experts and one shared; three of four have attention in chunks.
+/// Every N-th layer has routed experts and a shared one. Three of four layers have attention in chunks.
 void read_llama4(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
@@ -18,7 +18,7 @@ void read_llama4(Fields& f, TransformerConfig& c) {
   c.sliding_window = read_size(f, "attention_chunk_size", 0);
   c.chunked_attention = c.sliding_window > 0;
   c.full_attention_every = read_layer_types(f, c.num_hidden_layers, 4);
-  // Norms of queries and keys have no weight, and are left out.
+  // Norms of queries and keys have no weight. They are left out.
   ignore_keys(f, {"attn_scale", "attn_temperature_tuning", "cache_implementation", "floor_scale", "for_llm_compressor",
                   "moe_layers", "no_rope_layer_interval", "no_rope_layers", "output_router_logits",
                   "router_aux_loss_coef", "router_jitter_noise", "use_qk_norm"});

@@ -4,7 +4,7 @@
 namespace trainyard::transformers {
 namespace {
 
-/// T5's name for the feed-forward part: an activation, or "gated-" and one.
+/// Reads T5's name of the feed-forward part: an activation, or "gated-" and an activation.
 void read_t5_activation(Fields& f, TransformerConfig& c) {
   std::string name = f.choice(
       "feed_forward_proj",
@@ -23,7 +23,8 @@ void read_t5(Fields& f, TransformerConfig& c) {
   c.num_key_value_heads = c.num_attention_heads;
   c.head_dim = read_size(f, "d_kv");
   c.intermediate_size = read_size(f, "d_ff");
-  c.max_position_embeddings = read_size(f, "n_positions", 512);  // of the pre-training: no table is that long
+  c.max_position_embeddings =
+      read_size(f, "n_positions", 512);  // length in pre-training; there is no table of positions
   c.relative_buckets = read_size(f, "relative_attention_num_buckets", 32);
   c.position_embedding = PositionEmbedding::relative;
   c.causal = false;  // the decoder's mask is part of the bias
@@ -32,18 +33,19 @@ void read_t5(Fields& f, TransformerConfig& c) {
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = c.activation_dropout =
       read_probability(f, "dropout_rate", 0.1);
-  if (!f.boolean("is_encoder_decoder", true)) f.refuse("is_encoder_decoder", "T5's encoder alone is not modelled");
+  if (!f.boolean("is_encoder_decoder", true))
+    f.refuse("is_encoder_decoder", "T5's encoder without its decoder is not modelled");
   ignore_keys(f, {"classifier_dropout", "decoder_start_token_id", "dense_act_fn", "finetuning_task",
                   "gradient_checkpointing", "initializer_factor", "is_decoder", "is_gated_act", "layer_norm_epsilon",
                   "num_labels", "output_attentions", "output_hidden_states", "pruned_heads",
                   "relative_attention_max_distance", "tokenizer_class", "torchscript", "use_bfloat16"});
 }
 
-/// One half of the network: what its layers need to know.
+/// One half of the network, with the facts that its layers need.
 struct T5Stack {
-  std::string prefix;  ///< of the layers' names
+  std::string prefix;  ///< prefix of the layers' names
   double seq = 0;
-  double share = 0;  ///< of a sample's tokens that are this half's
+  double share = 0;  ///< share of a sample's tokens in this half
   std::int64_t layers = 0;
 };
 T5Stack t5_encoder(const TransformerLayout& l) {
@@ -66,16 +68,16 @@ void t5_norm_and_dropout(LayerBuilder& b, const TransformerLayout& l) {
   if (l.config.residual_dropout > 0) b.dropout({.name = "final_dropout", .width = l.hidden()});
 }
 
-/// The first block of a stack makes the bias of every pair of positions, which all its blocks add to their scores.
+/// The first block of a stack makes the bias of every pair of positions. All its blocks add it to their scores.
 void add_position_bias(LayerBuilder& b, const TransformerLayout& l, const T5Stack& stack) {
   const double pairs = stack.seq * stack.seq;
   b.embedding({.name = "relative_attention_bias",
                .entries = static_cast<double>(l.config.relative_buckets),
                .width = l.heads(),
                .lookups = pairs});
-  Operator held;
-  held.kept = {{"position_bias", l.size() * (pairs * l.heads())}};
-  b.add(std::move(held));
+  Operator bias;
+  bias.kept = {{"position_bias", l.size() * (pairs * l.heads())}};
+  b.add(std::move(bias));
 }
 
 void t5_self_attention(LayerBuilder& b, const TransformerLayout& l, const T5Stack& stack) {
@@ -84,13 +86,13 @@ void t5_self_attention(LayerBuilder& b, const TransformerLayout& l, const T5Stac
   shape.scaled = false;
   shape.position_bias = true;
   begin_branch(b, l, "attention", readers_of(l, LinearPart::qkv));
-  begin_columns(b, l, "attention", readers_of(l, LinearPart::qkv));  // one rank: only the cast
+  begin_columns(b, l, "attention", readers_of(l, LinearPart::qkv));  // with one rank it only casts
   self_attention(b, l, shape);
   output_projection(b, l, shape);
   end_branch(b, l, "attention");
 }
 
-/// Queries of the decoder's tokens, keys and values of the encoder's.
+/// Attention with queries of the decoder's tokens, and keys and values of the encoder's.
 void t5_cross_attention(LayerBuilder& b, const TransformerLayout& l, bool first, bool last) {
   AttentionShape shape = self_attention_shape(l);
   shape.prefix = "cross_";
@@ -100,7 +102,7 @@ void t5_cross_attention(LayerBuilder& b, const TransformerLayout& l, bool first,
   b.linear({.name = "cross_q", .in = l.hidden(), .out = l.query()});
   b.set_rows(l.rows());
   b.set_active_share(t5_encoder(l).share);
-  b.shared_input("encoder_output", l.hidden(), last ? 2 : 3);  // keys, values, and the blocks that follow
+  b.shared_input("encoder_output", l.hidden(), last ? 2 : 3);  // keys, values, and later blocks
   b.linear({.name = "cross_k", .in = l.hidden(), .out = l.key(), .keeps_input = first});
   b.linear({.name = "cross_v", .in = l.hidden(), .out = l.key(), .keeps_input = false});
   b.set_rows(l.samples * l.decoder_seq);
@@ -113,10 +115,10 @@ void t5_cross_attention(LayerBuilder& b, const TransformerLayout& l, bool first,
 Layer t5_block(const TransformerLayout& l, const T5Stack& stack, bool decoder, std::int64_t index) {
   const bool first = index == 0, last = index + 1 == stack.layers;
   LayerBuilder b = t5_builder(l, stack, stack.prefix + "block " + std::to_string(index));
-  const bool encoder_gradient = decoder && !last;  // left by later blocks' cross-attention
+  const bool encoder_gradient = decoder && !last;  // from the cross-attention of later blocks
   if (encoder_gradient) b.hold(encoder_output(l));
   if (first) add_position_bias(b, l, stack);
-  b.hold(l.size() * (stack.seq * stack.seq * l.heads()));  // the bias' gradient
+  b.hold(l.size() * (stack.seq * stack.seq * l.heads()));  // the gradient of the bias
   t5_self_attention(b, l, stack);
   if (decoder) t5_cross_attention(b, l, first, last);
   feed_forward_branch(b, l);

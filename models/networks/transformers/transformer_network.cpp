@@ -9,11 +9,11 @@ namespace trainyard {
 
 namespace {
 
-/// Of a network of text and images the part that reads and writes text, by the name of the whole.
-Node text_part(const Node& whole, const Node& text) {
+/// Returns the text part of a network of text and images, with the name and source of the whole network.
+Node text_part(const Node& config, const Node& text) {
   Node part = text;
   for (const char* key : {"_source", "name"})
-    if (const Node* of_all = whole.find(key); of_all && !part.find(key)) part.fields.emplace_back(key, *of_all);
+    if (const Node* value = config.find(key); value && !part.find(key)) part.fields.emplace_back(key, *value);
   return part;
 }
 
@@ -25,9 +25,9 @@ TransformerConfig read_text(const Node& node) {
   Fields f(node, "model");
   TransformerConfig c;
   c.place = node.place;
-  const std::vector<std::string> known = transformers::transformer_families().names();
-  if (!f.has("model_type")) fail(c.place, "model: missing key \"model_type\"" + hint("", known));
-  c.model_type = f.choice("model_type", known);
+  const std::vector<std::string> families = transformers::transformer_families().names();
+  if (!f.has("model_type")) fail(c.place, "model: missing key \"model_type\"" + hint("", families));
+  c.model_type = f.choice("model_type", families);
   c.name = f.text("name", f.text("_name_or_path", c.model_type));
   c.source = f.text("_source", "");
   transformers::transformer_families().find(c.model_type, f.place_of("model_type")).read(f, c);
@@ -38,18 +38,18 @@ TransformerConfig read_text(const Node& node) {
 
 }  // namespace
 
-TransformerConfig read_transformer(const Node& whole) {
-  const Node* text = whole.find("text_config");
-  if (!text || text->kind != Node::Kind::map) return read_text(whole);
+TransformerConfig read_transformer(const Node& config) {
+  const Node* text = config.find("text_config");
+  if (!text || text->kind != Node::Kind::map) return read_text(config);
   try {
-    return read_text(text_part(whole, *text));
+    return read_text(text_part(config, *text));
   } catch (const UserError& e) {
-    // Such configs leave out what their library has as a default.
+    // Such configs often leave out keys that have a default in their library.
     const std::string error = e.what();
     if (error.find("missing key") == std::string::npos) throw;
     throw UserError(error +
-                    " in text_config; images and sound are not modelled yet; nearest: the text part alone, by a "
-                    "config of its own with all its keys");
+                    " in text_config; images and sound are not modelled yet; nearest: the text part alone, as a "
+                    "separate config with all its keys");
   }
 }
 

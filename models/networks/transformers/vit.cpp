@@ -17,7 +17,7 @@ void read_vit(Fields& f, TransformerConfig& c) {
   if (image < c.patch_size || image > 65536)
     f.refuse("image_size",
              std::to_string(image) + "; expected from " + std::to_string(c.patch_size) + " (a patch) to 65536");
-  const std::int64_t side = image / c.patch_size;  // what is left at the edge is not seen
+  const std::int64_t side = image / c.patch_size;  // pixels left over at the edge are ignored
   c.max_position_embeddings = side * side + 1;
   c.fixed_seq_length = true;
   const Node* labels = f.child("id2label");

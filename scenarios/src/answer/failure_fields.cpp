@@ -9,64 +9,69 @@ using Checkpoint = FailureResult::Checkpoint;
 JsonFields<FailureResult::SetFailure> set_failure_fields() {
   using F = FailureResult::SetFailure;
   return JsonFields<F>()
-      .value("component", "", &F::component, "what failed, such as gpu 5")
-      .value("at_s", "s", &F::at, "when, from the start of the training")
-      .value("steps", "", &F::steps, "steps done until then")
-      .value("lost_steps", "", &F::lost_steps, "steps lost with it")
+      .value("component", "", &F::component, "component that failed, for example gpu 5")
+      .value("at_s", "s", &F::at, "time of the failure, from the start of the training")
+      .value("steps", "", &F::steps, "number of steps completed until then")
+      .value("lost_steps", "", &F::lost_steps, "number of steps that the failure undid")
       .value("lost_work_s", "s", &F::lost_work, "time spent on the lost steps")
-      .value("node_was_away", "", &F::node_was_away, "its node was already out of service: nothing was lost");
+      .value("node_was_away", "", &F::node_was_away, "true: its node was already out of service, and nothing was lost");
 }
 
 JsonFields<FailureResult::ReducedReplicas> reduced_replicas_fields() {
   using R = FailureResult::ReducedReplicas;
   return JsonFields<R>()
-      .value("replicas", "", &R::replicas, "replicas left")
-      .value("step_time_s", "s", &R::step_time, "time of a step with these replicas")
-      .value("simulated", "", &R::simulated, "false: scaled from the full step, as if the batch divided evenly");
+      .value("replicas", "", &R::replicas, "number of remaining replicas")
+      .value("step_time_s", "s", &R::step_time, "step time with these replicas")
+      .value("simulated", "", &R::simulated,
+             "true: this step was simulated; false: it is scaled from the full step, as if the batch divided evenly");
 }
 
 JsonFields<BestInterval> best_interval_fields() {
   return JsonFields<BestInterval>()
-      .value("young", "s", &BestInterval::young, "Young 1974")
-      .value("daly", "s", &BestInterval::daly, "Daly 2006")
-      .value("simulated", "s", &BestInterval::simulated, "the interval at which simulated runs lose least")
+      .value("young", "s", &BestInterval::young, "best interval by the formula of Young 1974")
+      .value("daly", "s", &BestInterval::daly, "best interval by the formula of Daly 2006")
+      .value("simulated", "s", &BestInterval::simulated, "interval at which simulated runs lose least")
       .value("shortest", "s", &BestInterval::shortest,
-             "the write of one checkpoint; shorter intervals only wait for it")
-      .value("nearly_from", "s", &BestInterval::from, "goodput is within 0.1 % of the best from this interval")
-      .value("nearly_until", "s", &BestInterval::until, "to this one")
+             "time to write one checkpoint; shorter intervals only wait for it")
+      .value("nearly_from", "s", &BestInterval::from, "shortest interval with a goodput within 0.1 % of the best")
+      .value("nearly_until", "s", &BestInterval::until, "longest interval with a goodput within 0.1 % of the best")
       .value("goodput", "share", &BestInterval::goodput, "goodput at the simulated best interval");
 }
 
 JsonFields<Checkpoint> checkpoint_fields() {
   return JsonFields<Checkpoint>()
       .value("bytes", "bytes", &Checkpoint::bytes, "size of a checkpoint of the whole model and optimizer")
-      .value("storage", "", &Checkpoint::storage, "where it is written; empty: only times are given")
-      .value("stall_s", "s", &Checkpoint::stall, "how long a checkpoint stops training")
-      .value("write_s", "s", &Checkpoint::write, "until it is written")
-      .value("load_s", "s", &Checkpoint::load, "to read it again")
-      .object("best_interval_s", &Checkpoint::best, best_interval_fields(), "the interval that costs least")
-      .when([](const Checkpoint& c) { return c.best.simulated.value > 0; }, "where an optimum was searched");
+      .value("storage", "", &Checkpoint::storage, "storage of checkpoints; empty: only times are given")
+      .value("stall_s", "s", &Checkpoint::stall, "time for which a checkpoint stops training")
+      .value("write_s", "s", &Checkpoint::write, "time until a checkpoint is written")
+      .value("load_s", "s", &Checkpoint::load, "time to read a checkpoint")
+      .object("best_interval_s", &Checkpoint::best, best_interval_fields(),
+              "interval between checkpoints that costs least time")
+      .when([](const Checkpoint& c) { return c.best.simulated.value > 0; }, "if an optimum was searched");
 }
 
 JsonFields<FailureResult> training_fields() {
   using F = FailureResult;
   return JsonFields<F>()
-      .value("runs", "", &F::runs, "simulated runs of the training that the figures are means of")
-      .value("count", "", &F::failures, "failures of a run")
-      .value("by_component", "", &F::failures_of, "failures of a run, by kind of component")
+      .value("runs", "", &F::runs, "number of simulated trainings over which the figures are averaged")
+      .value("count", "", &F::failures, "number of failures in a training")
+      .value("by_component", "", &F::failures_of, "number of failures in a training, by kind of component")
       .value("time_between_s", "s", &F::time_between_failures, "mean time between failures of the whole cluster")
-      .value("training_time_s", "s", &F::end, "length of the training, with all that failures cost")
-      .value("steps", "", &F::steps, "steps done")
-      .value("effective_step_time_s", "s", &F::effective_step_time, "training time over steps done")
-      .value("checkpoint_stall_s", "s", &F::stalled, "stopped for checkpoints")
-      .value("down_s", "s", &F::down, "detecting failures, restarting, reading checkpoints")
-      .value("waiting_for_repair_s", "s", &F::without_node, "stopped until a node is repaired")
-      .value("fewer_replicas_s", "s", &F::slower, "lost because an elastic training ran with fewer replicas")
+      .value("training_time_s", "s", &F::end, "length of the training, including the cost of failures")
+      .value("steps", "", &F::steps, "number of completed steps")
+      .value("effective_step_time_s", "s", &F::effective_step_time,
+             "training time divided by the number of completed steps")
+      .value("checkpoint_stall_s", "s", &F::stalled, "time for which training is stopped for checkpoints")
+      .value("down_s", "s", &F::down, "time to detect failures, restart and read checkpoints")
+      .value("waiting_for_repair_s", "s", &F::without_node,
+             "time for which training is stopped until a node is repaired")
+      .value("fewer_replicas_s", "s", &F::slower,
+             "time that an elastic training loses because it runs with fewer replicas")
       .list("steps_of_fewer_replicas", &F::reduced_replicas, reduced_replicas_fields(),
-            "steps of an elastic training that has lost replicas")
-      .when([](const F& f) { return !f.reduced_replicas.empty(); }, "where replicas were lost")
-      .list("said", &F::set_failures, set_failure_fields(), "the failures that the scenario sets, in its order")
-      .when([](const F& f) { return !f.set_failures.empty(); }, "where it sets any");
+            "step times of an elastic training that has lost replicas")
+      .when([](const F& f) { return !f.reduced_replicas.empty(); }, "if replicas were lost")
+      .list("said", &F::set_failures, set_failure_fields(), "failures that the scenario lists, in its order")
+      .when([](const F& f) { return !f.set_failures.empty(); }, "if it lists any");
 }
 
 }  // namespace
@@ -76,30 +81,30 @@ JsonFields<FailureResult> failure_fields() {
   const auto checkpoints = [](const F& f) { return f.checkpoint.interval > 0; };
   return JsonFields<F>()
       .value("goodput", "share", &F::goodput,
-             "useful share of the training time: the rest is lost to failures and "
-             "checkpoints")
-      .value("goodput_deviation", "share", &F::goodput_deviation, "its standard deviation over the runs")
-      .value("lost_work_s", "s", &F::lost_work, "work that failures undid and that was done again")
-      .value("lost_work_deviation_s", "s", &F::lost_work_deviation, "its standard deviation over the runs")
-      .object("failures", training_fields(), "means over the runs of the training")
+             "useful share of the training time; the rest is lost to failures and checkpoints")
+      .value("goodput_deviation", "share", &F::goodput_deviation, "standard deviation over the simulated trainings")
+      .value("lost_work_s", "s", &F::lost_work, "time of work that failures undid and that was repeated")
+      .value("lost_work_deviation_s", "s", &F::lost_work_deviation, "standard deviation over the simulated trainings")
+      .object("failures", training_fields(), "failures of the training: means over the simulated trainings")
       .value(
           "checkpoint_interval_s", "s", [](auto& f) -> auto& { return f.checkpoint.interval; },
           "time between two checkpoints")
       .when(checkpoints, "with checkpoints")
       .object("checkpoint",
               JsonFields<F>()
-                  .value("count", "", &F::checkpoints, "checkpoints of a run")
+                  .value("count", "", &F::checkpoints, "number of checkpoints in a training")
                   .inlined(&F::checkpoint, checkpoint_fields()),
-              "a checkpoint")
+              "size, times and best interval of checkpoints")
       .when(checkpoints, "with checkpoints");
 }
 
 JsonFields<FailureWhatIf> failure_what_if_fields() {
   using W = FailureWhatIf;
   return JsonFields<W>()
-      .value("change", "", &W::change, "what is changed")
-      .value("goodput", "share", &W::goodput, "goodput with it")
-      .value("effective_step_time_s", "s", &W::effective_step_time, "training time over steps done");
+      .value("change", "", &W::change, "the change")
+      .value("goodput", "share", &W::goodput, "goodput with the change")
+      .value("effective_step_time_s", "s", &W::effective_step_time,
+             "training time divided by the number of completed steps");
 }
 
 }  // namespace trainyard

@@ -33,7 +33,7 @@ struct Codec<Shares> {
   }
   static void read(const Json& j, Shares& all) { all = j.get<Shares>(); }
 };
-/// JSON's keys are texts.
+/// A map with numbers as keys: in JSON the keys are texts.
 template <>
 struct Codec<Counts> {
   static Json write(const Counts& all) {
@@ -111,12 +111,12 @@ void FieldTable::write(const void* owner, Json& object) const {
       continue;
     }
     const bool list = field.form == Form::list;
-    Json made = list ? Json::array() : Json::object();
-    const bool there = field.parts(owner, [&](const void* part) {
-      Json& into = list ? made.emplace_back(Json::object()) : field.form == Form::inlined ? object : made;
-      field.inner->write(part, into);
+    Json content = list ? Json::array() : Json::object();
+    const bool is_present = field.parts(owner, [&](const void* part) {
+      Json& target = list ? content.emplace_back(Json::object()) : field.form == Form::inlined ? object : content;
+      field.inner->write(part, target);
     });
-    if (there && field.form != Form::inlined) object[field.key] = std::move(made);
+    if (is_present && field.form != Form::inlined) object[field.key] = std::move(content);
   }
 }
 

@@ -13,17 +13,17 @@ namespace trainyard {
 
 /// A key of the JSON, as `trainyard help json` explains it.
 struct FieldRow {
-  std::string path;  ///< "memory_bytes.stages[].rank"
-  std::string type;  ///< "s", "bytes", "text", "object", "list"; "{key: s}" has keys of its own, such as names
-  std::string words;
-  std::string when;  ///< the key is there only then; "": always
+  std::string path;   ///< "memory_bytes.stages[].rank"
+  std::string type;   ///< "s", "bytes", "text", "object", "list"; "{key: s}" has keys of its own, such as names
+  std::string words;  ///< description
+  std::string when;   ///< condition for the presence of the key; "": always present
 };
 
 /// JSON of the values of one type.
 struct JsonCodec {
   void (*write)(const void* value, nlohmann::ordered_json&) = nullptr;
   void (*read)(const nlohmann::ordered_json&, void* value) = nullptr;
-  /// "text", "true|false", the unit or "number"; of a map "{key: unit}".
+  /// Names the type: "text", "true|false", the unit or "number"; "{key: unit}" for a map.
   std::string (*type_words)(const std::string& unit) = nullptr;
 };
 /// Compiled in json_fields.cpp for each type of value: including this header does not include the JSON library.
@@ -38,17 +38,18 @@ class FieldTable {
   struct Field {
     Form form = Form::value;
     std::string key;
-    std::vector<FieldRow> rows = {};               ///< its own, then those of the fields in it
-    std::shared_ptr<const FieldTable> inner = {};  ///< of an object, of each in a list
-    bool optional = false;                         ///< the key may be absent
-    /// Of a value: between the member and the JSON of its key. No `read`: it is computed from other fields.
+    std::vector<FieldRow> rows = {};               ///< its own row, then those of its inner fields
+    std::shared_ptr<const FieldTable> inner = {};  ///< fields of an object, or of each object in a list
+    bool optional = false;                         ///< whether the key may be absent
+    /// For a value: converts between the member and the JSON of its key. Null `read`: the value is computed from other
+    /// fields.
     std::function<void(const void* owner, Json&)> write = {};
     std::function<void(const Json&, void* owner)> read = {};
-    /// Of others: calls `visit` with each object. False where the member is absent.
+    /// For other forms: calls `visit` with each object. Returns false if the member is absent.
     std::function<bool(const void* owner, const std::function<void(const void*)>& visit)> parts = {};
-    /// An object to be read into; of a list its next. None: it is computed.
+    /// For other forms: returns the object to read into, for a list a new one. Null: the object is computed.
     std::function<void*(void* owner)> make = {};
-    std::function<bool(const void* owner)> present = {};  ///< none: always
+    std::function<bool(const void* owner)> present = {};  ///< whether the field is present; null: always
   };
 
   Field& add(const char* key, std::string type, const char* words);
@@ -69,15 +70,15 @@ concept QuantityValue = requires(V v) {
   { v.value } -> std::same_as<double&>;
 };
 
-/// The fields of a T: for each its key in JSON (which names its unit), unit, member, words of explanation, and when it
-/// is present. The one table writes and reads the JSON and explains it to users.
+/// The fields of a T. Each has a key in JSON (which names the unit), a unit, a member, a description and a condition
+/// for its presence. The same table writes and reads the JSON and explains it to users.
 ///
-/// `Get` is a pointer to a member, or a function. What a function returns by value is computed from other fields: it is
-/// written, but not read.
+/// `Get` is a pointer to a member, or a function. A value that a function returns by value is computed from other
+/// fields: it is written, but not read.
 template <class T>
 class JsonFields {
  public:
-  /// A number, text, truth value, or map of numbers; an optional one is null where there is none.
+  /// Adds a number, text, truth value, or map of numbers. An optional without a value is null.
   template <class Get>
   JsonFields& value(const char* key, const char* unit, Get get, const char* words) {
     FieldTable::Field& field = table_.add(key, codec_of<Get>().type_words(unit), words);
@@ -91,26 +92,27 @@ class JsonFields {
       };
     return *this;
   }
-  /// An object of its own; an optional one is absent where there is none.
+  /// Adds a nested object. An optional without a value is absent.
   template <class Get, class M>
   JsonFields& object(const char* key, Get get, JsonFields<M> fields, const char* words) {
     return nested(get, table_.add(Form::object, key, "object", words, std::move(fields.table_)));
   }
-  /// An object of fields that are members of T itself.
+  /// Adds a nested object whose fields are members of T itself.
   JsonFields& object(const char* key, JsonFields<T> fields, const char* words) {
     return object(key, std::identity{}, std::move(fields), words);
   }
-  /// An array of objects; an optional one is absent where there is none.
+  /// Adds an array of objects. An optional without a value is absent.
   template <class Get, class E>
   JsonFields& list(const char* key, Get get, JsonFields<E> fields, const char* words) {
     return nested(get, table_.add(Form::list, key, "list", words, std::move(fields.table_)));
   }
-  /// The keys of a member, directly in this object. Where they may be absent, the first of them tells.
+  /// Adds the fields of a member directly to this object. If they may be absent, the first key decides whether they
+  /// are.
   template <class Get, class M>
   JsonFields& inlined(Get get, JsonFields<M> fields) {
     return nested(get, table_.add(Form::inlined, "", "", "", std::move(fields.table_)));
   }
-  /// The field before is present only where `present`; `words` say when that is.
+  /// Makes the previous field present only if `present` returns true. `words` describe that condition.
   JsonFields& when(std::function<bool(const T&)> present, const char* words) {
     table_.when([present = std::move(present)](const void* owner) { return present(*static_cast<const T*>(owner)); },
                 words);
@@ -118,10 +120,10 @@ class JsonFields {
   }
 
   void write(const T& t, nlohmann::ordered_json& object) const { table_.write(&t, object); }
-  /// An object of the fields alone: an ordered_json.
+  /// Returns an object with these fields only, an ordered_json.
   auto json(const T& t) const { return table_.json(&t); }
   void read(const nlohmann::ordered_json& object, T& t) const { table_.read(object, &t); }
-  /// With `prefix` before each path.
+  /// Returns the rows of all fields, with `prefix` before each path.
   std::vector<FieldRow> rows(const std::string& prefix = "") const { return table_.rows(prefix); }
 
  private:
@@ -133,7 +135,7 @@ class JsonFields {
   using Form = FieldTable::Form;
   template <class Get>
   using Value = std::remove_cvref_t<std::invoke_result_t<Get, const T&>>;
-  /// What a function returns by value is computed.
+  /// False for a value that a function computes.
   template <class Get>
   static constexpr bool kStored = std::is_lvalue_reference_v<std::invoke_result_t<Get, T&>>;
   template <class V>

@@ -6,24 +6,24 @@
 
 namespace trainyard {
 
-/// What is known of a training at one of its looks. Numbers that are not there are NaN.
+/// The state of a training at one of its evaluations. Missing numbers are NaN.
 struct LearnPoint {
   double time = 0;                ///< s, on the simulated clock
   double steps = 0;               ///< global batches whose gradients are in the weights
-  double samples = 0;             ///< whose gradients were computed, those that nobody took among them
-  double bytes = 0;               ///< of all messages
-  double training_loss = 0;       ///< mean over the samples since the look before
-  double loss = 0, accuracy = 0;  ///< on samples kept apart
-  double noise_scale = 0;         ///< samples
-  double apart = 0;               ///< how far replicas are from their mean, root mean square; 0: they are the same
+  double samples = 0;             ///< samples whose gradients were computed, including discarded gradients
+  double bytes = 0;               ///< bytes of all messages
+  double training_loss = 0;       ///< mean over the samples since the previous evaluation
+  double loss = 0, accuracy = 0;  ///< on the validation samples
+  double noise_scale = 0;         ///< gradient noise scale, samples
+  double apart = 0;               ///< root mean square distance of replicas from their mean; 0: they are equal
 };
 
-/// One of the first things that happened to gradients.
+/// One of the first events of the training: a computed gradient, or an update of weights.
 struct LearnedUpdate {
   double time = 0;
-  bool gradient = false;  ///< computed; else weights have changed
+  bool gradient = false;  ///< true: a gradient was computed; false: weights were updated
   int actor = 0;
-  int worker = -1;  ///< of weights that one worker has changed; −1: all
+  int worker = -1;  ///< worker whose gradient updated the weights; −1: all workers
   std::string actor_name;
   double version = 0;
   int staleness = 0;
@@ -33,9 +33,9 @@ struct LearnedUpdate {
 /// One training, from its first step to its end.
 struct LearnResult {
   std::vector<LearnPoint> points;
-  std::optional<LearnPoint> reached;  ///< the first look at which the target was reached
+  std::optional<LearnPoint> reached;  ///< first evaluation that reached the target
   std::string ended;                  ///< "target", "steps", "early stopping", "diverged"
-  double diverged_at = -1;            ///< step; −1: it did not
+  double diverged_at = -1;            ///< step at which it diverged; −1: it did not diverge
   std::string task, mechanism;
   double ranks = 0, parameters = 0, updates = 0;
   double mean_staleness = 0;

@@ -38,7 +38,7 @@ class Snapshots {
       if (rank >= received_.size()) return;
       auto& count = received_[rank];
       if (op.kind == Kind::recv) ++count;
-      if (count == 0) return;  // before anything has come
+      if (count == 0) return;  // before the first receive
       if (run.steps.size() < count) run.steps.resize(count, std::vector<std::vector<double>>(received_.size()));
       run.steps[count - 1][rank] = contents(values.buffer(actor, kDataBuffer));
     });
@@ -56,19 +56,19 @@ std::vector<std::vector<Actor>> groups_of(const CollectiveRunOptions& o) {
   return {members};
 }
 
-/// Elements of the block of a rank.
+/// Returns the first and the end element of a rank's block.
 std::pair<Eigen::Index, Eigen::Index> block(Eigen::Index all, int rank, int ranks) {
   return Values::range(all, {0, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(ranks)});
 }
 
-/// Elements that a rank receives of an all-to-all-v, in 8 bytes each.
+/// Returns the number of elements (of 8 bytes) that a rank receives in an all-to-all-v.
 Eigen::Index column(const CollectiveRunOptions& o, std::size_t rank) {
   double bytes = 0;
   for (const std::vector<double>& row : o.options.settings.amounts) bytes += row[rank];
   return static_cast<Eigen::Index>(bytes / 8);
 }
 
-/// One group on the machine: its ranks, then the switches that take part, and what all of them know.
+/// A group on the machine: the actors of its ranks, then of its switches, and the options of all of them.
 struct GroupRun {
   std::vector<Actor> actors;
   CollectiveOptions options;
@@ -102,7 +102,7 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
   return runs;
 }
 
-/// The programs of all members of all groups; other actors do nothing.
+/// The programs of all members of all groups. Other actors do nothing.
 class GroupPrograms : public ProgramSource {
  public:
   /// The groups must outlive the programs.
@@ -164,15 +164,15 @@ class GroupPrograms : public ProgramSource {
   std::vector<Member> members_;  // by actor
 };
 
-/// Bytes of an actor and of a link, whether they were simulated or stand behind another.
+/// Traffic of every actor and link, simulated or folded.
 class TrafficOfAll {
  public:
   TrafficOfAll(const Traffic& traffic, const Fold* fold) : traffic_(traffic), fold_(fold) {}
   double sent(Actor actor) const { return traffic_.sent(seen(actor)).value; }
   double received(Actor actor) const { return traffic_.received(seen(actor)).value; }
   double on_link(LinkId link) const {
-    const LinkId of = fold_ ? fold_->class_of_link(link) : link;
-    return of < 0 ? 0 : traffic_.on_link(of).value;
+    const LinkId simulated = fold_ ? fold_->class_of_link(link) : link;
+    return simulated < 0 ? 0 : traffic_.on_link(simulated).value;
   }
 
  private:
@@ -185,12 +185,12 @@ void put_values(Values& values, const CollectiveRunOptions& o, const std::vector
   if (o.options.settings.fidelity != Fidelity::messages)
     throw UserError(fmt::format("fidelity {} moves no values; take messages", name_of(o.options.settings.fidelity)));
   Eigen::Index all = 0;  // elements of a buffer with every rank's block
-  for (const std::vector<double>& of : o.values) all += static_cast<Eigen::Index>(of.size());
+  for (const std::vector<double>& input : o.values) all += static_cast<Eigen::Index>(input.size());
   for (std::size_t rank = 0; rank < o.values.size(); ++rank) {
     const Actor actor = members[rank];
-    const auto& given = o.values[rank];
+    const auto& elements = o.values[rank];
     const Eigen::VectorXd input =
-        Eigen::Map<const Eigen::VectorXd>(given.data(), static_cast<Eigen::Index>(given.size()));
+        Eigen::Map<const Eigen::VectorXd>(elements.data(), static_cast<Eigen::Index>(elements.size()));
     Eigen::VectorXd& data = values.buffer(actor, kDataBuffer);
     const bool gathers = gives_block(o.operation), v = o.operation == Operation::all_to_all_v;
     data = Eigen::VectorXd::Zero(gathers ? all
@@ -199,28 +199,28 @@ void put_values(Values& values, const CollectiveRunOptions& o, const std::vector
     if (v) data.conservativeResize(column(o, rank));
     if (!o.options.in_place || v) {
       values.buffer(actor, o.options.in_place ? scratch_of(kDataBuffer, 1) : kInputBuffer) = input;
-      const auto own = block(data.size(), static_cast<int>(rank), o.ranks);
-      values.buffer(actor, kOutputBuffer) = Eigen::VectorXd::Zero(own.second - own.first);
+      const auto own_block = block(data.size(), static_cast<int>(rank), o.ranks);
+      values.buffer(actor, kOutputBuffer) = Eigen::VectorXd::Zero(own_block.second - own_block.first);
     } else if (gathers) {
-      const auto own = block(all, static_cast<int>(rank), o.ranks);
-      data.segment(own.first, own.second - own.first) = input;
+      const auto own_block = block(all, static_cast<int>(rank), o.ranks);
+      data.segment(own_block.first, own_block.second - own_block.first) = input;
     } else {
       data.head(input.size()) = input;
     }
   }
-  for (std::size_t at = static_cast<std::size_t>(o.ranks); at < members.size(); ++at)  // switches
-    values.buffer(members[at], kDataBuffer) = Eigen::VectorXd::Zero(values.buffer(members.front(), kDataBuffer).size());
+  for (std::size_t i = static_cast<std::size_t>(o.ranks); i < members.size(); ++i)  // switches
+    values.buffer(members[i], kDataBuffer) = Eigen::VectorXd::Zero(values.buffer(members.front(), kDataBuffer).size());
 }
 
-/// What the operation gives that rank.
+/// Returns the result of a rank.
 std::vector<double> result_of(Values& values, const CollectiveRunOptions& o, Actor actor, int rank) {
   const int root = o.options.settings.root;
   const Eigen::VectorXd& data = values.buffer(actor, kDataBuffer);
-  const auto own = block(data.size(), rank, o.ranks);
+  const auto own_block = block(data.size(), rank, o.ranks);
   switch (o.operation) {
     case Operation::reduce_scatter:
     case Operation::scatter:
-      return o.options.in_place ? contents(data.segment(own.first, own.second - own.first).eval())
+      return o.options.in_place ? contents(data.segment(own_block.first, own_block.second - own_block.first).eval())
                                 : contents(values.buffer(actor, kOutputBuffer));
     case Operation::reduce:
     case Operation::gather:
@@ -240,7 +240,7 @@ std::string busiest_device(const ClusterMachine& machine, const TrafficOfAll& tr
   return from.kind == DeviceKind::gpu ? from.name : devices[end.to].name;
 }
 
-/// Of an all-to-all-v each member sends as it is said.
+/// Whether this is an all-to-all-v, in which each member sends its own amounts.
 bool amounts_differ(const CollectiveRunOptions& o) { return !o.options.settings.amounts.empty(); }
 
 }  // namespace
@@ -257,7 +257,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   std::optional<FoldedMachine> folded;
   const bool times_only = o.values.empty() && !o.watch;
   const bool has_switches = members.size() > ranks;
-  const bool by_flows = o.transport == TransportKind::flow;  // of others each rank stands for itself
+  const bool by_flows = o.transport == TransportKind::flow;  // other transports simulate every rank
   if (o.folding != Folding::off && by_flows && times_only && !has_switches && !amounts_differ(o)) {
     fold.emplace(machine, source);
     if (!fold->halves()) fold.reset();
@@ -280,25 +280,25 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   const SimulationResult end =
       run_programs(simulated, std::move(programs),
                    {.observers = observers, .transport = o.transport, .packets = packets ? &*packets : nullptr});
-  const TrafficOfAll of_all(traffic, fold ? &*fold : nullptr);
+  const TrafficOfAll all_traffic(traffic, fold ? &*fold : nullptr);
   run.time = end.end.value;
   run.messages = static_cast<std::uint64_t>(traffic.messages());
   run.total = traffic.total().value;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    run.sent.push_back(of_all.sent(members[rank]));
-    run.received.push_back(of_all.received(members[rank]));
+    run.sent.push_back(all_traffic.sent(members[rank]));
+    run.received.push_back(all_traffic.received(members[rank]));
     if (o.values.empty()) continue;
     run.values.push_back(result_of(values, o, members[rank], static_cast<int>(rank)));
     if (!o.options.in_place) run.inputs.push_back(contents(values.buffer(members[rank], kInputBuffer)));
   }
   run.hazards = values.hazards();
   for (LinkId link = 0; link < static_cast<LinkId>(machine.links().size()); ++link) {
-    const double bytes = of_all.on_link(link);
+    const double bytes = all_traffic.on_link(link);
     if (bytes > 0) run.links[machine.links()[position(link)].name] = bytes;
     if (machine.graph().is_wire(link) && scope_of(machine.graph().kind(link)) == LinkScope::fabric)
       run.crossings += bytes;
   }
-  run.busiest_device = busiest_device(machine, of_all);
+  run.busiest_device = busiest_device(machine, all_traffic);
   return run;
 }
 
@@ -307,9 +307,9 @@ CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOpti
     return run_collective_here(cluster, options);
   } catch (const Deadlock&) {
     if (options.folding == Folding::off) throw;
-    CollectiveRunOptions each = options;  // the cycle is told of every rank
-    each.folding = Folding::off;
-    return run_collective_here(cluster, each);
+    CollectiveRunOptions unfolded = options;  // the report names the cycle of real ranks
+    unfolded.folding = Folding::off;
+    return run_collective_here(cluster, unfolded);
   }
 }
 

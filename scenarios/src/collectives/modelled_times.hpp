@@ -7,11 +7,11 @@
 
 namespace trainyard {
 
-/// What a modelled collective takes on a machine that does nothing else: what run_collective gives, but the ways are
-/// found once for all sizes. Not for all-to-all, whose pairs are many: these are simulated folded.
+/// Times of a modelled collective on an otherwise idle machine. They equal those of run_collective, but routes are
+/// found once for all sizes. Not for all-to-all, which has many pairs and is simulated folded.
 class ModelledTimes {
  public:
-  /// On ranks 0 … ranks−1.
+  /// The collective runs on ranks 0 … ranks−1.
   ModelledTimes(const ClusterSpec&, const SoftwareStack&, Operation, const CollectiveSettings&, int ranks);
 
   Seconds time(Bytes size) const;
@@ -20,7 +20,7 @@ class ModelledTimes {
   Operation operation_;
   CollectiveSettings settings_;
   int ranks_;
-  double seconds_per_byte_ = 0;  ///< of a byte over an edge of weight 1, by the links that all ways load most
+  double seconds_per_byte_ = 0;  ///< time of a byte over an edge of weight 1, on the links with the highest load
 };
 
 }  // namespace trainyard

@@ -12,12 +12,12 @@ const Device& device_of(const ClusterMachine& machine, DeviceId id) { return mac
 
 SwitchActors nvswitch_of(const ClusterMachine& machine, const std::vector<Actor>& members) {
   const int node = device_of(machine, machine.device(members.front())).node;
-  const auto here = [&](Actor actor) { return device_of(machine, machine.device(actor)).node == node; };
-  // The NVSwitches of Volta and Ampere do not add: NVLink SHARP came with Hopper's (third generation).
+  const auto is_on_node = [&](Actor actor) { return device_of(machine, machine.device(actor)).node == node; };
+  // The NVSwitches of Volta and Ampere cannot sum: NVLink SHARP came with Hopper's (third generation).
   const std::string& generation = machine.spec().type_of_gpu(members.front()).gpu.architecture;
   if (generation == "volta" || generation == "ampere") return {};
   const std::vector<DeviceId> switches = machine.graph().all(DeviceKind::nvswitch, node);
-  if (switches.size() != 1 || !std::all_of(members.begin(), members.end(), here)) return {};
+  if (switches.size() != 1 || !std::all_of(members.begin(), members.end(), is_on_node)) return {};
   return {{std::vector<int>(members.size(), 0), {-1}}, {machine.actor(switches.front())}};
 }
 
@@ -30,7 +30,8 @@ std::vector<DeviceId> switches_beside(const ClusterMachine& machine, DeviceId id
   return found;
 }
 
-/// Hops from one switch to those that it reaches through switches alone; and the switch before each of them.
+/// Returns the hops from a switch to all switches that it reaches through switches only. `before` gets the switch
+/// before each.
 Distances distances_from(const ClusterMachine& machine, DeviceId root, std::map<DeviceId, DeviceId>& before) {
   Distances distance{{root, 0}};
   std::vector<DeviceId> order{root};
@@ -43,11 +44,12 @@ Distances distances_from(const ClusterMachine& machine, DeviceId root, std::map<
   return distance;
 }
 
-/// The switch from which the farthest of these is nearest; of equals the first. −1: none reaches all.
+/// Returns the switch whose largest distance to the leaves is smallest; among equals, the first. −1: none reaches all
+/// leaves.
 DeviceId middle_of(const ClusterMachine& machine, std::vector<DeviceId> leaves) {
   std::sort(leaves.begin(), leaves.end());
   leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
-  std::map<DeviceId, std::pair<std::size_t, int>> seen;  // by how many leaves, at most how far off
+  std::map<DeviceId, std::pair<std::size_t, int>> seen;  // number of leaves that reach it, largest distance
   for (const DeviceId leaf : leaves) {
     std::map<DeviceId, DeviceId> before;
     for (const auto& [device, hops] : distances_from(machine, leaf, before)) {
@@ -78,12 +80,12 @@ SwitchActors network_tree(const ClusterMachine& machine, const std::vector<Actor
   SwitchActors found{{{}, {-1}}, {machine.actor(root)}};
   std::map<DeviceId, int> number{{root, 0}};
   for (const DeviceId leaf : leaves) {
-    std::vector<DeviceId> way;  // up to the first switch that is in the tree already
-    for (DeviceId at = leaf; !number.contains(at); at = before.at(at)) way.push_back(at);
-    for (auto at = way.rbegin(); at != way.rend(); ++at) {
-      found.tree.parent.push_back(number.at(before.at(*at)));
-      number[*at] = static_cast<int>(found.actors.size());
-      found.actors.push_back(machine.actor(*at));
+    std::vector<DeviceId> path;  // up to the first switch that is in the tree already
+    for (DeviceId next = leaf; !number.contains(next); next = before.at(next)) path.push_back(next);
+    for (auto next = path.rbegin(); next != path.rend(); ++next) {
+      found.tree.parent.push_back(number.at(before.at(*next)));
+      number[*next] = static_cast<int>(found.actors.size());
+      found.actors.push_back(machine.actor(*next));
     }
     found.tree.of_member.push_back(number.at(leaf));
   }

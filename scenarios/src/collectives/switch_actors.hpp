@@ -4,15 +4,15 @@
 
 namespace trainyard {
 
-/// The switches that take part in a collective of some actors, in the order of SwitchTree's numbers.
+/// The switches that take part in a collective, in the order of SwitchTree's numbers.
 struct SwitchActors {
   SwitchTree tree;
   std::vector<Actor> actors;
 };
 
-/// nvswitch: the one of the node that all of them are on. network: a tree of the switches that join their HCAs, as flat
-/// as there is one (with InfiniBand SHARP the aggregation manager chooses it). Empty where there is none: an Ethernet,
-/// say, or chips with links of their own.
+/// Finds the switches for a collective of `members`. nvswitch: that of the node on which all members are. network: the
+/// flattest tree of the switches that join their HCAs (with InfiniBand SHARP, the aggregation manager chooses it).
+/// Empty if there is none, for example on Ethernet or on chips with links of their own.
 SwitchActors switch_actors(const ClusterMachine&, SwitchKind, const std::vector<Actor>& members);
 
 }  // namespace trainyard

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostRanksByMessages = 256;
 
-/// Messages of one rank times ranks: what is not worth the wait is no candidate.
+/// Most messages of a candidate: those of one rank, times ranks. Algorithms with more would take too long to simulate.
 constexpr double kMostMessages = 4e6;
 
 double messages_of(const Collective& collective, GroupPlace place, Bytes size) {
@@ -27,7 +27,7 @@ double messages_of(const Collective& collective, GroupPlace place, Bytes size) {
   return count * place.size;
 }
 
-/// None where the algorithm cannot do it, or is not worth the wait.
+/// Returns the time of a collective. No value: the algorithm cannot run it, or would take too long to simulate.
 std::optional<double> time_of(const ClusterSpec& cluster, const Collective& collective, CollectiveRunOptions o,
                               bool switches) {
   CollectiveSettings& settings = o.options.settings;
@@ -36,11 +36,11 @@ std::optional<double> time_of(const ClusterSpec& cluster, const Collective& coll
   settings.fidelity =
       as_flows || (o.ranks > kMostRanksByMessages && collective.steady) ? Fidelity::flows : Fidelity::messages;
   if (collective.switches != SwitchKind::none) {
-    // An NVSwitch adds where its generation does; whether a network's switches may, nobody has said.
+    // Switches of a network are no candidates, because it is not known whether they are set up to sum.
     if (!switches || collective.switches == SwitchKind::network) return std::nullopt;
     try {
       return run_collective(cluster, o).time;
-    } catch (const UserError&) {  // there are no such switches
+    } catch (const UserError&) {  // the machine has no such switches
       return std::nullopt;
     }
   }

@@ -26,7 +26,7 @@ void rename(nlohmann::json& j, const char* plain, const char* with_unit) {
   j.erase(plain);
 }
 
-/// For people: keys carry their units.
+/// JSON for readers: its keys include the units.
 nlohmann::json lesson_json(const CollectiveLesson& lesson) {
   nlohmann::json j = lesson;
   for (nlohmann::json& step : j["steps"]) {
@@ -62,7 +62,7 @@ std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
   if (lesson.size > 0) {
     const double sent = *std::max_element(lesson.sent.begin(), lesson.sent.end());
     const double received = *std::max_element(lesson.received.begin(), lesson.received.end());
-    // Switches that add up can do with less.
+    // With switches that reduce, fewer bytes suffice.
     const char* whose = static_cast<int>(lesson.members.size()) > lesson.ranks ? " of ranks alone" : "";
     all.push_back(fmt::format("the busiest rank sends {} and receives {}; closed-form minimum{}: {}",
                               size_text(sent, lesson.decimal), size_text(received, lesson.decimal), whose,

@@ -21,7 +21,7 @@ struct FigureKind {
   std::string (*show)(double);
 };
 
-/// Four digits, from a thousand on in groups of three; whole numbers with all of theirs.
+/// Writes a number with four significant digits, an integer with all digits; from 1000 on in groups of three.
 std::string plain_number(double v) {
   if (std::abs(v) >= 1e15 || (v != std::round(v) && std::abs(v) < 1000)) return fmt::format("{:.4g}", v);
   if (v != std::round(v)) v = parse_number(fmt::format("{:.3e}", v));
@@ -30,7 +30,7 @@ std::string plain_number(double v) {
   return text;
 }
 
-/// As `show`, but for what takes longer than one waits.
+/// Writes a time as `show` does, but long times in larger units.
 std::string duration(double seconds) {
   constexpr std::pair<double, const char*> kLonger[] = {{86400, "days"}, {3600, "hours"}, {60, "minutes"}};
   for (const auto& [unit, name] : kLonger)
@@ -59,7 +59,7 @@ const FigureKind& kind_named(const std::string& name, const Place& where) {
   fail(where, fmt::format("unknown kind of figure \"{}\"{}", name, hint(name, names)));
 }
 
-/// By the last of the path's names whose ending tells.
+/// Finds the kind of a figure from the last name of its path that has a telling ending.
 const char* kind_by_name(const std::vector<std::string>& names) {
   static const std::vector<std::pair<std::string, const char*>> endings{
       {"_us", "microseconds"}, {"_s", "time"},     {"bytes", "bytes"}, {"_Bps", "rate"},
@@ -71,7 +71,7 @@ const char* kind_by_name(const std::vector<std::string>& names) {
   return "number";
 }
 
-/// Reads an expression once, from left to right.
+/// Evaluates an expression in a single pass from left to right.
 class FigureReader {
  public:
   FigureReader(const ordered_json& answer, std::string_view text, const Place& where)
@@ -82,7 +82,7 @@ class FigureReader {
     if (next() != 0) refuse("an operator");
     return v;
   }
-  /// What a lone path leads to; null for anything else. `names`: of the path.
+  /// Returns the value at a path if the expression is a path alone; else null. `names`: receives the names of the path.
   const ordered_json* lone_path(std::vector<std::string>& names) {
     if (std::isalpha(static_cast<unsigned char>(next())) == 0 || text_.substr(at_).starts_with("count("))
       return nullptr;
@@ -99,7 +99,7 @@ class FigureReader {
   [[noreturn]] void refuse(const std::string& expected) const {
     fail(where_, fmt::format("figure \"{}\": {} expected at \"{}\"", text_, expected, text_.substr(at_)));
   }
-  /// The next character that is no space; 0 at the end.
+  /// Returns the next character that is not a space; 0 at the end.
   char next() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -185,7 +185,7 @@ class FigureReader {
         return *found;
     }
   }
-  /// Behind the bracket: a number, from the end if it is negative, or a key in quotes.
+  /// Reads what follows a bracket: an index, which counts from the end if it is negative, or a key in quotes.
   const ordered_json& item(const ordered_json& of, std::vector<std::string>& names) {
     const std::size_t end = text_.find(']', at_);
     if (end == std::string_view::npos) refuse("\"]\"");
@@ -201,7 +201,7 @@ class FigureReader {
   }
 };
 
-/// What an expression that is a path alone leads to (null for others), and the kind of figure that it tells by its name.
+/// The value of an expression that is a path alone (else null), and the kind of figure that its name implies.
 struct LonePath {
   const ordered_json* found = nullptr;
   std::string kind = "number";
@@ -215,8 +215,8 @@ LonePath lone_path_of(const ordered_json& answer, const std::string& expression,
 
 const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
 
-/// Whether the collective whose figure it is was asked for with a size in powers of 1000: of the one run, or of that which
-/// the expression names.
+/// Returns true if the user typed the collective's size in powers of 1000. The collective is that of the only run, or
+/// of the run that the expression names.
 bool asked_decimal(const ordered_json& answer, const std::string& expression) {
   const auto decimal = [](const ordered_json& run) { return run.is_object() && run.value("decimal_sizes", false); };
   return decimal(answer) || std::any_of(answer.items().begin(), answer.items().end(), [&](const auto& run) {
@@ -224,7 +224,7 @@ bool asked_decimal(const ordered_json& answer, const std::string& expression) {
          });
 }
 
-/// The text of an expression for people, and as what.
+/// The text of an expression for readers, and its kind.
 std::string shown(const ordered_json& answer, const std::string& expression, const std::string& kind,
                   const Place& where) {
   const LonePath path = lone_path_of(answer, expression, where);
@@ -232,14 +232,14 @@ std::string shown(const ordered_json& answer, const std::string& expression, con
   if (path.found && path.found->is_boolean()) return yes_or_no(path.found->get<bool>());
   const FigureKind& figure = kind_named(kind.empty() ? path.kind : kind, where);
   const double value = figure_of(answer, expression, where);
-  // A lesson tells sizes in the unit that its own was typed in.
+  // A lesson writes sizes in the powers in which its own size was typed.
   if (figure.name == std::string_view("bytes") && asked_decimal(answer, expression)) return decimal_size(value);
   return figure.show(value);
 }
 
 struct Limit {
   double value = 0;
-  std::string kind;  ///< empty: that of the figure
+  std::string kind;  ///< empty: the figure's own kind
 };
 
 template <typename Parse>

@@ -6,20 +6,22 @@
 
 namespace trainyard {
 
-/// A figure of an answer as --json writes it: paths (`memory_bytes.peak`, `points[1].step_time_s`, `points[-1].mfu`,
-/// `critical_path_s["GPU compute"]`), `count(list)`, numbers, + - * / and parentheses. Minus stands between spaces, as
-/// names have hyphens. Throws UserError at `where` that names the nearest figure.
+/// Evaluates an expression over an answer as --json writes it. An expression has paths (`memory_bytes.peak`,
+/// `points[1].step_time_s`, `points[-1].mfu`, `critical_path_s["GPU compute"]`), `count(list)`, numbers, + - * / and
+/// parentheses. A minus needs spaces around it, because names have hyphens. Throws UserError at `where` for an unknown
+/// figure and names the nearest one.
 double figure_of(const nlohmann::ordered_json& answer, const std::string& expression, const Place& where);
 
-/// A sentence whose {expression} or {expression | kind} become figures for people. Kinds: time (of seconds), bytes, rate
-/// (of bytes a second), percent, number; without one the name's ending tells: _s, _us, bytes, share, mfu, Bps.
+/// Replaces each {expression} or {expression | kind} in a sentence by its figure, written for people. Kinds: time (from
+/// seconds), bytes, rate (from bytes per second), percent, number. Without a kind, the ending of the figure's name
+/// decides: _s, _us, bytes, share, mfu, Bps.
 std::string told(const nlohmann::ordered_json& answer, const std::string& sentence, const Place& where);
 
-/// What a figure has to be: `{figure: step_time_s, at_most: 1.1 s}`; or at_least, or equals. The limit is a quantity with
-/// its unit, a number, a percentage, or an expression itself.
+/// A condition on a figure: `{figure: step_time_s, at_most: 1.1 s}`, or with at_least or equals. The limit is a
+/// quantity with its unit, a number, a percentage, or another expression.
 struct Criterion {
   std::string figure, relation, limit;
-  std::string words;  ///< for people; empty: the figure and its limit say it
+  std::string words;  ///< the condition for people; empty: it is made from the figure and its limit
   Place place;
 };
 Criterion read_criterion(const Node&);

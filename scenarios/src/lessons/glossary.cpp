@@ -41,7 +41,7 @@ std::vector<GlossaryWord> read_glossary() {
   return words;
 }
 
-const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std::string& asked) {
+const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std::string& name) {
   std::vector<std::string> names;
   const auto spaced = [](std::string text) {
     std::replace(text.begin(), text.end(), '-', ' ');
@@ -51,10 +51,10 @@ const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std:
     names.push_back(word.word);
     names.insert(names.end(), word.also.begin(), word.also.end());
     for (std::size_t i = names.size() - 1 - word.also.size(); i < names.size(); ++i)
-      if (spaced(names[i]) == spaced(asked)) return word;
+      if (spaced(names[i]) == spaced(name)) return word;
   }
-  const auto near = nearest(asked, names);
-  throw UserError(fmt::format("trainyard glossary: \"{}\" is not in it; {}", asked,
+  const auto near = nearest(name, names);
+  throw UserError(fmt::format("trainyard glossary: \"{}\" is not in it; {}", name,
                               near ? fmt::format("did you mean \"{}\"?", *near)
                                    : fmt::format("trainyard glossary lists its {} words", words.size())));
 }

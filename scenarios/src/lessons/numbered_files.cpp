@@ -10,14 +10,14 @@
 namespace trainyard {
 namespace {
 
-/// "03-ring-all-reduce": 3 and the rest.
+/// Splits "03-ring-all-reduce" into 3 and "ring-all-reduce".
 std::pair<int, std::string> number_and_rest(const std::string& text) {
   const std::size_t dash = text.find('-');
   if (dash == 0 || dash > 4) throw InternalError(fmt::format("{}: a name such as 03-ring expected", text));
   return {static_cast<int>(parse_integer(text.substr(0, dash))), text.substr(dash + 1)};
 }
 
-/// "1 send-and-receive, 2 scatter-gather".
+/// Lists files as "1 send-and-receive, 2 scatter-gather".
 std::string first_ones(const std::vector<NumberedFile>& files) {
   std::vector<std::string> first;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, files.size()); ++i)

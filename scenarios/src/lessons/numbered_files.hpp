@@ -5,19 +5,20 @@
 
 namespace trainyard {
 
-/// A YAML file that is read by its number: `scenarios/lessons/1-collectives/03-ring-all-reduce.yaml` is lesson 3, called
-/// ring-all-reduce, of the group "collectives".
+/// A YAML file that users name by its number: `scenarios/lessons/1-collectives/03-ring-all-reduce.yaml` is lesson 3,
+/// called ring-all-reduce, of the group "collectives".
 struct NumberedFile {
   std::filesystem::path file;
   int number = 0;
   std::string name, group;
 };
 
-/// Those in the folders of a shipped folder, in reading order.
+/// Lists the numbered files in the subfolders of a shipped folder, in reading order.
 std::vector<NumberedFile> numbered_files(const std::string& folder);
-/// By number or name. `what`: how errors call it. Throws UserError that names the nearest, or how many there are and the first ones.
+/// Finds a file by its number or name. `what`: what error messages call it, such as "lesson". Throws UserError for an
+/// unknown one: it names the nearest, or how many there are and the first ones.
 const NumberedFile& find_numbered(const std::vector<NumberedFile>&, const std::string& what, const std::string& word);
-/// Its path in the repository, as commands name it.
+/// Returns the file's path in the repository, which commands take.
 std::string shipped_path(const NumberedFile&);
 
 }  // namespace trainyard

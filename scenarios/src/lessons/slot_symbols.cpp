@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// A second weight of a slot: two slots together have another than twice the one between them.
+/// Scrambled weight of a slot: two slots together differ from twice the slot between them.
 int scrambled(int slot) { return (slot * 37 + slot * slot * 11) % 101 + 1; }
 
 bool blocks_of_ranks(Operation operation) {
@@ -34,13 +34,13 @@ std::string letters(int slot) {
   return name;
 }
 
-/// Is it of the next rank, both being there once?
+/// Returns true if `part` comes from the rank after that of `before`, and both count once.
 bool follows(const Contribution& before, const Contribution& part) {
   return part.slot == before.slot && part.rank == before.rank + 1 && part.count == 1 && before.count == 1;
 }
 
-/// A number that should be whole; −1 if it is not.
-int whole(double value) {
+/// Returns a number as an integer; −1 if it is no integer from 0 to 999,999.
+int to_integer(double value) {
   const double nearest = std::round(value);
   return std::abs(value - nearest) < 1e-6 && nearest >= 0 && nearest < 1e6 ? static_cast<int>(nearest) : -1;
 }
@@ -104,11 +104,11 @@ SlotContent SlotSymbols::read(const Eigen::VectorXd& buffer, int slot, int rank)
     double count = numbers[3 * i];
     if (count == 0) continue;
     double scale = 1;
-    if (whole(count) < 0) {
+    if (to_integer(count) < 0) {
       content.divided = true;
       scale = ranks_;
     }
-    const int from = whole(numbers[3 * i + 1] / count) - 1, times = whole(count * scale);
+    const int from = to_integer(numbers[3 * i + 1] / count) - 1, times = to_integer(count * scale);
     if (from < 0 || from >= slots_ || times < 1 ||
         std::abs(numbers[3 * i + 2] - count * scrambled(from)) > 1e-6 * numbers[3 * i + 2])
       content.unknown = true;
@@ -141,15 +141,15 @@ bool SlotSymbols::complete(const SlotContent& content, int slot, int rank) const
 
 std::string SlotSymbols::slot_name(int slot) const {
   if (!exchanges()) return letters(slot);
-  const int each = slots_per_block();
-  return fmt::format("block {}{}", slot / each + labels_from_, each > 1 ? letters(slot % each) : "");
+  const int block = slots_per_block();
+  return fmt::format("block {}{}", slot / block + labels_from_, block > 1 ? letters(slot % block) : "");
 }
 
 std::string SlotSymbols::word(const Contribution& part) const {
   const int rank = part.rank + labels_from_;
   if (!exchanges()) return letters(part.slot) + std::to_string(rank);
-  const int each = slots_per_block();
-  return fmt::format("{}→{}{}", rank, part.slot / each + labels_from_, each > 1 ? letters(part.slot % each) : "");
+  const int block = slots_per_block();
+  return fmt::format("{}→{}{}", rank, part.slot / block + labels_from_, block > 1 ? letters(part.slot % block) : "");
 }
 
 std::string SlotSymbols::text(const SlotContent& content) const {
@@ -161,10 +161,10 @@ std::string SlotSymbols::text(const SlotContent& content) const {
   const char* between = maximum ? "," : product ? "·" : "+";
   std::string all;
   for (std::size_t i = 0; i < parts.size();) {
-    std::size_t end = i + 1;  // of a run of neighbours
+    std::size_t end = i + 1;  // end of a run of neighbouring ranks
     while (end < parts.size() && follows(parts[end - 1], parts[end])) ++end;
     const auto add = [&](const std::string& term) { all += (all.empty() ? "" : between) + term; };
-    if (end - i >= 5) {  // shorter ones are written out
+    if (end - i >= 5) {  // shorter runs are written out
       add(word(parts[i]));
       add("…");
       add(word(parts[end - 1]));
@@ -205,7 +205,7 @@ int slots_needed(const Collective& collective, int ranks, const std::vector<Acto
       if (op.effect.write) ++written;
     }
   }
-  // Each write may be a step of its own, and each step shows all buffers.
+  // Each write may be a separate step, and each step shows all buffers.
   constexpr std::int64_t kMostShown = 250'000;
   if (written * ranks * slots > kMostShown)
     throw UserError(

@@ -8,44 +8,44 @@
 
 namespace trainyard {
 
-/// `count` times what rank `rank` had in slot `slot` at the beginning.
+/// The initial data of `rank` in `slot`, counted `count` times.
 struct Contribution {
   int slot = 0, rank = 0, count = 1;
   bool operator==(const Contribution&) const = default;
 };
 
-/// What a slot of a buffer holds.
+/// The contents of one slot of a buffer.
 struct SlotContent {
-  std::vector<Contribution> parts;  ///< by slot, then by rank; empty: nothing yet
-  bool divided = false;             ///< by the number of ranks (an average)
-  bool unknown = false;             ///< a mixture that cannot be told apart
-  bool complete = false;            ///< what the operation leaves in this slot
-  bool stale = false;               ///< of another slot
-  bool changed = false;             ///< by the step before
-  std::string text;                 ///< "a0+a2", "max(a0,a2)", "a0·a2", "(a0+a1)/2", "0→2"; "·" for nothing
+  std::vector<Contribution> parts;  ///< sorted by slot, then by rank; empty: no data yet
+  bool divided = false;             ///< the sum is divided by the number of ranks (an average)
+  bool unknown = false;             ///< a mixture whose parts cannot be recovered
+  bool complete = false;            ///< the slot has the operation's final result
+  bool stale = false;               ///< the data belong to another slot
+  bool changed = false;             ///< the previous step changed it
+  std::string text;                 ///< "a0+a2", "max(a0,a2)", "a0·a2", "(a0+a1)/2", "0→2"; "·" if empty
 };
 
-/// Buffers in symbols: cut into slots a, b, c …, each of which is a few numbers that say exactly whose data have come
-/// there, whatever moved them. Of each rank a slot has three: how often its data are in it, and twice that weighted by
-/// where they came from (by the slot, and by a scramble of it, which shows mixtures). Sums add these up; for a product
-/// they are exponents of two; a maximum keeps the larger.
+/// Symbolic buffers, cut into slots a, b, c …. The numbers in a slot say exactly whose data it has, however they were
+/// moved. A slot has three numbers for each rank: how often the rank's data are in it, that count weighted by the
+/// original slot, and that count weighted by a scramble of the original slot, which reveals mixtures. Sums add these
+/// numbers; for a product they are exponents of two; a maximum keeps the larger.
 class SlotSymbols {
  public:
-  /// `labels_from`: the number that the first rank has in words.
+  /// `labels_from`: number of the first rank in texts.
   SlotSymbols(Operation, const CollectiveSettings&, int ranks, int slots, int labels_from = 0);
 
   int slots() const { return slots_; }
   Eigen::Index numbers_per_slot() const { return 3 * Eigen::Index{ranks_}; }
-  /// Of a buffer with nothing in it.
+  /// Numbers of a buffer without data.
   Eigen::VectorXd empty() const { return Eigen::VectorXd::Zero(slots_ * numbers_per_slot()); }
-  /// What a rank has at the beginning.
+  /// Numbers of a rank's buffer at the beginning.
   Eigen::VectorXd initial(int rank) const;
-  /// Slot `slot` of the buffer of `rank` (or, from `ranks` on, of a switch).
+  /// Decodes one slot of a member's buffer. `rank`: a rank, or a switch from `ranks` on.
   SlotContent read(const Eigen::VectorXd& buffer, int slot, int rank) const;
   std::string rank_name(int rank) const { return "GPU" + std::to_string(rank + labels_from_); }
-  /// "a" … "z", "aa" …; of an all-to-all "block 2".
+  /// "a" … "z", "aa" …; for an all-to-all "block 2".
   std::string slot_name(int slot) const;
-  /// Does the operation promise that this slot of that rank is complete at the end?
+  /// Returns true if the operation guarantees that this slot of this rank is complete at the end.
   bool promised(int rank, int slot) const;
 
  private:
@@ -61,8 +61,9 @@ class SlotSymbols {
   std::string word(const Contribution&) const;
 };
 
-/// Into how many slots buffers must be cut so that all that the programs of `members` (the ranks, then switches) name is
-/// whole slots. Throws UserError above `most`, and where the steps together would show too many to be looked at.
+/// Returns the number of slots into which buffers must be cut so that every range in the programs of `members` (ranks,
+/// then switches) is a whole number of slots. Throws UserError if it is above `most`, or if all steps together would
+/// show too many slots to look at.
 int slots_needed(const Collective&, int ranks, const std::vector<Actor>& members, const CollectiveOptions&, int most);
 
 }  // namespace trainyard

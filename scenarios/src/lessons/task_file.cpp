@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-/// What follows the section `task`, which comes first, with the comments above it.
+/// Returns the text after the section `task`, which comes first in the file, with the comments above that text.
 std::string text_after_task(const std::filesystem::path& file, int line) {
   std::ifstream in(file);
   std::vector<std::string> lines;
@@ -33,7 +33,7 @@ std::map<std::string, std::string> compared_fields(Node document) {
   return fields;
 }
 
-/// Where `document` says the field, or the nearest map above it.
+/// Returns the place of a field in `document`, or of the nearest map above it.
 Place place_of(const Node& document, const std::string& path) {
   const Node* node = &document;
   std::istringstream in(path);

@@ -20,15 +20,15 @@ namespace {
 
 using Buffers = std::map<Actor, std::vector<SlotContent>>;
 
-/// Writes down what moves and what buffers then hold. Must be called before `Values`, so that a step is closed before
-/// the next one's data are written. Values and machine are there during the run only.
+/// Records the messages of a run and the contents of buffers after them. It must be called before `Values`, so that a
+/// step is closed before the data of the next step are written. Values and machine exist only during the run.
 class Recorder : public Observer {
  public:
   Recorder(const SlotSymbols& symbols, int ranks, Values& values, const ClusterMachine& machine)
       : symbols_(symbols), ranks_(ranks), values_(values), machine_(machine) {
     for (Actor rank = 0; rank < ranks; ++rank) {
       values.buffer(rank, kDataBuffer) = symbols.initial(rank);
-      // What an all-to-all with own counts, or a shift, sends from where it receives into the data buffer.
+      // An all-to-all with own counts, or a shift, sends from one buffer and receives into the data buffer.
       values.buffer(rank, kDataBuffer + kScratch) = symbols.initial(rank);
       look(rank, 0, symbols.slots());
     }
@@ -41,14 +41,14 @@ class Recorder : public Observer {
   void delivered(const OpRun& send, const OpRun& recv) override;
 
   const Buffers& now() const { return buffers_; }
-  /// Do the ranks hold what the operation promises?
-  bool kept() const;
+  /// Returns true if the ranks' buffers have the result that the operation promises.
+  bool promise_holds() const;
   void write_to(CollectiveLesson&);
 
  private:
-  struct Way {
+  struct Transit {
     double begin = 0, end = 0;
-    std::string link, kind;  // that limited it
+    std::string link, kind;  // link that limited its rate
   };
   struct Step {
     double end = 0;
@@ -61,27 +61,27 @@ class Recorder : public Observer {
   int ranks_;
   Values& values_;
   const ClusterMachine& machine_;
-  std::map<OpId, std::string> content_;  // of sends on their way
-  std::map<OpId, Way> ways_;
-  std::map<Actor, std::string> names_;  // of whom the messages name
+  std::map<OpId, std::string> content_;  // contents of messages in flight
+  std::map<OpId, Transit> transits_;
+  std::map<Actor, std::string> names_;  // names of the actors in the messages
   std::vector<Step> steps_;
   Buffers buffers_;
 
   void look(Actor, int first, int count);
   void changed(Actor, const Op&);
-  /// The first and how many; after the last comes the first again.
+  /// The first slot and the number of slots of a range, which may wrap around from the last slot to the first.
   std::pair<int, int> slots_of(const BufferRef&) const;
   std::string slots_in_words(const BufferRef& read, const BufferRef& write) const;
   LessonStep finished(Step&, const std::map<Actor, int>& number, std::vector<double>& sent) const;
 };
 
 void Recorder::look(Actor actor, int first, int count) {
-  std::vector<SlotContent>& of = buffers_[actor];
-  of.resize(static_cast<std::size_t>(symbols_.slots()));
+  std::vector<SlotContent>& contents = buffers_[actor];
+  contents.resize(static_cast<std::size_t>(symbols_.slots()));
   const Eigen::VectorXd& buffer = values_.buffer(actor, kDataBuffer);
   for (int i = 0; i < count; ++i) {
     const int slot = (first + i) % symbols_.slots();
-    of[slot] = symbols_.read(buffer, slot, actor);
+    contents[slot] = symbols_.read(buffer, slot, actor);
   }
 }
 
@@ -104,7 +104,7 @@ std::string Recorder::slots_in_words(const BufferRef& read, const BufferRef& wri
 void Recorder::posted(const OpRun& run) {
   if (run.op->actor >= ranks_) {
     Eigen::VectorXd& buffer = values_.buffer(run.op->actor, kDataBuffer);
-    if (buffer.size() == 0) buffer = symbols_.empty();  // a switch's
+    if (buffer.size() == 0) buffer = symbols_.empty();  // buffer of a switch
   }
   const BufferRef& ref = run.op->effect.read;
   if (run.op->kind != Kind::send || !ref) return;
@@ -117,15 +117,15 @@ void Recorder::posted(const OpRun& run) {
 }
 
 void Recorder::transferred(const TransferRun& run) {
-  const auto [at, fresh] = ways_.try_emplace(run.send_id);
-  Way& way = at->second;
-  if (fresh) way.begin = run.started.value;
-  way.begin = std::min(way.begin, run.started.value);
-  way.end = std::max(way.end, run.ended.value);
+  const auto [at, fresh] = transits_.try_emplace(run.send_id);
+  Transit& transit = at->second;
+  if (fresh) transit.begin = run.started.value;
+  transit.begin = std::min(transit.begin, run.started.value);
+  transit.end = std::max(transit.end, run.ended.value);
   if (run.limiting < 0) return;
   const Link& link = machine_.links()[run.limiting];
-  way.link = link.name;
-  way.kind = link.kind;
+  transit.link = link.name;
+  transit.kind = link.kind;
 }
 
 void Recorder::delivered(const OpRun& send, const OpRun& recv) {
@@ -173,11 +173,11 @@ LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, st
   double longest = 0;
   for (std::size_t i = 0; i < step.transfers.size(); ++i) {
     LessonTransfer& moved = step.transfers[i];
-    const Way& way = ways_.at(step.sends[i]);
-    moved.begin = way.begin;
-    moved.end = way.end;
-    moved.link = way.link;
-    moved.link_kind = way.kind;
+    const Transit& transit = transits_.at(step.sends[i]);
+    moved.begin = transit.begin;
+    moved.end = transit.end;
+    moved.link = transit.link;
+    moved.link_kind = transit.kind;
     moved.from = number.at(moved.from);
     moved.to = number.at(moved.to);
     sent[moved.from] += moved.bytes;
@@ -190,7 +190,7 @@ LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, st
     if (std::find(shown.limiting.begin(), shown.limiting.end(), name) == shown.limiting.end())
       shown.limiting.push_back(name);
   }
-  // Ranks in order, whoever's message was matched first.
+  // Sorted by rank, independently of the order in which messages were matched.
   std::stable_sort(step.transfers.begin(), step.transfers.end(), [](const LessonTransfer& a, const LessonTransfer& b) {
     return std::tie(a.from, a.to) < std::tie(b.from, b.to);
   });
@@ -202,7 +202,7 @@ LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, st
   return shown;
 }
 
-bool Recorder::kept() const {
+bool Recorder::promise_holds() const {
   for (Actor rank = 0; rank < ranks_; ++rank)
     for (int slot = 0; slot < symbols_.slots(); ++slot)
       if (symbols_.promised(rank, slot) && !buffers_.at(rank)[slot].complete) return false;
@@ -220,7 +220,7 @@ void Recorder::write_to(CollectiveLesson& lesson) {
   }
   std::vector<double> sent(number.size(), 0.0);
   for (Step& step : steps_) lesson.steps.push_back(finished(step, number, sent));
-  // A switch holds nothing before its first message.
+  // A switch has no data before its first message.
   std::vector<SlotContent> nothing;
   for (int slot = 0; slot < symbols_.slots(); ++slot) nothing.push_back(symbols_.read(symbols_.empty(), slot, ranks_));
   lesson.initial.resize(number.size(), nothing);
@@ -235,12 +235,12 @@ void Recorder::write_to(CollectiveLesson& lesson) {
 void closed_forms(CollectiveLesson& lesson, Operation operation) {
   const int n = lesson.ranks;
   lesson.least_rank = bus_factor(operation, n) * lesson.size;
-  // Of an operation with a root, everybody's share crosses once; else every rank sends as much.
-  const bool whole = operation == Operation::broadcast || operation == Operation::reduce;
-  lesson.least_total = lesson.least_rank * (whole ? n - 1 : has_root(operation) ? 1 : n);
+  // With a root, each rank's share crosses once; else every rank sends the same amount.
+  const bool moves_all = operation == Operation::broadcast || operation == Operation::reduce;
+  lesson.least_total = lesson.least_rank * (moves_all ? n - 1 : has_root(operation) ? 1 : n);
 }
 
-/// The members of the group: ranks, then the switches that take part, which the settings must know.
+/// Lists the members of the group: ranks, then the switches that take part, which must be in the settings.
 std::vector<Actor> members_of(const ClusterSpec& cluster, const TeachOptions& o, CollectiveSettings& settings) {
   std::vector<Actor> members(static_cast<std::size_t>(o.ranks));
   std::iota(members.begin(), members.end(), 0);
@@ -293,7 +293,7 @@ CollectiveLesson teach_collective(const ClusterSpec& cluster, const TeachOptions
   lesson.received = std::move(result.received);
   lesson.total = result.total;
   lesson.hazards = std::move(result.hazards);
-  lesson.kept = recorder->kept();
+  lesson.kept = recorder->promise_holds();
   recorder->write_to(lesson);
   closed_forms(lesson, o.operation);
   return lesson;

@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-/// Keys of plan.data_parallel that stand for a word of the command line.
+/// The keys of plan.data_parallel for each method that the command line names.
 const std::map<std::string, std::string>& keys_of_ways() {
   static const std::map<std::string, std::string> all{
       {"all-reduce", "all_reduce: ring"},
@@ -48,7 +48,7 @@ nlohmann::ordered_json event_json(const LearnedUpdate& u) {
   return j;
 }
 
-/// A lane an actor, a bar until each of its events, in ms.
+/// Draws a lane per actor with a bar up to each of its events, in ms.
 LessonFrame frame_of(const std::vector<LearnedUpdate>& events) {
   LessonFrame frame{.caption = "until when, in ms", .axis = LessonFrame::Axis::time};
   frame.drawn_only = true;
@@ -78,15 +78,15 @@ std::vector<std::string> ways_to_learn() {
   return names;
 }
 
-Scenario small_training(const std::string& way, int workers, const Overrides& overrides) {
+Scenario small_training(const std::string& method, int workers, const Overrides& overrides) {
   const std::string text = fmt::format(
       "cluster: {{nodes: 1, node: {{base: pcie-1, gpu: {{type: p100-pcie-16gb, count: {0}}}, cpu: xeon-e5-2698-v4}}}}\n"
       "model: {{mlp: {{widths: [256, 1024, 10], loss: softmax_cross_entropy}}}}\n"
       "plan: {{micro_batch_size: 8, precision: fp32, optimizer: sgd, data_parallel: {{size: {0}, {1}}}}}\n"
       "faults: {{stragglers: {{kind: lognormal, sigma: 0.5, seed: 1}}}}\n"
       "learn: {{task: softmax, steps: 20, evaluate_every: 20, data: {{classes: 3, features: 4, samples: 256}}}}\n",
-      workers, keys_of_ways().at(way));
-  return read_scenario_text(text, way + ".yaml", overrides);
+      workers, keys_of_ways().at(method));
+  return read_scenario_text(text, method + ".yaml", overrides);
 }
 
 LessonView teach_learning(const Scenario& s, int events) {
@@ -95,7 +95,7 @@ LessonView teach_learning(const Scenario& s, int events) {
   options.noise = false;
   const LearnResult r = learn(s, options);
   LessonView view{fmt::format("{}: {} workers, {}; {}", s.name, s.ranks(), r.mechanism, r.task),
-                  "A lane a worker and server, with a bar until each gradient and update, over time",
+                  "A lane per worker and server, with a bar up to each gradient and update, over time",
                   {}};
   view.frames = {frame_of(r.first)};
   view.figures = {.head = {"time", "who", "what", ""}, .right = {true, false, false, false}};
@@ -105,7 +105,7 @@ LessonView teach_learning(const Scenario& s, int events) {
     rows.push_back(event_json(u));
   }
   if (r.worst_staleness > 0)
-    view.sums = {fmt::format("in all of it, gradients came {:.3g} updates late on average, {} at most",
+    view.sums = {fmt::format("over the whole run, gradients came {:.3g} updates late on average, {} at most",
                              r.mean_staleness, r.worst_staleness)};
   view.json = json_text(nlohmann::ordered_json{{"scenario", s.name}, {"events", rows}}, 2);
   return view;

@@ -7,12 +7,12 @@
 
 namespace trainyard {
 
-/// How replicas of the small training come to common parameters: "all-reduce", "asynchronous", …
+/// Lists the names of the synchronization methods that `small_training` knows: "all-reduce", "asynchronous", …
 std::vector<std::string> ways_to_learn();
-/// A few workers that learn a small task in one of these ways, at unlike speeds.
-Scenario small_training(const std::string& way, int workers, const Overrides&);
+/// Returns a scenario of a few workers of different speeds that learn a small task with one of these methods.
+Scenario small_training(const std::string& method, int workers, const Overrides&);
 
-/// The first `events` gradients and updates of a scenario with `learn`.
+/// Shows the first `events` gradients and updates of a scenario that has a section `learn`.
 LessonView teach_learning(const Scenario&, int events);
 
 }  // namespace trainyard

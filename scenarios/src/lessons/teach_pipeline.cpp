@@ -14,7 +14,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr int kStepsInARow = 3;  // the first is ramped up to; from the second to the third is a period
+constexpr int kStepsInARow = 3;  // the first has the warm-up; the period is the time from the second to the third
 
 }  // namespace
 
@@ -38,9 +38,9 @@ PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineSh
   lesson.run = lesson.steps == 1              ? std::move(alone)
                : lesson.steps == kStepsInARow ? std::move(in_a_row)
                                               : run_of(lesson.steps);
-  const PipelineShape whole{shape.stages, shape.micro_batches, 1};
+  const PipelineShape one_chunk{shape.stages, shape.micro_batches, 1};
   lesson.naive_end =
-      run_pipeline(even_pipeline(find_pipeline_schedule("naive", whole, {}), whole, times, transfer)).end;
+      run_pipeline(even_pipeline(find_pipeline_schedule("naive", one_chunk, {}), one_chunk, times, transfer)).end;
   return lesson;
 }
 
@@ -79,7 +79,7 @@ std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
   const double most = most_activations(lesson);
   const std::string in_a_row =
       lesson.steps_overlap()
-          ? fmt::format("one step alone, that is; in a row a step takes {:.6g}: bubble {} of the stages' time",
+          ? fmt::format("this is a single step; in a row a step takes {:.6g}: bubble {} of the stages' time",
                         lesson.period, percent(std::max(0.0, lesson.bubble_share_in_a_row()), 2))
           : fmt::format("steps in a row take {:.6g} each, as one alone", lesson.period);
   return {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "
@@ -102,10 +102,11 @@ LessonBar bar_of(const PipelineLesson& lesson, const PipelineTaskRun& run) {
   return {run.begin, run.end, style.letter, label, style.tone, 1 - 0.55 * run.task.chunk / chunks};
 }
 
-/// The picture of the papers: a lane a stage, a bar a task of one micro-batch; and what each stage keeps at most.
+/// The usual picture of a schedule: a lane per stage, a bar per task of a micro-batch; and the peak of each stage's
+/// activations.
 std::vector<LessonFrame> pipeline_frames(const PipelineLesson& lesson) {
   LessonFrame tasks{.end = lesson.run.end};
-  LessonFrame memory{.caption = "activations kept at most, of so many micro-batches",
+  LessonFrame memory{.caption = "peak of each stage's activations, in micro-batches",
                      .axis = LessonFrame::Axis::amount,
                      .end = 2 * most_activations(lesson)};
   memory.drawn_only = true;
@@ -117,8 +118,8 @@ std::vector<LessonFrame> pipeline_frames(const PipelineLesson& lesson) {
       lane.bars.push_back(bar_of(lesson, run));
       passes.insert(run.task.pass);
     }
-    const double kept = lesson.activations(s);
-    memory.lanes.push_back({name, "", {{0, kept, "#", "", Tone::purple}}, fmt::format("{:.6g}", kept)});
+    const double activations = lesson.activations(s);
+    memory.lanes.push_back({name, "", {{0, activations, "#", "", Tone::purple}}, fmt::format("{:.6g}", activations)});
   }
   for (const Pass pass : passes) {
     const PassStyle& style = style_of_pass(pass);
@@ -150,12 +151,12 @@ nlohmann::ordered_json stage_json(const PipelineLesson& lesson, std::size_t stag
 
 LessonView lesson_view(const PipelineLesson& lesson) {
   LessonView view{
-      pipeline_title(lesson), "A row a stage, a cell a task of one micro-batch, over time", {lesson.description}};
+      pipeline_title(lesson), "A row per stage with a cell per task of a micro-batch, over time", {lesson.description}};
   view.frames = pipeline_frames(lesson);
   view.sums = pipeline_sums(lesson);
   view.figures.head = {"  stage", "     works", "      idle", " keeps at most (activations of so many micro-batches)"};
   view.figures.right = {true, true, true};
-  if (lesson.steps > 1) view.figures.note = fmt::format("works, idle: in the {} steps together", lesson.steps);
+  if (lesson.steps > 1) view.figures.note = fmt::format("works, idle: sums over the {} steps", lesson.steps);
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   const double scale = std::min(1.0, 40 / most_activations(lesson));
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) {

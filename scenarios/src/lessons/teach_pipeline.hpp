@@ -6,33 +6,33 @@
 
 namespace trainyard {
 
-/// A pipeline schedule as it ran on equal stages, and the naive one beside it. Times in slots: whatever the user counts
-/// in.
+/// A simulated pipeline schedule on equal stages, and the naive schedule for comparison. Times are in slots, the unit
+/// of the user's numbers.
 struct PipelineLesson {
   std::string schedule, description;
   PipelineShape shape;
-  PipelineTimes times;  ///< of one micro-batch on a whole stage
+  PipelineTimes times;  ///< times of one micro-batch on a whole stage
   double transfer = 0;
-  int steps = 1;  ///< that `run` has, in a row
+  int steps = 1;  ///< number of consecutive steps in `run`
   PipelineRun run;
-  double end = 0;        ///< of one step alone: its ramps at both ends are in it
-  double period = 0;     ///< of a step among many in a row, where each stage goes on to the next one by itself
-  double naive_end = 0;  ///< one micro-batch at a time, on the same stages
+  double end = 0;        ///< time of a single step, including warm-up and drain
+  double period = 0;     ///< mean time of a step among many, when each stage starts its next step as soon as it can
+  double naive_end = 0;  ///< time of a step with one micro-batch at a time on the same stages
   int labels_from = 0;   ///< number of the first stage and the first micro-batch in pictures and tables
 
-  /// What a stage would take if it never waited.
+  /// Time of a step if a stage never waited.
   double ideal() const { return (times.forward + times.backward_input + times.backward_weights) * shape.micro_batches; }
   double bubble_share() const { return 1 - ideal() / end; }
   double bubble_over_ideal() const { return end / ideal() - 1; }
   double bubble_share_in_a_row() const { return 1 - ideal() / period; }
-  /// Is its point between the steps?
+  /// Returns true if consecutive steps overlap, so that a step takes less time than a single one.
   bool steps_overlap() const { return period < end * (1 - 1e-9); }
   double speed_up() const { return naive_end / end; }
-  /// Activations that a stage keeps at most, in those of one micro-batch.
+  /// Peak of a stage's stored activations, in units of the activations of one micro-batch.
   double activations(std::size_t stage) const { return static_cast<double>(run.in_flight.at(stage)) / shape.chunks; }
 };
 
-/// Simulates both. `steps`: so many of `run`; 0: one, or several where steps in a row overlap.
+/// Simulates the schedule and the naive one. `steps`: number of steps in `run`; 0: one, or several if steps overlap.
 PipelineLesson teach_pipeline(const PipelineSchedule&, const PipelineShape&, const PipelineTimes&, double transfer,
                               int steps = 0);
 

@@ -23,7 +23,7 @@ using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::Ro
 enum ProductBuffer : std::uint16_t { kX, kW, kY, kPacked };
 enum ProductCall : std::uint16_t { kMultiply = 1, kPack, kMakeRoom, kUnpack };
 
-/// Matrices lie in memory row by row; the caller, the actor after the threads, has them.
+/// Matrices are stored row by row by the caller, which is the actor after the threads.
 class SplitProduct {
  public:
   explicit SplitProduct(const ProductShape& shape)
@@ -32,8 +32,8 @@ class SplitProduct {
     for (Eigen::Index i = 0; i < w_.size(); ++i) w_.data()[i] = static_cast<double>((i * 5) % 7 - 3);
   }
 
-  /// The first of a thread's rows or columns; those of `threads` is the number of all. What does not divide goes to the
-  /// first threads.
+  /// The first row or column of a thread. For `threads` it is the number of all rows or columns. The first threads get
+  /// the remainder of the division.
   int first(int thread) const {
     return thread * (s_.parted() / s_.threads) + std::min(thread, s_.parted() % s_.threads);
   }
@@ -51,7 +51,7 @@ class SplitProduct {
                         message(Kind::send, 0, kY, y_bytes(t), all(kY))},
         std::vector<Actor>{s_.threads}, 1);
   }
-  /// By columns, slices of w and y do not lie in one piece: they are packed into a buffer of their own.
+  /// The program of the caller. Columns of w and y are not contiguous: they are packed into a separate buffer.
   std::unique_ptr<Program> caller() const {
     std::vector<Op> ops;
     std::vector<Actor> threads;
@@ -100,12 +100,12 @@ class SplitProduct {
   Bytes w_bytes(int t) const { return s_.element * (s_.by_rows ? s_.n : count(t)) * s_.k; }
   Bytes y_bytes(int t) const { return s_.element * (s_.by_rows ? s_.n : s_.m) * count(t); }
   static BufferRef all(std::uint16_t buffer) { return {buffer, 0, 1}; }
-  /// A thread's rows, or its columns where these lie one after another.
+  /// A thread's rows, or its columns if these are contiguous.
   BufferRef part(std::uint16_t buffer, int t) const {
     return {buffer, static_cast<std::uint16_t>(first(t)), static_cast<std::uint16_t>(s_.parted()),
             static_cast<std::uint16_t>(count(t))};
   }
-  static Op message(Kind kind, std::uint16_t slot, Tag tag, Bytes bytes, BufferRef ref, MemoryClass held = {}) {
+  static Op message(Kind kind, std::uint16_t slot, Tag tag, Bytes bytes, BufferRef ref, MemoryClass memory_class = {}) {
     Op op;
     op.kind = kind;
     op.message.slot = slot;
@@ -119,19 +119,19 @@ class SplitProduct {
     op.effect.action = Action::copy;
     op.effect.write = ref;
     op.memory.change = bytes.value;
-    op.set_memory_class(static_cast<std::uint8_t>(held));
+    op.set_memory_class(static_cast<std::uint8_t>(memory_class));
     return op;
   }
-  static Op calls(std::uint16_t number, Bytes takes, MemoryClass held) {
+  static Op calls(std::uint16_t number, Bytes takes, MemoryClass memory_class) {
     Op op;
     op.effect.action = Action::call;
     op.effect.call = number;
     op.memory.change = takes.value;
-    op.set_memory_class(static_cast<std::uint8_t>(held));
+    op.set_memory_class(static_cast<std::uint8_t>(memory_class));
     return op;
   }
 
-  /// A thread's slice, multiplication by multiplication: rows of y one after another, or columns.
+  /// Computes a thread's slice of y element by element.
   void multiply(Values& values, Actor actor) {
     const Eigen::VectorXd &x = values.buffer(actor, kX), &w = values.buffer(actor, kW);
     Eigen::VectorXd& y = values.buffer(actor, kY);
@@ -156,9 +156,9 @@ std::vector<double> numbers_of_matrix(const RowMajor& matrix) { return {matrix.d
 }  // namespace
 
 double ProductLesson::w_copies() const {
-  double held = 0;
-  for (const ProductThread& thread : threads) held += thread.w;
-  return held / (shape.element.value * shape.k * shape.n);
+  double stored = 0;
+  for (const ProductThread& thread : threads) stored += thread.w;
+  return stored / (shape.element.value * shape.k * shape.n);
 }
 
 int ProductLesson::pieces(const ProductThread& thread) const {
@@ -179,11 +179,11 @@ ProductLesson teach_product(const ProductShape& shape) {
   ProductLesson lesson;
   lesson.shape = shape;
   for (int t = 0; t < shape.threads; ++t) {
-    const MemoryUse::ByClass held = memory.parts_at_peak(t);
-    const auto of = [&held](MemoryClass kind) { return held[static_cast<std::size_t>(kind)]; };
-    lesson.threads.push_back({split.first(t), split.count(t), of(MemoryClass::activations), of(MemoryClass::parameters),
-                              of(MemoryClass::buffers), split.flops(t)});
-    lesson.moved += lesson.threads.back().held();
+    const MemoryUse::ByClass parts = memory.parts_at_peak(t);
+    const auto bytes_of = [&parts](MemoryClass kind) { return parts[static_cast<std::size_t>(kind)]; };
+    lesson.threads.push_back({split.first(t), split.count(t), bytes_of(MemoryClass::activations),
+                              bytes_of(MemoryClass::parameters), bytes_of(MemoryClass::buffers), split.flops(t)});
+    lesson.moved += lesson.threads.back().stored_bytes();
   }
   lesson.extra_buffer = memory.peak(shape.threads).value;
   lesson.x = numbers_of_matrix(split.x());
@@ -199,7 +199,7 @@ namespace {
 
 enum class Split : std::uint8_t { none, rows, columns };
 
-/// The beginning of a matrix, each element in the colour of the thread that has it.
+/// Draws the beginning of a matrix. Each element has the colour of its thread.
 LessonGrid matrix_grid(const ProductLesson& lesson, const char* name, const std::vector<double>& values, int rows,
                        int columns, Split split) {
   constexpr int kDrawn = 16;
@@ -210,7 +210,7 @@ LessonGrid matrix_grid(const ProductLesson& lesson, const char* name, const std:
   for (int row = 0; row < std::min(rows, kDrawn); ++row) {
     std::vector<LessonCell>& cells = grid.rows.emplace_back().cells;
     for (int column = 0; column < std::min(columns, kDrawn); ++column) {
-      std::size_t thread = 0;  // whose row or column it is
+      std::size_t thread = 0;  // thread that has this row or column
       while (lesson.threads[thread].first + lesson.threads[thread].count <= (split == Split::rows ? row : column) &&
              split != Split::none)
         ++thread;
@@ -231,9 +231,9 @@ std::string parts_of_thread(const ProductLesson& lesson, const ProductThread& th
 std::string place_of_part(const ProductLesson& lesson, const ProductThread& thread) {
   const int pieces = lesson.pieces(thread);
   if (pieces == 0) return "";
-  const double each = thread.y / pieces;
-  return pieces == 1 ? fmt::format("one piece of {:.6g} B", each)
-                     : fmt::format("{} pieces of {:.6g} B, {:.6g} B apart", pieces, each,
+  const double elements = thread.y / pieces;
+  return pieces == 1 ? fmt::format("one piece of {:.6g} B", elements)
+                     : fmt::format("{} pieces of {:.6g} B, {:.6g} B apart", pieces, elements,
                                    lesson.shape.element.value * lesson.shape.n);
 }
 
@@ -241,15 +241,15 @@ std::vector<std::string> product_sums(const ProductLesson& lesson) {
   const ProductShape& s = lesson.shape;
   std::vector<std::string> all;
   all.push_back(s.by_rows
-                    ? fmt::format("every thread with work has all of w: {:.4g} copies; a w that is larger than a "
-                                  "thread's memory cannot be had so",
+                    ? fmt::format("every thread with work has all of w: {:.4g} copies; a w larger than a "
+                                  "thread's memory does not fit",
                                   lesson.w_copies())
-                    : fmt::format("w lies on the threads {:.4g} times in all; every thread with work has all of x",
+                    : fmt::format("the threads together have {:.4g} copies of w; every thread with work has all of x",
                                   lesson.w_copies()));
   all.push_back(lesson.extra_buffer > 0
-                    ? fmt::format("columns do not lie in one piece: the caller packs and unpacks them in {:.6g} B more",
+                    ? fmt::format("columns are not contiguous: the caller packs and unpacks them in {:.6g} B more",
                                   lesson.extra_buffer)
-                    : "rows lie in one piece: the caller needs no buffer to part and to join them");
+                    : "rows are contiguous: the caller needs no buffer to split and join them");
   const auto idle = std::count_if(lesson.threads.begin(), lesson.threads.end(),
                                   [](const ProductThread& thread) { return thread.count == 0; });
   if (idle > 0)
@@ -266,7 +266,7 @@ LessonView lesson_view(const ProductLesson& lesson) {
   const ProductShape& s = lesson.shape;
   LessonView view{fmt::format("y = x w, {} x {} by {} x {}, on {} thread{} by {}", s.m, s.k, s.k, s.n, s.threads,
                               s.threads == 1 ? "" : "s", s.by_rows ? "rows of x" : "columns of w"),
-                  "The three matrices, each element in the colour of the thread that has it",
+                  "The three matrices; each element has the colour of its thread",
                   {}};
   view.right = lesson.right;
   view.sums = product_sums(lesson);
@@ -276,7 +276,7 @@ LessonView lesson_view(const ProductLesson& lesson) {
   frame.grids = {matrix_grid(lesson, "x", lesson.x, s.m, s.k, rows),
                  matrix_grid(lesson, "w", lesson.w, s.k, s.n, columns),
                  matrix_grid(lesson, "y", lesson.y, s.m, s.n, s.by_rows ? rows : columns)};
-  frame.legend = {{"", "on every thread; a colour: on one of them", Tone::grey}};
+  frame.legend = {{"", "on every thread; a colour: on one thread", Tone::grey}};
   view.figures.head = {"thread", "has", "x (B)", "w (B)", "y (B)", "FLOPs", "its part of y"};
   view.figures.right = {true, false, true, true, true, true, false};
   nlohmann::ordered_json threads = nlohmann::ordered_json::array();

@@ -6,37 +6,40 @@
 
 namespace trainyard {
 
-/// y = x w of an m x k and a k x n matrix on threads: each has rows of x and all of w, or all of x and columns of w.
+/// The product y = x w of an m x k and a k x n matrix, computed by threads. Each thread has some rows of x and all of
+/// w, or all of x and some columns of w.
 struct ProductShape {
   int m = 3, k = 3, n = 3, threads = 3;
   bool by_rows = true;
   Bytes element{4};
 
-  int parted() const { return by_rows ? m : n; }  ///< rows of x or columns of w, which the threads share
+  int parted() const {
+    return by_rows ? m : n;
+  }  ///< number of rows of x or columns of w, which are divided among the threads
 };
 
 struct ProductThread {
-  int first = 0, count = 0;    ///< rows of x, or columns of w
-  double x = 0, w = 0, y = 0;  ///< bytes that it holds
-  double flops = 0;            ///< multiplications and additions
-  double held() const { return x + w + y; }
+  int first = 0, count = 0;    ///< its range of rows of x, or of columns of w
+  double x = 0, w = 0, y = 0;  ///< bytes of each matrix that it stores
+  double flops = 0;            ///< number of multiplications and additions
+  double stored_bytes() const { return x + w + y; }
 };
 
-/// The product as it ran, on numbers.
+/// The simulated product, computed on numbers.
 struct ProductLesson {
   ProductShape shape;
   std::vector<ProductThread> threads;
-  double extra_buffer = 0;      ///< bytes that the caller needs to gather slices that do not lie in one piece
-  double moved = 0;             ///< bytes to the threads and back
-  std::vector<double> x, w, y;  ///< row by row
+  double extra_buffer = 0;      ///< bytes of the caller's buffer for slices that are not contiguous
+  double moved = 0;             ///< bytes sent to the threads and back
+  std::vector<double> x, w, y;  ///< elements, row by row
   bool right = false;           ///< y equals the product
 
   double w_copies() const;
-  /// Pieces that a thread's part of y is written to, each so many elements long.
+  /// Number of contiguous pieces into which a thread's part of y is written.
   int pieces(const ProductThread&) const;
 };
 
-/// Simulates it.
+/// Simulates the product.
 ProductLesson teach_product(const ProductShape&);
 
 LessonView lesson_view(const ProductLesson&);

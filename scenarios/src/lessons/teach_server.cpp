@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-/// Kernels, messages of workers, and what servers apply.
+/// Records kernels, messages of workers, and updates of servers.
 class Spans : public Observer {
  public:
   Spans(int workers, int servers) : workers_(workers), actors_(static_cast<std::size_t>(workers + servers)) {}
@@ -24,7 +24,7 @@ class Spans : public Observer {
       span.what = ServerSpan::What::pull;
     else if (!worker)
       span.what = ServerSpan::What::apply;
-    if (!worker && span.what != ServerSpan::What::apply) return;  // the workers show their messages
+    if (!worker && span.what != ServerSpan::What::apply) return;  // messages are shown at the workers
     if (!worker)
       span.worker = op.effect.call == static_cast<std::uint16_t>(ServerCall::update) ? -1 : op.effect.read.chunk;
     actors_[op.actor].push_back(span);
@@ -54,7 +54,7 @@ ServerCell cell_of(const ServerQuestion& q) {
   return cell;
 }
 
-/// The three rows of a worker, and the one of a server.
+/// Draws the three rows of a worker or the single row of a server.
 struct SpanStyle {
   const char *name, *row, *letter;
   Tone tone;
@@ -75,7 +75,7 @@ std::string server_title(const ServerQuestion& q) {
 }
 
 std::vector<std::string> server_sums(const ServerLesson& lesson) {
-  const ServerQuestion& q = lesson.asked;
+  const ServerQuestion& q = lesson.question;
   double computing = 0;
   for (int worker = 0; worker < q.workers; ++worker)
     for (const ServerSpan& span : lesson.actors[static_cast<std::size_t>(worker)])
@@ -86,7 +86,7 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
     counts.push_back(fmt::format("{}: {}", missed, count));
     counted += count;
   }
-  return {"a server's row: whose push it applies (+: the sum of all)",
+  return {"row of a server: the worker whose push it applies (+: the sum of all)",
           fmt::format("a step of a worker alone: computing {:.6g}, push {:.6g}, applied in {:.6g}, pull {:.6g}",
                       q.compute, q.push, q.apply, q.push),
           fmt::format(
@@ -94,9 +94,9 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
               lesson.end, lesson.steps_per_slot * (q.compute + 2 * q.push + q.apply)),
           fmt::format("workers compute {:.4g} % of the time", 100 * computing / q.workers / lesson.end),
           fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")),
-          fmt::format("  of the {} of {} pushes in the steady part: from when every worker has made a step,", counted,
+          fmt::format("  of the {} of {} pushes in the steady part: after every worker has made a step,", counted,
                       q.workers * q.steps * q.keys),
-          "  until one has made its last"};
+          "  until one worker has made its last"};
 }
 
 }  // namespace
@@ -109,8 +109,9 @@ ServerLesson teach_server(const ServerQuestion& q) {
 }
 
 LessonView lesson_view(const ServerLesson& lesson) {
-  const ServerQuestion& q = lesson.asked;
-  LessonView view{server_title(q), "Rows of computing, pushes and pulls of each worker, over time", {}};
+  const ServerQuestion& q = lesson.question;
+  LessonView view{
+      server_title(q), "Compute, pushes and pulls of each worker over time, and the updates of each server", {}};
   view.sums = server_sums(lesson);
   LessonFrame frame{.axis = LessonFrame::Axis::time, .end = lesson.end};
   for (const SpanStyle& style : kSpanStyles) frame.legend.push_back({"", style.name, style.tone});

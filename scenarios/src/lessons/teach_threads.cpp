@@ -16,9 +16,9 @@
 namespace trainyard {
 namespace {
 
-constexpr std::uint16_t kItems = 0, kApply = 1;  // the buffer of a thread's items, the call of a function
+constexpr std::uint16_t kItems = 0, kApply = 1;  // the buffer of a thread's items; the kernel that applies a function
 
-/// What is shared out: an item's functions come one after another.
+/// The work to divide among threads. The functions of an item run one after another.
 struct SharedWork {
   bool loop = false;
   int items = 1, threads = 1;
@@ -31,7 +31,7 @@ struct SharedWork {
     return threads < functions() ? function * threads / functions() : function;
   }
   static double input(int item) { return item + 1; }
-  /// Whole numbers, of which no two orders give the same.
+  /// Applies a function to an integer. Different orders of the functions give different results.
   double apply(int item, int function, double x) const { return loop ? x + 10.0 * (item + 1) : x * (function + 2) + 1; }
 
   Op task(int item, int function) const {
@@ -69,7 +69,7 @@ struct SharedWork {
         ops.push_back(task(item, function));
         if (!last && thread_of(item, function + 1) != thread) ops.push_back(handed(Kind::send, item, function));
       }
-    // Neighbours; those of the ends stand for nobody.
+    // Neighbouring threads; beyond the ends there is none.
     return std::make_unique<ListProgram>(
         std::move(ops), std::vector<Actor>{std::max(thread - 1, 0), std::min(thread + 1, threads - 1)});
   }
@@ -78,7 +78,7 @@ struct SharedWork {
 struct SharedWorkRun {
   double end = 0;
   std::vector<std::vector<ThreadTask>> threads;
-  std::vector<double> results;  // by item
+  std::vector<double> results;  // result of each item
 };
 
 SharedWorkRun run_shared_work(const SharedWork& work) {
@@ -138,7 +138,8 @@ double ThreadLesson::busy(std::size_t thread) const {
 }
 
 int ThreadLesson::idle_threads() const {
-  return static_cast<int>(std::count_if(threads.begin(), threads.end(), [](const auto& of) { return of.empty(); }));
+  return static_cast<int>(
+      std::count_if(threads.begin(), threads.end(), [](const auto& tasks) { return tasks.empty(); }));
 }
 
 double ThreadLesson::working_share() const {
@@ -199,7 +200,7 @@ std::vector<std::string> threads_sums(const ThreadLesson& lesson) {
 
 LessonView lesson_view(const ThreadLesson& lesson) {
   constexpr Tone tones[] = {Tone::blue, Tone::green, Tone::yellow, Tone::purple};
-  LessonView view{threads_title(lesson), "A row a thread, a cell a function of one item, over time", {}};
+  LessonView view{threads_title(lesson), "A row per thread with a cell per function of an item, over time", {}};
   view.sums = threads_sums(lesson);
   view.right = lesson.right;
   view.figures = {.head = {"thread", "works", "idle"}, .page_only = true};

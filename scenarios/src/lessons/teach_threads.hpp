@@ -5,32 +5,33 @@
 
 namespace trainyard {
 
-/// One function of one item, on a thread. Times in slots: whatever the user counts in.
+/// One function applied to one item on a thread. Times are in slots, the unit of the user's numbers.
 struct ThreadTask {
   int item = 0, function = 0;
   double begin = 0, end = 0;
 };
 
-/// A loop or a pipeline of functions, shared out to threads, as it ran.
+/// A simulated loop, or pipeline of functions, divided among threads.
 struct ThreadLesson {
-  bool loop = false;          ///< a[i] += b[i], items in turn; else c = g(f(a)) item by item, functions shared out
-  std::vector<double> times;  ///< slots of each function
-  double handover = 0;        ///< slots, of a result from thread to thread
+  bool loop = false;          ///< true: a[i] += b[i], items are divided; false: c = g(f(a)), functions are divided
+  std::vector<double> times;  ///< time of each function, slots
+  double handover = 0;        ///< time to pass a result from thread to thread, slots
   std::vector<std::vector<ThreadTask>> threads;
-  double end = 0, serial = 0;           ///< slots, of all threads and of one
-  std::vector<double> inputs, results;  ///< by item
-  bool right = false;                   ///< the results are those of one thread
+  double end = 0, serial = 0;           ///< time of all threads together, and of one thread alone, slots
+  std::vector<double> inputs, results;  ///< value of each item
+  bool right = false;                   ///< the results equal those of one thread
 
   int items() const { return static_cast<int>(inputs.size()); }
   double busy(std::size_t thread) const;
-  int idle_threads() const;  ///< that have no work at all
+  int idle_threads() const;  ///< number of threads that have no work at all
   double speed_up() const { return serial / end; }
-  double working_share() const;  ///< of the threads' time
+  double working_share() const;  ///< share of the threads' time in which they work
 };
 
-/// Both simulate, on arrays too. The loop adds one array to another.
+/// Simulates a loop that adds one array to another, and computes it on numbers.
 ThreadLesson teach_loop(int items, int threads);
-/// Threads beyond the functions have nothing to do; with fewer threads, neighbouring functions share one.
+/// Simulates a pipeline of functions, and computes it on numbers. Threads beyond the number of functions are idle; if
+/// there are fewer threads than functions, neighbouring functions share a thread.
 ThreadLesson teach_tasks(int items, const std::vector<double>& times, int threads, double handover);
 
 LessonView lesson_view(const ThreadLesson&);

@@ -9,7 +9,7 @@ namespace {
 constexpr const char *kInk = "#222222", *kFaint = "#666666", *kGrid = "#e2e2e2", *kFrame = "#999999";
 constexpr double kBesideAxis = 58, kAbovePlot = 26, kBelowPlot = 24, kMargin = 16;
 
-/// Round distances between ticks: 1, 2 or 5 times a power of ten, about `wanted` of them.
+/// Returns a round distance for about `wanted` ticks: 1, 2 or 5 times a power of ten.
 double tick_distance(double span, double wanted) {
   const double rough = span / wanted, power = std::pow(10, std::floor(std::log10(rough)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -116,7 +116,7 @@ void draw_chart(Svg& svg, const PlotArea& area, const Chart& chart) {
     svg.text(area.left - 5, y + 4, chart.y_label(value), {.fill = kInk, .anchor = Svg::Anchor::end});
   }
   svg.frame(area.left, area.top, area.width, area.height, kFrame);
-  // A long title begins left of the plot, and is smaller.
+  // A long title is smaller and begins left of the plot.
   const double left = area.left - kBesideAxis + kMargin, wide = Svg::text_width(chart.title, 11.5);
   const bool fits = wide < area.width;
   svg.text(fits ? area.left : left, area.top - 8, chart.title,

@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// The values that a plot has in one direction, and the round ones among them.
+/// One axis of a plot: its range of values and the round values in it.
 class ChartAxis {
  public:
   /// `binary`: linear, with ticks that are round in KiB, MiB, ….
@@ -16,11 +16,11 @@ class ChartAxis {
   ChartAxis(double least, double most) : least_(least), most_(most) {}
 
   void include(double value);
-  /// Leaves room for marks at the ends.
+  /// Adds this share of the range at both ends, as room for marks.
   void widen(double share);
-  /// Where a value lies, from 0 (the least) to 1.
+  /// Position of a value on the axis, from 0 (`least`) to 1 (`most`).
   double share(double value) const;
-  /// Round values of the range: 1, 2 or 5 times a power of ten, or powers; about `wanted` of them.
+  /// Returns about `wanted` round values of the range: 1, 2 or 5 times a power of ten, or powers.
   std::vector<double> ticks(double wanted) const;
   double least() const { return least_; }
   double most() const { return most_; }
@@ -32,7 +32,7 @@ class ChartAxis {
   bool logarithmic() const { return scale_ == Scale::log2 || scale_ == Scale::log10; }
 };
 
-/// The rectangle on a picture where values of two axes are drawn.
+/// The rectangle of a picture in which a plot draws its values.
 struct PlotArea {
   double left = 0, top = 0, width = 0, height = 0;
   double x(const ChartAxis& axis, double value) const { return left + width * axis.share(value); }
@@ -40,25 +40,25 @@ struct PlotArea {
 };
 
 using TickLabel = std::function<std::string(double)>;
-std::string short_number(double);  ///< four digits
-/// Lines of a grid through the area, and below it what they stand for.
+std::string short_number(double);  ///< a number with four digits
+/// Draws vertical grid lines through the area, and their labels below it.
 void draw_x_axis(Svg&, const PlotArea&, const ChartAxis&, const TickLabel&);
 
 struct LegendEntry {
   std::string fill, words;
 };
-/// Squares and their words, in lines from `x` to `right`; gives the height that they took.
+/// Draws coloured squares and their words, in lines from `x` to `right`. Returns the height of these lines.
 double draw_legend(Svg&, double x, double y, double right, const std::vector<LegendEntry>&);
 
-/// A color for each of several series, as different as people with the common kinds of color blindness need.
+/// Returns the color of a series. People with the common kinds of color blindness can tell these colors apart.
 const char* series_color(std::size_t number);
 
-/// Points against two axes: a line through them, squares at them, or both.
+/// Points of a plot, drawn as a line through them, as squares, or both.
 struct ChartSeries {
   struct Point {
     double x = 0, y = 0;
-    std::string label = {};  ///< beside its square
-    bool marked = false;     ///< with a square, of `mark_color` where that is given
+    std::string label = {};  ///< text beside its square
+    bool marked = false;     ///< drawn as a square, in `mark_color` if that is set
     std::string mark_color = {};
   };
   std::string color;
@@ -74,11 +74,11 @@ struct Chart {
   std::vector<ChartSeries> series = {};
 };
 
-/// Plots in rows, beneath a title and a note, above a legend.
+/// A sheet with a title, a note, rows of plots, and a legend.
 struct ChartSheet {
   std::string title, note = {}, description = {};
   std::size_t columns = 1;
-  double width = 300, height = 220;  ///< of each plot with its labels
+  double width = 300, height = 220;  ///< size of each plot with its labels
   std::vector<LegendEntry> legend = {};
 };
 std::string charts_svg(const ChartSheet&, std::vector<Chart>);

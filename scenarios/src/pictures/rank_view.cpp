@@ -12,24 +12,25 @@
 namespace trainyard {
 namespace {
 
-/// Notes what one actor does.
+/// Records the operations of one actor.
 class ActorTimeline : public Observer {
  public:
   explicit ActorTimeline(const StepRun& run, Actor actor) : run_(run), actor_(actor) {}
   Interest interest() const override { return {.transfers = false}; }
 
-  void finished(const OpRun& of) override {
-    if (of.op->actor != actor_ || of.op->kind == Kind::mark) return;
-    if (last_.size() <= of.op->stream) last_.resize(of.op->stream + 1U, rows.size());
-    std::size_t& last = last_[of.op->stream];
-    const std::string& what = run_.names[of.op->name];
-    const std::string& stream = run_.streams.at(of.op->stream);
-    const bool message = of.op->kind == Kind::send || of.op->kind == Kind::recv;  // each waits for somebody else
+  void finished(const OpRun& run) override {
+    if (run.op->actor != actor_ || run.op->kind == Kind::mark) return;
+    if (last_.size() <= run.op->stream) last_.resize(run.op->stream + 1U, rows.size());
+    std::size_t& last = last_[run.op->stream];
+    const std::string& what = run_.names[run.op->name];
+    const std::string& stream = run_.streams.at(run.op->stream);
+    const bool message =
+        run.op->kind == Kind::send || run.op->kind == Kind::recv;  // each message waits for its own peer
     if (message || last >= rows.size() || rows[last].stream != stream || rows[last].what != what) {
       last = rows.size();
-      rows.push_back({stream, what, of.started.value, of.ended.value, 0});
+      rows.push_back({stream, what, run.started.value, run.ended.value, 0});
     }
-    rows[last].end = of.ended.value;
+    rows[last].end = run.ended.value;
     ++rows[last].operations;
   }
   std::vector<RankTimeline::Row> rows;
@@ -37,7 +38,7 @@ class ActorTimeline : public Observer {
  private:
   const StepRun& run_;
   Actor actor_;
-  std::vector<std::size_t> last_;  // row of each stream
+  std::vector<std::size_t> last_;  // last row of each stream
 };
 
 }  // namespace
@@ -57,20 +58,22 @@ RankView rank_view(const Scenario& s, const Plan& laid_out, int rank) {
   view.unfolded = run.unfolded;
   view.simulated = run.rank_of(run.seen(rank));
   if (run.fold) view.alike = static_cast<int>(run.fold->members(run.seen(rank)).size());
-  const auto way = [&](std::string what, int to) { return route_view(run.machine.cluster, std::move(what), rank, to); };
+  const auto route = [&](std::string what, int to) {
+    return route_view(run.machine.cluster, std::move(what), rank, to);
+  };
   const RankPeers peers(rank, run.plan);
   for (std::size_t i = 0; i < kLanes; ++i) {
     const RankPeers::OfLane& lane = peers.lanes[i];
     if (!lane.group) continue;
     const std::vector<int>& members = lane.group->members;
     const int next = members[(position(lane.index) + 1) % members.size()];
-    view.groups.push_back({name_of(static_cast<Lane>(i)), members, way("to the next", next)});
+    view.groups.push_back({name_of(static_cast<Lane>(i)), members, route("to the next", next)});
   }
   for (std::size_t stage = 0; stage < peers.stages.size(); ++stage) {
-    std::set<int> there;
+    std::set<int> partners;
     for (const auto* messages : {&peers.stages[stage].sends, &peers.stages[stage].takes})
-      for (const StageMessage& message : *messages) there.insert(message.peer);
-    for (const int peer : there) view.peers.push_back(way(fmt::format("pipeline stage {}", stage), peer));
+      for (const StageMessage& message : *messages) partners.insert(message.peer);
+    for (const int peer : partners) view.peers.push_back(route(fmt::format("pipeline stage {}", stage), peer));
   }
   return view;
 }

@@ -6,37 +6,38 @@
 
 namespace trainyard {
 
-/// One rank of a scenario, simulated or stood for: where it is, whom it meets, and over which links.
+/// One rank of a scenario: its position, its groups and peers, and the links to them.
 struct RankView {
   MeshRank at;
-  int simulated = 0;     ///< the rank that stands for it
-  int alike = 1;         ///< how many that one stands for
-  std::string unfolded;  ///< why each rank stands for itself
-  /// A group that it communicates in, and its way to the next member.
+  int simulated = 0;     ///< the simulated rank of its equivalence class
+  int alike = 1;         ///< size of its equivalence class
+  std::string unfolded;  ///< why no ranks are folded; "": they are
+  /// A group in which the rank communicates, and its route to the next member.
   struct Group {
     std::string what;
     std::vector<int> members;
     RouteView next;
   };
   std::vector<Group> groups;
-  std::vector<RouteView> peers;  ///< that it sends messages to outside of groups: neighbours in the pipeline
+  std::vector<RouteView> peers;  ///< routes to ranks outside its groups: neighbours in the pipeline
 };
-/// Throws UserError for a rank that is not there.
+/// Throws UserError if the scenario has no such rank.
 void require_rank(const Scenario&, int rank);
-/// The next two throw it too.
+/// Throws UserError if the scenario has no such rank.
 RankView rank_view(const Scenario&, const Plan&, int rank);
 nlohmann::ordered_json to_json(const RankView&);
 
-/// What a rank does in a step, as the one that stands for it was simulated: work of one name that follows each other on a
-/// stream together.
+/// The operations of a rank in a step, taken from the simulated rank of its equivalence class. Consecutive operations
+/// of one name on a stream are one row.
 struct RankTimeline {
   struct Row {
     std::string stream, what;
     double begin = 0, end = 0;  // s
     int operations = 0;
   };
-  std::vector<Row> rows;  ///< in the order in which they begin
+  std::vector<Row> rows;  ///< sorted by begin
 };
+/// Throws UserError if the scenario has no such rank.
 RankTimeline rank_timeline(const Scenario&, const Plan&, int rank);
 
 }  // namespace trainyard

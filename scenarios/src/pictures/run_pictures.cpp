@@ -17,14 +17,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Bytes that one link of the cluster carries in a step. A folded run knows one link of each class.
+/// Returns the bytes that one link of the cluster carries in a step. A folded run records one link of each class.
 double bytes_of_step(const StepRun& run, LinkId link) {
   const LinkId seen = run.fold ? run.fold->class_of_link(link) : link;
   return seen < 0 ? 0 : run.traffic_of_steps().on_link(seen).value / run.traffic_steps();
 }
 
-/// What links carry in a step: a drawing of one node with the share of time that each cable is busy, and a row for each
-/// class of equal links (`kind`, `from`, `to`, `count`, `rate_Bps`, `bytes` a step of all, `busy_mean`, `busy_max`).
+/// The load of links in a step: a drawing of one node with the share of time in which each cable is busy, and a row for
+/// each class of equal links (`kind`, `from`, `to`, `count`, `rate_Bps`, total `bytes` per step, `busy_mean`,
+/// `busy_max`).
 ordered_json link_use(const StepRun& run) {
   const DeviceGraph& graph = run.machine.cluster.graph();
   const double step = (run.end_of_steps() - run.begin()) / run.steps();
@@ -71,7 +72,7 @@ void draw_run(const Scenario& s, const Plan& laid_out, SimulateOptions& options,
   const auto memory = std::make_shared<std::optional<MemoryUse>>();
   options.observe.emplace_back([memory](const StepRun& run) { return &memory->emplace(run.records()); });
   options.path_pieces = true;
-  // Ranks that are out of step have no path for whose sake operations would be kept.
+  // Ranks that are not in step have no critical path, so their operations need not be recorded.
   const bool in_step = s.plan.mechanism->in_step();
   (in_step || estimated_operations(laid_out) > kMostKept ? options.after : options.watch) =
       [memory, pictures](const StepRun& run) { *pictures = pictures_of(run, **memory); };

@@ -7,13 +7,13 @@
 
 namespace trainyard {
 
-/// Makes a run with these options keep what it draws, and fill `pictures` with what a page shows of the step besides its
-/// answer. `pictures` stays null where nothing is simulated; else it has
-/// - `left_out`: why there is no timeline (steps of more than kMostKept operations are not drawn over time); or
+/// Changes the options of a run so that it records the data of an HTML page's pictures and writes them into `pictures`.
+/// `pictures` stays null if nothing is simulated. Else it has:
+/// - `left_out`: why there is no timeline (a step of more than kMostKept operations is not drawn over time); or
 ///   `timeline`: `tick_s`, `end` and all times in ticks, `tones`, `names`, `ranks` with their lanes and memory (see the
 ///   code for its lists of numbers), and the critical `path`;
-/// - `machine`: a drawing (SVG) of the node of the rank that ends last, each cable with the share of time that it is
-///   busy, and `links`: classes of equal links with what they carry.
+/// - `machine`: a drawing (SVG) of the node of the rank that ends last, each cable with the share of time in which it
+///   is busy, and `links`: classes of equal links with the bytes that they carry.
 void draw_run(const Scenario&, const Plan&, SimulateOptions&, const std::shared_ptr<nlohmann::ordered_json>& pictures);
 
 }  // namespace trainyard

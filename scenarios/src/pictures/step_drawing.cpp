@@ -12,13 +12,14 @@ using Piece = StepPicture::Piece;
 using Tone = StepPicture::Tone;
 
 constexpr double kWidth = 900, kLeft = 76, kRight = 884, kLane = 30;
-constexpr double kColumn = 0.5;  // px: nothing narrower is drawn
-constexpr double kZoom = 0.1;    // the part of the step that is drawn again, larger
+constexpr double kColumn = 0.5;  // px; narrower pieces are not drawn
+constexpr double kZoom = 0.1;    // share of the step that is drawn again at a larger scale
 constexpr const char *kInk = "#222222", *kFaint = "#666666", *kPaper = "#f6f6f6", *kMemory = "#9fc5bf",
                      *kMemoryInk = "#1c4f49";
 
-/// As many pieces as can be told apart on the plot's width, whatever the number of operations: equal neighbours become
-/// one, and what is too narrow to be seen belongs to the piece before. Gaps below `gap` px do not part a run.
+/// Joins bars into as many pieces as the plot's width can show, whatever the number of operations. Equal neighbours
+/// become one piece, and bars that are too narrow to be visible join the piece before. Gaps below `gap` px do not
+/// separate a run.
 std::vector<Piece> pieces(const std::vector<StepPicture::Bar>& bars, const ChartAxis& view, double gap) {
   const double pixel = (view.most() - view.least()) / (kRight - kLeft);
   std::vector<StepPicture::Bar> seen;
@@ -59,11 +60,11 @@ class Drawing {
     legend(106);
     const PlotArea plot{kLeft, 148, kRight - kLeft, lanes_ + 82};
     const PlotArea zoom{kLeft, plot.top + plot.height + 66, plot.width, lanes_};
-    const ChartAxis whole(0, end_), last((1 - kZoom) * end_, end_);
-    axis(plot, whole);
-    lanes(plot, whole);
-    memory({kLeft, plot.top + lanes_ + 8, plot.width, 74}, whole);
-    lens(plot, plot.x(whole, last.least()), zoom);
+    const ChartAxis whole_step(0, end_), last((1 - kZoom) * end_, end_);
+    axis(plot, whole_step);
+    lanes(plot, whole_step);
+    memory({kLeft, plot.top + lanes_ + 8, plot.width, 74}, whole_step);
+    lens(plot, plot.x(whole_step, last.least()), zoom);
     axis(zoom, last);
     lanes(zoom, last);
     caption(zoom.top + zoom.height + 40);
@@ -78,7 +79,7 @@ class Drawing {
 
   static const char* ink_on(const Tone& tone) { return tone.dark ? "#ffffff" : kInk; }
 
-  /// The step cut into its parts, in the order of the legend.
+  /// Draws the parts of the step, in the order of the legend.
   void parts(double y) {
     double x = 16;
     for (const Tone& tone : picture_.tones) {
@@ -117,7 +118,7 @@ class Drawing {
         const Tone& tone = picture_.tones[piece.tone];
         const std::string& fill = ++count % 2 == 0 ? tone.shade : tone.fill;
         const double x = area.x(view, piece.begin), width = area.x(view, piece.end) - x;
-        // Height is the share of the time in which something runs: a stream that waits most of the time looks it.
+        // The height is the share of time in which something runs, so that a stream that mostly waits looks empty.
         const double full = kLane - 6, share = std::min(1.0, piece.busy / (piece.end - piece.begin)),
                      height = share > 0.97 ? full : share * full;
         if (height < full && lane.in_progress) svg_.rect(x, top + 3, width, full, fill, 0.3);
@@ -128,7 +129,7 @@ class Drawing {
     }
   }
 
-  /// What fits of a piece's name, or nothing.
+  /// Returns the longest part of a piece's name that fits, or nothing.
   std::string label_of(const StepPicture::Lane& lane, const Piece& piece, double width) const {
     const auto run = picture_.runs.find(piece.run);
     const Tone& tone = picture_.tones[piece.tone];
@@ -137,7 +138,7 @@ class Drawing {
     return tone.exposed && Svg::text_width("exposed", 11) < width ? "exposed" : "";
   }
 
-  /// Memory over time; in each pixel its highest value, so that no peak is lost.
+  /// Draws memory over time. Each pixel shows its highest value, so that no peak is lost.
   void memory(const PlotArea& area, const ChartAxis& view) {
     const ChartAxis bytes(0, 1.12 * std::max(picture_.capacity, picture_.peak));
     const double bottom = area.top + area.height, capacity = area.y(bytes, picture_.capacity);
@@ -153,7 +154,7 @@ class Drawing {
     svg_.text(kLeft + 156, bottom - 6, fmt::format("peak {}", show(Bytes{picture_.peak})), {11, kMemoryInk});
   }
 
-  /// Which part of the picture is drawn again below, and larger.
+  /// Marks the part of the picture that is drawn again below at a larger scale.
   void lens(const PlotArea& plot, double x, const PlotArea& zoom) {
     const double bottom = plot.top + plot.height;
     svg_.path(fmt::format("M{} {}H{}V{}H{}Z", Svg::number(x), Svg::number(bottom + 24), Svg::number(kRight),

@@ -21,7 +21,7 @@ struct Span {
   double begin = 0, end = 0;
 };
 
-/// Sorted, and those that touch joined.
+/// Sorts spans and joins those that touch.
 std::vector<Span> joined(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
   std::vector<Span> result;
@@ -33,7 +33,7 @@ std::vector<Span> joined(std::vector<Span> spans) {
   return result;
 }
 
-/// Of `these` (joined) what no span of `those` (joined) covers.
+/// Returns the parts of `these` (joined) that no span of `those` (joined) covers.
 std::vector<Span> without(const std::vector<Span>& these, const std::vector<Span>& those) {
   std::vector<Span> rest;
   std::size_t at = 0;
@@ -48,14 +48,14 @@ std::vector<Span> without(const std::vector<Span>& these, const std::vector<Span
   return rest;
 }
 
-/// The breakdown has one group for all computing, and one for compression; the phases of their operations have tones of
-/// their own.
+/// The breakdown has one group for all compute and one for compression. In the picture, each phase of their operations
+/// has a tone.
 std::string tone_name(const Group& group, std::uint8_t phase) {
   return group.name == kComputeGroup || group.name == kCompressionGroup ? name_of(static_cast<ComputePhase>(phase))
                                                                         : group.name;
 }
 
-/// Hues that people with the common kinds of colour blindness tell apart by lightness at least.
+/// Hues that people with the common kinds of colour blindness can tell apart at least by lightness.
 Tone tone_of(const std::string& name) {
   static const std::map<std::string, Tone> tones = [] {
     std::map<std::string, Tone> all;
@@ -94,7 +94,8 @@ class Painter {
     lane(r.stream).in_progress = true;
     lane(r.stream).bars.push_back({r.started, r.ended, tone_named(group.name), r.name, r.name});
     picture_.runs.try_emplace(r.name, names_[r.name]);
-    // Waiting for a peer within a collective is a part of it, and waiting for what is fetched ahead too; see Breakdown.
+    // Waiting for a peer within a collective belongs to the collective, and so does waiting for a prefetch; see
+    // Breakdown.
     const double began = std::max(r.posted, r.started);
     messages_[r.group % kGroups].push_back({group.role == Role::point_to_point ? began : r.posted, r.ended});
     if (group.role == Role::point_to_point) waits_.push_back({r.posted, began});
@@ -114,7 +115,7 @@ class Painter {
     std::sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) { return a.begin < b.begin; });
   }
 
-  /// What is left is waiting for peers, as the breakdown books it, and "other".
+  /// The remaining time is waiting for peers, as in the breakdown, and "other".
   void rest(double bubble) {
     if (bubble > 1e-9 * picture_.end) picture_.tones[tone_named("bubble")].seconds = bubble;
     std::vector<Tone>& tones = picture_.tones;
@@ -123,7 +124,7 @@ class Painter {
     if (picture_.end - sum > 1e-9 * picture_.end) tones[tone_named("other")].seconds = picture_.end - sum;
   }
 
-  /// Lanes of streams without an operation are left out.
+  /// Adds a lane per stream, except for streams without operations.
   void close() {
     std::erase_if(picture_.lanes, [](const StepPicture::Lane& lane) { return lane.bars.empty(); });
   }
@@ -140,7 +141,7 @@ class Painter {
     covered_.insert(covered_.end(), spans.begin(), spans.end());
     covered_ = joined(covered_);
   }
-  /// Of a group's messages what nothing covers yet.
+  /// Adds the parts of a group's messages that nothing covers yet.
   void expose(GroupId g) {
     const std::size_t tone = tone_at(exposed_tone(names_.groups()[g].name));
     const std::vector<Span> messages = joined(messages_[g]), spans = without(messages, covered_);
@@ -171,7 +172,7 @@ class Painter {
   }
 };
 
-/// ", ring all-reduce"; "" of one device.
+/// Returns ", ring all-reduce"; "" for one device.
 std::string how_in_words(const StepRun& run) {
   const Scenario& s = run.scenario;
   if (s.plan.splits_model()) return ", " + s.plan.mesh.in_words();
@@ -190,7 +191,7 @@ StepPicture step_picture(const StepRun& run, Actor rank) {
   for (const OpRecord& r : run.timeline.records())
     if (r.actor == actor) painter.add(r);
   painter.exposed();
-  // A rank that ends early waits for the last one: bubble too, as in the answer's breakdown.
+  // A rank that ends early waits for the last one. This is bubble too, as in the answer's breakdown.
   const double waits_at_end = std::max(0.0, end - run.breakdown.end(actor).value);
   painter.rest(run.breakdown.parts(actor).bubble.value + waits_at_end);
   painter.close();

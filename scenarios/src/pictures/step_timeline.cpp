@@ -14,14 +14,14 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kMostRanks = 16, kMostBars = 100000;
-constexpr double kTicks = 1e7;          // of the whole run
+constexpr double kTicks = 1e7;          // ticks of the whole run
 constexpr double kMemoryCells = 1200;   // see thinned_memory
-constexpr double kFirstCells = 131072;  // where bars are joined
+constexpr double kFirstCells = 131072;  // cells with which the joining of bars begins
 
-/// Numbers of names, in the order in which they are first asked for.
+/// Numbers names in the order in which they are first used.
 class Numbering {
  public:
-  std::size_t of(const std::string& name) {
+  std::size_t number(const std::string& name) {
     const auto [at, fresh] = numbers_.try_emplace(name, names_.size());
     if (fresh) names_.push_back(name);
     return at->second;
@@ -33,7 +33,7 @@ class Numbering {
   std::vector<std::string> names_;
 };
 
-/// The cell that leaves few enough; 0: all bars as they are.
+/// Returns the cell length, s, that leaves at most kMostBars bars. 1e-15: no bars need to be joined.
 double cell_for(const std::vector<StepPicture>& pictures, double end) {
   const auto count = [&](double cell) {
     std::size_t sum = 0;
@@ -55,9 +55,9 @@ std::vector<Actor> shown_ranks(const StepRun& run, const MemoryUse& memory) {
   for (const bool all : {false, true})
     for (Actor actor = 0; actor < run.simulated_ranks() && shown.size() < kMostRanks; ++actor) {
       const Actor rank = run.rank_of(actor);
-      const int own = run.scenario.plan.mesh.of(rank).pipeline;
-      if (all || own != stage) shown.insert(rank);
-      stage = own;
+      const int own_stage = run.scenario.plan.mesh.of(rank).pipeline;
+      if (all || own_stage != stage) shown.insert(rank);
+      stage = own_stage;
     }
   return {shown.begin(), shown.end()};
 }
@@ -96,12 +96,12 @@ class TimelineText {
   std::int64_t ticks(double t) const { return std::llround(t / tick_); }
 
   std::size_t tone(const StepPicture::Tone& t) {
-    const std::size_t number = tone_numbers_.of(t.name);
+    const std::size_t number = tone_numbers_.number(t.name);
     if (number == tones_.size()) tones_.push_back({{"name", t.name}, {"fill", t.fill}, {"dark", t.dark}});
     return number;
   }
 
-  /// Bars as [begin since the last one's end, length, tone, name or −(how many are joined), …].
+  /// Bars as [begin since the end of the last bar, length, tone, name or −(number of joined bars), …].
   ordered_json rank(Actor rank, const StepPicture& picture) {
     ordered_json lanes = ordered_json::array();
     for (const StepPicture::Lane& lane : picture.lanes) {
@@ -112,7 +112,7 @@ class TimelineText {
         bars.push_back(begin - last);
         bars.push_back(end - begin);
         bars.push_back(tone(picture.tones[bar.tone]));
-        bars.push_back(bar.bars > 1 ? -bar.bars : static_cast<int>(names_.of(run_.names[bar.name])));
+        bars.push_back(bar.bars > 1 ? -bar.bars : static_cast<int>(names_.number(run_.names[bar.name])));
         last = end;
       }
       lanes.push_back({{"name", lane.name}, {"bars", bars}});
@@ -134,7 +134,7 @@ class TimelineText {
             {"memory", bytes}};
   }
 
-  /// Pieces as [begin since the last one's end, length, resource, rank shown or −1, its lane, …].
+  /// Pieces as [begin since the end of the last piece, length, resource, shown rank or −1, its lane, …].
   ordered_json path() {
     Numbering resources;
     struct PathPiece {
@@ -144,8 +144,8 @@ class TimelineText {
     for (const PathStep& step : named_path(run_)) {
       const OpRecord& record = run_.timeline.records()[step.id - 1];
       const auto shown = std::find(ranks_.begin(), ranks_.end(), run_.rank_of(record.actor));
-      PathPiece piece{ticks(step.begin), ticks(step.end), static_cast<std::int64_t>(resources.of(step.resource)), -1,
-                      -1};
+      PathPiece piece{ticks(step.begin), ticks(step.end), static_cast<std::int64_t>(resources.number(step.resource)),
+                      -1, -1};
       if (record.actor < run_.simulated_ranks() && shown != ranks_.end()) {
         piece.rank = shown - ranks_.begin();
         piece.lane = lane_of(pictures_[static_cast<std::size_t>(piece.rank)], run_.streams.at(record.stream));

@@ -77,7 +77,7 @@ void Svg::text(double x, double y, std::string_view text, const TextStyle& style
 
 std::string Svg::finish() const {
   Svg paper(width_, height_, "");
-  paper.rect(0, 0, width_, height_, "#ffffff");  // readers show pictures on dark pages too
+  paper.rect(0, 0, width_, height_, "#ffffff");  // a background, because pictures may be shown on dark pages
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" "
       "font-family=\"Helvetica, Arial, sans-serif\">\n<title>{2}</title>\n{3}{4}{5}</svg>\n",
@@ -96,7 +96,8 @@ std::string Svg::escaped(std::string_view text) { return xml_escaped(text); }
 
 double Svg::text_width(std::string_view text, double size) {
   double letters = 0;
-  for (const char c : text) letters += (static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0;  // of UTF-8
+  for (const char c : text)
+    letters += (static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0;  // counts UTF-8 characters
   return 0.54 * size * letters;
 }
 

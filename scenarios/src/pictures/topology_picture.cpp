@@ -20,7 +20,7 @@ constexpr double kTitleRow = 28, kCpuRow = 48, kRowStep = 80;
 constexpr const char *kPcie = "#777777", *kNvlink = "#1b6e1b", *kSocketLink = "#3465a4", *kFabric = "#b5731a",
                      *kDown = "#cc0000";
 
-/// The picture of one node: where its devices stand, and what has been drawn.
+/// The picture of one node: the positions of its devices, and the drawing so far.
 class NodeDrawing {
  public:
   NodeDrawing(const DeviceGraph& graph, const ClusterSpec& spec, int node, const LinkHeat& heat)
@@ -32,7 +32,7 @@ class NodeDrawing {
  private:
   struct Spot {
     double x = 0, y = 0;  // middle of the upper edge
-    LinkId up = -1;       // towards the CPU
+    LinkId up = -1;       // link towards the CPU
   };
 
   const Device& device(DeviceId id) const { return graph_.devices()[id]; }
@@ -58,10 +58,10 @@ class NodeDrawing {
   int node_;
   std::map<DeviceId, Spot> spots_;
   double slots_ = 0, device_row_ = 0, bottom_ = 0, wanted_width_ = 0;
-  Svg behind_{0, 0, ""}, svg_{0, 0, ""};  // fabric cables go behind
+  Svg behind_{0, 0, ""}, svg_{0, 0, ""};  // `behind_`: fabric cables, drawn behind the rest
 };
 
-/// Rows of PCIe switches below a device.
+/// Number of rows of PCIe switches below a device.
 int NodeDrawing::switch_depth(DeviceId id, std::set<DeviceId>& seen) const {
   int depth = 0;
   for (const LinkId down : graph_.links_from(id)) {
@@ -74,7 +74,7 @@ int NodeDrawing::switch_depth(DeviceId id, std::set<DeviceId>& seen) const {
   return depth;
 }
 
-/// Leaves of the tree take the next place in the row; a device above others is centred over them.
+/// Places a device. Leaves of the tree take the next place in the row; a device above others is centred over them.
 double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
   const DeviceKind kind = device(id).kind;
   const bool above = kind == DeviceKind::cpu || kind == DeviceKind::pcie_switch;
@@ -90,7 +90,7 @@ double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
   return spots_[id].x = (first + last) / 2;
 }
 
-/// From the sockets down, then devices without a socket. All NVSwitches are one box below.
+/// Places devices from the sockets down, then devices without a socket. All NVSwitches are one box below.
 void NodeDrawing::place_devices() {
   std::vector<DeviceId> roots = graph_.all(DeviceKind::cpu, node_);
   std::set<DeviceId> seen;
@@ -110,7 +110,7 @@ std::string NodeDrawing::busy(LinkId id) const {
   return share < 0 ? "" : fmt::format(" data-link=\"{}\" data-busy=\"{:.6g}\"", Svg::escaped(link(id).name), share);
 }
 
-/// Short enough for a box; a drive has a read and a write rate.
+/// Writes rates short enough for a box; a drive has a read and a write rate.
 std::string NodeDrawing::rate_text(LinkId up) const {
   if (device(graph_.ends(up).to).kind != DeviceKind::nvme) return show(link(up).capacity);
   return fmt::format("r {:.3g} w {:.3g} GB/s", link(up ^ 1).capacity.value * 1e-9, link(up).capacity.value * 1e-9);
@@ -128,7 +128,7 @@ void NodeDrawing::box(DeviceId id, const Spot& spot) {
               {.size = 9, .fill = "#a40000", .anchor = Svg::Anchor::middle, .halo = true});
 }
 
-/// A line up from each box; links that close a loop are dashed.
+/// Draws a line up from each box. Links that close a loop are dashed.
 void NodeDrawing::draw_pcie() {
   for (const auto& [id, spot] : spots_)
     if (spot.up >= 0) {
@@ -144,7 +144,7 @@ void NodeDrawing::draw_pcie() {
   }
 }
 
-/// Neighbouring sockets are joined straight, others by an arc above.
+/// Joins neighbouring sockets by a straight line, others by an arc above.
 void NodeDrawing::draw_socket_links() {
   for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2) {
     if (graph_.kind(id) != LinkKind::socket || !inside(id)) continue;
@@ -161,12 +161,12 @@ void NodeDrawing::draw_socket_links() {
   }
 }
 
-/// An arc below the GPUs, as thick as it is fast; or a line to the box that stands for the NVSwitches.
+/// Draws an arc below the GPUs, whose width grows with the rate, or a line to the box of the NVSwitches.
 void NodeDrawing::draw_nvlink(LinkId id, double slowest) {
   const double top = device_row_ + kBoxHeight;
   const DeviceGraph::End end = graph_.ends(id);
   const auto from = spots_.find(end.from), to = spots_.find(end.to);
-  if (from == spots_.end() || to == spots_.end()) {  // NVSwitches have no spots
+  if (from == spots_.end() || to == spots_.end()) {  // NVSwitches have no positions
     const auto gpu = from == spots_.end() ? to : from;
     if (gpu != spots_.end()) svg_.line(gpu->second.x, top, gpu->second.x, top + 40, {kNvlink, 2, "", busy(id)});
     return;
@@ -175,22 +175,22 @@ void NodeDrawing::draw_nvlink(LinkId id, double slowest) {
   const double links = link(id).capacity.value / slowest;
   svg_.curve(fmt::format("M {0:g} {1:g} C {0:g} {2:g} {3:g} {2:g} {3:g} {1:g}", x, top, top + depth, target),
              {links > 1.5 ? kNvlink : "#7cc47c", std::min(6.0, 1.2 * links), "", busy(id)});
-  bottom_ = std::max(bottom_, top + 0.75 * depth);  // where the curve is lowest
+  bottom_ = std::max(bottom_, top + 0.75 * depth);  // lowest point of the curve
 }
 
 void NodeDrawing::draw_nvlinks() {
   const double top = device_row_ + kBoxHeight;
   double slowest = std::numeric_limits<double>::max(), fastest = 0;
-  const auto each = [this](auto visit) {
+  const auto for_each_nvlink = [this](auto visit) {
     for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2)
       if (graph_.kind(id) == LinkKind::nvlink && inside(id)) visit(id);
   };
-  each([&](LinkId id) {
+  for_each_nvlink([&](LinkId id) {
     slowest = std::min(slowest, link(id).capacity.value);
     fastest = std::max(fastest, link(id).capacity.value);
   });
   if (fastest == 0) return;
-  each([&](LinkId id) { draw_nvlink(id, slowest); });
+  for_each_nvlink([&](LinkId id) { draw_nvlink(id, slowest); });
   if (!graph_.all(DeviceKind::nvswitch, node_).empty()) {
     bottom_ = std::max(bottom_, top + 70);
     svg_.box(kMargin, top + 40, slots_ * kSlotWidth, 30, fill_of(DeviceKind::gpu), "#555555", "NVSwitch");
@@ -202,7 +202,7 @@ void NodeDrawing::draw_nvlinks() {
   svg_.text(kMargin, bottom_, fmt::format("NVLink {}, each direction", rates), {.fill = kNvlink});
 }
 
-/// A box a row of the fabric, wide enough for its words; the ends' cables lead to the first.
+/// Draws a box per row of the fabric, wide enough for its words. The cables of the HCAs lead to the first box.
 void NodeDrawing::draw_fabric() {
   if (rows_.empty()) return;
   double width = slots_ * kSlotWidth;
@@ -239,7 +239,7 @@ std::string NodeDrawing::draw(const std::string& title) {
   draw_pcie();
   draw_socket_links();
   draw_nvlinks();
-  draw_fabric();  // stands below the NVLinks
+  draw_fabric();  // below the NVLinks
   for (const auto& [id, spot] : spots_) box(id, spot);
   const double width = std::max({slots_ * kSlotWidth, wanted_width_, Svg::text_width(title, 15)});
   Svg picture(width + 2 * kMargin, bottom_ + kMargin, title);

@@ -23,13 +23,13 @@ const Device& device(const DeviceGraph& graph, DeviceId id) { return graph.devic
 
 std::vector<LinkClass> link_classes(const DeviceGraph& graph) {
   std::vector<LinkClass> classes;
-  std::map<std::tuple<std::string, std::string, std::string, double, std::int64_t>, std::size_t> known;
+  std::map<std::tuple<std::string, std::string, std::string, double, std::int64_t>, std::size_t> class_numbers;
   for (std::size_t i = 0; i < graph.wires().size(); ++i) {
     const Link& link = graph.wires()[i];
     const DeviceGraph::End end = graph.ends(static_cast<LinkId>(i));
     const std::string from = name_of(device(graph, end.from).kind), to = name_of(device(graph, end.to).kind);
     const auto [at, fresh] =
-        known.try_emplace({link.kind, from, to, link.capacity.value, end.latency.count}, classes.size());
+        class_numbers.try_emplace({link.kind, from, to, link.capacity.value, end.latency.count}, classes.size());
     if (fresh) classes.push_back({link.kind, from, to, link.capacity, end.latency, 0, link.name, {}});
     ++classes[at->second].count;
     classes[at->second].links.push_back(static_cast<LinkId>(i));
@@ -49,7 +49,7 @@ RouteView route_view(const ClusterMachine& machine, std::string what, int from, 
       view.hops.push_back(device(graph, end.to).name);
       view.software.count -= end.latency.count;
     }
-    // A bus or host memory on the way may be the limit too, and a message may take it more than once.
+    // A bus or host memory on the route may limit the rate too, and a message may cross it more than once.
     const BytesPerSecond rate = link.capacity / use.weight;
     if (!view.bottleneck_link.empty() && rate >= view.rate) continue;
     view.bottleneck_link = link.name;
@@ -97,7 +97,7 @@ Schedule schedule(const Plan& plan, int rank, std::size_t most) {
                       op.work.bytes.value,
                       op.memory.change,
                       -1};
-    // A mark that takes or gives back memory: of what.
+    // A mark allocates or frees memory of this class.
     if (op.kind == Kind::mark && op.memory.change != 0)
       line.what += fmt::format(": {}", name_of(static_cast<MemoryClass>(op.memory_class)));
     if (op.kind == Kind::join) line.bytes = op.message.bytes.value;
@@ -115,7 +115,7 @@ Schedule schedule(const Plan& plan, int rank, std::size_t most) {
 
 std::vector<MeshRank> mesh(const Scenario& s) {
   std::vector<MeshRank> ranks;
-  int first = 0;  // of the node
+  int first = 0;  // first rank of the node
   for (int rank = 0; rank < s.ranks(); ++rank) {
     const int node = s.cluster.node_of_gpu(rank);
     first = rank == 0 || node != ranks.back().node ? rank : first;
@@ -134,7 +134,7 @@ bool goes_by_pxn(const Scenario& s) {
   all.ranks = s.cluster.gpus();
   try {
     return library_model(s.cluster, s.software.nccl_choice).model->relays(all);
-  } catch (const UserError&) {  // chips that do not speak NCCL
+  } catch (const UserError&) {  // chips without NCCL
     return false;
   }
 }
@@ -145,7 +145,7 @@ MachineView machine_view(const Scenario& s) {
   for (const Device& d : machine.graph().devices()) {
     const std::string kind = name_of(d.kind);
     const auto at =
-        std::find_if(view.devices.begin(), view.devices.end(), [&](const auto& known) { return known.first == kind; });
+        std::find_if(view.devices.begin(), view.devices.end(), [&](const auto& entry) { return entry.first == kind; });
     if (at == view.devices.end())
       view.devices.emplace_back(kind, 1);
     else

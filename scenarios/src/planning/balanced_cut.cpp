@@ -10,13 +10,14 @@ using Time = std::int64_t;
 using Table = std::vector<std::vector<Time>>;
 constexpr Time kNever = std::numeric_limits<Time>::max();
 
-/// What the layers from `from` up to `to` take in a part: a difference of sums from the first layer on.
+/// Returns the time of layers `from` to `to` − 1 in a part, as a difference of sums from the first layer on.
 Time span(const Table& sums, std::size_t part, std::size_t from, std::size_t to) {
   return sums[part][to] - sums[part][from];
 }
 
-/// Where the parts end, so that the largest of `sign` x time of a part is as small as it can be, no part taking more than
-/// `limit`. The best division of the first `end` layers into `part` + 1 parts continues the best into one part less.
+/// Returns the ends of the parts for which the largest `sign` x time of a part is smallest, with no part longer than
+/// `limit`. The best division of the first `end` layers into `part` + 1 parts continues the best division into one part
+/// less.
 std::vector<std::size_t> best_ends(const Table& sums, Time sign, Time limit) {
   const std::size_t parts = sums.size(), layers = sums.front().size() - 1;
   Table best(parts + 1, std::vector<Time>(layers + 1, kNever));
@@ -51,20 +52,20 @@ Time slowest_stage(const Table& sums, const std::vector<std::size_t>& ends, cons
   return *std::max_element(stages.begin(), stages.end());
 }
 
-/// Moves one boundary by one layer where that helps the slowest stage most. False: nowhere.
+/// Moves the one boundary by one layer that makes the slowest stage fastest. Returns false if no move helps.
 bool improve(const Table& sums, std::vector<std::size_t>& ends, const std::vector<int>& stage_of) {
   Time least = slowest_stage(sums, ends, stage_of);
   std::vector<std::size_t> best;
   for (std::size_t part = 0; part + 1 < ends.size(); ++part) {
-    const std::size_t before = part == 0 ? 0 : ends[part - 1], here = ends[part];
-    for (const std::size_t moved : {here - 1, here + 1}) {
+    const std::size_t before = part == 0 ? 0 : ends[part - 1], current = ends[part];
+    for (const std::size_t moved : {current - 1, current + 1}) {
       if (moved <= before || moved >= ends[part + 1]) continue;
       ends[part] = moved;
       if (const Time time = slowest_stage(sums, ends, stage_of); time < least) {
         least = time;
         best = ends;
       }
-      ends[part] = here;
+      ends[part] = current;
     }
   }
   if (!best.empty()) ends = best;
@@ -75,9 +76,9 @@ bool improve(const Table& sums, std::vector<std::size_t>& ends, const std::vecto
 
 std::vector<int> balanced_cut(const Table& times, const std::vector<int>& stage_of) {
   Table sums;
-  for (const std::vector<Time>& of_part : times) {
+  for (const std::vector<Time>& part_times : times) {
     std::vector<Time>& sum = sums.emplace_back(1, 0);
-    for (const Time time : of_part) sum.push_back(sum.back() + time);
+    for (const Time time : part_times) sum.push_back(sum.back() + time);
   }
   const Time limit = slowest_part(sums, best_ends(sums, 1, kNever));
   std::vector<std::size_t> ends = best_ends(sums, -1, limit);

@@ -19,38 +19,38 @@
 namespace trainyard {
 namespace {
 
-/// A network of which all blocks are recomputed, with those alone left so that begin a virtual stage, as many as the plan
-/// says; `stages`: the layers of each virtual stage. The others keep their activations, but for the parts that
-/// `Sharding::remade` names. Throws UserError where a stage has fewer.
+/// Returns a network in which only the first blocks of each virtual stage are recomputed, as many as the plan says. The
+/// other blocks keep their activations, except for the parts that `Sharding::remade` names. `all`: the network with all
+/// blocks recomputed. `stages`: layers of each virtual stage. Throws UserError if a stage has fewer blocks.
 std::shared_ptr<const Network> recomputed_in_part(const Network& all, const Scenario& s,
                                                   const std::vector<std::vector<int>>& stages) {
-  Sharding kept = s.plan.sharding;
-  kept.recompute = Recompute::none;
+  Sharding sharding = s.plan.sharding;
+  sharding.recompute = Recompute::none;
   auto network =
-      std::make_shared<Network>(network_of(s.model, s.micro_batch_size, s.precision, kept, s.plan.ends_apart()));
+      std::make_shared<Network>(network_of(s.model, s.micro_batch_size, s.precision, sharding, s.plan.ends_apart()));
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    int left = s.plan.recomputed_blocks;
+    int rest = s.plan.recomputed_blocks;
     for (const int number : stages[stage]) {
-      const Layer& again = all.layers[static_cast<std::size_t>(number)];
-      if (left == 0 || !again.recomputes_all) continue;
-      network->layers[static_cast<std::size_t>(number)] = again;
-      --left;
+      const Layer& recomputed = all.layers[static_cast<std::size_t>(number)];
+      if (rest == 0 || !recomputed.recomputes_all) continue;
+      network->layers[static_cast<std::size_t>(number)] = recomputed;
+      --rest;
     }
-    if (left > 0)
+    if (rest > 0)
       fail(s.plan.recomputed_place, fmt::format("plan.recompute.full: {} blocks a stage, but virtual stage {} has {}",
-                                                s.plan.recomputed_blocks, stage, s.plan.recomputed_blocks - left));
+                                                s.plan.recomputed_blocks, stage, s.plan.recomputed_blocks - rest));
   }
   return network;
 }
 
-constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers them
+constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer is the number of a bucket
 
 [[noreturn]] void refuse_buckets(const Scenario& s, double count) {
   fail(s.plan.bucket_place,
        fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
 }
 
-/// The mesh, and what a step is.
+/// Makes a plan with the mesh, the micro-batches and the pipeline.
 TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   const PlanChoice& choice = s.plan;
   TrainingPlan plan;
@@ -65,7 +65,7 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   return plan;
 }
 
-/// What the framework does besides kernels and messages.
+/// Adds the work of the framework and the sizes of elements.
 void add_software(TrainingPlan& plan, const Scenario& s) {
   const SoftwareStack& stack = s.software;
   plan.gradient_element = gradient_size(s.precision, stack);
@@ -83,7 +83,8 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   if (stack.host.waits_for_messages) plan.kernel_after_message = kHostWaits;
 }
 
-/// A schedule that puts the weights' gradients off keeps activations on the GPU between its two backward passes.
+/// Throws UserError for offload of activations with a schedule that splits the backward pass: it needs activations on
+/// the GPU between both parts.
 void refuse_split_backward(const Scenario& s, const TrainingPlan& plan) {
   if (!plan.offload.activations.used()) return;
   for (const StagePlan& stage : plan.stages)
@@ -95,10 +96,10 @@ void refuse_split_backward(const Scenario& s, const TrainingPlan& plan) {
                          plan.schedule->name));
 }
 
-/// Layers, tasks and buckets of each stage.
+/// Adds layers, tasks and buckets of each stage.
 void divide(TrainingPlan& plan, const Scenario& s) {
   const BucketChoice& buckets = s.plan.buckets;
-  // Cut tensors can make as many buckets as there are bytes: counted before they are made.
+  // If tensors are cut, there may be as many buckets as bytes, so their number is checked before they are made.
   const bool cuts = !buckets.whole_tensors && plan.zero != ZeroStage::parameters;
   const double count = cuts ? plan.network->parameters() * plan.gradient_element.value / buckets.rest.value : 0;
   if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, count);
@@ -110,13 +111,12 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   if (!s.plan.pairs_place.file || !s.plan.pairs_passes || plan.micro_batches == 1) return;
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
   if (std::none_of(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }))
-    fail(s.plan.pairs_place,
-         fmt::format("plan.expert_parallel.overlap: {} of {} micro-batches has no forward and backward pass side by "
-                     "side; expected more micro-batches, or overlap: false",
-                     plan.schedule->name, plan.micro_batches));
+    fail(s.plan.pairs_place, fmt::format("plan.expert_parallel.overlap: {} of {} micro-batches has no forward and "
+                                         "backward pass side by side; expected more micro-batches, or overlap: false",
+                                         plan.schedule->name, plan.micro_batches));
 }
 
-/// ZeRO stage 2: copies of whole buckets, though of all gradients a share is kept.
+/// Returns the size of the copies of whole buckets at ZeRO stage 2, which keeps only a shard of the gradients.
 Bytes copied_buckets(const TrainingPlan& plan, const StagePlan& stage) {
   double largest = 0, all = 0;
   for (const GradientBucket& bucket : stage.buckets) {
@@ -127,7 +127,7 @@ Bytes copied_buckets(const TrainingPlan& plan, const StagePlan& stage) {
          std::min(all, largest * static_cast<double>(BucketCopies::at_once(plan.overlap_gradients)));
 }
 
-/// What each stage holds, and its optimizer's work.
+/// Adds the memory of each stage, and the work of its optimizer.
 void add_memory(TrainingPlan& plan, const Scenario& s) {
   const ZeroShares dense = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, false).size())),
                    experts = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, true).size()));
@@ -135,33 +135,33 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
   stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
   const bool buckets_pass = stack.gradient_bucket_copy && plan.zero == ZeroStage::gradients && !plan.offload.used();
   stack.gradient_bucket_copy = stack.gradient_bucket_copy && !buckets_pass;
-  for (StagePlan& of : plan.stages) {
+  for (StagePlan& stage : plan.stages) {
     std::vector<const Layer*> layers;
-    for (const std::vector<int>& chunk : of.chunks)
+    for (const std::vector<int>& chunk : stage.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
     HeldElements held = held_elements(layers, dense, experts);
     if (s.plan.inference) held = {held.parameters, 0, 0};
-    std::vector<double> own;
-    for (const GradientBucket& bucket : of.buckets)
-      own.push_back(bucket.elements / (bucket.experts ? experts : dense).optimizer);
-    hold_on_host(plan, of, held, own);
-    hold_activations_on_host(plan, of);
-    of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
-    of.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
+    std::vector<double> shares;
+    for (const GradientBucket& bucket : stage.buckets)
+      shares.push_back(bucket.elements / (bucket.experts ? experts : dense).optimizer);
+    hold_on_host(plan, stage, held, shares);
+    hold_activations_on_host(plan, stage);
+    stage.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
+    stage.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
     if (buckets_pass) {
-      const Bytes copies = copied_buckets(plan, of);
-      of.memory.parts.push_back({"gradient buckets", MemoryClass::buffers, copies});
-      of.memory.buffers += copies;
+      const Bytes copies = copied_buckets(plan, stage);
+      stage.memory.parts.push_back({"gradient buckets", MemoryClass::buffers, copies});
+      stage.memory.buffers += copies;
     }
     if (!detail_of(s.plan).books_library_buffers) continue;
     const bool last = layers.back() == &plan.network->layers.back(),
                sends = layers.front() != &plan.network->layers.front();
     const Bytes sent = sends ? (layers.front() - 1)->output : Bytes{};
-    add_library_buffers(of.memory, *plan.network, layers, last, sent, stack);
+    add_library_buffers(stage.memory, *plan.network, layers, last, sent, stack);
   }
 }
 
-/// The all-reduce that the scenario names, or the fastest for buckets of the mean size.
+/// Chooses the all-reduce: the scenario's, or the fastest for a bucket of mean size.
 void choose_all_reduce(Plan& plan, const Scenario& s) {
   plan.all_reduce = s.plan.all_reduce;
   if (plan.all_reduce.algorithm) return;
@@ -178,7 +178,7 @@ void choose_all_reduce(Plan& plan, const Scenario& s) {
   plan.all_reduce.settings.channels = plan.tuned->best().channels;
 }
 
-/// How the groups of a plan communicate; where they are modelled, as the cluster's library does.
+/// Chooses how the groups of a plan communicate: by algorithms, or by the model of the cluster's library.
 void choose_lanes(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
   LaneChoice gradients, others;
@@ -204,9 +204,9 @@ void choose_lanes(Plan& plan, const Scenario& s) {
   if (const ExpertDispatcher& dispatcher = s.plan.dispatcher; !dispatcher.name.empty()) {
     if (others.settings.fidelity != Fidelity::modelled)
       fail(s.plan.dispatcher_place,
-           fmt::format("plan.expert_parallel.dispatcher: {} is known by its rates alone; expected plan.collectives: "
-                       "modelled",
-                       dispatcher.name));
+           fmt::format(
+               "plan.expert_parallel.dispatcher: only the rates of {} are known; expected plan.collectives: modelled",
+               dispatcher.name));
     others.dispatcher = dispatcher_model(dispatcher, training.network->routing, s.cluster, others.settings.model,
                                          s.plan.dispatcher_place);
   }
@@ -215,23 +215,23 @@ void choose_lanes(Plan& plan, const Scenario& s) {
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);
 }
 
-/// Warm-ups are over in the steps that are looked at.
+/// Adds compression. The simulated steps come after the warm-up of the compressor.
 void add_compression(TrainingPlan& plan, const Scenario& s) {
   const Compressor& compressor = *s.plan.compression;
   plan.compression = s.plan.compression;
   plan.first_step = compressor.warm_up_stages() * compressor.warm_up_steps();
-  GradientShape whole = gradient_shape(plan, {});
+  GradientShape gradients = gradient_shape(plan, {});
   for (const StagePlan& stage : plan.stages)
     for (const GradientBucket& bucket : stage.buckets) {
       const GradientShape shape = gradient_shape(plan, bucket);
-      whole.parts.insert(whole.parts.end(), shape.parts.begin(), shape.parts.end());
+      gradients.parts.insert(gradients.parts.end(), shape.parts.begin(), shape.parts.end());
     }
-  if (const std::string why = compressor.refuses(whole); !why.empty())
+  if (const std::string why = compressor.refuses(gradients); !why.empty())
     fail(s.plan.compression_place, fmt::format("plan.data_parallel.compression: {}: {}", compressor.summary(), why));
   add_compression_memory(plan);
 }
 
-/// A step alone, of one micro-batch: every kernel, the update and the host's work.
+/// Returns the modelled time of a step of one micro-batch on one device: all kernels, the update and the host work.
 Seconds modelled_step(const Scenario& s, const Work& optimizer) {
   Seconds sum = rank_time(s.cluster.node, s.software, optimizer) + s.software.step_overhead;
   for (const Layer& layer : s.network.layers) sum += layer_time(layer, s.cluster.node, s.software);
@@ -249,9 +249,9 @@ std::shared_ptr<const Network> share_of_rank(const Scenario& s) {
   auto network = std::make_shared<Network>(share(1, {}));
   const std::vector<std::vector<int>> layers = divide_layers(*network, s.plan);
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
-    const Network own = share(s.plan.mesh.widths[stage].data, s.plan.stage_shardings[stage]);
+    const Network stage_network = share(s.plan.mesh.widths[stage].data, s.plan.stage_shardings[stage]);
     for (const int layer : layers[stage])
-      network->layers[static_cast<std::size_t>(layer)] = own.layers[static_cast<std::size_t>(layer)];
+      network->layers[static_cast<std::size_t>(layer)] = stage_network.layers[static_cast<std::size_t>(layer)];
   }
   return network;
 }
@@ -278,9 +278,9 @@ Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
   s.plan.mechanism->lay_out(training, {s.precision, s.optimizer, s.software});
   for (const StagePlan& stage : training.stages)
     if (stage.buckets.size() > kMostBuckets) refuse_buckets(s, static_cast<double>(stage.buckets.size()));
-  // Each part of the step keeps its share: gradients get ready one after the other, as they do by the model.
+  // Every part of the step is scaled by the same factor, so gradients get ready in the order of the model.
   if (s.measured.given())
-    plan.compute_scale = s.measured.at(s.micro_batch_size) / modelled_step(s, training.stages.front().optimizer);
+    plan.compute_scale = s.measured.step_time(s.micro_batch_size) / modelled_step(s, training.stages.front().optimizer);
   choose_steps(plan, s);
   return plan;
 }

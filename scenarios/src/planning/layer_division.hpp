@@ -7,16 +7,16 @@ namespace trainyard {
 
 struct TrainingPlan;
 
-/// Layers that stages share out: all but the embedding and the head, where these come on top of what the first and the
-/// last stage have.
+/// Counts the layers that are divided over stages: all but embedding and head, unless these count as layers. Embedding
+/// and head come on top of the layers of the first and the last stage.
 int layers_to_divide(const Network&, const PlanChoice&);
-/// Which layers each virtual stage has, in the order of the network: as many as the scenario says; evenly many of those
-/// between embedding and head; or of all layers so many that the slowest stage takes least (see `balanced_cut`). There a
-/// layer counts with its forward and backward pass and the sum of its gradients on the slowest GPU of the stage, not with
-/// what ranks exchange or the optimizer. The plan has its network, schedule and accumulation. Throws UserError for more
-/// stages than layers.
+/// Returns the layers of each virtual stage, in the order of the network: as many as the scenario says; or evenly many
+/// of the layers between embedding and head; or balanced, so that the slowest stage is fastest (see `balanced_cut`).
+/// The time of a layer is then that of its forward and backward pass and of accumulating its gradients on the slowest
+/// GPU of the stage, without exchanges and optimizer. The plan must have its network, schedule and accumulation. Throws
+/// UserError for more stages than layers.
 std::vector<std::vector<int>> divide_layers(const TrainingPlan&, const Scenario&);
-/// The same of numbers that the plan says, or evenly many: how the network is shared out may depend on it.
+/// Does the same without balancing: by the numbers of the plan, or evenly. The shards of the network may depend on it.
 std::vector<std::vector<int>> divide_layers(const Network&, const PlanChoice&);
 
 }  // namespace trainyard

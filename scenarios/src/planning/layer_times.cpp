@@ -11,7 +11,7 @@ Seconds layer_time(const Layer& layer, const NodeType& node, const SoftwareStack
   return sum;
 }
 
-Seconds accumulation_time(const Layer& layer, const Work& of_element, const NodeType& node,
+Seconds accumulation_time(const Layer& layer, const Work& element_work, const NodeType& node,
                           const SoftwareStack& stack) {
   Seconds time;
   for (const BackwardKernel& call : layer.backward) {
@@ -19,7 +19,7 @@ Seconds accumulation_time(const Layer& layer, const Work& of_element, const Node
     for (const int tensor : call.gradients_ready)
       if (const ParameterTensor& p = layer.parameters[static_cast<std::size_t>(tensor)]; !p.accumulated)
         elements += p.elements;
-    Work sum = of_element;
+    Work sum = element_work;
     sum.bytes = sum.bytes * elements;
     if (elements > 0) time += kernel_cost(node, stack, sum);
   }

@@ -5,11 +5,12 @@
 
 namespace trainyard {
 
-/// Forward and backward pass of one micro-batch through a layer, on a GPU of this node with nothing beside it: kernels
-/// as they are priced, without what ranks exchange.
+/// Returns the time of the forward and backward pass of one micro-batch through a layer, on an otherwise idle GPU of
+/// this node, without exchanges.
 Seconds layer_time(const Layer&, const NodeType&, const SoftwareStack&);
 
-/// Adding a layer's gradients of one micro-batch to those of earlier ones; `of_element` is the work of one element.
-Seconds accumulation_time(const Layer&, const Work& of_element, const NodeType&, const SoftwareStack&);
+/// Returns the time to add a layer's gradients of one micro-batch to those of earlier ones. `element_work`: work of one
+/// element.
+Seconds accumulation_time(const Layer&, const Work& element_work, const NodeType&, const SoftwareStack&);
 
 }  // namespace trainyard

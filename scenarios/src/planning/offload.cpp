@@ -17,7 +17,8 @@ void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, const char*
   memory.parts.push_back({name, memory_class, bytes});
 }
 
-/// Gradients that each tensor rank has a part of are summed after the last micro-batch: by then they have left.
+/// Throws UserError for gradients that are sums over tensor ranks. They are summed after the last micro-batch, but
+/// offload sends them to the host before.
 void require_whole_gradients(const Scenario& s, const Network& share) {
   if (s.plan.mesh.tensor == 1) return;
   for (const Layer& layer : share.layers)
@@ -32,15 +33,16 @@ void require_whole_gradients(const Scenario& s, const Network& share) {
 
 }  // namespace
 
-OffloadPlan offload_plan(const Scenario& s, const TrainingPlan& of) {
+OffloadPlan offload_plan(const Scenario& s, const TrainingPlan& training) {
   OffloadPlan plan;
   plan.optimizer = s.plan.offload.optimizer;
   plan.parameters = s.plan.offload.parameters;
   if (!plan.used()) return plan;
-  require_whole_gradients(s, *of.network);
-  const Bytes gradient = of.gradient_element, master = element_size(update_precision(s.precision));
+  require_whole_gradients(s, *training.network);
+  const Bytes gradient = training.gradient_element, master = element_size(update_precision(s.precision));
   plan.states = master * (1 + s.optimizer.states);
-  // As on a GPU, but for gradients in the precision in which they come; fp32 parameters are their own copy.
+  // As on a GPU, except that gradients keep the precision in which they arrive. fp32 parameters are their own master
+  // copy.
   plan.update = optimizer_traffic(s.optimizer, s.precision) - element_size(s.precision) + gradient;
   plan.addition = gradient * 3;
   return plan;
@@ -59,28 +61,28 @@ void hold_on_host(const TrainingPlan& plan, StagePlan& stage, const HeldElements
                   const std::vector<double>& shares) {
   const OffloadPlan& offload = plan.offload;
   if (!offload.used()) return;
-  const double own = held.optimizer;
+  const double elements = held.optimizer;
   const double largest = shares.empty() ? 0 : *std::max_element(shares.begin(), shares.end());
   StaticMemory& host = stage.host_memory;
-  add(host, host.gradients, MemoryClass::gradients, "gradients", plan.gradient_element * own);
+  add(host, host.gradients, MemoryClass::gradients, "gradients", plan.gradient_element * elements);
   if (offload.optimizer == OffloadDevice::cpu) {
-    add(host, host.optimizer, MemoryClass::optimizer, "optimizer states", offload.states * own);
+    add(host, host.optimizer, MemoryClass::optimizer, "optimizer states", offload.states * elements);
   } else {
     add(host, host.buffers, MemoryClass::buffers, "optimizer states in passing",
         offload.states * (largest * offload.buffers));
-    stage.drive += offload.states * own;
+    stage.drive += offload.states * elements;
   }
   const Bytes parameter = plan.parameter_element;
   switch (offload.parameters) {
     case OffloadDevice::cpu:
-      add(host, host.parameters, MemoryClass::parameters, "parameters", parameter * own);
+      add(host, host.parameters, MemoryClass::parameters, "parameters", parameter * elements);
       break;
-    case OffloadDevice::nvme:  // those gathered ahead, that one in use, and one on its way
+    case OffloadDevice::nvme:  // the layers gathered ahead, one in use, and one in transfer
       add(host, host.buffers, MemoryClass::buffers, "parameters in passing",
           parameter * (largest * (plan.prefetch + 2)));
-      stage.drive += parameter * own;
+      stage.drive += parameter * elements;
       break;
-    case OffloadDevice::none:  // one bucket is updated while the one before goes back
+    case OffloadDevice::none:  // one bucket is updated while the previous one is copied back
       add(host, host.buffers, MemoryClass::buffers, "parameters in passing", parameter * (largest * 2));
       break;
   }
@@ -111,25 +113,24 @@ ActivationOffload activation_offload(const Scenario& s, const Network& network,
                       choice.activation_blocks, stage, blocks));
   }
   if (std::count(offload.layers.begin(), offload.layers.end(), 1) == 0)
-    fail(choice.activations_place,
-         fmt::format("plan.activation_offload: {} has no block between its first and its last layer that keeps "
-                     "activations; none expected",
-                     network.name));
+    fail(choice.activations_place, fmt::format("plan.activation_offload: {} has no block between its first and its "
+                                               "last layer that keeps activations; none expected",
+                                               network.name));
   return offload;
 }
 
 void hold_activations_on_host(const TrainingPlan& plan, StagePlan& stage) {
   if (!plan.offload.activations.used()) return;
-  std::vector<Bytes> of_chunk;
+  std::vector<Bytes> chunk_bytes;
   for (const std::vector<int>& chunk : stage.chunks) {
-    Bytes& bytes = of_chunk.emplace_back();
+    Bytes& bytes = chunk_bytes.emplace_back();
     for (const int layer : chunk)
       if (plan.offload.activations.holds(layer))
         bytes += plan.network->layers[static_cast<std::size_t>(layer)].activations();
   }
   Bytes now;
   for (const PipelineTask& task : stage.tasks) {
-    const Bytes bytes = of_chunk[static_cast<std::size_t>(task.chunk)];
+    const Bytes bytes = chunk_bytes[static_cast<std::size_t>(task.chunk)];
     if (task.pass == PipelineTask::Pass::forward)
       stage.host_activations = std::max(stage.host_activations, now += bytes);
     else
@@ -140,29 +141,30 @@ void hold_activations_on_host(const TrainingPlan& plan, StagePlan& stage) {
 void attach_host_ways(OffloadPlan& plan, int ranks, const ClusterMachine& machine, const Place& where) {
   if (!plan.copies()) return;
   const char* key = plan.used() ? "plan.data_parallel.offload" : "plan.activation_offload";
-  const auto need_way = [&](Actor from, Actor to) {
+  const auto require_path = [&](Actor from, Actor to) {
     if (!machine.route(from, to, PathClass::automatic).reachable)
-      fail(where, fmt::format("{}: no way leads from {} to {}", key, machine.actor_name(from), machine.actor_name(to)));
+      fail(where,
+           fmt::format("{}: there is no path from {} to {}", key, machine.actor_name(from), machine.actor_name(to)));
     return GroupFlow::Edge{from, to, 1};
   };
   for (Actor rank = 0; rank < ranks; ++rank) {
     const DeviceId socket = machine.socket_of(rank);
-    if (socket < 0) fail(where, fmt::format("{}: {} hangs at no CPU", key, machine.actor_name(rank)));
+    if (socket < 0) fail(where, fmt::format("{}: {} is connected to no CPU", key, machine.actor_name(rank)));
     const Actor cpu = machine.actor(socket);
     auto& ways = plan.ways.emplace_back();
-    for (GroupFlow& way : ways) way.by_engines = true;
-    const auto way = [&ways](HostWay w) -> std::vector<GroupFlow::Edge>& {
+    for (GroupFlow& flow : ways) flow.by_engines = true;
+    const auto edges = [&ways](HostWay w) -> std::vector<GroupFlow::Edge>& {
       return ways[static_cast<std::size_t>(w)].edges;
     };
-    way(HostWay::to_host) = {need_way(rank, cpu)};
-    way(HostWay::in_host) = {{cpu, cpu, 1}};
-    way(HostWay::from_host) = {need_way(cpu, rank)};
+    edges(HostWay::to_host) = {require_path(rank, cpu)};
+    edges(HostWay::in_host) = {{cpu, cpu, 1}};
+    edges(HostWay::from_host) = {require_path(cpu, rank)};
     if (!plan.drives()) continue;
     const int node = machine.graph().devices()[socket].node;
     for (const DeviceId id : machine.graph().all(DeviceKind::nvme, node)) {
       const Actor drive = machine.actor(id);
-      way(HostWay::drive_read).push_back(need_way(drive, cpu));
-      way(HostWay::drive_write).push_back(need_way(cpu, drive));
+      edges(HostWay::drive_read).push_back(require_path(drive, cpu));
+      edges(HostWay::drive_write).push_back(require_path(cpu, drive));
     }
   }
 }

@@ -8,47 +8,49 @@
 
 namespace trainyard {
 
-/// How a run finds the steps that it looks at, where steps differ from each other (see SteadyState).
+/// How a run finds the steps to average, if steps differ from each other (see SteadyState).
 struct StepSearch {
-  int unit = 1;        ///< what comes in turns does so again after so many steps
-  int batch = 1;       ///< steps in one value of which the warm-up is told: multiple of `unit`
-  int fewest = 1;      ///< from the first that may be looked at on, before anything is told
-  bool given = false;  ///< as many steps as the scenario says; false: until their mean is known well enough
-  bool warms = true;   ///< further steps of warm-up are looked for; false: those of Plan::warm_steps are all
+  int unit = 1;        ///< period of the steps, in steps
+  int batch = 1;       ///< number of steps in one value of the search for the warm-up: a multiple of `unit`
+  int fewest = 1;      ///< fewest steps before the search decides anything
+  bool given = false;  ///< true: as many steps as the scenario says; false: until their mean is known well enough
+  bool finds_warm_up = true;  ///< whether to search for further warm-up steps; false: Plan::warm_steps are all
 };
 
-/// How many operations all ranks together run in one step: those of the first and the last member of each group stand
-/// for all (between them, in the trees and rings there are, lie the others).
+/// The number of operations that all ranks together run in one step. It is estimated from the first and the last member
+/// of each group: in trees and rings, the other members lie between them.
 struct StepOperations {
   double all = 0;
-  double fused = 0;  ///< where kernels in a row may be one operation, they are
+  double fused = 0;  ///< with consecutive kernels as one operation, if the plan allows it
 };
 
-/// How a scenario is laid out on its cluster, before anything runs.
+/// The layout of a scenario on its cluster, before anything runs.
 struct Plan {
-  TrainingPlan training;  ///< `steps` are those that are looked at; the most of them, of a search until it is enough
-  CollectiveChoice all_reduce;  ///< of gradients, with its algorithm
-  std::optional<Tuning> tuned;  ///< of that, where the scenario says `auto`
-  int warm_steps = 0;           ///< before the steps that are looked at: until all buffers are as full as they stay
-  std::optional<StepSearch> search;  ///< none: all steps are alike
-  StepOperations operations;         ///< how many a step has
-  double compute_scale = 1;  ///< on modelled kernels and host work, so that a step alone takes what was measured
+  TrainingPlan training;             ///< `steps`: number of steps to average; with a search, the most of them
+  CollectiveChoice all_reduce;       ///< all-reduce of gradients, with its algorithm
+  std::optional<Tuning> tuned;       ///< candidates for the all-reduce. No value: the scenario does not say `auto`
+  int warm_steps = 0;                ///< steps before the averaged ones, in which buffers fill
+  std::optional<StepSearch> search;  ///< No value: all steps are alike
+  StepOperations operations;         ///< number of operations of a step
+  double compute_scale =
+      1;  ///< factor on modelled kernels and host work, which makes a step alone take the measured time
 };
 
-/// Lays a scenario out: layers on stages, tasks, buckets, memory, groups and how they communicate, the mechanism's part,
-/// steps. `all_reduce: auto` is decided by simulating collectives alone. Throws UserError with the place for what does not
-/// go together.
+/// Lays a scenario out: layers on stages, tasks, buckets, memory, groups and their communication, the mechanism's part,
+/// steps. Decides `all_reduce: auto` by simulating collectives alone. Throws UserError with the place for choices that
+/// contradict each other.
 Plan plan(const Scenario&);
-/// The same of a network that was made before: one rank's part of every layer (see `share_of_rank`).
+/// Does the same with a network that was made before: one rank's part of every layer (see `share_of_rank`).
 Plan plan(const Scenario&, std::shared_ptr<const Network> share);
 
-/// One rank's part of every layer; where stages are unlike, that of a rank of the layer's stage. Throws UserError with the place for what cannot be split so.
+/// Makes one rank's part of every layer; if stages differ, that of a rank of the layer's stage. Throws UserError with
+/// the place for a layer that cannot be split so.
 std::shared_ptr<const Network> share_of_rank(const Scenario&);
-/// The first part of `plan`: what each stage does and holds, before anybody is told how to communicate. All errors of
-/// what does not go together but those of collectives and mechanisms come from here.
+/// Does the first part of `plan`: the tasks and the memory of each stage, before communication is chosen. Throws all
+/// errors of contradicting choices except those of collectives and mechanisms.
 TrainingPlan lay_out_stages(const Scenario&, std::shared_ptr<const Network> share);
 
-/// What carries out its all-reduce: the algorithm, or the library that is modelled.
+/// Returns the name of the all-reduce: its algorithm, or the modelled library.
 std::string all_reduce_name(const CollectiveChoice&);
 
 }  // namespace trainyard

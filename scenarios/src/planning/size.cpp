@@ -13,15 +13,15 @@
 namespace trainyard {
 namespace {
 
-// The critical path keeps about 90 bytes an operation: 9 GB.
+// The critical path keeps about 90 bytes per operation: 9 GB.
 constexpr double kMostOperations = 100e6;
-// Beyond, the clock (in doubles) no longer tells microseconds apart.
+// Beyond this time, the clock (a double) no longer resolves microseconds.
 constexpr Seconds kLongest{1e7};
 
-std::string of_steps(int steps) { return steps == 1 ? "a step" : fmt::format("{} steps", steps); }
+std::string count_of_steps(int steps) { return steps == 1 ? "a step" : fmt::format("{} steps", steps); }
 
-/// Of one pass of a layer: its kernels, two for each exchange, and from the second micro-batch on, gradients that are
-/// added to those before.
+/// Counts the operations of one pass of a layer: its kernels, two for each exchange, and from the second micro-batch on
+/// those that accumulate gradients.
 double operations_of_pass(const Layer& layer, const PipelineTask& task, bool fused) {
   const bool forward = task.pass == PipelineTask::Pass::forward;
   const double exchanges =
@@ -46,7 +46,8 @@ double operations_of_passes(const TrainingPlan& plan, bool fused) {
   return operations;
 }
 
-/// A bound from above for slow parts: every kernel, and every gradient over the slowest wire to one master.
+/// Returns an upper bound for the time of a step on slow hardware: all kernels, and all gradients over the slowest wire
+/// to one master.
 Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType& node) {
   Seconds kernels;
   for (const Layer& layer : s.network.layers) {
@@ -55,7 +56,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   }
   const Work optimizer = optimizer_work(s.network.parameters(), s.precision, s.optimizer, s.software);
   Seconds time = (kernels * plan.micro_batches + kernel_time(node.gpu, optimizer)) / node.gpu_speed;
-  if (s.measured.given()) time = s.measured.at(s.micro_batch_size) * plan.micro_batches;
+  if (s.measured.given()) time = s.measured.step_time(s.micro_batch_size) * plan.micro_batches;
   if (plan.ranks() == 1 && !plan.offload.copies()) return time;
   BytesPerSecond slowest{HUGE_VAL};
   const auto slower = [&slowest](BytesPerSecond rate) {
@@ -72,7 +73,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
     slower(node.nvme.read);
     slower(node.nvme.write);
   }
-  // Of what is offloaded, states go to and fro, and copies with each micro-batch.
+  // Offloaded states move to the drives and back; gradients and parameters move with each micro-batch.
   const OffloadPlan& offload = plan.offload;
   const Bytes moved = offload.used() ? offload.update + offload.states * 2 +
                                            (plan.gradient_element * 4 + plan.parameter_element * 2) * plan.micro_batches
@@ -87,8 +88,8 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
 }  // namespace
 
 StepOperations operations_of_step(const Scenario& s, const TrainingPlan& plan) {
-  const double of_mechanism = s.plan.mechanism->operations(plan);
-  return {operations_of_passes(plan, false) + of_mechanism, operations_of_passes(plan, true) + of_mechanism};
+  const double mechanism = s.plan.mechanism->operations(plan);
+  return {operations_of_passes(plan, false) + mechanism, operations_of_passes(plan, true) + mechanism};
 }
 
 double estimated_operations(const Plan& plan, bool fused) {
@@ -99,10 +100,9 @@ void require_size(const Scenario& s, const Plan& plan, double part, const std::s
   const std::string because = why_unfolded.empty() ? "" : fmt::format("; ranks are not folded: {}", why_unfolded);
   const double operations = part * estimated_operations(plan, true);
   if (operations > kMostOperations)
-    fail(s.cluster.place,
-         fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps or "
-                     "micro-batches, or larger buckets){}",
-                     of_steps(plan.training.steps), operations, kMostOperations, because));
+    fail(s.cluster.place, fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps "
+                                      "or micro-batches, or larger buckets){}",
+                                      count_of_steps(plan.training.steps), operations, kMostOperations, because));
 }
 
 double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {
@@ -113,10 +113,11 @@ double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {
 
 void require_simulable(const Scenario& s, const Plan& plan) {
   if (s.prescribed_step.given())
-    throw UserError("plan.step_time: the step is said, and not simulated; leave it out to see inside");
+    throw UserError(
+        "plan.step_time: the time of the step is given, and it is not simulated; leave the key out to simulate it");
   const int steps = plan.training.steps;
   if (const double most = steps_of_the_clock(s, plan.training); !(steps <= most))
-    fail(s.cluster.place, fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", of_steps(steps),
+    fail(s.cluster.place, fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", count_of_steps(steps),
                                       kLongest.value * steps / most, kLongest.value));
 }
 

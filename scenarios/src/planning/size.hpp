@@ -5,18 +5,20 @@ namespace trainyard {
 
 struct TrainingPlan;
 
+/// Estimates the operations of one step.
 StepOperations operations_of_step(const Scenario&, const TrainingPlan&);
-/// In all steps of a plan. fused: where kernels in a row may be one operation, they are.
+/// Estimates the operations of all steps of a plan. `fused`: with consecutive kernels as one operation, if the plan
+/// allows it.
 double estimated_operations(const Plan&, bool fused = false);
 
-/// So many steps at most are so short, by a bound from above for each, that the clock tells their parts apart.
+/// Returns the most steps that the clock can resolve, by an upper bound for the time of each.
 double steps_of_the_clock(const Scenario&, const TrainingPlan&);
 
-/// Throws UserError, at the place of the cluster or plan, where a simulation would never end: a step of months. Reading
-/// and showing a scenario has no such limits.
+/// Throws UserError at the place of the cluster if a step is too long for the clock (months). Reading and showing a
+/// scenario has no such limit.
 void require_simulable(const Scenario&, const Plan&);
-/// The same where it would take all memory: too many operations. `part` of the ranks are simulated; `why_unfolded`: why not
-/// fewer.
+/// Throws UserError if there are too many operations for the memory. `part`: share of the ranks that are simulated;
+/// `why_unfolded`: why not fewer, or empty.
 void require_size(const Scenario&, const Plan&, double part, const std::string& why_unfolded);
 
 }  // namespace trainyard

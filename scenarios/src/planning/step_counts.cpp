@@ -14,26 +14,27 @@
 namespace trainyard {
 namespace {
 
-// Steps that are looked at of samples that come in batches, where the plan does not say: enough for what comes in turns.
+// Default number of steps with an input pipeline: enough for its periods.
 constexpr int kStepsWithInput = 8;
-// Of steps that differ from each other, so many at most, and fewer where that would be more operations than these: less
-// than a second, and one or two of workers out of step. Beyond some thousand steps what is not modelled matters more than
-// the mean.
+// Most steps that differ from each other; fewer if they have more operations than the limits below, which take less
+// than a second, or one or two seconds if workers are not in step. Beyond some thousand steps, the error of the model
+// is larger than that of the mean.
 constexpr int kMostSteps = 2000;
 constexpr double kMostDrawnOperations = 4e5, kMostOutOfStepOperations = 1e6;
-// Steps at least, before anything is told of those that differ: of so few an interval may be small by accident. One of
-// workers out of step is many observations.
+// Fewest steps that differ from each other before a search decides anything: the interval of fewer may be small by
+// accident. A step of workers that are not in step has many observations.
 constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
-// Steps before those that are looked at: no more operations than these, some ten seconds.
+// Most operations of warm-up steps: some ten seconds.
 constexpr double kMostWarmOperations = 4e6;
-// MSER-5 (White 1997) tells the warm-up by means of so many observations, and of so few means nothing.
+// MSER-5 (White 1997) finds the warm-up by means of kObservations observations, and needs at least kFewestBatches
+// means.
 constexpr int kObservations = 5, kFewestBatches = 10;
 
-// Where steps are alike, the mean of more of them is within a thousandth of a step of these: no more than one step
-// overlaps with what comes before the first and after the last.
+// Most steps if all are alike. The mean of more steps differs by less than a thousandth of a step: at most one step
+// overlaps with the time before the first and after the last step.
 constexpr int kMostAlike = 1000;
 
-/// After so many steps all stragglers that come and go do so again.
+/// Returns the common period of all periodic stragglers, in steps.
 std::int64_t common_period(const SlowParts& slow) {
   constexpr std::int64_t most = 1 << 20;
   std::int64_t period = 1;
@@ -42,12 +43,14 @@ std::int64_t common_period(const SlowParts& slow) {
   return period;
 }
 
-bool drawn(const Straggler& s) {
+bool is_random(const Straggler& s) {
   return s.kind == StragglerKind::uniform || s.kind == StragglerKind::lognormal ||
          s.kind == StragglerKind::exponential_tail;
 }
 
-bool any_drawn(const SlowParts& slow) { return std::any_of(slow.stragglers.begin(), slow.stragglers.end(), drawn); }
+bool has_random_stragglers(const SlowParts& slow) {
+  return std::any_of(slow.stragglers.begin(), slow.stragglers.end(), is_random);
+}
 
 std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
   const double operations = s.plan.mechanism->in_step() ? kMostDrawnOperations : kMostOutOfStepOperations;
@@ -56,7 +59,7 @@ std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
   return static_cast<std::int64_t>(std::max(most, 1.0));
 }
 
-/// Steps in which everything that comes in turns does so.
+/// Returns the period of the steps: that of the mechanism, and of stragglers if the run can afford it.
 std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
   const std::int64_t turns = s.plan.mechanism->rhythm().turns;
   if (common_period(s.slow) == 1) return turns;
@@ -64,7 +67,7 @@ std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
   return both <= affordable_steps(s, plan) ? both : turns;
 }
 
-/// The most of a search for enough; the one number of them otherwise.
+/// Returns the number of steps, or the most steps of a search.
 int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
   std::int64_t steps = rhythm.steps.value_or(s.input.used() ? kStepsWithInput : 1), unit = rhythm.turns;
@@ -75,7 +78,8 @@ int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
   return static_cast<int>((steps + unit - 1) / unit * unit);
 }
 
-/// Where workers are not in step, one step of all has an end of a step of each.
+/// Returns the search for the steps to average. If workers are not in step, one step of all has one end of a step for
+/// each worker.
 StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
   const Mechanism& mechanism = *s.plan.mechanism;
   const int ends = mechanism.in_step() ? 1 : s.ranks();
@@ -84,13 +88,13 @@ StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
   search.unit = static_cast<int>(unit_of(s, plan));
   const auto in_units = [&search](int steps) { return (steps + search.unit - 1) / search.unit * search.unit; };
   search.batch = in_units((kObservations + ends - 1) / ends);
-  const int tell = kFewestBatches * search.batch;
+  const int fewest_for_warm_up = kFewestBatches * search.batch;
   search.fewest = search.given ? plan.steps : in_units(mechanism.in_step() ? kFewestDrawn : kFewestOutOfStep);
-  if (!search.given || mechanism.rhythm().varies) search.fewest = std::max(search.fewest, tell);
+  if (!search.given || mechanism.rhythm().varies) search.fewest = std::max(search.fewest, fewest_for_warm_up);
   return search;
 }
 
-/// Steps that the scenario says.
+/// Returns the number of steps of the scenario, checked.
 int checked_steps(const Scenario& s) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
   const int steps = s.plan.steps.value();
@@ -98,13 +102,13 @@ int checked_steps(const Scenario& s) {
     fail(s.plan.steps_place, fmt::format("plan.steps: {} is not a multiple of {} ({}); nearest: {}", steps,
                                          rhythm.turns, rhythm.turns_reason, nearest_multiples(rhythm.turns, steps)));
   if (steps < rhythm.fewest)
-    fail(s.plan.steps_place, fmt::format("plan.steps: {} of workers that are not in step say little of their rate; at "
-                                         "least {}",
-                                         steps, rhythm.fewest));
+    fail(s.plan.steps_place,
+         fmt::format("plan.steps: {} steps of workers that are not in step say little about their rate; at least {}",
+                     steps, rhythm.fewest));
   return steps;
 }
 
-/// No step is like the next where links, stragglers or samples have times of their own.
+/// Returns the most steps if all are alike. There is no limit if links, stragglers or samples make steps differ.
 int most_alike(const Scenario& s) {
   if (!s.slow.links.empty() || !s.slow.stragglers.empty() || s.input.used()) return std::numeric_limits<int>::max();
   const int turns = s.plan.mechanism->rhythm().turns;
@@ -122,7 +126,8 @@ namespace {
 
 void count_steps(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
-  const bool differ = !s.prescribed_step.given() && (s.plan.mechanism->rhythm().varies || any_drawn(s.slow));
+  const bool differ =
+      !s.prescribed_step.given() && (s.plan.mechanism->rhythm().varies || has_random_stragglers(s.slow));
   training.steps = s.plan.steps ? checked_steps(s) : steps_by_default(s, training, differ);
   if (!differ && s.plan.steps) training.steps = std::min(training.steps, most_alike(s));
   const double wanted = steps_to_steady_state(s, training);
@@ -131,7 +136,7 @@ void count_steps(Plan& plan, const Scenario& s) {
         static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, training).all)));
   if (!differ) return;
   plan.search = search_of(s, training);
-  // A worker's first step has weights that come unasked, and waits for no answers to the one before.
+  // A worker's first step gets its weights without a request, and waits for no answer to a previous step.
   if (!s.plan.mechanism->ranks_alike()) plan.warm_steps = std::max(plan.warm_steps, 1);
 }
 
@@ -147,7 +152,7 @@ Plan on_steps(Plan plan, int warm_steps, int steps) {
   plan.training.steps = plan.search->fewest = steps;
   plan.warm_steps = warm_steps;
   plan.search->given = true;
-  plan.search->warms = false;
+  plan.search->finds_warm_up = false;
   return plan;
 }
 

@@ -6,14 +6,16 @@ struct Plan;
 struct Scenario;
 struct TrainingPlan;
 
-/// How many steps are simulated, of a plan that is whole but for that: its `training.steps`, which the scenario may say,
-/// `warm_steps` and `search`. Throws UserError where what comes in turns would be cut.
+/// Sets the number of simulated steps of a plan that is otherwise complete: `training.steps` (which the scenario may
+/// state), `warm_steps` and `search`. Throws UserError for a number that is not a whole number of periods.
 void choose_steps(Plan&, const Scenario&);
 
-/// Until all buffers are as full as they stay, and fast workers as far ahead as they may be; a plan may afford fewer.
+/// Returns the number of steps until all buffers are full and fast workers are as far ahead as they may be. A plan may
+/// have fewer warm-up steps, because of their cost.
 double steps_to_steady_state(const Scenario&, const TrainingPlan&);
 
-/// The plan with the very steps that a run of it has looked at, as its answer says: what is changed is compared on them.
+/// Returns the plan with exactly the steps that a run of it has averaged, so that a changed plan is compared on the
+/// same steps.
 Plan on_steps(Plan, int warm_steps, int steps);
 
 }  // namespace trainyard

@@ -44,7 +44,7 @@ std::vector<FrameworkMode> make_modes() {
   single(central, "tf-parameter-server");
   FrameworkMode& servers =
       add("tf-parameter-server",
-          "ParameterServerStrategy: workers of all nodes, one server with the variables; asynchronous unless said");
+          "ParameterServerStrategy: workers of all nodes, one server with the variables; asynchronous by default");
   servers.mechanism = "parameter-server";
   // "By default, workers read and update these variables independently without synchronizing with each other"
   // (tensorflow.org, api_docs/python/tf/distribute/experimental/ParameterServerStrategy).
@@ -52,8 +52,8 @@ std::vector<FrameworkMode> make_modes() {
   add("tf-tpu", "TPUStrategy: MirroredStrategy's schedule over the links of a TPU pod").on_tpus = true;
   FrameworkMode& horovod = add("horovod", "Horovod: ring all-reduce of fused tensors during the backward pass");
   horovod.stack = "horovod-tcp";
-  horovod.stacks = {"pytorch-ddp"};  // with NCCL: hooks on gradients and buckets alike
-  FrameworkMode& deepspeed = add("deepspeed", "DeepSpeed: ZeRO by zero_stage 0 to 3 (0 unless said), with Megatron");
+  horovod.stacks = {"pytorch-ddp"};  // with NCCL: it too has hooks on gradients, and buckets
+  FrameworkMode& deepspeed = add("deepspeed", "DeepSpeed: ZeRO by zero_stage 0 to 3 (default 0), with Megatron");
   deepspeed.most_zero_stage = 3;
   deepspeed.splits_model = true;
   deepspeed.schedules = {"1f1b"};  // deepspeed/runtime/pipe/schedule.py: TrainSchedule
@@ -62,7 +62,8 @@ std::vector<FrameworkMode> make_modes() {
   FrameworkMode& megatron = add("megatron", "Megatron-LM: tensor, pipeline, context and expert parallel, ZeRO 0 or 1");
   megatron.most_zero_stage = 1;  // --use-distributed-optimizer
   megatron.splits_model = true;
-  // megatron/core/pipeline_parallel/schedules.py: forward_backward_pipelining_without_interleaving and with_interleaving.
+  // megatron/core/pipeline_parallel/schedules.py: forward_backward_pipelining_without_interleaving and
+  // with_interleaving.
   megatron.schedules = {"1f1b", "interleaved-1f1b"};
   megatron.stack = "megatron-core";
   megatron.stacks = {"megatron-2022", "nemo"};
@@ -77,25 +78,25 @@ Node scalar_node(const std::string& text, const Place& place) {
   return node;
 }
 
-/// The map `plan.data_parallel`; a plain number is its size.
+/// Returns the map `plan.data_parallel`. Adds it if it is missing; a plain number becomes its `size`.
 Node& data_parallel_of(Node& plan, const Place& place) {
-  Node* found = plan.find("data_parallel");
-  if (!found) {
-    found = &plan.fields.emplace_back("data_parallel", Node{}).second;
-    found->place = found->key_place = place;
+  Node* data_parallel = plan.find("data_parallel");
+  if (!data_parallel) {
+    data_parallel = &plan.fields.emplace_back("data_parallel", Node{}).second;
+    data_parallel->place = data_parallel->key_place = place;
   }
-  if (found->kind == Node::Kind::scalar) {
-    const Node size = *found;
-    found->scalar.clear();
-    found->fields.emplace_back("size", size);
+  if (data_parallel->kind == Node::Kind::scalar) {
+    const Node size = *data_parallel;
+    data_parallel->scalar.clear();
+    data_parallel->fields.emplace_back("size", size);
   }
-  if (found->kind != Node::Kind::list) found->kind = Node::Kind::map;
-  return *found;
+  if (data_parallel->kind != Node::Kind::list) data_parallel->kind = Node::Kind::map;
+  return *data_parallel;
 }
 
 void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& place) {
   const Node* mechanism = map.find("mechanism");
-  if (mechanism)  // a slip is refused as one, before it is compared
+  if (mechanism)  // a misspelled name is an error of its own
     Fields(map, "plan.data_parallel").choice("mechanism", mechanisms().names());
   if (mechanism && mechanism->scalar != mode.mechanism)
     fail(mechanism->place, fmt::format("plan.data_parallel.mechanism: {}, but plan.strategy is {}, which does {}",
@@ -112,7 +113,7 @@ void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& plac
     if (zero->scalar == fmt::format("{}", stage) && (stage < mode.least_zero_stage || stage > mode.most_zero_stage))
       fail(zero->place,
            mode.most_zero_stage == 0
-               ? fmt::format("plan.data_parallel.zero_stage: {}, but plan.strategy is {}, which shares nothing out; "
+               ? fmt::format("plan.data_parallel.zero_stage: {}, but plan.strategy is {}, which shards nothing; "
                              "pytorch-fsdp, deepspeed and megatron do",
                              stage, mode.name)
                : fmt::format("plan.data_parallel.zero_stage: {}, but plan.strategy is {}, which does {} to {}", stage,
@@ -136,11 +137,11 @@ void apply_software(const FrameworkMode& mode, Node& scenario, const Place& plac
     return;
   }
   const Node* name = software->kind == Node::Kind::map ? software->find("base") : software;
-  if (!name) return;  // given in place
+  if (!name) return;  // a stack in place
   std::vector<std::string> fitting = mode.stacks;
   if (!mode.stack.empty()) fitting.insert(fitting.begin(), mode.stack);
   fitting.emplace_back("plain");
-  // A file, or a name that is none: the catalog will say so.
+  // A file, or an unknown name: the catalog refuses an unknown name later.
   if (std::none_of(framework_modes().begin(), framework_modes().end(),
                    [&](const FrameworkMode& other) { return same_name(other.stack, name->scalar); }))
     return;
@@ -187,20 +188,18 @@ void require_schedule(const FrameworkMode& mode, const PlanChoice& plan) {
   if (plan.mesh.pipeline == 1 ||
       std::find(mode.schedules.begin(), mode.schedules.end(), plan.schedule) != mode.schedules.end())
     return;
-  fail(plan.schedule_place,
-       fmt::format("plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; without plan.strategy every "
-                   "schedule is there",
-                   plan.schedule, mode.name, fmt::join(mode.schedules, ", ")));
+  fail(plan.schedule_place, fmt::format("plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; without "
+                                        "plan.strategy every schedule can be used",
+                                        plan.schedule, mode.name, fmt::join(mode.schedules, ", ")));
 }
 
 void require_mode_fits(const FrameworkMode& mode, const ClusterSpec& cluster, int ranks, const Place& where) {
   const bool tpus = cluster.node.gpu.kind == ChipKind::tpu;
   if (mode.on_tpus != tpus)
-    fail(where, mode.on_tpus
-                    ? fmt::format("plan.strategy: {} is for TPUs, joined by a torus of their own links; on GPUs "
-                                  "tf-multi-worker-mirrored does the same",
-                                  mode.name)
-                    : fmt::format("plan.strategy: {} drives GPUs; on TPUs tf-tpu does the same", mode.name));
+    fail(where, mode.on_tpus ? fmt::format("plan.strategy: {} is for TPUs, joined by a torus of their own links; on "
+                                           "GPUs tf-multi-worker-mirrored does the same",
+                                           mode.name)
+                             : fmt::format("plan.strategy: {} drives GPUs; on TPUs tf-tpu does the same", mode.name));
   const int nodes = cluster.node_of_gpu(ranks - 1) + 1;
   if (mode.one_node && nodes > 1)
     fail(where, fmt::format("plan.strategy: {} works on the devices of one node, but {} ranks are on {}; use {}",

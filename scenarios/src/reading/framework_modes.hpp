@@ -9,41 +9,41 @@
 
 namespace trainyard {
 
-/// A framework's name for a way to train on several devices, and what it does.
+/// A framework's way to train on several devices, and the choices of a plan that it makes.
 struct FrameworkMode {
   std::string name;
   std::string mechanism = kAllReduce;
-  std::string consistency;   ///< of parameter servers, where a plan says none; "": the mechanism's own
-  int zero_stage = 0;        ///< where a plan says none
-  int least_zero_stage = 0;  ///< that it can do
-  int most_zero_stage = 0;
-  bool splits_model = false;           ///< over tensor, pipeline, context or expert ranks
-  std::vector<std::string> schedules;  ///< of its pipelines; where it splits the model
-  bool one_node = false;               ///< one process, or one host
-  std::string for_nodes;               ///< what does the same on several
-  bool on_tpus = false;                ///< on these, and nothing else
-  std::string stack;                   ///< catalog entry where a scenario says no software; "": none
-  std::vector<std::string> stacks;     ///< others that it runs with; every mode runs without
+  std::string consistency;             ///< default of a plan with parameter servers; "": the mechanism's own
+  int zero_stage = 0;                  ///< default of a plan
+  int least_zero_stage = 0;            ///< lowest ZeRO stage that it supports
+  int most_zero_stage = 0;             ///< highest ZeRO stage that it supports
+  bool splits_model = false;           ///< whether it splits over tensor, pipeline, context or expert ranks
+  std::vector<std::string> schedules;  ///< pipeline schedules that it has; empty if it splits no model
+  bool one_node = false;               ///< whether it works on the devices of one node only
+  std::string for_nodes;               ///< the mode that does the same on several nodes
+  bool on_tpus = false;                ///< true: only on TPUs; false: only on other devices
+  std::string stack;                   ///< default software stack, an entry of the catalog; "": none
+  std::vector<std::string> stacks;     ///< other stacks that it runs on; every mode also runs on plain
   std::string description;
 };
 
-/// pytorch-dp, pytorch-ddp, …: as `plan.strategy` names them.
+/// Returns all modes: pytorch-dp, pytorch-ddp, …, by the names that `plan.strategy` takes.
 const std::vector<FrameworkMode>& framework_modes();
-/// Throws UserError at `where` naming the nearest.
+/// Finds a mode by name. Throws UserError at `where` that names the nearest one.
 const FrameworkMode& find_framework_mode(const std::string& name, const Place& where);
 
-/// Where the scenario has `plan.strategy`, fills in what that mode does where the scenario itself says nothing:
-/// `plan.data_parallel.mechanism`, `consistency` and `zero_stage`, `software`. Throws UserError with the place and the rule where it
-/// says something that the mode does not do. Null: it names no mode.
+/// If the scenario has `plan.strategy`, adds the keys that the scenario leaves out, with the values of that mode:
+/// `plan.data_parallel.mechanism`, `consistency` and `zero_stage`, and `software`. Throws UserError with the place and
+/// the rule for a key that contradicts the mode. Returns null if the scenario names no mode.
 const FrameworkMode* apply_framework_mode(Node& scenario);
 
-/// The pipeline schedules of the mode of that name; of no name, all that are registered. Throws UserError.
+/// Returns the pipeline schedules of a mode, or all registered schedules if the name is empty. Throws UserError.
 std::vector<std::string> schedules_of_mode(const std::string& name);
 
 /// Throws UserError for a pipeline schedule that the mode does not have.
 void require_schedule(const FrameworkMode&, const PlanChoice&);
 
-/// Throws UserError at `where` for a cluster or a number of nodes in use that are not the mode's.
+/// Throws UserError at `where` if the mode does not run on these devices, or not on as many nodes as the ranks use.
 void require_mode_fits(const FrameworkMode&, const ClusterSpec&, int ranks, const Place& where);
 
 }  // namespace trainyard

@@ -3,8 +3,8 @@
 
 namespace trainyard {
 
-/// Devices of the cluster without work: neither ranks nor servers are on them, nor on their nodes. They are refused unless
-/// the plan says `idle_devices: allowed`.
+/// Counts the devices of the cluster that have no work. Devices of a node with servers do not count. Idle devices are
+/// an error unless the plan has `idle_devices: allowed`.
 int idle_devices(const PlanChoice&, const ClusterSpec&);
 
 }  // namespace trainyard

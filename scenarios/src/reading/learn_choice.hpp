@@ -14,19 +14,20 @@ enum class RateScaling : std::uint8_t {
   linear,       ///< Goyal et al. 2017, section 2.1
 };
 
-/// A small training that rides on the steps of a scenario: what its section `learn` says.
+/// The section `learn` of a scenario: a small training with real numbers, which takes the times of the scenario's
+/// steps.
 struct LearnChoice {
   TaskChoice task;
-  UpdateRule rule;  ///< its kind is the plan's optimizer; the rate is that of the scenario's batch
+  UpdateRule rule;  ///< its kind is the plan's optimizer; its rate is scaled to the scenario's batch
   double base_rate = 0, base_batch = 0;
   RateScaling scaling = RateScaling::none;
-  int steps = 200;  ///< of the global batch, at most
-  int every = 10;   ///< steps between two looks at what is learned
+  int steps = 200;  ///< most steps of the global batch
+  int every = 10;   ///< steps between two evaluations
   std::uint64_t seed = 1;
   std::optional<double> target_loss, target_accuracy;
-  int patience = 0;        ///< looks in a row without a better loss after which it stops; 0: it goes on
-  std::string from, save;  ///< checkpoints; empty: none
-  Place place;             ///< of the section
+  int patience = 0;        ///< evaluations in a row without a lower loss after which it stops; 0: it goes on
+  std::string from, save;  ///< files of the initial and final weights; empty: none
+  Place place;             ///< place of the section
 
   bool used() const { return task.used(); }
   bool has_target() const { return target_loss || target_accuracy; }
@@ -35,8 +36,8 @@ struct LearnChoice {
 const std::vector<std::string>& scaling_names();  ///< in the order of RateScaling
 
 struct Scenario;
-/// Reads the section. Throws UserError with the place: for what is not modelled, for a plan that splits the model (its
-/// ranks compute what replicas of a whole model do), and of the rest of `scenario`, which must be read before.
+/// Reads the section, after the rest of `scenario`. Throws UserError with the place for anything that is not modelled,
+/// and for a plan that splits the model (its ranks compute the same numbers as replicas of a whole model).
 LearnChoice read_learn(const Node&, const Scenario& scenario);
 
 }  // namespace trainyard

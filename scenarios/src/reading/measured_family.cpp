@@ -17,13 +17,13 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kScaledFrom = "scaled_from", kFigure = "figure.";
 
-/// Keys such as mean_time, where they are `of` "_time".
-ErrorLimits read_error_limits(Fields& fields, const std::string& of) {
-  return {.mean = fields.number("mean" + of, 0, 10, 0),
-          .median = fields.number("median" + of, 0, 10, 0),
-          .p90 = fields.number("p90" + of, 0, 10, 0),
-          .worst = fields.number("worst" + of, 0, 10, 0),
-          .rank = fields.number("rank" + of, -1, 1, 0)};
+/// Reads limits whose keys end in `suffix`, such as mean_time for "_time".
+ErrorLimits read_error_limits(Fields& fields, const std::string& suffix) {
+  return {.mean = fields.number("mean" + suffix, 0, 10, 0),
+          .median = fields.number("median" + suffix, 0, 10, 0),
+          .p90 = fields.number("p90" + suffix, 0, 10, 0),
+          .worst = fields.number("worst" + suffix, 0, 10, 0),
+          .rank = fields.number("rank" + suffix, -1, 1, 0)};
 }
 
 MeasuredLimits read_limits(const Node* node) {
@@ -41,7 +41,7 @@ MeasuredLimits read_limits(const Node* node) {
   return limits;
 }
 
-/// The cells of a CSV file's row, some of them in other words.
+/// The cells of a row of a CSV file, with replacements by `words`.
 class Cells {
  public:
   Cells(const MeasuredTable& table, const Node* words) : table_(table), words_(words) {}
@@ -52,7 +52,7 @@ class Cells {
     const Node* word = of_column ? of_column->find(text) : nullptr;
     return word ? word->scalar : text;
   }
-  /// The template with what its `${…}` say; nothing where a scalar takes an empty cell.
+  /// Returns the template with every `${…}` replaced by its value. A scalar with an empty cell becomes null.
   Node filled(Node node) const {
     if (!fill(node.scalar, node.place)) {
       node.kind = Node::Kind::null;
@@ -70,7 +70,7 @@ class Cells {
   const MeasuredTable& table_;
   const Node* words_;
 
-  /// False where a cell is empty.
+  /// Replaces every `${…}` in `text`. Returns false if a cell is empty.
   bool fill(std::string& text, const Place& place) const {
     for (std::size_t at = 0; (at = text.find("${", at)) != std::string::npos;) {
       const std::size_t end = text.find('}', at);
@@ -100,13 +100,13 @@ class Cells {
   }
 };
 
-/// Is a row among those that `where` names: a text, or a list of them, by column?
+/// Whether the current row meets `where`, which has a text or a list of texts for each column. Null: every row does.
 bool is_wanted(const MeasuredTable& table, const Node* where) {
   return !where || std::ranges::all_of(where->fields, [&](const auto& field) {
     const auto& [column, wanted] = field;
     const std::string& text = table.text(table.column(column));
     return wanted.kind == Node::Kind::list
-               ? std::ranges::any_of(wanted.items, [&](const Node& one) { return one.scalar == text; })
+               ? std::ranges::any_of(wanted.items, [&](const Node& item) { return item.scalar == text; })
                : wanted.scalar == text;
   });
 }
@@ -131,7 +131,7 @@ MeasuredFamily::MeasuredFamily(const fs::path& path) : file_(path.string()) {
   scenario_ = root.required_child("scenario");
   const Node* columns = root.child("columns");
   const Node* table = root.child("table");
-  const Node* figures_asked = root.child("figures");
+  const Node* figure_map = root.child("figures");
   const std::vector<Node>* rows = table ? nullptr : root.list("rows");
   root.finish();
   read_base();
@@ -141,7 +141,7 @@ MeasuredFamily::MeasuredFamily(const fs::path& path) : file_(path.string()) {
     read_table(*columns, *table);
   else
     read_rows(*columns, *rows);
-  read_figures(figures_asked);
+  read_figures(figure_map);
   const auto is_measured = [](const std::string& column) { return column.starts_with("measured."); };
   if (!scenario_.find("measured") && std::ranges::none_of(columns_, is_measured)) return;
   set_field(scenario_, "measured.family", Node::of_text(name, document.place));
@@ -176,7 +176,7 @@ void MeasuredFamily::read_table(const Node& columns, const Node& table) {
     row.place = {std::make_shared<const std::string>(csv.name()), csv.line(), 1};
     for (const auto& [column, text] : columns.fields) row.items.push_back(cells.filled(text));
   }
-  if (rows.empty()) fail(table.place, "table: no row of " + csv.name() + " is as \"where\" says");
+  if (rows.empty()) fail(table.place, "table: no row of " + csv.name() + " meets \"where\"");
   read_rows(names, rows);
 }
 
@@ -198,21 +198,21 @@ void MeasuredFamily::read_rows(const Node& columns, const std::vector<Node>& row
   }
 }
 
-void MeasuredFamily::read_figures(const Node* asked) {
+void MeasuredFamily::read_figures(const Node* figure_map) {
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     if (!columns_[c].starts_with(kFigure)) continue;
     MeasuredFigure& figure = figures.emplace_back();
     figure.name = figure.predicted = columns_[c].substr(kFigure.size());
     figure.column = c;
-    const Node* node = asked ? asked->find(figure.name) : nullptr;
+    const Node* node = figure_map ? figure_map->find(figure.name) : nullptr;
     if (!node) continue;
     Fields fields(*node, "figures." + figure.name);
     figure.predicted = fields.text("predicted", figure.name);
     figure.points = fields.choice("error", {"relative", "points"}, "relative") == "points";
-    const Node* limits_asked = fields.child("limits");
+    const Node* limit_map = fields.child("limits");
     fields.finish();
-    if (!limits_asked) continue;
-    Fields limit_fields(*limits_asked, "limits");
+    if (!limit_map) continue;
+    Fields limit_fields(*limit_map, "limits");
     figure.limits = read_error_limits(limit_fields, "");
     limit_fields.finish();
   }
@@ -264,15 +264,15 @@ bool is_measured_family(const Node& document) {
   return document.find("family") && (document.find("rows") || document.find("table") || document.find("scenarios"));
 }
 
-Node read_scenario_document(const fs::path& asked) {
-  const std::string text = asked.string();
+Node read_scenario_document(const fs::path& name) {
+  const std::string text = name.string();
   const std::size_t at = text.rfind('@');
   std::error_code error;
-  if (at != std::string::npos && !fs::exists(asked, error)) {
+  if (at != std::string::npos && !fs::exists(name, error)) {
     const MeasuredFamily family(scenario_file(text.substr(0, at)));
     return family.scenario(family.row(std::string_view(text).substr(at + 1)));
   }
-  const fs::path path = scenario_file(asked);
+  const fs::path path = scenario_file(name);
   Node document = read_document(path);
   if (is_measured_family(document)) {
     const MeasuredFamily family(path);

@@ -10,63 +10,68 @@
 
 namespace trainyard {
 
-/// What the errors of a set of points are held to, as shares; 0: not held. All but the rank correlation at most.
+/// Limits on the errors of a set of points, as shares; 0: no limit. The rank correlation has a lower limit, all others
+/// have upper limits.
 struct ErrorLimits {
-  double mean = 0, median = 0, p90 = 0, worst = 0;  ///< of the absolute errors
-  double rank = 0;                                  ///< Spearman's, at least
+  double mean = 0, median = 0, p90 = 0, worst = 0;  ///< upper limits on the absolute errors
+  double rank = 0;                                  ///< lower limit on Spearman's rank correlation
 };
 
-/// What the predictions of a family are held to.
+/// Limits on the errors of the predictions of a family.
 struct MeasuredLimits {
   ErrorLimits time, memory;
-  ErrorLimits efficiency;  ///< differences of scaling efficiencies
-  ErrorLimits mfu;         ///< differences of what published rates are of the peak
-  double plan_rank = 0;    ///< Spearman's among the plans of one model, machine and batch, at least
-  double plan_regret = 0;  ///< by which the plan that is chosen among those takes longer than the best, mean, at most
+  ErrorLimits efficiency;  ///< limits on differences of scaling efficiencies
+  ErrorLimits mfu;         ///< limits on differences of model FLOPs utilization
+  /// Lower limit on Spearman's rank correlation among the plans of one model, machine and batch.
+  double plan_rank = 0;
+  /// Upper limit on the mean excess of the chosen plan's time over that of the best plan, as a share.
+  double plan_regret = 0;
 };
 
-/// A figure of the answer that runs were measured by, besides what their section `measured` says.
+/// A measured figure of the answer, besides those of the section `measured`.
 struct MeasuredFigure {
   std::string name;
-  std::string
-      predicted;  ///< a formula of the answer's figures as `--json` names them: "compute_measured.step_time_s / step_time_s"
-  bool points = false;  ///< errors are differences of shares, else relative
+  /// Formula of figures of the answer as `--json` names them: "compute_measured.step_time_s / step_time_s".
+  std::string predicted;
+  bool points = false;  ///< true: errors are differences of shares; false: relative errors
   ErrorLimits limits = {};
-  std::size_t column = 0;  ///< of the table, where the measured ones stand
+  std::size_t column = 0;  ///< column of the table with the measured values
 };
 
-/// A family of measured runs without them.
+/// The description of a family of measured runs, without the runs.
 struct FamilyDescription {
   std::string name, source;
-  std::string note;  ///< said below the errors; "{ratio}": predicted over measured of the rows that calibrate, mean
+  /// Printed below the errors. "{ratio}" stands for predicted over measured, the mean over the rows that calibrate.
+  std::string note;
   MeasuredLimits limits;
   std::vector<MeasuredFigure> figures;
 };
 
-/// Measured runs of one source that are alike, in one file: `scenario` is what all of them share (a map; the path of a
-/// scenario's file; or such a `base`, and what is changed of it), and a table has a row for each. Its columns are `id`, dotted paths of the scenario
-/// (`plan.tensor_parallel`, `measured.step_time`), and optionally `scaled_from` (the row, of fewer devices, that a row's
-/// scaling efficiency is reckoned from) and `figure.NAME` (a measured figure of the answer). An empty cell leaves the field as
-/// the scenario has it.
+/// Similar measured runs of one source, in one file. `scenario` is the part that all of them share: a map, the path of
+/// a scenario's file, or such a path as `base` with changes. A table has one row for each run. Its columns are `id`,
+/// dotted paths of the scenario (`plan.tensor_parallel`, `measured.step_time`), and optionally `scaled_from` (the row
+/// with fewer devices that the scaling efficiency of a row is relative to) and `figure.NAME` (a measured figure of the
+/// answer). An empty cell leaves the field of the scenario unchanged.
 ///
-/// The rows stand in the file (`columns` a list of names, `rows` a list of cells), or in a CSV file: `table` has the `file`,
-/// `where` (what cells of the rows say, by column), `words` (others for cells, by column) and `calibrates` (as `where`: the
-/// rows that a constant was set by, which are not judged); then `columns` gives each column its text, in which `${…}` is a
-/// cell or a formula of cells: `plan.global_batch_size: ${batch * gpus}`. Or each row is a scenario of a folder: `scenarios`.
+/// There are three places for the rows. In the file: `columns` is a list of names, `rows` a list of cells. In a CSV
+/// file: `table` has the `file`, `where` (the rows to take, by column and text), `words` (replacements of cells, by
+/// column) and `calibrates` (like `where`: the rows that a constant was fitted to, which are not judged); then
+/// `columns` has a text for each column, in which `${…}` is a cell or a formula of cells: `plan.global_batch_size:
+/// ${batch * gpus}`. In a folder: `scenarios` names the folder, and each scenario in it is a row.
 class MeasuredFamily : public FamilyDescription {
  public:
-  std::vector<std::string> ids;          ///< of the rows, in order
-  std::vector<std::size_t> scaled_from;  ///< of each row; its own number: of none
+  std::vector<std::string> ids;          ///< ids of the rows, in order
+  std::vector<std::size_t> scaled_from;  ///< for each row, the row that it is scaled from; its own number: none
 
-  /// Throws UserError with the place of what is wrong.
+  /// Reads a family. Throws UserError with the place of an error.
   explicit MeasuredFamily(const std::filesystem::path&);
-  /// The scenario of a row, as a file of its own would have it.
+  /// Returns the scenario of a row, like a document of its own file.
   Node scenario(std::size_t row) const;
-  /// What was measured of a figure; none where the cell is empty.
+  /// Returns the measured value of a figure. No value: the cell is empty.
   std::optional<double> measured(std::size_t row, const MeasuredFigure&) const;
   bool calibrates(std::size_t row) const { return calibrating_.contains(row); }
-  bool measures_memory() const;  ///< has a column of peak or reserved memory
-  /// Throws UserError with the nearest name.
+  bool measures_memory() const;  ///< whether it has a column of peak or reserved memory
+  /// Returns the number of the row with this id. Throws UserError with the nearest id.
   std::size_t row(std::string_view id) const;
 
  private:
@@ -75,19 +80,19 @@ class MeasuredFamily : public FamilyDescription {
   std::vector<std::string> columns_;
   std::vector<Node> rows_;
   std::set<std::size_t> calibrating_;
-  std::vector<std::filesystem::path> scenarios_;  ///< of a folder, in place of all these
+  std::vector<std::filesystem::path> scenarios_;  ///< files of a folder, in place of all members above
 
   void read_base();
   void read_rows(const Node& columns, const std::vector<Node>& rows);
   void read_table(const Node& columns, const Node& table);
-  void read_figures(const Node* figures);
+  void read_figures(const Node* figure_map);
   const Node* cell(std::size_t row, std::string_view column) const;
 };
 
-/// Is that document such a family, and no scenario?
+/// Whether a document is such a family and no scenario.
 bool is_measured_family(const Node& document);
 
-/// The document of a scenario's file, or of a row of a family: "scenarios/measured/training/mpt.yaml@7b-s2048".
+/// Reads the document of a scenario's file, or of a row of a family: "scenarios/measured/training/mpt.yaml@7b-s2048".
 Node read_scenario_document(const std::filesystem::path&);
 
 }  // namespace trainyard

@@ -38,7 +38,7 @@ Flops counted_flops_per_token(const Network& network, const std::vector<CountedF
     all += network.model_flops_per_token();
   else if (counts(CountedFlops::layers))
     all += flops_of_layers(network);
-  constexpr double kForward = 1.0 / 3;  // of a forward and a backward pass
+  constexpr double kForward = 1.0 / 3;  // share of the forward pass in the FLOPs of both passes
   if (counts(CountedFlops::recomputation)) all += (flops_of_layers(network) + attention) * kForward;
   return all;
 }

@@ -19,7 +19,7 @@ std::int64_t batch_of(const std::string& key, const Place& place) {
   try {
     const std::int64_t batch = parse_integer(key);
     if (batch >= 1) return batch;
-  } catch (const UserError&) {  // said below
+  } catch (const UserError&) {  // refused below
   }
   fail(place, fmt::format("{}.table: \"{}\" is no batch; expected a whole number from 1", kWhat, key));
 }
@@ -29,15 +29,15 @@ bool same_work(const KernelCall& a, const KernelCall& b) {
 }
 
 bool computes_the_same(const Network& a, const Network& b) {
-  const auto same_layer = [](const Layer& one, const Layer& other) {
-    return std::ranges::equal(one.forward, other.forward, same_work) &&
-           std::ranges::equal(one.backward, other.backward, same_work) &&
-           one.parameter_elements() == other.parameter_elements();
+  const auto same_layer = [](const Layer& layer, const Layer& other) {
+    return std::ranges::equal(layer.forward, other.forward, same_work) &&
+           std::ranges::equal(layer.backward, other.backward, same_work) &&
+           layer.parameter_elements() == other.parameter_elements();
   };
   return std::ranges::equal(a.layers, b.layers, same_layer);
 }
 
-/// With the model's lengths and options; empty where it cannot have them.
+/// Makes the catalog's network with the model's lengths and options. Returns an empty network if it cannot have them.
 Network catalogued(ModelChoice model, NetworkEntry entry, Precision precision) {
   model.entry = std::move(entry);
   try {
@@ -49,7 +49,7 @@ Network catalogued(ModelChoice model, NetworkEntry entry, Precision precision) {
 
 }  // namespace
 
-Seconds MeasuredSteps::at(std::int64_t batch) const {
+Seconds MeasuredSteps::step_time(std::int64_t batch) const {
   const auto above = first_from(*this, batch);
   if (above == rows.end() || (above == rows.begin() && above->batch != batch))
     fail(place, fmt::format("{}: measured for batches from {} to {}, but micro_batch_size is {}", kWhat,
@@ -70,13 +70,13 @@ MeasuredSteps read_measured_steps(const Node& node) {
   Fields fields(node, kWhat);
   MeasuredSteps steps;
   steps.place = node.place;
-  steps.source = fields.text({"source", "who measured"});
-  steps.network = fields.text({"network", "the network that was measured"});
+  steps.source = fields.text({"source", "Source of these times."});
+  steps.network = fields.text({"network", "Name of the network that was measured."});
   steps.network_place = fields.place_of("network");
   const Node& table = fields.required_child("table");
   fields.child({"precision",
-                "of the steps that were measured (default: the plan's); another one in the plan is "
-                "refused"});  // held against the plan's by its reader
+                "Precision of the measured steps. Default: the plan's. A different precision in the plan is an "
+                "error."});  // compared by require_precision
   fields.finish();
   if (table.kind != Node::Kind::map || table.fields.empty())
     fail(table.place, fmt::format("{}.table: expected step times by batch, such as {{1: 4.2 ms, 32: 5.9 ms}}", kWhat));
@@ -86,7 +86,7 @@ MeasuredSteps read_measured_steps(const Node& node) {
     if (!steps.rows.empty() && batch <= steps.rows.back().batch)
       fail(value.key_place, fmt::format("{}.table: batch {} after {}; batches must rise, each once", kWhat, batch,
                                         steps.rows.back().batch));
-    const Seconds time = times.seconds({key, "of a step with N samples"});
+    const Seconds time = times.seconds({key, "Time of a step with N samples, for example 4.2 ms."});
     if (!(time.value > 0)) fail(value.place, fmt::format("{}.table.{}: must be greater than 0", kWhat, key));
     steps.rows.push_back({batch, time});
   }
@@ -100,14 +100,15 @@ void require_steps_of(const MeasuredSteps& steps, const ModelChoice& model, Prec
     fail(steps.network_place, fmt::format("{}.network: steps of {}, but the model is {}", kWhat, steps.network, what));
   };
   if (!same_name(steps.network, network.name)) refuse(network.name);
-  const std::vector<std::string> known = catalog.names("network");
-  if (std::none_of(known.begin(), known.end(), [&](const auto& name) { return same_name(name, steps.network); }))
+  const std::vector<std::string> names = catalog.names("network");
+  if (std::none_of(names.begin(), names.end(), [&](const auto& name) { return same_name(name, steps.network); }))
     return;
-  const Network whole =
+  const Network catalog_network =
       catalogued(model, read_network_entry(catalog.resolve("network", Node::of_text(steps.network, {}))), precision);
-  if (!computes_the_same(network, whole))
+  if (!computes_the_same(network, catalog_network))
     refuse(fmt::format("another one of that name: {} layers and {:.6g} parameters, not {} and {:.6g}",
-                       network.layers.size(), network.parameters(), whole.layers.size(), whole.parameters()));
+                       network.layers.size(), network.parameters(), catalog_network.layers.size(),
+                       catalog_network.parameters()));
 }
 
 }  // namespace trainyard

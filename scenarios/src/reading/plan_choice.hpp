@@ -19,11 +19,11 @@ class Compressor;
 class Mechanism;
 struct LibraryModel;
 
-/// Where states, and activations, lie between their uses.
+/// Offload: where optimizer states, parameters and activations lie between their uses.
 struct OffloadChoice {
   OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
   Place place;
-  /// The first blocks of each virtual stage whose activations lie in host memory; 0: none.
+  /// Number of first blocks of each virtual stage whose activations lie in host memory; 0: none.
   int activation_blocks = 0;
   int activations_ahead = 1;  ///< see ActivationOffload
   Place activations_place;
@@ -35,78 +35,79 @@ struct OffloadChoice {
   bool drives() const { return optimizer == OffloadDevice::nvme || parameters == OffloadDevice::nvme; }
 };
 
-/// What a plan says about how training is spread over ranks: the section `plan` without what concerns one device.
+/// The part of the section `plan` that spreads the training over ranks; keys that concern one device are elsewhere.
 struct PlanChoice : StepOptions {
   std::string schedule = "1f1b";
-  int chunks = 1;             ///< model chunks a stage
+  int chunks = 1;             ///< model chunks of each stage
   bool pairs_passes = false;  ///< see PipelineShape
-  /// Full recomputation of so many blocks at the beginning of each virtual stage; 0: of all (Megatron-LM's
+  /// Number of blocks at the beginning of each virtual stage with full recomputation; 0: all blocks (Megatron-LM's
   /// recompute-method block with recompute-num-layers).
   int recomputed_blocks = 0;
-  std::vector<std::int64_t> layers;   ///< of each virtual stage; empty: as even as they go, or balanced
-  bool balanced = false;              ///< stages take equally long, as far as whole layers allow
-  bool ends_count_as_layers = false;  ///< embedding and head take the place of a layer each
+  std::vector<std::int64_t> layers;   ///< layers of each virtual stage; empty: as even as possible, or balanced
+  bool balanced = false;              ///< whether stages take equally long, as far as whole layers allow
+  bool ends_count_as_layers = false;  ///< whether embedding and head count as one layer each
   OffloadChoice offload;
   BucketChoice buckets;
   std::string mechanism_name = kAllReduce;
   std::shared_ptr<const Mechanism> mechanism;      ///< never null in a scenario that was read
-  std::shared_ptr<const Compressor> compression;   ///< of gradients; null: they are exchanged whole
-  CollectiveChoice all_reduce;                     ///< of gradients
-  Fidelity fidelity = Fidelity::messages;          ///< of collectives whose algorithm nobody names
-  std::shared_ptr<const CollectiveModel> library;  ///< of the cluster, where it was read; null: not, or it has none
+  std::shared_ptr<const Compressor> compression;   ///< compressor of gradients; null: they are exchanged whole
+  CollectiveChoice all_reduce;                     ///< all-reduce of gradients
+  Fidelity fidelity = Fidelity::messages;          ///< fidelity of collectives without a key of their own
+  std::shared_ptr<const CollectiveModel> library;  ///< library model of the cluster; null: none
   ExpertDispatcher dispatcher;
-  bool inference = false;    ///< forward passes alone
-  std::optional<int> steps;  ///< that are looked at, where the plan says it
-  Place place, schedule_place, layers_place, zero_place, bucket_place, steps_place, compression_place,
-      pairs_place, dispatcher_place, recomputed_place;
-  Place stages_place;  ///< of plan.pipeline.stages
+  bool inference = false;    ///< only forward passes
+  std::optional<int> steps;  ///< number of steps to simulate. No value: the plan does not say
+  Place place, schedule_place, layers_place, zero_place, bucket_place, steps_place, compression_place, pairs_place,
+      dispatcher_place, recomputed_place;
+  Place stages_place;  ///< place of plan.pipeline.stages
 
-  /// Is the model, or what belongs to it, split in any way?
+  /// Whether the model is split, or its states or activations are sharded, recomputed or offloaded.
   bool splits_model() const;
-  /// Do the first and the last layer lie on different stages?
+  /// Whether the first and the last layer lie on different stages.
   bool ends_apart() const;
   int replicas() const { return mesh.widest(Axis::data) * mesh.context; }
 };
 
-/// How finely a plan is simulated. Replicas of a whole model are simulated kernel by kernel; a model that is split has too
-/// many of them.
+/// The level of detail of a simulation. Replicas of a whole model are simulated kernel by kernel; a model that is split
+/// has too many kernels for that.
 struct Detail {
-  bool fuses_kernels = false;  ///< kernels in a row may be one operation
-  bool books_library_buffers =
-      false;  ///< what the libraries that split a model hold besides (see `add_library_buffers`)
+  bool fuses_kernels = false;  ///< whether consecutive kernels may be one operation
+  /// Whether memory includes the buffers of the libraries that split a model (see `add_library_buffers`).
+  bool books_library_buffers = false;
 };
 Detail detail_of(const PlanChoice&);
 
-/// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size,
-/// exchange}`), `expert_parallel` (or `{size, tensor, imbalance, capacity, dispatcher,
-/// fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
-/// layers, stages, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute` (or `{full: N}`), `activation_offload`, `mesh_order`,
-/// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
-/// `prefetch`, `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`,
-/// `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`,
-/// `mechanism`, and the keys of the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
-/// where the plan does not say. Throws UserError with the place and the rule.
-/// `library`: of the cluster under the stack (see `library_of`).
+/// Reads the keys of the plan that spread it over ranks: `tensor_parallel`, `sequence_parallel`,
+/// `tensor_parallel_overlap`, `linear_split`, `context_parallel` (or `{size, exchange}`), `expert_parallel` (or `{size,
+/// tensor, imbalance, capacity, dispatcher, fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule,
+/// chunks, layers, stages, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list),
+/// `recompute` (or `{full: N}`), `recompute_modules`, `activation_offload`, `mesh_order`, `collectives`,
+/// `idle_devices`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`, `prefetch`,
+/// `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`, `overlap_parameters`,
+/// `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`, `mechanism`, and the keys of
+/// the mechanism. If the plan does not say, the mesh has as many data ranks as the cluster has GPUs for. Throws
+/// UserError with the place and the rule. `library`: model of the cluster's library under the stack (see `library_of`),
+/// or null.
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&,
                      const LibraryModel* library);
 
-/// The stack's library, where there is a model of it on these chips (else null): collectives are then as it does them by
-/// default.
+/// Returns a model of the stack's collective library on these chips, or null if there is none. With a model,
+/// collectives are by default as the library does them.
 std::shared_ptr<const LibraryModel> library_of(const ClusterSpec&, const SoftwareStack&);
 
 /// Reads `activation_offload: none`, `all` or a number of blocks, or `{blocks, ahead}`.
 void read_activation_offload(PlanChoice&, Fields& plan);
 
-/// Reads of it the map `data_parallel`; the axes of the mesh but for data are read.
+/// Reads the map `data_parallel`, after the other axes of the mesh.
 void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&,
                         const LibraryModel* library);
 
-/// Reads `offload: DEVICE` or `{optimizer: DEVICE, parameters: DEVICE}` of the plan's `data_parallel` map, with devices
-/// none, cpu and nvme; DeepSpeed's rules for what goes with which stage
-/// (https://www.deepspeed.ai/docs/config-json/, offload_optimizer and offload_param). All else of the choice is read.
+/// Reads `offload: DEVICE` or `{optimizer: DEVICE, parameters: DEVICE}` of the plan's `data_parallel` map, after the
+/// rest of the choice. Devices are none, cpu and nvme. DeepSpeed's rules say what each ZeRO stage can offload
+/// (https://www.deepspeed.ai/docs/config-json/, offload_optimizer and offload_param).
 void read_offload(PlanChoice&, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
 
-/// A number of ranks. Throws UserError with the place for what no cluster has.
+/// Reads a number of ranks. Throws UserError with the place for a number that no cluster has.
 inline int read_rank_count(Fields& fields, Key key, std::int64_t fallback = 1) {
   return fields.integer_within(key, 1, 1 << 20, fallback);
 }

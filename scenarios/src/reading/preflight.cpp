@@ -27,22 +27,22 @@ std::vector<int> read_ports(Fields& fields, Key key) {
   return ports;
 }
 
-/// A declared host and where the file says what.
+/// A declared host, and the places of its entries in the file.
 struct ReadHost {
   DeclaredHost host;
   const Node* node = nullptr;
   std::vector<Node> reaches;
-  bool says_reaches = false;
+  bool lists_reaches = false;
   Place ports, versions;
 
-  Place place_of_version(const std::string& of) const {
+  Place place_of_version(const std::string& library) const {
     const Node* all = node->find("versions");
-    const Node* one = all ? all->find(of) : nullptr;
-    return one ? one->place : versions;
+    const Node* version = all ? all->find(library) : nullptr;
+    return version ? version->place : versions;
   }
-  const std::string* version(const std::string& of) const {
+  const std::string* version(const std::string& library) const {
     for (const auto& [name, text] : host.versions)
-      if (name == of) return &text;
+      if (name == library) return &text;
     return nullptr;
   }
 };
@@ -59,7 +59,7 @@ ReadHost read_host(const Node& node, const std::string& what, const NodeType& ty
   read.ports = fields.place_of("open_ports");
   if (const std::vector<Node>* reaches = fields.list("reaches")) {
     read.reaches = *reaches;
-    read.says_reaches = true;
+    read.lists_reaches = true;
   }
   if (const Node* versions = fields.child("versions"))
     for (const auto& [name, value] : versions->fields) read.host.versions.emplace_back(name, value.scalar);
@@ -77,7 +77,7 @@ void require_open(const ReadHost& read, const std::vector<int>& ports) {
 }
 
 void require_reach(const ReadHost& read, const std::vector<ReadHost>& all) {
-  if (!read.says_reaches) return;
+  if (!read.lists_reaches) return;
   std::vector<std::string> names;
   for (const ReadHost& other : all) names.push_back(other.host.name);
   for (const Node& item : read.reaches)
@@ -90,20 +90,20 @@ void require_reach(const ReadHost& read, const std::vector<ReadHost>& all) {
       fail(read.node->place, fmt::format("preflight: host {} does not reach host {}", read.host.name, name));
 }
 
-/// Libraries of different versions do not speak to each other, or not as they should.
+/// Throws UserError if a host has other libraries or versions than the first host: they may not work together.
 void require_same_versions(const ReadHost& read, const ReadHost& first) {
   for (const auto& [name, version] : first.host.versions) {
     const std::string* mine = read.version(name);
     if (!mine)
-      fail(read.versions, fmt::format("preflight: host {} says no version of {}; host {} has {}", read.host.name, name,
-                                      first.host.name, version));
+      fail(read.versions, fmt::format("preflight: host {} states no version of {}; host {} has {}", read.host.name,
+                                      name, first.host.name, version));
     if (*mine != version)
       fail(read.place_of_version(name), fmt::format("preflight: {} is {} on host {}, but {} on host {}", name, *mine,
                                                     read.host.name, version, first.host.name));
   }
   for (const auto& [name, version] : read.host.versions)
     if (!first.version(name))
-      fail(first.versions, fmt::format("preflight: host {} says no version of {}; host {} has {}", first.host.name,
+      fail(first.versions, fmt::format("preflight: host {} states no version of {}; host {} has {}", first.host.name,
                                        name, read.host.name, version));
 }
 
@@ -111,10 +111,11 @@ void require_same_versions(const ReadHost& read, const ReadHost& first) {
 
 std::vector<DeclaredHost> checked_hosts(const Node& preflight, const ClusterSpec& cluster) {
   Fields fields(preflight, "cluster.preflight");
-  const std::vector<int> ports = read_ports(fields, {"ports", "ports that have to be open on all of them"});
+  const std::vector<int> ports =
+      read_ports(fields, {"ports", "Ports that must be open on all hosts, for example [22, 29500]."});
   const std::vector<Node>* list = fields.list({"hosts",
-                                               "what the hosts have, one a node, to be checked before a start: [{name, "
-                                               "gpus, open_ports, reaches, versions: {cuda: 12.2}}]"});
+                                               "Hosts of the cluster, one for each node, which are checked before a "
+                                               "launch: [{name, gpus, open_ports, reaches, versions: {cuda: 12.2}}]."});
   if (!list)
     fail(fields.place(), "cluster.preflight: missing key \"hosts\" (a list of {name, open_ports, versions, …})");
   fields.finish();

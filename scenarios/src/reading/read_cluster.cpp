@@ -12,31 +12,31 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 16384;
 
-/// The node type, with what is said beside it of its GPUs, HCAs and links laid on top.
-NodeType read_changed_node(Fields& around, const Catalog& catalog) {
+/// Reads the type of a node, and applies the changes of its GPUs, HCAs and links that stand beside it.
+NodeType read_changed_node(Fields& fields, const Catalog& catalog) {
   Node entry = catalog.resolve(
-      "node",
-      around.required_child(
-          {"node", "the type of node: a name, a file beside, or a map laid on {base: NAME} (trainyard list nodes)"}));
+      "node", fields.required_child({"node",
+                                     "Type of the nodes: a name, a file beside the scenario, or changes to a named "
+                                     "type, {base: NAME, KEY: VALUE} (trainyard list nodes)."}));
   for (const char* part : {"gpu", "gpu_speed", "hca", "nvlink", "pcie", "sockets", "socket_link", "cpu", "host_memory",
                            "nvme", "staging_chunk"}) {
-    const Node* over = around.child(part);
-    if (!over) continue;
-    Node field = *over;
-    if (std::string_view(part) == "gpu" && over->kind == Node::Kind::scalar) {  // another type of GPU
-      field = Node::empty_map(over->place);
-      field.fields.emplace_back("type", *over);
+    const Node* change = fields.child(part);
+    if (!change) continue;
+    Node field = *change;
+    if (std::string_view(part) == "gpu" && change->kind == Node::Kind::scalar) {  // another type of GPU
+      field = Node::empty_map(change->place);
+      field.fields.emplace_back("type", *change);
     }
-    if (std::string_view(part) == "gpu")  // an override below the name of another type has made it a base
+    if (std::string_view(part) == "gpu")  // an override of a key below a name has turned the name into a base
       for (auto& [key, value] : field.fields)
         if (key == "base") key = "type";
-    Node wrapped = Node::empty_map(over->place);
+    Node wrapped = Node::empty_map(change->place);
     wrapped.fields.emplace_back(part, std::move(field));
     entry = merged(entry, wrapped);
   }
   NodeType node = read_node(entry, catalog);
-  check_node(node, around.place_of("node"), around.place_of(around.has("pcie") ? "pcie" : "node"),
-             around.what() + ".node");
+  check_node(node, fields.place_of("node"), fields.place_of(fields.has("pcie") ? "pcie" : "node"),
+             fields.what() + ".node");
   return node;
 }
 
@@ -44,7 +44,7 @@ void require_nodes(std::int64_t nodes, const Place& place) {
   if (nodes > kMostNodes) fail(place, fmt::format("cluster.nodes: {} nodes; at most {}", nodes, kMostNodes));
 }
 
-/// `nodes: [{count, node, …}, …]`: the first type, then the others.
+/// Reads `nodes: [{count, node, …}, …]`: the first type of node into `node`, the others into `others`.
 void read_groups(ClusterSpec& spec, const Node& list, const Catalog& catalog) {
   if (list.items.empty()) fail(list.place, "cluster.nodes: expected a count, or a list of {count, node}");
   spec.nodes = 0;
@@ -88,12 +88,12 @@ void read_taken_out(ClusterSpec& spec, Fields& fields) {
 
 }  // namespace
 
-void check_node(const NodeType& node, const Place& of_type, const Place& of_lanes, const std::string& what) {
-  node_builders().find(node.interconnect, of_type);
+void check_node(const NodeType& node, const Place& type_place, const Place& lanes_place, const std::string& what) {
+  node_builders().find(node.interconnect, type_place);
   try {
     if (has_lane_plan(node)) plan_lanes(node);
   } catch (const UserError& e) {
-    fail(of_lanes, fmt::format("{}: {}", what, e.what()));
+    fail(lanes_place, fmt::format("{}: {}", what, e.what()));
   }
 }
 
@@ -106,21 +106,21 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
     read_groups(spec, *nodes, catalog);
   } else {
     const std::int64_t count =
-        fields.integer({"nodes", "how many nodes; or a list of {count, node} for several types"}, 1, 1);
+        fields.integer({"nodes", "Number of nodes; or a list of {count, node} for several types of nodes."}, 1, 1);
     require_nodes(count, fields.place_of("nodes"));
     spec.nodes = static_cast<int>(count);
     spec.node = read_changed_node(fields, catalog);
   }
   read_taken_out(spec, fields);
-  const Node* fabric = fields.child(
-      {"fabric",
-       "what joins the nodes (trainyard list fabrics); {base: NAME, oversubscription: 2}: leaves have twice as much "
-       "rate to their hosts as up; {base: NAME, sharp: true}: its switches add for NCCL (InfiniBand SHARP)",
-       "with several nodes, unless links of their chips join them"});
-  Node own;  // of the nodes
+  const Node* fabric = fields.child({"fabric",
+                                     "Network that joins the nodes (trainyard list fabrics). {base: NAME, "
+                                     "oversubscription: 2}: leaf switches have half as much rate up as to their hosts; "
+                                     "{base: NAME, sharp: true}: its switches sum for NCCL (InfiniBand SHARP).",
+                                     "with several nodes, unless links of their chips join them"});
+  Node default_fabric;  // that of the type of node
   if (!fabric && !spec.node.fabric.empty()) {
-    own = Node::of_text(spec.node.fabric, fields.place_of("node"));
-    fabric = &own;
+    default_fabric = Node::of_text(spec.node.fabric, fields.place_of("node"));
+    fabric = &default_fabric;
   }
   if (spec.nodes > 1 || fabric) {
     if (!fabric)

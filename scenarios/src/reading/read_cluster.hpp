@@ -4,12 +4,14 @@
 
 namespace trainyard {
 
-/// The `cluster` of a scenario: `nodes` (how many of `node`; or a list of `{count, node, …}` of several types), `node` (a
-/// name of the catalog, a file beside the scenario, or a map in place) with what changes it (`gpu`, `gpu_speed`, `hca`,
-/// `nvlink`, `pcie`, `cpu`, …), `fabric` (likewise), `taken_out: [SWITCH, "A - B", …]`, `preflight` (see checked_hosts). Throws UserError with the place.
+/// Reads the `cluster` of a scenario: `nodes` (a count, or a list of `{count, node, …}` for several types of nodes),
+/// `node` (a name of the catalog, a file beside the scenario, or a map in place) with its changes (`gpu`, `gpu_speed`,
+/// `hca`, `nvlink`, `pcie`, `cpu`, …), `fabric` (a name, file or map), `taken_out: [SWITCH, "A - B", …]` and
+/// `preflight` (see checked_hosts). Throws UserError with the place.
 ClusterSpec read_cluster(const Node&, const Catalog&);
 
-/// Checks that a node of this type can be built: its wiring is known, its lanes suffice. Throws UserError at `place`.
-void check_node(const NodeType&, const Place& of_type, const Place& of_lanes, const std::string& what);
+/// Checks that a node of this type can be built. Throws UserError at `type_place` if its wiring is unknown, and at
+/// `lanes_place` if it has too few PCIe lanes.
+void check_node(const NodeType&, const Place& type_place, const Place& lanes_place, const std::string& what);
 
 }  // namespace trainyard

@@ -17,11 +17,11 @@ std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks
     fail(node.place, fmt::format("{}.torus: rows and columns expected, as in [4, 8]", what));
   std::array<int, 2> torus{};
   for (std::size_t i = 0; i < 2; ++i) {
-    Node one;
-    one.kind = Node::Kind::map;
-    one.place = node.items[i].place;
-    one.fields.emplace_back("size", node.items[i]);
-    torus[i] = Fields(one, what + ".torus").integer<int>("size", 1);
+    Node map;
+    map.kind = Node::Kind::map;
+    map.place = node.items[i].place;
+    map.fields.emplace_back("size", node.items[i]);
+    torus[i] = Fields(map, what + ".torus").integer<int>("size", 1);
   }
   if (static_cast<std::int64_t>(torus[0]) * torus[1] != ranks)
     fail(node.place, fmt::format("{}.torus: {} x {} is not {} ranks", what, torus[0], torus[1], ranks));
@@ -41,19 +41,20 @@ void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int rank
   if (cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
   try {
     settings.rings = node_rings(cluster.node);
-  } catch (const UserError&) {  // no such links, or no ring: algorithms that need them say so
+  } catch (const UserError&) {  // no such links, or no ring: algorithms that need rings throw then
   }
 }
 
 namespace {
 
-/// Switches are found when the machine is there.
+/// Throws UserError for an algorithm that cannot run so. Whether switches of the machine can add is checked later, when
+/// it is built.
 void check(const CollectiveChoice& choice, const std::string& what, int ranks, CollectiveUse use) {
   const Collective& collective = *choice.algorithm;
   const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
   if (use == CollectiveUse::in_a_step && collective.for_teaching)
     fail(choice.place,
-         fmt::format("{}: {} is to learn from (trainyard teach, bench), not for a plan", what, collective.name));
+         fmt::format("{}: {} is only for teaching (trainyard teach, bench), not for a plan", what, collective.name));
   CollectiveSettings single = choice.settings;
   single.channels = 1;
   if (choice.settings.channels > 1 && collective.channels_of(place) == collective.channels_of({0, place.size, &single}))
@@ -64,7 +65,7 @@ void check(const CollectiveChoice& choice, const std::string& what, int ranks, C
     return;
   }
   if (use == CollectiveUse::in_a_step)
-    fail(choice.place, fmt::format("{}: {} needs switches that add, which take part in a collective on its own only "
+    fail(choice.place, fmt::format("{}: {} needs switches that add, which work only in a collective that runs alone "
                                    "(trainyard bench); as part of a step: {{fidelity: modelled}}",
                                    what, collective.name));
 }
@@ -94,24 +95,29 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
   } else {
     Fields fields(*node, what);
     // `base` is what a name becomes when a key is set beside it: all_reduce: ring, --set ….all_reduce.channels=8.
-    name = fields.text({"base", "the same, where more is said of it"}, name);
-    name =
-        fields.text({"algorithm", "of the gradients' all-reduce (trainyard list collectives; auto tries all)"}, name);
+    name = fields.text({"base", "Algorithm, if other keys stand beside it; the same as algorithm."}, name);
+    name = fields.text(
+        {"algorithm",
+         "Algorithm of the collective (trainyard list collectives); auto: the fastest in a simulation of each."},
+        name);
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
-    choice.settings.channels = fields.integer<int>({"channels", "parts that go around side by side"}, 1, 1);
+    choice.settings.channels = fields.integer<int>(
+        {"channels", "Number of rings or trees that share the data and run at the same time."}, 1, 1);
     if (2 * choice.settings.channels + 3 > kMaxStreams)
       fields.refuse("channels", fmt::format("{}; at most {}", choice.settings.channels, (kMaxStreams - 3) / 2));
-    choice.settings.chunk = fields.bytes({"chunk", "bytes that are sent at once"}, choice.settings.chunk);
-    if (fields.has({"torus", "shape of the torus that a torus algorithm goes by"}))
+    choice.settings.chunk = fields.bytes(
+        {"chunk", "Size of the pieces that chains and trees pass on, for example 512 KiB."}, choice.settings.chunk);
+    if (fields.has({"torus", "Rows and columns of the torus of ranks, for the torus algorithms, for example [4, 8]."}))
       choice.settings.torus = read_torus(fields, what, ranks);
-    choice.settings.fidelity = parse_fidelity(fields.choice({"fidelity", "as plan.collectives, for this one"},
-                                                            {"messages", "flows", "modelled"}, "messages"));
+    choice.settings.fidelity = parse_fidelity(fields.choice(
+        {"fidelity", "How this collective is simulated: messages, flows or modelled, as for plan.collectives."},
+        {"messages", "flows", "modelled"}, "messages"));
     fields.finish();
     if (choice.settings.fidelity == Fidelity::modelled) {
       if (fields.has("algorithm") || choice.settings.channels > 1)
-        fail(choice.place, fmt::format("{}: modelled is as NCCL does it, which chooses for itself: leave out algorithm "
-                                       "and channels",
-                                       what));
+        fail(choice.place,
+             fmt::format("{}: with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels",
+                         what));
       name = default_collective(operation).name;
       take_library_model(choice, library ? *library : library_model(cluster, nccl));
     }

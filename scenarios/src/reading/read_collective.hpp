@@ -13,28 +13,29 @@ namespace trainyard {
 struct Collective;
 struct LibraryModel;
 
-/// What a plan says about a collective: its algorithm by name, or `{algorithm, channels, chunk, torus, fidelity}`.
+/// A plan's choice for a collective: the name of its algorithm, or `{algorithm, channels, chunk, torus, fidelity}`.
 struct CollectiveChoice {
-  const Collective* algorithm = nullptr;  ///< null: `auto`, the fastest of those that can do it (see tune)
+  const Collective* algorithm = nullptr;  ///< null: `auto`, the fastest algorithm that can run it (see tune)
   CollectiveSettings settings;
-  std::string scaled;  ///< of a modelled one: why it is less sure than a fit
-  std::string judged;  ///< of a modelled one: the error to expect
-  Sources sources;     ///< of a modelled one
+  std::string scaled;  ///< if modelled: why the model is less certain than a fit
+  std::string judged;  ///< if modelled: the error to expect
+  Sources sources;     ///< if modelled: sources of the model
   Place place;
 };
 
-/// Where a collective is to run: on its own, switches can take part in it.
+/// Whether a collective runs alone or as part of a step. Only if it runs alone can switches take part in it.
 enum class CollectiveUse { alone, in_a_step };
 
-/// `node` may be null: all defaults. What depends on the cluster (ranks of a node, its rings) is filled in; `library`: its
-/// library's model, where that is known already; else it is the NCCL of `nccl`. Throws UserError.
+/// Reads the choice for a collective. `node` null: all defaults. Also sets the settings that depend on the cluster
+/// (ranks on a node, its rings). `library`: the model of the cluster's library if it is known already; null: the NCCL
+/// of `nccl`. Throws UserError.
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation, const ClusterSpec&, int ranks,
                                  CollectiveUse, int root = 0, const LibraryModel* library = nullptr,
                                  const NcclChoice& nccl = {});
-/// As the cluster's library does it, by its fitted model.
+/// Sets the collective to be modelled as the library does it.
 void take_library_model(CollectiveChoice&, const LibraryModel&);
 
-/// Settings that follow from where the ranks 0 … ranks−1 are.
+/// Sets the settings that depend on the nodes of the ranks 0 … ranks−1.
 void place_on(CollectiveSettings&, const ClusterSpec&, int ranks);
 
 }  // namespace trainyard

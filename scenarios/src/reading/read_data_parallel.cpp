@@ -14,28 +14,39 @@ namespace {
 
 void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   const std::int64_t stage =
-      fields.integer({"zero_stage", "what replicas share out: 1 optimizer states, 2 gradients too, 3 parameters too"},
+      fields.integer({"zero_stage",
+                      "What replicas shard among themselves (ZeRO): 0 nothing, 1 optimizer states, 2 also gradients, 3 "
+                      "also parameters. Default: the stack's, or that of plan.strategy."},
                      0, stack.parallel.zero_stage);
   if (stage > 3) fields.refuse("zero_stage", fmt::format("{}; 0, 1, 2 or 3", stage));
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
-  choice.zero_group = fields.has({"zero_group", "replicas that share out among themselves"})
+  choice.zero_group = fields.has({"zero_group",
+                                  "Number of replicas that shard among themselves; each such group has a full copy "
+                                  "(hybrid sharding). Default: all replicas."})
                           ? read_rank_count(fields, "zero_group")
                           : 0;
-  choice.prefetch =
-      fields.integer_within<int>({"prefetch", "layers whose parameters are gathered ahead, at stage 3"}, 0, 1 << 10, 1);
-  choice.reshard =
-      fields.boolean({"reshard", "at stage 3: gathered parameters are dropped after the forward pass"}, true);
+  choice.prefetch = fields.integer_within<int>(
+      {"prefetch", "Number of layers whose parameters are gathered ahead, at zero_stage 3."}, 0, 1 << 10, 1);
+  choice.reshard = fields.boolean({"reshard",
+                                   "Whether gathered parameters are freed after the forward pass and gathered again "
+                                   "for the backward pass, at zero_stage 3."},
+                                  true);
   choice.overlap_parameters = fields.boolean(
-      {"overlap_parameters", "parameters are gathered while the next step begins"}, stack.parallel.overlap_parameters);
-  choice.sync_last = fields.choice({"gradient_sync", "at stage 3: each micro-batch, or the last alone"},
-                                   {"each", "last"}, "each") == "last";
+      {"overlap_parameters",
+       "Whether parameters are gathered while the next step begins, at zero_stage 1 and 2. Default: the stack's."},
+      stack.parallel.overlap_parameters);
+  choice.sync_last =
+      fields.choice(
+          {"gradient_sync",
+           "When gradients are exchanged at zero_stage 3: after each micro-batch, or only after the last one."},
+          {"each", "last"}, "each") == "last";
   fields.only("zero_group", stage > 0, "at zero_stage 1 to 3");
   for (const char* key : {"prefetch", "reshard", "gradient_sync"}) fields.only(key, stage == 3, "at zero_stage 3");
   fields.only("overlap_parameters", stage == 1 || stage == 2, "at zero_stage 1 and 2");
   for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
     if (stage == 3 && fields.has(key))
-      fields.refuse(key, "not at zero_stage 3, where each layer's gradients leave as its backward pass ends");
+      fields.refuse(key, "not at zero_stage 3, which sends each layer's gradients when its backward pass ends");
   if (stage == 2 && choice.mesh.pipeline > 1)
     fields.refuse("zero_stage",
                   "2 with a pipeline; its gradients are needed whole until the last micro-batch: 1, or 3, which shares "
@@ -43,9 +54,10 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
                   "gathered, with gradient_sync: last gradients exchanged once a step)");
 }
 
-/// Unsaid, experts are split as the tensor axis splits other layers (Megatron-Core's expert_tensor_parallel_size), or where
-/// these ranks are not enough for that, or a dispatcher takes whole experts alone, over as many as there may be. Tensor
-/// ranks with the same tokens cannot each send their own.
+/// Chooses how many ranks split each expert if the plan does not say: as many as split other layers (Megatron-Core's
+/// default of expert_tensor_parallel_size), or the largest divisor for which the stage has enough ranks; 1 if the
+/// dispatcher takes only whole experts. Without sequence parallelism nothing is chosen: tensor ranks have the same
+/// tokens.
 void split_experts_by_default(PlanChoice& choice) {
   Mesh& mesh = choice.mesh;
   if (mesh.expert_tensor > 0 || mesh.expert == 1 || mesh.tensor == 1 || !choice.sharding.sequence) return;
@@ -55,32 +67,33 @@ void split_experts_by_default(PlanChoice& choice) {
   mesh.expert_tensor = choice.sharding.expert_tensor = split;
 }
 
-/// Data ranks: said, or all that the GPUs are enough for.
+/// Counts the data ranks: as many as the plan says, or as many as there are GPUs for.
 void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
   Mesh& mesh = choice.mesh;
   const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
-  const bool given = fields.has("size");
+  const bool has_size = fields.has("size");
   if (!mesh.widths.empty()) {
-    if (given && fields.integer("size", 1) != 1)
-      fail(fields.place_of("size"), "plan.data_parallel.size: each of plan.pipeline.stages says its own; leave it out");
+    if (has_size && fields.integer("size", 1) != 1)
+      fail(fields.place_of("size"),
+           "plan.data_parallel.size: each entry of plan.pipeline.stages has its own data ranks; leave this key out");
     if (mesh.ranks() > gpus)
       fail(choice.stages_place,
            fmt::format("plan.pipeline.stages: {} ranks, but the cluster has {} GPUs", mesh.ranks(), gpus));
     return;
   }
-  if (!given && gpus % others != 0)
+  if (!has_size && gpus % others != 0)
     fail(choice.place,
-         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
-                     "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed",
+         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of the cluster; "
+                     "nearest: {} ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed",
                      mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
   const std::int64_t data =
-      fields.integer({"size", "replicas (default: what the others leave of the devices)"}, 1,
+      fields.integer({"size", "Number of replicas. Default: all devices, divided by the ranks of the other axes."}, 1,
                      choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
         cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
     if (others == 1) fields.refuse("size", fmt::format("{} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
-    fail(given ? fields.place_of("size") : choice.place,
+    fail(has_size ? fields.place_of("size") : choice.place,
          fmt::format(
              "plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
              mesh.tensor, mesh.context, data, mesh.pipeline, static_cast<double>(others) * static_cast<double>(data),
@@ -91,32 +104,32 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
   const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data,
                      folded = std::int64_t{1} * mesh.expert * mesh.expert_tensor;
   if (folded > 0 && stage % folded != 0)
-    fail(choice.place, fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context "
-                                   "{} x data {} = {}: the experts of a stage are spread over its ranks; nearest: {} "
-                                   "ranks",
-                                   mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
-                                   nearest_divisors(stage, folded)));
-  if (folded == 0 && mesh.data * mesh.context % mesh.expert != 0)
     fail(choice.place,
-         fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread over "
-                     "ranks that hold other samples or tokens; nearest: {}",
-                     mesh.expert, mesh.data, mesh.context,
-                     nearest_divisors(std::int64_t{1} * mesh.data * mesh.context, mesh.expert)));
+         fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context {} x data {} = "
+                     "{}: the experts of a stage are spread over its ranks; nearest: {} ranks",
+                     mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
+                     nearest_divisors(stage, folded)));
+  if (folded == 0 && mesh.data * mesh.context % mesh.expert != 0)
+    fail(choice.place, fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread "
+                                   "over ranks that hold other samples or tokens; nearest: {}",
+                                   mesh.expert, mesh.data, mesh.context,
+                                   nearest_divisors(std::int64_t{1} * mesh.data * mesh.context, mesh.expert)));
 }
 
-/// Devices without work are an error, unless the plan allows them.
+/// Throws UserError for devices without work, unless the plan allows them.
 void refuse_idle_devices(const PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster) {
-  if (plan.choice({"idle_devices", "devices of the cluster that the plan gives no work: refused, or allowed"},
-                  {"refused", "allowed"}, "refused") == "allowed")
+  if (plan.choice(
+          {"idle_devices", "Whether the plan may leave devices of the cluster without work: refused or allowed."},
+          {"refused", "allowed"}, "refused") == "allowed")
     return;
   const int idle = idle_devices(choice, cluster);
   if (idle == 0) return;
   const Mesh& mesh = choice.mesh;
   const int ranks = mesh.ranks(), others = ranks / mesh.data;
-  const bool given = fields.has("size");
+  const bool has_size = fields.has("size");
   const std::string full =
-      given && (ranks + idle) % others == 0 ? fmt::format("size {}, ", (ranks + idle) / others) : "";
-  fail(given ? fields.place_of("size") : choice.place,
+      has_size && (ranks + idle) % others == 0 ? fmt::format("size {}, ", (ranks + idle) / others) : "";
+  fail(has_size ? fields.place_of("size") : choice.place,
        fmt::format("plan.data_parallel: {} rank{} leave{} {} of the cluster's {} devices idle; expected {}fewer nodes, "
                    "or plan.idle_devices: allowed",
                    ranks, ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", idle, cluster.gpus(), full));
@@ -144,19 +157,27 @@ void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& clus
 
 void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   BucketChoice& buckets = choice.buckets;
-  const bool given = fields.has("bucket");
-  choice.bucket_place = given ? fields.place_of("bucket") : choice.place;
-  choice.overlap_gradients = fields.boolean(
-      {"overlap",
-       "gradients are exchanged while the backward pass goes on; false: after it, or at stage 2 while it waits"},
-      stack.overlap || choice.offload.used());
+  const bool has_bucket = fields.has("bucket");
+  choice.bucket_place = has_bucket ? fields.place_of("bucket") : choice.place;
+  choice.overlap_gradients =
+      fields.boolean({"overlap",
+                      "Whether gradients are exchanged during the backward pass. false: after it; at zero_stage 2 the "
+                      "backward pass waits for each exchange. Default: the stack's."},
+                     stack.overlap || choice.offload.used());
   const Bytes rest = stack.default_bucket(choice.replicas()), first = stack.bucket_rule ? rest : stack.first_bucket;
-  buckets.rest = fields.bytes(
-      {"bucket", "gradients that are exchanged together (default: the stack's; Megatron's grow with the replicas)"},
-      rest);
-  buckets.first = fields.bytes({"first_bucket", "the first of them"}, given ? std::min(buckets.rest, first) : first);
-  buckets.whole_tensors = fields.choice({"bucket_boundaries", "buckets end at tensors, or at bytes"},
-                                        {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
+  buckets.rest = fields.bytes({"bucket",
+                               "Size of a bucket of gradients that are exchanged together, for example 25 MiB. "
+                               "Default: the stack's; Megatron's buckets grow with the number of replicas."},
+                              rest);
+  buckets.first = fields.bytes(
+      {"first_bucket",
+       "Size of the first bucket, for example 1 MiB. Default: the stack's, and at most that of the other buckets."},
+      has_bucket ? std::min(buckets.rest, first) : first);
+  buckets.whole_tensors =
+      fields.choice(
+          {"bucket_boundaries",
+           "Whether buckets end at tensors (whole tensors) or at bytes (of exact size). Default: the stack's."},
+          {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
 }
 
 void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
@@ -168,7 +189,7 @@ void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& s
   if (const std::string why = choice.mechanism->refuses_compression(); !why.empty())
     refuse(fmt::format("with mechanism {} {}", choice.mechanism_name, why));
   if (choice.mechanism->servers() > 0 && !choice.compression->pushes())
-    refuse(fmt::format("{}: a server cannot add up what single workers send of it", choice.compression->summary()));
+    refuse(fmt::format("{}: a server cannot sum what single workers send with it", choice.compression->summary()));
   if (choice.zero != ZeroStage::none)
     refuse("with zero_stage 0 only: stages 1 to 3 reduce and scatter gradients, which are summed whole");
   if (choice.replicas() == 1) refuse("there is one replica only, and no gradients are exchanged");
@@ -212,9 +233,11 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   read_offload(choice, fields, cluster, stack);
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
   refuse_idle_devices(choice, plan, fields, cluster);
-  choice.fidelity = parse_fidelity(plan.choice(
-      {"collectives", "how collectives are simulated: by a fitted model of NCCL, as flows, or message by message"},
-      {"messages", "flows", "modelled"}, name_of(library ? Fidelity::modelled : Fidelity::messages)));
+  choice.fidelity = parse_fidelity(
+      plan.choice({"collectives",
+                   "How collectives are simulated: messages (each message of the algorithm), flows, or modelled (a "
+                   "fitted model of NCCL). Default: modelled if the stack's library has a model, else messages."},
+                  {"messages", "flows", "modelled"}, name_of(library ? Fidelity::modelled : Fidelity::messages)));
   read_all_reduce(choice, fields, cluster, stack, library);
   choice.library = library ? library->model : choice.all_reduce.settings.model;
   read_buckets(choice, fields, stack);

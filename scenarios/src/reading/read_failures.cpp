@@ -10,15 +10,20 @@
 namespace trainyard {
 namespace {
 
-/// What fails, with the mean time between failures of one.
-const std::vector<Key> kMeanTimes{{"gpu", "mean time between failures of one device"},
-                                  {"node", "of one node"},
-                                  {"nic", "of one network adapter"},
-                                  {"switch", "of one switch"},
-                                  {"link", "of one link"},
-                                  {"software", "of the software of a node"},
-                                  {"worker", "of one worker"},
-                                  {"server", "of one parameter server"}};
+/// The kinds of components that fail.
+const std::vector<Key> kMeanTimes{
+    {"gpu", "Mean time between failures of one device, for example 50000 h. Default: devices do not fail."},
+    {"node", "Mean time between failures of one node, for example 20000 h. Default: nodes do not fail."},
+    {"nic", "Mean time between failures of one network adapter, for example 200000 h. Default: adapters do not fail."},
+    {"switch", "Mean time between failures of one switch, for example 200000 h. Default: switches do not fail."},
+    {"link",
+     "Mean time between failures of one cable between an adapter and a switch, for example 1000000 h. Default: cables "
+     "do not fail."},
+    {"software",
+     "Mean time between software failures of the training, for example 500 h. Default: software does not fail."},
+    {"worker", "Mean time between failures of one worker, for example 50000 h. Default: workers do not fail."},
+    {"server",
+     "Mean time between failures of one parameter server, for example 50000 h. Default: servers do not fail."}};
 
 const std::vector<std::string>& kinds() {
   static const std::vector<std::string> names = [] {
@@ -29,7 +34,7 @@ const std::vector<std::string>& kinds() {
   return names;
 }
 
-/// What fails with its node: a spare takes the node's place.
+/// Whether a failure of this kind takes its node out of service, so that a spare node takes its place.
 bool takes_node(const std::string& kind) { return kind == "gpu" || kind == "node" || kind == "nic"; }
 
 double adapters(const ClusterSpec& cluster) {
@@ -38,7 +43,7 @@ double adapters(const ClusterSpec& cluster) {
   return count;
 }
 
-/// How many of a kind there are. A link is the cable of an adapter; those between switches are not counted.
+/// Counts the components of a kind. A link is the cable of an adapter; cables between switches are not counted.
 double count_of_kind(const std::string& kind, const FailingMachine& machine) {
   const ClusterSpec& cluster = machine.cluster;
   if (kind == "gpu") return cluster.gpus();
@@ -50,7 +55,7 @@ double count_of_kind(const std::string& kind, const FailingMachine& machine) {
   return 1;
 }
 
-/// What there is none of, and why.
+/// Says that the cluster has no component of this kind.
 std::string none_of(const std::string& kind) {
   return kind == "server" ? "there is none (plan.data_parallel: {mechanism: parameter-server})"
                           : "the cluster has none";
@@ -115,24 +120,24 @@ std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cl
   return names;
 }
 
-/// The node that a part stands in, if it is in one. A server may be on any.
+/// Returns the node that holds a component. No value: it is in no node, or is a server, which may be in any.
 std::optional<int> node_of(const std::string& kind, int number, const ClusterSpec& cluster) {
   if (kind == "node") return number;
   if (kind == "gpu" || kind == "worker") return cluster.node_of_gpu(number);
   if (kind != "nic") return std::nullopt;
   int node = 0;
-  for (int left = number; left >= cluster.type_of(node).hcas; ++node) left -= cluster.type_of(node).hcas;
+  for (int rest = number; rest >= cluster.type_of(node).hcas; ++node) rest -= cluster.type_of(node).hcas;
   return node;
 }
 
-/// "gpu 5" → its kind and its node, when there is such a thing.
+/// Reads a component such as "gpu 5": its kind and its node. Throws UserError if the cluster has no such component.
 void read_component(SetFailure& failure, const std::string& what, const FailingMachine& machine, const Place& place) {
   const std::size_t space = what.find(' ');
   const std::string kind = what.substr(0, space), which = space == std::string::npos ? "" : what.substr(space + 1);
   if (std::find(kinds().begin(), kinds().end(), kind) == kinds().end())
     fail(place, fmt::format("faults.failures: unknown component \"{}\"{}", kind, hint(kind, kinds())));
   if (kind == "software") {
-    if (!which.empty()) fail(place, "faults.failures: software is one; nothing expected after it");
+    if (!which.empty()) fail(place, "faults.failures: software has no number; expected the word alone");
   } else if (kind == "switch" || kind == "link") {
     const std::vector<std::string> names = names_of(kind, machine.cluster);
     if (std::find(names.begin(), names.end(), which) == names.end())
@@ -146,7 +151,7 @@ void read_component(SetFailure& failure, const std::string& what, const FailingM
   failure.survived = kind == "server" && machine.survives_server;
 }
 
-/// "550 steps" → 550; none of anything else.
+/// Returns 550 for "550 steps". No value: the text is no number of steps.
 std::optional<double> steps_of(const std::string& text) {
   for (const char* unit : {" steps", " step"})
     if (text.ends_with(unit)) return parse_number(text.substr(0, text.size() - std::string(unit).size()));
@@ -174,7 +179,9 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
 }
 
 void read_interval(FailureChoice& choice, Fields& fields) {
-  const bool every = fields.has("every"), epochs = fields.has({"virtual_epochs", "checkpoints of an epoch"});
+  const bool every = fields.has("every"),
+             epochs = fields.has(
+                 {"virtual_epochs", "Number of checkpoints in each epoch. Default: the interval is that of every."});
   if (every == epochs)
     fail(fields.place(), "faults.checkpoint: expected one of every: 100 steps | 30 min | optimal, and virtual_epochs");
   choice.every_place = fields.place_of(every ? "every" : "virtual_epochs");
@@ -182,7 +189,9 @@ void read_interval(FailureChoice& choice, Fields& fields) {
     choice.virtual_epochs = static_cast<double>(fields.integer("virtual_epochs", 1));
     return;
   }
-  const std::string text = fields.text({"every", "time or steps between checkpoints; optimal: what loses least"});
+  const std::string text = fields.text({"every",
+                                        "Time or steps between checkpoints, for example 30 min or 100 steps; optimal: "
+                                        "the interval that loses the least time."});
   choice.optimal = text == "optimal";
   if (choice.optimal) return;
   if (const std::optional<double> steps = steps_of(text)) {
@@ -196,16 +205,17 @@ void read_interval(FailureChoice& choice, Fields& fields) {
 }
 
 void read_storage_choice(FailureChoice& choice, Fields& fields, const ClusterSpec& cluster, const Catalog& catalog) {
-  const Node* node = fields.child({"storage", "where checkpoints go"});
+  const Node* node = fields.child({"storage",
+                                   "Storage of checkpoints: local (drives of the nodes), a name or a map (trainyard "
+                                   "list storage). Default: none, and the times write and load are given."});
   if (!node) return;
   if (node->kind == Node::Kind::scalar && node->scalar == "local") {
     choice.local = true;
     for (const NodeType* type : cluster.types())
       if (type->nvme.count == 0)
-        fail(node->place,
-             fmt::format("faults.checkpoint.storage: local, but {} has no drives (cluster.nvme: {{count, type}}, or a "
-                         "drive's name here)",
-                         type->name));
+        fail(node->place, fmt::format("faults.checkpoint.storage: local, but {} has no drives (cluster.nvme: {{count, "
+                                      "type}}, or a drive's name here)",
+                                      type->name));
     return;
   }
   const Storage storage = read_storage(catalog.resolve("storage", *node));
@@ -224,22 +234,27 @@ void read_checkpoint(FailureChoice& choice, const Node& node, const ClusterSpec&
   choice.checkpoints = true;
   choice.checkpoint_place = node.place;
   read_interval(choice, fields);
-  choice.asynchronous = fields.choice({"kind", "training waits for the whole checkpoint, or for its copy alone"},
-                                      {"synchronous", "asynchronous"}, "synchronous") == "asynchronous";
-  choice.sharded = fields.boolean({"sharded", "each rank writes its share"}, true);
+  choice.asynchronous =
+      fields.choice(
+          {"kind",
+           "Whether training waits for the whole checkpoint (synchronous), or only for a copy of it (asynchronous)."},
+          {"synchronous", "asynchronous"}, "synchronous") == "asynchronous";
+  choice.sharded = fields.boolean({"sharded", "Whether each rank writes its own share of the checkpoint."}, true);
   read_storage_choice(choice, fields, cluster, catalog);
-  for (const auto& [key, said] :
-       {std::pair{Key{"snapshot", "time of the copy for which an asynchronous checkpoint stops training"},
+  for (const auto& [key, time] :
+       {std::pair{Key{"snapshot",
+                      "Time of the copy for which an asynchronous checkpoint stops training, for example 5 s. Default: "
+                      "simulated."},
                   &choice.snapshot},
-        {{"write", "time of writing, where it is not simulated"}, &choice.write},
-        {{"load", "time of reading, where it is not simulated"}, &choice.load}})
-    if (fields.has(key)) *said = fields.seconds(key);
-  if (choice.snapshot && !choice.asynchronous) fields.refuse("snapshot", "only of kind: asynchronous");
+        {{"write", "Time to write a checkpoint, for example 60 s. Default: simulated."}, &choice.write},
+        {{"load", "Time to read a checkpoint, for example 60 s. Default: simulated."}, &choice.load}})
+    if (fields.has(key)) *time = fields.seconds(key);
+  if (choice.snapshot && !choice.asynchronous) fields.refuse("snapshot", "only with kind: asynchronous");
   if (choice.snapshot && choice.write && *choice.snapshot > *choice.write)
-    fields.refuse("snapshot", "longer than the write that it is a part of");
+    fields.refuse("snapshot", "longer than write, of which it is a part");
   const bool stored = choice.store || choice.local;
-  const bool said = choice.write && choice.load && (choice.snapshot || !choice.asynchronous);
-  if (!stored && !said)
+  const bool has_times = choice.write && choice.load && (choice.snapshot || !choice.asynchronous);
+  if (!stored && !has_times)
     fail(node.place,
          fmt::format("faults.checkpoint: expected storage (local, or one of {}), or the times write and load{}",
                      fmt::join(catalog.names("storage"), ", "), choice.asynchronous ? ", and snapshot" : ""));
@@ -248,13 +263,20 @@ void read_checkpoint(FailureChoice& choice, const Node& node, const ClusterSpec&
 
 void read_restart(Recovery& recovery, const Node& node) {
   Fields fields(node, "faults.restart");
-  recovery.detect = fields.seconds({"detect", "time until a failure is noticed"}, Seconds{0});
-  recovery.restart = fields.seconds({"restart", "time until training goes on"}, Seconds{0});
-  if (const Seconds time = fields.seconds({"repair", "time until the node is back"}, Seconds{0}); time.value > 0)
+  recovery.detect = fields.seconds({"detect", "Time until a failure is noticed, for example 30 s."}, Seconds{0});
+  recovery.restart = fields.seconds(
+      {"restart", "Time from the notice until training goes on, without reading the checkpoint, for example 5 min."},
+      Seconds{0});
+  if (const Seconds time = fields.seconds(
+          {"repair", "Time until a failed node can be used again, for example 24 h. 0: it never can."}, Seconds{0});
+      time.value > 0)
     recovery.repair = time;
-  recovery.elastic = fields.boolean({"elastic", "training goes on with fewer replicas meanwhile"}, false);
+  recovery.elastic =
+      fields.boolean({"elastic", "Whether training goes on with fewer replicas until a node is back."}, false);
   constexpr int most_spares = 1 << 20;
-  if (fields.has({"spares", "nodes that wait to replace one that failed"})) {
+  if (fields.has(
+          {"spares",
+           "Number of nodes that wait to replace a failed one. Default: always enough; 0 with elastic: true."})) {
     recovery.spares = fields.integer_within("spares", 0, most_spares);
   } else if (recovery.elastic) {
     recovery.spares = 0;
@@ -262,8 +284,8 @@ void read_restart(Recovery& recovery, const Node& node) {
   fields.finish();
 }
 
-/// None where it is taken back: `failures: null`.
-const Node* said(Fields& faults, const char* key) {
+/// Returns the value of a key, or null if it is absent or null (an override can remove a key: `failures: null`).
+const Node* stated(Fields& faults, const char* key) {
   const Node* node = faults.child(key);
   return node && node->kind != Node::Kind::null ? node : nullptr;
 }
@@ -273,20 +295,22 @@ const Node* said(Fields& faults, const char* key) {
 FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const Catalog& catalog) {
   FailureChoice choice;
   choice.place = faults.place();
-  if (const Node* node = said(faults, "failures")) {
+  if (const Node* node = stated(faults, "failures")) {
     if (node->kind == Node::Kind::list) {
       read_list(choice, *node, machine);
     } else {
       Fields fields(*node, "faults.failures");
       read_rates(choice, fields.required_child("mtbf"), machine);
-      choice.seed = fields.integer<std::uint64_t>({"seed", "of what is drawn"}, 0, 1);
+      choice.seed = fields.integer<std::uint64_t>({"seed", "Seed of the random failures."}, 0, 1);
       constexpr int most_runs = 100000;
-      choice.runs = fields.integer_within({"runs", "trainings that are drawn"}, 1, most_runs, choice.runs);
+      choice.runs =
+          fields.integer_within({"runs", "Number of trainings that are simulated, each with its own random failures."},
+                                1, most_runs, choice.runs);
       fields.finish();
     }
   }
-  if (const Node* node = said(faults, "checkpoint")) read_checkpoint(choice, *node, machine.cluster, catalog);
-  if (const Node* node = said(faults, "restart")) {
+  if (const Node* node = stated(faults, "checkpoint")) read_checkpoint(choice, *node, machine.cluster, catalog);
+  if (const Node* node = stated(faults, "restart")) {
     read_restart(choice.recovery, *node);
     if (choice.parts.empty() && choice.failures.empty())
       fail(node->place, "faults.restart: nothing fails; expected faults.failures");

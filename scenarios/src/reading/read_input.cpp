@@ -14,28 +14,31 @@ namespace {
 constexpr double kMostSamples = 1e15;
 constexpr int kMostPrefetch = 1024, kMostLanes = 16, kMostWorkers = 1 << 16;
 constexpr std::int64_t kMostEpochs = 16;
-/// Files of a node that are looked at one by one; of more, several are taken together.
+/// Most files of a node that the cache is simulated with. If there are more, several count as one.
 constexpr double kMostFiles = 1 << 20;
 
 void read_dataset(InputSupply& supply, const Node& node) {
   Fields fields(node, "input.dataset");
-  supply.samples = fields.number({"samples", "samples of an epoch"}, 1, kMostSamples);
-  supply.sample = fields.bytes({"sample_size", "of a stored sample"});
+  supply.samples = fields.number({"samples", "Number of samples in an epoch."}, 1, kMostSamples);
+  supply.sample = fields.bytes({"sample_size", "Size of a stored sample, for example 110 kB."});
   const bool records =
-      fields.choice({"files", "a file a sample, or records of many"}, {"records", "small"}, "records") == "records";
+      fields.choice(
+          {"files", "How samples are stored: records (files of many samples) or small (one file for each sample)."},
+          {"records", "small"}, "records") == "records";
   if (!records && fields.has("record_file"))
     fields.refuse("record_file", "with files: records only; small files have one sample");
-  supply.file =
-      records ? fields.bytes({"record_file", "size of a file of records"}, Bytes{128.0 * (1 << 20)}) : supply.sample;
+  supply.file = records ? fields.bytes({"record_file", "Size of a file of records, for example 128 MiB."},
+                                       Bytes{128.0 * (1 << 20)})
+                        : supply.sample;
   if (supply.file < supply.sample)
     fields.refuse("record_file",
                   fmt::format("{} does not hold a sample of {}", show(supply.file), show(supply.sample)));
   fields.finish();
 }
 
-/// "100", "100 /s".
+/// Reads a rate such as "100" or "100 /s".
 double read_rate(Fields& fields) {
-  std::string text = fields.text({"rate", "samples that a thread decodes"});
+  std::string text = fields.text({"rate", "Samples that one worker decodes in a second, for example 100 /s."});
   if (const std::size_t unit = text.find("/s"); unit != std::string::npos && unit + 2 == text.size())
     text.erase(text.find_last_not_of(' ', unit - (unit > 0 ? 1 : 0)) + 1);
   double rate = 0;
@@ -50,11 +53,12 @@ double read_rate(Fields& fields) {
   return rate;
 }
 
-/// Workers share the cores that the scenario says, or that the node has where its CPU is known.
+/// Reads `decode`. Workers share the cores that the scenario states, or all cores of the node if its CPU is known.
 void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.decode");
-  supply.workers = fields.integer_within<int>({"workers", "threads that decode, of a node"}, 1, kMostWorkers);
-  if (fields.has("rate") == fields.has({"time", "of a sample"}))
+  supply.workers =
+      fields.integer_within<int>({"workers", "Number of threads of a node that decode samples."}, 1, kMostWorkers);
+  if (fields.has("rate") == fields.has({"time", "Time in which one worker decodes a sample, for example 10 ms."}))
     fail(fields.place(), "input.decode: either rate (samples a second of one worker) or time (of one sample) expected");
   if (fields.has("rate")) {
     supply.rate = read_rate(fields);
@@ -63,14 +67,16 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
     if (!(time.value > 0)) fields.refuse("time", "more than 0 expected; leave decode out");
     supply.rate = 1 / time.value;
   }
-  // Of nodes that differ, the fewest.
+  // If nodes differ, the fewest cores count.
   int cores = 0;
   for (const NodeType* type : cluster.types()) {
-    const int has = type->sockets * type->cpu.cores;
-    if (has > 0) cores = cores == 0 ? has : std::min(cores, has);
+    const int type_cores = type->sockets * type->cpu.cores;
+    if (type_cores > 0) cores = cores == 0 ? type_cores : std::min(cores, type_cores);
   }
-  supply.cores = fields.integer_within<int>({"cores", "cores that a decoding thread takes"}, 1,
-                                            cores > 0 ? cores : kMostWorkers, cores);
+  supply.cores = fields.integer_within<int>({"cores",
+                                             "Number of cores that the decoding threads of a node share. Default: all "
+                                             "cores of its CPUs, or one for each thread if the CPU is not known."},
+                                            1, cores > 0 ? cores : kMostWorkers, cores);
   fields.finish();
 }
 
@@ -87,26 +93,33 @@ void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluste
 
 void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   InputSupply& supply = choice.supply;
-  const Node* storage = fields.child({"storage", "where samples are: drives of the node, or a store that nodes share"});
-  constexpr const char* of_shared = "of a storage that nodes share";
+  const Node* storage = fields.child({"storage",
+                                      "Storage of the samples: local (drives of the node), a name or a map (trainyard "
+                                      "list storage). Default: local."});
+  constexpr const char* with_shared = "with a storage that nodes share";
   if (!storage || (storage->kind == Node::Kind::scalar && same_name(storage->scalar, "local"))) {
     supply.store = SampleStore::drives;
-    fields.only("shared", false, of_shared);
+    fields.only("shared", false, with_shared);
   } else {
     const Node entry = catalog.resolve("storage", *storage);
     supply.storage = read_storage(entry);
     choice.sources = supply.storage.sources;
-    const bool shared = fields.boolean({"shared", "the store is one for all nodes"}, supply.storage.lanes == 0);
+    const bool shared = fields.boolean({"shared",
+                                        "Whether all nodes share one storage; false: each node has one. Default: true, "
+                                        "unless the storage is a drive."},
+                                       supply.storage.lanes == 0);
     supply.store = shared ? SampleStore::shared : SampleStore::own;
     const Bytes dataset = supply.samples * supply.sample;
     if (shared && supply.storage.capacity.value > 0 && dataset > supply.storage.capacity)
       fail(storage->place, fmt::format("input.storage: a dataset of {}, but {} holds {}", show(dataset),
                                        supply.storage.name, show(supply.storage.capacity)));
   }
-  for (const char* key : {"port", "over_adapters"}) fields.only(key, supply.store == SampleStore::shared, of_shared);
-  supply.port = fields.bandwidth({"port", "of the node towards the store"}, BytesPerSecond{0});
-  supply.over_adapters =
-      fields.boolean({"over_adapters", "stored samples come over the adapters of the devices"}, false);
+  for (const char* key : {"port", "over_adapters"}) fields.only(key, supply.store == SampleStore::shared, with_shared);
+  supply.port = fields.bandwidth(
+      {"port", "Rate of each node towards a shared storage, for example 25 Gbit/s. 0: no limit."}, BytesPerSecond{0});
+  supply.over_adapters = fields.boolean(
+      {"over_adapters", "Whether samples come from a shared storage over the adapters that also carry gradients."},
+      false);
   if (supply.over_adapters && supply.port.value > 0)
     fields.refuse("port", "the samples come over the adapters; leave one of both out");
 }
@@ -117,7 +130,7 @@ std::size_t nodes_of(const std::vector<std::vector<Actor>>& groups, const Cluste
   return nodes.size();
 }
 
-/// Each node's own storage holds its part of the samples.
+/// Throws UserError if a storage that belongs to one node cannot hold the node's part of the samples.
 void require_room(const InputSupply& supply, std::size_t nodes, const ClusterSpec& cluster, const Node& input) {
   if (supply.store == SampleStore::shared) return;
   const Bytes part = supply.samples * supply.sample / static_cast<double>(nodes);
@@ -131,7 +144,8 @@ void require_room(const InputSupply& supply, std::size_t nodes, const ClusterSpe
   }
 }
 
-/// What the epoch takes from the storage: its files, run through a node's cache. A node reads its own part of them.
+/// Returns the share of an epoch's bytes that a node reads from the storage: it simulates the cache of a node, which
+/// reads its own part of the files.
 double missed_share(const InputSupply& supply, std::size_t nodes) {
   if (supply.cache.value == 0) return 1;
   const Bytes part = supply.samples * supply.sample / static_cast<double>(nodes);
@@ -149,8 +163,8 @@ double missed_share(const InputSupply& supply, std::size_t nodes) {
 std::vector<std::vector<Actor>> loader_groups(const Mesh& mesh) {
   std::vector<std::vector<Actor>> groups;
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
-    const Coordinates at = mesh.of(rank);
-    if (at.pipeline != 0 || at.tensor != 0) continue;
+    const Coordinates coordinates = mesh.of(rank);
+    if (coordinates.pipeline != 0 || coordinates.tensor != 0) continue;
     groups.push_back(mesh.group(rank, Axis::tensor));
   }
   return groups;
@@ -164,20 +178,29 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   read_dataset(supply, fields.required_child("dataset"));
   read_store(choice, fields, catalog);
   if (const Node* decode = fields.child("decode")) read_decode(supply, *decode, cluster);
-  supply.readers = fields.integer_within<int>({"readers", "threads that read, of a node"}, 1, kMostWorkers,
-                                              std::max<std::int64_t>(1, supply.workers));
-  supply.on_gpu = fields.bytes({"sample_on_gpu", "size of a sample as it goes to the device"}, supply.sample);
-  choice.overlap = fields.one_of({"overlap", "what copies to the device overlap with"}, {"none", "prefetch", "full"},
-                                 InputOverlap::full);
+  supply.readers = fields.integer_within<int>(
+      {"readers", "Number of threads of a node that read samples. Default: as many as decode, at least 1."}, 1,
+      kMostWorkers, std::max<std::int64_t>(1, supply.workers));
+  supply.on_gpu = fields.bytes(
+      {"sample_on_gpu", "Size of a sample as it is copied to the device, for example 600 kB. Default: sample_size."},
+      supply.sample);
+  choice.overlap = fields.one_of({"overlap",
+                                  "What the input of the next batches overlaps with: none (nothing: a step asks for "
+                                  "its batch), prefetch (reading, decoding and copying in a row, while the device "
+                                  "computes) or full (reading, decoding and copying also overlap with each other)."},
+                                 {"none", "prefetch", "full"}, InputOverlap::full);
   if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
     fields.refuse("prefetch", "nothing is fetched ahead with overlap: none");
-  choice.prefetch = fields.integer_within<int>({"prefetch", "batches that are made ahead"}, 1, kMostPrefetch, 2);
-  if (const Node* cache = fields.child({"cache", "memory of the nodes that keeps samples: {size, policy}"}))
+  choice.prefetch =
+      fields.integer_within<int>({"prefetch", "Number of batches that are prepared ahead."}, 1, kMostPrefetch, 2);
+  if (const Node* cache = fields.child(
+          {"cache",
+           "Host memory of each node that caches samples: {size: 200 GB, policy: lru | pinned}. Default: no cache."}))
     read_cache(supply, *cache, cluster);
-  supply.order =
-      fields.one_of({"order", "in which samples are read"}, {"sequential", "shuffled"}, ReadOrder::sequential);
+  supply.order = fields.one_of({"order", "Order in which files are read in an epoch: sequential or shuffled."},
+                               {"sequential", "shuffled"}, ReadOrder::sequential);
   const std::int64_t epoch =
-      fields.integer({"epoch", "which epoch is simulated: in the first one nothing is cached"}, 1, 1);
+      fields.integer({"epoch", "Number of the simulated epoch, 1 to 16. In epoch 1 nothing is cached."}, 1, 1);
   if (epoch > kMostEpochs)
     fields.refuse("epoch", fmt::format("{}; up to {} are run through the cache, and by then it holds what it will",
                                        epoch, kMostEpochs));
@@ -201,8 +224,8 @@ InputPlan input_plan(const InputChoice& choice, int context, std::int64_t micro_
   plan.on_gpu = samples * supply.on_gpu / context;
   plan.read = {plan.stored * supply.missed};
   if (supply.workers == 0) return plan;
-  // Workers share a batch evenly, and so do the same at the same time: one operation. More than there are samples work
-  // on several batches at once.
+  // Workers share a batch evenly, so one operation stands for all of them. If there are more workers than samples, they
+  // work on several batches at once.
   const double workers = static_cast<double>(supply.workers) / groups_a_node;
   const int most = choice.overlap == InputOverlap::full ? std::min(choice.prefetch, kMostLanes) : 1;
   plan.lanes = std::clamp(static_cast<int>(std::ceil(workers / samples)), 1, most);

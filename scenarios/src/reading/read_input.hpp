@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// What a scenario says about how samples get to the GPUs.
+/// The section `input` of a scenario: how samples get to the GPUs.
 struct InputChoice {
   InputSupply supply;
   InputOverlap overlap = InputOverlap::full;
@@ -17,7 +17,7 @@ struct InputChoice {
   bool used() const { return supply.used(); }
 };
 
-/// Ranks with the same samples, in the first stage of the pipeline: one loader's each.
+/// Returns the groups of ranks of the first pipeline stage that get the same samples. Each group has one loader.
 std::vector<std::vector<Actor>> loader_groups(const Mesh&);
 
 /// Reads `input: {dataset: {samples, sample_size, files: records | small, record_file}, storage: local | NAME | {…},
@@ -26,7 +26,8 @@ std::vector<std::vector<Actor>> loader_groups(const Mesh&);
 /// the place.
 InputChoice read_input(const Node&, const Catalog&, const ClusterSpec&, const Mesh&);
 
-/// The programs' plan of these batches, whose actors are still to be said; `groups_a_node`: loaders that share a node.
+/// Returns the plan of these batches for programs, without its actors. `groups_a_node`: number of loaders that share a
+/// node.
 InputPlan input_plan(const InputChoice&, int context, std::int64_t micro_batch_size, int batches, int groups_a_node);
 
 }  // namespace trainyard

@@ -15,7 +15,7 @@ namespace {
 constexpr int kMostLearnedSteps = 1 << 20;
 constexpr double kMostRate = 1e6;
 
-/// By the name of the plan's optimizer; SGD is momentum of 0.
+/// Returns the update rule of the plan's optimizer. SGD is the momentum rule with momentum 0.
 UpdateRule::Kind update_kind_of(const std::string& optimizer) {
   if (optimizer == "sgd") return UpdateRule::Kind::momentum;
   for (std::size_t kind = 0; kind < update_kinds().size(); ++kind)
@@ -39,65 +39,81 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   for (const char* key : {"beta1", "beta2", "epsilon"}) only(key, adam);
   only("trust", rule.kind == UpdateRule::Kind::lars);
   constexpr double adams_rate = 1e-3, sgds_rate = 0.1;
-  learn.base_rate = fields.number({"learning_rate", "of the optimizer"}, 0, kMostRate, adam ? adams_rate : sgds_rate);
-  rule.momentum = optimizer == "sgd" ? 0 : fields.number({"momentum", "of the optimizer"}, 0, 1, 0.9);
-  rule.beta1 = fields.number({"beta1", "of Adam"}, 0, 1, 0.9);
-  rule.beta2 = fields.number({"beta2", "of Adam"}, 0, 1, 0.999);
-  rule.epsilon = fields.number({"epsilon", "of the optimizer"}, 0, 1, 1e-8);
-  rule.trust = fields.number({"trust", "coefficient of LARS and LAMB"}, 0, 1, 0.001);
-  rule.weight_decay = fields.number({"weight_decay", "of the optimizer"}, 0, 1e3, 0);
-  rule.clip = fields.number({"clip", "norm to which gradients are clipped"}, 0, 1e12, 0);
-  rule.staleness_aware = fields.boolean({"staleness_aware", "late gradients count less"}, false);
+  learn.base_rate = fields.number(
+      {"learning_rate",
+       "Learning rate of the optimizer, for example 0.1. Default: 0.001 for Adam, AdamW and LAMB, else 0.1."},
+      0, kMostRate, adam ? adams_rate : sgds_rate);
+  rule.momentum = optimizer == "sgd" ? 0 : fields.number({"momentum", "Momentum of the optimizer."}, 0, 1, 0.9);
+  rule.beta1 = fields.number({"beta1", "Decay of the first moment of Adam, AdamW and LAMB."}, 0, 1, 0.9);
+  rule.beta2 = fields.number({"beta2", "Decay of the second moment of Adam, AdamW and LAMB."}, 0, 1, 0.999);
+  rule.epsilon = fields.number({"epsilon", "Term in the denominator of Adam, AdamW and LAMB."}, 0, 1, 1e-8);
+  rule.trust = fields.number({"trust", "Trust coefficient of LARS."}, 0, 1, 0.001);
+  rule.weight_decay = fields.number({"weight_decay", "Weight decay of the optimizer, for example 0.01."}, 0, 1e3, 0);
+  rule.clip = fields.number(
+      {"clip", "Largest norm of a gradient; larger gradients are scaled down to it. 0: no limit."}, 0, 1e12, 0);
+  rule.staleness_aware =
+      fields.boolean({"staleness_aware", "Whether a parameter server divides a gradient by its staleness."}, false);
   if (rule.staleness_aware && s.plan.mechanism->stops_together())
     fields.refuse("staleness_aware",
-                  "of parameter servers that take each gradient alone (consistency asynchronous or stale)");
+                  "only with parameter servers that apply each gradient alone (consistency asynchronous or stale)");
   if (!s.plan.mechanism->stops_together()) rule.updates_per_step = s.ranks();
 }
 
 void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
   RateSchedule& schedule = learn.rule.schedule;
-  learn.scaling = fields.one_of({"scaling", "of the learning rate with the batch"}, scaling_names(), RateScaling::none);
-  learn.base_batch = fields.number({"base_batch", "the batch for which the learning rate is meant"}, 1, 1e12, batch);
+  learn.scaling =
+      fields.one_of({"scaling", "Growth of the learning rate with the global batch: none, square-root or linear."},
+                    scaling_names(), RateScaling::none);
+  learn.base_batch = fields.number(
+      {"base_batch", "Global batch for which the learning rate is stated. Default: that of the plan."}, 1, 1e12, batch);
   fields.only("base_batch", learn.scaling != RateScaling::none, "with scaling square-root or linear");
   learn.rule.learning_rate =
       learn.base_rate * std::pow(batch / learn.base_batch, 0.5 * static_cast<double>(learn.scaling));
-  schedule.warmup = static_cast<double>(
-      fields.integer_within<int>({"warmup", "steps in which the learning rate rises"}, 0, kMostLearnedSteps, 0));
-  schedule.decay = fields.one_of({"decay", "how the learning rate falls"}, decay_names(), RateSchedule::Decay::none);
+  schedule.warmup = static_cast<double>(fields.integer_within<int>(
+      {"warmup", "Number of steps in which the learning rate rises linearly from 0."}, 0, kMostLearnedSteps, 0));
+  schedule.decay = fields.one_of({"decay", "How the learning rate falls after the warm-up."}, decay_names(),
+                                 RateSchedule::Decay::none);
   schedule.steps = learn.steps;
   const bool milestones = schedule.decay == RateSchedule::Decay::milestones;
-  for (const Key& key : {Key{"milestones", "updates at which the learning rate falls"},
-                         Key{"factor", "by which the learning rate falls at milestones"}})
+  for (const Key& key : {Key{"milestones", "Steps after which the learning rate falls, for example [100, 150]."},
+                         Key{"factor", "Factor on the learning rate at each milestone, for example 0.1."}})
     fields.only(key, milestones, "with decay milestones");
   if (milestones) {
     const std::vector<Node>* all = fields.list("milestones");
-    if (!all) fail(fields.place(), "learn.milestones: missing; steps after which the rate falls expected");
-    for (const Node& each : *all)
-      schedule.milestones.push_back(static_cast<int>(whole_number(each, "learn.milestones", 1, kMostLearnedSteps)));
+    if (!all)
+      fail(fields.place(), "learn.milestones: missing; expected a list of steps after which the learning rate falls");
+    for (const Node& milestone : *all)
+      schedule.milestones.push_back(
+          static_cast<int>(whole_number(milestone, "learn.milestones", 1, kMostLearnedSteps)));
     schedule.factor = fields.number("factor", 0, 1, schedule.factor);
   }
 }
 
 void read_ends(LearnChoice& learn, Fields& fields) {
-  learn.patience = fields.integer_within<int>({"early_stopping", "evaluations without progress after which it ends"}, 1,
-                                              kMostLearnedSteps, 0);
+  learn.patience = fields.integer_within<int>(
+      {"early_stopping",
+       "Number of evaluations in a row without a lower loss after which the training ends. Default: it goes on."},
+      1, kMostLearnedSteps, 0);
   if (const Node* node = fields.stated("target")) {
     Fields target(*node, "learn.target");
-    if (target.has({"loss", "to be reached"})) learn.target_loss = target.number("loss", -1e12, 1e12);
-    if (target.has("accuracy")) learn.target_accuracy = target.number({"accuracy", "to be reached"}, 0, 1);
+    if (target.has({"loss", "Loss at which the training ends."}))
+      learn.target_loss = target.number("loss", -1e12, 1e12);
+    if (target.has("accuracy"))
+      learn.target_accuracy = target.number({"accuracy", "Accuracy at which the training ends, from 0 to 1."}, 0, 1);
     target.finish();
     if (!learn.has_target()) fail(node->place, "learn.target: loss or accuracy expected");
   }
-  for (auto [key, file] : {std::pair{Key{"from", "file of weights to begin with"}, &learn.from},
-                           std::pair{Key{"save", "file to write the weights to"}, &learn.save}})
+  for (auto [key, file] :
+       {std::pair{Key{"from", "File of the weights to begin with. Default: random weights."}, &learn.from},
+        std::pair{Key{"save", "File to which the final weights are written. Default: none."}, &learn.save}})
     *file = fields.text(key, "");
 }
 
 void require_whole_replicas(const Scenario& s, const Place& place) {
   if (s.plan.splits_model())
     fail(place,
-         "learn: of replicas that each have the whole model; tensor, pipeline, context and expert parallelism, ZeRO, "
-         "recomputation and offload compute the same numbers as these: leave them out");
+         "learn: needs replicas that each have the whole model; tensor, pipeline, context and expert parallelism, "
+         "ZeRO, recomputation and offload compute the same numbers as these: leave them out");
   if (s.prescribed_step.given())
     fail(place, "learn: plan.step_time says how long the step takes, and nothing is simulated; leave one of both out");
   if (s.input.used()) fail(place, "learn: the samples are the task's own; leave input out");
@@ -114,16 +130,18 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
   Fields fields(node, "learn");
   LearnChoice learn;
   learn.place = node.place;
-  learn.task.name = fields.choice({"task", "what is learned"}, learning_tasks().names());
+  learn.task.name = fields.choice({"task", "Task that is learned."}, learning_tasks().names());
   const TaskKind& kind = learning_tasks().find(learn.task.name, fields.place_of("task"));
-  learn.seed = fields.integer<std::uint64_t>({"seed", "of initial weights and batches"}, 0, 1);
+  learn.seed = fields.integer<std::uint64_t>({"seed", "Seed of the initial weights and of the batches."}, 0, 1);
   learn.task.seed = learn.seed;
   kind.read(fields, learn.task);
   if (kind.make) {
     require_whole_replicas(s, node.place);
-    learn.steps = fields.integer_within<int>({"steps", "updates"}, 1, kMostLearnedSteps, learn.steps);
-    learn.every = fields.integer_within<int>({"evaluate_every", "updates between evaluations"}, 1, kMostLearnedSteps,
-                                             std::max(1, learn.steps / 50));
+    learn.steps =
+        fields.integer_within<int>({"steps", "Most steps of the training."}, 1, kMostLearnedSteps, learn.steps);
+    learn.every = fields.integer_within<int>(
+        {"evaluate_every", "Number of steps between two evaluations. Default: a fiftieth of steps."}, 1,
+        kMostLearnedSteps, std::max(1, learn.steps / 50));
     read_rule(learn, fields, s);
     read_schedule(learn, fields, static_cast<double>(s.global_batch_size));
     read_ends(learn, fields);

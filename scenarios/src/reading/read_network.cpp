@@ -21,12 +21,12 @@ fs::path beside(const Place& place, const std::string& file) {
   return fs::exists(in_catalog, ignored) ? in_catalog : direct;
 }
 
-/// The network's own fields.
+/// Returns the map of the network's own fields: from a config file, from the catalog, or in place.
 Node find_model(const Node& node, const Catalog& catalog) {
   if (const Node* config = node.find("config")) {
     Fields fields(node, "model");
     const std::string file = fields.text("config");
-    // An override comes from no file: what it names is looked up from the working directory.
+    // An override has no file: the path that it names is relative to the working directory.
     Place base = config->place;
     if (base.line == 0) base.file = std::make_shared<const std::string>("");
     Node entry;
@@ -52,12 +52,12 @@ Node find_model(const Node& node, const Catalog& catalog) {
   return catalog.resolve("network", node);
 }
 
-/// The plan's key of what a ShardingError calls `part`.
+/// Returns the key of the plan for the part that a ShardingError names.
 std::string key_of_part(const std::string& part) {
   return part == "recompute" || part == "linear_split" ? part : part + "_parallel";
 }
 
-/// A length in tokens, bounded so that squares of it stay exact.
+/// Reads a length in tokens, bounded so that its square is exact as a double.
 std::int64_t read_length(Fields& plan, Key key, std::int64_t fallback) {
   constexpr std::int64_t longest = 1 << 26;
   const std::int64_t length = plan.integer(key, 1, fallback);
@@ -65,33 +65,34 @@ std::int64_t read_length(Fields& plan, Key key, std::int64_t fallback) {
   return length;
 }
 
-/// `seq_length`, by default all positions; of an encoder-decoder `decoder_seq_length` too.
+/// Reads `seq_length`, by default all positions, and for an encoder-decoder `decoder_seq_length`.
 std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, TransformerOptions& options) {
   const std::int64_t positions = config.max_position_embeddings;
   const std::int64_t seq = read_length(plan, "seq_length", positions);
   if (config.fixed_seq_length && seq != positions)
-    plan.refuse("seq_length", fmt::format("{} tokens, but {} has {}, an image's patches and the class token; leave it "
+    plan.refuse("seq_length", fmt::format("{} tokens, but {} has {}: an image's patches and the class token; leave it "
                                           "out, or change image_size or patch_size",
                                           seq, config.name, positions));
   if (config.position_embedding == PositionEmbedding::learned && seq > positions)
     plan.refuse("seq_length", fmt::format("{} tokens, but {} has {} learned positions", seq, config.name, positions));
-  const bool given = plan.has({"decoder_seq_length", "tokens of a sample that the decoder writes"});
-  if (given && config.num_decoder_layers == 0)
+  const bool has_decoder_length =
+      plan.has({"decoder_seq_length", "Number of tokens of a sample in the decoder of an encoder-decoder."});
+  if (has_decoder_length && config.num_decoder_layers == 0)
     plan.refuse("decoder_seq_length", fmt::format("{} has no decoder beside an encoder", config.name));
-  if (given) options.decoder_seq_length = read_length(plan, "decoder_seq_length", 1);
+  if (has_decoder_length) options.decoder_seq_length = read_length(plan, "decoder_seq_length", 1);
   return seq;
 }
 
-/// `unpadded: {mean_length, attended_length}` of sequences up to `seq_length`.
+/// Reads `unpadded: {mean_length, attended_length}`, both at most `seq_length` tokens.
 UnpaddedLengths read_unpadded(const Node& node, std::int64_t seq_length) {
   Fields fields(node, "plan.unpadded");
   UnpaddedLengths lengths;
   const double most = static_cast<double>(seq_length);
   lengths.mean = fields.number(
-      {"mean_length", "mean of the lengths of sequences that are packed, or run without padding"}, 1, most);
-  lengths.attended =
-      fields.number({"attended_length", "mean length of the sequence that a token is in (default: mean_length)"},
-                    lengths.mean, most, lengths.mean);
+      {"mean_length", "Mean length in tokens of sequences that are packed, or run without padding."}, 1, most);
+  lengths.attended = fields.number(
+      {"attended_length", "Mean over tokens of the length of the sequence that holds the token. Default: mean_length."},
+      lengths.mean, most, lengths.mean);
   fields.finish();
   return lengths;
 }
@@ -111,22 +112,21 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
 
 namespace {
 
-/// `plan.lora`: beside all linear layers of blocks unless told which (NeMo's LoRA, in its words).
+/// Reads `plan.lora`, in the words of NeMo's LoRA. By default all linear layers of blocks have an adapter.
 Adapters read_lora(const Node& node) {
   Fields fields(node, "plan.lora");
   Adapters adapters;
-  adapters.rank =
-      static_cast<int>(fields.integer({"rank", "of the adapters; the network itself is frozen"}, 1, 1 << 20));
-  const bool all = !fields.has("targets");
+  adapters.rank = static_cast<int>(
+      fields.integer({"rank", "Rank of the LoRA adapters, for example 16. The network itself is frozen."}, 1, 1 << 20));
+  const bool all_layers = !fields.has("targets");
   for (const std::size_t target : fields.choices(
-           {"targets",
-            "linear layers with an adapter, of linear_qkv, linear_proj, linear_fc1, linear_fc2 (default: all)"},
+           {"targets", "Linear layers with an adapter: linear_qkv, linear_proj, linear_fc1, linear_fc2. Default: all."},
            {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}))
     adapters.beside[target + 1] = true;
-  if (all) std::fill(adapters.beside.begin() + 1, adapters.beside.end(), true);
-  adapters.dropout = fields.number({"dropout", "part of an adapter's input that is dropped"}, 0, 1, 0);
+  if (all_layers) std::fill(adapters.beside.begin() + 1, adapters.beside.end(), true);
+  adapters.dropout = fields.number({"dropout", "Share of an adapter's input that is dropped, 0 to 1."}, 0, 1, 0);
   adapters.base =
-      fields.one_of({"base", "how the frozen matrices lie in memory: as trained, fp8, or in 4 bits (QLoRA)"},
+      fields.one_of({"base", "How the frozen matrices lie in memory: as-trained, fp8, or nf4 (4 bits, QLoRA)."},
                     {"as-trained", "fp8", "nf4"}, Adapters::Base{});
   fields.finish();
   return adapters;
@@ -135,26 +135,31 @@ Adapters read_lora(const Node& node) {
 }  // namespace
 
 ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, const Fusions& fusions,
-                       const NetworkEntry* known) {
+                       const NetworkEntry* entry) {
   ModelChoice model;
-  model.entry = known ? *known : read_network_entry(find_model(node, catalog));
+  model.entry = entry ? *entry : read_network_entry(find_model(node, catalog));
   static_cast<Fusions&>(model.options) = fusions;
-  model.options.flash_attention =
-      plan.boolean({"flash_attention", "attention without the matrix of scores in memory"}, fusions.flash_attention);
+  model.options.flash_attention = plan.boolean(
+      {"flash_attention", "Whether attention runs without a matrix of scores in memory. Default: as the stack."},
+      fusions.flash_attention);
   if (const Node* lora = plan.child("lora")) {
-    if (!model.entry.transformer()) fail(lora->place, "plan.lora: adapters are of a transformer's linear layers");
+    if (!model.entry.transformer())
+      fail(lora->place, "plan.lora: only the linear layers of a transformer have adapters");
     model.options.adapters = read_lora(*lora);
   }
   if (const TransformerConfig* config = model.entry.transformer())
     model.seq_length = read_lengths(*config, plan, model.options);
   if (const Node* unpadded = plan.child("unpadded")) {
-    if (!model.entry.transformer()) fail(unpadded->place, "plan.unpadded: of a transformer's sequences");
+    if (!model.entry.transformer())
+      fail(unpadded->place, "plan.unpadded: only the sequences of a transformer have padding");
     model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
   }
   model.place = node.place;
-  model.seq_length_place = model.entry.transformer() && plan.has({"seq_length", "tokens of a sample"})
-                               ? plan.place_of("seq_length")
-                               : node.place;
+  model.seq_length_place =
+      model.entry.transformer() &&
+              plan.has({"seq_length", "Number of tokens of a sample. Default: all positions of the network."})
+          ? plan.place_of("seq_length")
+          : node.place;
   for (const char* part : {"tensor", "sequence", "context", "expert", "recompute", "linear_split"})
     if (const std::string key = key_of_part(part); plan.has(key))
       model.split_keys[part] = {"plan." + key, plan.place_of(key)};

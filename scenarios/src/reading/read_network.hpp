@@ -11,33 +11,36 @@
 
 namespace trainyard {
 
-/// The `model` of a scenario, of which networks of any share are made.
+/// The `model` of a scenario, from which `network_of` makes the network of any shard.
 struct ModelChoice {
   NetworkEntry entry;
-  TransformerOptions options;  ///< but for the sharding
+  TransformerOptions options;  ///< without the sharding
   std::int64_t seq_length = 1;
   Place place, seq_length_place;
-  /// Path and place of the keys that say "tensor", "sequence", "context", "expert", "recompute", where the plan does.
+  /// For each part ("tensor", "sequence", "context", "expert", "recompute", "linear_split") whose key the plan has: the
+  /// path and place of that key.
   std::map<std::string, std::pair<std::string, Place>> split_keys;
 };
 
-/// A name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in the catalog), its fields in
-/// place, `{cnn: {input, blocks, layers}}` or `{mlp: {widths, loss}}`. Reads `flash_attention` of the plan and, for a
-/// transformer, `seq_length` and `decoder_seq_length` (of an encoder-decoder; see `TransformerOptions`). Throws UserError
-/// with the place.
-/// `known`: the network's own description, where it was read before.
+/// Reads `model`: a name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in the
+/// catalog), its fields in place, `{cnn: {input, blocks, layers}}` or `{mlp: {widths, loss}}`. Also reads
+/// `flash_attention` of the plan and, for a transformer, `seq_length`, `decoder_seq_length` (of an encoder-decoder; see
+/// `TransformerOptions`), `unpadded` and `lora`. Throws UserError with the place. `entry`: the network's description if
+/// it was read before, else null.
 ModelChoice read_model(const Node& model, const Catalog&, Fields& plan, const Fusions&,
-                       const NetworkEntry* known = nullptr);
+                       const NetworkEntry* entry = nullptr);
 
-/// A micro-batch of so many samples. Throws UserError, with the place, for lengths and shares that it cannot have.
+/// Makes the whole network for a micro-batch. Throws UserError with the place for lengths and shards that the network
+/// cannot have.
 Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision);
-/// One rank's part of it. `own_head`: a tied output projection has a weight of its own, on another pipeline stage.
+/// Makes one rank's part of the network. `own_head`: a tied output projection is on another pipeline stage than the
+/// embedding, and has a weight of its own.
 Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision, const Sharding&, bool own_head);
-/// Would a head on a stage of its own share its weight with the first layer?
+/// Whether the head shares its weight with the embedding.
 bool ties_head(const ModelChoice&);
 
-/// How many layers the `model` of a scenario has by its own fields: `n_layer`, `num_hidden_layers` or `num_layers`, with
-/// `num_decoder_layers` where that is given. No keys where a network is not described so.
+/// The number of layers of a `model`, and the keys that state it: `n_layer`, `num_hidden_layers` or `num_layers`, and
+/// `num_decoder_layers` if that is given. No keys: the network is not described by a number of layers.
 struct LayerCount {
   std::vector<std::string> keys;
   std::int64_t count = 0;

@@ -20,9 +20,14 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
   }
   const Node map = long_form(node, "optimizer", node->place);
   Fields fields(map, "plan.data_parallel.offload");
-  offload.optimizer = fields.one_of({"optimizer", "where optimizer states are kept"}, devices, OffloadDevice::none);
-  offload.parameters =
-      fields.one_of({"parameters", "where parameters are kept, at stage 3"}, devices, OffloadDevice::none);
+  offload.optimizer = fields.one_of(
+      {"optimizer",
+       "Where optimizer states are kept: none (on the device), cpu (host memory) or nvme (drives of the node)."},
+      devices, OffloadDevice::none);
+  offload.parameters = fields.one_of(
+      {"parameters",
+       "Where parameters are kept between their uses, at zero_stage 3: none (on the device), cpu or nvme."},
+      devices, OffloadDevice::none);
   fields.finish();
 }
 
@@ -35,8 +40,8 @@ void read_activation_offload(PlanChoice& choice, Fields& plan) {
   offload.activations_place = fields.place_of("blocks");
   const std::string blocks =
       fields.text({"blocks",
-                   "none, all, or the number of blocks at the beginning of each virtual stage whose activations lie in "
-                   "host memory between their forward and their backward pass"},
+                   "Number of blocks at the beginning of each virtual stage whose activations lie in host memory "
+                   "between their forward and backward pass: none, all, or a number."},
                   "none");
   const auto [end, error] = std::from_chars(blocks.data(), blocks.data() + blocks.size(), offload.activation_blocks);
   const bool is_number = error == std::errc{} && end == blocks.data() + blocks.size() && offload.activation_blocks >= 0;
@@ -46,7 +51,8 @@ void read_activation_offload(PlanChoice& choice, Fields& plan) {
     fail(offload.activations_place,
          fmt::format("plan.activation_offload.blocks: none, all or a number of blocks expected, got \"{}\"", blocks));
   offload.activations_ahead = fields.integer<int>(
-      {"ahead", "blocks whose activations come back while the backward pass of a later one goes on"}, 0, 1);
+      {"ahead", "Number of blocks whose activations are copied back ahead, during the backward pass of later blocks."},
+      0, 1);
   if (fields.has("ahead") && !fields.has("blocks"))
     fields.refuse("ahead", "plan.activation_offload.blocks is missing; all, or a number of blocks, expected");
   fields.finish();
@@ -59,7 +65,8 @@ void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& 
     fail(offload.place, fmt::format("plan.data_parallel.offload: {}", rule));
   };
   if (offload.parameters != OffloadDevice::none && !offload.used())
-    refuse("parameters without the optimizer; what updates them lies where they do, so say optimizer: cpu or nvme too");
+    refuse(
+        "parameters without the optimizer: parameters are updated where they lie; expected optimizer: cpu or nvme too");
   if (!offload.used()) return;
   const int replicas = choice.mesh.data * choice.mesh.context;
   if (choice.zero == ZeroStage::none && replicas > 1)
@@ -67,24 +74,22 @@ void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& 
   if (offload.optimizer == OffloadDevice::nvme && choice.zero != ZeroStage::parameters)
     refuse("optimizer: nvme is at zero_stage 3 only (cpu: at 1, 2 and 3)");
   if (offload.parameters != OffloadDevice::none && choice.zero != ZeroStage::parameters)
-    refuse("parameters: at zero_stage 3 only, where each layer's are gathered before use");
-  if (!choice.mechanism->ranks_alike()) refuse("of mechanism all-reduce only");
+    refuse("parameters: at zero_stage 3 only, which gathers each layer's parameters before use");
+  if (!choice.mechanism->ranks_alike()) refuse("with mechanism all-reduce only");
   if (stack.host_buckets || stack.cycle_time.value > 0)
     refuse("not with a stack whose coordinator exchanges gradients");
   if (choice.sync_last)
     data_parallel.refuse("gradient_sync",
-                         "last with offload, where gradients leave the GPU after each micro-batch; each expected");
+                         "last with offload, which moves gradients off the GPU after each micro-batch; each expected");
   if (choice.zero == ZeroStage::gradients && !data_parallel.boolean("overlap", true))
     data_parallel.refuse("overlap",
                          "false with offload at zero_stage 2, where gradients leave the GPU bucket by bucket while the "
                          "backward pass goes on; true expected, or zero_stage 1");
   for (int rank = 0; rank < choice.mesh.ranks() && offload.drives(); ++rank)
     if (const NodeType& type = cluster.type_of_gpu(rank); type.nvme.count == 0)
-      fail(
-          offload.place,
-          fmt::format("plan.data_parallel.offload: nvme, but node {} has no drive; give the cluster's node some, as in "
-                      "nvme: {{count: 8, type: samsung-pm1733}}",
-                      type.name));
+      fail(offload.place, fmt::format("plan.data_parallel.offload: nvme, but node {} has no drive; give the cluster's "
+                                      "node some, as in nvme: {{count: 8, type: samsung-pm1733}}",
+                                      type.name));
 }
 
 }  // namespace trainyard

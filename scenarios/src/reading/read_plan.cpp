@@ -12,19 +12,20 @@
 namespace trainyard {
 namespace {
 
-/// true, false, user-buffers (with the part that the stack states), or a map that states the part itself.
+/// Reads true, false, user-buffers (the stack states the hidden part) or a map that states that part.
 void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& stack) {
   static const std::string what = "plan.tensor_parallel_overlap";
-  if (!plan.has(
-          {"tensor_parallel_overlap", "whether its exchanges overlap with products: true, false, user-buffers"})) {
+  if (!plan.has({"tensor_parallel_overlap",
+                 "Whether exchanges of tensor parallelism overlap with matrix products: true, false, user-buffers, or "
+                 "{user_buffers: {overlapped: 0.5}}, which states the hidden part. Default: the stack's."})) {
     sharding.overlap = stack.parallel.overlap_tensor;
     sharding.user_buffers = sharding.sequence ? stack.parallel.user_buffers : 0;
     return;
   }
-  const Node* given = plan.child("tensor_parallel_overlap");
-  const Node node = given->kind == Node::Kind::map ? long_form(given, nullptr, given->place) : *given;
-  const bool named = node.kind == Node::Kind::scalar && same_name(node.scalar, "user-buffers");
-  if (!named && node.kind != Node::Kind::map) {
+  const Node* entry = plan.child("tensor_parallel_overlap");
+  const Node node = entry->kind == Node::Kind::map ? long_form(entry, nullptr, entry->place) : *entry;
+  const bool is_user_buffers = node.kind == Node::Kind::scalar && same_name(node.scalar, "user-buffers");
+  if (!is_user_buffers && node.kind != Node::Kind::map) {
     if (node.kind != Node::Kind::scalar || (node.scalar != "true" && node.scalar != "false"))
       fail(node.place, fmt::format("{}: expected true, false or user-buffers, got {}", what,
                                    node.kind == Node::Kind::scalar ? fmt::format("\"{}\"", node.scalar) : "a list"));
@@ -35,12 +36,12 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
     fail(node.place, what +
                          ": user buffers are for sequence parallelism's all-gathers and reduce-scatters; set "
                          "plan.sequence_parallel");
-  if (named && stack.parallel.user_buffers == 0)
+  if (is_user_buffers && stack.parallel.user_buffers == 0)
     fail(node.place, fmt::format("{}: user buffers: stack {} states no part that they hide; state it, as in "
                                  "{{user_buffers: {{overlapped: 0.5}}}}",
                                  what, stack.name));
   sharding.user_buffers = stack.parallel.user_buffers;
-  if (named) return;
+  if (is_user_buffers) return;
   Fields fields(node, what);
   Fields buffers(fields.required_child("user_buffers"), what + ".user_buffers");
   sharding.user_buffers = buffers.number("overlapped", 0, 1);
@@ -52,36 +53,41 @@ void read_context(PlanChoice& choice, Fields& plan) {
   const Node node = long_form(plan.child("context_parallel"), "size", choice.place);
   Fields fields(node, "plan.context_parallel");
   choice.mesh.context = choice.sharding.context =
-      read_rank_count(fields, {"size", "ranks that split the sequence in attention"});
-  choice.sharding.context_exchange =
-      fields.one_of({"exchange", "how they exchange keys and values"}, {"ring", "all-to-all"}, ContextExchange::ring);
+      read_rank_count(fields, {"size", "Number of ranks that split the tokens of a sample."});
+  choice.sharding.context_exchange = fields.one_of(
+      {"exchange",
+       "How context-parallel ranks exchange keys and values: ring (Ring Attention) or all-to-all (DeepSpeed-Ulysses)."},
+      {"ring", "all-to-all"}, ContextExchange::ring);
   fields.finish();
 }
 
-/// `all-to-all`, the library's, or an entry of the catalog.
+/// Reads `all-to-all`, which is the library's, or a dispatcher of the catalog.
 void read_dispatcher(PlanChoice& choice, Fields& fields) {
   Sharding& sharding = choice.sharding;
-  const Node* named =
-      fields.child({"dispatcher", "what sends rows to their experts: all-to-all of the library, deepep or hybridep"});
+  const Node* named = fields.child({"dispatcher",
+                                    "Library that sends tokens to their experts: all-to-all (of the collective "
+                                    "library), deepep or hybridep. Default: all-to-all."});
   if (named && named->scalar != "all-to-all") {
     choice.dispatcher = read_expert_dispatcher(Catalog(), *named);
     choice.dispatcher_place = named->place;
     sharding.one_row_a_rank = true;
   }
-  sharding.fp8_dispatch =
-      fields.boolean({"fp8_dispatch", "the dispatcher sends rows in fp8, what comes back in 16 bits"}, false);
+  sharding.fp8_dispatch = fields.boolean(
+      {"fp8_dispatch", "Whether the dispatcher sends tokens in fp8; results come back in 16 bits."}, false);
   if (sharding.fp8_dispatch && !sharding.one_row_a_rank)
-    fields.refuse("fp8_dispatch", "all-to-all sends rows as they are; expected a dispatcher, as deepep");
+    fields.refuse("fp8_dispatch",
+                  "all-to-all sends tokens in their own precision; expected a dispatcher, such as deepep");
 }
 
 void read_expert(PlanChoice& choice, Fields& plan) {
   const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
-  choice.mesh.expert = choice.sharding.expert = read_rank_count(fields, {"size", "ranks that split the experts"});
-  if (fields.has(
-          {"tensor",
-           "ranks that split each expert, over all ranks of a stage; unsaid: as many as tensor_parallel, or as a stage "
-           "has ranks for (with sequence_parallel: false its ranks each send all of their common tokens)"})) {
+  choice.mesh.expert = choice.sharding.expert =
+      read_rank_count(fields, {"size", "Number of ranks over which the experts are spread."});
+  if (fields.has({"tensor",
+                  "Number of ranks that split each expert; expert x tensor ranks lie over all ranks of a stage. "
+                  "Default: as many as tensor_parallel, or as many as the stage has ranks for. With sequence_parallel: "
+                  "false, each tensor rank sends all tokens that they share."})) {
     choice.mesh.expert_tensor = choice.sharding.expert_tensor = read_rank_count(fields, "tensor");
     if (choice.sharding.tensor > 1 && !choice.sharding.sequence)
       fields.refuse("tensor",
@@ -90,8 +96,10 @@ void read_expert(PlanChoice& choice, Fields& plan) {
                                 choice.sharding.tensor));
   }
   choice.sharding.expert_imbalance =
-      fields.number({"imbalance", "tokens of the busiest rank over the mean"}, 1, 1e6, 1);
-  if (fields.has({"capacity", "tokens that an expert takes at most, over the mean"}))
+      fields.number({"imbalance", "Tokens of the busiest rank over the mean, for example 1.2."}, 1, 1e6, 1);
+  if (fields.has({"capacity",
+                  "Most tokens that an expert takes, over the mean, for example 1.25; the rest is dropped. Default: no "
+                  "limit."}))
     choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
   read_dispatcher(choice, fields);
   if (choice.mesh.expert_tensor > 1 && choice.sharding.one_row_a_rank)
@@ -100,20 +108,21 @@ void read_expert(PlanChoice& choice, Fields& plan) {
         fmt::format(
             "{} with dispatcher {}, of which a token goes once to each rank; expected 1, or dispatcher: all-to-all",
             choice.mesh.expert_tensor, choice.dispatcher.name));
-  if (fields.has({"overlap",
-                  "a forward and a backward pass alternate layer by layer, so that exchanges hide; with a pipeline of "
-                  "virtual stages, or without one"})) {
+  if (fields.has(
+          {"overlap",
+           "Whether a forward and a backward pass alternate layer by layer, so that compute hides exchanges. Needs a "
+           "pipeline of virtual stages, or no pipeline. Default: as the paper of the schedule has it."})) {
     choice.pairs_passes = fields.boolean("overlap", false) && (choice.mesh.expert > 1 || choice.mesh.expert_tensor > 1);
     choice.pairs_place = fields.place_of("overlap");
   }
   fields.finish();
 }
 
-/// An item of plan.pipeline.layers.
+/// Reads an item of plan.pipeline.layers.
 std::int64_t layers_of_stage(const Node& item, std::size_t stage) {
   const auto refuse = [&](const std::string& got) {
     fail(item.place,
-         fmt::format("plan.pipeline.layers: of stage {}: expected a whole number, 0 or more, got {}", stage, got));
+         fmt::format("plan.pipeline.layers: stage {}: expected a whole number, 0 or more, got {}", stage, got));
   };
   if (item.kind != Node::Kind::scalar) refuse("no number");
   try {
@@ -124,14 +133,16 @@ std::int64_t layers_of_stage(const Node& item, std::size_t stage) {
   return 0;
 }
 
-/// `even`, `balanced`, or a list with a number for each virtual stage.
+/// Reads `even`, `balanced`, or a list with the number of layers of each virtual stage.
 void read_layers(PlanChoice& choice, Fields& fields) {
   if (!fields.has("layers")) return;
   const Node* layers = fields.child("layers");
   choice.layers_place = layers->place;
   if (layers->kind != Node::Kind::list) {
-    choice.balanced =
-        fields.choice({"layers", "even, balanced, or the number of each stage"}, {"even", "balanced"}) == "balanced";
+    choice.balanced = fields.choice({"layers",
+                                     "even, balanced (all stages take equally long), or a list with the number of "
+                                     "layers of each virtual stage, for example [9, 8, 8, 7]. Default: even."},
+                                    {"even", "balanced"}) == "balanced";
     if (choice.balanced && fields.has("ends_count_as_layers"))
       fields.refuse("ends_count_as_layers", "not with layers: balanced, which counts what each layer takes");
     choice.ends_count_as_layers |= choice.balanced;
@@ -142,7 +153,8 @@ void read_layers(PlanChoice& choice, Fields& fields) {
 
 void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   const auto stages = static_cast<int>(choice.mesh.widths.size());
-  choice.mesh.pipeline = read_rank_count(plan, {"pipeline_parallel", "stages of the pipeline"}, std::max(1, stages));
+  choice.mesh.pipeline =
+      read_rank_count(plan, {"pipeline_parallel", "Number of pipeline stages."}, std::max(1, stages));
   if (stages > 0 && choice.mesh.pipeline != stages)
     fail(plan.place_of("pipeline_parallel"),
          fmt::format("plan.pipeline_parallel: {}, but plan.pipeline.stages has {}", choice.mesh.pipeline, stages));
@@ -150,24 +162,34 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   const Node* node = plan.child("pipeline");
   Fields fields(node ? *node : none, "plan.pipeline");
   choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
-  const std::string named =
-      fields.text({"schedule", "order of forward and backward passes (trainyard list pipelines)"}, "");
-  choice.chunks =
-      read_rank_count(fields, {"chunks", "virtual stages of a rank"},
-                      named.empty() ? 1 : pipeline_schedules().find(named, choice.schedule_place).least_chunks);
+  const std::string named = fields.text({"schedule",
+                                         "Order of forward and backward passes (trainyard list pipelines). Default: "
+                                         "1f1b, or interleaved-1f1b with several chunks."},
+                                        "");
+  choice.chunks = read_rank_count(
+      fields,
+      {"chunks", "Virtual stages (model chunks) of each pipeline rank. Default: the fewest that the schedule takes."},
+      named.empty() ? 1 : pipeline_schedules().find(named, choice.schedule_place).least_chunks);
   choice.schedule = !named.empty() ? named : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
   choice.ends_count_as_layers =
-      fields.boolean({"ends_count_as_layers", "embedding and head count as a layer each"}, false);
+      fields.boolean({"ends_count_as_layers",
+                      "Whether embedding and head count as one layer each when layers are divided over stages."},
+                     false);
   choice.overlap_pipeline =
-      fields.boolean({"overlap", "messages between stages overlap with compute"}, stack.parallel.overlap_pipeline);
+      fields.boolean({"overlap", "Whether messages between stages overlap with compute. Default: the stack's."},
+                     stack.parallel.overlap_pipeline);
   choice.scatter_gather =
-      fields.boolean({"scatter_gather", "tensor ranks send a share each, and gather it in the node"},
+      fields.boolean({"scatter_gather",
+                      "Whether each tensor rank sends one share of a message between stages; the receivers gather the "
+                      "shares in their node. Default: the stack's, without sequence parallelism."},
                      stack.parallel.scatter_gather && !choice.sharding.sequence && stages == 0);
   if (fields.has({"stages",
-                  "instead of all ranks and layers: those of each stage, which may be unlike, as plan --layers "
-                  "finds them: [{layers: 3, tensor: 2, data: 1}, ...]"}) &&
+                  "Layers and ranks of each stage, if stages differ: [{layers: 3, tensor: 2, data: 1}, ...], as plan "
+                  "--layers finds them. Replaces pipeline.layers, tensor_parallel and data_parallel.size. Default: all "
+                  "stages have the same ranks."}) &&
       fields.has("layers"))
-    fail(fields.place_of("layers"), "plan.pipeline.layers: each of plan.pipeline.stages says its own; leave it out");
+    fail(fields.place_of("layers"),
+         "plan.pipeline.layers: each entry of plan.pipeline.stages has its own layers; leave this key out");
   read_layers(choice, fields);
   const int parts = choice.mesh.pipeline * choice.chunks;
   if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != parts)
@@ -178,9 +200,11 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   fields.finish();
 }
 
-/// The axes of a mesh as its order names them, each once.
+/// Reads the order of the axes of the mesh. Throws UserError unless each axis is named once.
 void read_order(PlanChoice& choice, Fields& plan) {
-  const Node* node = plan.child({"mesh_order", "axes of the mesh from neighbours to far apart"});
+  const Node* node = plan.child({"mesh_order",
+                                 "Axes of the mesh of ranks, from neighbours to far apart: a permutation of [tensor, "
+                                 "context, data, pipeline]. Default: this order."});
   if (!node) return;
   const auto refuse = [](const Place& where, const std::string& why) {
     fail(where, fmt::format("plan.mesh_order: {}; tensor, context, data and pipeline are expected, each once, from "
@@ -229,22 +253,23 @@ bool PlanChoice::ends_apart() const {
 
 namespace {
 
-/// Parts of blocks in Megatron-Core's words.
+/// Reads the parts of blocks to recompute, by the names of Megatron-Core's recompute_modules.
 void read_remade(Sharding& sharding, Fields& plan) {
-  for (const std::size_t module :
-       plan.choices({"recompute_modules", "parts of blocks made again besides: layernorm, moe_act, mla_up_proj"},
-                    {"layernorm", "moe_act", "mla_up_proj"}))
+  for (const std::size_t module : plan.choices({"recompute_modules",
+                                                "Parts of blocks that are also computed again in the backward pass: "
+                                                "layernorm, moe_act, mla_up_proj. Default: none."},
+                                               {"layernorm", "moe_act", "mla_up_proj"}))
     sharding.remade[module + 1] = true;
 }
 
-/// A word for all blocks, or `{full: N}`.
+/// Reads a word that holds for all blocks, or `{full: N}`.
 void read_recompute(PlanChoice& choice, Fields& plan) {
   const Node* node = plan.stated("recompute");
   if (node && node->kind == Node::Kind::map) {
     const Node map = long_form(node, nullptr, node->place);
     Fields fields(map, "plan.recompute");
     choice.recomputed_blocks = fields.integer<int>(
-        {"full", "blocks at the beginning of each virtual stage that are computed again, instead of all"}, 1);
+        {"full", "Number of blocks at the beginning of each virtual stage that are computed again. Default: all."}, 1);
     choice.recomputed_place = fields.place_of("full");
     choice.sharding.recompute = Recompute::full;
     fields.finish();
@@ -252,12 +277,15 @@ void read_recompute(PlanChoice& choice, Fields& plan) {
   }
   std::vector<std::string> words;
   for (int i = 0; i < kRecomputes; ++i) words.emplace_back(name_of(static_cast<Recompute>(i)));
-  choice.sharding.recompute =
-      plan.one_of({"recompute", "which activations are computed again in the backward pass"}, words, Recompute::none);
+  choice.sharding.recompute = plan.one_of(
+      {"recompute",
+       "Activations that are computed again in the backward pass: none, selective (the core of attention), full (whole "
+       "layers, or {full: N} of them) or operators (all but attention and every second matrix product)."},
+      words, Recompute::none);
 }
 
-/// Are experts spread over ranks? Their tokens are then split over the tensor axis too, where nobody says otherwise:
-/// Megatron-Core trains mixtures of experts with tensor parallelism that way alone.
+/// Whether experts are spread over ranks. By default sequence parallelism is then on: Megatron-Core trains mixtures of
+/// experts with tensor parallelism only in that way.
 bool spreads_experts(const PlanChoice& choice, Fields& plan) {
   const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
@@ -266,12 +294,13 @@ bool spreads_experts(const PlanChoice& choice, Fields& plan) {
 
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
-  choice.mesh.tensor = sharding.tensor = read_rank_count(plan, {"tensor_parallel", "ranks that split each layer"});
+  choice.mesh.tensor = sharding.tensor =
+      read_rank_count(plan, {"tensor_parallel", "Number of ranks that split each layer."});
   read_stages(choice, plan);
   const bool splits_tokens = stack.parallel.sequence || spreads_experts(choice, plan);
   sharding.sequence = plan.boolean({"sequence_parallel",
-                                    "what tensor ranks do not split is split over the sequence (default: the stack's, "
-                                    "and true with expert_parallel)"},
+                                    "Whether tensor ranks split norms, dropouts and residual sums by tokens. Default: "
+                                    "the stack's, and true with expert_parallel."},
                                    splits_tokens && sharding.tensor > 1);
   if (sharding.sequence && sharding.tensor == 1)
     plan.refuse("sequence_parallel", "it is over the ranks of plan.tensor_parallel, which is 1");
@@ -287,8 +316,9 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   read_order(choice, plan);
 }
 
-/// Whether a forward and a backward pass alternate: as told, or as the schedule's paper has it where layers exchange
-/// anything. Parameters that are gathered layer by layer come in the order of whole passes.
+/// Chooses whether a forward and a backward pass alternate: as the plan says, or as the schedule's paper has it if
+/// layers exchange anything. With ZeRO stage 3 they never alternate: parameters are gathered in the order of whole
+/// passes.
 void choose_pairs(PlanChoice& choice) {
   const bool gathers = choice.zero == ZeroStage::parameters;
   const auto pairs = [&choice] {

@@ -3,19 +3,20 @@
 
 namespace trainyard {
 
-/// Stages that a plan says one by one, `plan.pipeline.stages: [{layers, tensor, data, linear_split}, ...]`: their layers and
-/// ranks, which lie on the cluster the largest stage first, so that those whose sizes divide each other lie across as few
-/// nodes as may be. The widest tensor axis is that of `sharding`. Throws UserError with the place; nothing where the plan
-/// says no such stages.
+/// Reads `plan.pipeline.stages: [{layers, tensor, data, linear_split}, ...]`: the layers and ranks of each stage. The
+/// ranks lie on the cluster with the largest stage first, so that stages whose sizes divide each other use as few nodes
+/// as possible. `sharding` gets the widest tensor axis. Does nothing if the plan has no such key. Throws UserError with
+/// the place.
 void read_stages(PlanChoice&, Fields& plan);
-/// What else the plan says of every layer, to each stage; `sharding` is read.
+/// Copies the rest of `sharding`, which holds for every layer, to each stage.
 void spread_sharding(PlanChoice&);
 
-/// `linear_split` of a plan or a stage, whose ranks are counted by the key `tensor`.
+/// Reads `linear_split` of a plan or a stage. `tensor`: name of the key with the number of tensor ranks, for errors.
 void read_linear_split(Sharding&, Fields&, const char* tensor);
 
-/// Refuses what is not modelled with such stages: the whole scenario is read but for its network's shares. Splits of an
-/// mlp's layers are then of the whole network: before and behind a stage every rank has all.
+/// Throws UserError for anything that is not modelled with such stages. Call it when the whole scenario is read, except
+/// for the shards of its network. Extends the splits of an mlp's layers to the whole network; outside the stage, layers
+/// are replicated.
 void check_stages(Scenario&);
 
 }  // namespace trainyard

@@ -25,67 +25,67 @@
 
 namespace trainyard {
 
-/// A step whose time the plan prescribes: it is not simulated.
+/// A step with a given time, which is not simulated.
 struct PrescribedStep {
   Seconds time;
   std::string source;
   bool given() const { return time.value > 0; }
 };
 
-/// What the user asked, checked; nothing of it is laid out (see `Plan`) or simulated.
+/// The scenario of the user, checked. Nothing of it is laid out (see `Plan`) or simulated.
 struct Scenario {
   std::string name;
   ClusterSpec cluster;
   ModelChoice model;
-  Network network;  ///< the whole model, one micro-batch
+  Network network;  ///< the whole model, for one micro-batch
   SoftwareStack software;
-  bool software_given = false;  ///< false: the plain default
+  bool software_given = false;  ///< whether the scenario has `software`; false: the default, plain
   Precision precision = Precision::bf16;
-  bool fp8 = false;  ///< `precision` is bf16, but linear layers of transformers multiply in fp8
-  /// What the plan says.
+  bool fp8 = false;  ///< true: `precision` is bf16, but linear layers of transformers multiply in fp8
+  /// Returns the precision that the plan names.
   Precision multiplied_in() const { return fp8 ? Precision::fp8 : precision; }
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;
-  std::string strategy;  ///< a framework's name for the plan, where it says one
+  std::string strategy;  ///< name of a framework's mode; "": none
   PlanChoice plan;
-  MeasuredSteps measured;    ///< of one device, where the plan says them
-  MeasuredRun measured_run;  ///< where the scenario says it
-  InputChoice input;         ///< where the scenario says how samples come
-  TrainingLength training;   ///< where the plan says it
-  SlowParts slow;            ///< where `faults` says them
-  FailureChoice failures;    ///< where the scenario says it
+  MeasuredSteps measured;    ///< `plan.measured_step`: step times of one device
+  MeasuredRun measured_run;  ///< `measured`
+  InputChoice input;
+  TrainingLength training;  ///< `plan.training`
+  SlowParts slow;           ///< stragglers and links of `faults`
+  FailureChoice failures;   ///< failures, checkpoints and restart of `faults`
   PrescribedStep prescribed_step;
   TransportKind transport = kDefaultTransport;
-  Site site;                                    ///< around the cluster
-  Prices prices;                                ///< where the scenario says them
-  LearnChoice learn;                            ///< where the scenario says it
-  std::shared_ptr<const LibraryModel> library;  ///< of the cluster under the software; null: there is no model of it
-  Sources sources;                              ///< of every figure that is used
-  Node document;                                ///< as read, with overrides
+  Site site;
+  Prices prices;
+  LearnChoice learn;
+  std::shared_ptr<const LibraryModel> library;  ///< model of the software's library on the cluster; null: none
+  Sources sources;                              ///< sources of all figures that the answer depends on
+  Node document;                                ///< the document, with overrides
 
   int ranks() const { return plan.mesh.ranks(); }
-  /// A step and rank.
+  /// Returns the number of micro-batches of one rank in a step.
   int micro_batches() const { return static_cast<int>(global_batch_size / (micro_batch_size * plan.mesh.data)); }
 };
 
-/// `--set` overrides, in order.
+/// Overrides (path, value) of `--set`, in order.
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads the file (or the row of a family of measured runs, FILE@ROW), applies the overrides, resolves names in the catalog, checks everything. Throws UserError
-/// ("file:line:column: …").
+/// Reads the file (or the row of a family of measured runs, FILE@ROW), applies the overrides, resolves names in the
+/// catalog and checks everything. Throws UserError ("file:line:column: …").
 Scenario read_scenario(const std::filesystem::path&, const Overrides& = {});
-/// The same of a file that was read before, for many points; `name` is what the scenario is called.
+/// Does the same with a document that was read before. `name`: name of the scenario.
 Scenario read_scenario(const Node& document, const std::string& name, const Overrides& = {});
-/// The same from a text, for tests; `name` stands for the file.
+/// Does the same with a text, for tests. `name` stands for the path of the file.
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& = {});
 
-/// The same scenario with another section `plan`, for searches through many: cluster, model and software are those
-/// that were read. No layers of its network are made (see `network_of`), and no sources are told. Throws UserError
-/// with the place.
+/// Reads the scenario with another section `plan`, fast enough to search through many plans: cluster, model and
+/// software are not read again. The result has a network without layers (see `network_of`) and no sources. Throws
+/// UserError with the place.
 Scenario read_with_plan(const Scenario&, const Node& plan);
 
-/// The same scenario with further overrides, all names resolved anew. Throws UserError with the place.
+/// Reads the scenario with further overrides, and resolves all names again. Throws UserError with the place.
 Scenario read_again(const Scenario&, const Overrides&);
 
 /// Splits "path=value". Throws UserError.

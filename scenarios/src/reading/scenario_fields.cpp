@@ -15,22 +15,23 @@
 namespace trainyard {
 namespace {
 
-/// The sections of a scenario, as errors call them and as overrides name them.
+/// Whether `what` (as errors call a map) is a section of a scenario, or a map in one.
 bool is_section(std::string_view what) {
   for (const std::string_view section : {"cluster", "plan", "faults", "input", "learn"})
     if (what == section || (what.starts_with(section) && what[section.size()] == '.')) return true;
   return false;
 }
 
-/// "node dgx-a100: pcie" is cluster.pcie, "hca connectx-6" cluster.hca; "" of what no override names.
+/// Returns the path by which overrides name a map of the hardware: cluster.pcie for "node dgx-a100: pcie", cluster.hca
+/// for "hca connectx-6". "": no override names it.
 std::string hardware_path(const std::string& what) {
   const std::size_t space = what.find(' ');
   if (space == std::string::npos) return "";
   const std::string kind = what.substr(0, space);
   const std::size_t part = what.find(": ");
   if (kind == "node") return part == std::string::npos ? "cluster" : "cluster." + what.substr(part + 2);
-  const bool taken_over = kind == "gpu" || kind == "hca" || kind == "cpu" || kind == "fabric";
-  if (!taken_over || part != std::string::npos) return "";
+  const bool is_part = kind == "gpu" || kind == "hca" || kind == "cpu" || kind == "fabric";
+  if (!is_part || part != std::string::npos) return "";
   return "cluster." + kind;
 }
 
@@ -45,11 +46,11 @@ std::vector<std::string> optimizer_names() {
   return names;
 }
 
-/// Names that readers look up elsewhere than in a list of their own.
+/// Returns the possible names of fields whose readers look names up elsewhere, not in a list of their own.
 std::vector<std::string> names_of(const std::string& path) {
-  static const std::map<std::string, const char*> of_catalog{
+  static const std::map<std::string, const char*> catalog_kinds{
       {"cluster.node", "node"}, {"cluster.fabric", "fabric"}, {"model", "network"}, {"software", "stack"}};
-  if (const auto kind = of_catalog.find(path); kind != of_catalog.end()) return Catalog().names(kind->second);
+  if (const auto kind = catalog_kinds.find(path); kind != catalog_kinds.end()) return Catalog().names(kind->second);
   if (path == "plan.strategy") return mode_names();
   if (path == "plan.optimizer") return optimizer_names();
   if (path == "plan.pipeline.schedule") return pipeline_schedules().names();
@@ -58,10 +59,10 @@ std::vector<std::string> names_of(const std::string& path) {
 
 }  // namespace
 
-std::vector<ScenarioField> scenario_fields(const AskedFields& asked) {
+std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
   std::vector<ScenarioField> fields;
   std::map<std::string, std::size_t> seen;
-  for (const AskedField& field : asked.all()) {
+  for (const AskedField& field : asked_fields.all()) {
     std::string path;
     if (field.what == "the scenario")
       path = field.key;
@@ -71,7 +72,8 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked) {
       path = hardware + "." + field.key;
     std::vector<std::string> choices = field.choices.empty() ? names_of(path) : field.choices;
     if (path.empty()) continue;
-    if (const auto [at, fresh] = seen.emplace(path, fields.size()); !fresh) {  // of the hardware, and of the scenario
+    if (const auto [at, fresh] = seen.emplace(path, fields.size());
+        !fresh) {  // read from the hardware and from the scenario
       ScenarioField& first = fields[at->second];
       if (first.words.empty()) first.words = field.words;
       if (first.condition.empty()) first.condition = field.condition;
@@ -90,24 +92,23 @@ std::vector<ScenarioField> known_scenario_fields() {
     if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
-  const AskedFields asked;
+  const AskedFields asked_fields;
   for (const std::filesystem::path& file : files) {
     const Node document = read_document(file);
-    if (is_measured_family(document) || !document.find("cluster"))
-      continue;  // or a lesson that asks for something else
+    if (is_measured_family(document) || !document.find("cluster")) continue;  // a family of measured runs, or a lesson
     read_scenario(document, file.stem().string());
   }
-  std::map<std::string, ScenarioField> known;  // those below a map follow it
-  for (ScenarioField& field : scenario_fields(asked)) {
+  std::map<std::string, ScenarioField> by_path;  // fields of a map follow it
+  for (ScenarioField& field : scenario_fields(asked_fields)) {
     field.value.clear();
     const std::string table = "plan.measured_step.table.";
     if (field.path.starts_with(table)) field.path = table + "N";
-    known.emplace(field.path, std::move(field));
+    by_path.emplace(field.path, std::move(field));
   }
   std::vector<ScenarioField> fields;
-  for (const auto& [path, field] : known) {
-    const auto below = known.lower_bound(path + ".");
-    const bool map = field.type.empty() && below != known.end() && below->first.starts_with(path + ".");
+  for (const auto& [path, field] : by_path) {
+    const auto below = by_path.lower_bound(path + ".");
+    const bool map = field.type.empty() && below != by_path.end() && below->first.starts_with(path + ".");
     if (!map) fields.push_back(field);
   }
   return fields;

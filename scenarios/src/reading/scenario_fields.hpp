@@ -6,24 +6,24 @@
 
 namespace trainyard {
 
-/// A field of a scenario that holds one value, by the path that overrides have for it.
+/// A field of a scenario that holds one value.
 struct ScenarioField {
-  std::string path;
-  std::string words;      ///< what it means; "" of the hardware's figures, which have their sources
-  std::string condition;  ///< under which alone it is required: "with mechanism local-sgd"
-  std::string
-      type;  ///< "a whole number", "a rate such as 400 Gbit/s or 25 GB/s", "a name", …; "" where it depends on what is there
+  std::string path;       ///< as overrides name it: "plan.micro_batch_size"
+  std::string words;      ///< description; "": a figure of the hardware, whose source explains it
+  std::string condition;  ///< the field is required only then: "with mechanism local-sgd"
+  /// "a whole number", "a rate such as 400 Gbit/s or 25 GB/s", "a name", …; "": it depends on the value.
+  std::string type;
   bool required = false;
-  std::string fallback;  ///< what it is where it is not given; "": another key, the software or the node says
-  std::vector<std::string> choices;  ///< names that it may be
-  std::string value;                 ///< as it stands there; "": it is not given, or no single value
+  std::string fallback;              ///< default value; "": it depends on another key, the software or the node
+  std::vector<std::string> choices;  ///< possible names
+  std::string value;                 ///< the value in the scenario; "": not given, or not a single value
 };
 
-/// What was asked for while scenarios were read, in that order: their own sections, and of the hardware what a cluster takes
-/// over ("cluster.hca.rate").
+/// Returns the fields that readers asked for while scenarios were read, in that order: those of the scenario's
+/// sections, and figures of the hardware that a cluster can change ("cluster.hca.rate").
 std::vector<ScenarioField> scenario_fields(const AskedFields&);
 
-/// Of all scenarios that come with the program: every field that some reader asks for. Values are left out.
+/// Returns every field that some reader asks for in the scenarios that come with the program, without values.
 std::vector<ScenarioField> known_scenario_fields();
 
 }  // namespace trainyard

@@ -50,20 +50,24 @@ std::vector<double> factors_of(const std::vector<Node>& list, int ranks) {
 Straggler read_straggler(const Node& node, int ranks) {
   Fields fields(node, "faults.stragglers");
   Straggler s;
-  s.kind = fields.one_of<StragglerKind>({"kind", "which ranks are slow, and when"}, straggler_names());
-  s.seed = fields.integer<std::uint64_t>({"seed", "of what is drawn"}, 0, 1);
+  s.kind = fields.one_of<StragglerKind>(
+      {"kind", "Pattern of the slowness: constant, uniform, lognormal, exponential-tail, one-slow or periodic."},
+      straggler_names());
+  s.seed = fields.integer<std::uint64_t>({"seed", "Seed of the random slowdowns."}, 0, 1);
   s.slow.assign(static_cast<std::size_t>(ranks), true);
-  if (const std::vector<Node>* only = fields.list({"ranks", "which ranks are slow"})) {
+  if (const std::vector<Node>* only = fields.list({"ranks", "Slow ranks, for example [0, 3]. Default: all."})) {
     s.slow.assign(static_cast<std::size_t>(ranks), false);
     for (const Node& item : *only) s.slow[rank_of(item, ranks)] = true;
   }
   const auto factor = [&fields] {
     constexpr double least = 1e-6;
-    return fields.number({"factor", "how much slower"}, least, kMostFactor);
+    return fields.number({"factor", "How many times as long the slow ranks compute, for example 1.5."}, least,
+                         kMostFactor);
   };
   switch (s.kind) {
     case StragglerKind::constant:
-      if (const std::vector<Node>* factors = fields.list({"factors", "how much slower each of the ranks is"}))
+      if (const std::vector<Node>* factors = fields.list(
+              {"factors", "How many times as long each of the first ranks computes, for example [1, 1, 1.5]."}))
         s.factors = factors_of(*factors, ranks);
       else
         s.factor = factor();
@@ -72,7 +76,8 @@ Straggler read_straggler(const Node& node, int ranks) {
       s.spread = fields.number("spread", 0, 1);
       break;
     case StragglerKind::lognormal:
-      s.sigma = fields.number({"sigma", "of the lognormal distribution"}, 0, 5);
+      s.sigma =
+          fields.number({"sigma", "Standard deviation of the logarithm in the lognormal distribution, 0 to 5."}, 0, 5);
       break;
     case StragglerKind::exponential_tail:
       s.mean = fields.number("mean", 0, kMostFactor);
@@ -107,12 +112,12 @@ LinkFault read_link(const Node& node) {
   if (fields.has("to") && fault.to <= fault.from)
     fields.refuse("to", fmt::format("{}, but it begins at {}", show(fault.to), show(fault.from)));
   if (!fields.has("to") && fault.factor == 0)
-    fields.refuse("factor", "0 for ever is a failed link; say `to`, when it comes back");
+    fields.refuse("factor", "0 for ever is a failed link; expected `to`, the time when it comes back");
   fields.finish();
   return fault;
 }
 
-/// "A - B" is a wire, both ways; anything else the name of a link.
+/// Returns the links of a name: both directions of a wire for "A - B", else the link of that name.
 std::vector<std::string> directions_of(const std::string& name) {
   const std::size_t dash = name.find(" - ");
   if (dash == std::string::npos) return {name};
@@ -125,16 +130,19 @@ std::vector<std::string> directions_of(const std::string& name) {
 void require_begun(const SlowParts& slow, Seconds end) {
   for (const LinkFault& fault : slow.links)
     if (fault.from >= end)
-      fail(fault.from_place, fmt::format("faults.links.from: {}, but the steps that are simulated are over at {}; set "
-                                         "plan.steps for more of them",
-                                         show(fault.from), show(end)));
+      fail(
+          fault.from_place,
+          fmt::format(
+              "faults.links.from: {}, but the steps that are simulated are over at {}; set plan.steps for more of them",
+              show(fault.from), show(end)));
 }
 
 SlowParts read_slow_parts(Fields& faults, int ranks) {
   SlowParts slow;
   if (const Node* stragglers = faults.child("stragglers"))
     for (const Node* node : maps_of(*stragglers)) slow.stragglers.push_back(read_straggler(*node, ranks));
-  if (const Node* links = faults.child({"links", "links that are slower: {link, factor, from, to}"}))
+  if (const Node* links = faults.child(
+          {"links", "Links with a lower rate for a time: [{link: NAME, factor: 0.5, from: 1 s, to: 2 s}]."}))
     for (const Node* node : maps_of(*links)) slow.links.push_back(read_link(*node));
   return slow;
 }

@@ -8,29 +8,29 @@
 
 namespace trainyard {
 
-/// A link that has another rate for a time.
+/// A time in which a link has a lower rate.
 struct LinkFault {
   std::string link;
-  double factor = 1;  ///< of its rate
-  Seconds from, to;   ///< to: 0 for ever
+  double factor = 1;  ///< factor on its rate, 0 to 1
+  Seconds from, to;   ///< to: 0: for ever
   Place place, from_place;
 };
 
-/// What of a scenario's section `faults` makes things slower, not fail.
+/// The parts of a scenario's section `faults` that slow ranks and links down.
 struct SlowParts {
   std::vector<Straggler> stragglers;
   std::vector<LinkFault> links;
 };
 
-/// Reads of `faults`: `stragglers` (a map or a list of maps: {kind: constant | uniform | lognormal | exponential-tail |
-/// one-slow | periodic, seed, ranks: […] and what the kind asks for: factor or factors; spread; sigma; mean; rank and
-/// factor; period, busy and factor}) and `links` ([{link: NAME, factor, from, to}]; NAME as `show --machine` prints it; "A - B" is both ways).
-/// Throws UserError with the place.
+/// Reads `stragglers` and `links` of `faults`. `stragglers` is a map or a list of maps: {kind: constant | uniform |
+/// lognormal | exponential-tail | one-slow | periodic, seed, ranks: […]} with the keys of the kind: factor or factors;
+/// spread; sigma; mean; rank and factor; period, busy and factor. `links` is [{link: NAME, factor, from, to}], with a
+/// NAME as `show --machine` prints it; "A - B" means both directions. Throws UserError with the place.
 SlowParts read_slow_parts(Fields& faults, int ranks);
 
-/// The changes of a machine's links. Throws UserError for a link that is not there.
+/// Returns the changes of a machine's links. Throws UserError for an unknown link.
 std::vector<LinkChange> link_changes(const SlowParts&, std::span<const Link>);
-/// Throws UserError for a fault that begins after the end of what is simulated: it would change nothing.
+/// Throws UserError for a fault that begins after the end of the simulated steps: it would change nothing.
 void require_begun(const SlowParts&, Seconds end);
 
 }  // namespace trainyard

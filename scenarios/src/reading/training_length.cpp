@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kMostCounted = 1e18;
 
-/// "300000000000" or "300e9": a whole number.
+/// Reads a whole number, such as "300000000000" or "300e9".
 double count_of(Fields& fields, const char* key, double most = kMostCounted) {
   const double count = fields.number(key, 1, most);
   if (count != std::floor(count)) fields.refuse(key, fmt::format("{} is no whole number", count));
@@ -23,7 +23,7 @@ double count_of(Fields& fields, const char* key, double most = kMostCounted) {
            fields.what()));
 }
 
-/// `from`: a registry as the catalog's storages are, or one in place; of a cached layer nothing is pulled.
+/// Reads `image`. `from` is the registry: a storage of the catalog, or one in place. Cached layers are not pulled.
 void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
   Fields image(node, "plan.training.image");
   const Bytes size = image.bytes("size"), cached = image.bytes("cached", Bytes{0});
@@ -46,22 +46,31 @@ TrainingEnds::Alone read_alone(const Node& node, const Catalog& catalog) {
   }
   fields.finish();
   if (alone.time.value == 0 && !alone.writes)
-    fail(node.place, "plan.training.rank_0: expected time or checkpoint: what rank 0 alone does");
+    fail(node.place, "plan.training.rank_0: expected time or checkpoint, for the work that only rank 0 does");
   return alone;
 }
 
 TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   TrainingEnds ends;
-  ends.start = fields.seconds({"start", "time before the first step"}, Seconds{0});
-  ends.weights = fields.boolean({"weights", "weights are handed out to all devices first"}, false);
-  if (const Node* image = fields.stated(
-          {"image",
-           "a container image that every node pulls first: {size, from: STORAGE, cached: what of it is there}"}))
+  ends.start = fields.seconds(
+      {"start", "Time before the first step, for the start of containers, processes and framework, for example 60 s."},
+      Seconds{0});
+  ends.weights = fields.boolean(
+      {"weights", "Whether weights are copied to the first GPU and from there to all others, before the first step."},
+      false);
+  if (const Node* image = fields.stated({"image",
+                                         "Container image that every node pulls before the start: {size: 10 GB, from: "
+                                         "STORAGE, cached: 8 GB}. Default: none."}))
     read_image(ends, *image, catalog);
   if (const Node* alone =
-          fields.stated({"rank_0", "what rank 0 alone does: {time, every: steps, checkpoint: local | STORAGE}"}))
+          fields.stated({"rank_0",
+                         "Work that only rank 0 does after every so many steps, while the others wait: {time: 10 s, "
+                         "every: 1000, checkpoint: local | STORAGE}. Without every: only at the end. Default: none."}))
     ends.alone = read_alone(*alone, catalog);
-  const Node* node = fields.stated({"evaluate", "evaluations on the way: {samples, every, precision}"});
+  const Node* node =
+      fields.stated({"evaluate",
+                     "Evaluations after every so many steps and at the end: {samples: 50000, every: 1000, "
+                     "micro_batch_size, precision}. Without every: only at the end. Default: none."});
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");
   ends.evaluate_place = node->place;
@@ -87,12 +96,13 @@ std::string with_commas(double v) {
 TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens,
                                     const Catalog& catalog) {
   Fields fields(node, "plan.training");
-  const bool steps = fields.has({"steps", "steps of the training"}),
-             tokens = fields.has({"tokens", "tokens of the training"}),
-             epochs = fields.has({"epochs", "times that all samples are seen"}),
-             samples = fields.has({"samples", "samples of an epoch"}),
-             each = fields.has({"steps_per_epoch", "steps of an epoch"}),
-             time = fields.has({"time", "length of the training"});
+  const bool steps = fields.has(
+                 {"steps", "Number of steps of the training. One of steps, tokens, time and epochs is expected."}),
+             tokens = fields.has({"tokens", "Number of tokens of the training, for example 300e9."}),
+             epochs = fields.has({"epochs", "Number of epochs of the training; with samples or steps_per_epoch."}),
+             samples = fields.has({"samples", "Number of samples of an epoch."}),
+             each = fields.has({"steps_per_epoch", "Number of steps of an epoch."}),
+             time = fields.has({"time", "Length of the training, for example 54 d: as many steps as fit."});
   TrainingLength length;
   length.ends = read_ends(fields, catalog);
   fields.finish();
@@ -100,7 +110,7 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
   if (steps) {
     length.steps = count_of(fields, "steps");
   } else if (tokens) {
-    if (sample_tokens <= 1) fields.refuse("tokens", "the model reads no tokens; say epochs and samples");
+    if (sample_tokens <= 1) fields.refuse("tokens", "the model reads no tokens; expected epochs and samples");
     length.steps = std::ceil(count_of(fields, "tokens") / (step_samples * sample_tokens));
   } else if (time) {
     length.time = fields.seconds("time");

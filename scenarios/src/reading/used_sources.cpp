@@ -10,14 +10,14 @@ namespace {
 
 void append(Sources& to, const Sources& from) { to.insert(to.end(), from.begin(), from.end()); }
 
-/// One device uses no link, one node no network.
+/// Whether the answer depends on a figure. One device uses no link, and one node no network.
 bool is_used(const FigureSource& figure, const Scenario& s) {
   const std::size_t colon = figure.figure.find(": ");
   const std::string name = colon == std::string::npos ? figure.figure : figure.figure.substr(colon + 2);
   const auto begins = [&name](std::initializer_list<const char*> prefixes) {
     return std::any_of(prefixes.begin(), prefixes.end(), [&name](const char* p) { return name.starts_with(p); });
   };
-  // Stated for people; no time depends on them.
+  // Some figures are only stated: no time depends on them.
   const bool adapter = figure.figure.starts_with("hca ");
   if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
   if (name == "clock" || begins({"sms", "l2", "reconfigure"})) return false;
@@ -52,7 +52,7 @@ Sources sources_of(const Scenario& s) {
   if (!s.plan.all_reduce.scaled.empty()) sources.push_back({"collectives: NCCL", "", s.plan.all_reduce.scaled, true});
   if (s.measured.given())
     sources.push_back({fmt::format("plan: measured_step at batch {}", s.micro_batch_size),
-                       show(s.measured.at(s.micro_batch_size)), s.measured.source, false});
+                       show(s.measured.step_time(s.micro_batch_size)), s.measured.source, false});
   sources.push_back(
       {"model " + s.network.name, "", s.network.source.empty() ? "given in the scenario" : s.network.source, false});
   return sources;

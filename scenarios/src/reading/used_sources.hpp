@@ -3,7 +3,7 @@
 
 namespace trainyard {
 
-/// Sources of the figures that the scenario's answer depends on.
+/// Returns the sources of the figures that the scenario's answer depends on.
 Sources sources_of(const Scenario&);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// What a step draws, devices of the cluster each by how busy the run saw it, and what that costs.
+// The energy of a step, by the utilization of each device of the cluster in the run, and its cost.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-/// Groups of work that no kernel of the GPU does.
+/// Whether a group of work is done on the host, without kernels of the GPU.
 bool is_of_host(const std::string& group) { return group == "framework" || group == kInputGroup; }
 
 GpuTime time_of(const BreakdownParts& parts, double step) {
@@ -25,7 +25,7 @@ GpuTime time_of(const BreakdownParts& parts, double step) {
   return time;
 }
 
-/// Types of node, and how many nodes are of each.
+/// Returns the types of node, with the number of nodes of each.
 std::vector<std::pair<const NodeType*, int>> counted_types(const ClusterSpec& cluster) {
   std::vector<std::pair<const NodeType*, int>> all{{&cluster.node, cluster.nodes}};
   for (const NodeGroup& group : cluster.others) {
@@ -35,12 +35,12 @@ std::vector<std::pair<const NodeType*, int>> counted_types(const ClusterSpec& cl
   return all;
 }
 
-/// GPUs of each type of node, by their mean utilization; those without a rank wait.
+/// Adds the GPUs of each type of node, by their mean utilization. GPUs without a rank are idle.
 void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>& all) {
   const ClusterSpec& cluster = run.scenario.cluster;
-  IndexedVector<double, Actor> ranks_of(position(run.simulated_ranks()));  // by what was simulated for them
+  IndexedVector<double, Actor> ranks_of(position(run.simulated_ranks()));  // number of ranks that each actor stands for
   for (Actor rank = 0; rank < run.scenario.ranks(); ++rank) ++ranks_of[run.seen(rank)];
-  std::map<const NodeType*, double> busy;  // ranks
+  std::map<const NodeType*, double> busy;  // sum of the utilization of ranks
   for (Actor seen = 0; seen < run.simulated_ranks(); ++seen) {
     const double ranks = ranks_of[seen];
     const NodeType& type = cluster.type_of_gpu(run.rank_of(seen));
@@ -50,13 +50,14 @@ void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>&
     if (time > 0) busy[&type] += ranks * utilization(type.gpu.power, time_of(parts, time));
   }
   for (const auto& [type, nodes] : counted_types(cluster)) {
-    const double gpus = static_cast<double>(nodes) * type->gpus, of_gpus = busy[type] / gpus;
-    all.push_back({"GPU", gpus, type->gpu.power, of_gpus});
-    all.push_back({"rest of the node", type->rest_power.given() ? nodes : 0.0, type->rest_power, of_gpus});
+    const double gpus = static_cast<double>(nodes) * type->gpus, mean = busy[type] / gpus;
+    all.push_back({"GPU", gpus, type->gpu.power, mean});
+    all.push_back({"rest of the node", type->rest_power.given() ? nodes : 0.0, type->rest_power, mean});
   }
 }
 
-/// A core of each GPU launches its kernels and polls, and workers decode samples.
+/// Returns the utilization of the CPUs of a node: one core for each GPU launches kernels and polls, and workers decode
+/// samples.
 double cpu_utilization(const StepRun& run, const NodeType& type, const Result& r) {
   const double cores = static_cast<double>(type.cpu.cores) * type.sockets;
   if (cores <= 0) return 1;
@@ -64,7 +65,8 @@ double cpu_utilization(const StepRun& run, const NodeType& type, const Result& r
   return std::min(1.0, (type.gpus + decoding) / cores);
 }
 
-/// Ports of the fabric's switches that have a cable, by its rate: an aggregated cable is several.
+/// Counts the ports of the fabric's switches that have a cable. A cable with several times the rate of a port counts
+/// several times.
 double used_ports(const ClusterMachine& machine) {
   const DeviceGraph& graph = machine.graph();
   const double rate = machine.spec().switch_rate.value;
@@ -81,11 +83,12 @@ double used_ports(const ClusterMachine& machine) {
 void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
   const ClusterSpec& cluster = run.scenario.cluster;
   if (cluster.nodes == 1 || cluster.joins_chips()) return;
-  // Adapters and switches draw about the same whatever they carry.
+  // The power of adapters and switches hardly depends on their traffic.
   for (const auto& [type, nodes] : counted_types(cluster))
     all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
-  const bool known = cluster.switch_power.given() && cluster.switch_ports > 0 && cluster.switch_rate.value > 0;
-  all.push_back({"switch", known ? used_ports(run.machine.cluster) / cluster.switch_ports : 1, cluster.switch_power});
+  const bool counts_ports = cluster.switch_power.given() && cluster.switch_ports > 0 && cluster.switch_rate.value > 0;
+  all.push_back(
+      {"switch", counts_ports ? used_ports(run.machine.cluster) / cluster.switch_ports : 1, cluster.switch_power});
 }
 
 }  // namespace
@@ -104,20 +107,20 @@ void book_energy(const StepRun& run, Result& r) {
 void book_money(const Scenario& s, Result& r) {
   if (!s.prices.given()) return;
   constexpr double hour = 3600;
-  double rent = 0;  // of a second
+  double rent = 0;  // per second
   for (const auto& [type, nodes] : counted_types(s.cluster))
     rent += nodes * type->gpus * s.prices.gpu_hour(type->name, type->gpu.name, type->gpus) / hour;
-  const double of_joule = s.prices.kwh / kJoulesOfKwh;
-  if (of_joule > 0 && !r.energy)
+  const double joule_price = s.prices.kwh / kJoulesOfKwh;
+  if (joule_price > 0 && !r.energy)
     fail(s.prices.place, "prices.kwh: the power of " + s.cluster.node.gpu.name + " is not stated");
   Money money;
   money.currency = s.prices.currency;
-  money.step = rent * r.step_time + (r.energy ? of_joule * r.energy->step() : 0);
+  money.step = rent * r.step_time + (r.energy ? joule_price * r.energy->step() : 0);
   money.of_tokens = s.network.tokens_per_sample > 1;
   const double samples = static_cast<double>(s.global_batch_size);
   money.per_million =
       1e6 * money.step / (money.of_tokens ? samples * static_cast<double>(s.network.tokens_per_sample) : samples);
-  money.training = rent * r.whole_time() + of_joule * r.training_energy();
+  money.training = rent * r.whole_time() + joule_price * r.training_energy();
   r.money = money;
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr const char *kCompute = "compute", *kMemory = "memory", *kMeasured = "measured step", *kLatency = "latency",
                      *kFramework = "framework", *kDecoding = "decode";
 
-/// A quantity in a unit, with as few digits as tell it: "31.5 GB/s".
+/// Formats a quantity in a unit, with as few digits as identify it: "31.5 GB/s".
 std::string text_of(double value, double unit, const char* name) {
   const double v = value / unit;
   std::string text = fmt::format("{:.12g}", v);
@@ -53,7 +53,7 @@ class FasterFields {
   void rate(const std::string& path, BytesPerSecond value) {
     if (value.value > 0) sets_.emplace_back(path, text_of(value.value * factor_, 1e9, "GB/s"));
   }
-  /// In the unit of networks.
+  /// Adds a rate in Gbit/s, the unit of networks.
   void network_rate(const std::string& path, BytesPerSecond value) {
     if (value.value > 0) sets_.emplace_back(path, text_of(value.value * factor_, 1e9 / 8, "Gbit/s"));
   }
@@ -109,13 +109,13 @@ class FasterFields {
     if (node.nvme.count > 0) time(path + ".nvme.latency", node.nvme.latency.seconds());
   }
 
-  /// What the fabric states itself; what it takes from the adapters follows from them. The speed of light is not for
-  /// sale: distances stay.
+  /// Adds the figures that the fabric states itself; others derive from the adapters. Distances stay, because the speed
+  /// of light cannot be raised.
   void add_fabric() {
     const std::size_t before = sets_.size();
     const Node *cluster = s_.document.find("cluster"), *named = cluster->find("fabric");
-    const std::string& own = s_.cluster.node.fabric;
-    const Node entry = Catalog().resolve("fabric", named ? *named : Node::of_text(own, s_.document.place));
+    const std::string& node_fabric = s_.cluster.node.fabric;
+    const Node entry = Catalog().resolve("fabric", named ? *named : Node::of_text(node_fabric, s_.document.place));
     const auto stated = [](const Node& map, const char* key) {
       const Node* node = map.find(key);
       if (const Node* value = node ? node->find("value") : nullptr) node = value;
@@ -134,7 +134,7 @@ class FasterFields {
     if (const Node* links = entry.find("links"))
       for (std::size_t i = 0; i < links->items.size(); ++i) add_cable(links->items[i], i, stated);
     if (!named && sets_.size() > before)
-      sets_.emplace(sets_.begin() + static_cast<std::ptrdiff_t>(before), "cluster.fabric", own);
+      sets_.emplace(sets_.begin() + static_cast<std::ptrdiff_t>(before), "cluster.fabric", node_fabric);
   }
 
   template <class Stated>
@@ -150,7 +150,7 @@ class FasterFields {
       time(path + ".latency", parse_seconds(latency->scalar));
   }
 
-  /// A measured step has the host's own work in it.
+  /// Adds the times of the software. A measured step includes host work, which then has no fields.
   void add_software() {
     if (!is(kFramework)) return;
     const std::size_t before = sets_.size();
@@ -191,7 +191,7 @@ class FasterFields {
   }
 };
 
-/// Does a cluster of several GPUs have links of this kind, so that making them faster could pay?
+/// Whether the scenario uses links of this kind, so that faster ones could help.
 bool has_links(const Scenario& s, LinkKind kind) {
   const ClusterSpec& spec = s.cluster;
   const std::vector<const NodeType*> types = spec.types();
@@ -234,12 +234,12 @@ std::vector<std::string> resource_classes(const Scenario& s) {
     classes.emplace_back(kMeasured);
   else
     classes = {kCompute, kMemory};
-  std::vector<std::string> of_samples;
+  std::vector<std::string> sample_classes;
   for (const LinkKind kind : all_link_kinds())
-    if (has_links(s, kind)) (kind == LinkKind::storage ? of_samples : classes).emplace_back(name_of(kind));
+    if (has_links(s, kind)) (kind == LinkKind::storage ? sample_classes : classes).emplace_back(name_of(kind));
   if (s.cluster.gpus() > 1) classes.emplace_back(kLatency);
   classes.emplace_back(kFramework);
-  classes.insert(classes.end(), of_samples.begin(), of_samples.end());
+  classes.insert(classes.end(), sample_classes.begin(), sample_classes.end());
   classes.emplace_back(kDecoding);
   std::erase_if(classes, [&s](const std::string& resource) { return faster(s, resource, 2).empty(); });
   return classes;

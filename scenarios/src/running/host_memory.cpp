@@ -6,13 +6,13 @@
 namespace trainyard {
 namespace {
 
-/// Fuller in proportion; where nothing states how much there is, simply more.
-bool fuller(double held, double capacity, double than, double than_capacity) {
-  if (capacity > 0 && than_capacity > 0) return held * than_capacity > than * capacity;
-  return held > than;
+/// Whether a node is fuller than another in proportion to its capacity, or absolutely if a capacity is not stated.
+bool fuller(double held, double capacity, double other_held, double other_capacity) {
+  if (capacity > 0 && other_capacity > 0) return held * other_capacity > other_held * capacity;
+  return held > other_held;
 }
 
-/// What all ranks of a node hold, and its input pipeline.
+/// Memory of a node: that of all its ranks and of its input pipeline.
 struct OnNode {
   StaticMemory host;
   Bytes activations, drive, input;

@@ -6,7 +6,7 @@
 namespace trainyard {
 namespace {
 
-/// The most loaders that one node has.
+/// Returns the largest number of loaders on one node.
 int loaders_a_node(const InputMachine& machine) {
   std::map<int, int> count;
   int most = 1;
@@ -36,7 +36,8 @@ void InputRun::feed(TrainingPlan& plan) {
 
 void InputRun::add_to(Programs& programs, Names& names) {
   words_ = std::make_unique<InputWords>(names);
-  programs.resize(static_cast<std::size_t>(machine_.groups().front().loader));  // others do nothing
+  programs.resize(
+      static_cast<std::size_t>(machine_.groups().front().loader));  // actors between ranks and loaders do nothing
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     programs.push_back(input_loader(plan_, g, *words_));
     for (std::size_t reader = 0; reader < plan_.loaders[g].readers.size(); ++reader)

@@ -11,14 +11,14 @@ namespace trainyard {
 /// The input pipeline of a training, on its machine: loaders and readers beside the ranks.
 class InputRun {
  public:
-  /// Throws UserError with the place where samples have no way.
+  /// Throws UserError with the place if samples have no path to a rank.
   InputRun(const InputChoice&, const Mesh&, std::int64_t micro_batch_size, ClusterMachine&);
 
   InputMachine& machine() { return machine_; }
   const InputMachine& machine() const { return machine_; }
-  /// Ranks get their samples from it, for all of the plan's steps.
+  /// Lets the ranks of a plan get their samples from it, in all steps of the plan.
   void feed(TrainingPlan&);
-  /// After the programs of the ranks: those of all other actors.
+  /// Appends the programs of all other actors to those of the ranks.
   void add_to(Programs&, Names&);
   InputPlan& plan() { return plan_; }
 

@@ -34,9 +34,9 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kWeights = "trainyard weights\n";
-constexpr int kNoiseGroups = 8;       // of one look
-constexpr double kNoiseMemory = 0.8;  // looks before count so much less, each (McCandlish et al. 2018, A.1: a mean)
-constexpr double kAlmost = 1e-9;      // keys' parts of a gradient add up to it but for rounding
+constexpr int kNoiseGroups = 8;       // groups of samples in one measurement of the noise
+constexpr double kNoiseMemory = 0.8;  // weight of earlier measurements (McCandlish et al. 2018, A.1: a running mean)
+constexpr double kAlmost = 1e-9;      // the parts of a gradient sum to it, except for rounding
 
 Eigen::VectorXd read_weights(const std::string& file, Eigen::Index size, const Place& place) {
   std::ifstream in(file, std::ios::binary);
@@ -60,7 +60,8 @@ void write_weights(const std::string& file, const Eigen::VectorXd& weights) {
   write_atomically(file, text);
 }
 
-/// Gradients come and go thousands of times: memory that is given back to the system each time is a quarter of the time.
+/// Keeps freed memory in the process. Gradients are allocated thousands of times; returning their memory to the system
+/// each time would take a quarter of the run.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
@@ -79,7 +80,7 @@ LearningSetup setup_of(const LearnChoice& learn) {
   return setup;
 }
 
-/// Looks at what is learned every few steps, and says when it is enough.
+/// Evaluates the learned weights every few steps, and decides when the training ends.
 class Learning {
  public:
   Learning(const Scenario& s, const LearningSetup& setup, TrainingValues& training, const Traffic& traffic,
@@ -153,7 +154,7 @@ class Learning {
                              event.loss});
   }
 
-  /// The other keys of one update.
+  /// Whether an event belongs to another key of an update that is kept already.
   bool same_as_before(const LearningEvent& event) const {
     const auto same = [&event](const LearnedUpdate& u) {
       return !u.gradient && u.actor == event.actor && u.worker == event.worker &&
@@ -188,9 +189,9 @@ class Learning {
     if (options_.progress)
       line_.show(
           fmt::format("step {:.0f} of {}, loss {:.4g}, {:.4g} s simulated", p.steps, learn_.steps, p.loss, p.time));
-    const bool there = (!learn_.target_loss || p.loss <= *learn_.target_loss) &&
-                       (!learn_.target_accuracy || p.accuracy >= *learn_.target_accuracy);
-    if (learn_.has_target() && there) {
+    const bool is_reached = (!learn_.target_loss || p.loss <= *learn_.target_loss) &&
+                            (!learn_.target_accuracy || p.accuracy >= *learn_.target_accuracy);
+    if (learn_.has_target() && is_reached) {
       result_.reached = p;
       finish("target");
     } else if (p.steps >= learn_.steps) {
@@ -208,7 +209,8 @@ class Learning {
     enough_ = true;
   }
 
-  /// The running estimate: means of both parts over the looks, for their ratio is biased.
+  /// Returns a running estimate of the noise scale. It averages both parts over the evaluations, because the mean of
+  /// their ratio is biased.
   double noise(const Eigen::VectorXd& weights) {
     const int batch = static_cast<int>(std::clamp<std::int64_t>(s_.global_batch_size / kNoiseGroups, 1, 1 << 10));
     const auto looks = static_cast<std::int64_t>(result_.points.size());
@@ -221,7 +223,8 @@ class Learning {
   }
 };
 
-/// "NCCL"; "gossip (ring)"; what a mechanism has of its own besides: "parameters averaged every 4 steps".
+/// Describes the mechanism: "NCCL", "gossip (ring)", or a name with its summary: "local-sgd by parameters averaged
+/// every 4 steps".
 std::string mechanism_words(const Scenario& s, const Plan& planned) {
   const std::string how = s.plan.mechanism->summary(all_reduce_name(planned.all_reduce));
   return s.plan.mechanism_name == kAllReduce || how == s.plan.mechanism_name || how.starts_with(s.plan.mechanism_name)
@@ -229,7 +232,7 @@ std::string mechanism_words(const Scenario& s, const Plan& planned) {
              : fmt::format("{} by {}", s.plan.mechanism_name, how);
 }
 
-/// As many steps as a worker may do: one may do the steps of all.
+/// Returns the most steps that a worker may do: if workers are not in step, one may do the steps of all.
 int steps_of(const Scenario& s) {
   if (s.plan.mechanism->in_step()) return s.learn.steps;
   constexpr std::int64_t countable = 1 << 30;
@@ -237,7 +240,7 @@ int steps_of(const Scenario& s) {
       std::min(std::int64_t{s.learn.steps} * s.ranks() + s.ranks(), countable / std::max(1, s.micro_batches())));
 }
 
-/// A formula in place of numbers, on the time of a simulated step.
+/// Computes the steps by a formula instead of learning, with the time of a simulated step.
 LearnResult learn_by_formula(const Scenario& s) {
   const TaskChoice& task = s.learn.task;
   const Result step = simulate(s);
@@ -268,7 +271,7 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   require_size(s, planned, 1, "every rank has numbers of its own");
   planned.training.steps = steps_of(s);
   planned.training.values = planned.training.rides = true;
-  planned.training.first_step = 0;  // warm-ups of compressors are learned through
+  planned.training.first_step = 0;  // the warm-up of a compressor is part of the training
   if (planned.training.fuses_kernels) planned.training.first_fused = kFirstFused;
   StepMachine machine(s, planned);
   const TrainingStates states{s.precision, s.optimizer, s.software};
@@ -298,10 +301,10 @@ LearnResult learn(const Scenario& s, const LearnOptions& options) {
   const Plan laid_out = plan(s);
   if (!options.partial) return learn_here(s, laid_out, options);
   std::optional<LearnResult> last;
-  LearnOptions kept = options;
-  kept.look = [&last](const LearnResult& now) { last = now; };
+  LearnOptions watched = options;
+  watched.look = [&last](const LearnResult& now) { last = now; };
   try {
-    return learn_here(s, laid_out, kept);
+    return learn_here(s, laid_out, watched);
   } catch (const Interrupted&) {
     if (!last) throw;
     last->mechanism = mechanism_words(s, laid_out);

@@ -7,19 +7,20 @@
 namespace trainyard {
 
 struct LearnOptions {
-  int first_events = 0;  ///< how many gradients and updates of the beginning are kept
-  bool noise = true;     ///< the gradient noise scale is measured at every look
+  int first_events = 0;  ///< number of gradients and updates at the beginning to keep
+  bool noise = true;     ///< whether to measure the gradient noise scale at every evaluation
   bool progress = false;
-  bool saves = false;  ///< the checkpoint that the scenario asks for
-  /// `learn` gives what was known at the last look where it is interrupted, and has `ended` "interrupted".
+  bool saves = false;  ///< whether to write the file of weights that the scenario names
+  /// Whether an interrupted `learn` returns the result of its last evaluation, with `ended` "interrupted".
   bool partial = false;
-  std::function<void(const LearnResult&)> look = {};  ///< called at each look, in the process that learns
+  std::function<void(const LearnResult&)> look = {};  ///< called at each evaluation, in the process that learns
 };
 
-/// The training of `learn` on the programs of the scenario's plan. Throws
-/// UserError for a checkpoint or samples that are not as they should be.
+/// Runs the training of the section `learn` on the programs of the scenario's plan. Throws UserError for a wrong file
+/// of weights or of samples.
 LearnResult learn_here(const Scenario&, const Plan&, const LearnOptions& = {});
-/// The same, and what is known when it is interrupted. Of the task noise-scale the step is simulated and the rest is a formula.
+/// Does the same, and handles interruptions (see LearnOptions::partial). For the task noise-scale, it simulates the
+/// step and computes the rest by a formula.
 LearnResult learn(const Scenario&, const LearnOptions& = {});
 
 }  // namespace trainyard

@@ -14,9 +14,9 @@
 namespace trainyard {
 namespace {
 
-constexpr double kDataOfFrame = 1460;  // bytes, as PacketTransport has them
-// Measured with SimGrid 3.32 and ns-3 3.37 on a shared core: 26 us a packet of messages of 2 to 10 MB, 64 us of 11 MB in a
-// ring (its queues of packets are searched), 0.5 ms a message of a few packets.
+constexpr double kDataOfFrame = 1460;  // bytes, as in PacketTransport
+// Measured with SimGrid 3.32 and ns-3 3.37 on a shared core: 26 us per packet for messages of 2 to 10 MB, 64 us per
+// packet for 11 MB in a ring (which searches queues of packets), 0.5 ms per message of a few packets.
 constexpr Seconds kPerPacket{45e-6}, kPerMessage{500e-6};
 constexpr Seconds kLongEnough{10};
 
@@ -47,11 +47,11 @@ void require_packets(const Scenario& s) {
   const Fidelity fidelity = s.plan.all_reduce.settings.fidelity;
   if (s.plan.mechanism->all_reduces() && s.ranks() > 1 && fidelity != Fidelity::messages)
     throw UserError(
-        fmt::format("--transport packets: of single messages; gradients are all-reduced as {} here. Take "
+        fmt::format("--transport packets: simulates single messages, but gradients are all-reduced as {} here. Take "
                     "data_parallel: {{all_reduce: ring}} (trainyard list collectives)",
                     name_of(fidelity)));
   if (s.prescribed_step.given())
-    throw UserError("--transport packets: plan.step_time says what a step takes, and nothing is sent");
+    throw UserError("--transport packets: plan.step_time gives the time of a step, and nothing is sent");
 }
 
 std::string packets_in_words() {

@@ -5,31 +5,31 @@
 
 namespace trainyard {
 
-/// What a simulation packet by packet handles.
+/// The size of a simulation packet by packet.
 struct PacketCost {
-  double crossings = 0;  ///< bytes, as often as they cross a cable
-  double messages = 0;   ///< each is a TCP connection
+  double crossings = 0;  ///< bytes, counted each time that they cross a cable
+  double messages = 0;   ///< number of messages, each of which is a TCP connection
 
   PacketCost& operator+=(const PacketCost& other) {
     crossings += other.crossings;
     messages += other.messages;
     return *this;
   }
-  double packets() const;     ///< of data, each as often as it crosses a cable
-  Seconds processor() const;  ///< an estimate, within a factor of two or three
-  /// Before a long one, on the terminal: how many packets, how long. Nothing where it takes seconds.
+  double packets() const;     ///< number of data packets, counted each time that they cross a cable
+  Seconds processor() const;  ///< estimated processor time, within a factor of two or three
+  /// Prints the number of packets and the processor time on the terminal, if the simulation takes 10 s or more.
   void announce() const;
 };
 
 struct Scenario;
 
-/// Throws UserError where packets cannot be of the scenario's network or plan.
+/// Throws UserError if the scenario's network or plan cannot be simulated packet by packet.
 void require_packets(const Scenario&);
 
-/// Of as many steps as the answer by the default transport simulated.
+/// Estimates the cost of the same steps packet by packet. `by_flows`: the answer by the default transport.
 PacketCost packet_cost(const Result& by_flows);
 
-/// What packets show that flows do not, to stand below times by both.
+/// Explains the effects that packets show and flows do not, for a report with times by both.
 std::string packets_in_words();
 
 }  // namespace trainyard

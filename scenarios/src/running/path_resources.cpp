@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kFrameworkName = "framework";
 
-/// Does a modelled collective's own rate cap hold for this join?
+/// Whether this join belongs to a modelled collective, which has a rate cap of its own.
 bool is_modelled(const OpRecord& record) {
   return record.kind == Kind::join && record.path_class != PathClass::automatic;
 }
@@ -29,18 +29,19 @@ std::string_view bound_of(const StepRun& run, Actor actor, const Work& work) {
   return bound_by_memory(gpu_of(run, actor), work) ? "GPU memory" : "GPU compute";
 }
 
-/// The part of a kernel's time that is its start-up.
+/// Returns the share of a kernel's time that is its start-up.
 double start_share(const StepRun& run, Actor actor, const Work& work) {
   const Gpu& gpu = gpu_of(run, actor);
-  const Seconds whole = kernel_time(gpu, work);
-  return whole.value > 0 ? gpu.kernel_launch / whole : 0;
+  const Seconds time = kernel_time(gpu, work);
+  return time.value > 0 ? gpu.kernel_launch / time : 0;
 }
 
 bool is_kernel_of_gpu(const StepRun& run, const OpRecord& record) {
   return is_work(record) && record.actor < run.plan.ranks() && is_kernel(record.work.kernel);
 }
 
-/// What the operation's work is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
+/// Returns the resource that bounds a piece of an operation. Work of actors that are no GPU is the sums and updates of
+/// a server, or decoding.
 std::string_view resource_of(const StepRun& run, std::string_view piece, const OpRecord& record) {
   const bool works = is_work(record);
   const bool loads = run.machine.input && record.actor >= run.plan.ranks();
@@ -55,19 +56,20 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
   return piece;
 }
 
-/// Does a kernel end before the next can be issued?
+/// Whether a kernel ends before the host can issue the next one.
 bool is_dispatch(const StepRun& run, double duration) {
   return !run.scenario.software.host.runs_ahead &&
          duration <= run.scenario.software.kernel_dispatch.value * run.planned.compute_scale * (1 + 1e-9);
 }
 
-/// How long work waited for a host that runs ahead: what neither it nor transfers beside it explain.
+/// Returns the time that work waited for a host that runs ahead: the time that neither the work itself nor concurrent
+/// transfers explain.
 double waited_for_host(const StepRun& run, const OpRecord& record, double alone) {
   if (!run.scenario.software.host.runs_ahead) return 0;
   return std::max(0.0, record.ended - record.started - alone / gpu_of(run, record.actor).compute_while_communicating);
 }
 
-/// The part of a piece that the stack sets, not the hardware; seconds.
+/// Returns the seconds of a piece that the software sets, not the hardware.
 double software_part(const StepRun& run, double seconds, std::string_view piece, const OpRecord& record) {
   const SoftwareStack& stack = run.scenario.software;
   const bool on_gpu = record.actor < run.plan.ranks();
@@ -75,7 +77,7 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   if (is_work(record)) {
     if (!on_gpu) return 0;
     if (is_dispatch(run, duration)) return seconds;
-    if (stack.host.launch_blocking) return stack.kernel_dispatch.value;  // of every kernel
+    if (stack.host.launch_blocking) return stack.kernel_dispatch.value;  // every kernel waits for it
     return waited_for_host(run, record, run.simulated().price(record.work, record.actor).duration.value);
   }
   if (piece != "latency") return 0;
@@ -85,7 +87,8 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   return between_nodes ? stack.network_step.value : 0;
 }
 
-/// The software's part of a piece comes first, then a kernel's start-up: add(begin, end, resource).
+/// Splits a piece and calls add(begin, end, resource) for each part: first the software's part, then a kernel's
+/// start-up, then the rest.
 template <class Add>
 void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
   const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
@@ -99,18 +102,20 @@ void split(const StepRun& run, const OpRecord& record, double begin, double end,
 }  // namespace
 
 void PathNaming::Kernels::add(std::string_view resource, double alone) {
-  auto at = std::find_if(of.begin(), of.end(), [&](const auto& known) { return known.first == resource; });
-  if (at == of.end()) at = of.insert(at, {resource, 0});
+  auto at =
+      std::find_if(by_resource.begin(), by_resource.end(), [&](const auto& entry) { return entry.first == resource; });
+  if (at == by_resource.end()) at = by_resource.insert(at, {resource, 0});
   at->second += alone;
   seconds += alone;
 }
 
-/// The kernels of one operation, by what each is bound by. Where other work slows the operation, it slows all of them.
+/// Books the kernels of one fused operation by the resource that bounds each. If other work slows the operation, it
+/// slows all its kernels equally.
 void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) const {
   const std::size_t number = record.work.kernel - kFirstFused;
-  std::vector<Kernels>& of_type = fused_[&run_.machine.cluster.spec().type_of_gpu(run_.rank_of(record.actor))];
-  if (of_type.size() <= number) of_type.resize(number + 1);
-  Kernels& kernels = of_type[number];
+  std::vector<Kernels>& type_kernels = fused_[&run_.machine.cluster.spec().type_of_gpu(run_.rank_of(record.actor))];
+  if (type_kernels.size() <= number) type_kernels.resize(number + 1);
+  Kernels& kernels = type_kernels[number];
   if (kernels.seconds == 0)
     for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
       double alone = run_.simulated().price(work, record.actor).duration.value;
@@ -129,7 +134,8 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
   const double waited = std::min(seconds, waited_for_host(run_, record, kernels.seconds));
   if (waited > 0) to.first.add(to.second, kFrameworkName, waited);
   seconds -= waited;
-  for (const auto& [resource, alone] : kernels.of) to.first.add(to.second, resource, alone / kernels.seconds * seconds);
+  for (const auto& [resource, alone] : kernels.by_resource)
+    to.first.add(to.second, resource, alone / kernels.seconds * seconds);
 }
 
 void PathNaming::name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const {

@@ -12,7 +12,8 @@
 namespace trainyard {
 namespace {
 
-/// One kernel forward and two back, which keep one byte between them.
+/// Makes a layer with one forward kernel and two backward kernels. It keeps one byte of activations, so that memory
+/// counts micro-batches.
 Layer layer_of(const PipelineTimes& times, double transfer) {
   Layer layer;
   KernelCall& forward = layer.forward.emplace_back();
@@ -51,21 +52,21 @@ TrainingPlan pipeline_plan(const PipelineSchedule& schedule, const PipelineShape
   return plan;
 }
 
-TrainingPlan even_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& whole,
+TrainingPlan even_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& stage,
                            double transfer) {
   const double chunks = shape.chunks;
   const auto stages = static_cast<std::size_t>(shape.stages * shape.chunks);
   return pipeline_plan(schedule, shape,
-                       std::vector<PipelineTimes>(stages, {whole.forward / chunks, whole.backward_input / chunks,
-                                                           whole.backward_weights / chunks}),
+                       std::vector<PipelineTimes>(stages, {stage.forward / chunks, stage.backward_input / chunks,
+                                                           stage.backward_weights / chunks}),
                        std::vector<double>(stages - 1, transfer));
 }
 
 double PipelineRun::step_end(int step, int steps) const {
   double latest = 0;
   for (const std::vector<PipelineTaskRun>& tasks : stages) {
-    const std::size_t of_step = tasks.size() / static_cast<std::size_t>(steps);
-    latest = std::max(latest, tasks.at(of_step * static_cast<std::size_t>(step + 1) - 1).end);
+    const std::size_t step_tasks = tasks.size() / static_cast<std::size_t>(steps);
+    latest = std::max(latest, tasks.at(step_tasks * static_cast<std::size_t>(step + 1) - 1).end);
   }
   return latest;
 }

@@ -11,9 +11,9 @@
 namespace trainyard {
 namespace {
 
-constexpr double kFlops = 1e12;  // a second, on a device of star_cluster
+constexpr double kFlops = 1e12;  // FLOP/s of a device of star_cluster
 
-/// As many layers as keys, of one tensor each; the first key is the last layer's.
+/// Makes a network with a layer of one tensor for each key. The first key belongs to the last layer.
 Network network_of(const ServerCell& cell) {
   if (cell.network) return *cell.network;
   Network network;

@@ -13,31 +13,31 @@
 
 namespace trainyard {
 
-/// Parameter servers reduced to what a lecture draws: workers and servers, each on a device of its own with one link
-/// (or where it is said); workers compute so long, push so many bytes, and are answered.
+/// Parameter servers as a lecture draws them. Workers and servers are each on a device of their own with one link (or
+/// on a given cluster). Workers compute for a given time, push a given number of bytes, and get an answer.
 struct ServerCell {
   int workers = 1, servers = 1, keys = 1, steps = 1;
-  Bytes gradient;                ///< of all keys, which are of one size
-  std::vector<Bytes> key_sizes;  ///< instead of `keys` and `gradient`: keys of unlike sizes, in their order
+  Bytes gradient;                ///< size of all keys together, which have one size
+  std::vector<Bytes> key_sizes;  ///< instead of `keys` and `gradient`: the size of each key, in order
   KeySharding sharding = KeySharding::balanced;
-  std::optional<Network> network;  ///< instead of both: a key a tensor
+  std::optional<Network> network;  ///< instead of both: a network with one key for each tensor
   Seconds compute;
-  Seconds apply;  ///< a server, per push of all its keys (or sum of them); sums take no time
+  Seconds apply;  ///< time of a server per push of all its keys (or per sum of pushes); sums take no time
   BytesPerSecond link{1e9};
-  std::vector<double> slower;                       ///< by worker: so many times
+  std::vector<double> slower;                       ///< by worker: factor on its compute time
   bool pulls = true;                                ///< false: weights take no bytes
-  std::vector<std::pair<Actor, Seconds>> failures;  ///< who dies when
+  std::vector<std::pair<Actor, Seconds>> failures;  ///< actors that fail, and the times of their failures
   bool values = false;
-  std::optional<ClusterSpec> cluster;       ///< another than devices of one link each
-  std::vector<Actor> places;                ///< on that one: by worker, then by server
-  std::function<void(ServerPlan&)> change;  ///< what else is to be said of the plan
+  std::optional<ClusterSpec> cluster;       ///< No value: a star of devices with one link each
+  std::vector<Actor> places;                ///< device of each worker, then of each server, on `cluster`
+  std::function<void(ServerPlan&)> change;  ///< makes further changes to the plan
 };
 
-/// One run of it. The cell is copied.
+/// A run of a server cell, which is copied.
 class ServerCellRun {
  public:
   explicit ServerCellRun(const ServerCell&);
-  /// Throws Deadlock once nothing goes on any more but not all has been done.
+  /// Throws Deadlock if nothing can go on although work is left.
   void run(const std::vector<Observer*>& = {});
 
   const ServerPlan& plan() const { return plan_; }

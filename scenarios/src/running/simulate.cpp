@@ -36,12 +36,12 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
   const double operations = estimated_operations(plan) * ranks / s.ranks();
   if (operations <= kMostOfTrace) return;
   const int most = static_cast<int>(kMostOfTrace * ranks / operations);
-  throw UserError(fmt::format(
-      "--trace {}: a trace of about {:.2g} million operations of {} ranks, some {:.2g} GB; at most {:.0f} million are "
-      "written. {}",
-      options.trace.string(), operations * 1e-6, ranks, operations * 200e-9, kMostOfTrace * 1e-6,
-      most > 0 ? fmt::format("Fewer ranks do: --trace-ranks 0-{}", most - 1)
-               : std::string("Fewer layers or micro-batches do")));
+  throw UserError(
+      fmt::format("--trace {}: a trace of about {:.2g} million operations of {} ranks, some {:.2g} GB; at most {:.0f} "
+                  "million are written. {}",
+                  options.trace.string(), operations * 1e-6, ranks, operations * 200e-9, kMostOfTrace * 1e-6,
+                  most > 0 ? fmt::format("Fewer ranks do: --trace-ranks 0-{}", most - 1)
+                           : std::string("Fewer layers or micro-batches do")));
 }
 
 Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions options) {
@@ -86,9 +86,9 @@ Result simulate(const Scenario& s, const Plan& plan, const SimulateOptions& opti
     return simulate_here(s, plan, options);
   } catch (const Deadlock&) {
     if (options.folding == Folding::off) throw;
-    SimulateOptions each = options;  // the cycle is told of every rank
-    each.folding = Folding::off;
-    return simulate_here(s, plan, each);
+    SimulateOptions unfolded = options;  // the report names the cycle of real ranks
+    unfolded.folding = Folding::off;
+    return simulate_here(s, plan, unfolded);
   }
 }
 
@@ -97,24 +97,24 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
   return simulate(s, plan(s), options);
 }
 
-std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& as) {
+std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& base) {
   const std::vector<std::string> classes = resource_classes(s);
-  // A few steps of workers that are not in step say little of the rate that lasts: both are then looked at for longer.
+  // A few steps of workers that are not in step say little about the steady rate, so both runs are longer.
   const bool steady = s.plan.steps && !s.plan.mechanism->in_step();
   const auto changes = [&](std::size_t i) {
     Overrides sets = i < classes.size() ? faster(s, classes[i], factor) : Overrides{};
     if (steady) sets.emplace_back("plan.steps", "null");
     return sets;
   };
-  const std::size_t runs = classes.size() + (steady ? 1 : 0);  // the last one without a change
+  const std::size_t runs = classes.size() + (steady ? 1 : 0);  // the last one has no change
   ProgressLine progress;
   std::size_t ended = 0;
   progress.show(fmt::format("0 of {} what-ifs", runs));
   const auto faster_run = [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
-    options.transport = as.transport;
-    options.folding = as.folding;
+    options.transport = base.transport;
+    options.folding = base.folding;
     const Scenario changed = read_again(s, changes(i));
     const Plan laid_out = plan(changed);
     return result_of(StepRun(changed, laid_out, options)).step_time;
@@ -134,11 +134,11 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
   return table;
 }
 
-double rounding_sensitivity(const Scenario& s, const SimulateOptions& as) {
+double rounding_sensitivity(const Scenario& s, const SimulateOptions& base) {
   SimulateOptions options;
   options.critical_path = false;
-  options.transport = as.transport;
-  options.folding = as.folding;
+  options.transport = base.transport;
+  options.folding = base.folding;
   const double step_time = simulate(s, options).step_time;
   double most = 0;
   for (const WhatIf& w : what_if(s, 1 + 1e-13, options)) most = std::max(most, std::abs(w.step_time / step_time - 1));

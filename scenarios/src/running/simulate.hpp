@@ -8,25 +8,27 @@
 
 namespace trainyard {
 
-/// Programs, machine and observers put together and run.
+/// Simulates a plan: builds programs, machine and observers, and runs them.
 Result simulate_here(const Scenario&, const Plan&, const SimulateOptions&);
 Result simulate_here(const Scenario&, const SimulateOptions&);
-/// The same; a deadlock is told rank by rank, and a prescribed step is not simulated. Failures are another study's (see
-/// simulate_training).
+/// Does the same, but reports a deadlock for each rank, and does not simulate a step with a given time. Failures are
+/// not simulated here (see simulate_training).
 Result simulate(const Scenario&, const Plan&, const SimulateOptions& = {});
-/// Laid out, then simulated.
+/// Lays the scenario out, then simulates it.
 Result simulate(const Scenario&, const SimulateOptions& = {});
 
-/// Adds what step and training cost, where the scenario has prices. Throws UserError for electricity that is not known.
+/// Adds the costs of step and training, if the scenario has prices. Throws UserError if electricity has a price but the
+/// power of the GPUs is not known.
 void book_money(const Scenario&, Result&);
 
-/// Each resource class `factor` times faster: the scenario with the fields that `faster` names, read, laid out and
-/// simulated as `run --set` does it; side by side on the processors there are. Of the options, transport and folding count.
+/// Makes each resource class `factor` times faster, one at a time: reads, lays out and simulates the scenario with the
+/// fields that `faster` names, as `run --set` does, in parallel on all processors. Uses only transport and folding of
+/// the options.
 std::vector<WhatIf> what_if(const Scenario&, double factor = 2, const SimulateOptions& = {});
 
-/// By how much a step changes, relatively and at most, where one class of resources is faster by 1e-13: some 1e-13 where
-/// the step is well conditioned. Where exchanges wait in line for each other or share links with a beat of their own,
-/// rounding decides who comes first, and the step may change by 1e-3. Of the options, transport and folding count.
+/// Returns the largest relative change of the step time if one resource class is faster by 1e-13. It is about 1e-13 if
+/// the step is well conditioned. If exchanges queue for each other or share links in a rhythm, rounding decides which
+/// comes first, and the step may change by 1e-3. Uses only transport and folding of the options.
 double rounding_sensitivity(const Scenario&, const SimulateOptions& = {});
 
 }  // namespace trainyard

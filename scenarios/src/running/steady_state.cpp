@@ -11,12 +11,12 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kBatches = 20;      // of batch means
-constexpr std::size_t kFewestToCut = 10;  // batches of MSER-5
-constexpr std::size_t kFewestLeft = 5;    // after a cut: the spread of fewer is an accident
+constexpr std::size_t kBatches = 20;      // batches of the batch means
+constexpr std::size_t kFewestToCut = 10;  // fewest batches for MSER-5
+constexpr std::size_t kFewestLeft = 5;    // fewest batches after a cut: the spread of fewer may be small by accident
 
-/// The 97.5 % quantile of Student's t: exact for one and two degrees of freedom; else the expansion about the normal
-/// quantile, Abramowitz & Stegun 26.7.5, within 0.5 %.
+/// Returns the 97.5 % quantile of Student's t: exact for one and two degrees of freedom; else the expansion about the
+/// normal quantile, Abramowitz & Stegun 26.7.5, within 0.5 %.
 double student_t(std::size_t degrees) {
   constexpr double p = 0.975, z = 1.959963985;
   if (degrees == 1) return std::tan(std::numbers::pi * (p - 0.5));
@@ -51,7 +51,7 @@ std::size_t warm_up(std::span<const double> values, std::size_t batch) {
   if (batches < kFewestToCut) return 0;
   std::vector<double> means;
   for (std::size_t b = 0; b < batches; ++b) means.push_back(mean_of(values.subspan(b * batch, batch)));
-  // From the end: mean and squared error of the rest, updated by each batch before it (Welford 1962).
+  // Goes backwards, and updates mean and squared error of the rest by each batch (Welford 1962).
   double mean = 0, squares = 0, least = HUGE_VAL;
   std::size_t cut = 0;
   for (std::size_t b = batches; b-- > 0;) {
@@ -59,7 +59,7 @@ std::size_t warm_up(std::span<const double> values, std::size_t batch) {
     const double off = means[b] - mean;
     mean += off / n;
     squares += off * (means[b] - mean);
-    // Of cuts that are alike but for rounding, the first.
+    // If cuts are equal except for rounding, the first one counts.
     if (const double error = squares / (n * n); batches - b >= kFewestLeft && error <= least + 1e-20 * mean * mean) {
       least = std::min(least, error);
       cut = b;
@@ -75,7 +75,7 @@ SteadyState::SteadyState(const StepSearch& search, int steps)
       check_(static_cast<std::size_t>(std::min(search.fewest, most_))) {}
 
 int SteadyState::most(const StepSearch& search, int steps) {
-  return search.given && search.warms ? std::max(2 * steps, search.fewest) : steps;
+  return search.given && search.finds_warm_up ? std::max(2 * steps, search.fewest) : steps;
 }
 
 bool SteadyState::add(double seconds) {
@@ -84,7 +84,7 @@ bool SteadyState::add(double seconds) {
   const std::size_t all = seconds_.size();
   const bool last = all >= static_cast<std::size_t>(most_);
   const std::size_t half = all / 2 / position(search_.batch) * position(search_.batch);
-  const std::size_t cut = search_.warms ? warm_up(seconds_, position(search_.batch)) : 0;
+  const std::size_t cut = search_.finds_warm_up ? warm_up(seconds_, position(search_.batch)) : 0;
   warm_ = static_cast<int>(std::min(cut, half));
   if (search_.given) warm_ = std::max(warm_, static_cast<int>(all) - steps_);
   half_width_ = trainyard::half_width(std::span(seconds_).subspan(position(warm_)), position(search_.unit));

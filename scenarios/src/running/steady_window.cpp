@@ -21,13 +21,13 @@ void SteadyWindow::finished(const OpRun& run) {
   if (state_ && ends_step(actor, s.ends.size() - 1)) step_over(run);
 }
 
-/// Is this actor's step, the `own`th, the last that a step of all lacks?
-bool SteadyWindow::ends_step(Actor actor, std::size_t own) {
+/// Whether step number `step` of this actor completes a step of all.
+bool SteadyWindow::ends_step(Actor actor, std::size_t step) {
   if (actor < ends_.first || actor >= ends_.behind) return false;
   const int actors = ends_.behind - ends_.first;
   if (!ends_.together) return ++ended_ % static_cast<std::uint64_t>(actors) == 0;
-  if (own > missing_.size()) missing_.resize(own, actors);
-  return --missing_[own - 1] == 0;
+  if (step > missing_.size()) missing_.resize(step, actors);
+  return --missing_[step - 1] == 0;
 }
 
 void SteadyWindow::step_over(const OpRun& run) {
@@ -42,9 +42,9 @@ const SteadyWindow::State* SteadyWindow::find(Actor actor) const {
   return position(actor) < actors_.size() ? &actors_[position(actor)] : nullptr;
 }
 
-/// The numbers of an actor's own steps after which those looked at begin and end. Of one that ended none in their time,
-/// the last one before.
-std::pair<std::size_t, std::size_t> SteadyWindow::own(const State& s) const {
+/// Returns the numbers of an actor's own steps after which the averaged steps begin and end. If the actor ended no step
+/// in that time, its last step before counts.
+std::pair<std::size_t, std::size_t> SteadyWindow::averaged_steps(const State& s) const {
   const std::size_t done = s.ends.size() - 1;
   if (!state_ || ends_.in_step) {
     const std::size_t warm = std::min(position(warm_steps()), done);
@@ -59,25 +59,25 @@ std::pair<std::size_t, std::size_t> SteadyWindow::own(const State& s) const {
 
 Seconds SteadyWindow::begin(Actor actor) const {
   const State* s = find(actor);
-  return Seconds{s ? s->ends[own(*s).first] : 0};
+  return Seconds{s ? s->ends[averaged_steps(*s).first] : 0};
 }
 
 Seconds SteadyWindow::end(Actor actor) const {
   const State* s = find(actor);
-  return s ? Seconds{s->ends[own(*s).second]} : breakdown_.end(actor);
+  return s ? Seconds{s->ends[averaged_steps(*s).second]} : breakdown_.end(actor);
 }
 
 double SteadyWindow::own_steps(Actor actor) const {
   const State* s = find(actor);
   if (!s) return steps();
-  const auto [from, to] = own(*s);
+  const auto [from, to] = averaged_steps(*s);
   return static_cast<double>(std::max<std::size_t>(1, to - from));
 }
 
 BreakdownParts SteadyWindow::parts(Actor actor) const {
   const State* s = find(actor);
   if (!s) return breakdown_.parts(actor);
-  const auto [from, to] = own(*s);
+  const auto [from, to] = averaged_steps(*s);
   return breakdown_.parts_between(s->booked[from], s->booked[to]);
 }
 

@@ -9,30 +9,31 @@
 
 namespace trainyard {
 
-/// The machine of a scenario's step: its cluster, and what stands before it where the scenario has it.
+/// The machine of a scenario's step: its cluster, and the machines in front of it if the scenario has them (placed
+/// actors, input, stragglers).
 class StepMachine {
  public:
-  /// Throws UserError for actors or drives without a place.
+  /// Throws UserError for actors or drives that have no place.
   StepMachine(const Scenario&, const Plan&);
   StepMachine(const StepMachine&) = delete;
   StepMachine& operator=(const StepMachine&) = delete;
 
   ClusterMachine cluster;
-  std::unique_ptr<InputRun> input;  ///< drives, loaders
+  std::unique_ptr<InputRun> input;  ///< loaders of samples; null: none
 
   Machine& top() { return *top_; }
   const Machine& top() const { return *top_; }
-  /// On a CPU.
+  /// Whether an actor runs on a CPU.
   bool on_host(Actor actor) const { return (placed_ ? placed_->place(actor) : actor) >= cluster.spec().gpus(); }
 
-  /// Actors that are no ranks and have the place of a rank.
+  /// Returns the actors that are not ranks but share the device of a rank.
   std::vector<Actor> others_on(Actor rank) const;
 
  private:
   std::size_t ranks_ = 0;
-  std::vector<PlacedMachine::Placed> actors_;  // empty: the cluster's own
+  std::vector<PlacedMachine::Placed> actors_;  // empty: the actors of the cluster
   std::unique_ptr<PlacedMachine> placed_;
-  std::unique_ptr<StragglerMachine> stragglers_;  // asked for each operation: not where nobody straggles
+  std::unique_ptr<StragglerMachine> stragglers_;  // null if nobody straggles, because it costs time for each operation
   Machine* top_ = &cluster;
 };
 

@@ -16,8 +16,8 @@ namespace trainyard {
 void book_critical_path(const StepRun& run, const std::map<std::string, double>& path, Result& r) {
   if (path.empty()) return;
   double sum = 0;
-  for (const auto& [resource, seconds] : path) sum += seconds / run.steps();  // of all steps
-  // Moments that are the same but for rounding leave gaps.
+  for (const auto& [resource, seconds] : path) sum += seconds / run.steps();  // `path` is over all steps
+  // Times that are equal except for rounding leave gaps.
   if (std::abs(sum - r.step_time) > 1e-7 * r.step_time)
     throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
   for (const auto& [resource, seconds] : path) r.critical_path[resource] += seconds / run.steps() * (r.step_time / sum);
@@ -32,14 +32,14 @@ void book_rates(const Scenario& s, Result& r) {
   const double samples = static_cast<double>(s.global_batch_size);
   const double tokens = samples * static_cast<double>(s.network.tokens_per_sample);
   const double micro_batches = samples / static_cast<double>(s.network.samples);
-  // Rows that experts drop are no work: 2 FLOPs forward and 4 backward for each weight that they would have met.
+  // Rows that experts drop are no work: each saves 2 FLOPs forward and 4 backward for each weight.
   double dropped = 0;
   for (const Layer& layer : s.network.layers)
     for (const ParameterTensor& tensor : layer.parameters)
       if (tensor.expert)
         dropped += 6 * tensor.elements * tensor.active_share * tokens * (1 - rows_within_capacity(s.plan.sharding));
   const double forward = s.network.forward_flops().value, both = forward + s.network.backward_flops().value;
-  // A forward pass has a third of a training's: 2 FLOPs a parameter and token of 6 (4 of 12 in attention).
+  // A forward pass has a third of a training's FLOPs: 2 of 6 per parameter and token (4 of 12 in attention).
   const double part = s.plan.inference ? 1.0 / 3 : 1;
   const double executed = (s.plan.inference ? forward : both) * micro_batches - dropped * part;
   const double model = (s.network.model_flops_per_token().value * tokens - dropped) * part;
@@ -47,7 +47,7 @@ void book_rates(const Scenario& s, Result& r) {
   for (int rank = 0; rank < s.ranks(); ++rank)
     peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
   r.samples_per_s = samples / r.step_time;
-  if (s.network.tokens_per_sample > 1) r.tokens_per_s = tokens / r.step_time;  // images are none
+  if (s.network.tokens_per_sample > 1) r.tokens_per_s = tokens / r.step_time;  // images have no tokens
   r.tokens_per_s_per_gpu = r.tokens_per_s / s.ranks();
   r.tflops_per_gpu = model / r.step_time / s.ranks() * 1e-12;
   r.mfu = model / r.step_time / peak;
@@ -56,7 +56,7 @@ void book_rates(const Scenario& s, Result& r) {
   r.hfu = executed / r.step_time / peak;
 }
 
-/// Reading and copying are the loaders': no rank has time in them.
+/// Whether a group belongs to loaders, which read and copy samples. No rank spends time in it.
 bool is_of_loaders(const StepRun& run, const std::string& group) {
   return run.machine.input && (group == kReadGroup || group == kCopyGroup);
 }
@@ -65,25 +65,25 @@ void book_breakdown(const StepRun& run, Actor last, Result& r) {
   const BreakdownParts parts = run.window.parts(run.seen(last));
   const double steps = run.window.own_steps(run.seen(last));
   r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
-  const auto of = [steps](const auto& map, const char* key) {
-    const auto at = map.find(key);
-    return at == map.end() ? 0.0 : at->second.value / steps;
+  const auto seconds_of = [&parts, steps](const char* group) {
+    const auto entry = parts.work.find(group);
+    return entry == parts.work.end() ? 0.0 : entry->second.value / steps;
   };
-  r.breakdown.compute = of(parts.work, "compute");
-  r.breakdown.optimizer = of(parts.work, "optimizer");
-  r.breakdown.compression = of(parts.work, kCompressionGroup);
+  r.breakdown.compute = seconds_of("compute");
+  r.breakdown.optimizer = seconds_of("optimizer");
+  r.breakdown.compression = seconds_of(kCompressionGroup);
   for (const auto& [group, seconds] : parts.exposed)
     if (group == kInputGroup)
       r.breakdown.input = seconds.value / steps;
     else if (!is_of_loaders(run, group))
       r.breakdown.exposed_communication[group] = seconds.value / steps;
   r.breakdown.bubble = parts.bubble.value / steps;
-  r.breakdown.framework = of(parts.work, "framework");
+  r.breakdown.framework = seconds_of("framework");
   r.breakdown.other = parts.other.value / steps;
   r.breakdown.rank = last;
 }
 
-/// All parts, one after the other.
+/// Calls `visit` with each part of a breakdown.
 template <class Visit>
 void for_each_part(Result::Breakdown& b, Visit visit) {
   for (auto& [group, seconds] : b.exposed_communication) visit(seconds);
@@ -91,13 +91,14 @@ void for_each_part(Result::Breakdown& b, Visit visit) {
     visit(*part);
 }
 
-/// What a rank's parts lack of the step is bubble: it waits until the last actor ends. A rank whose own mean step is longer
-/// than that of the last is brought to it. Where workers are not in step, each has its own.
+/// Returns the breakdown of a rank, whose parts sum to the step. The time in which the rank waits for the last actor is
+/// bubble. If the rank's own mean step is longer than that of the last rank, the parts are scaled down. If workers are
+/// not in step, each has its own step time.
 Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time) {
-  Result of_rank;
-  of_rank.step_time = step_time;
-  book_breakdown(run, rank, of_rank);
-  Result::Breakdown& b = of_rank.breakdown;
+  Result result;
+  result.step_time = step_time;
+  book_breakdown(run, rank, result);
+  Result::Breakdown& b = result.breakdown;
   double sum = 0;
   for_each_part(b, [&sum](double& part) { sum += part; });
   if (std::abs(sum - b.step_time) <= 1e-12 * b.step_time) return b;
@@ -110,17 +111,17 @@ Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time
 
 Result::StageMemory memory_of(const StepRun& run, Actor rank) {
   const MemoryUse::ByClass parts = run.memory.parts_at_peak(run.seen(rank));
-  const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
+  const auto bytes = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
   return {rank,
           run.memory.peak(run.seen(rank)).value,
-          of(MemoryClass::parameters),
-          of(MemoryClass::gradients),
-          of(MemoryClass::optimizer),
-          of(MemoryClass::activations),
-          of(MemoryClass::buffers)};
+          bytes(MemoryClass::parameters),
+          bytes(MemoryClass::gradients),
+          bytes(MemoryClass::optimizer),
+          bytes(MemoryClass::activations),
+          bytes(MemoryClass::buffers)};
 }
 
-/// Of each pipeline stage the time of the last rank to finish and the memory of the fullest.
+/// Adds for each pipeline stage the time of the last rank to finish and the memory of the fullest rank.
 void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   const Mesh& mesh = s.plan.mesh;
   if (mesh.pipeline == 1) return;
@@ -128,8 +129,8 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1), last = fullest;
   for (Actor rank = 0; rank < s.ranks(); ++rank) {
     const auto stage = static_cast<std::size_t>(mesh.of(rank).pipeline);
-    const auto peak = [&run](Actor of) { return run.memory.peak(run.seen(of)); };
-    const auto end = [&run](Actor of) { return run.window.end(run.seen(of)); };
+    const auto peak = [&run](Actor actor) { return run.memory.peak(run.seen(actor)); };
+    const auto end = [&run](Actor actor) { return run.window.end(run.seen(actor)); };
     if (fullest[stage] < 0 || peak(rank) > peak(fullest[stage])) fullest[stage] = rank;
     if (last[stage] < 0 || end(rank) > end(last[stage])) last[stage] = rank;
   }
@@ -140,8 +141,8 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   }
 }
 
-/// Of a pipeline the parts of the step are those of the stage that waits least: the others wait for it. Of several that wait
-/// as little, of the one that ends last.
+/// With a pipeline, takes the breakdown of the stage that waits least, because the others wait for it. If several wait
+/// as little, takes the one that ends last.
 void take_busiest_stage(const StepRun& run, Result& r) {
   if (r.stages.empty() || !run.in_step()) return;
   const auto busy = [&r](std::size_t stage) { return r.step_time - r.stages[stage].breakdown.bubble; };
@@ -151,7 +152,7 @@ void take_busiest_stage(const StepRun& run, Result& r) {
   r.breakdown = r.stages[busiest].breakdown;
 }
 
-/// What a rank's GPU holds at most. What others hold on it is there all the time.
+/// Peak memory of a rank's GPU. Other actors on the GPU count with their peaks, because they hold them all the time.
 struct HeldOnGpu {
   Bytes peak;
   MemoryUse::ByClass parts;
@@ -167,7 +168,7 @@ HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
 }
 
 void book_memory(const Scenario& s, const StepRun& run, Result& r) {
-  // Of GPUs that differ, the one that is fullest.
+  // If GPUs differ, the fullest in proportion counts.
   const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
   Actor rank = 0;
   HeldOnGpu held = held_on_gpu(run, 0);
@@ -176,14 +177,14 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
       rank = other;
       held = more;
     }
-  const auto of = [&held](MemoryClass c) { return held.parts[static_cast<std::size_t>(c)]; };
+  const auto bytes = [&held](MemoryClass c) { return held.parts[static_cast<std::size_t>(c)]; };
   r.memory = {capacity(rank).value,
               held.peak.value,
-              of(MemoryClass::parameters),
-              of(MemoryClass::gradients),
-              of(MemoryClass::optimizer),
-              of(MemoryClass::activations),
-              of(MemoryClass::buffers),
+              bytes(MemoryClass::parameters),
+              bytes(MemoryClass::gradients),
+              bytes(MemoryClass::optimizer),
+              bytes(MemoryClass::activations),
+              bytes(MemoryClass::buffers),
               rank,
               0};
   r.fits = r.memory.peak <= r.memory.capacity;
@@ -191,7 +192,8 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
   book_stages(s, run, r);
 }
 
-/// By one actor; with offload by one rank, since the hosts' actors stand for several.
+/// Returns the most bytes that one actor sends; with offload, that one rank sends, because actors of hosts serve
+/// several ranks.
 Bytes most_sent(const StepRun& run) {
   if (!run.plan.offload.copies()) return run.traffic_of_steps().most_sent();
   Bytes most;
@@ -200,7 +202,8 @@ Bytes most_sent(const StepRun& run) {
   return most;
 }
 
-/// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
+/// Returns the time of a step of all workers. If they are not in step, it is the time of as many steps as there are
+/// workers.
 double step_time_of(const StepRun& run) {
   if (run.in_step()) return (run.end_of_steps() - run.begin()) / run.steps();
   return (run.window.end() - run.window.begin()).value / run.steps();
@@ -279,7 +282,7 @@ Result result_of(const StepRun& run) {
   r.ranks = r.simulated_ranks = s.ranks();
   r.idle_devices = idle_devices(s.plan, s.cluster);
   r.step_time = step_time_of(run);
-  if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
+  if (s.measured.given()) r.measured = {s.measured.step_time(s.micro_batch_size).value, s.measured.source};
   book_training(s, r);
   book_all_reduce(s, run.planned, r);
   r.operations = static_cast<std::uint64_t>(run.operations());

@@ -15,13 +15,13 @@
 namespace trainyard {
 namespace {
 
-/// Beyond so many operations that are simulated, kernels in a row are one, where nobody keeps each.
+/// If more operations than these are simulated and none are kept, consecutive kernels become one operation.
 constexpr double kMostUnfused = 2e5;
 
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
 
-/// More than any actor does before there is enough: one may do the steps of all.
+/// Returns a number of steps that no actor exceeds before the steps are enough. One actor may do the steps of all.
 int steps_of_search(const Scenario& s, const Plan& plan) {
   const std::int64_t most = SteadyState::most(*plan.search, plan.training.steps);
   if (s.plan.mechanism->in_step()) return static_cast<int>(most);
@@ -46,7 +46,7 @@ StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions&
   simulate(options);
 }
 
-/// What depends on the machine, and the steps before those that are looked at.
+/// Completes the plan with the parts that depend on the machine, and with the warm-up steps.
 void StepRun::prepare() {
   attach_host_ways(
       plan.offload, plan.ranks(), machine.cluster,
@@ -66,7 +66,7 @@ bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
 
 void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names}); }
 
-/// Ranks that are alike are simulated once.
+/// Folds ranks: makes one actor of each equivalence class, if the run allows it.
 void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
   const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
@@ -93,7 +93,7 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   counted_ = std::make_unique<OperationCount>(counts.actors);
 }
 
-/// As many operations as there are where none is fused.
+/// Counts operations as if no kernels were fused.
 void StepRun::count_unfused() {
   const auto& runs = mechanism->tables().fused().runs();
   counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors, [&runs](const Op& op) {
@@ -101,7 +101,8 @@ void StepRun::count_unfused() {
   });
 }
 
-/// Are the members of each group in which layers exchange one class, and is each exchange one join?
+/// Whether in each group in which layers exchange all members are of one equivalence class, and each exchange is one
+/// join.
 bool StepRun::meet_themselves() const {
   if (!fold) return false;
   for (const Lane lane : {Lane::tensor, Lane::context, Lane::expert, Lane::expert_tensor, Lane::maxima}) {
@@ -149,7 +150,7 @@ void StepRun::simulate(const SimulateOptions& options) {
   if (options.lays_out_only) return;
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
   require_size(scenario, planned, part, unfolded);
-  // Where workers are not in step there is no path that is a step's; a path from step to step is told from its pieces.
+  // If workers are not in step, no path belongs to a step. A path over several steps needs its pieces.
   const bool path = options.critical_path && in_step();
   const bool pieces =
       path && (options.path_pieces || plan.marks_steps) && estimated_operations(planned) * part <= kMostKept;

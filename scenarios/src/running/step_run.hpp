@@ -18,10 +18,10 @@
 
 namespace trainyard {
 
-/// A scenario's steps, simulated as it is made, and what the observers saw.
+/// A simulation of a scenario's steps, and its observers. The constructor runs it.
 class StepRun {
  public:
-  /// Scenario and plan must outlive it.
+  /// Scenario and plan must outlive the run.
   StepRun(const Scenario&, const Plan&, const SimulateOptions&);
 
   const Scenario& scenario;
@@ -32,31 +32,31 @@ class StepRun {
   Breakdown breakdown;
   Traffic traffic;
   MemoryUse memory;
-  Timeline timeline;  ///< empty unless something needs every operation (`records`)
+  Timeline timeline;  ///< empty unless every operation is recorded (`records`)
   SteadyWindow window;
   SimulationResult end;
   std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
-  std::string unfolded;        ///< why, where folding was asked for
-  TrainingPlan plan;           ///< as it ran: `planned`, where nothing was made faster, with all its steps
+  std::string unfolded;        ///< why every rank was simulated; empty: ranks were folded
+  TrainingPlan plan;           ///< the plan as it ran: `planned` with all its steps and attached hosts
   std::unique_ptr<MechanismRun> mechanism;
   std::vector<std::string> streams;
 
-  /// What was simulated: the actor that stands for a rank, and the first rank that an actor stands for. Observers and
-  /// the simulated machine know actors.
+  /// The simulated actor that stands for a rank, and the first rank that an actor stands for. Observers and the
+  /// simulated machine know actors, not ranks.
   Actor seen(Actor rank) const { return fold && rank < fold->actors() ? fold->class_of(rank) : rank; }
   Actor rank_of(Actor actor) const { return fold ? fold->representative(actor) : actor; }
-  bool stands_for(Actor actor, Actor first, Actor last) const;  ///< for a rank from `first` to `last`
+  bool stands_for(Actor actor, Actor first, Actor last) const;  ///< whether for any of the ranks `first` to `last`
   Actor simulated_ranks() const { return fold ? fold->classes() : scenario.ranks(); }
   const Machine& simulated() const { return folded_ ? *folded_ : machine.top(); }
   double operations() const { return counted_ ? counted_->count() : static_cast<double>(end.operations); }
 
-  /// The rank that ends last; where ranks are not in step, the one whose own steps take longest.
+  /// Returns the rank that ends last; if ranks are not in step, the one whose own steps take longest.
   Actor last() const;
-  /// Of the steps that are looked at: when they began, for that rank, and how many they are.
+  /// Begin and end of the averaged steps for that rank, s, and their number.
   double begin() const { return window.begin(seen(last())).value; }
   double end_of_steps() const { return plan.marks_steps ? window.end(seen(last())).value : end.end.value; }
   double steps() const { return window.steps(); }
-  /// Of the steps that are looked at; of all, where these are no other.
+  /// Traffic of `traffic_steps()` steps: the averaged steps after a search, else all steps.
   const Traffic& traffic_of_steps() const { return found_traffic_ ? *found_traffic_ : traffic; }
   double traffic_steps() const { return found_traffic_ ? window.steps() : plan.steps; }
   bool records() const { return records_; }
@@ -65,7 +65,7 @@ class StepRun {
  private:
   TrainingStates states_;
   bool records_ = false;
-  std::vector<Traffic> traffic_by_step_;  ///< up to the end of each, while steps are searched for
+  std::vector<Traffic> traffic_by_step_;  ///< traffic up to the end of each step, during a search
   std::optional<Traffic> found_traffic_;
 
   std::unique_ptr<FoldedMachine> folded_;

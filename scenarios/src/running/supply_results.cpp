@@ -15,14 +15,15 @@ std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan&
   return result_of(StepRun(fed, plan, options));
 }
 
-/// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for
-/// its own: what a rank is seen to wait for does not tell. What the step loses does.
+/// The wait for samples is the difference of two step times, not the observed waiting of a rank: a rank that waits for
+/// a peer's gradients may wait for the peer's samples, or may have posted its receive while it waits for its own
+/// samples.
 void book_input_wait(const Result& fed, Result& r) {
   const double wait = r.step_time - fed.step_time;
   if (wait <= 0) return;
   r.input->starved_share = wait / r.step_time;
-  const auto take = [wait](const Result::Breakdown& of_fed, Result::Breakdown& b) {
-    b = of_fed;
+  const auto take = [wait](const Result::Breakdown& fed_breakdown, Result::Breakdown& b) {
+    b = fed_breakdown;
     b.input = wait;
     b.step_time += wait;
   };
@@ -43,7 +44,7 @@ std::vector<Bytes> input_on_hosts(const StepRun& run) {
   return held;
 }
 
-/// How busy what brings samples is.
+/// Adds the utilization of storage and decoders, and the figures of the cache.
 void book_input(const StepRun& run, Result& r) {
   const InputSupply& supply = run.scenario.input.supply;
   Result::Input& input = r.input.emplace();

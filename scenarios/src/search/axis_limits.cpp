@@ -15,14 +15,15 @@ namespace {
 
 constexpr const char* kLimitedAxes[] = {"data", "tensor", "pipeline"};
 
-/// The largest micro-batch that divides a replica's samples, no larger than asked for.
-std::int64_t micro_batch_of(std::int64_t samples, std::int64_t asked) {
-  std::int64_t micro = std::min(samples, asked);
+/// Returns the largest micro-batch up to `asked` that divides a replica's samples.
+std::int64_t micro_batch_of(std::int64_t samples, std::int64_t largest) {
+  std::int64_t micro = std::min(samples, largest);
   while (samples % micro != 0) --micro;
   return micro;
 }
 
-/// 1, 2, 4, …; of the tensor axis of a transformer, whose ranks share out the heads, the divisors of these.
+/// Numbers of devices of an axis: 1, 2, 4, …; for the tensor axis of a transformer, the divisors of its number of
+/// heads.
 std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most) {
   std::vector<int> all;
   const TransformerConfig* config = s.model.entry.transformer();
@@ -35,7 +36,7 @@ std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most
   return all;
 }
 
-/// The scenario with so many devices of one axis.
+/// Returns the scenario with this number of devices on one axis.
 Node alone_on(const PlanQuestion& question, const std::string& axis, int devices) {
   const Scenario& base = question.base;
   PlanPoint p = question.own ? point_of(*question.own) : PlanPoint{};
@@ -48,7 +49,7 @@ Node alone_on(const PlanQuestion& question, const std::string& axis, int devices
   if (axis == "tensor") p.tensor = devices;
   if (axis == "pipeline") p.pipeline = devices;
   if (p.tensor == 1) p.sequence = false;
-  if (p.pipeline > 1) {  // one chunk a stage, so that there can be as many stages as layers
+  if (p.pipeline > 1) {  // one chunk per stage, so that there can be as many stages as layers
     p.schedule = "1f1b";
     p.zero = std::min(p.zero, 1);
     if (p.zero < 3) p.reshard = true, p.sync_last = false;
@@ -90,7 +91,7 @@ AxisPoint point_on(const PlanQuestion& question, const std::string& axis, int de
   }
 }
 
-/// Points that can be, and why none comes after the last of them.
+/// Collects the possible points, and the reason why there are no more.
 AxisLimit limit_of(const std::string& axis, const std::vector<int>& devices, std::span<const AxisPoint> simulated) {
   AxisLimit limit;
   limit.axis = axis;
@@ -119,7 +120,7 @@ AxisLimit limit_of(const std::string& axis, const std::vector<int>& devices, std
 AxisLimits axis_limits(const PlanQuestion& question, int most,
                        const std::function<void(std::size_t, std::size_t)>& progress) {
   const Scenario& base = question.base;
-  if (base.cluster.types().size() > 1) throw UserError(base.name + ": limits are of nodes of one type");
+  if (base.cluster.types().size() > 1) throw UserError(base.name + ": --limits needs a cluster with one type of node");
   std::vector<std::vector<int>> devices;
   std::vector<std::pair<std::string, int>> points;
   for (const char* axis : kLimitedAxes) {
@@ -162,26 +163,27 @@ const JsonFields<AxisLimits>& axis_limits_fields() {
   using P = AxisPoint;
   static const JsonFields<L> fields =
       JsonFields<L>()
-          .value("scenario", "", &L::scenario, "its name")
-          .value("global_batch_size", "samples", &L::batch, "of a step, the same for all points")
+          .value("scenario", "", &L::scenario, "name of the scenario")
+          .value("global_batch_size", "samples", &L::batch, "samples of a step, the same for all points")
           .value("capacity_bytes", "bytes", &L::capacity, "memory of a device")
           .list("axes", &L::axes,
                 JsonFields<A>()
-                    .value("axis", "", &A::axis, "data, tensor or pipeline: the others are one")
-                    .value("most_gpus", "", &A::most, "with which the step is shortest")
-                    .value("half_gpus", "", &A::half, "up to which what is added gives half of its ideal, or more")
-                    .value("end", "", &A::end, "why there are no more points; empty: the most that were looked at")
+                    .value("axis", "", &A::axis, "data, tensor or pipeline: the other axes have one rank")
+                    .value("most_gpus", "", &A::most, "number of devices of the fastest step")
+                    .value("half_gpus", "", &A::half,
+                           "number of devices up to which more devices give at least half of their ideal gain")
+                    .value("end", "", &A::end, "why there are no more points; empty: the limit of devices was reached")
                     .list("points", &A::points,
                           JsonFields<P>()
-                              .value("gpus", "", &P::gpus, "of that axis")
-                              .value("step_time_s", "s", &P::step_time, "of the step")
-                              .value("samples_per_s", "1/s", &P::rate, "batch over step")
+                              .value("gpus", "", &P::gpus, "number of devices of the axis")
+                              .value("step_time_s", "s", &P::step_time, "time of the step")
+                              .value("samples_per_s", "1/s", &P::rate, "batch over step time")
                               .value("scaling_efficiency", "share", &P::efficiency,
-                                     "of what one device does, times so many")
-                              .value("peak_bytes", "bytes", &P::peak, "of the fullest device")
-                              .value("fits", "", &P::fits, "into memory"),
+                                     "share of the ideal rate: that of one device times the number of devices")
+                              .value("peak_bytes", "bytes", &P::peak, "peak memory of the fullest device")
+                              .value("fits", "", &P::fits, "the step fits into memory"),
                           "1, 2, 4, ... devices; tensor ranks divide the heads"),
-                "each kind of parallelism by itself");
+                "each kind of parallelism alone");
   return fields;
 }
 

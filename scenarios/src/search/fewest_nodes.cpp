@@ -7,9 +7,10 @@
 namespace trainyard {
 namespace {
 
-/// Twice as many nodes that save less than this of the time do not help any more; of fewer nodes more, a part of it.
+/// If twice the nodes save less than this share of the time, more nodes do not help. For fewer additional nodes, the
+/// limit is smaller in proportion.
 constexpr double kStillHelps = 0.03;
-/// Steps of a round into which what lies between two numbers is divided.
+/// Number of steps into which the interval between two numbers is divided.
 constexpr int kStepsOfRound = 8;
 
 class FewestFinder {
@@ -17,10 +18,10 @@ class FewestFinder {
   explicit FewestFinder(const NodeCounts& counts) : counts_(counts) {}
 
   FewestNodes run(int guess) {
-    int first = whole(guess);
-    while (first > 0 && !counts_.has_plan(first)) first = whole(first / 2);
+    int first = multiple_of_unit(guess);
+    while (first > 0 && !counts_.has_plan(first)) first = multiple_of_unit(first / 2);
     if (first == 0) {
-      counts_.look(std::max(counts_.unit, whole(guess)), false);  // which says why
+      counts_.look(std::max(counts_.unit, multiple_of_unit(guess)), false);  // reports why there is no plan
       return {};
     }
     const NodesTried found = counts_.look(first, false);
@@ -36,12 +37,13 @@ class FewestFinder {
   const NodeCounts& counts_;
   FewestNodes found_;
 
-  int whole(int nodes) const { return nodes / counts_.unit * counts_.unit; }
+  int multiple_of_unit(int nodes) const { return nodes / counts_.unit * counts_.unit; }
 
-  /// The most up to `most` and above `above` that have a plan, of eighths of what lies between; 0: none.
+  /// Returns the largest number above `above` and up to `most` that has a plan, in steps of an eighth of the interval.
+  /// 0: none.
   int most_with_plan(int most, int above) const {
-    const int step = std::max(counts_.unit, whole((most - above) / kStepsOfRound));
-    for (int nodes = whole(most); nodes > above; nodes -= step)
+    const int step = std::max(counts_.unit, multiple_of_unit((most - above) / kStepsOfRound));
+    for (int nodes = multiple_of_unit(most); nodes > above; nodes -= step)
       if (counts_.has_plan(nodes)) return nodes;
     return 0;
   }
@@ -80,7 +82,7 @@ class FewestFinder {
       if (counts_.has_plan(nodes)) take(nodes, counts_.look(nodes, true).in_time);
   }
 
-  /// Multiples of a step between the two.
+  /// Evaluates the multiples of a step inside of the interval.
   void look_at_round(int step) {
     std::vector<int> between;
     for (int nodes = (found_.late / step + 1) * step; nodes < found_.in_time; nodes += step) between.push_back(nodes);

@@ -28,8 +28,10 @@ std::string in_words(const std::vector<LinearSplit>& splits) {
   return text;
 }
 
-LayerPieces::LayerPieces(const Scenario& of)
-    : of_(of), micro_batch_(of.micro_batch_size * of.plan.mesh.data), few_(std::min(of.micro_batches(), 2)) {}
+LayerPieces::LayerPieces(const Scenario& base)
+    : scenario_(base),
+      micro_batch_(base.micro_batch_size * base.plan.mesh.data),
+      few_(std::min(base.micro_batches(), 2)) {}
 
 Scenario LayerPieces::scenario(const StageMesh& mesh, const std::vector<LinearSplit>& splits, int micro_batches) const {
   if (micro_batch_ % mesh.data != 0)
@@ -37,17 +39,18 @@ Scenario LayerPieces::scenario(const StageMesh& mesh, const std::vector<LinearSp
   PlanPoint point;
   point.tensor = mesh.tensor;
   point.micro_batch = micro_batch_ / mesh.data;
-  point.sequence = of_.software.parallel.sequence;
-  point.recompute = name_of(of_.plan.sharding.recompute);
-  Node plan = plan_section(without_choices(*of_.document.find("plan")), point, mesh.data, micro_batch_ * micro_batches);
+  point.sequence = scenario_.software.parallel.sequence;
+  point.recompute = name_of(scenario_.plan.sharding.recompute);
+  Node plan =
+      plan_section(without_choices(*scenario_.document.find("plan")), point, mesh.data, micro_batch_ * micro_batches);
   std::erase_if(plan.fields,
                 [](const auto& field) { return field.first == "linear_split" || field.first == "training"; });
   const auto set = [&plan](const char* path, const std::string& value) {
     set_field(plan, path, parse_override(value, std::make_shared<const std::string>("--layers")));
   };
-  set("idle_devices", "allowed");  // other stages are there
+  set("idle_devices", "allowed");  // these run the other stages
   if (mesh.tensor > 1 && !splits.empty()) set("linear_split", fmt::format("[{}]", in_words(splits)));
-  return read_with_plan(of_, plan);
+  return read_with_plan(scenario_, plan);
 }
 
 const LayerPieces::Share& LayerPieces::share(const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
@@ -69,9 +72,9 @@ const LayerPieces::Share& LayerPieces::share(const StageMesh& mesh, const std::v
 }
 
 std::string LayerPieces::likeness(int layer, const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
-  const Share& of = share(mesh, splits);
-  if (!of.error.empty()) return of.error;
-  const Layer& l = of.network->layers[static_cast<std::size_t>(layer)];
+  const Share& part = share(mesh, splits);
+  if (!part.error.empty()) return part.error;
+  const Layer& l = part.network->layers[static_cast<std::size_t>(layer)];
   std::string text =
       fmt::format("{} {} {}", l.activations().value, l.forward_transient.value, l.backward_transient.value);
   for (const KernelCall& call : l.forward) add_works(text, call);
@@ -84,23 +87,23 @@ std::string LayerPieces::likeness(int layer, const StageMesh& mesh, const std::v
 
 PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
   PieceTimes piece;
-  const Share& of = share(mesh, splits);
+  const Share& split = share(mesh, splits);
   const auto refuse = [&piece](const std::string& why) {
     piece.error = why;
     piece.time = std::numeric_limits<double>::infinity();
   };
-  if (!of.error.empty()) {
-    refuse(of.error);
+  if (!split.error.empty()) {
+    refuse(split.error);
     return piece;
   }
-  Network part = *of.network;
-  part.layers.assign(of.network->layers.begin() + from, of.network->layers.begin() + to);
+  Network part = *split.network;
+  part.layers.assign(split.network->layers.begin() + from, split.network->layers.begin() + to);
   const auto network = std::make_shared<const Network>(std::move(part));
   SimulateOptions options;
   options.critical_path = false;
   try {
-    const Result few = simulate(of.few, plan(of.few, network), options),
-                 more = simulate(of.more, plan(of.more, network), options);
+    const Result few = simulate(split.few, plan(split.few, network), options),
+                 more = simulate(split.more, plan(split.more, network), options);
     piece.time = more.step_time - few.step_time;
     piece.tail = std::max(0.0, few.step_time - few_ * piece.time);
     piece.parameters = few.memory.parameters + few.memory.gradients + few.memory.optimizer + few.memory.buffers;
@@ -108,7 +111,7 @@ PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std
     refuse(e.what());
   }
   for (const Layer& layer : network->layers) {
-    piece.kept += layer.activations().value;
+    piece.micro_batch_bytes += layer.activations().value;
     piece.transient = std::max({piece.transient, layer.forward_transient.value, layer.backward_transient.value});
   }
   return piece;

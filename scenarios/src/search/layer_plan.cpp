@@ -19,13 +19,13 @@ constexpr std::size_t kMostUnits = 24;
 constexpr int kMostLayerGpus = 256;
 constexpr double kCannot = std::numeric_limits<double>::infinity();
 
-/// How a span of layers is done on a mesh.
+/// The mesh and the splits of a span of layers.
 struct SpanChoice {
   StageMesh mesh;
-  std::vector<LinearWay> ways;  // empty: the network's own
+  std::vector<LinearWay> ways;  // empty: the network has a single split
 };
 
-/// Every layer in one way of its own, and the lists of splits that have it so.
+/// A choice of a way for every layer, and the same as a list of splits.
 struct WayVariant {
   std::vector<LinearSplit> splits;
   std::vector<LinearWay> ways;
@@ -60,17 +60,17 @@ class LayerPlanner {
   LayerPlanner(const PlanQuestion& question, const LayerPlanOptions& options)
       : question_(question),
         options_(options),
-        own_(checked(question)),
-        pieces_(own_),
-        shapes_(submeshes(own_.cluster.nodes, own_.cluster.node.gpus)) {
-    answer_.scenario = own_.name;
-    answer_.gpus = own_.cluster.gpus();
-    answer_.micro_batches = own_.micro_batches();
-    answer_.micro_batch = own_.micro_batch_size * own_.plan.mesh.data;
-    answer_.capacity = own_.cluster.node.gpu.memory_capacity.value;
-    answer_.headroom = options.plans.headroom.value_or(default_headroom(own_));
+        own_scenario_(checked(question)),
+        pieces_(own_scenario_),
+        shapes_(submeshes(own_scenario_.cluster.nodes, own_scenario_.cluster.node.gpus)) {
+    answer_.scenario = own_scenario_.name;
+    answer_.gpus = own_scenario_.cluster.gpus();
+    answer_.micro_batches = own_scenario_.micro_batches();
+    answer_.micro_batch = own_scenario_.micro_batch_size * own_scenario_.plan.mesh.data;
+    answer_.capacity = own_scenario_.cluster.node.gpu.memory_capacity.value;
+    answer_.headroom = options.plans.headroom.value_or(default_headroom(own_scenario_));
     usable_ = answer_.capacity * (1 - answer_.headroom);
-    if (const MlpShape* mlp = own_.model.entry.mlp()) variants_ = variants_of(*mlp);
+    if (const MlpShape* mlp = own_scenario_.model.entry.mlp()) variants_ = variants_of(*mlp);
     plain_ = variants_.empty();
     if (plain_) variants_.push_back({});
   }
@@ -82,7 +82,7 @@ class LayerPlanner {
     price_spans();
     const std::optional<LayerDivision> found = best_of(costs_);
     if (!found)
-      throw UserError(fmt::format("{}: no division of its {} layers over {} GPUs fits into {}{}", own_.name,
+      throw UserError(fmt::format("{}: no division of its {} layers over {} GPUs fits into {}{}", own_scenario_.name,
                                   pieces_.layers(), answer_.gpus, usable_memory(answer_.capacity, answer_.headroom),
                                   refusal_));
     answer_.division = *found;
@@ -95,31 +95,31 @@ class LayerPlanner {
  private:
   const PlanQuestion& question_;
   const LayerPlanOptions& options_;
-  const Scenario own_;
+  const Scenario own_scenario_;
   LayerPieces pieces_;
   const std::vector<Submesh> shapes_;
   LayerPlanAnswer answer_;
-  double usable_ = 0;  // bytes of a GPU
-  bool plain_ = true;  // layers have one way
+  double usable_ = 0;  // usable memory of a GPU, bytes
+  bool plain_ = true;  // layers have a single way
   std::vector<WayVariant> variants_;
   std::vector<StageMesh> meshes_;
-  std::vector<PieceTimes> simulated_;                             // layers alone
-  std::vector<std::vector<std::vector<std::size_t>>> number_of_;  // of these, by mesh, variant and layer
-  std::vector<int> ends_;                                         // layers before the end of each unit
+  std::vector<PieceTimes> simulated_;                             // results of layers simulated alone
+  std::vector<std::vector<std::vector<std::size_t>>> number_of_;  // index into simulated_, by mesh, variant and layer
+  std::vector<int> ends_;                                         // number of layers before the end of each unit
   StageCosts costs_;
-  std::vector<std::vector<std::vector<SpanChoice>>> choices_;  // as costs_
+  std::vector<std::vector<std::vector<SpanChoice>>> choices_;  // indexed as costs_
   std::string refusal_;
 
   static Scenario checked(const PlanQuestion& question) {
     if (!question.own)
       throw UserError("plan --layers: a plan on all GPUs of the cluster expected, whose micro-batches count: " +
                       question.own_error);
-    // A framework's stages have equally many devices: what else its name says is filled in.
+    // A framework has equally many devices per stage. The other settings of its name are filled in.
     Node document = question.own->document;
     apply_framework_mode(document);
     std::erase_if(document.find("plan")->fields, [](const auto& field) { return field.first == "strategy"; });
     Scenario s = read_scenario(document, question.own->name);
-    if (s.cluster.types().size() > 1) throw UserError("plan --layers: of nodes of one type");
+    if (s.cluster.types().size() > 1) throw UserError("plan --layers: a cluster with one type of node expected");
     if (s.cluster.gpus() > kMostLayerGpus)
       throw UserError(fmt::format("plan --layers: {} GPUs; at most {}", s.cluster.gpus(), kMostLayerGpus));
     return s;
@@ -134,7 +134,7 @@ class LayerPlanner {
     }
   }
 
-  /// One rank alone has one way.
+  /// Number of variants on a mesh. A single tensor rank has one.
   std::size_t variants(const StageMesh& mesh) const { return mesh.tensor == 1 ? 1 : variants_.size(); }
 
   void simulate_layers() {
@@ -146,13 +146,13 @@ class LayerPlanner {
     number_of_.resize(meshes_.size());
     for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh)
       for (std::size_t variant = 0; variant < variants(meshes_[mesh]); ++variant) {
-        std::map<std::string, std::size_t> known;
-        std::vector<std::size_t>& of = number_of_[mesh].emplace_back();
+        std::map<std::string, std::size_t> number_of_piece;
+        std::vector<std::size_t>& piece_numbers = number_of_[mesh].emplace_back();
         for (int layer = 0; layer < pieces_.layers(); ++layer) {
-          const auto [at, fresh] =
-              known.try_emplace(pieces_.likeness(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
+          const auto [at, fresh] = number_of_piece.try_emplace(
+              pieces_.likeness(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
           if (fresh) jobs.push_back({mesh, variant, layer});
-          of.push_back(at->second);
+          piece_numbers.push_back(at->second);
         }
       }
     std::size_t ended = 0;
@@ -173,7 +173,7 @@ class LayerPlanner {
     return simulated_[number_of_[mesh][variant][static_cast<std::size_t>(layer)]];
   }
 
-  /// Neighbours that go together, so that there are no more than kMostUnits.
+  /// Groups neighbouring layers, so that there are at most kMostUnits groups.
   void group_layers() {
     std::vector<int> sizes(static_cast<std::size_t>(pieces_.layers()), 1);
     if (sizes.size() > kMostUnits) {
@@ -190,7 +190,7 @@ class LayerPlanner {
   }
   int begin_of(int unit) const { return unit == 0 ? 0 : ends_[static_cast<std::size_t>(unit) - 1]; }
 
-  /// A micro-batch's share of all that a layer takes in a step.
+  /// The time of a layer per micro-batch, including its share of the work once per step.
   double cost_of(const PieceTimes& layer) const { return layer.time + layer.tail / answer_.micro_batches; }
 
   std::vector<LinearWayCosts> way_costs(std::size_t mesh, int from, int to) const {
@@ -207,12 +207,12 @@ class LayerPlanner {
     return costs;
   }
 
-  /// A layer that goes one way on a mesh.
+  /// Returns the result of a layer with its way on a mesh.
   const PieceTimes& piece_of_way(std::size_t mesh, int layer, const std::vector<LinearWay>& ways, int from) const {
     std::size_t variant = 0;
-    const auto at = static_cast<std::size_t>(layer);
+    const auto index = static_cast<std::size_t>(layer);
     if (!ways.empty() && meshes_[mesh].tensor > 1)
-      while (variants_[variant].ways[at] != ways[static_cast<std::size_t>(layer - from)]) ++variant;
+      while (variants_[variant].ways[index] != ways[static_cast<std::size_t>(layer - from)]) ++variant;
     return piece(mesh, variant, layer);
   }
 
@@ -241,22 +241,23 @@ class LayerPlanner {
     StageCost cost;
     double transient = 0;
     for (int layer = from; layer < to; ++layer) {
-      const PieceTimes& of = piece_of_way(mesh, layer, choice.ways, from);
-      if (of.time == kCannot) return;
-      cost.time += cost_of(of);
-      cost.held += of.parameters;
-      cost.kept += of.kept;
-      transient = std::max(transient, of.transient);
+      const PieceTimes& piece = piece_of_way(mesh, layer, choice.ways, from);
+      if (piece.time == kCannot) return;
+      cost.time += cost_of(piece);
+      cost.fixed_bytes += piece.parameters;
+      cost.micro_batch_bytes += piece.micro_batch_bytes;
+      transient = std::max(transient, piece.transient);
     }
-    cost.held += transient;
+    cost.fixed_bytes += transient;
     std::optional<StageCost>& best = costs[static_cast<std::size_t>(choice.mesh.submesh)];
-    const bool fits = cost.held + cost.kept <= usable_, best_fits = best && best->held + best->kept <= usable_;
+    const bool fits = cost.fixed_bytes + cost.micro_batch_bytes <= usable_,
+               best_fits = best && best->fixed_bytes + best->micro_batch_bytes <= usable_;
     if (best && (best_fits != fits ? best_fits : best->time <= cost.time)) return;
     best = cost;
     choices[static_cast<std::size_t>(choice.mesh.submesh)] = std::move(choice);
   }
 
-  /// That of least time whose plan leaves the headroom; none: there is no such.
+  /// Returns the fastest division whose plan leaves the headroom; no value: there is none.
   std::optional<LayerDivision> best_of(const StageCosts& costs) const {
     constexpr double kLess = 0.95;
     for (double memory = usable_;;) {
@@ -268,7 +269,7 @@ class LayerPlanner {
     }
   }
 
-  /// Of all stages on one shape.
+  /// Finds the best division with the same submesh shape for all stages.
   void divide_evenly() {
     std::optional<StageDivision> best;
     StageCosts even;
@@ -294,29 +295,29 @@ class LayerPlanner {
     LayerStage stage;
     stage.from = begin_of(choice.from);
     stage.to = begin_of(choice.to);
-    stage.first = own_.network.layers[static_cast<std::size_t>(stage.from)].name;
-    stage.last = own_.network.layers[static_cast<std::size_t>(stage.to) - 1].name;
+    stage.first = own_scenario_.network.layers[static_cast<std::size_t>(stage.from)].name;
+    stage.last = own_scenario_.network.layers[static_cast<std::size_t>(stage.to) - 1].name;
     stage.tensor = span.mesh.tensor;
     stage.data = span.mesh.data;
     if (!plain_ && stage.tensor > 1) stage.splits = splits_of(span.ways);
     const auto mesh = static_cast<std::size_t>(std::ranges::find(meshes_, span.mesh) - meshes_.begin());
     for (int layer = stage.from; layer < stage.to; ++layer) {
-      const PieceTimes& of = piece_of_way(mesh, layer, span.ways, stage.from);
-      stage.micro_batch += of.time;
-      stage.tail += of.tail;
+      const PieceTimes& piece = piece_of_way(mesh, layer, span.ways, stage.from);
+      stage.micro_batch += piece.time;
+      stage.tail += piece.tail;
     }
     return stage;
   }
 
-  /// The scenario with these stages.
+  /// Returns the scenario with these stages.
   Node document_of(const std::vector<LayerStage>& stages) const {
     PlanPoint point;
     point.micro_batch = answer_.micro_batch;
-    point.recompute = name_of(own_.plan.sharding.recompute);
-    Node document = own_.document;
+    point.recompute = name_of(own_scenario_.plan.sharding.recompute);
+    Node document = own_scenario_.document;
     Node& plan = *document.find("plan");
-    const Node given = plan;
-    plan = plan_section(without_choices(given), point, 1, own_.global_batch_size);
+    const Node own_section = plan;
+    plan = plan_section(without_choices(own_section), point, 1, own_scenario_.global_batch_size);
     const auto set = [&plan](const char* path, const std::string& value) {
       set_field(plan, path, parse_override(value, std::make_shared<const std::string>("--layers")));
     };
@@ -327,7 +328,7 @@ class LayerPlanner {
                       stage.splits.empty() ? "" : fmt::format(", linear_split: [{}]", in_words(stage.splits))));
     set("pipeline.stages", fmt::format("[{}]", fmt::join(items, ", ")));
     set("pipeline.ends_count_as_layers", "true");
-    set("pipeline.overlap", own_.plan.overlap_pipeline ? "true" : "false");
+    set("pipeline.overlap", own_scenario_.plan.overlap_pipeline ? "true" : "false");
     return document;
   }
 
@@ -336,7 +337,7 @@ class LayerPlanner {
     division.estimate = found.time;
     for (const StageChoice& stage : found.stages) division.stages.push_back(stage_of(stage));
     division.document = document_of(division.stages);
-    const Scenario s = read_scenario(division.document, own_.name);
+    const Scenario s = read_scenario(division.document, own_scenario_.name);
     SimulateOptions options;
     options.critical_path = false;
     const Result result = simulate(s, options);
@@ -353,7 +354,7 @@ class LayerPlanner {
     return division;
   }
 
-  /// What plans take whose stages have equally many devices, of any micro-batch.
+  /// Searches plans with equally many devices per stage and any micro-batch.
   void compare() {
     PlanAnswerOptions options = options_.plans;
     options.upgrades = options.without_headroom = false;
@@ -371,16 +372,16 @@ class LayerPlanner {
     try {
       const PlanAnswer data = answer_plan(question, options);
       if (!data.best.empty()) answer_.data = data.best.front();
-    } catch (const UserError&) {  // a framework that shares out, or a batch of fewer samples than GPUs
+    } catch (const UserError&) {  // a framework that shards states, or fewer samples than GPUs: there is no such plan
     }
   }
 
   void take_own() {
     SimulateOptions options;
     options.critical_path = false;
-    const PlanOutcome own = outcome_of(simulate(own_, options));
-    if (own.fits) answer_.own_step = own.step_time;
-    answer_.own_leaves_headroom = own.leaves(answer_.headroom);
+    const PlanOutcome own_outcome = outcome_of(simulate(own_scenario_, options));
+    if (own_outcome.fits) answer_.own_step = own_outcome.step_time;
+    answer_.own_leaves_headroom = own_outcome.leaves(answer_.headroom);
   }
 };
 

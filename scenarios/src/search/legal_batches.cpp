@@ -12,20 +12,20 @@
 namespace trainyard {
 namespace {
 
-/// What a replica's samples are usually cut into.
+/// The usual micro-batch sizes.
 constexpr std::int64_t kUsualMicroBatches[] = {1, 2, 4, 8};
 
 std::string with_change(std::int64_t batch, std::int64_t from) {
   return fmt::format("{} ({:+.1f} %)", batch, (static_cast<double>(batch) / static_cast<double>(from) - 1) * 100);
 }
 
-/// The whole numbers nearest to `batch`, below and above, that `divides` accepts; within twice the batch.
+/// Returns the integers nearest to `batch`, below and above, that `divides` accepts, up to twice the batch.
 template <class Divides>
 std::vector<std::int64_t> nearest_batches(std::int64_t batch, const Divides& divides) {
   std::vector<std::int64_t> near;
-  for (const int way : {-1, 1}) {
+  for (const int direction : {-1, 1}) {
     std::int64_t n = batch;
-    while (n > 0 && n <= 2 * batch && !divides(n)) n += way;
+    while (n > 0 && n <= 2 * batch && !divides(n)) n += direction;
     if (n > 0 && n <= 2 * batch) near.push_back(n);
   }
   return near;
@@ -43,10 +43,10 @@ std::int64_t LegalSplits::best_batch(std::int64_t wanted, std::int64_t least, st
   std::size_t ways = 0;
   const auto far = [wanted](std::int64_t batch) { return std::abs(batch - wanted); };
   for (std::int64_t batch = std::max<std::int64_t>(1, least); batch <= most; ++batch) {
-    const std::size_t here = dividing(batch);
-    if (here > ways || (here == ways && here > 0 && far(batch) < far(best))) {
+    const std::size_t count = dividing(batch);
+    if (count > ways || (count == ways && count > 0 && far(batch) < far(best))) {
       best = batch;
-      ways = here;
+      ways = count;
     }
   }
   return best;
@@ -87,18 +87,18 @@ std::string LegalSplits::why_none(std::int64_t batch) const {
   std::string text =
       common > 1 && batch % common != 0
           ? fmt::format(
-                "each split of the model over {} GPUs leaves a multiple of {} replicas, of which the batch of {} "
-                "is none",
+                "each split of the model over {0} GPUs has a multiple of {1} replicas, but the batch of {2} is no "
+                "multiple of {1}",
                 gpus, common, batch)
           : fmt::format(
-                "the batch of {} divides among the replicas of no split of the model over {} GPUs, which "
-                "leave {} or more",
+                "the batch of {} is no multiple of the number of replicas in any split of the model over {} GPUs, "
+                "which is {} or more",
                 batch, gpus, replicas.front());
   std::vector<std::string> words;
   for (const std::int64_t near : nearest_batches(batch, [this](std::int64_t n) { return dividing(n) > 0; }))
     words.push_back(with_change(near, batch));
   if (!words.empty()) text += fmt::format("; nearest batches: {}", fmt::join(words, ", "));
-  // A batch near by that divides among many replicas has many plans.
+  // A near batch that divides among many numbers of replicas has many plans.
   const std::int64_t many = best_batch(batch, batch - batch / 4, batch + batch / 4);
   if (many > 0 && !words.empty() && words.front() != with_change(many, batch) &&
       words.back() != with_change(many, batch))
@@ -107,11 +107,11 @@ std::string LegalSplits::why_none(std::int64_t batch) const {
   return text;
 }
 
-LegalSplits legal_splits(const PlanQuestion& of, const PlanSpaceOptions& options) {
-  PlanQuestion question = of;
+LegalSplits legal_splits(const PlanQuestion& original, const PlanSpaceOptions& options) {
+  PlanQuestion question = original;
   LegalSplits splits;
   splits.gpus = question.base.cluster.gpus();
-  question.base.global_batch_size = splits.gpus;  // divides among all replicas
+  question.base.global_batch_size = splits.gpus;  // a batch that divides among all numbers of replicas
   question.own.reset();
   PlanSpaceOptions few = options;
   std::erase_if(few.vary, [](const PlanSpaceOptions::Axis& axis) {

@@ -8,26 +8,28 @@
 
 namespace trainyard {
 
-/// The ways to split a model over a cluster, whatever the batch: which numbers of data-parallel replicas they leave.
+/// The numbers of data-parallel replicas that remain when a model is split over a cluster in all legal ways, for any
+/// batch.
 struct LegalSplits {
   std::int64_t gpus = 0;
-  std::vector<std::int64_t> replicas;  ///< each once, the fewest first
-  std::string refusal;                 ///< where there is none: why the first that was tried is no plan
+  std::vector<std::int64_t> replicas;  ///< possible numbers of replicas, ascending, each once
+  std::string refusal;                 ///< if there are none: why the first candidate is no plan
 
-  /// How many of these numbers divide it: 0, and no plan has this batch.
+  /// Returns how many of these numbers divide the batch. 0: no plan has this batch.
   std::size_t dividing(std::int64_t batch) const;
-  /// Of the batches between the two, the one that divides among the most of these numbers, and of those the nearest to
-  /// `wanted`; 0: none does.
+  /// Returns the batch from `least` to `most` that the most of these numbers divide; of several, the nearest to
+  /// `wanted`. 0: no batch is divisible.
   std::int64_t best_batch(std::int64_t wanted, std::int64_t least, std::int64_t most) const;
-  /// Batches between the two that have plans and may have the best: `wanted` first if it does, and those of which no
-  /// larger one divides among all the replicas and micro-batches that they do, the one of most ways first; `most_of` them.
+  /// Returns at most `most_of` batches from `least` to `most` that may have the best plan. `wanted` comes first if it
+  /// has a plan. A batch is left out if a larger one divides among all the same replicas and micro-batches. The batch
+  /// with the most divisors comes first.
   std::vector<std::int64_t> promising_batches(std::int64_t wanted, std::int64_t least, std::int64_t most,
                                               std::size_t most_of) const;
-  /// Why no plan has this batch, and which batches near it have some.
+  /// Explains why no plan has this batch, and names near batches that have some.
   std::string why_none(std::int64_t batch) const;
 };
 
-/// Of the space's splits those that the reader of scenarios accepts. Throws UserError.
+/// Returns the splits of the plan space that the scenario reader accepts. Throws UserError.
 LegalSplits legal_splits(const PlanQuestion&, const PlanSpaceOptions&);
 
 }  // namespace trainyard

@@ -8,7 +8,8 @@ namespace {
 
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
 
-/// Parts go from columns to rows alone; columns that are gathered for rows to take their parts of are such a pair.
+/// Only a split by columns hands shards to a split by rows. Columns that are gathered, followed by rows, equal this
+/// pair.
 bool may_follow(LinearWay way, LinearWay next) {
   if (way == LinearWay::columns) return next == LinearWay::rows;
   if (next == LinearWay::rows) return false;
@@ -24,29 +25,30 @@ LinearChain cheapest_ways(std::span<const LinearWayCosts> layers) {
   LinearWayCosts best{};
   std::vector<std::array<LinearWay, kLinearWays>> before(layers.size());
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    LinearWayCosts here;
-    here.fill(kNoWay);
+    LinearWayCosts costs;
+    costs.fill(kNoWay);
     for (const LinearWay way : kAllWays) {
       const auto to = static_cast<std::size_t>(way);
       for (const LinearWay last : kAllWays) {
         const auto from = static_cast<std::size_t>(last);
         if (layer == 0 ? way == LinearWay::rows : !may_follow(last, way)) continue;
         const double cost = (layer == 0 ? 0 : best[from]) + layers[layer][to];
-        if (cost >= here[to]) continue;
-        here[to] = cost;
+        if (cost >= costs[to]) continue;
+        costs[to] = cost;
         before[layer][to] = last;
       }
     }
-    best = here;
+    best = costs;
   }
-  if (!layers.empty()) best[static_cast<std::size_t>(LinearWay::columns)] = kNoWay;  // every rank has all at the end
+  if (!layers.empty())
+    best[static_cast<std::size_t>(LinearWay::columns)] = kNoWay;  // at the end every rank has the whole activation
   LinearChain chain;
-  auto at = static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
-  chain.cost = best[at];
+  auto last_way = static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
+  chain.cost = best[last_way];
   if (chain.cost == kNoWay) return chain;
   for (std::size_t layer = layers.size(); layer-- > 0;) {
-    chain.ways.push_back(static_cast<LinearWay>(at));
-    at = static_cast<std::size_t>(before[layer][at]);
+    chain.ways.push_back(static_cast<LinearWay>(last_way));
+    last_way = static_cast<std::size_t>(before[layer][last_way]);
   }
   std::reverse(chain.ways.begin(), chain.ways.end());
   return chain;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<Pass, kPasses> kAllPasses{Pass::forward, Pass::backward, Pass::backward_input,
                                                Pass::backward_weights};
 
-/// Walks the passes of one plan.
+/// Computes the lower bounds of a plan's passes.
 class PassWalk {
  public:
   PassWalk(const Scenario& s, const TrainingPlan& plan, const PassTables& tables)
@@ -42,16 +42,16 @@ class PassWalk {
   const SoftwareStack& stack_;
   const TrainingPlan& plan_;
   const PassTables& tables_;
-  std::vector<double> known_;  // by run of kernels; negative: not priced yet
+  std::vector<double> prices_;  // price of each run of kernels; negative: not priced yet
 
   double price(const Work& work) {
     if (!is_fused(work.kernel)) return fastest(work);
     const std::size_t run = work.kernel - kFirstFused;
-    if (known_.size() <= run) known_.resize(run + 1, -1);
-    double& time = known_[run];
+    if (prices_.size() <= run) prices_.resize(run + 1, -1);
+    double& time = prices_[run];
     if (time >= 0) return time;
     time = 0;
-    for (const Work& one : tables_.fused().runs().at(run)) time += fastest(one);
+    for (const Work& kernel_work : tables_.fused().runs().at(run)) time += fastest(kernel_work);
     return time;
   }
   double fastest(const Work& work) const {
@@ -78,7 +78,7 @@ bool same_exchanges(const std::vector<Exchange>& a, const std::vector<Exchange>&
   });
 }
 
-/// Do passes of both take equally long?
+/// Returns true if the passes of both layers take equally long.
 bool alike(const Layer& a, const Layer& b) {
   const auto same_kernel = [](const KernelCall& x, const KernelCall& y) { return same_work(x.work, y.work); };
   const auto same_backward = [](const BackwardKernel& x, const BackwardKernel& y) {
@@ -100,7 +100,7 @@ bool alike(const Layer& a, const Layer& b) {
 PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan)
     : times_(plan.network->layers.size()), hosts_(plan.network->layers.size()) {
   TrainingPlan fused = plan;
-  fused.first_fused = kFirstFused;  // priced alike, and fewer names
+  fused.first_fused = kFirstFused;  // the price is the same, with fewer names
   Names names;
   const PassTables tables(fused, names);
   PassWalk walk(s, fused, tables);
@@ -111,8 +111,9 @@ PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan)
                                      [](const BackwardKernel& kernel) { return kernel.for_weights; });
     const auto forward = static_cast<double>(layers[layer].forward.size()),
                backward = static_cast<double>(layers[layer].backward.size()), weights = static_cast<double>(later);
-    const double each = launches ? s.software.kernel_dispatch.value : 0;
-    hosts_[layer] = {forward * each, backward * each, (backward - weights) * each, weights * each};
+    const double launch_time = launches ? s.software.kernel_dispatch.value : 0;
+    hosts_[layer] = {forward * launch_time, backward * launch_time, (backward - weights) * launch_time,
+                     weights * launch_time};
   }
   for (std::size_t layer = 0; layer < times_.size(); ++layer) {
     if (layer > 0 && alike(layers[layer], layers[layer - 1])) {
@@ -121,10 +122,10 @@ PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan)
     }
     for (const Pass pass : kAllPasses)
       for (const bool first : {true, false}) {
-        const std::size_t at = 2 * static_cast<std::size_t>(pass);
+        const std::size_t index = 2 * static_cast<std::size_t>(pass);
         const bool adds = pass == Pass::backward || pass == Pass::backward_weights;
-        times_[layer][at + (first ? 0 : 1)] =
-            first || adds ? walk.seconds(pass, static_cast<int>(layer), first) : times_[layer][at];
+        times_[layer][index + (first ? 0 : 1)] =
+            first || adds ? walk.seconds(pass, static_cast<int>(layer), first) : times_[layer][index];
       }
   }
 }
@@ -132,7 +133,8 @@ PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan)
 double PassFloors::micro_batch() const {
   double sum = 0;
   for (std::size_t layer = 0; layer < times_.size(); ++layer)
-    sum += at(Pass::forward, static_cast<int>(layer), true) + at(Pass::backward, static_cast<int>(layer), true);
+    sum +=
+        seconds(Pass::forward, static_cast<int>(layer), true) + seconds(Pass::backward, static_cast<int>(layer), true);
   return sum;
 }
 

@@ -7,30 +7,30 @@
 
 namespace trainyard {
 
-/// The least that passes of each layer take on any rank, in seconds.
+/// Lower bounds of the time of each layer's passes on any rank, in s.
 ///
-/// A pass is what the simulation runs (`PassTable`): kernels one after the other, each as the fastest type of node
-/// prices it, and exchanges in the order of their lane, which begin after the kernels before them and which kernels
-/// wait for. An exchange takes at least what the library's model says on an idle machine: a flow of it is never
-/// faster than the model's rate, and sharing, interference and waiting for other ranks only add. Exchanges that are
-/// no model's, or that groups do in different ways, count as nothing, and where a forward and a backward pass alternate
-/// none does: the other pass may go on beside it. So no rank ends a pass earlier than this after
-/// it could begin it, and passes of one rank add up, since whatever follows a pass waits for its kernels and for the
-/// exchanges that it leaves.
+/// A pass is what the simulation runs (`PassTable`): kernels one after the other, each with the price of the fastest
+/// node type, and exchanges in the order of their lane. An exchange begins after the kernels before it, and later
+/// kernels wait for it. It takes at least the time of the library's model on an idle machine: its flow is never faster
+/// than the model's rate, and sharing, interference and waiting for other ranks only add time. Exchanges that are not
+/// modelled, or that groups run in different ways, count as 0. If forward and backward passes alternate, all exchanges
+/// count as 0, because the other pass may overlap with them. So no rank ends a pass earlier than this bound after the
+/// pass could begin. The bounds of one rank's passes add up, because each pass waits for the kernels and exchanges of
+/// the pass before it.
 class PassFloors {
  public:
-  /// `plan`: with its lanes.
+  /// `plan` must have its lanes.
   PassFloors(const Scenario&, const TrainingPlan& plan);
 
-  /// first: of the micro-batches, or of gradients that nothing is added to.
-  double at(Pass pass, int layer, bool first) const {
+  /// Lower bound of a pass of a layer, s. `first`: its gradients are not added to others, as in the first micro-batch.
+  double seconds(Pass pass, int layer, bool first) const {
     return times_[static_cast<std::size_t>(layer)][2 * static_cast<std::size_t>(pass) + (first ? 0 : 1)];
   }
-  /// What the host needs to launch the pass' kernels one after the other, s, where it runs ahead of the GPU; else 0.
+  /// Time in which the host launches the kernels of the pass, s, if it runs ahead of the GPU; else 0.
   double host(Pass pass, int layer) const {
     return hosts_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(pass)];
   }
-  /// A forward and a backward pass of all layers, without adding up gradients.
+  /// Lower bound of a forward and a backward pass of all layers, without adding up gradients, s.
   double micro_batch() const;
 
  private:

@@ -12,10 +12,10 @@
 namespace trainyard {
 namespace {
 
-/// A run with what it is compared by.
+/// A run and the keys by which it is compared.
 struct ComparedRun {
-  std::string plan;  ///< all of its scenario, as text
-  std::string line;  ///< without its micro-batch size
+  std::string plan;  ///< its scenario as text
+  std::string line;  ///< the same without its micro-batch size
   std::int64_t micro_batch = 1;
   MeasuredPlan run;
 };
@@ -24,7 +24,7 @@ void erase_key(Node& map, std::string_view key) {
   std::erase_if(map.fields, [key](const auto& field) { return field.first == key; });
 }
 
-/// What all plans of a group have in common, as text.
+/// The part of a scenario that all plans of a group share, as text.
 std::string group_key(Node document, PlanScope scope) {
   Node& plan = *document.find("plan");
   plan = without_choices(plan);
@@ -44,7 +44,7 @@ ComparedRun compared(const Node& document, const RunPrediction& run) {
   return compared;
 }
 
-/// Repetitions of a plan: slowest over fastest, less 1.
+/// Spread of the repetitions of a plan: slowest / fastest − 1.
 double spread_of_repetitions(const std::vector<ComparedRun>& runs) {
   std::map<std::string, std::pair<double, double>> extremes;
   for (const ComparedRun& run : runs) {
@@ -57,7 +57,8 @@ double spread_of_repetitions(const std::vector<ComparedRun>& runs) {
   return spread;
 }
 
-/// How far a micro-batch size is slower than both the fastest smaller and the fastest larger one of the same plan.
+/// Largest share by which a micro-batch size is slower than both the fastest smaller and the fastest larger one of its
+/// plan.
 double peaks_between(const std::vector<ComparedRun>& runs) {
   std::map<std::string, std::map<std::int64_t, double>> lines;
   for (const ComparedRun& run : runs) lines[run.line][run.micro_batch] = run.run.measured;
@@ -77,12 +78,12 @@ double peaks_between(const std::vector<ComparedRun>& runs) {
   return peak;
 }
 
-/// Runs of the same plan are one plan.
+/// Merges runs of the same plan.
 std::vector<MeasuredPlan> plans_of(const std::vector<ComparedRun>& runs) {
   std::vector<MeasuredPlan> plans;
-  std::map<std::string, std::size_t> known;
+  std::map<std::string, std::size_t> number_of_plan;
   for (const ComparedRun& run : runs) {
-    const auto [at, fresh] = known.try_emplace(run.plan, plans.size());
+    const auto [at, fresh] = number_of_plan.try_emplace(run.plan, plans.size());
     if (fresh) {
       plans.push_back(run.run);
       continue;
@@ -116,12 +117,12 @@ PlanAccuracy accuracy_of(const MeasuredFamily& family, const FamilyPrediction& p
   accuracy.scope = scope;
   accuracy.limits = family.limits;
   std::vector<std::vector<ComparedRun>> groups;
-  std::map<std::string, std::size_t> known;
+  std::map<std::string, std::size_t> number_of_group;
   for (std::size_t row = 0; row < prediction.runs.size(); ++row) {
     if (!prediction.runs[row].refused.empty()) continue;
     Node document = family.scenario(row);
     erase_key(document, "measured");
-    const auto [at, fresh] = known.try_emplace(group_key(document, scope), groups.size());
+    const auto [at, fresh] = number_of_group.try_emplace(group_key(document, scope), groups.size());
     if (fresh) groups.emplace_back();
     groups[at->second].push_back(compared(document, prediction.runs[row]));
   }
@@ -188,25 +189,26 @@ namespace {
 JsonFields<MeasuredPlan> measured_plan_fields() {
   using P = MeasuredPlan;
   return JsonFields<P>()
-      .value("id", "", &P::id, "the first of its measured runs")
-      .value("plan", "", &P::plan, "in words")
-      .value("runs", "", &P::runs, "how often it was measured")
-      .value("predicted_s_per_token", "s", &P::predicted, "by the simulator")
-      .value("measured_s_per_token", "s", &P::measured, "mean of its runs")
-      .value("fits", "", &P::fits, "into memory, as predicted");
+      .value("id", "", &P::id, "id of the first of its measured runs")
+      .value("plan", "", &P::plan, "the plan in words")
+      .value("runs", "", &P::runs, "number of measured runs of the plan")
+      .value("predicted_s_per_token", "s", &P::predicted, "predicted time per token")
+      .value("measured_s_per_token", "s", &P::measured, "measured time per token, mean of its runs")
+      .value("fits", "", &P::fits, "it fits into memory by the prediction");
 }
 
 JsonFields<PlanChoiceGroup> choice_group_fields() {
   using G = PlanChoiceGroup;
   return JsonFields<G>()
-      .value("rank_correlation", "", &G::rank, "Spearman's, of predicted and measured time a token")
+      .value("rank_correlation", "", &G::rank, "Spearman's correlation of predicted and measured time per token")
       .value("regret", "share", &G::regret,
-             "measured time of the plan that is predicted to be the fastest over that of the best, less 1")
+             "measured time of the plan with the fastest prediction over that of the best plan, minus 1")
       .value(
-          "best", "", [](const G& g) { return g.plans.front().id; }, "the fastest measured plan")
+          "best", "", [](const G& g) { return g.plans.front().id; }, "id of the fastest measured plan")
       .value(
-          "chosen", "", [](const G& g) { return g.plans[g.chosen].id; }, "the fastest predicted one that fits")
-      .list("plans", &G::plans, measured_plan_fields(), "the fastest measured one first");
+          "chosen", "", [](const G& g) { return g.plans[g.chosen].id; },
+          "id of the plan with the fastest prediction that fits")
+      .list("plans", &G::plans, measured_plan_fields(), "measured plans, the fastest first");
 }
 
 }  // namespace
@@ -218,21 +220,23 @@ const JsonFields<PlanAccuracy>& plan_accuracy_fields() {
           .value("family", "", &A::family, "measured runs of one source")
           .value(
               "scope", "", [](const A& a) { return std::string(name_of(a.scope)); },
-              "one batch: plans of one batch are compared; any batch: of all batches, by the time of a token")
+              "one batch: plans of equal batch are compared; any batch: plans of all batches, by their time per token")
           .value(
               "groups", "", [](const A& a) { return std::uint64_t{a.groups.size()}; },
-              "models, machines and batches that have several plans")
-          .value("plans", "", &A::plans, "plans in them")
-          .value("rank_correlation", "", &A::rank, "Spearman's, mean of the groups by their plans less one")
-          .value("mean_regret", "share", &A::mean_regret, "mean of the groups")
-          .value("worst_regret", "share", &A::worst_regret, "of the groups")
-          .value("near_best", "", &A::near_best, "groups whose regret is 3 % or less")
+              "number of groups of plans to choose from, each of one model and machine (and batch)")
+          .value("plans", "", &A::plans, "number of plans in the groups")
+          .value("rank_correlation", "", &A::rank,
+                 "Spearman's correlation, mean of the groups weighted by their plans minus one")
+          .value("mean_regret", "share", &A::mean_regret, "mean regret of the groups")
+          .value("worst_regret", "share", &A::worst_regret, "largest regret of the groups")
+          .value("near_best", "", &A::near_best, "number of groups with a regret of at most 3 %")
           .value(
               "scatter", "share", &A::scatter,
-              "by which measurements disagree with each other: repetitions, and micro-batch sizes slower than both a "
-              "smaller and a larger one")
-          .value("reaches_goals", "", &A::reaches_goals, "rank correlation 0.9, and every regret 3 % or less")
-          .value("pass", "", &A::within_limits, "within the limits of the family's file")
+              "disagreement of the measurements themselves: between repetitions, and at micro-batch sizes slower than "
+              "both a smaller and a larger one")
+          .value("reaches_goals", "", &A::reaches_goals,
+                 "the rank correlation is at least 0.9, and every regret at most 3 %")
+          .value("pass", "", &A::within_limits, "the errors are within the limits of the family's file")
           .list("by_group", &A::groups, choice_group_fields(), "every group")
           .when([](const A& a) { return !a.groups.empty() && !a.groups.front().plans.front().plan.empty(); },
                 "with --points");
@@ -247,7 +251,7 @@ std::vector<FieldRow> plan_accuracy_rows() {
   return rows;
 }
 
-const RegisterJsonReference plan_accuracy_json{"validate plans", "how well plans are chosen, by family",
+const RegisterJsonReference plan_accuracy_json{"validate plans", "quality of the choice of plans, by family",
                                                plan_accuracy_rows};
 
 }  // namespace

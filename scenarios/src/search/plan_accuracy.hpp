@@ -10,56 +10,57 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// A plan that was measured, once or several times, beside what the simulator gives.
+/// A plan that was measured once or several times, and its prediction.
 struct MeasuredPlan {
-  std::string id;                      ///< of the first of its runs
-  std::string plan;                    ///< in words
-  std::size_t runs = 1;                ///< of the same plan
-  double predicted = 0, measured = 0;  ///< s a token, the mean of its runs
-  bool fits = true;                    ///< as predicted
+  std::string id;                      ///< id of its first run
+  std::string plan;                    ///< description in words
+  std::size_t runs = 1;                ///< number of measured runs of this plan
+  double predicted = 0, measured = 0;  ///< s per token, mean of its runs
+  bool fits = true;                    ///< the prediction fits into memory
 };
 
-/// Measured plans to choose from: of one model, machine, software, precision and length of sequences.
+/// Measured plans to choose from. They have the same model, machine, software, precision and sequence length.
 struct PlanChoiceGroup {
-  std::vector<MeasuredPlan> plans;  ///< the fastest measured one first
-  double rank = 1;                  ///< Spearman's correlation of predicted and measured time a token
-  std::size_t chosen = 0;           ///< the plan that the simulator would take: the fastest predicted one that fits
+  std::vector<MeasuredPlan> plans;  ///< sorted by measured time, the fastest first
+  double rank = 1;                  ///< Spearman's correlation of predicted and measured time per token
+  std::size_t chosen = 0;  ///< index of the plan that the simulator chooses: the fastest predicted one that fits
   double regret() const { return plans[chosen].measured / plans.front().measured - 1; }
 };
 
-/// Which plans of a family are compared.
+/// The plans of a family that are compared with each other.
 enum class PlanScope : std::uint8_t {
-  one_batch,  ///< plans of one batch, as `trainyard plan` chooses
-  any_batch   ///< plans of different batches too, by their time a token
+  one_batch,  ///< plans of equal batch, as in `trainyard plan`
+  any_batch   ///< plans of different batches, by their time per token
 };
 const char* name_of(PlanScope);
 
-/// How well plans are chosen where they were measured.
+/// The quality of the simulator's choice among measured plans.
 struct PlanAccuracy {
   std::string family;
   PlanScope scope = PlanScope::one_batch;
-  std::vector<PlanChoiceGroup> groups;  ///< of two plans at least
+  std::vector<PlanChoiceGroup> groups;  ///< groups of at least two plans
   std::size_t plans = 0;
-  double rank = 1;         ///< mean of the groups', each by its plans less one
-  double mean_regret = 0;  ///< measured time of the chosen plan over that of the best one, less 1
+  double rank = 1;         ///< mean correlation of the groups, weighted by number of plans − 1
+  double mean_regret = 0;  ///< mean over the groups of: measured time of the chosen plan / that of the best one − 1
   double worst_regret = 0;
-  std::size_t near_best = 0;  ///< groups whose chosen plan is within kPlanRegretGoal of the best
-  /// By how much the measurements disagree with each other: repetitions of a plan, and micro-batch sizes that are
-  /// slower than both a smaller and a larger one. (Kernels get no less efficient with larger micro-batches, bubbles no
-  /// shorter: time falls, then rises.)
+  std::size_t near_best = 0;  ///< number of groups whose chosen plan is within kPlanRegretGoal of the best
+  /// Relative disagreement of the measurements themselves. It comes from repetitions of a plan, and from micro-batch
+  /// sizes that are slower than both a smaller and a larger one. (With larger micro-batches, kernels never get less
+  /// efficient and bubbles never shorter, so the true time falls, then rises.)
   double scatter = 0;
   MeasuredLimits limits;
 
-  bool agrees() const;         ///< the measurements, with themselves: within kPlanRegretGoal
-  bool reaches_goals() const;  ///< kPlanRankGoal, and every regret within kPlanRegretGoal
+  bool agrees() const;         ///< the measurements agree with each other within kPlanRegretGoal
+  bool reaches_goals() const;  ///< the rank reaches kPlanRankGoal, and every regret is within kPlanRegretGoal
   bool within_limits() const;
 };
 
-/// What a chooser of plans is asked for: this rank correlation, and plans that take so little longer than the best.
+/// Goals of the choice of plans: the least rank correlation, and the largest regret of a chosen plan.
 constexpr double kPlanRankGoal = 0.9, kPlanRegretGoal = 0.03;
 
-/// Of all families that have several plans to choose from; of any batch where that adds plans to compare.
-/// `words`: say the plans in words too. Predictions are those of predict_families for these families.
+/// Computes the accuracy for all families that have several plans to choose from. The scope `any_batch` is added if it
+/// has more plans to compare. `words`: also describe the plans in words. Predictions come from predict_families of
+/// these families.
 std::vector<PlanAccuracy> plan_accuracy(const std::vector<MeasuredFamily>&, const std::vector<FamilyPrediction>&,
                                         bool words);
 const JsonFields<PlanAccuracy>& plan_accuracy_fields();

@@ -16,16 +16,16 @@
 namespace trainyard {
 namespace {
 
-/// Shares of the wall time: the search takes the first, and ranks its groups in the second; the rest is for what is asked
+/// Shares of the wall time: for the whole search, and for the ranking of groups in it. The rest is for the simulations
 /// around the best plan.
 constexpr double kSearchShare = 0.7, kRankShare = 0.3;
 
-/// Memory twice as large, or a class of resources twice as fast.
+/// Returns the scenario with twice the memory, or with a class of resources twice as fast.
 Scenario doubled(const Scenario& s, const std::string& what) {
   return read_again(s, faster(s, what == "memory" ? kMemoryCapacity : what, 2));
 }
 
-/// The group that a plan is of.
+/// Returns the group of a plan.
 PlanPoint group_of(const PlanPoint& plan) {
   PlanPoint group;
   group.tensor = plan.tensor;
@@ -58,9 +58,9 @@ class AnswerMaker {
     search();
     limit_time(1);
     if (answer_.search.best() && !interrupted()) {
-      const bool whole = options_.search.shard.whole();
-      if (options_.rule && whole) add_rule();
-      if (options_.neighbours && whole) add_neighbours();
+      const bool is_whole = options_.search.shard.whole();
+      if (options_.rule && is_whole) add_rule();
+      if (options_.neighbours && is_whole) add_neighbours();
       if (options_.upgrades) add_upgrades(*answer_.search.best());
     }
     answer_.document = question_.base.document;
@@ -81,7 +81,7 @@ class AnswerMaker {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::optional<TimeLimit> limit_;
 
-  /// From now until a share of the wall time has passed that there is, if there is a limit.
+  /// Starts a time limit up to this share of the wall time, if the wall time is limited.
   void limit_time(double share) {
     if (options_.seconds <= 0) return;
     limit_.reset();
@@ -89,7 +89,7 @@ class AnswerMaker {
     limit_.emplace(std::max(1e-3, options_.seconds * share - passed.count()));
   }
 
-  /// With the best that the search has found, once it has ended.
+  /// Shows progress, with the best plan of the search if it has ended.
   void show(const std::string& text) const {
     if (!options_.search.progress) return;
     const SimulatedPlan* best = answer_.search.best();
@@ -99,7 +99,7 @@ class AnswerMaker {
     return {change, space_.words(plan.point), plan.floor, plan.outcome, plan.outcome.leaves(answer_.headroom)};
   }
   double usable() const { return answer_.capacity * (1 - answer_.headroom); }
-  /// `what`: whose best its progress tells; "": what is asked for.
+  /// `what`: name of a side search, which its progress texts show; "": the main search.
   PlanSearchOptions search_options(bool without_headroom, const std::string& what = "") const {
     PlanSearchOptions options = options_.search;
     if (!what.empty()) options.progress = [this, what](const std::string& text) { show(what + ": " + text); };
@@ -108,7 +108,7 @@ class AnswerMaker {
     return options;
   }
 
-  /// What was simulated after the search counts as what it simulated: for the best, for the front, for what is open.
+  /// Adds plans that were simulated after the search: they count for the best plan, the Pareto front, and the proof.
   void take(const std::vector<SimulatedPlan>& plans) {
     std::vector<PlanPoint> groups;
     for (const SimulatedPlan& plan : plans) groups.push_back(group_of(plan.point));
@@ -134,7 +134,7 @@ class AnswerMaker {
       require_any_plan();
   }
 
-  /// The one of least floor among those that anybody would try first: what has been found is something soon.
+  /// Returns the plan of least floor among simple plans, so that a limited search has a result early.
   std::vector<PlanPoint> plain_plans() {
     show("judging plain plans");
     const int of_node = question_.base.cluster.node.gpus;
@@ -152,7 +152,7 @@ class AnswerMaker {
     return best ? std::vector<PlanPoint>{points[*best]} : std::vector<PlanPoint>{};
   }
 
-  /// The cause is that of the batch, or what the reader says of the first plan.
+  /// Throws UserError if there is no plan. The reason is the batch, or the reader's error for the first plan.
   void require_any_plan() {
     const auto fail_with = [this](const std::string& why) {
       throw UserError(fmt::format("plan: {} has no plan on {} GPUs: {}", question_.base.name, space_.gpus(), why));
@@ -164,9 +164,9 @@ class AnswerMaker {
     std::string refusal;
     for (const PlanPoint& group : space_.groups())
       for (const PlanPoint& point : space_.points(group)) {
-        const std::string here = judge.refusal(point);
-        if (here.empty()) return;  // there are plans, and none fits
-        if (refusal.empty()) refusal = here;
+        const std::string reason = judge.refusal(point);
+        if (reason.empty()) return;  // there is a plan, but none fits
+        if (refusal.empty()) refusal = reason;
       }
     fail_with(refusal.empty() ? "none has the values of --vary" : "all are refused; the first: " + refusal);
   }
@@ -196,17 +196,17 @@ class AnswerMaker {
     if (answer_.own && answer_.own->outcome.good() && !answer_.own->leaves_headroom) offer(*answer_.own);
   }
 
-  /// The fastest, the front, and how flat the optimum is: of all that was simulated, the scenario's own plan too.
+  /// Fills the fastest plans, the Pareto front and the flatness from all simulated plans, including the scenario's own.
   void add_rows() {
     const std::vector<PlanRow> rows = ranked_rows();
     find_without_headroom(rows);
     if (rows.empty()) return;
     answer_.best.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(std::min(options_.rows, rows.size())));
     double least = std::numeric_limits<double>::infinity();
-    for (const PlanRow& each : rows) {
-      if (each.outcome.peak >= least) continue;
-      least = each.outcome.peak;
-      answer_.pareto.push_back(each);
+    for (const PlanRow& candidate : rows) {
+      if (candidate.outcome.peak >= least) continue;
+      least = candidate.outcome.peak;
+      answer_.pareto.push_back(candidate);
     }
     const std::vector<SimulatedPlan>& all = answer_.search.simulated;
     for (const double share : {0.01, 0.05, 0.10}) {
@@ -215,13 +215,13 @@ class AnswerMaker {
       const double limit = rows.front().outcome.step_time * (1 + share);
       for (const SimulatedPlan& plan : all) flat.at_least += plan.outcome.step_time <= limit ? 1 : 0;
       flat.at_most = flat.at_least;
-      for (const double floor : answer_.search.left) flat.at_most += floor <= limit ? 1 : 0;
+      for (const double floor : answer_.search.remaining_floors) flat.at_most += floor <= limit ? 1 : 0;
       answer_.flatness.push_back(flat);
     }
   }
 
-  /// Of the best of all that was simulated: where a neighbour is faster, which only a search that did not end has, it is
-  /// its neighbours that count.
+  /// Fills the neighbours of the best plan. If a neighbour is faster, which happens only if the search was cut short,
+  /// this neighbour becomes the best plan.
   void add_neighbours() {
     PlanPoint best;
     do {
@@ -235,7 +235,7 @@ class AnswerMaker {
     });
   }
 
-  /// Fills `neighbours`; those that were simulated.
+  /// Fills `neighbours`. Returns those that were simulated.
   std::vector<SimulatedPlan> neighbours_of(const PlanPoint& best) {
     show("what does each choice save?");
     answer_.neighbours.clear();
@@ -263,8 +263,8 @@ class AnswerMaker {
     return simulated;
   }
 
-  /// The first mesh, of few tensor ranks and then of few stages, of which a plan fits that shares out no more than the
-  /// optimizer's states.
+  /// Finds the mesh of the rule of thumb: the least tensor ranks, then the least stages, with which a plan fits that
+  /// shards at most the optimizer's states.
   void add_rule() {
     show("what would the rule of thumb take?");
     std::vector<PlanPoint> groups = space_.groups();
@@ -272,10 +272,10 @@ class AnswerMaker {
     std::set<std::pair<int, int>> meshes;
     for (const PlanPoint& group : groups) meshes.emplace(group.tensor, group.pipeline);
     for (const auto& [tensor, pipeline] : meshes) {
-      std::vector<PlanPoint> here, plain;
+      std::vector<PlanPoint> groups_of_mesh, plain;
       for (const PlanPoint& group : groups)
-        if (group.tensor == tensor && group.pipeline == pipeline) here.push_back(group);
-      for (const PlanPoint& group : here)
+        if (group.tensor == tensor && group.pipeline == pipeline) groups_of_mesh.push_back(group);
+      for (const PlanPoint& group : groups_of_mesh)
         for (const PlanPoint& point : space_.points(group))
           if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
             plain.push_back(point);
@@ -283,7 +283,8 @@ class AnswerMaker {
       if (interrupted()) return;
       if (std::none_of(judged.begin(), judged.end(), [this](const JudgedPlan& plan) { return plan.fits(usable()); }))
         continue;
-      const PlanSearch found = search_plans(runner_, space_, here, {}, search_options(false, "rule of thumb"));
+      const PlanSearch found =
+          search_plans(runner_, space_, groups_of_mesh, {}, search_options(false, "rule of thumb"));
       if (found.best() && !interrupted()) answer_.rule = row(*found.best());
       take(found.simulated);
       take(found.tight);
@@ -306,7 +307,7 @@ class AnswerMaker {
     }
   }
 
-  /// As its file says it, where that may be more than a point of the space.
+  /// Simulates the scenario's own plan as its file states it, because it may be outside of the space.
   void compare_own() {
     if (!question_.own || interrupted() || answer_.search.useless_from > 0) return;
     SimulateOptions options;

@@ -10,60 +10,60 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// A plan as an answer tells it.
+/// A plan in an answer.
 struct PlanRow {
-  std::string change;  ///< of a neighbour: in what it differs; of an upgrade: what is twice as much
-  std::string plan;    ///< in words
-  double floor = 0;    ///< s
+  std::string change;  ///< for a neighbour: the changed choice; for an upgrade: the doubled resource
+  std::string plan;    ///< description in words
+  double floor = 0;    ///< lower bound of its step time, s
   PlanOutcome outcome;
   bool leaves_headroom = true;
 };
 
-/// What `trainyard plan` answers.
+/// The answer of `trainyard plan`.
 struct PlanAnswer {
   std::string scenario;
   std::int64_t gpus = 0;
-  double capacity = 0;                  ///< bytes of a GPU
-  double headroom = 0;                  ///< share of them that plans leave free
-  PlanSearch search;                    ///< with all that was simulated around its best
-  SearchEnd ended = SearchEnd::proved;  ///< what ended it: of its searches, or what is asked around the best
+  double capacity = 0;                  ///< memory of a GPU, bytes
+  double headroom = 0;                  ///< share of the memory that plans must leave free
+  PlanSearch search;                    ///< the search, with all further plans that were simulated afterwards
+  SearchEnd ended = SearchEnd::proved;  ///< what ended its searches and the simulations after them
   Node document;                        ///< the scenario with the best plan
-  std::vector<PlanRow> best;            ///< the first few
+  std::vector<PlanRow> best;            ///< the fastest plans
   std::optional<PlanRow> own;           ///< the scenario's own plan
-  bool own_is_best = false;             ///< it says what the space does not have, and is faster
-  /// The fastest that fits without the headroom, where that is another one than the best.
+  bool own_is_best = false;             ///< the own plan is outside of the plan space and faster than it
+  /// The fastest plan that fits without the headroom. No value: none is faster than the best plan, or it was
+  /// not searched.
   std::optional<PlanRow> without_headroom;
-  /// Of all plans that were simulated and leave the headroom, those that none beats in time and memory: none takes less
-  /// of both, or as much of one and less of the other.
+  /// The Pareto front of step time and memory over all simulated plans that leave the headroom.
   std::vector<PlanRow> pareto;
-  /// One thing of the best plan changed at a time, the cheapest first; those that do not fit come last.
+  /// Plans that differ from the best in a single choice, the fastest first; those that do not fit come last.
   std::vector<PlanRow> neighbours;
-  /// Plans at most so much slower than the best.
+  /// The number of plans that are at most a share slower than the best.
   struct Flatness {
-    double share = 0;
-    std::size_t at_least = 0;  ///< simulated
-    std::size_t at_most = 0;   ///< with those whose floors allow it
+    double share = 0;          ///< largest slowdown over the best plan
+    std::size_t at_least = 0;  ///< number of simulated plans
+    std::size_t at_most = 0;   ///< number including the plans that were not simulated but whose floors are low enough
   };
   std::vector<Flatness> flatness;
-  /// The best plan of the mesh that the rule of thumb takes: data-parallel while the model fits on a device, then as
-  /// many pipeline stages as it needs, then tensor ranks.
+  /// The best plan on the mesh of the rule of thumb: data parallelism if the model fits on a device, else as many
+  /// pipeline stages as it needs, then tensor ranks.
   std::optional<PlanRow> rule;
-  std::vector<PlanRow> upgrades;  ///< the best plan where something is twice as much
+  std::vector<PlanRow> upgrades;  ///< the best plan with one resource doubled
 };
 
 struct PlanAnswerOptions {
   PlanSpaceOptions space;
   PlanSearchOptions search;
   std::filesystem::path journal;
-  /// Share of a GPU's memory that plans leave free; unsaid: `default_headroom`.
+  /// Share of a GPU's memory that plans must leave free. No value: `default_headroom`.
   std::optional<double> headroom;
-  std::size_t rows = 5;
+  std::size_t rows = 5;  ///< number of best plans in the answer
   bool neighbours = true, rule = true, upgrades = false;
-  double seconds = 0;            ///< of wall time for it all, whatever is found; 0: no limit
-  bool without_headroom = true;  ///< looks for the best that fits without it, too
+  double seconds = 0;            ///< limit of wall time for the whole answer, s; 0: no limit
+  bool without_headroom = true;  ///< also searches the best plan that fits without the headroom
 };
 
-/// Searches, and asks around the best plan. Throws UserError where there is no plan at all.
+/// Searches the best plan and simulates the other plans of the answer. Throws UserError if there is no plan at all.
 PlanAnswer answer_plan(const PlanQuestion&, const PlanAnswerOptions&);
 
 const JsonFields<PlanAnswer>& plan_fields();

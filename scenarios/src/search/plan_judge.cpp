@@ -13,11 +13,12 @@
 
 namespace trainyard {
 
-PlanJudge::PlanJudge(const Scenario& of, const PlanSpace& space) : of_(of), space_(space) {
-  for (const NodeType* type : of.cluster.types()) capacity_ = std::max(capacity_, type->gpu.memory_capacity.value);
+PlanJudge::PlanJudge(const Scenario& scenario, const PlanSpace& space) : scenario_(scenario), space_(space) {
+  for (const NodeType* type : scenario.cluster.types())
+    capacity_ = std::max(capacity_, type->gpu.memory_capacity.value);
 }
 
-/// All that a network's layers depend on.
+/// A text of everything that a network's layers depend on.
 std::string PlanJudge::share_key(const Scenario& s) const {
   const Sharding& h = s.plan.sharding;
   std::string splits;
@@ -48,8 +49,8 @@ std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
 
 namespace {
 
-/// The same layers on as few ranks as tell how they exchange: what replicas and stages do besides does not matter,
-/// and may take long to lay out.
+/// Returns the same layers on the fewest ranks that show their communication. The other work of replicas and stages
+/// does not matter here, and may take long to lay out.
 Scenario with_plain_replicas(Scenario s) {
   PlanChoice& plan = s.plan;
   if (!plan.all_reduce.algorithm) plan.all_reduce.algorithm = &default_collective(Operation::all_reduce);
@@ -69,7 +70,8 @@ Scenario with_plain_replicas(Scenario s) {
   return s;
 }
 
-/// What layers keep of a micro-batch: the most of one, and of all that surely stay on the GPU.
+/// Activations that layers store for a micro-batch, bytes: the largest of one layer, and the sum that surely stays on
+/// the GPU.
 std::pair<double, double> activations_of(const Network& network, bool on_host) {
   double most = 0, all = 0;
   for (const Layer& layer : network.layers) {
@@ -81,23 +83,23 @@ std::pair<double, double> activations_of(const Network& network, bool on_host) {
 
 }  // namespace
 
-/// Groups of tensor, context and expert ranks are neighbours: where all lie on nodes alike, data ranks and stages do
-/// not matter.
+/// Tensor, context and expert ranks are neighbours. If all such groups lie on nodes in the same way, the numbers of
+/// data ranks and stages do not matter for the bounds.
 const PassFloors& PlanJudge::floors(const Scenario& s, const std::shared_ptr<const Network>& network) {
   const Mesh& mesh = s.plan.mesh;
   const std::string key = share_key(s) + (s.plan.pairs_passes ? " pairs" : "") +
                           fmt::format(" {}", s.plan.recomputed_blocks) +
                           (groups_lie_alike(s) ? "" : fmt::format(" {} {}", mesh.data, mesh.pipeline));
-  std::shared_ptr<const PassFloors>& known = floors_[key];
-  if (known) return *known;
-  known = std::make_shared<const PassFloors>(s, plan(with_plain_replicas(s), network).training);
-  return *known;
+  std::shared_ptr<const PassFloors>& entry = floors_[key];
+  if (entry) return *entry;
+  entry = std::make_shared<const PassFloors>(s, plan(with_plain_replicas(s), network).training);
+  return *entry;
 }
 
 JudgedPlan PlanJudge::judge(const PlanPoint& point) {
   JudgedPlan judged;
   try {
-    const Scenario s = read_with_plan(of_, space_.section(point));
+    const Scenario s = read_with_plan(scenario_, space_.section(point));
     const std::shared_ptr<const Network> network = share(s);
     const TrainingPlan training = lay_out_stages(s, network);
     for (const StagePlan& stage : training.stages) judged.tasks += static_cast<double>(stage.tasks.size());
@@ -111,7 +113,7 @@ JudgedPlan PlanJudge::judge(const PlanPoint& point) {
 
 std::string PlanJudge::refusal(const PlanPoint& point) {
   try {
-    const Scenario s = read_with_plan(of_, space_.section(point));
+    const Scenario s = read_with_plan(scenario_, space_.section(point));
     lay_out_stages(s, share(s));
     return "";
   } catch (const UserError& e) {
@@ -122,13 +124,13 @@ std::string PlanJudge::refusal(const PlanPoint& point) {
 std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   std::vector<double> all(groups.size(), kNone);
-  std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // micro-batches from here on
+  std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // smallest micro-batch known not to fit
   for (std::size_t i = 0; i < groups.size() && groups[i].micro_batch < too_large; ++i)
     for (const PlanPoint& point : space_.points(groups[i])) {
       std::optional<Scenario> s;
       try {
-        s = read_with_plan(of_, space_.section(point));
-      } catch (const UserError&) {  // another plan of the group may be one
+        s = read_with_plan(scenario_, space_.section(point));
+      } catch (const UserError&) {  // another plan of the group may be readable
         continue;
       }
       try {
@@ -137,7 +139,7 @@ std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups
         if (most > capacity_) too_large = groups[i].micro_batch;
         if (std::max(most, sum / point.pipeline) <= capacity_)
           all[i] = floors(*s, network).micro_batch() * s->micro_batches() / point.pipeline * (1 - 1e-9);
-      } catch (const UserError&) {  // layers that cannot be split so, by any plan of the group
+      } catch (const UserError&) {  // no plan of the group can split the layers so
       }
       break;
     }
@@ -145,8 +147,8 @@ std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups
 }
 
 Scenario PlanJudge::scenario(const PlanPoint& point) {
-  Scenario s = read_with_plan(of_, space_.section(point));
-  const auto [at, fresh] = whole_.try_emplace(s.micro_batch_size);
+  Scenario s = read_with_plan(scenario_, space_.section(point));
+  const auto [at, fresh] = whole_networks_.try_emplace(s.micro_batch_size);
   if (fresh) at->second = network_of(s.model, s.micro_batch_size, s.precision);
   s.network = at->second;
   return s;

@@ -11,18 +11,18 @@
 
 namespace trainyard {
 
-/// What is known of a plan without simulating it.
+/// The properties of a plan that are known without a simulation.
 struct JudgedPlan {
   PlanMemory memory;
-  double floor = 0;   ///< s: no step of it is shorter
-  double tasks = 0;   ///< that its stages have: passes of a micro-batch
+  double floor = 0;   ///< lower bound of its step time, s
+  double tasks = 0;   ///< number of tasks of its stages; a task is a pass of a micro-batch
   std::string error;  ///< why there is no such plan; empty: there is one
 
   bool fits(double capacity) const { return error.empty() && memory.peak.value <= capacity; }
 };
 
-/// Judges plans of one scenario, by its reader and by its layout. What several plans share is made once: networks and
-/// the least times of their layers' passes.
+/// Judges plans of one scenario by reading and laying them out. It reuses what several plans share: networks and the
+/// lower bounds of their layers' passes.
 class PlanJudge {
  public:
   PlanJudge(const Scenario&, const PlanSpace&);
@@ -30,35 +30,36 @@ class PlanJudge {
   JudgedPlan judge(const PlanPoint&);
   /// Why there is no such plan; empty: there is one.
   std::string refusal(const PlanPoint&);
-  /// No plan of these groups takes less time, s: stages share out what all layers take, and one of them has as much
-  /// as their mean. Infinite where no plan can be read, or none fits: a stage holds the activations of a micro-batch
-  /// of its layers. The groups differ in micro-batch and stages alone, with rising micro-batches.
+  /// Returns a lower bound of the step times of all plans of each group, s. Stages divide the time of all layers, and
+  /// at least one stage has the mean time. Infinite: no plan of the group can be read or fits, since a stage stores the
+  /// activations of a micro-batch of its layers. The groups must differ only in micro-batch and stages, with rising
+  /// micro-batches.
   std::vector<double> group_floors(const std::vector<PlanPoint>& groups);
-  /// The whole scenario with that plan, to be simulated. Throws UserError.
+  /// Returns the complete scenario with this plan, to be simulated. Throws UserError.
   Scenario scenario(const PlanPoint&);
-  /// One rank's part of its network.
+  /// Returns one rank's part of the scenario's network.
   std::shared_ptr<const Network> share(const Scenario&);
-  /// Bytes of the GPU that has the most.
+  /// Memory of the largest GPU, bytes.
   double capacity() const { return capacity_; }
 
  private:
   struct Share {
-    std::shared_ptr<const Network> network;  // null: there is none
+    std::shared_ptr<const Network> network;  // null: it cannot be split so
     std::string error;
   };
-  Scenario of_;  // without sources: nobody asks a plan for them, and each would be a copy
+  Scenario scenario_;  // without sources: plans do not need them, and each plan would copy them
   const PlanSpace& space_;
   double capacity_ = 0;
   std::map<std::string, Share> shares_;
   std::map<std::string, std::shared_ptr<const PassFloors>> floors_;
-  std::map<std::int64_t, Network> whole_;  // by micro-batch
+  std::map<std::int64_t, Network> whole_networks_;  // unsharded networks by micro-batch
 
   std::string share_key(const Scenario&) const;
   const PassFloors& floors(const Scenario&, const std::shared_ptr<const Network>& share);
 };
 
-/// Judges of one scenario for threads that ask at the same time: each is lent to one of them, and remembers what it has
-/// made.
+/// A pool of judges of one scenario for concurrent threads. Each judge is lent to one thread at a time and keeps its
+/// cache.
 class PlanJudges {
  public:
   PlanJudges(const Scenario& scenario, const PlanSpace& space) : first_(scenario, space) {}
@@ -72,7 +73,7 @@ class PlanJudges {
   double capacity() const { return first_.capacity(); }
 
  private:
-  const PlanJudge first_;  // the others are copies of it
+  const PlanJudge first_;  // the other judges are copies of it
   std::mutex mutex_;
   std::vector<std::unique_ptr<PlanJudge>> idle_;
 };

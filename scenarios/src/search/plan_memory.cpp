@@ -13,19 +13,20 @@
 namespace trainyard {
 namespace {
 
-/// The most that PyTorch's caching allocator reserved over what was allocated, in SimuMax's runs on B200 (1.028 to 1.065,
-/// catalog entry megatron-core); unverified for other allocators.
+/// Largest ratio of reserved to allocated memory of PyTorch's caching allocator in SimuMax's runs on B200 (1.028 to
+/// 1.065, catalog entry megatron-core); unverified for other allocators.
 constexpr double kMostReserved = 1.065;
-/// CUDA's context and libraries on an A100: 1,573 MiB (BigScience, train/tr11-176B-ml/chronicles-prequel.md); unverified
-/// for other GPUs.
+/// Memory of CUDA's context and libraries on an A100: 1,573 MiB (BigScience, train/tr11-176B-ml/chronicles-prequel.md);
+/// unverified for other GPUs.
 constexpr Bytes kContext{1573.0 * 1024 * 1024};
 
-/// What a pass through a model chunk leaves behind, and the most above what was there that it holds on its way.
+/// The change of memory after a pass through a model chunk, and the highest memory above the start during the pass,
+/// bytes.
 struct ChunkMemory {
   double change = 0, high = 0;
 };
 
-/// Bytes of a layer's elements, gathered or not yet scattered, at ZeRO stage 3.
+/// Bytes of a layer's whole parameters (gathered) or gradients (not yet scattered) at ZeRO stage 3; 0 at other stages.
 double whole_layer(const TrainingPlan& plan, const Layer& layer, bool gradients) {
   if (plan.zero != ZeroStage::parameters) return 0;
   double elements = 0;
@@ -41,9 +42,9 @@ ChunkMemory memory_of_chunk(const TrainingPlan& plan, std::vector<int> layers, P
   for (const int number : layers) {
     const Layer& layer = plan.network->layers[static_cast<std::size_t>(number)];
     if (pass == Pass::forward ? layer.forward.empty() : layer.backward.empty())
-      continue;  // nothing that it is booked on
+      continue;  // no operation to which its memory could belong
     auto [change, transient] = memory_of_pass(layer, pass);
-    if (plan.offload.activations.holds(number)) {  // here while the pass goes on, and on the host between the two
+    if (plan.offload.activations.holds(number)) {  // on the GPU only during the passes
       transient += layer.activations();
       change = Bytes{};
     }
@@ -58,9 +59,9 @@ ChunkMemory memory_of_chunk(const TrainingPlan& plan, std::vector<int> layers, P
 double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
   std::vector<std::array<ChunkMemory, kPasses>> chunks;
   for (const std::vector<int>& layers : stage.chunks)
-    for (auto& of = chunks.emplace_back();
+    for (auto& passes = chunks.emplace_back();
          const Pass pass : {Pass::forward, Pass::backward, Pass::backward_input, Pass::backward_weights})
-      of[static_cast<std::size_t>(pass)] = memory_of_chunk(plan, layers, pass);
+      passes[static_cast<std::size_t>(pass)] = memory_of_chunk(plan, layers, pass);
   double now = 0;
   for (const MemoryPart& part : stage.memory.parts) now += part.bytes.value;
   double peak = now;
@@ -70,7 +71,7 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
     now += chunk.change;
   };
   for (auto task = stage.tasks.begin(); task != stage.tasks.end(); ++task) {
-    // Two that alternate take at least as much as the one that gives memory back and then the one that takes it.
+    // Two alternating tasks use at least as much memory as the freeing task followed by the allocating one.
     if (task->beside_next) run(task[1]);
     run(*task);
     if (task->beside_next) ++task;
@@ -86,7 +87,7 @@ double default_headroom(const Scenario& s) {
   const double besides = std::max(0.0, (kContext - s.software.workspace).value);
   const double reserved = std::max(kMostReserved, s.software.reserved_memory);
   const double share = 1 - std::max(0.0, 1 - besides / capacity) / reserved;
-  return std::ceil(share * 1000) / 1000;  // as it is told
+  return std::ceil(share * 1000) / 1000;  // rounded as it is shown
 }
 
 double parse_headroom(const std::string& text) {
@@ -105,8 +106,8 @@ double parse_headroom(const std::string& text) {
 }
 
 std::string usable_memory(double capacity, double headroom) {
-  const std::string whole = fmt::format("{:.4g} GiB", capacity / (1U << 30));
-  return headroom > 0 ? fmt::format("{:.4g} of {}", capacity * (1 - headroom) / (1U << 30), whole) : whole;
+  const std::string total = fmt::format("{:.4g} GiB", capacity / (1U << 30));
+  return headroom > 0 ? fmt::format("{:.4g} of {}", capacity * (1 - headroom) / (1U << 30), total) : total;
 }
 
 PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {

@@ -7,27 +7,27 @@ namespace trainyard {
 
 struct TrainingPlan;
 
-/// The share of a GPU's memory that a search leaves free where nobody says: what a peak does not hold. A peak is what is
-/// allocated; the allocator reserves more, context and libraries take theirs. A stack's workspace, which a peak holds,
-/// is counted towards them.
+/// Returns the default share of a GPU's memory that a search leaves free. It covers memory outside of the peak of
+/// allocated memory: the allocator reserves more, and context and libraries need some. The stack's workspace, which the
+/// peak includes, is subtracted.
 double default_headroom(const Scenario&);
-/// "8 %", "0.08" or "0". Throws UserError.
+/// Parses "8 %", "0.08" or "0". Throws UserError.
 double parse_headroom(const std::string&);
-/// What plans may hold of a GPU's memory: "73.6 of 80 GiB"; without a headroom "80 GiB".
+/// Describes the memory that plans may use: "73.6 of 80 GiB"; without a headroom "80 GiB".
 std::string usable_memory(double capacity, double headroom);
 
-/// What the GPU of a plan's fullest rank holds at its peak, told without simulating.
+/// The peak memory of a plan's fullest rank, computed without a simulation.
 ///
-/// Tasks and layers of a stage follow each other on one stream, so that what they take and give back comes in the
-/// order of the program whenever it happens. Exact at ZeRO stages 0 and 1, and at stage 2 where the stack copies
-/// gradients into buckets; where it does not, whole gradients of buckets that are filled or under way do not count. At
-/// stage 3 gathered parameters and whole gradients of one layer count, which are there while it is computed with; more
-/// may be under way, which only a simulation tells.
+/// Tasks and layers of a stage run one after the other on a single stream, so allocations happen in the order of the
+/// program, whatever their times. The peak is exact at ZeRO stages 0 and 1, and at stage 2 if the stack copies
+/// gradients into buckets. Else at stage 2, whole gradients of buckets that are filled or in flight do not count. At
+/// stage 3, the gathered parameters and whole gradients of the layer in progress count. More layers may be in flight,
+/// which only a simulation shows.
 struct PlanMemory {
   Bytes peak;
   bool exact = true;  ///< false: at least this much
 };
-/// `plan`: its stages are laid out.
+/// `plan` must have its stages laid out.
 PlanMemory memory_of(const Scenario&, const TrainingPlan& plan);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// Plans that differ from one in a single choice.
+// Finds plans that differ from a plan in a single choice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// The values just below and just above; of what has no order, all others.
+/// Returns the next smaller and the next larger value; all other values if they have no order.
 template <class T>
 std::vector<T> values_beside(const std::vector<T>& values, const T& value) {
   std::vector<T> sorted = values, near;
@@ -26,8 +26,8 @@ std::vector<T> values_beside(const std::vector<T>& values, const T& value) {
 std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanPoint& best) const {
   std::vector<std::pair<std::string, PlanPoint>> all;
   const auto add = [&](const std::string& what, const PlanPoint& p) {
-    const bool known = std::any_of(all.begin(), all.end(), [&p](const auto& other) { return other.second == p; });
-    if (fits_gpus(p) && of_.global_batch_size % (p.micro_batch * data(p)) == 0 && !(p == best) && !known)
+    const bool is_listed = std::any_of(all.begin(), all.end(), [&p](const auto& other) { return other.second == p; });
+    if (fits_gpus(p) && scenario_.global_batch_size % (p.micro_batch * data(p)) == 0 && !(p == best) && !is_listed)
       all.emplace_back(what, p);
   };
   const auto mesh = [&](const char* what, int PlanPoint::*axis, const std::vector<std::int64_t>& values) {
@@ -37,7 +37,7 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
       if (p.tensor == 1) p.sequence = false;
       if (p.pipeline == 1) p.chunks = 1;
       if (!fits_gpus(p)) continue;
-      // A larger micro-batch than a replica has samples is none.
+      // Skip micro-batches that the replica's samples do not allow.
       const std::vector<std::int64_t> micro = micro_batches(p);
       if (std::find(micro.begin(), micro.end(), p.micro_batch) == micro.end()) continue;
       const auto orders = schedules(p);
@@ -77,7 +77,7 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
                       best.schedule),
           p);
   }
-  for (const PlanPoint& group : groups()) {  // choices that have no order
+  for (const PlanPoint& group : groups()) {  // choices without an order
     PlanPoint p = best;
     p.recompute = group.recompute;
     if (p.recompute != best.recompute)

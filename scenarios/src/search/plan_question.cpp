@@ -7,7 +7,7 @@
 namespace trainyard {
 namespace {
 
-/// What a search would do something else with than its user thinks.
+/// Throws UserError for plans whose search would not mean what the user expects.
 void require_searchable(const Scenario& s) {
   const auto refuse = [&s](const char* what) {
     throw UserError(
@@ -22,13 +22,13 @@ void require_searchable(const Scenario& s) {
   if (!s.slow.stragglers.empty()) refuse("stragglers");
 }
 
-/// Keys of the plan's maps that the search chooses, or that belong to what it chooses.
+/// Keys of the plan that the search chooses, or that depend on its choices.
 constexpr const char* kChosen[] = {"tensor_parallel",  "sequence_parallel", "pipeline_parallel",
                                    "micro_batch_size", "recompute",         "steps"};
 constexpr const char* kChosenOfPipeline[] = {"schedule", "chunks", "stages"};
 constexpr const char* kChosenOfData[] = {"size", "zero_stage", "zero_group", "reshard", "gradient_sync", "offload"};
 constexpr const char* kChosenOfSplit[] = {"size", "tensor"};
-/// Keys of `data_parallel` that some ZeRO stages alone take.
+/// A key of `data_parallel` that only the ZeRO stages from `first` to `last` accept.
 struct KeyOfStages {
   const char* key;
   int first, last;
@@ -43,7 +43,7 @@ void erase_keys(Node& map, const char* const (&keys)[n]) {
   });
 }
 
-/// The map below a key; a plain value there is its size, which is chosen.
+/// Removes chosen keys from the map below a key. A plain value is the size, which is chosen too.
 void strip_map(Node& plan, const char* key, const auto& keys) {
   Node* map = plan.find(key);
   if (!map) return;
@@ -61,7 +61,7 @@ Node without_choices(const Node& section) {
   strip_map(plan, "data_parallel", kChosenOfData);
   strip_map(plan, "context_parallel", kChosenOfSplit);
   strip_map(plan, "expert_parallel", kChosenOfSplit);
-  if (Node* pipeline = plan.find("pipeline"))  // a list of layers is of so many stages
+  if (Node* pipeline = plan.find("pipeline"))  // a list of layers belongs to a number of stages
     std::erase_if(pipeline->fields,
                   [](const auto& field) { return field.first == "layers" && field.second.kind == Node::Kind::list; });
   return plan;
@@ -94,23 +94,23 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
   PlanQuestion question;
   Node* plan = document.find("plan");
   if (!plan || plan->kind != Node::Kind::map) {
-    read_scenario(document, name);  // says so
-    throw UserError(name + ": a plan expected, with its global_batch_size at least");
+    read_scenario(document, name);  // throws
+    throw UserError(name + ": a plan expected, at least with its global_batch_size");
   }
   question.section = *plan;
   try {
     question.own = read_scenario(document, name);
-  } catch (const UserError& e) {  // what does not lie in the plan is said below
+  } catch (const UserError& e) {  // errors outside of the plan are thrown below
     question.own_error = e.what();
   }
   if (question.own) require_searchable(*question.own);
   Node& bare = *plan = without_choices(question.section);
   std::erase_if(bare.fields, [](const auto& field) {
-    return field.first == "pipeline" || field.first == "linear_split";  // of one device there is none
+    return field.first == "pipeline" || field.first == "linear_split";  // one device has neither
   });
   if (Node* data_parallel = bare.find("data_parallel"))
-    for (const KeyOfStages& of : kOfStages)
-      std::erase_if(data_parallel->fields, [&of](const auto& field) { return field.first == of.key; });
+    for (const KeyOfStages& stage_key : kOfStages)
+      std::erase_if(data_parallel->fields, [&stage_key](const auto& field) { return field.first == stage_key.key; });
   set_field(bare, "data_parallel.size", Node::of_text("1", bare.place));
   set_field(bare, "idle_devices", Node::of_text("allowed", bare.place));
   set_field(bare, "micro_batch_size", Node::of_text("1", bare.place));
@@ -153,9 +153,9 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   number("data_parallel.size", data);
   number("data_parallel.zero_stage", p.zero);
   Node& data_parallel = *plan.find("data_parallel");
-  for (const KeyOfStages& of : kOfStages)
-    if (p.zero < of.first || p.zero > of.last)
-      std::erase_if(data_parallel.fields, [&of](const auto& f) { return f.first == of.key; });
+  for (const KeyOfStages& stage_key : kOfStages)
+    if (p.zero < stage_key.first || p.zero > stage_key.last)
+      std::erase_if(data_parallel.fields, [&stage_key](const auto& f) { return f.first == stage_key.key; });
   if (!p.reshard) set("data_parallel.reshard", "false");
   if (p.sync_last) set("data_parallel.gradient_sync", "last");
   if (p.zero_group > 0) number("data_parallel.zero_group", p.zero_group);

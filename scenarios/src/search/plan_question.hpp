@@ -6,44 +6,47 @@
 
 namespace trainyard {
 
-/// What a search chooses of a plan, in the words of scenario files. The rest of the plan stays as the scenario says it;
-/// data-parallel ranks are what the others leave of the GPUs.
+/// The choices of a plan that a search makes, in the words of scenario files. The rest of the plan is the scenario's.
+/// The number of data-parallel ranks follows from the number of GPUs.
 struct PlanPoint {
   int tensor = 1, context = 1, expert = 1, pipeline = 1;
-  int expert_tensor = 0;  ///< 0: unsaid
+  int expert_tensor = 0;  ///< 0: the plan does not set it
   std::int64_t micro_batch = 1;
   bool sequence = false;
   std::string recompute = "none";
-  int recomputed_blocks = 0;      ///< of full recomputation, at the beginning of each virtual stage; 0: all
-  std::string schedule = "1f1b";  ///< where there is a pipeline
+  int recomputed_blocks = 0;      ///< with full recomputation: blocks at the beginning of each virtual stage; 0: all
+  std::string schedule = "1f1b";  ///< used if there is a pipeline
   int chunks = 1;
   int zero = 0;
-  bool reshard = true, sync_last = false;  ///< at stage 3
-  int zero_group = 0;                      ///< at stage 3; 0: all replicas
-  std::string offload = "none";            ///< of the optimizer
-  Overrides extra;                         ///< fields that the user lets vary besides
+  bool reshard = true, sync_last = false;  ///< used at ZeRO stage 3
+  int zero_group = 0;                      ///< size of the sharding group at ZeRO stage 3; 0: all replicas
+  std::string offload = "none";            ///< offload of the optimizer
+  Overrides extra;                         ///< values of further fields that the user varies
 
   bool operator==(const PlanPoint&) const = default;
 };
 
-/// What the plan of a scenario is among them. A list of layers, and keys that no search chooses, are not part of it.
+/// Returns the point of a scenario's plan. A list of layers, and keys that no search chooses, are not part of it.
 PlanPoint point_of(const Scenario&);
 
-/// A scenario whose plan is to be chosen.
+/// A scenario for which a plan is searched.
 struct PlanQuestion {
-  Scenario base;                ///< on one device, whatever its plan says: cluster, model, batch and software count
-  Node section;                 ///< its plan as given
-  std::optional<Scenario> own;  ///< with the plan as given, where that is one on all GPUs
-  std::string own_error;        ///< why it is none
+  Scenario base;  ///< the scenario with a plan on one device: only cluster, model, batch and software matter
+  Node section;   ///< the section `plan` of the scenario
+  std::optional<Scenario> own;  ///< the scenario with its own plan; no value: this is no plan on all GPUs
+  std::string own_error;        ///< why there is no `own`
 };
-/// Throws UserError for what cannot be read, whatever the plan, and for scenarios whose plan a search cannot choose.
+/// Reads a scenario without its plan. Throws UserError if it cannot be read with any plan, and if a search cannot
+/// choose its plan.
 PlanQuestion read_plan_question(Node document, const std::string& name, const Overrides& = {});
 
-/// A section `plan` without what a search chooses.
+/// Returns a section `plan` without the keys that a search chooses.
 Node without_choices(const Node& section);
-/// That with a point's choices, on so many data-parallel ranks, for a step of so many samples.
+/// Adds the choices of a point to such a section. `data`: number of data-parallel ranks; `global_batch_size`: samples
+/// per step.
 Node plan_section(const Node& bare, const PlanPoint&, std::int64_t data, std::int64_t global_batch_size);
-/// "tensor 8 x pipeline 8 x data 16, micro-batch 1, interleaved-1f1b of 3 chunks, selective recomputation, ZeRO 1".
+/// Describes a plan: "tensor 8 x pipeline 8 x data 16, micro-batch 1, interleaved-1f1b of 3 chunks, selective
+/// recomputation, ZeRO 1".
 std::string words_of(const PlanPoint&, std::int64_t data);
 
 }  // namespace trainyard

@@ -100,35 +100,35 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
   std::vector<std::size_t> open;
   for (const PlanPoint& point : points) {
     keys.push_back(key_of(point));
-    if (known_.contains(keys.back())) continue;
+    if (outcome_of_key_.contains(keys.back())) continue;
     if (const std::optional<std::string> line = journal_.find(keys.back())) {
-      known_[keys.back()] = outcome_of(*line);
+      outcome_of_key_[keys.back()] = outcome_of(*line);
       ++simulated_;
       continue;
     }
-    known_[keys.back()].error = "interrupted";  // until it is known
+    outcome_of_key_[keys.back()].error = "interrupted";  // until its outcome is known
     open.push_back(keys.size() - 1);
   }
   in_parallel(
       open.size(), processors(), [&](std::size_t k) { return simulate_plan(points[open[k]]); },
       [&](std::size_t k, const PlanOutcome& outcome) {
         const std::string& key = keys[open[k]];
-        known_[key] = outcome;
+        outcome_of_key_[key] = outcome;
         journal_.add(key, json_text(json_of(outcome)));
         ++simulated_;
-        if (done) done(known_[key]);
+        if (done) done(outcome_of_key_[key]);
       });
   std::vector<PlanOutcome> all;
   for (const std::string& key : keys) {
-    all.push_back(known_.at(key));
-    if (all.back().error == "interrupted") known_.erase(key);
+    all.push_back(outcome_of_key_.at(key));
+    if (all.back().error == "interrupted") outcome_of_key_.erase(key);
   }
   return all;
 }
 
 std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& groups,
                                              const std::function<void(std::size_t)>& done) {
-  // Of one network but for the micro-batch: worker by worker.
+  // Groups that differ only in micro-batch and stages share a network and are bounded by one worker.
   std::map<std::tuple<int, int, int, int, bool, std::string>, std::vector<std::size_t>> families;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const PlanPoint& g = groups[i];
@@ -140,7 +140,7 @@ std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& group
                      [&groups](auto a, auto b) { return groups[a].micro_batch < groups[b].micro_batch; });
     members.push_back(of);
   }
-  std::vector<double> floors(groups.size(), 0);  // of those that an interrupt leaves out
+  std::vector<double> floors(groups.size(), 0);  // 0: an interrupt left the group out
   in_parallel(
       members.size(), processors(),
       [&](std::size_t family) {

@@ -13,47 +13,48 @@ namespace trainyard {
 
 struct Result;
 
-/// What simulating a plan gives. Times in s, sizes in bytes.
+/// The result of the simulation of a plan. Times are in s, sizes in bytes.
 struct PlanOutcome {
   double step_time = 0, peak = 0, mfu = 0, samples_per_s = 0, tokens_per_s = 0;
   double compute = 0, bubble = 0, exposed = 0, optimizer = 0;
-  double filled = 0;  ///< share of its memory that the fullest GPU takes at its peak
+  double filled = 0;  ///< peak memory of the fullest GPU as a share of its memory
   bool fits = false;
-  std::string error;      ///< why it could not be simulated
-  double operations = 0;  ///< that its simulation ran: ranks that are alike run once, kernels in a row as one
+  std::string error;      ///< why it could not be simulated; empty: it was
+  double operations = 0;  ///< simulated operations, with folded ranks counted once and merged kernels as one
   bool good() const { return error.empty() && fits; }
-  /// Good, and that share of the fullest GPU stays free.
+  /// Returns true if the plan is good and leaves this share of the fullest GPU's memory free.
   bool leaves(double headroom) const { return good() && filled <= 1 - headroom; }
 };
 
 PlanOutcome outcome_of(const Result&);
 
-/// Judges and simulates plans of one scenario side by side, each plan once; what a journal has is not done again.
+/// Judges and simulates plans of one scenario in parallel, each plan once. Outcomes in the journal are reused.
 class PlanRunner {
  public:
-  /// The journal may be one without a file. All must outlive it. `changed`: what of the scenario its document does
-  /// not say.
+  /// The journal may have no file. All arguments must outlive the runner. `changed`: description of changes of the
+  /// scenario that are not in its document.
   PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed = "");
 
-  /// In the order of the points. Ends early when interrupted: what is missing then has the error "interrupted". `done`
-  /// is told each that was simulated.
+  /// Returns the outcomes in the order of the points. Ends early when interrupted: missing outcomes then have the error
+  /// "interrupted". Calls `done` with each simulated outcome.
   std::vector<PlanOutcome> outcomes(const std::vector<PlanPoint>&,
                                     const std::function<void(const PlanOutcome&)>& done = {});
-  /// The least times of groups.
+  /// Lower bounds of the groups' step times, see PlanJudge::group_floors. Calls `done` with the number of finished
+  /// groups.
   std::vector<double> group_floors(const std::vector<PlanPoint>& groups,
                                    const std::function<void(std::size_t)>& done = {});
-  /// All plans of each group, judged, in the order of `PlanSpace::points`.
+  /// Judges all plans of each group, in the order of `PlanSpace::points`.
   std::vector<std::vector<JudgedPlan>> judged(const std::vector<PlanPoint>& groups);
   std::vector<JudgedPlan> judged_points(const std::vector<PlanPoint>&);
   double capacity() const { return judges_.capacity(); }
-  std::size_t simulated() const { return simulated_; }  ///< or known from the journal
+  std::size_t simulated() const { return simulated_; }  ///< number of plans that were simulated or found in the journal
 
  private:
   const PlanSpace& space_;
   PlanJudges judges_;
   Journal& journal_;
   std::string key_;
-  std::map<std::string, PlanOutcome> known_;
+  std::map<std::string, PlanOutcome> outcome_of_key_;
   std::size_t simulated_ = 0;
 
   std::string key_of(const PlanPoint&) const;

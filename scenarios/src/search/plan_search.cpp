@@ -15,15 +15,15 @@
 namespace trainyard {
 namespace {
 
-// Plans and groups that are taken together: fixed, so that the order of the search is that of one processor and of
-// many.
+// Numbers of groups and plans that are handled together. They are constant, so that the order of the search does not
+// depend on the number of processors.
 constexpr std::size_t kGroupsAtOnce = 16, kPlansAtOnce = 8;
-// Of a limit of work, what groups may take to be ranked; and of wall time, how many are between two looks at the clock.
+// Share of the limit of work for the ranking of groups; number of groups between two looks at the clock.
 constexpr double kWorkOfRanking = 0.5;
 constexpr std::size_t kGroupsOfChunk = 200;
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 
-/// Of equally fast plans the one that needs less memory.
+/// Orders plans by step time, equally fast ones by memory.
 bool is_faster(const SimulatedPlan& a, const SimulatedPlan& b) {
   return std::tie(a.outcome.step_time, a.outcome.peak) < std::tie(b.outcome.step_time, b.outcome.peak);
 }
@@ -31,13 +31,13 @@ bool has(const std::vector<SimulatedPlan>& plans, const PlanPoint& point) {
   return std::any_of(plans.begin(), plans.end(), [&point](const SimulatedPlan& s) { return s.point == point; });
 }
 
-/// A plan that may be the best; ties go to the one that was listed first.
+/// A plan that may be the best. In a tie, the plan that was listed first comes first.
 struct Promising {
   double floor = 0;
   std::size_t group = 0, number = 0;
   PlanPoint point;
   bool tight = false;
-  bool operator<(const Promising& other) const {  // the highest priority is the lowest floor
+  bool operator<(const Promising& other) const {  // the lowest floor has the highest priority
     return std::tie(floor, group, number) > std::tie(other.floor, other.group, other.number);
   }
 };
@@ -59,8 +59,7 @@ class PlanFinder {
       if (out_of_work()) break;
       const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
       const double plan = promising_.empty() ? kNoFloor : promising_.top().floor;
-      if (std::min(group, plan) == kNoFloor && best_ == kNoFloor &&
-          !unranked_.empty()) {  // what was ranked does not fit
+      if (std::min(group, plan) == kNoFloor && best_ == kNoFloor && !unranked_.empty()) {  // no ranked plan fits
         rank_more();
         continue;
       }
@@ -80,20 +79,21 @@ class PlanFinder {
   const PlanSearchOptions& options_;
   PlanSearch found_;
   std::vector<double> floors_;
-  std::vector<std::size_t> order_;                // groups by their floors, of those that were ranked last
-  std::vector<std::size_t> unranked_;             // groups whose floors are not known: a limit ended that
-  std::vector<std::size_t> sizes_;                // plans of each group
-  std::size_t chunk_ = 0, next_ = 0, place_ = 0;  // groups that are ranked at once; what comes next; ranked up to now
+  std::vector<std::size_t> order_;     // the groups that were ranked last, sorted by floor
+  std::vector<std::size_t> unranked_;  // groups without a floor, because a limit ended the ranking
+  std::vector<std::size_t> sizes_;     // number of plans of each group
+  // Number of groups to rank at once; next position in order_; number of groups that were ranked so far.
+  std::size_t chunk_ = 0, next_ = 0, place_ = 0;
   std::priority_queue<Promising> promising_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   double best_ = kNoFloor, best_without_ = kNoFloor;
-  double shown_best_ = kNoFloor;  // of what ended while others of the same batch of plans still run, too
+  double shown_best_ = kNoFloor;  // includes plans that ended while others of the same batch still run
 
-  /// Floors up to here are of interest.
+  /// Plans with larger floors need not be simulated.
   double limit() const { return best_ * (1 + options_.margin); }
   double limit(const Promising& plan) const { return plan.tight ? best_without_ : limit(); }
   double usable() const { return runner_.capacity() * (1 - options_.headroom); }
-  /// Plans that fit, but for the headroom, and are no faster than one that was found.
+  /// Drops plans that do not leave the headroom and cannot be faster than the best plan that fits.
   void drop_hopeless() {
     while (!promising_.empty() && promising_.top().tight && promising_.top().floor >= best_without_) promising_.pop();
   }
@@ -126,7 +126,7 @@ class PlanFinder {
     found_.closest_peak = peak;
   }
 
-  /// No group has a plan that is short enough.
+  /// Returns true if no group has a plan with a useful step time.
   bool useless() {
     if (options_.useful <= 0 || order_.empty() || !unranked_.empty() || interrupted()) return false;
     const double least = floors_[order_.front()];
@@ -137,18 +137,18 @@ class PlanFinder {
 
   void simulate_first(const std::vector<PlanPoint>& points) {
     const std::vector<JudgedPlan> judged = runner_.judged_points(points);
-    std::vector<PlanPoint> there;
+    std::vector<PlanPoint> fitting;
     std::vector<double> floors;
     for (std::size_t i = 0; i < points.size(); ++i)
       if (judged[i].fits(runner_.capacity())) {
-        there.push_back(points[i]);
+        fitting.push_back(points[i]);
         floors.push_back(judged[i].floor);
       }
-    const std::vector<PlanOutcome> outcomes = runner_.outcomes(there);
-    for (std::size_t i = 0; i < there.size(); ++i) take(there[i], floors[i], outcomes[i]);
+    const std::vector<PlanOutcome> outcomes = runner_.outcomes(fitting);
+    for (std::size_t i = 0; i < fitting.size(); ++i) take(fitting[i], floors[i], outcomes[i]);
   }
 
-  /// All of them; under a limit those that anybody would try first.
+  /// Ranks all groups by floor; under a limit only the most likely ones.
   void rank_groups() {
     unranked_.resize(groups_.size());
     std::iota(unranked_.begin(), unranked_.end(), std::size_t{0});
@@ -162,7 +162,7 @@ class PlanFinder {
     rank_more();
   }
 
-  /// A part of those that are not ranked yet, until some can be plans.
+  /// Ranks further groups, until some have a finite floor.
   void rank_more() {
     const std::vector<std::size_t> queue = std::move(unranked_);
     std::size_t ranked = 0;
@@ -196,7 +196,8 @@ class PlanFinder {
                        [this](std::size_t group) { return floors_[group] == kNoFloor; });
   }
 
-  /// Plans that train well have small micro-batches, short contexts whole, and what exchanges most within a node.
+  /// Plans are likely good if micro-batches are small, contexts are not split, and tensor and expert ranks are within a
+  /// node.
   double unlikely(const PlanPoint& group) const {
     const auto doublings = [](double n) { return std::max(0.0, std::log2(n)); };
     const double of_node = space_.gpus_of_node();
@@ -204,7 +205,7 @@ class PlanFinder {
            doublings(group.tensor / of_node) + doublings(group.expert / of_node);
   }
 
-  /// A field that no plan has, or a value that none takes, is said and not searched around.
+  /// Throws UserError if no plan can be read, for example because of an unknown field.
   void require_readable() {
     const bool any = std::any_of(floors_.begin(), floors_.end(), [](double floor) { return floor < kNoFloor; });
     if (any || groups_.empty() || interrupted()) return;
@@ -224,8 +225,8 @@ class PlanFinder {
     const std::vector<std::vector<JudgedPlan>> judged = runner_.judged(groups);
     for (std::size_t g = 0; g < judged.size(); ++g) {
       if (judged[g].empty()) {  // interrupted
-        const std::size_t of = order_[first + g];
-        found_.left.insert(found_.left.end(), sizes_[of], floors_[of]);
+        const std::size_t group = order_[first + g];
+        found_.remaining_floors.insert(found_.remaining_floors.end(), sizes_[group], floors_[group]);
         continue;
       }
       const std::vector<PlanPoint> points = space_.points(groups[g]);
@@ -283,31 +284,33 @@ class PlanFinder {
     const double open = promising_.empty() ? kNoFloor : promising_.top().floor;
     const double next = next_ < order_.size() ? std::min(open, floors_[order_[next_]]) : open;
     std::string text = fmt::format("{} plans judged, {} simulated{}", found_.judged, runner_.simulated(), best_words());
-    // Of what has been bounded; plans that are being simulated are not among the others.
+    // The text refers to bounded plans, without those that are being simulated.
     if (best_ < kNoFloor && unranked_.empty())
       text += fmt::format(", none of the others below {:.4g} s", std::min(next, best_));
-    std::size_t left = 0;
-    for (std::priority_queue<Promising> rest = promising_; !rest.empty() && left < 1000; rest.pop()) {
+    std::size_t others = 0;
+    for (std::priority_queue<Promising> rest = promising_; !rest.empty() && others < 1000; rest.pop()) {
       if (rest.top().floor > limit()) break;
-      left += rest.top().floor < limit(rest.top()) ? 1 : 0;
+      others += rest.top().floor < limit(rest.top()) ? 1 : 0;
     }
-    if (left > 0 && runner_.simulated() > 0)
-      text += fmt::format("; at most {} to go, {:.0f} s", left == 1000 ? "1000 and more" : fmt::format("{}", left),
-                          static_cast<double>(left) * seconds() / static_cast<double>(runner_.simulated()));
+    if (others > 0 && runner_.simulated() > 0)
+      text += fmt::format("; at most {} to go, {:.0f} s", others == 1000 ? "1000 and more" : fmt::format("{}", others),
+                          static_cast<double>(others) * seconds() / static_cast<double>(runner_.simulated()));
     return text;
   }
 
   SearchEnd end() const {
-    if (found_.proved) return SearchEnd::proved;  // whatever came then
+    if (found_.proved) return SearchEnd::proved;  // even if a limit was reached afterwards
     return !interrupted() ? SearchEnd::work : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
   }
 
   PlanSearch finished() {
     for (; !promising_.empty(); promising_.pop())
-      (promising_.top().tight ? found_.left_tight : found_.left).push_back(promising_.top().floor);
+      (promising_.top().tight ? found_.remaining_tight_floors : found_.remaining_floors)
+          .push_back(promising_.top().floor);
     for (; next_ < order_.size() && floors_[order_[next_]] < kNoFloor; ++next_)
-      found_.left.insert(found_.left.end(), sizes_[order_[next_]], floors_[order_[next_]]);
-    for (const std::size_t group : unranked_) found_.left.insert(found_.left.end(), sizes_[group], 0.0);
+      found_.remaining_floors.insert(found_.remaining_floors.end(), sizes_[order_[next_]], floors_[order_[next_]]);
+    for (const std::size_t group : unranked_)
+      found_.remaining_floors.insert(found_.remaining_floors.end(), sizes_[group], 0.0);
     found_.rank();
     found_.ended = end();
     return std::move(found_);
@@ -330,9 +333,9 @@ void PlanSearch::add(const SimulatedPlan& plan, double headroom, const std::vect
   if (!plan.outcome.good() || has(simulated, plan.point) || has(tight, plan.point)) return;
   (plan.outcome.leaves(headroom) ? simulated : tight).push_back(plan);
   for (const double floor : floors)
-    for (std::vector<double>* of : {&left_tight, &left})
-      if (const auto at = std::find(of->begin(), of->end(), floor); at != of->end()) {
-        of->erase(at);
+    for (std::vector<double>* remaining : {&remaining_tight_floors, &remaining_floors})
+      if (const auto at = std::find(remaining->begin(), remaining->end(), floor); at != remaining->end()) {
+        remaining->erase(at);
         return;
       }
 }
@@ -343,7 +346,7 @@ void PlanSearch::rank() {
   const double least = best() ? best()->outcome.step_time : kNoFloor;
   open = 0;
   open_floor = kNoFloor;
-  for (const double floor : left) {
+  for (const double floor : remaining_floors) {
     if (floor >= least) continue;
     ++open;
     open_floor = std::min(open_floor, floor);
@@ -354,7 +357,7 @@ void PlanSearch::rank() {
   const auto none_below = [without](const std::vector<double>& floors) {
     return std::none_of(floors.begin(), floors.end(), [without](double floor) { return floor < without; });
   };
-  proved_without = none_below(left) && none_below(left_tight);
+  proved_without = none_below(remaining_floors) && none_below(remaining_tight_floors);
 }
 
 PlanSearch search_plans(PlanRunner& runner, const PlanSpace& space, const std::vector<PlanPoint>& groups,

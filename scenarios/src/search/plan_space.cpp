@@ -11,20 +11,21 @@
 namespace trainyard {
 namespace {
 
-constexpr std::int64_t kLongSequence = 16384;  // shorter ones fit on a rank: context parallelism only adds exchanges
+/// Tokens. Shorter sequences fit on a rank: context parallelism would only add communication.
+constexpr std::int64_t kLongSequence = 16384;
 
-std::vector<std::int64_t> divisors(std::int64_t of) {
+std::vector<std::int64_t> divisors(std::int64_t number) {
   std::vector<std::int64_t> low, high;
-  for (std::int64_t n = 1; n * n <= of; ++n) {
-    if (of % n != 0) continue;
+  for (std::int64_t n = 1; n * n <= number; ++n) {
+    if (number % n != 0) continue;
     low.push_back(n);
-    if (n * n != of) high.push_back(of / n);
+    if (n * n != number) high.push_back(number / n);
   }
   low.insert(low.end(), high.rbegin(), high.rend());
   return low;
 }
 
-/// Fields of the plan that say what is computed: plans are compared on the same.
+/// Fields of the plan that define the work, which all compared plans must share.
 constexpr const char* kWorkOfPlan[] = {"plan.global_batch_size", "plan.seq_length", "plan.decoder_seq_length",
                                        "plan.precision",         "plan.optimizer",  "plan.strategy",
                                        "plan.training",          "plan.mode",       "plan.fp8_scaling"};
@@ -37,60 +38,62 @@ bool is_axis(const std::string& path) {
   return std::find(std::begin(kSpaceAxes), std::end(kSpaceAxes), path) != std::end(kSpaceAxes);
 }
 
-std::vector<std::int64_t> powers_of_two(std::vector<std::int64_t> of) {
-  std::erase_if(of, [](std::int64_t n) { return (n & (n - 1)) != 0; });
-  return of;
+std::vector<std::int64_t> powers_of_two(std::vector<std::int64_t> numbers) {
+  std::erase_if(numbers, [](std::int64_t n) { return (n & (n - 1)) != 0; });
+  return numbers;
 }
 
 }  // namespace
 
 PlanSpace::PlanSpace(const PlanQuestion& question, PlanSpaceOptions options)
-    : of_(question.base), options_(std::move(options)), bare_(without_choices(question.section)) {
-  gpus_ = of_.cluster.gpus();
-  PlanChoice cut = of_.plan;
+    : scenario_(question.base), options_(std::move(options)), bare_(without_choices(question.section)) {
+  gpus_ = scenario_.cluster.gpus();
+  PlanChoice cut = scenario_.plan;
   if (const Node* pipeline = bare_.find("pipeline"); pipeline && pipeline->kind == Node::Kind::map) {
     const Node *ends = pipeline->find("ends_count_as_layers"), *layers = pipeline->find("layers");
     cut.ends_count_as_layers = (ends && ends->scalar == "true") || (layers && layers->scalar == "balanced");
   }
-  layers_ = layers_to_divide(of_.network, cut);
-  const TransformerConfig* config = of_.model.entry.transformer();
+  layers_ = layers_to_divide(scenario_.network, cut);
+  const TransformerConfig* config = scenario_.model.entry.transformer();
   transformer_ = config != nullptr;
   experts_ = config && config->experts.count > 0;
   long_sequences_ =
-      (config && of_.model.seq_length >= kLongSequence) || question.section.find("context_parallel") != nullptr;
+      (config && scenario_.model.seq_length >= kLongSequence) || question.section.find("context_parallel") != nullptr;
   for (const PlanSpaceOptions::Axis& axis : options_.vary) {
     if (!axis.path.starts_with("plan."))
       throw UserError(fmt::format("--vary {}: a field of the plan expected, such as plan.tensor_parallel", axis.path));
     if (std::find(std::begin(kWorkOfPlan), std::end(kWorkOfPlan), axis.path) != std::end(kWorkOfPlan))
-      throw UserError(fmt::format("--vary {}: it says what is computed; plans are compared on the same", axis.path));
+      throw UserError(fmt::format(
+          "--vary {}: this field changes what is computed; only plans of the same work can be compared", axis.path));
   }
   require_schedules();
 }
 
-/// The framework that the scenario names has all schedules that are asked for.
+/// Throws UserError if the scenario's framework lacks a requested schedule.
 void PlanSpace::require_schedules() const {
-  const PlanSpaceOptions::Axis* axis = given("plan.pipeline.schedule");
-  if (!axis || of_.strategy.empty()) return;
-  const std::vector<std::string> there = schedules_of_mode(of_.strategy);
+  const PlanSpaceOptions::Axis* axis = varied("plan.pipeline.schedule");
+  if (!axis || scenario_.strategy.empty()) return;
+  const std::vector<std::string> available = schedules_of_mode(scenario_.strategy);
   for (const std::string& name : axis->values) {
     pipeline_schedules().find(name, Place::of("--vary plan.pipeline.schedule"));
-    if (std::find(there.begin(), there.end(), name) == there.end())
+    if (std::find(available.begin(), available.end(), name) == available.end())
       throw UserError(
           fmt::format("--vary plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; "
-                      "--strategy any looks at all schedules",
-                      name, of_.strategy, there.empty() ? "no pipelines" : fmt::format("{}", fmt::join(there, ", "))));
+                      "--strategy any searches all schedules",
+                      name, scenario_.strategy,
+                      available.empty() ? "no pipelines" : fmt::format("{}", fmt::join(available, ", "))));
   }
 }
 
-const PlanSpaceOptions::Axis* PlanSpace::given(const std::string& path) const {
+const PlanSpaceOptions::Axis* PlanSpace::varied(const std::string& path) const {
   for (const PlanSpaceOptions::Axis& axis : options_.vary)
     if (axis.path == path) return &axis;
   return nullptr;
 }
 
-std::vector<std::int64_t> PlanSpace::numbers(const std::string& path, std::vector<std::int64_t> own) const {
-  const PlanSpaceOptions::Axis* axis = given(path);
-  if (!axis) return own;
+std::vector<std::int64_t> PlanSpace::numbers(const std::string& path, std::vector<std::int64_t> default_values) const {
+  const PlanSpaceOptions::Axis* axis = varied(path);
+  if (!axis) return default_values;
   std::vector<std::int64_t> values;
   for (const std::string& text : axis->values) {
     try {
@@ -103,9 +106,9 @@ std::vector<std::int64_t> PlanSpace::numbers(const std::string& path, std::vecto
   return values;
 }
 
-std::vector<std::string> PlanSpace::texts(const std::string& path, std::vector<std::string> own) const {
-  const PlanSpaceOptions::Axis* axis = given(path);
-  return axis ? axis->values : own;
+std::vector<std::string> PlanSpace::texts(const std::string& path, std::vector<std::string> default_values) const {
+  const PlanSpaceOptions::Axis* axis = varied(path);
+  return axis ? axis->values : default_values;
 }
 
 std::vector<std::int64_t> PlanSpace::tensors() const {
@@ -121,7 +124,7 @@ std::vector<std::int64_t> PlanSpace::pipelines(const PlanPoint& p) const {
 std::vector<std::int64_t> PlanSpace::experts(const PlanPoint& p) const {
   return numbers("plan.expert_parallel", experts_ ? divisors(expert_ranks(p)) : std::vector<std::int64_t>{1});
 }
-/// As the tensor axis splits them, or whole experts on each rank.
+/// Tensor ranks of experts: 0 (as the tensor axis), or 1 (whole experts on each rank).
 std::vector<std::int64_t> PlanSpace::expert_tensors(const PlanPoint& p) const {
   const bool apart = experts_ && p.tensor > 1;
   return numbers("plan.expert_parallel.tensor", apart ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0});
@@ -131,14 +134,14 @@ std::int64_t PlanSpace::expert_ranks(const PlanPoint& p) const {
   return p.expert_tensor > 0 ? std::max<std::int64_t>(1, replicas * p.tensor / p.expert_tensor) : replicas;
 }
 std::vector<std::int64_t> PlanSpace::micro_batches(const PlanPoint& p) const {
-  return numbers("plan.micro_batch_size", divisors(of_.global_batch_size / data(p)));
+  return numbers("plan.micro_batch_size", divisors(scenario_.global_batch_size / data(p)));
 }
 
-/// The axes divide the GPUs, replicas the batch: the reader of scenarios refuses all else.
+/// Returns true if the axes divide the GPUs and the replicas divide the batch. The reader refuses other plans.
 bool PlanSpace::fits_gpus(const PlanPoint& p) const {
   const std::int64_t others = std::int64_t{1} * p.tensor * p.context * p.pipeline;
   return p.tensor > 0 && p.context > 0 && p.pipeline > 0 && others <= gpus_ && gpus_ % others == 0 &&
-         of_.global_batch_size % data(p) == 0 && p.pipeline <= layers_;
+         scenario_.global_batch_size % data(p) == 0 && p.pipeline <= layers_;
 }
 
 std::vector<PlanPoint> PlanSpace::groups() const {
@@ -160,14 +163,14 @@ std::vector<PlanPoint> PlanSpace::groups() const {
     for (const std::int64_t expert : experts(p)) {
       p.expert = static_cast<int>(expert);
       if (p.expert < 1 || expert_ranks(p) % p.expert != 0) continue;
-      // Unsaid, a dispatcher takes whole experts, which are looked at beside.
-      const bool same_as_whole = of_.plan.sharding.one_row_a_rank && p.expert > 1 && p.expert_tensor == 0 &&
-                                 !given("plan.expert_parallel.tensor");
+      // By default, this dispatcher uses whole experts, which are a separate point.
+      const bool same_as_whole = scenario_.plan.sharding.one_row_a_rank && p.expert > 1 && p.expert_tensor == 0 &&
+                                 !varied("plan.expert_parallel.tensor");
       for (const std::int64_t micro : micro_batches(p)) {
-        if (micro < 1 || of_.global_batch_size % (micro * data(p)) != 0) continue;
+        if (micro < 1 || scenario_.global_batch_size % (micro * data(p)) != 0) continue;
         for (const std::string& sequence : sequences) {
           const bool on = sequence == "true";
-          // Tensor ranks that have the same tokens send them with the tensor axis' experts alone.
+          // Tensor ranks with equal tokens can only use experts that are split as the tensor axis.
           if (on ? p.tensor == 1 || same_as_whole : p.tensor > 1 && p.expert_tensor > 0) continue;
           add(micro, on);
         }
@@ -194,12 +197,12 @@ std::vector<PlanPoint> PlanSpace::groups() const {
 std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p) const {
   if (p.pipeline == 1) return {{"1f1b", 1}};
   std::vector<std::pair<std::string, int>> all;
-  for (const std::string& name : texts("plan.pipeline.schedule", schedules_of_mode(of_.strategy))) {
+  for (const std::string& name : texts("plan.pipeline.schedule", schedules_of_mode(scenario_.strategy))) {
     const PipelineSchedule& schedule = pipeline_schedules().find(name, Place::of("--vary plan.pipeline.schedule"));
     std::vector<std::int64_t> chunks;
     for (std::int64_t n = schedule.least_chunks; n * p.pipeline <= layers_; ++n)
       if (n == schedule.least_chunks || layers_ % (n * p.pipeline) == 0) chunks.push_back(n);
-    const std::int64_t micro_batches = of_.global_batch_size / (p.micro_batch * data(p));
+    const std::int64_t micro_batches = scenario_.global_batch_size / (p.micro_batch * data(p));
     for (const std::int64_t n : numbers("plan.pipeline.chunks", chunks)) {
       if (n < 1 || n * p.pipeline > layers_ || (n > schedule.least_chunks && schedule.least_chunks == 1)) continue;
       const PipelineShape shape{p.pipeline, static_cast<int>(micro_batches), static_cast<int>(n)};
@@ -209,8 +212,8 @@ std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p
   return all;
 }
 
-/// The reader of scenarios refuses stage 2 with a pipeline, and stage 3 where a weight of the first layer lies on two
-/// stages.
+/// Returns true if the reader refuses the ZeRO stage: stage 2 with a pipeline, and stage 3 if two stages share a weight
+/// of the first layer.
 bool PlanSpace::refused_stage(const PlanPoint& p) const {
   if (p.pipeline == 1 || p.zero < 2) return false;
   if (p.zero == 2) return true;
@@ -218,36 +221,37 @@ bool PlanSpace::refused_stage(const PlanPoint& p) const {
   choice.mesh.pipeline = p.pipeline;
   choice.schedule = p.schedule;
   choice.chunks = p.chunks;
-  return ties_head(of_.model) && choice.ends_apart();
+  return ties_head(scenario_.model) && choice.ends_apart();
 }
 
-/// What replicas share out.
-std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& of) const {
+/// Lists the ways in which replicas shard states.
+std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
   std::vector<PlanPoint> all;
-  const std::int64_t replicas = data(of) * of.context;
-  const std::int64_t micro_batches = of_.global_batch_size / (of.micro_batch * data(of));
-  const std::int64_t of_node = of_.cluster.node.gpus / std::max(1, of.tensor);
+  const std::int64_t replicas = data(plan) * plan.context;
+  const std::int64_t micro_batches = scenario_.global_batch_size / (plan.micro_batch * data(plan));
+  const std::int64_t of_node = scenario_.cluster.node.gpus / std::max(1, plan.tensor);
   for (const std::int64_t stage : numbers("plan.data_parallel.zero_stage", {0, 1, 2, 3})) {
-    PlanPoint p = of;
+    PlanPoint p = plan;
     p.zero = static_cast<int>(stage);
-    if (stage > 0 && replicas == 1 && !given("plan.data_parallel.zero_stage")) continue;  // the same as without
+    if (stage > 0 && replicas == 1 && !varied("plan.data_parallel.zero_stage"))
+      continue;  // the same plan as without ZeRO
     if (refused_stage(p)) continue;
     all.push_back(p);
     if (stage != 3) continue;
-    std::vector<PlanPoint> here;
+    std::vector<PlanPoint> variants;
     for (const bool reshard : {true, false})
       for (const bool last : {false, true}) {
         if (last && micro_batches == 1) continue;  // the first micro-batch is the last
         p.reshard = reshard;
         p.sync_last = last;
-        here.push_back(p);
+        variants.push_back(p);
       }
     if (of_node > 1 && of_node < replicas && replicas % of_node == 0)
-      for (std::size_t i = 0, n = here.size(); i < n; ++i) {
-        here.push_back(here[i]);
-        here.back().zero_group = static_cast<int>(of_node);
+      for (std::size_t i = 0, n = variants.size(); i < n; ++i) {
+        variants.push_back(variants[i]);
+        variants.back().zero_group = static_cast<int>(of_node);
       }
-    all.insert(all.end(), here.begin() + 1, here.end());
+    all.insert(all.end(), variants.begin() + 1, variants.end());
   }
   return all;
 }

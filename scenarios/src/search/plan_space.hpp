@@ -7,66 +7,72 @@
 
 namespace trainyard {
 
-/// Which of them a search looks at.
+/// User options of the plan space.
 struct PlanSpaceOptions {
-  /// Values of a field of the plan, in the place of its own ("plan.tensor_parallel"), or of another one besides.
+  /// Values of a field. They replace the space's own values ("plan.tensor_parallel"), or add another field.
   struct Axis {
     std::string path;
     std::vector<std::string> values;
   };
   std::vector<Axis> vary;
-  bool offload = false;  ///< optimizer states on the CPU too
+  bool offload = false;  ///< also plans with optimizer states on the CPU
 };
 
-/// All plans of a scenario's model, batch and cluster that a search looks at.
+/// All plans of a scenario's model, batch and cluster that a search considers.
 ///
-/// tensor, pipeline: divisors of the GPUs; context: 1, or divisors of the GPUs for sequences of 16,384 tokens and
-/// more (or where the scenario has it); expert: divisors of the replicas, where the network has experts; with
-/// sequence parallelism also whole experts over all ranks of a stage; micro-batch:
-/// divisors of a replica's samples; recomputation: all kinds, for transformers; sequence parallelism with and
-/// without; schedules: those of the framework that `plan.strategy` names, without one all that are registered, with
-/// chunks that have equally many layers; ZeRO stages 0 to 3, at
-/// stage 3 with and without resharding, gradients exchanged after each micro-batch or the last, over all replicas or
-/// those of a node. Left out is only what the reader of scenarios refuses: axes that do not divide GPUs, batch or
-/// replicas, more stages than layers, sequence parallelism without tensor ranks, ZeRO stage 2 with a pipeline, and
-/// stage 3 of a weight on two stages. What else it refuses, it refuses there.
+/// - tensor, pipeline: divisors of the number of GPUs
+/// - context: 1; for sequences of at least 16,384 tokens (or if the scenario uses it) divisors of the number of GPUs
+/// - expert: divisors of the number of replicas, if the network has experts; with sequence parallelism also unsharded
+///   experts over all ranks of a stage
+/// - micro-batch: divisors of a replica's samples
+/// - recomputation: all kinds, for transformers
+/// - sequence parallelism: with and without
+/// - schedules: those of the framework that `plan.strategy` names, else all registered ones, with chunks of equally
+///   many layers
+/// - ZeRO: stages 0 to 3; at stage 3 with and without resharding, with a gradient exchange after each micro-batch or
+///   the last, over all replicas or those of a node
+///
+/// The space leaves out only plans that the scenario reader refuses: axes that do not divide GPUs, batch or replicas,
+/// more stages than layers, sequence parallelism without tensor ranks, ZeRO stage 2 with a pipeline, and stage 3 with a
+/// weight on two stages. The space may have further plans that the reader refuses.
 class PlanSpace {
  public:
-  /// The question must outlive it. Throws UserError for fields that cannot vary.
+  /// The question must outlive the space. Throws UserError for fields that cannot vary.
   PlanSpace(const PlanQuestion&, PlanSpaceOptions = {});
 
-  /// Plans that make the same of each layer: mesh, micro-batch, recomputation, sequence parallelism. The rest is
-  /// default.
+  /// Returns one plan per group. Plans of a group treat each layer alike: they have the same mesh, micro-batch,
+  /// recomputation and sequence parallelism. The other choices have their defaults here.
   std::vector<PlanPoint> groups() const;
-  /// All plans of a group.
+  /// Returns all plans of a group.
   std::vector<PlanPoint> points(const PlanPoint& group) const;
-  /// Plans that differ from one in a single choice, and there by as little as possible; the rest follows where it must.
+  /// Returns the plans that differ from a plan in one choice, by the smallest step, with a description of the change.
+  /// Other choices change only if they must.
   std::vector<std::pair<std::string, PlanPoint>> neighbours(const PlanPoint&) const;
-  /// The section `plan` of such a scenario.
-  Node section(const PlanPoint& p) const { return plan_section(bare_, p, data(p), of_.global_batch_size); }
+  /// Returns the section `plan` of a scenario with this plan.
+  Node section(const PlanPoint& p) const { return plan_section(bare_, p, data(p), scenario_.global_batch_size); }
   std::string words(const PlanPoint& p) const { return words_of(p, data(p)); }
   std::int64_t data(const PlanPoint& p) const { return gpus_ / (std::int64_t{1} * p.tensor * p.context * p.pipeline); }
   std::int64_t gpus() const { return gpus_; }
-  int gpus_of_node() const { return of_.cluster.node.gpus; }
+  int gpus_of_node() const { return scenario_.cluster.node.gpus; }
 
  private:
-  const Scenario& of_;
+  const Scenario& scenario_;
   PlanSpaceOptions options_;
-  Node bare_;  // the plan without what is chosen
+  Node bare_;  // the scenario's plan without the keys that a search chooses
   std::int64_t gpus_ = 1, layers_ = 0;
   bool transformer_ = false, experts_ = false, long_sequences_ = false;
 
-  /// The values that the user gives for a field; null: the space's own.
-  const PlanSpaceOptions::Axis* given(const std::string& path) const;
-  std::vector<std::int64_t> numbers(const std::string& path, std::vector<std::int64_t> own) const;
-  std::vector<std::string> texts(const std::string& path, std::vector<std::string> own) const;
+  /// The user's values of a field; null: the space's own values.
+  const PlanSpaceOptions::Axis* varied(const std::string& path) const;
+  std::vector<std::int64_t> numbers(const std::string& path, std::vector<std::int64_t> default_values) const;
+  std::vector<std::string> texts(const std::string& path, std::vector<std::string> default_values) const;
   void require_schedules() const;
   std::vector<std::int64_t> tensors() const;
   std::vector<std::int64_t> contexts(int tensor) const;
   std::vector<std::int64_t> pipelines(const PlanPoint&) const;
   std::vector<std::int64_t> experts(const PlanPoint&) const;
   std::vector<std::int64_t> expert_tensors(const PlanPoint&) const;
-  std::int64_t expert_ranks(const PlanPoint&) const;  ///< over which experts can be spread
+  std::int64_t expert_ranks(const PlanPoint&) const;  ///< number of ranks over which experts can be sharded
   std::vector<std::int64_t> micro_batches(const PlanPoint&) const;
   std::vector<std::pair<std::string, int>> schedules(const PlanPoint&) const;
   std::vector<PlanPoint> sharings(const PlanPoint&) const;

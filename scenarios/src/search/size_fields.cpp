@@ -1,4 +1,4 @@
-// The JSON of `trainyard size`.
+// JSON fields of `trainyard size`.
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document_text.hpp"
@@ -13,39 +13,40 @@ namespace {
 JsonFields<SizeRow> size_row_fields() {
   using R = SizeRow;
   const auto good = [](const R& r) { return r.good(); };
-  const char* when = "where there is such a training";
+  const char* when = "if the training is possible";
   return JsonFields<R>()
-      .value("model", "", &R::model, "its name")
-      .value("node", "", &R::node, "type of node")
-      .value("nodes", "", &R::nodes, "how many")
-      .value("gpus", "", &R::gpus, "of them all")
+      .value("model", "", &R::model, "name of the model")
+      .value("node", "", &R::node, "name of the node type")
+      .value("nodes", "", &R::nodes, "number of nodes")
+      .value("gpus", "", &R::gpus, "number of devices of all nodes")
       .value("batch", "", &R::batch, "samples of a step")
-      .when([](const R& r) { return r.batch > 0; }, "where the scenario can be read")
-      .value("batches", "", &R::batches, "that had plans, and of which `batch` took the least time for a sample")
+      .when([](const R& r) { return r.batch > 0; }, "if the scenario can be read")
+      .value("batches", "", &R::batches, "batches that were compared; `batch` takes the least time per sample")
       .when([](const R& r) { return !r.batches.empty(); }, "with --batch-tolerance")
-      .value("error", "", &R::error, "why there is no such training")
-      .when([](const R& r) { return !r.good(); }, "where there is none")
+      .value("error", "", &R::error, "why the training is impossible")
+      .when([](const R& r) { return !r.good(); }, "if it is impossible")
       .value("too_large", "", &R::too_large, "no plan fits into the devices")
-      .when([](const R& r) { return r.too_large; }, "where none does")
+      .when([](const R& r) { return r.too_large; }, "if this is so")
       .value("refused", "", &R::refused, "the batch divides among no replicas, or the reader refuses all plans")
-      .when([](const R& r) { return r.refused; }, "where there is no plan at all")
-      .value("meets", "", &R::meets, "deadline and budget")
-      .value("pareto", "", &R::pareto, "none is both faster and cheaper (without prices: takes fewer device-hours)")
-      .value("plan", "", &R::plan, "in words")
+      .when([](const R& r) { return r.refused; }, "if there is no plan at all")
+      .value("meets", "", &R::meets, "it meets deadline and budget")
+      .value("pareto", "", &R::pareto,
+             "no other row is both faster and cheaper (without prices: takes fewer device-hours)")
+      .value("plan", "", &R::plan, "the plan in words")
       .when(good, when)
       .value("proved", "", &R::proved, "no plan of the space is faster")
       .when(good, when)
-      .value("headroom", "share", &R::headroom, "of a device's memory that plans leave free")
+      .value("headroom", "share", &R::headroom, "share of a device's memory that plans leave free")
       .when(good, when)
-      .value("memory_peak_bytes", "bytes", &R::peak, "of the fullest device")
+      .value("memory_peak_bytes", "bytes", &R::peak, "peak memory of the fullest device")
       .when(good, when)
-      .value("parameters", "", &R::parameters, "of the model")
+      .value("parameters", "", &R::parameters, "number of parameters of the model")
       .when(good, when)
-      .value("tokens", "", &R::tokens, "of the training")
+      .value("tokens", "", &R::tokens, "number of tokens of the training")
       .when(good, when)
-      .value("step_time_s", "s", &R::step_time, "of one step")
+      .value("step_time_s", "s", &R::step_time, "time of one step")
       .when(good, when)
-      .value("training_s", "s", &R::time, "of the training, with failures and checkpoints")
+      .value("training_s", "s", &R::time, "time of the training with failures and checkpoints")
       .when(good, when)
       .value("days", "d", &R::days, "the same in days")
       .when(good, when)
@@ -53,22 +54,23 @@ JsonFields<SizeRow> size_row_fields() {
       .when(good, when)
       .value("goodput", "share", &R::goodput, "useful share of the time")
       .when(good, when)
-      .value("gpu_hours", "h", &R::gpu_hours, "of all devices")
+      .value("gpu_hours", "h", &R::gpu_hours, "device-hours of the training")
       .when(good, when)
-      .value("energy_J", "J", &R::energy, "of the site")
-      .when([](const R& r) { return r.energy > 0; }, "where the power of the devices is stated")
-      .value("money", "money", &R::money, "by the prices given")
+      .value("energy_J", "J", &R::energy, "energy of the training, measured at the site")
+      .when([](const R& r) { return r.energy > 0; }, "if the power of the devices is stated")
+      .value("money", "money", &R::money, "cost of the training by the given prices")
       .when([](const R& r) { return r.money > 0; }, "with prices");
 }
 
 JsonFields<SizeFewest> size_fewest_fields() {
   using F = SizeFewest;
   return JsonFields<F>()
-      .value("model", "", &F::model, "its name")
-      .value("node", "", &F::node, "type of node")
-      .value("nodes", "", &F::nodes, "that meet the deadline")
-      .value("unit", "", &F::unit, "of nodes: numbers are multiples of it")
-      .value("late", "", &F::late, "the most below them that were looked at: they do not, and none between has a plan");
+      .value("model", "", &F::model, "name of the model")
+      .value("node", "", &F::node, "name of the node type")
+      .value("nodes", "", &F::nodes, "fewest evaluated number of nodes that meets the deadline")
+      .value("unit", "", &F::unit, "numbers of nodes are multiples of it")
+      .value("late", "", &F::late,
+             "largest smaller number that was evaluated, which is too slow; no number between has a plan");
 }
 
 const RegisterJsonReference size_reference{"size", "which clusters train a model in time",
@@ -94,34 +96,35 @@ const JsonFields<SizeAnswer>& size_fields() {
   using A = SizeAnswer;
   static const JsonFields<A> fields =
       JsonFields<A>()
-          .value("scenario", "", &A::scenario, "its name")
-          .value("deadline_days", "d", &A::days, "asked for")
-          .value("budget", "money", &A::budget, "asked for")
+          .value("scenario", "", &A::scenario, "name of the scenario")
+          .value("deadline_days", "d", &A::days, "requested deadline")
+          .value("budget", "money", &A::budget, "requested budget")
           .when([](const A& a) { return a.budget > 0; }, "with --budget")
-          .value("currency", "", &A::currency, "of the prices")
+          .value("currency", "", &A::currency, "currency of the prices")
           .when([](const A& a) { return !a.currency.empty(); }, "with prices")
-          .value("operations", "", &A::work, "the most that each search for a plan simulates")
+          .value("operations", "", &A::work, "limit of the operations that each search for a plan simulates")
           .when([](const A& a) { return a.work > 0; }, "without --search")
-          .value("search_s", "s", &A::search_seconds, "wall time of each search for a plan: not repeatable")
+          .value("search_s", "s", &A::search_seconds,
+                 "limit of the wall time of each search for a plan: the answer is not repeatable")
           .when([](const A& a) { return a.search_seconds > 0; }, "with --search")
-          .value("unfinished", "", &A::unfinished, "where a signal ended it")
-          .when([](const A& a) { return !a.unfinished.empty(); }, "where one did")
-          .list("rows", &A::rows, size_row_fields(), "by model, type of node and nodes")
+          .value("unfinished", "", &A::unfinished, "where a signal ended the search")
+          .when([](const A& a) { return !a.unfinished.empty(); }, "if a signal ended it")
+          .list("rows", &A::rows, size_row_fields(), "evaluated clusters, by model, node type and number of nodes")
           .list("fewest", &A::fewest, size_fewest_fields(),
-                "of the numbers that were looked at the least that meets the deadline, by type of node")
-          .when([](const A& a) { return !a.fewest.empty(); }, "where more than one unit of nodes is needed")
-          .object("cheapest", &A::cheapest, size_row_fields(), "of those that meet deadline and budget")
-          .when([](const A& a) { return a.cheapest.has_value(); }, "where one does")
-          .object("fastest", &A::fastest, size_row_fields(), "of those that meet deadline and budget")
-          .when([](const A& a) { return a.fastest.has_value(); }, "where one does")
-          .object("largest", &A::largest, size_row_fields(), "model that meets deadline and budget")
-          .when([](const A& a) { return a.largest.has_value(); }, "where one does")
-          .object("nearest", &A::nearest, size_row_fields(), "to deadline and budget")
-          .when([](const A& a) { return a.nearest.has_value(); }, "where none meets them")
+                "fewest evaluated number of nodes that meets the deadline, by node type")
+          .when([](const A& a) { return !a.fewest.empty(); }, "if more than one unit of nodes is needed")
+          .object("cheapest", &A::cheapest, size_row_fields(), "the cheapest cluster that meets deadline and budget")
+          .when([](const A& a) { return a.cheapest.has_value(); }, "if one does")
+          .object("fastest", &A::fastest, size_row_fields(), "the fastest cluster that meets deadline and budget")
+          .when([](const A& a) { return a.fastest.has_value(); }, "if one does")
+          .object("largest", &A::largest, size_row_fields(), "the largest model that meets deadline and budget")
+          .when([](const A& a) { return a.largest.has_value(); }, "if one does")
+          .object("nearest", &A::nearest, size_row_fields(), "the fastest cluster, if possible within the budget")
+          .when([](const A& a) { return a.nearest.has_value(); }, "if none meets deadline and budget")
           .object("without_headroom", &A::without_headroom, size_row_fields(),
-                  "the best plan that fits on the nodes of the cheapest, or else of the nearest")
+                  "the best plan that fits without headroom on the nodes of the cheapest, or else of the nearest")
           .when([](const A& a) { return a.without_headroom.has_value(); },
-                "where it leaves less than the headroom, and is faster");
+                "if it leaves less than the headroom, and is faster");
   return fields;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 Node text_of_size(const std::string& text) { return Node::of_text(text, Place::of("size")); }
 
-/// A type of node, or all that have such a chip.
+/// Returns the node type of this name, or all node types with the chip of this name.
 std::vector<std::string> nodes_called(const Catalog& catalog, const std::string& name) {
   const std::vector<std::string> nodes = catalog.names("node"), chips = catalog.names("gpu");
   const auto has = [&name](const std::vector<std::string>& names) {
@@ -26,10 +26,10 @@ std::vector<std::string> nodes_called(const Catalog& catalog, const std::string&
   return all;
 }
 
-std::vector<std::string> node_names(const Catalog& catalog, const std::vector<std::string>& asked) {
-  if (asked.empty()) return catalog.names("node");
+std::vector<std::string> node_names(const Catalog& catalog, const std::vector<std::string>& requested) {
+  if (requested.empty()) return catalog.names("node");
   std::vector<std::string> all;
-  for (const std::string& name : asked)
+  for (const std::string& name : requested)
     for (const std::string& node : nodes_called(catalog, name))
       if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
   return all;
@@ -47,7 +47,7 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
     if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) why = "no bf16";
     if (node.hcas == 0 && node.fabric.empty()) why = "no adapter";
     if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
-    if (!chosen && is_tpu(node) && !prices.given()) why = "TPU: looked at where it is named or priced";
+    if (!chosen && is_tpu(node) && !prices.given()) why = "TPU: considered only if it is named or has a price";
     if (prices.given()) try {
         prices.gpu_hour(node.name, node.gpu.name, node.gpus);
       } catch (const UserError&) {
@@ -64,13 +64,13 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
   return all;
 }
 
-Node sized_scenario(const Node& whole, const std::string& model, const NodeType& node, int nodes, bool searched) {
-  Node document = whole;
+Node sized_scenario(const Node& original, const std::string& model, const NodeType& node, int nodes, bool searched) {
+  Node document = original;
   Node& plan = *document.find("plan");
   if (!model.empty()) set_field(document, "model", text_of_size(model));
   Node cluster = Node::empty_map(document.place);
-  const Node* own = document.find("cluster");
-  const Node* fabric = own ? own->find("fabric") : nullptr;
+  const Node* own_cluster = document.find("cluster");
+  const Node* fabric = own_cluster ? own_cluster->find("fabric") : nullptr;
   cluster.fields.emplace_back("node", text_of_size(node.name));
   cluster.fields.emplace_back("nodes", text_of_size(fmt::format("{}", nodes)));
   if (nodes > 1 && node.fabric.empty())

@@ -8,14 +8,15 @@
 
 namespace trainyard {
 
-/// The types of node that are looked at: those of these names, which may be those of chips, for all nodes that have them;
-/// without names all of the catalog that multiply in bf16, can be joined, and are priced. `left_out`: those that are not,
-/// and why. Throws UserError.
+/// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have
+/// them; empty: all node types of the catalog that compute in bf16, can form a cluster, and have a price. `left_out`:
+/// receives the other types and the reasons. Throws UserError.
 std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>& names, const Prices&,
                                   std::vector<std::string>& left_out);
 
-/// A scenario on so many nodes, of a model, "" of its own; to search for plans without what follows from a step: failures,
-/// the training's length. Else the plan is the least that can be read.
+/// Returns the scenario on a number of nodes, without its failures. `model`: its model; "": the document's own.
+/// `searched` true: a scenario for a plan search, without the training's length; false: a scenario with the smallest
+/// plan that can be read.
 Node sized_scenario(const Node& document, const std::string& model, const NodeType&, int nodes, bool searched);
 
 }  // namespace trainyard

@@ -23,7 +23,7 @@ void tell_checkpoint_times(Node& faults, const Scenario& step) {
   const Node* named = checkpoint ? checkpoint->find("storage") : nullptr;
   if (!named || (named->kind == Node::Kind::scalar && named->scalar == "local")) return;
   const Storage storage = read_storage(Catalog().resolve("storage", *named));
-  if (storage.lanes != 0) return;  // a drive of the host's
+  if (storage.lanes != 0) return;  // the storage is a drive of the host
   const NodeType& host = step.cluster.node;
   const double bytes =
       checkpoint_state(step.network.parameters(), step.precision, step.optimizer, step.software).total().value;

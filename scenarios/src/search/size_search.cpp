@@ -22,25 +22,25 @@ namespace trainyard {
 namespace {
 
 constexpr int kMostSizedNodes = 4096;
-/// Of the dense peak, with which the search for a number of nodes begins: what large runs reach (validate published).
+/// MFU of the first guess of a number of nodes: the value that large runs reach (validate published).
 constexpr double kFirstMfu = 0.4;
-/// Batches that are compared, where it may differ; and what they take together of the search's limit.
+/// Number of batches that are compared if the batch may differ, and their share of the search's limit.
 constexpr std::size_t kComparedBatches = 8;
 constexpr double kShareOfBatches = 0.5;
 constexpr double kDay = 86400, kHour = 3600;
 
 /// One model on one type of node.
 struct SizeCase {
-  std::string model;  ///< "": the scenario's own
+  std::string model;  ///< "": the scenario's model
   NodeType node;
 };
 
-/// What is asked of it.
-struct AskedRow {
+/// A request to evaluate a case on a number of nodes.
+struct RowRequest {
   int nodes = 1;
-  double useful = 0;                    ///< days; no longer training is looked for. 0: any
-  std::optional<double> headroom = {};  ///< unsaid: the options'
-  std::int64_t batch = 0;               ///< 0: the scenario's, or one that the tolerance allows
+  double useful = 0;                    ///< longest useful training, days; 0: any
+  std::optional<double> headroom = {};  ///< no value: the options' headroom
+  std::int64_t batch = 0;               ///< 0: the scenario's batch, or another one within the tolerance
 };
 
 class ClusterSizer {
@@ -60,13 +60,14 @@ class ClusterSizer {
     const std::vector<NodeType> types = sized_nodes(catalog_, options_.node_types, prices_, answer_.left_out);
     for (const std::string& model : models())
       for (const NodeType& node : types) cases.push_back({model, node});
-    for (const SizeCase& each : cases) {
+    for (const SizeCase& size_case : cases) {
       if (!options_.shard.has(begun_++)) continue;
-      at_ = fmt::format("{} of {}: ", begun_, cases.size());
+      current_case_ = fmt::format("{} of {}: ", begun_, cases.size());
       try {
-        look_at(each);
+        look_at(size_case);
       } catch (const Interrupted&) {
-        answer_.unfinished = fmt::format("interrupted at type of node {} of {}{}", begun_, cases.size(), searched_);
+        answer_.unfinished =
+            fmt::format("interrupted at node type {} of {}{}", begun_, cases.size(), interrupted_search_);
         break;
       }
     }
@@ -82,11 +83,12 @@ class ClusterSizer {
   const Catalog catalog_;
   Prices prices_;
   SizeAnswer answer_;
-  std::string at_, searched_;  // in words: which case it is at; where a signal ended a search, and what that had found
+  std::string current_case_;        // text for progress lines
+  std::string interrupted_search_;  // text: the place where a signal ended a search, and its best plan
   std::size_t begun_ = 0;
-  std::optional<SizeRow> best_;  // up to now
-  std::int64_t own_batch_ = 0;   // of the scenario
-  double training_tokens_ = 0;   // of the model that is looked at, where its deadline counts
+  std::optional<SizeRow> best_;  // best row so far
+  std::int64_t own_batch_ = 0;   // the scenario's batch
+  double training_tokens_ = 0;   // tokens of the current model's training
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 
   void check() {
@@ -100,7 +102,7 @@ class ClusterSizer {
     }
     if (options_.budget > 0 && !prices_.given())
       throw UserError(
-          "--budget: of what prices? --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
+          "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
           "shows how)");
   }
 
@@ -108,28 +110,28 @@ class ClusterSizer {
     return options_.models.empty() ? std::vector<std::string>{""} : options_.models;
   }
 
-  /// The fewest nodes that meet the deadline, and what was looked at on the way to them.
-  void look_at(const SizeCase& of) {
+  /// Finds the fewest nodes that meet the deadline, and records the numbers evaluated on the way.
+  void look_at(const SizeCase& size_case) {
     const int unit = std::max(1, options_.unit);
     if (options_.gpus > 0) {
-      const int nodes = (options_.gpus + of.node.gpus - 1) / of.node.gpus;
-      add(row(of, {(nodes + unit - 1) / unit * unit}));
+      const int nodes = (options_.gpus + size_case.node.gpus - 1) / size_case.node.gpus;
+      add(row(size_case, {(nodes + unit - 1) / unit * unit}));
       return;
     }
-    NodeCounts counts{unit, kMostSizedNodes / unit * unit, [&](int nodes) { return has_plan(of, nodes); }, {}};
+    NodeCounts counts{unit, kMostSizedNodes / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};
     counts.look = [&](int nodes, bool late_is_enough) {
-      const SizeRow row = this->row(of, {nodes, late_is_enough ? options_.days : 0});
+      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? options_.days : 0});
       add(row);
       return NodesTried{row.good(), in_time(row), row.time};
     };
-    const FewestNodes fewest = find_fewest_nodes(first_guess(of), counts);
+    const FewestNodes fewest = find_fewest_nodes(first_guess(size_case), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
-      answer_.fewest.push_back({model_of(of), of.node.name, fewest.in_time, unit, fewest.late});
+      answer_.fewest.push_back({model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
   }
 
-  std::string model_of(const SizeCase& of) const {
+  std::string model_of(const SizeCase& size_case) const {
     const Node* model = document_.find("model");
-    return !of.model.empty() ? of.model : model && !model->scalar.empty() ? model->scalar : name_;
+    return !size_case.model.empty() ? size_case.model : model && !model->scalar.empty() ? model->scalar : name_;
   }
 
   void add(const SizeRow& row) {
@@ -137,22 +139,23 @@ class ClusterSizer {
     if (!row.good() || (best_ && !is_better(row, *best_))) return;
     best_ = row;
   }
-  /// Of those in time the cheaper one; else the one that is nearer.
+  /// Compares rows: rows that meet the deadline come first, the cheaper before the others; of late rows, the faster is
+  /// better.
   bool is_better(const SizeRow& a, const SizeRow& b) const {
     if (in_time(a) != in_time(b)) return in_time(a);
     return in_time(a) ? cost(a) < cost(b) : a.time < b.time;
   }
 
-  /// A batch that is allowed divides among the replicas of some split.
-  bool has_plan(const SizeCase& of, int nodes) const {
+  /// Returns true if some allowed batch divides among the replicas of some split.
+  bool has_plan(const SizeCase& size_case, int nodes) const {
     end_if_interrupted();
     try {
-      return !batches_on(read_plan_question(scenario(of, nodes, true), name_)).empty();
+      return !batches_on(read_plan_question(scenario(size_case, nodes, true), name_)).empty();
     } catch (const UserError&) {
       return false;
     }
   }
-  /// Those that have plans: the scenario's, and within the tolerance those that may be better.
+  /// Lists batches that have plans: the scenario's, and those within the tolerance that may be better.
   std::vector<std::int64_t> batches_on(const PlanQuestion& question) const {
     const std::int64_t batch = question.base.global_batch_size;
     const auto away = static_cast<std::int64_t>(static_cast<double>(batch) * options_.batch_tolerance);
@@ -162,18 +165,18 @@ class ClusterSizer {
 
   bool in_time(const SizeRow& row) const { return row.good() && row.days() <= options_.days; }
 
-  /// The unit's doubling that meets the deadline at the utilization of large runs.
-  int first_guess(const SizeCase& of) {
-    const Scenario s = read_scenario(scenario(of, 1, false), name_);
+  /// Returns the first doubling of the unit that meets the deadline at kFirstMfu.
+  int first_guess(const SizeCase& size_case) {
+    const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
     const double tokens = training_tokens_ = tokens_of(s);
-    const double peak = of.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * of.node.gpus;
+    const double peak = size_case.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * size_case.node.gpus;
     const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * options_.days * kDay);
     int nodes = std::max(1, options_.unit);
     while (nodes < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
     return nodes;
   }
 
-  /// Of the whole training.
+  /// Number of steps of the whole training.
   double steps_of(const Scenario& s) const {
     return training_tokens_ /
            (static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample));
@@ -185,41 +188,41 @@ class ClusterSizer {
            static_cast<double>(s.network.tokens_per_sample);
   }
 
-  Node scenario(const SizeCase& of, int nodes, bool searched) const {
-    return sized_scenario(document_, of.model, of.node, nodes, searched);
+  Node scenario(const SizeCase& size_case, int nodes, bool searched) const {
+    return sized_scenario(document_, size_case.model, size_case.node, nodes, searched);
   }
 
-  /// 0: no limit.
+  /// Limit of work of a search, operations; 0: no limit.
   double work() const {
     if (options_.search_seconds > 0) return 0;
     return options_.work > 0 ? options_.work : kWorkOfCluster;
   }
 
-  SizeRow row(const SizeCase& of, const AskedRow& asked) {
+  SizeRow row(const SizeCase& size_case, const RowRequest& request) {
     SizeRow row;
-    row.model = model_of(of);
-    row.node = of.node.name;
-    row.nodes = asked.nodes;
-    row.gpus = asked.nodes * of.node.gpus;
+    row.model = model_of(size_case);
+    row.node = size_case.node.name;
+    row.nodes = request.nodes;
+    row.gpus = request.nodes * size_case.node.gpus;
     try {
-      PlanQuestion question = read_plan_question(scenario(of, asked.nodes, true), name_);
+      PlanQuestion question = read_plan_question(scenario(size_case, request.nodes, true), name_);
       row.batch = own_batch_ = question.base.global_batch_size;
       const std::string key =
           answer_key(answer_key(question.base) + fmt::format(" {} {} {} {} {} {} {}", options_.search_seconds, work(),
-                                                             options_.tokens_per_parameter, asked.useful,
-                                                             asked.headroom.value_or(options_.headroom.value_or(-1)),
-                                                             options_.batch_tolerance, asked.batch),
+                                                             options_.tokens_per_parameter, request.useful,
+                                                             request.headroom.value_or(options_.headroom.value_or(-1)),
+                                                             options_.batch_tolerance, request.batch),
                      document_);
       {
         const Journal journal(options_.journal);
         if (const std::optional<std::string> line = journal.find(key)) return size_row_from_text(*line);
       }
       double share = 1;
-      if (asked.batch > 0)
-        take_batch(of, asked.batch, question, row);
+      if (request.batch > 0)
+        take_batch(size_case, request.batch, question, row);
       else if (options_.batch_tolerance > 0)
-        share -= choose_batch(of, question, row);
-      search(question, row, asked, share);
+        share -= choose_batch(size_case, question, row);
+      search(question, row, request, share);
       Journal(options_.journal).add(key, to_text(row));
     } catch (const UserError& e) {
       row.error = e.what();
@@ -228,25 +231,25 @@ class ClusterSizer {
     return row;
   }
 
-  void take_batch(const SizeCase& of, std::int64_t batch, PlanQuestion& question, SizeRow& row) const {
+  void take_batch(const SizeCase& size_case, std::int64_t batch, PlanQuestion& question, SizeRow& row) const {
     if (batch == row.batch) return;
     row.batch = batch;
-    question = read_plan_question(scenario(of, row.nodes, true), name_,
+    question = read_plan_question(scenario(size_case, row.nodes, true), name_,
                                   {{"plan.global_batch_size", fmt::format("{}", batch)}});
   }
 
-  /// Of the batches within the tolerance the one whose plan takes the least time for a sample, by a search of each; the
-  /// share of the wall time that these took. Of a limit of work the search that follows has the whole.
-  double choose_batch(const SizeCase& of, PlanQuestion& question, SizeRow& row) {
+  /// Searches a plan for each batch within the tolerance and chooses the batch of the least time per sample. Returns
+  /// the share of the wall time that these searches took. A limit of work applies to the following search in full.
+  double choose_batch(const SizeCase& size_case, PlanQuestion& question, SizeRow& row) {
     const std::vector<std::int64_t> batches = batches_on(question);
-    if (batches.empty()) return 0;  // whoever searches says why
+    if (batches.empty()) return 0;  // the search reports why
     std::int64_t best = batches.front();
     double least = 0;
-    const double each = kShareOfBatches / static_cast<double>(batches.size());
+    const double batch_share = kShareOfBatches / static_cast<double>(batches.size());
     for (const std::int64_t batch : batches) {
       if (batches.size() == 1) break;
-      take_batch(of, batch, question, row);
-      const PlanAnswer answer = answer_plan(question, plan_options(question, row, each, each));
+      take_batch(size_case, batch, question, row);
+      const PlanAnswer answer = answer_plan(question, plan_options(question, row, batch_share, batch_share));
       if (interrupted()) stop(row, answer);
       if (answer.best.empty()) continue;
       row.batches.push_back(batch);
@@ -255,7 +258,7 @@ class ClusterSizer {
       least = time;
       best = batch;
     }
-    take_batch(of, best, question, row);
+    take_batch(size_case, best, question, row);
     return batches.size() == 1 ? 0 : kShareOfBatches;
   }
 
@@ -272,7 +275,7 @@ class ClusterSizer {
     return space;
   }
 
-  /// `seconds`, `operations`: shares of what a search may take.
+  /// `seconds`, `operations`: shares of the search's limits of wall time and of work.
   PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double seconds, double operations) {
     PlanAnswerOptions options;
     options.neighbours = options.rule = options.without_headroom = false;
@@ -280,33 +283,33 @@ class ClusterSizer {
     options.journal = options_.journal;
     options.seconds = options_.search_seconds * seconds;
     options.search.work = work() * operations;
-    options.search.progress = [this,
-                               where = fmt::format("{}{} x {}", at_, row.nodes, row.node)](const std::string& text) {
-      if (!options_.progress) return;
-      const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-      const std::string best =
-          best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
-      options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
-    };
+    options.search.progress =
+        [this, where = fmt::format("{}{} x {}", current_case_, row.nodes, row.node)](const std::string& text) {
+          if (!options_.progress) return;
+          const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+          const std::string best =
+              best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
+          options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
+        };
     options.space = space_of(question);
     return options;
   }
 
-  /// A signal has ended a search: what it had found up to then is told, and counts for nothing.
+  /// Ends the answer after a signal. The best plan of the interrupted search is only mentioned.
   [[noreturn]] void stop(const SizeRow& row, const PlanAnswer& answer) {
-    searched_ = fmt::format(", on {} nodes", row.nodes);
+    interrupted_search_ = fmt::format(", on {} nodes", row.nodes);
     if (!answer.best.empty())
-      searched_ += fmt::format(", of whose plans the best up to then takes {:.4g} s a step: {}, batch {}",
-                               answer.best.front().outcome.step_time, answer.best.front().plan, row.batch);
+      interrupted_search_ += fmt::format(", where the best plan so far takes {:.4g} s a step: {}, batch {}",
+                                         answer.best.front().outcome.step_time, answer.best.front().plan, row.batch);
     throw Interrupted();
   }
 
-  /// The best plan, and with it the whole training.
-  void search(const PlanQuestion& question, SizeRow& row, const AskedRow& asked, double share) {
+  /// Searches the best plan and computes the whole training with it.
+  void search(const PlanQuestion& question, SizeRow& row, const RowRequest& request, double share) {
     PlanAnswerOptions options = plan_options(question, row, share, 1);
-    if (asked.headroom) options.headroom = asked.headroom;
+    if (request.headroom) options.headroom = request.headroom;
     const double steps = steps_of(question.base);
-    if (asked.useful > 0) options.search.useful = asked.useful * kDay / steps;
+    if (request.useful > 0) options.search.useful = request.useful * kDay / steps;
     const PlanAnswer answer = answer_plan(question, options);
     if (interrupted()) stop(row, answer);
     if (answer.search.useless_from > 0) {
@@ -360,26 +363,26 @@ class ClusterSizer {
     row.money = r.money ? r.money->training : 0;
   }
 
-  /// What the cheapest, or else the nearest, or else the largest cluster into which no plan fits, would do without headroom.
+  /// Evaluates a cluster without headroom: the cheapest, else the nearest, else the largest into which no plan fits.
   void compare_headroom(const std::vector<SizeCase>& cases) {
     const SizeRow* with = answer_.cheapest ? &*answer_.cheapest : answer_.nearest ? &*answer_.nearest : nullptr;
     for (const SizeRow& row : answer_.rows)
       if (!answer_.cheapest && !answer_.nearest && row.too_large && (!with || row.gpus > with->gpus)) with = &row;
     if (!with || with->headroom <= 0) return;
-    const auto of = std::find_if(cases.begin(), cases.end(), [&](const SizeCase& each) {
-      return each.node.name == with->node && model_of(each) == with->model;
+    const auto found = std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
+      return size_case.node.name == with->node && model_of(size_case) == with->model;
     });
-    at_ = "without headroom: ";
+    current_case_ = "without headroom: ";
     try {
-      SizeRow without = row(*of, {with->nodes, 0, 0.0, with->batch});
+      SizeRow without = row(*found, {with->nodes, 0, 0.0, with->batch});
       if (without.good() && (!with->good() || without.step_time < with->step_time))
         answer_.without_headroom = std::move(without);
     } catch (const Interrupted&) {
-      answer_.unfinished = "interrupted while the best without headroom was looked for" + searched_;
+      answer_.unfinished = "interrupted while the best without headroom was looked for" + interrupted_search_;
     }
   }
 
-  /// Where it counts steps: as many as have the same samples of another batch.
+  /// If the training is stated in steps, changes their number so that the samples stay equal with another batch.
   void keep_samples(Node& training, std::int64_t batch) const {
     for (const char* key : {"steps", "steps_per_epoch"})
       if (Node* steps = training.find(key))

@@ -14,10 +14,10 @@ const std::optional<StageCost>& cost_of(const StageCosts& costs, const StageChoi
 }
 
 bool stage_fits(const StageCost& cost, int under_way, double capacity) {
-  return cost.held + cost.kept * under_way <= capacity;
+  return cost.fixed_bytes + cost.micro_batch_bytes * under_way <= capacity;
 }
 
-/// The least sum of stages of the layers from one on, where none takes longer than a limit.
+/// A table of the least sums of stage times for the last layers, if no stage takes longer than a limit.
 class StageTable {
  public:
   StageTable(const StageCosts& costs, const std::vector<Submesh>& shapes, int devices, int micro_batches,
@@ -30,7 +30,7 @@ class StageTable {
         capacity_(capacity),
         most_stages_(std::min(layers_, devices)) {}
 
-  /// All stages; infinite: there is no such division.
+  /// Returns the least sum for all layers; infinite: there is no such division.
   double solve(double limit) {
     best_.assign(index(most_stages_ + 1, 0, 0), kNoStage);
     choice_.assign(best_.size(), StageChoice{});
@@ -43,7 +43,7 @@ class StageTable {
     return least;
   }
 
-  /// Of the last limit.
+  /// Returns the stages of the last solution.
   std::vector<StageChoice> stages() const {
     int stages = 1;
     for (int n = 2; n <= most_stages_; ++n)
@@ -63,7 +63,7 @@ class StageTable {
   int layers_, devices_, micro_batches_;
   double capacity_;
   int most_stages_;
-  std::vector<double> best_;  // by stages, first layer and devices that are left
+  std::vector<double> best_;  // least sum by number of stages, first layer and remaining devices
   std::vector<StageChoice> choice_;
 
   std::size_t index(int stages, int from, int devices) const {
@@ -78,7 +78,7 @@ class StageTable {
     for (int to = from + 1; to <= layers_; ++to)
       for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
         const int left = devices - shapes_[static_cast<std::size_t>(shape)].count();
-        if (left < 0) break;  // the others are larger
+        if (left < 0) break;  // the following shapes are larger
         const double rest = best_[index(stages - 1, to, left)];
         if (rest == kNoStage) continue;
         const StageChoice choice{from, to, shape};
@@ -140,12 +140,12 @@ std::optional<StageDivision> divide_stages(const StageCosts& costs, const std::v
   StageTable table(costs, shapes, devices, micro_batches, capacity);
   const double least_sum = table.solve(limits.back());
   if (least_sum == kNoStage) return std::nullopt;
-  // A longer limit allows more: below the first one that allows anything there is nothing.
+  // A larger limit allows more divisions: find the first limit that allows any.
   const auto first =
       std::partition_point(limits.begin(), limits.end(), [&](double limit) { return table.solve(limit) == kNoStage; });
   StageDivision best{{}, kNoStage};
   for (auto limit = first; limit != limits.end(); ++limit) {
-    // No division whose slowest stage takes as long as this one is better.
+    // No division with this time of the slowest stage can be better.
     if (least_sum + (micro_batches - 1) * *limit >= best.time) break;
     if (table.solve(*limit) + (micro_batches - 1) * *limit >= best.time) continue;
     best.stages = table.stages();

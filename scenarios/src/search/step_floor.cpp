@@ -8,10 +8,10 @@
 namespace trainyard {
 namespace {
 
-// Sums come in another order here than in the simulation, which counts latencies in whole picoseconds.
+// Relative tolerance: sums have another order than in the simulation, which rounds latencies to picoseconds.
 constexpr double kRounding = 1e-9;
 
-/// Collectives of the replicas of rank 0 on an idle machine, s.
+/// Times of the collectives among rank 0's replicas on an idle machine, s.
 class ReplicaFloor {
  public:
   ReplicaFloor(const Scenario& s, const TrainingPlan& plan, bool experts, Fidelity fidelity) {
@@ -30,7 +30,7 @@ class ReplicaFloor {
 
   double operator()(Operation operation, double bytes) {
     if (!model_ || bytes <= 0) return 0;
-    const auto [at, fresh] = known_.try_emplace({operation, bytes}, 0.0);
+    const auto [at, fresh] = times_.try_emplace({operation, bytes}, 0.0);
     if (fresh) {
       const ModelledCost cost = model_->cost(operation, Bytes{bytes}, spread_);
       at->second = cost.latency.value + (cost.rate.value > 0 ? (cost.wire / cost.rate).value : 0);
@@ -41,10 +41,10 @@ class ReplicaFloor {
  private:
   std::shared_ptr<const CollectiveModel> model_;
   NodeSpread spread_;
-  std::map<std::pair<Operation, double>, double> known_;
+  std::map<std::pair<Operation, double>, double> times_;
 };
 
-/// When tasks of all stages end at the earliest.
+/// Computes the earliest end of the tasks of all stages.
 class ScheduleFloor {
  public:
   ScheduleFloor(const Scenario& s, const TrainingPlan& plan, const PassFloors& floors)
@@ -54,7 +54,7 @@ class ScheduleFloor {
         gradients_{ReplicaFloor(s, plan, false, s.plan.all_reduce.settings.fidelity),
                    ReplicaFloor(s, plan, true, s.plan.all_reduce.settings.fidelity)},
         parameters_{ReplicaFloor(s, plan, false, s.plan.fidelity), ReplicaFloor(s, plan, true, s.plan.fidelity)},
-        each_(plan.zero >= ZeroStage::gradients && !plan.sync_last),
+        exchanges_each_(plan.zero >= ZeroStage::gradients && !plan.sync_last),
         virtual_stages_(plan.virtual_stages()) {}
 
   double seconds() {
@@ -66,25 +66,26 @@ class ScheduleFloor {
   }
 
  private:
-  /// A stage as it goes through its tasks.
+  /// The state of a stage that runs its tasks.
   struct StageState {
-    std::size_t next = 0;  ///< task
+    std::size_t next = 0;  ///< index of the next task
     double clock = 0;
-    double host = 0;                           ///< launching kernels up to now
-    std::vector<double> ready;                 ///< by layer: gathered ahead; empty: nothing is
-    std::vector<int> first, last;              ///< by chunk: micro-batches of the first and the last backward pass
-    std::vector<double> end_of_last_backward;  ///< by chunk
-    std::vector<int> virtual_stage;            ///< by chunk
-    std::vector<std::array<double, 4 * kPasses>> known;  ///< by chunk: what a task takes; negative: not known yet
+    double host = 0;  ///< time of all kernel launches so far
+    /// by layer: time at which it is gathered; empty: nothing is gathered ahead
+    std::vector<double> ready;
+    std::vector<int> first, last;              ///< by chunk: micro-batch of the first and of the last backward pass
+    std::vector<double> end_of_last_backward;  ///< end of the last backward pass, by chunk
+    std::vector<int> virtual_stage;            ///< number by chunk
+    std::vector<std::array<double, 4 * kPasses>> task_times;  ///< by chunk: time of a task; negative: not computed yet
   };
   const Scenario& s_;
   const TrainingPlan& plan_;
   const PassFloors& floors_;
-  std::array<ReplicaFloor, 2> gradients_, parameters_;  // of all but experts, of experts
-  bool each_;                                           // gradients are exchanged after each micro-batch
+  std::array<ReplicaFloor, 2> gradients_, parameters_;  // [0]: all layers but experts, [1]: experts
+  bool exchanges_each_;                                 // gradients are exchanged after each micro-batch
   int virtual_stages_;
   std::vector<StageState> stages_;
-  std::vector<double> forward_, backward_;  // ends by virtual stage and micro-batch; negative: not there yet
+  std::vector<double> forward_, backward_;  // ends by virtual stage and micro-batch; negative: not ended yet
 
   const StagePlan& stage(int number) const { return plan_.stages[static_cast<std::size_t>(number)]; }
   double& end_at(std::vector<double>& ends, int v, int micro_batch) {
@@ -115,8 +116,8 @@ class ScheduleFloor {
       state.first.assign(chunks, -1);
       state.last.assign(chunks, -1);
       state.end_of_last_backward.assign(chunks, 0);
-      state.known.assign(chunks, {});
-      for (auto& of : state.known) of.fill(-1);
+      state.task_times.assign(chunks, {});
+      for (auto& times : state.task_times) times.fill(-1);
       for (std::size_t chunk = 0; chunk < chunks; ++chunk)
         state.virtual_stage.push_back(
             plan_.schedule ? plan_.schedule->virtual_stage(number, static_cast<int>(chunk), plan_.pipeline) : 0);
@@ -130,19 +131,20 @@ class ScheduleFloor {
     }
   }
 
-  /// Stages 1 and 2: buckets in turn, the first layers' first; at stage 3 the first layer's parameters.
+  /// Gathers parameters ahead. ZeRO stages 1 and 2: bucket by bucket, first layers first; stage 3: the first layer's
+  /// parameters.
   void gather_ahead(int number, StageState& state) {
-    const StagePlan& of = stage(number);
+    const StagePlan& plan_of_stage = stage(number);
     if (shards_parameters()) {
-      const std::vector<int>& first = of.chunks[static_cast<std::size_t>(of.tasks.front().chunk)];
-      state.clock += layer_gather(of, first.front());
+      const std::vector<int>& first = plan_of_stage.chunks[static_cast<std::size_t>(plan_of_stage.tasks.front().chunk)];
+      state.clock += layer_gather(plan_of_stage, first.front());
       return;
     }
     if (plan_.zero == ZeroStage::none || !plan_.overlap_parameters) return;
     state.ready.assign(plan_.network->layers.size(), 0);
     std::array<double, 2> lanes{state.clock, state.clock};
-    for (std::size_t b = of.buckets.size(); b-- > 0;) {
-      const GradientBucket& bucket = of.buckets[b];
+    for (std::size_t b = plan_of_stage.buckets.size(); b-- > 0;) {
+      const GradientBucket& bucket = plan_of_stage.buckets[b];
       double& lane = lanes[bucket.experts ? 1 : 0];
       lane += gathered(bucket);
       for (const GradientBucket::Part& part : bucket.parts)
@@ -159,12 +161,12 @@ class ScheduleFloor {
     }
   }
 
-  /// False: there is none, or what it waits for has not ended.
+  /// Runs the next task of a stage. Returns false if there is none, or if its dependency has not ended.
   bool run_next(int number) {
     StageState& state = stages_[static_cast<std::size_t>(number)];
-    const StagePlan& of = stage(number);
-    if (state.next == of.tasks.size()) return false;
-    const PipelineTask& task = of.tasks[state.next];
+    const StagePlan& plan_of_stage = stage(number);
+    if (state.next == plan_of_stage.tasks.size()) return false;
+    const PipelineTask& task = plan_of_stage.tasks[state.next];
     const int v = state.virtual_stage[static_cast<std::size_t>(task.chunk)];
     double begin = state.clock;
     if (task.pass == Pass::forward && v > 0) {
@@ -177,8 +179,8 @@ class ScheduleFloor {
       if (behind < 0) return false;
       begin = std::max(begin, behind);
     }
-    state.clock = end_of_task(state, of, task, begin);
-    for (const int layer : of.chunks[static_cast<std::size_t>(task.chunk)])
+    state.clock = end_of_task(state, plan_of_stage, task, begin);
+    for (const int layer : plan_of_stage.chunks[static_cast<std::size_t>(task.chunk)])
       state.host += floors_.host(task.pass, layer);
     if (task.pass == Pass::forward) end_at(forward_, v, task.micro_batch) = state.clock;
     if (task.pass == Pass::backward || task.pass == Pass::backward_input)
@@ -188,45 +190,47 @@ class ScheduleFloor {
     return true;
   }
 
-  double end_of_task(StageState& state, const StagePlan& of, const PipelineTask& task, double begin) {
+  double end_of_task(StageState& state, const StagePlan& plan_of_stage, const PipelineTask& task, double begin) {
     const auto chunk = static_cast<std::size_t>(task.chunk);
     if (!state.ready.empty() && task.pass == Pass::forward && task.micro_batch == 0) {
-      for (const int layer : of.chunks[chunk])
-        begin = std::max(begin, state.ready[static_cast<std::size_t>(layer)]) + floors_.at(task.pass, layer, true);
+      for (const int layer : plan_of_stage.chunks[chunk])
+        begin = std::max(begin, state.ready[static_cast<std::size_t>(layer)]) + floors_.seconds(task.pass, layer, true);
       return begin;
     }
-    const bool first = each_ || task.micro_batch == state.first[chunk],
+    const bool first = exchanges_each_ || task.micro_batch == state.first[chunk],
                last = shards_parameters() && task.micro_batch == state.last[chunk];
-    double& known = state.known[chunk][4 * static_cast<std::size_t>(task.pass) + (first ? 2 : 0) + (last ? 1 : 0)];
-    if (known < 0) known = task_time(of, task, first, last);
-    return begin + known;
+    double& time = state.task_times[chunk][4 * static_cast<std::size_t>(task.pass) + (first ? 2 : 0) + (last ? 1 : 0)];
+    if (time < 0) time = task_time(plan_of_stage, task, first, last);
+    return begin + time;
   }
 
-  double task_time(const StagePlan& of, const PipelineTask& task, bool first, bool last) {
-    std::vector<int> layers = of.chunks[static_cast<std::size_t>(task.chunk)];
+  double task_time(const StagePlan& plan_of_stage, const PipelineTask& task, bool first, bool last) {
+    std::vector<int> layers = plan_of_stage.chunks[static_cast<std::size_t>(task.chunk)];
     if (task.pass != Pass::forward) std::reverse(layers.begin(), layers.end());
-    if (shards_parameters()) return sharded_task_time(of, layers, task.pass, first, last);
+    if (shards_parameters()) return sharded_task_time(plan_of_stage, layers, task.pass, first, last);
     double sum = 0;
-    for (const int layer : layers) sum += floors_.at(task.pass, layer, first);
+    for (const int layer : layers) sum += floors_.seconds(task.pass, layer, first);
     return sum;
   }
 
-  double layer_gather(const StagePlan& of, int layer) {
-    if (layer == 0 && plan_.network->layers.back().tied_elements > 0) return 0;  // the head may have it gathered
+  double layer_gather(const StagePlan& plan_of_stage, int layer) {
+    if (layer == 0 && plan_.network->layers.back().tied_elements > 0)
+      return 0;  // the head may have gathered it already
     double longest = 0;
-    for (const GradientBucket& bucket : of.buckets)
+    for (const GradientBucket& bucket : plan_of_stage.buckets)
       if (bucket.layer == layer) longest = std::max(longest, gathered(bucket));
     return longest;
   }
-  double layer_exchange(const StagePlan& of, int layer) {
+  double layer_exchange(const StagePlan& plan_of_stage, int layer) {
     double longest = 0;
-    for (const GradientBucket& bucket : of.buckets)
+    for (const GradientBucket& bucket : plan_of_stage.buckets)
       if (bucket.layer == layer) longest = std::max(longest, reduced(bucket));
     return longest;
   }
 
-  /// Passes with gathers before them and exchanges of gradients after them.
-  double sharded_task_time(const StagePlan& of, const std::vector<int>& layers, Pass pass, bool first, bool last) {
+  /// Time of a task at ZeRO stage 3: passes with gathers before them and gradient exchanges after them.
+  double sharded_task_time(const StagePlan& plan_of_stage, const std::vector<int>& layers, Pass pass, bool first,
+                           bool last) {
     const bool gathers = plan_.reshard && pass != Pass::backward_weights;
     const bool exchanges = makes_gradients(pass) && (!plan_.sync_last || last);
     const auto ahead = static_cast<std::size_t>(std::max(plan_.prefetch, 0));
@@ -234,72 +238,74 @@ class ScheduleFloor {
     double clock = 0, lane = 0, reduce = 0, begin = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (gathers && i > 0 && i + ahead < layers.size()) {
-        // After the kernels of the pass before; not after the exchanges that it leaves. What the first pass posts may
-        // have gone on while its message was on the way.
-        lane = std::max(lane, begin) + layer_gather(of, layers[i + ahead]);
+        // The gather comes after the kernels of the previous pass, but not after that pass's exchanges. Gathers that
+        // the first pass posts may overlap with the message that the task waits for.
+        lane = std::max(lane, begin) + layer_gather(plan_of_stage, layers[i + ahead]);
         ready[i + ahead] = lane;
       }
       begin = std::max(clock, ready[i]);
-      clock = begin + floors_.at(pass, layers[i], first);
+      clock = begin + floors_.seconds(pass, layers[i], first);
       if (!exchanges) continue;
-      clock = std::max(clock, reduce);  // the exchange before is over
-      reduce = clock + layer_exchange(of, layers[i]);
+      clock = std::max(clock, reduce);  // the previous exchange has ended
+      reduce = clock + layer_exchange(plan_of_stage, layers[i]);
     }
     return clock;
   }
 
-  /// All tasks, then what is left of gradients, the optimizer, and what must be gathered before the next step.
+  /// End of a stage: all tasks, then the remaining gradient exchanges, the optimizer, and the gathers before the next
+  /// step.
   double end_of(int number) {
-    const StagePlan& of = stage(number);
+    const StagePlan& plan_of_stage = stage(number);
     StageState& state = stages_[static_cast<std::size_t>(number)];
     double end = std::max(state.clock, s_.software.step_overhead.value + state.host);
     if (shards_parameters()) {
-      const std::vector<int>& chunk = of.chunks[static_cast<std::size_t>(of.tasks.back().chunk)];
-      if (makes_gradients(of.tasks.back().pass)) end += layer_exchange(of, chunk.front());
+      const std::vector<int>& chunk = plan_of_stage.chunks[static_cast<std::size_t>(plan_of_stage.tasks.back().chunk)];
+      if (makes_gradients(plan_of_stage.tasks.back().pass)) end += layer_exchange(plan_of_stage, chunk.front());
     } else {
-      for (const bool experts : {false, true}) end = std::max(end, end_of_exchanges(of, state, experts));
+      for (const bool experts : {false, true}) end = std::max(end, end_of_exchanges(plan_of_stage, state, experts));
     }
     if (s_.plan.offload.used()) return end;
     double update = 0;
     for (const NodeType* type : s_.cluster.types()) {
-      const double time = rank_time(*type, s_.software, of.optimizer).value;
+      const double time = rank_time(*type, s_.software, plan_of_stage.optimizer).value;
       update = update > 0 ? std::min(update, time) : time;
     }
     end += update;
     if (plan_.zero == ZeroStage::none || shards_parameters() || plan_.overlap_parameters) return end;
     std::array<double, 2> lanes{};
-    for (const GradientBucket& bucket : of.buckets) lanes[bucket.experts ? 1 : 0] += gathered(bucket);
+    for (const GradientBucket& bucket : plan_of_stage.buckets) lanes[bucket.experts ? 1 : 0] += gathered(bucket);
     return end + std::max(lanes[0], lanes[1]);
   }
 
-  /// Buckets leave in their order.
-  double end_of_exchanges(const StagePlan& of, const StageState& state, bool experts) {
+  /// End of the gradient exchanges. Buckets are sent in order.
+  double end_of_exchanges(const StagePlan& plan_of_stage, const StageState& state, bool experts) {
     double lane = 0;
-    if (plan_.zero == ZeroStage::gradients && !plan_.overlap_gradients) {  // the backward pass waits for each
-      for (const GradientBucket& bucket : of.buckets)
+    if (plan_.zero == ZeroStage::gradients && !plan_.overlap_gradients) {  // the backward pass waits for each bucket
+      for (const GradientBucket& bucket : plan_of_stage.buckets)
         if (bucket.experts == experts) lane += reduced(bucket) * plan_.micro_batches;
       return state.clock + lane;
     }
-    if (each_ && plan_.overlap_gradients)  // what leaves after the backward passes leaves once
-      for (const GradientBucket& bucket : of.buckets)
+    if (exchanges_each_ && plan_.overlap_gradients)  // buckets that follow the last backward pass are sent once
+      for (const GradientBucket& bucket : plan_of_stage.buckets)
         if (bucket.experts == experts && !bucket.late) lane += reduced(bucket) * (plan_.micro_batches - 1);
-    for (const GradientBucket& bucket : of.buckets)
+    for (const GradientBucket& bucket : plan_of_stage.buckets)
       if (bucket.experts == experts && !bucket.late && plan_.overlap_gradients)
-        lane = std::max(lane, earliest(of, state, bucket)) + reduced(bucket);
-    for (const GradientBucket& bucket : of.buckets)
+        lane = std::max(lane, earliest(plan_of_stage, state, bucket)) + reduced(bucket);
+    for (const GradientBucket& bucket : plan_of_stage.buckets)
       if (bucket.experts == experts && (bucket.late || !plan_.overlap_gradients))
         lane = std::max(lane, state.clock) + reduced(bucket);
     return lane;
   }
 
-  /// The last backward pass of the layer that completes the bucket begins.
-  double earliest(const StagePlan& of, const StageState& state, const GradientBucket& bucket) const {
-    for (std::size_t chunk = 0; chunk < of.chunks.size(); ++chunk) {
-      const std::vector<int>& layers = of.chunks[chunk];
+  /// Earliest begin of the last backward pass of the layer that completes the bucket.
+  double earliest(const StagePlan& plan_of_stage, const StageState& state, const GradientBucket& bucket) const {
+    for (std::size_t chunk = 0; chunk < plan_of_stage.chunks.size(); ++chunk) {
+      const std::vector<int>& layers = plan_of_stage.chunks[chunk];
       if (std::find(layers.begin(), layers.end(), bucket.layer) == layers.end()) continue;
-      double left = 0;  // of the pass through the chunk, from that layer on; one for weights alone takes less
+      double left = 0;  // time of the pass through the chunk from that layer on; a pass for weights alone takes less
       for (const int layer : layers)
-        if (layer <= bucket.layer) left += floors_.at(Pass::backward, layer, each_ || plan_.micro_batches == 1);
+        if (layer <= bucket.layer)
+          left += floors_.seconds(Pass::backward, layer, exchanges_each_ || plan_.micro_batches == 1);
       return std::max(0.0, state.end_of_last_backward[chunk] - left);
     }
     return 0;

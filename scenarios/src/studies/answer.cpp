@@ -16,11 +16,11 @@
 namespace trainyard {
 namespace {
 
-/// The critical path of a run; neighbours with one name, actor and resource are joined.
+/// Returns the critical path of a run. Neighbours with the same name, actor and resource are joined.
 std::vector<PathLine> path_lines(const StepRun& run) {
   std::vector<PathLine> path;
   for (const PathStep& step : named_path(run)) {
-    if (step.end <= step.begin) continue;  // The piece lies in another step.
+    if (step.end <= step.begin) continue;  // the piece lies in another step
     const OpRecord& record = run.timeline.records()[step.id - 1];
     const PathLine line{step.begin, step.end, run.simulated().actor_name(record.actor), run.names[record.name],
                         step.resource};
@@ -33,7 +33,7 @@ std::vector<PathLine> path_lines(const StepRun& run) {
   return path;
 }
 
-/// The options with which a run leaves its path in `path`.
+/// Returns options with which a run writes its critical path into `path`.
 SimulateOptions with_path(SimulateOptions options, std::optional<std::vector<PathLine>>& path) {
   options.path_pieces = true;
   options.after = [&path, after = std::move(options.after)](const StepRun& run) {

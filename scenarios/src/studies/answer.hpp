@@ -5,24 +5,25 @@
 
 namespace trainyard {
 
-/// What a caller wants to know of a scenario besides its step: nothing else by default.
+/// Parts of the answer besides the step. By default there are none.
 struct AnswerOptions {
-  SimulateOptions simulation;  ///< of the step itself
-  double factor = 0;           ///< What-ifs make each class of resources so much faster; 0 asks for none.
-  /// For a plan that does not fit: the largest sizes that do, and the changes that would make it fit.
+  SimulateOptions simulation;  ///< options of the step's simulation
+  double factor = 0;           ///< speed-up of each class of resources in the what-ifs; 0: no what-ifs
+  /// If the plan does not fit: adds the largest sizes that fit, and the changes that would make it fit.
   bool changes = false;
-  /// As `explain`: the critical path piece by piece, the largest sizes that fit, and what fewer failures would buy.
+  /// Adds what `explain` shows: the critical path piece by piece, the largest sizes that fit, and the gain from fewer
+  /// failures.
   bool reasons = false;
 };
 
-/// The answer to a scenario, whoever asks for it. Without `reasons`, a step of more than kMostKept operations has neither
-/// what-ifs nor the largest sizes that fit, which would simulate it again and again; a step by packets has no what-ifs.
+/// Computes the answer to a scenario. Without `reasons`, a step of more than kMostKept operations has neither what-ifs
+/// nor the largest sizes that fit, because each of them needs further simulations. A step by packets has no what-ifs.
 /// Throws UserError.
 Answer answer(const Scenario&, const Plan&, const AnswerOptions&);
-/// Lays the scenario out first.
+/// The same, for a scenario that is not laid out yet.
 Answer answer(const Scenario&, const AnswerOptions& = {});
 
-/// The operations of the ranks that were simulated.
+/// Returns the number of operations of the simulated ranks.
 double simulated_operations(const Plan&, const Result&);
 
 }  // namespace trainyard

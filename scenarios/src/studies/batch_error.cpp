@@ -6,7 +6,7 @@
 namespace trainyard {
 namespace {
 
-/// The scale that fits best with this power, and the sum of squares that is left.
+/// Returns the scale that fits best with this power, and the remaining sum of squares.
 std::pair<double, double> fitted_scale(const BatchErrorCurve& curve, double power) {
   double products = 0, squares = 0, left = 0;
   const auto beyond = [&](const auto& visit) {
@@ -30,7 +30,7 @@ void fit(BatchErrorCurve& curve) {
       ++count;
     }
   curve.flat /= count;
-  // The sum of squares has one minimum over the power.
+  // As a function of the power, the sum of squares has a single minimum.
   double least = 0.01, most = 8;
   constexpr int kHalvings = 100;
   for (int i = 0; i < kHalvings; ++i) {

@@ -8,8 +8,8 @@
 
 namespace trainyard {
 
-/// Validation error by global batch, as it was published for one network, and a curve fitted to it: flat up to a batch B0,
-/// beyond it e0 + a ((B / B0)^q − 1). A fit to these points, no model of training.
+/// The published validation error of one network by global batch, and a curve fitted to it: e0 up to a batch B0, beyond
+/// it e0 + a ((B / B0)^q − 1). The curve is a fit to these points, not a model of training.
 struct BatchErrorCurve {
   std::string network, source;
   std::vector<std::pair<double, double>> points;  ///< samples, percent
@@ -17,11 +17,11 @@ struct BatchErrorCurve {
   double flat_up_to = 0;                          ///< B0, samples
   double scale = 0, power = 0;                    ///< a (percent), q
 
-  double at(double batch) const;  ///< percent
-  double worst() const;           ///< percent points that a point is off
+  double at(double batch) const;  ///< error at a batch, percent
+  double worst() const;           ///< largest distance of a point from the curve, percentage points
 };
 
-/// Of the network, if the catalog has one. The fit is by least squares.
+/// Fits the curve of a network by least squares. No value: the catalog has no published errors of it.
 std::optional<BatchErrorCurve> batch_error_curve(const Catalog&, const std::string& network);
 
 }  // namespace trainyard

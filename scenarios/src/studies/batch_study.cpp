@@ -14,10 +14,10 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kSmaller = 4, kLarger = 6;  // powers of two
-constexpr int kMostLonger = 16;           // times the learner's steps, of smaller batches
+constexpr int kSmaller = 4, kLarger = 6;  // powers of two below and above the scenario's batch
+constexpr int kMostLonger = 16;           // largest factor on the learner's steps for smaller batches
 
-/// The scenario with another batch; more steps of a smaller one.
+/// Returns the scenario with another batch. A smaller batch has more steps.
 Scenario with_batch(const Scenario& s, std::int64_t batch) {
   const std::int64_t micro = batch / (s.plan.mesh.data * s.micro_batches());
   Overrides changes{{"plan.micro_batch_size", std::to_string(micro)},
@@ -33,22 +33,22 @@ std::vector<std::int64_t> batches_of(const Scenario& s) {
   const std::int64_t unit = s.plan.mesh.data * s.micro_batches();
   for (int power = -kSmaller; power <= kLarger; ++power) {
     const double batch = std::ldexp(static_cast<double>(s.global_batch_size), power);
-    const auto whole = static_cast<std::int64_t>(batch);
-    if (batch == static_cast<double>(whole) && whole % unit == 0 && whole >= unit) all.push_back(whole);
+    const auto samples = static_cast<std::int64_t>(batch);
+    if (batch == static_cast<double>(samples) && samples % unit == 0 && samples >= unit) all.push_back(samples);
   }
   return all;
 }
 
 bool by_formula(const Scenario& s) { return s.learn.task.formula.given(); }
 
-/// S_min and B_noise from one training of the learner.
+/// Measures S_min and B_noise in one training of the learner.
 void measure(const Scenario& s, BatchStudy& study) {
   if (!s.learn.used()) throw UserError(fmt::format("{}: --batch needs a section `learn` with a target", s.name));
   if (!s.learn.has_target()) fail(s.learn.place, "learn: --batch needs a target");
   const LearnResult r = learn(s);
   if (!r.reached)
     fail(s.learn.place,
-         fmt::format("learn: the target is not reached within {} steps: no curve can be told", s.learn.steps));
+         fmt::format("learn: the target is not reached within {} steps: no curve can be computed", s.learn.steps));
   study.model.noise = r.reached->noise_scale;
   study.model.least = r.reached->steps / (1 + study.model.noise / static_cast<double>(s.global_batch_size));
   study.measured = true;

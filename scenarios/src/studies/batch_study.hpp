@@ -10,32 +10,32 @@
 
 namespace trainyard {
 
-/// What one global batch costs on the scenario's cluster.
+/// The cost of one global batch on the scenario's cluster.
 struct BatchPoint {
   double batch = 0;
   double step_time = 0;           ///< s
-  double steps = 0;               ///< to the target, by the noise scale
-  std::optional<double> learned;  ///< steps that the learner needed; none: it has no target, or did not reach it
-  std::string error;              ///< why it is impossible, instead of all else
+  double steps = 0;               ///< steps to the target, computed from the noise scale
+  std::optional<double> learned;  ///< steps that the learner needed; no value: it has no target, or did not reach it
+  std::string error;              ///< why this batch is impossible; empty: it is possible
 
   double time() const { return steps * step_time; }
   double learned_time() const { return *learned * step_time; }
 };
 
-/// The time to a target against the global batch: steps by the gradient noise scale, given or measured by the scenario's
-/// learner, and the learner's own beside them.
+/// The time to a target by global batch. The gradient noise scale, which the scenario states or its learner measures,
+/// gives the number of steps. The learner's own number of steps is shown for comparison.
 struct BatchStudy {
   NoiseScaleSteps model;
-  bool measured = false;  ///< by the learner
+  bool measured = false;  ///< the learner measured the noise scale
   std::vector<BatchPoint> points;
-  std::optional<BatchErrorCurve> published;  ///< of the scenario's network
+  std::optional<BatchErrorCurve> published;  ///< published errors of the scenario's network, if there are any
 
-  const BatchPoint* fastest() const;          ///< by the formula
-  const BatchPoint* fastest_learned() const;  ///< null: none
+  const BatchPoint* fastest() const;          ///< fastest point by the steps from the noise scale
+  const BatchPoint* fastest_learned() const;  ///< fastest point by the learner's steps; null: no point has any
 };
 
-/// At batches of 2^-4 to 2^6 of the scenario's, each rank's micro-batch so much smaller or larger. Throws UserError for a
-/// scenario whose section `learn` is missing, or has no target, or does not reach it.
+/// Studies batches of 2^-4 to 2^6 times the scenario's. Each rank's micro-batch changes by the same factor. Throws
+/// UserError if the scenario has no section `learn`, or if it has no target or does not reach it.
 BatchStudy batch_study(const Scenario&, const std::function<void(std::size_t, std::size_t)>& progress = {});
 
 nlohmann::ordered_json batch_study_json(const Scenario&, const BatchStudy&);

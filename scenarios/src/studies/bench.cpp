@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostElements = 4096;
 
-/// Where every rank has a part of its own, nccl-tests rounds it down to 16 bytes.
+/// Returns true if every rank has its own block of the data, which nccl-tests rounds down to a multiple of 16 bytes.
 bool in_blocks(Operation operation) {
   switch (operation) {
     case Operation::all_gather:
@@ -36,8 +36,8 @@ double usable_size(const BenchOptions& o, double size) {
   return std::floor(elements / o.ranks / unit) * unit * o.ranks * o.element.value;
 }
 
-/// Small whole numbers: sums and products of them are exact.
-double given(int rank, std::size_t i, Reduction reduction) {
+/// Returns a rank's input element. Inputs are small integers, so that sums and products are exact.
+double input_element(int rank, std::size_t i, Reduction reduction) {
   if (reduction == Reduction::product) return (static_cast<std::size_t>(rank) * 7 + i) % 3 == 0 ? 2 : 1;
   return static_cast<double>((static_cast<std::size_t>(rank) * 31 + i * 17) % 97) - 48;
 }
@@ -57,7 +57,7 @@ double combined(const std::vector<std::vector<double>>& values, std::size_t i, R
   return reduction == Reduction::average ? result / static_cast<double>(values.size()) : result;
 }
 
-/// What each rank should get, by the operation's definition.
+/// Computes the expected output of each rank by the operation's definition.
 std::vector<std::vector<double>> expected(const CollectiveRunOptions& o) {
   const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
   std::vector<std::vector<double>> result(n);
@@ -66,9 +66,9 @@ std::vector<std::vector<double>> expected(const CollectiveRunOptions& o) {
     for (std::size_t i = 0; i < o.values.front().size(); ++i)
       sum.push_back(combined(o.values, i, o.options.settings.reduction));
   for (const std::vector<double>& block : o.values) joined.insert(joined.end(), block.begin(), block.end());
-  const auto part = [n](const std::vector<double>& of, std::size_t rank) {
-    return std::vector<double>(of.begin() + static_cast<std::ptrdiff_t>(of.size() * rank / n),
-                               of.begin() + static_cast<std::ptrdiff_t>(of.size() * (rank + 1) / n));
+  const auto part = [n](const std::vector<double>& values, std::size_t rank) {
+    return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(values.size() * rank / n),
+                               values.begin() + static_cast<std::ptrdiff_t>(values.size() * (rank + 1) / n));
   };
   for (std::size_t rank = 0; rank < n; ++rank) switch (o.operation) {
       case Operation::all_reduce:
@@ -124,7 +124,7 @@ CollectiveRunOptions run_options(const BenchOptions& o, double size) {
   return run;
 }
 
-/// "LL128, ring", of a modelled collective.
+/// Returns the protocol and algorithm of a modelled collective: "LL128, ring".
 std::string protocol_of(const BenchOptions& o, double size) {
   return o.settings.model->cost(o.operation, Bytes{size}, o.settings.spread(o.ranks)).detail;
 }
@@ -135,15 +135,17 @@ long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& opti
   CollectiveRunOptions o = options;
   const auto n = static_cast<std::size_t>(o.ranks);
   const bool own_blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
-  // Whole blocks, so that all are alike, as many elements as there are, and no more than are quick to move.
+  // The arrays have equal blocks, no more elements than the real size, and no more than can be moved quickly.
   const double real = std::floor(o.options.size.value / (in_blocks(o.operation) ? static_cast<double>(n) : 1.0));
   const std::size_t most = std::max<std::size_t>(1, kMostElements / n);
   const auto block = static_cast<std::size_t>(std::clamp(real, 0.0, static_cast<double>(most)));
-  const std::size_t each = own_blocks ? block : in_blocks(o.operation) ? block * n : std::min(block * n, kMostElements);
+  const std::size_t elements = own_blocks               ? block
+                               : in_blocks(o.operation) ? block * n
+                                                        : std::min(block * n, kMostElements);
   o.values.clear();
   for (int rank = 0; rank < o.ranks; ++rank) {
     std::vector<double>& values = o.values.emplace_back();
-    for (std::size_t i = 0; i < each; ++i) values.push_back(given(rank, i, o.options.settings.reduction));
+    for (std::size_t i = 0; i < elements; ++i) values.push_back(input_element(rank, i, o.options.settings.reduction));
   }
   const CollectiveRun run = run_collective(cluster, o);
   const std::vector<std::vector<double>> right = expected(o);
@@ -163,16 +165,17 @@ const JsonFields<BenchRow>& bench_fields() {
   static const JsonFields<R> fields =
       JsonFields<R>()
           .value("size_bytes", "bytes", &R::size_bytes, "size of the data, as nccl-tests counts it")
-          .value("count", "", &R::count, "elements, as nccl-tests counts them")
+          .value("count", "", &R::count, "number of elements, as nccl-tests counts them")
           .value("time_us", "us", &R::time_us, "time of the collective")
           .value("algbw_GBps", "GB/s", &R::algbw_GBps, "algorithm bandwidth: size over time")
           .value("busbw_GBps", "GB/s", &R::busbw_GBps, "bus bandwidth: what a link carries, as nccl-tests defines it")
-          .value("wrong", "", &R::wrong, "wrong elements, out of place; null where no values are moved")
-          .value("wrong_in_place", "", &R::wrong_in_place, "wrong elements, in place; null where no values are moved")
+          .value("wrong", "", &R::wrong, "number of wrong elements, out of place; null if no values are moved")
+          .value("wrong_in_place", "", &R::wrong_in_place,
+                 "number of wrong elements, in place; null if no values are moved")
           .value("algorithm", "", &R::algorithm, "algorithm, or protocol of NCCL")
           .value("measured_us", "us", &R::measured_us, "measured time")
           .when(compared, "with --compare")
-          .value("error", "share", &R::error, "simulated over measured, less one")
+          .value("error", "share", &R::error, "simulated over measured time, minus one")
           .when(compared, "with --compare")
           .value("flow_us", "us", &R::flow_us, "time by the default transport")
           .when([](const R& r) { return r.flow_us.has_value(); }, "with --transport packets");
@@ -205,21 +208,21 @@ double fold_difference(const ClusterSpec& cluster, const BenchOptions& o, double
   options.folding = Folding::automatic;
   const CollectiveRun folded = run_collective(cluster, options);
   options.folding = Folding::off;
-  const CollectiveRun each = run_collective(cluster, options);
+  const CollectiveRun unfolded = run_collective(cluster, options);
   double worst = 0;
   const auto compare = [&worst](double a, double b) {
     worst = std::max(worst, std::abs(a - b) / std::max({std::abs(a), std::abs(b), 1e-300}));
   };
-  compare(folded.time, each.time);
-  for (std::size_t rank = 0; rank < each.sent.size(); ++rank) {
-    compare(folded.sent[rank], each.sent[rank]);
-    compare(folded.received[rank], each.received[rank]);
+  compare(folded.time, unfolded.time);
+  for (std::size_t rank = 0; rank < unfolded.sent.size(); ++rank) {
+    compare(folded.sent[rank], unfolded.sent[rank]);
+    compare(folded.received[rank], unfolded.received[rank]);
   }
-  for (const auto& [link, bytes] : each.links) {  // one that is missing carries nothing
+  for (const auto& [link, bytes] : unfolded.links) {  // a link that is missing in the other run carries nothing there
     const auto at = folded.links.find(link);
     compare(at == folded.links.end() ? 0 : at->second, bytes);
   }
-  return folded.links.size() == each.links.size() ? worst : 1;
+  return folded.links.size() == unfolded.links.size() ? worst : 1;
 }
 
 BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double size, std::optional<Seconds> measured) {

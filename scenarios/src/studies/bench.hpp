@@ -17,46 +17,50 @@ class JsonFields;
 struct BenchOptions {
   Operation operation = Operation::all_reduce;
   int ranks = 2;
-  std::vector<std::vector<Actor>> groups;  ///< of `ranks` each, at the same time; empty: ranks 0 … ranks−1
-  std::string algorithm = "ring";          ///< or "auto"
+  std::vector<std::vector<Actor>> groups;  ///< concurrent groups of `ranks` ranks each; empty: ranks 0 … ranks−1
+  std::string algorithm = "ring";          ///< name of an algorithm, or "auto"
   CollectiveSettings settings;
   SoftwareStack software;
-  Mode mode = Mode::rendezvous;  ///< of messages
+  Mode mode = Mode::rendezvous;  ///< mode of messages
   Bytes element{4};
   Bytes first{8}, last;
-  double factor = 2;                                   ///< from one size to the next
-  bool check = true;                                   ///< of messages: move values, and count wrong ones
-  Folding folding = Folding::automatic;                ///< of times: ranks that are alike are simulated once
-  TransportKind transport = kDefaultTransport;         ///< of times; values move by the default
-  Bytes port_buffer = {};                              ///< by packets: see PacketNetwork
-  std::shared_ptr<const ModelledTimes> modelled = {};  ///< of one group by the library's model: no simulation a size
+  double factor = 2;                            ///< factor from one size to the next
+  bool check = true;                            ///< moves values by messages and counts wrong ones
+  Folding folding = Folding::automatic;         ///< folding of equivalent ranks, for the times
+  TransportKind transport = kDefaultTransport;  ///< transport for the times; values move by the default one
+  Bytes port_buffer = {};                       ///< switch port buffer by packets, see PacketNetwork
+  /// Times of one group by the library's model, without a simulation.
+  std::shared_ptr<const ModelledTimes> modelled = {};
 };
 
-/// A row of nccl-tests' table, in its units.
+/// A row of nccl-tests' table, in the units of nccl-tests.
 struct BenchRow {
-  double size_bytes = 0;  ///< as nccl-tests counts it: what divides among the ranks in units of 16 bytes
-  double count = 0;       ///< elements
+  /// Size of the data as nccl-tests counts it: rounded down to divide among the ranks in units of 16 bytes.
+  double size_bytes = 0;
+  double count = 0;  ///< number of elements
   double time_us = 0, algbw_GBps = 0, busbw_GBps = 0;
-  std::optional<std::int64_t> wrong, wrong_in_place;  ///< elements; none where no values are moved
-  std::string algorithm;                              ///< "auto": which it chose; a modelled one: with its protocol
-  std::optional<double> measured_us, error;           ///< beside a measurement: simulated over measured, less one
-  std::optional<double> flow_us;                      ///< by packets: of the same by the default transport
+  std::optional<std::int64_t> wrong, wrong_in_place;  ///< number of wrong elements; no value: no values were moved
+  std::string algorithm;                              ///< algorithm in use, with its protocol if it is modelled
+  std::optional<double> measured_us, error;           ///< measured time, and simulated / measured − 1
+  std::optional<double> flow_us;                      ///< with packets: time by the default transport
 };
 const JsonFields<BenchRow>& bench_fields();
 
-/// The row of the size that is nearest to `size` from below among those that can be. `measured`: of that size, if known.
+/// Returns the row of the largest possible size that is not above `size`. `measured`: measured time of that size, if
+/// known.
 BenchRow bench_row(const ClusterSpec&, const BenchOptions&, double size, std::optional<Seconds> measured = {});
-/// The sizes asked for. Throws UserError for ranges that hold none, or over 10,000.
+/// Returns the sizes of the range. Throws UserError for an empty range, or one of over 10,000 sizes.
 std::vector<double> bench_sizes(const BenchOptions&);
 
-/// What it takes to simulate a size packet by packet.
+/// Estimates the cost of the simulation of a size packet by packet.
 PacketCost packet_cost(const ClusterSpec&, const BenchOptions&, double size);
 
-/// The largest difference of times, bytes by rank and bytes by link between ranks folded and one by one, relative.
+/// Simulates a size with folding and rank by rank. Returns the largest relative difference of times, bytes by rank and
+/// bytes by link.
 double fold_difference(const ClusterSpec&, const BenchOptions&, double size);
 
-/// Elements that are not what the operation gives, by its definition: computed on arrays of at most 4,096 elements that
-/// the same messages move. In place, or out of place (a changed input counts too).
+/// Counts elements that differ from the operation's definition. The collective's messages move arrays of at most 4,096
+/// elements, in place, or out of place (a changed input counts too).
 long wrong_elements(const ClusterSpec&, const CollectiveRunOptions&);
 
 }  // namespace trainyard

@@ -41,7 +41,7 @@ std::int64_t largest_that_fits(std::int64_t guess, const std::function<bool(std:
 }
 
 Bytes peak_memory(const Scenario& s) {
-  if (s.plan.splits_model() || !s.plan.mechanism->all_reduces()) {  // it depends on when the others do what
+  if (s.plan.splits_model() || !s.plan.mechanism->all_reduces()) {  // the memory depends on the timing of other ranks
     SimulateOptions options;
     options.critical_path = false;
     Plan few = plan(s);
@@ -57,7 +57,7 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
   plan.stages.front().tasks = one_stage_tasks(1);
   plan.lanes = {};
   plan.updates = {};
-  plan.bucket_copy = false;  // their memory is part of the stage's
+  plan.bucket_copy = false;  // the memory of buckets is part of the stage's
   ClusterSpec alone = s.cluster;
   alone.nodes = 1;
   alone.others.clear();
@@ -73,7 +73,7 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
 
 namespace {
 
-/// Do GPUs hold it, and with offload or an input pipeline hosts and drives too?
+/// Returns true if the scenario fits into the GPUs, and with offload or an input pipeline into hosts and drives too.
 bool has_room(const Scenario& s, Bytes memory) {
   if (!s.plan.offload.copies() && !s.input.used()) return peak_memory(s) <= memory;
   SimulateOptions options;
@@ -100,7 +100,7 @@ Capacity capacity(const Scenario& s) {
       return false;
     }
   };
-  std::int64_t unit = 1;  // samples that stages of their own widths can share out
+  std::int64_t unit = 1;  // number of samples that stages of different widths can divide
   for (const StageWidth& width : s.plan.mesh.widths) unit = std::lcm(unit, std::int64_t{width.data});
   room.largest_micro_batch_size = unit * largest_that_fits(s.micro_batch_size / unit, [&](std::int64_t n) {
                                     return fits(with_micro_batch(s, n * unit), nullptr);
@@ -110,7 +110,8 @@ Capacity capacity(const Scenario& s) {
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {
     Overrides overrides;
     for (const std::string& key : layers.keys) overrides.emplace_back("model." + key, fmt::format("{}", n));
-    if (s.measured.given()) overrides.emplace_back("plan.measured_step", "null");  // of the network as it is
+    if (s.measured.given())
+      overrides.emplace_back("plan.measured_step", "null");  // it was measured for the unchanged network
     return fits(overrides, &room.largest_parameters);
   });
   return room;

@@ -9,17 +9,18 @@ namespace trainyard {
 
 struct TrainingPlan;
 
-/// The most memory that a rank holds at any moment of the step, simulated on one device: ranks of data parallelism hold
-/// the same, and messages take no memory beside the buckets.
+/// Returns the peak memory of a rank in the step. It is simulated on one device: data-parallel ranks use the same
+/// memory, and messages use no memory besides the buckets.
 Bytes peak_memory(const Scenario&);
-/// The same of a plan of replicas alike, run by one of them on a node of the scenario's.
+/// The same for a plan of equal replicas, simulated for one replica on a node of the scenario.
 Bytes peak_memory_alone(const Scenario&, TrainingPlan);
 
-/// The largest whole number from 0 that fits, where all below one that fits do; `guess` is where the search begins.
+/// Returns the largest integer from 0 on that fits, starting the search at `guess`. If a number fits, all smaller ones
+/// must fit too.
 std::int64_t largest_that_fits(std::int64_t guess, const std::function<bool(std::int64_t)>& fits);
 
-/// Searches by reading the scenario again with other sizes and simulating what it then holds. A size that the reader
-/// refuses does not fit.
+/// Finds the largest sizes that fit. It reads the scenario again with other sizes and simulates their memory. A size
+/// that the reader refuses does not fit.
 Capacity capacity(const Scenario&);
 
 }  // namespace trainyard

@@ -24,17 +24,20 @@ std::map<std::string, double> parts_of_step(const Result& r) {
 }
 
 std::vector<FieldRow> comparison_rows() {
-  std::vector<FieldRow> rows{{"scenarios", "list", "the answer to each, as run gives it", ""}};
+  std::vector<FieldRow> rows{{"scenarios", "list", "the answer to each scenario, as run gives it", ""}};
   for (FieldRow row : result_fields().rows()) {
     row.path = "scenarios[]." + row.path;
     rows.push_back(row);
   }
-  rows.push_back({"differences", "list", "fields that they do not all say alike", ""});
-  rows.push_back({"differences[].path", "text", "of the field", ""});
-  rows.push_back({"differences[].values", "list", "of each scenario, as YAML; null: not said", ""});
-  rows.push_back({"changes", "list", "of each scenario but the first, against the first", ""});
-  rows.push_back({"changes[].step_time_share", "share", "of the first one's step time, by which it is longer", ""});
-  rows.push_back({"changes[].breakdown_s", "{part: s}", "parts of the step that differ", ""});
+  rows.push_back({"differences", "list", "fields whose values differ between the scenarios", ""});
+  rows.push_back({"differences[].path", "text", "path of the field", ""});
+  rows.push_back(
+      {"differences[].values", "list", "value in each scenario, as YAML; null: the scenario does not set it", ""});
+  rows.push_back({"changes", "list", "changes of each scenario but the first, relative to the first", ""});
+  rows.push_back({"changes[].step_time_share", "share",
+                  "increase of the step time, as a share of the first scenario's step time", ""});
+  rows.push_back({"changes[].breakdown_s", "{part: s}",
+                  "parts of the step that differ, as differences from the first scenario", ""});
   return rows;
 }
 

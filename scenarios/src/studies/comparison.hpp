@@ -8,10 +8,10 @@
 
 namespace trainyard {
 
-/// Scenarios side by side.
+/// Results of several scenarios and the differences of their fields.
 struct Comparison {
   std::vector<Result> results;
-  /// A field that not all of them say alike: its path, and each one's value as YAML; "": not said.
+  /// A field with different values: its path, and each scenario's value as YAML; "": the scenario does not set it.
   struct Difference {
     std::string path;
     std::vector<std::string> values;
@@ -19,11 +19,11 @@ struct Comparison {
   std::vector<Difference> differences;
 };
 
-/// Simulates each, two or more, on the processors there are.
+/// Simulates two or more scenarios in parallel on all processors.
 Comparison compare_scenarios(const std::vector<Scenario>&);
 
-/// The parts of two steps that differ, the largest difference first: by name, seconds of the second less those of the
-/// first.
+/// Returns the parts of two steps that differ, by name: seconds of the second minus those of the first. The largest
+/// difference comes first.
 std::vector<std::pair<std::string, double>> changed_parts(const Result& first, const Result& second);
 
 nlohmann::ordered_json comparison_json(const Comparison&);

@@ -15,13 +15,13 @@
 namespace trainyard {
 namespace {
 
-/// Keys of `plan.data_parallel`, which may be there as its size alone.
+/// Returns overrides of keys of `plan.data_parallel`. The scenario may state only its size, as a plain number.
 Overrides of_data_parallel(const Scenario& s, const Overrides& keys) {
   const Node* plan = s.document.find("plan");
-  const Node* given = plan ? plan->find("data_parallel") : nullptr;
+  const Node* section = plan ? plan->find("data_parallel") : nullptr;
   Overrides changes;
-  if (given && given->kind == Node::Kind::scalar) {
-    std::string map = "{size: " + given->scalar;
+  if (section && section->kind == Node::Kind::scalar) {
+    std::string map = "{size: " + section->scalar;
     for (const auto& [key, value] : keys) map += fmt::format(", {}: {}", key, value);
     return {{"plan.data_parallel", map + "}"}};
   }
@@ -47,7 +47,7 @@ std::vector<Overrides> candidates(const Scenario& s) {
     for (const char* device : {"cpu", "nvme"})
       all.push_back(of_data_parallel(
           s, {{"zero_stage", "3"}, {"offload", fmt::format("{{optimizer: {0}, parameters: {0}}}", device)}}));
-  // A framework's mode refuses what that framework does not do.
+  // A framework's mode refuses plans that this framework does not support.
   if (!s.strategy.empty() && p.zero != ZeroStage::parameters) add("plan.strategy", "pytorch-fsdp");
   if (s.micro_batch_size % 2 == 0) add("plan.micro_batch_size", fmt::format("{}", s.micro_batch_size / 2));
   if (2 * p.mesh.tensor <= s.cluster.node.gpus) add("plan.tensor_parallel", fmt::format("{}", 2 * p.mesh.tensor));
@@ -55,48 +55,49 @@ std::vector<Overrides> candidates(const Scenario& s) {
   return all;
 }
 
-/// "plan.recompute=full", as a shell takes it after --set.
+/// Writes overrides as arguments of --set in a shell: "plan.recompute=full".
 std::string in_words(const Overrides& overrides) {
   std::string text;
   for (const auto& [path, value] : overrides) text += fmt::format("{}{}={}", text.empty() ? "" : " ", path, value);
   return text;
 }
 
-/// With as many micro-batches as are in flight at most, and some.
+/// Returns the scenario with fewer micro-batches: twice as many as there are virtual stages.
 Scenario shortened(const Scenario& s) {
   const std::int64_t enough = std::min<std::int64_t>(s.micro_batches(), 2 * s.plan.mesh.pipeline * s.plan.chunks);
   return read_again(s, {{"plan.global_batch_size", fmt::format("{}", enough * s.micro_batch_size * s.plan.mesh.data)}});
 }
 
-/// A change that can be laid out.
+/// A change whose plan can be laid out.
 struct Candidate {
   Overrides overrides;
   Scenario scenario;
   Plan plan;
-  bool whole = true;  ///< not shortened
+  bool is_complete = true;  ///< the scenario is not shortened
 };
 
 Candidate laid_out(const Scenario& s, Overrides overrides) {
   Scenario changed = read_again(s, overrides);
-  if (changed.global_batch_size != s.global_batch_size) {  // it was not said: steps are to compare
+  // A batch that the scenario does not state must stay equal, for comparison.
+  if (changed.global_batch_size != s.global_batch_size) {
     overrides.emplace_back("plan.global_batch_size", fmt::format("{}", s.global_batch_size));
     changed = read_again(s, overrides);
   }
-  Plan whole = plan(changed);
-  if (estimated_operations(whole, true) <= kMostKept)
-    return {std::move(overrides), std::move(changed), std::move(whole), true};
+  Plan complete_plan = plan(changed);
+  if (estimated_operations(complete_plan, true) <= kMostKept)
+    return {std::move(overrides), std::move(changed), std::move(complete_plan), true};
   changed = shortened(changed);
   Plan shorter = plan(changed);
   return {std::move(overrides), std::move(changed), std::move(shorter), false};
 }
 
-struct Tried {
+struct TriedChange {
   Overrides overrides;
   bool offloads = false;
   FittingChange change;
 };
 
-/// A later value of a field takes the place of an earlier one.
+/// Joins overrides. A later value of a field replaces an earlier one.
 Overrides joined(Overrides changes, const Overrides& more) {
   for (const auto& change : more) {
     std::erase_if(changes, [&change](const auto& c) { return c.first == change.first; });
@@ -105,14 +106,14 @@ Overrides joined(Overrides changes, const Overrides& more) {
   return changes;
 }
 
-/// All candidates on top of some changes, side by side on the processors there are; none that is among `known`.
-std::vector<Tried> try_all(const Scenario& s, const Overrides& before, std::set<std::string>& known) {
+/// Tries all candidates on top of the changes `before`, in parallel on all processors. Skips those in `tried_texts`.
+std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std::set<std::string>& tried_texts) {
   std::vector<Candidate> all;
   for (const Overrides& more : candidates(read_again(s, before))) {
     try {
       Candidate candidate = laid_out(s, joined(before, more));
-      if (known.insert(in_words(candidate.overrides)).second) all.push_back(std::move(candidate));
-    } catch (const UserError&) {  // a plan that does not exist
+      if (tried_texts.insert(in_words(candidate.overrides)).second) all.push_back(std::move(candidate));
+    } catch (const UserError&) {  // there is no such plan
     }
   }
   ProgressLine progress;
@@ -131,29 +132,29 @@ std::vector<Tried> try_all(const Scenario& s, const Overrides& before, std::set<
       [&](std::size_t, const std::optional<Result>&) {
         progress.show(fmt::format("what would fit? {} of {} changes tried", ++done, all.size()));
       });
-  std::vector<Tried> tried;
+  std::vector<TriedChange> tried;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!results[i] || !*results[i]) continue;
     const Result& r = **results[i];
     tried.push_back({all[i].overrides,
                      all[i].scenario.plan.offload.copies(),
-                     {in_words(all[i].overrides), r.memory.peak, r.fits, all[i].whole ? r.step_time : 0}});
+                     {in_words(all[i].overrides), r.memory.peak, r.fits, all[i].is_complete ? r.step_time : 0}});
   }
   return tried;
 }
 
-/// The change that needs least memory; and of those that leave all on GPUs, where it is another.
-std::vector<Overrides> leanest(std::vector<Tried> tried) {
+/// Returns the change that needs least memory, and the one that needs least memory without offload if it differs.
+std::vector<Overrides> leanest(std::vector<TriedChange> tried) {
   std::vector<Overrides> best;
   std::stable_sort(tried.begin(), tried.end(),
-                   [](const Tried& a, const Tried& b) { return a.change.peak < b.change.peak; });
+                   [](const TriedChange& a, const TriedChange& b) { return a.change.peak < b.change.peak; });
   if (!tried.empty()) best.push_back(tried.front().overrides);
-  std::erase_if(tried, [](const Tried& t) { return t.offloads; });
+  std::erase_if(tried, [](const TriedChange& t) { return t.offloads; });
   if (!tried.empty() && tried.front().overrides != best.front()) best.push_back(tried.front().overrides);
   return best;
 }
 
-/// What fits before what does not, the faster before the slower where that is known, the leaner before the fuller.
+/// Orders changes: first those that fit, then faster ones if times are known, then those with less memory.
 bool better(const FittingChange& a, const FittingChange& b) {
   const auto rank = [](const FittingChange& c) {
     constexpr double kUnknown = std::numeric_limits<double>::infinity();
@@ -165,16 +166,16 @@ bool better(const FittingChange& a, const FittingChange& b) {
 }  // namespace
 
 std::vector<FittingChange> fitting_changes(const Scenario& s) {
-  const auto fits = [](const Tried& t) { return t.change.fits; };
-  std::set<std::string> known;
-  std::vector<Tried> all = try_all(s, {}, known);
+  const auto fits = [](const TriedChange& t) { return t.change.fits; };
+  std::set<std::string> tried_texts;
+  std::vector<TriedChange> all = try_all(s, {}, tried_texts);
   if (std::none_of(all.begin(), all.end(), fits))
     for (const Overrides& before : leanest(all)) {
-      const std::vector<Tried> more = try_all(s, before, known);
+      const std::vector<TriedChange> more = try_all(s, before, tried_texts);
       all.insert(all.end(), more.begin(), more.end());
     }
   std::vector<FittingChange> changes;
-  for (const Tried& t : all) changes.push_back(t.change);
+  for (const TriedChange& t : all) changes.push_back(t.change);
   std::stable_sort(changes.begin(), changes.end(), better);
   return changes;
 }

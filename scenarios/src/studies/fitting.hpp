@@ -6,11 +6,12 @@
 
 namespace trainyard {
 
-/// The changes that a planner would try for a plan that does not fit, each simulated with the same global batch: more
-/// recomputation, the next ZeRO stages, offload, sequence parallelism, smaller micro-batches, twice as many tensor or
-/// pipeline ranks; where none of them is enough, the same on top of the one that needs least memory, with offload and without. Of steps too large to
-/// simulate again and again the memory alone is known, by no more micro-batches than it depends on (twice the pipeline's
-/// virtual stages). What a plan refuses is left out. The fastest that fits comes first, then what needs least memory.
+/// Tries changes that may make a plan fit, at the same global batch: more recomputation, the next ZeRO stages, offload,
+/// sequence parallelism, smaller micro-batches, twice as many tensor or pipeline ranks. If none of them is enough, it
+/// tries the same on top of the change that needs least memory, with offload and without. Each change is simulated. If
+/// a step is too large for that, only its memory is simulated, with as many micro-batches as it depends on (twice the
+/// number of virtual stages). Changes that the plan refuses are left out. The fastest change that fits comes first;
+/// changes that do not fit follow, least memory first.
 std::vector<FittingChange> fitting_changes(const Scenario&);
 
 }  // namespace trainyard

@@ -16,22 +16,22 @@ namespace trainyard {
 namespace {
 
 constexpr double kTolerance = 1e-9;
-/// Of the critical path: moments that are the same but for rounding leave gaps in it.
+/// Tolerance for the critical path, which has gaps between times that are equal except for rounding.
 constexpr double kPathTolerance = 1e-6;
 
-/// What one run of a fold tells.
+/// Results of the folded run.
 struct FoldedTimes {
-  std::vector<Actor> class_of;                         // by rank
-  std::vector<LinkId> class_of_link;                   // by link
-  std::vector<double> bytes;                           // by class of links
-  std::vector<double> peaks;                           // by class of ranks
-  std::vector<std::vector<std::vector<double>>> ends;  // by class and stream, in order
-  std::vector<std::vector<double>> busy;               // by class and stream
-  std::map<std::string, double> path;                  // by resource
+  std::vector<Actor> class_of;                         // class of each rank
+  std::vector<LinkId> class_of_link;                   // class of each link
+  std::vector<double> bytes;                           // bytes of each class of links
+  std::vector<double> peaks;                           // peak memory of each class of ranks
+  std::vector<std::vector<std::vector<double>>> ends;  // ends of operations by class and stream, in order
+  std::vector<std::vector<double>> busy;               // busy time by class and stream
+  std::map<std::string, double> path;                  // critical path by resource
   std::string unfolded;
 };
 
-/// How long the operations of each stream of each actor run.
+/// Records the busy time of each stream of each actor.
 class BusyTimes {
  public:
   void add(const OpRun& run) {
@@ -45,7 +45,7 @@ class BusyTimes {
   IndexedVector<std::vector<double>, Actor> busy_;
 };
 
-/// Notes when each operation ends.
+/// Records the end of each operation.
 class OpEnds : public Observer {
  public:
   Interest interest() const override { return {.transfers = false}; }
@@ -82,7 +82,7 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   return times;
 }
 
-/// Compares a run rank by rank with what the fold has told.
+/// Compares an unfolded run with the results of the folded one.
 class FoldComparison : public Observer {
  public:
   FoldComparison(const FoldedTimes& folded, FoldCheck& check) : folded_(folded), check_(check) {}
@@ -96,21 +96,21 @@ class FoldComparison : public Observer {
     ++check_.operations;
     busy_.add(run);
     if (!ends || done >= ends->size())
-      note_missing(fmt::format("{}: ends at {} s, and is missing where ranks are folded", what(), run.ended.value));
+      note_missing(fmt::format("{}: ends at {} s, and is missing with folded ranks", what(), run.ended.value));
     else
       compare((*ends)[done], run.ended.value, [&] { return what() + " ends"; }, " s");
   }
 
-  /// Of the whole path, resource by resource.
+  /// Compares the critical path by resource. Differences are relative to the whole path.
   void compare_path(const std::map<std::string, double>& full) {
-    double whole = 0;
-    for (const auto& [resource, seconds] : full) whole += seconds;
+    double length = 0;
+    for (const auto& [resource, seconds] : full) length += seconds;
     std::map<std::string, double> all = folded_.path;
     all.insert(full.begin(), full.end());
     for (const auto& [resource, ignored] : all) {
       const auto share = [&](const std::map<std::string, double>& path) {
         const auto at = path.find(resource);
-        return at == path.end() ? 0 : at->second / whole;
+        return at == path.end() ? 0 : at->second / length;
       };
       const double folded = share(folded_.path), one_by_one = share(full), difference = std::abs(folded - one_by_one);
       if (difference <= kPathTolerance) continue;
@@ -128,8 +128,8 @@ class FoldComparison : public Observer {
           " bytes");
       for (std::size_t s = 0; c < folded_.ends.size() && s < folded_.ends[c].size(); ++s)
         if (next(rank, s) != folded_.ends[c][s].size())
-          note_missing(fmt::format("rank {}, stream {}: {} operations, {} where ranks are folded", rank, s,
-                                   next(rank, s), folded_.ends[c][s].size()));
+          note_missing(fmt::format("rank {}, stream {}: {} operations, {} with folded ranks", rank, s, next(rank, s),
+                                   folded_.ends[c][s].size()));
       compare_busy(rank, c);
     }
     for (std::size_t link = 0; link < folded_.class_of_link.size(); ++link) {
@@ -143,10 +143,10 @@ class FoldComparison : public Observer {
  private:
   const FoldedTimes& folded_;
   FoldCheck& check_;
-  std::vector<std::vector<std::size_t>> done_;  // by rank and stream
+  std::vector<std::vector<std::size_t>> done_;  // number of ended operations, by rank and stream
   BusyTimes busy_;
 
-  /// Sums of spans of time lose digits with the time at which they lie: their differences count against that.
+  /// Compares busy times. Sums of durations lose digits at late times, so their differences are relative to the time.
   void compare_busy(Actor rank, std::size_t of_class) {
     const std::vector<double>* full = busy_.all().find(rank);
     const std::size_t streams = of_class < folded_.busy.size() ? folded_.busy[of_class].size() : 0;
@@ -155,7 +155,7 @@ class FoldComparison : public Observer {
       const double end = folded_.ends[of_class][s].back();
       compare(
           end + folded_.busy[of_class][s], end + (*full)[s],
-          [&] { return fmt::format("rank {}, stream {}: its end and how long it is busy", rank, s); }, " s");
+          [&] { return fmt::format("rank {}, stream {}: its end and its busy time", rank, s); }, " s");
     }
   }
 
@@ -187,9 +187,9 @@ class FoldComparison : public Observer {
   }
 };
 
-constexpr double kMostCompared = 100e6;  // half a minute
+constexpr double kMostCompared = 100e6;  // operations; they take half a minute
 
-/// Refuses what is too large to be simulated rank by rank, and says which plan is not.
+/// Throws UserError if the plan is too large to simulate rank by rank, and names a plan that is not.
 void require_comparable(const Scenario& s, const Plan& plan) {
   const double operations = estimated_operations(plan, true);
   if (operations <= kMostCompared) return;

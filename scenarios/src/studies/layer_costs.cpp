@@ -11,7 +11,8 @@ namespace {
 
 Seconds& part(KernelTotals& totals, KernelBound bound) { return totals.parts[static_cast<std::size_t>(bound)]; }
 
-/// One kernel. Its launch is a part of its own; the rest goes to what takes longer.
+/// The cost of one kernel. Its launch is a separate part; the rest of the time belongs to the longer of compute and
+/// memory.
 KernelTotals cost_of(const Work& work, const NodeType& node, const SoftwareStack& stack) {
   KernelTotals totals;
   totals.time = kernel_cost(node, stack, work);
@@ -71,7 +72,7 @@ Seconds LayerCosts::step() const { return micro_batch.time * micro_batches + acc
 
 namespace {
 
-/// What the rank has of every layer of its pipeline stage.
+/// Lists the rank's shards of the layers of its pipeline stage.
 std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
   std::vector<const Layer*> layers;
   for (const std::vector<int>& chunk : plan.stage_of(rank).chunks)
@@ -79,7 +80,7 @@ std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
   return layers;
 }
 
-/// A bucket filled from the gradients, or given back to them: each element read and written.
+/// The copy of gradients into a bucket or back. Each element is read and written.
 Work bucket_copy(const GradientBucket& bucket, const StagePlan& stage, const TrainingPlan& plan) {
   Work copy;
   copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
@@ -110,7 +111,7 @@ LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
     costs.accumulation += accumulation_time(layer, plan.accumulation, node, s.software) * (costs.micro_batches - 1);
     costs.micro_batch += cost.both();
   }
-  if (plan.bucket_copy && !plan.host_buckets)  // else the CPU copies
+  if (plan.bucket_copy && !plan.host_buckets)  // else the CPU copies them
     for (const GradientBucket& bucket : plan.stage_of(rank).buckets)
       costs.bucket_copies += kernel_cost(node, s.software, bucket_copy(bucket, plan.stage_of(rank), plan)) * 2;
   return costs;

@@ -9,22 +9,22 @@ namespace trainyard {
 
 struct TrainingPlan;
 
-/// What holds a kernel up: arithmetic, memory, or being launched at all (the GPU's floor, or the framework that cannot
-/// issue kernels faster).
+/// The bottleneck of a kernel: arithmetic, memory, or its launch (the GPU's shortest kernel time, or the rate at which
+/// the framework issues kernels).
 enum class KernelBound : std::uint8_t { compute, memory, launch };
 constexpr int kKernelBounds = 3;
 const char* name_of(KernelBound);
 
-/// Kernels of one pass of one micro-batch, each as long as while nothing else runs on the GPU.
+/// Sums over the kernels of one pass of one micro-batch. Times are those of kernels that run alone on the GPU.
 struct KernelTotals {
   Seconds time;
   Flops flops;
-  Bytes bytes;                               ///< read and written
-  Seconds dispatch;                          ///< part of `time` by which the framework is slower than the GPU
-  std::array<Seconds, kKernelBounds> parts;  ///< `time` by what each kernel waits for
+  Bytes bytes;                               ///< bytes read and written
+  Seconds dispatch;                          ///< part of `time` in which the GPU waits for the framework
+  std::array<Seconds, kKernelBounds> parts;  ///< `time` by each kernel's bottleneck
 
-  KernelBound bound() const;      ///< the largest part
-  double flops_per_byte() const;  ///< 0 without bytes
+  KernelBound bound() const;      ///< bottleneck with the largest part
+  double flops_per_byte() const;  ///< 0 if there are no bytes
   KernelTotals& operator+=(const KernelTotals&);
 };
 
@@ -36,24 +36,24 @@ struct LayerCost {
   bool same_cost(const LayerCost&) const;
 };
 
-/// Where the compute of a step comes from, on the GPU of one rank.
+/// The compute of a step by layer, on the GPU of one rank.
 struct LayerCosts {
   std::string gpu;
-  FlopsPerSecond peak;  ///< of the scenario's precision, dense
+  FlopsPerSecond peak;  ///< dense peak in the scenario's precision
   BytesPerSecond memory_bandwidth;
   double ridge = 0;          ///< FLOP/byte at which peak and bandwidth take equally long
-  double product_ridge = 0;  ///< the same with what large matrix products reach of both
+  double product_ridge = 0;  ///< the same with the achieved peak and bandwidth of large matrix products
   int micro_batches = 1;
-  std::vector<LayerCost> layers;  ///< of one micro-batch, in the order of the forward pass
-  KernelTotals micro_batch;       ///< their sum
-  Seconds accumulation;           ///< a step: gradients of further micro-batches added
-  Seconds bucket_copies;          ///< a step: gradients copied into their buckets and back
+  std::vector<LayerCost> layers;  ///< costs of one micro-batch, in the order of the forward pass
+  KernelTotals micro_batch;       ///< sum of the layers
+  Seconds accumulation;           ///< per step: adding up the gradients of further micro-batches
+  Seconds bucket_copies;          ///< per step: copying gradients into their buckets and back
 
-  /// Compute of a step that no communication slows: what `Result::breakdown.compute` is beside, but for interference.
+  /// Compute time of a step without interference from communication. With it, it is `Result::breakdown.compute`.
   Seconds step() const;
 };
 
-/// Of the GPU that this rank runs on.
+/// Computes the costs on the GPU of a rank.
 LayerCosts layer_costs(const Scenario&, const TrainingPlan&, int rank);
 
 }  // namespace trainyard

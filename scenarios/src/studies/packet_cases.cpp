@@ -45,10 +45,10 @@ class TcpStar : public Machine {
  private:
   PacketNetwork network_;
   std::vector<Link> links_;
-  std::vector<std::vector<LinkUse>> uses_;  // by pair
+  std::vector<std::vector<LinkUse>> uses_;  // links of each pair of hosts
 };
 
-/// When each message has arrived, by its tag.
+/// Records the arrival of each message by its tag.
 class StarArrivals : public Observer {
  public:
   explicit StarArrivals(std::size_t messages) : times(messages) {}
@@ -67,8 +67,8 @@ struct CaseOf {
   std::function<TimedPair()> run;
 };
 
-/// Arrivals on a star of 10 Gbit/s: the last of all messages, or the first.
-struct OnStar {
+/// The last arrival of all messages, or the first, on a star of 10 Gbit/s.
+struct StarCase {
   std::vector<StarMessage> messages;
   std::vector<Picoseconds> latencies;
   Bytes port_buffer;
@@ -129,7 +129,7 @@ TimedPair packet_ring_of(int nodes, double bytes) {
 
 std::vector<CaseOf> all_packet_cases() {
   const std::vector<Picoseconds> near{to_picoseconds(Seconds{5e-6})}, middle{to_picoseconds(Seconds{25e-6})};
-  // Host 0 receives; hosts 1 and 2 are 20 and 400 us of round trip away from it.
+  // Host 0 receives. Its round-trip times to hosts 1 and 2 are 20 and 400 us.
   const std::vector<Picoseconds> unequal{to_picoseconds(Seconds{5e-6}), to_picoseconds(Seconds{5e-6}),
                                          to_picoseconds(Seconds{195e-6})};
   std::vector<CaseOf> cases;
@@ -141,24 +141,24 @@ std::vector<CaseOf> all_packet_cases() {
     added.run = std::move(run);
   };
   add("one flow", "10 MB over 10 Gbit/s, 20 us of round trip", "a long flow fills its path: a handshake and slow start",
-      OnStar{incast_of(1, 1e7), near, {}});
+      StarCase{incast_of(1, 1e7), near, {}});
   add("100 kB", "100 kB over 10 Gbit/s, 100 us of round trip",
       "slow start: ten segments at first, twice as many each round trip; max-min has the whole rate at once",
-      OnStar{incast_of(1, 1e5), middle, {}});
+      StarCase{incast_of(1, 1e5), middle, {}});
   add("10 kB", "10 kB over 10 Gbit/s, 100 us of round trip", "a round trip of handshake, one until it is acknowledged",
-      OnStar{incast_of(1, 1e4), middle, {}});
+      StarCase{incast_of(1, 1e4), middle, {}});
   add("shared", "4 x 4 MB into one host, 20 us of round trip", "long flows share evenly: max-min is right",
-      OnStar{incast_of(4, 4e6), near, {}});
+      StarCase{incast_of(4, 4e6), near, {}});
   add("incast, short", "32 x 100 kB into one host", "the port's queue keeps its link busy: max-min is right",
-      OnStar{incast_of(32, 1e5), near, {}});
+      StarCase{incast_of(32, 1e5), near, {}});
   add("incast, long", "16 x 2 MB into one host", "the same, whatever is lost and sent again",
-      OnStar{incast_of(16, 2e6), near, {}});
+      StarCase{incast_of(16, 2e6), near, {}});
   add("incast, lossy", "32 x 100 kB into one host, ports of 256 KiB",
       "collapse: whoever loses the end of a window waits for a timeout of 200 ms; max-min knows no loss",
-      OnStar{incast_of(32, 1e5), near, Bytes{262144}});
+      StarCase{incast_of(32, 1e5), near, Bytes{262144}});
   add("near first", "2 x 10 MB into one host, 20 and 400 us of round trip: the first",
       "the near one's window grows sooner; max-min gives both a half",
-      OnStar{{{1, 0, Bytes{1e7}}, {2, 0, Bytes{1e7}}}, unequal, {}, true});
+      StarCase{{{1, 0, Bytes{1e7}}, {2, 0, Bytes{1e7}}}, unequal, {}, true});
   add("ring", "all-reduce of 4 MB on 8 hosts of 10 Gbit/s Ethernet",
       "14 rounds of 500 kB: each starts slowly, none is in another's way", [] { return packet_ring_of(8, 4e6); });
   add("server", "a step of a CNN on 4 workers and a parameter server, 10 Gbit/s Ethernet",
@@ -178,7 +178,7 @@ std::vector<Seconds> star_arrivals(const std::vector<StarMessage>& messages, Byt
   for (const StarMessage& message : messages) hosts = std::max({hosts, message.from + 1, message.to + 1});
   TcpStar star(hosts, rate, latencies, port_buffer);
   Programs programs;
-  // A stream for each message, so that all leave at once.
+  // Each message has a stream, so that all leave at the same time.
   for (Actor actor = 0; actor < hosts; ++actor) {
     std::vector<Op> ops;
     std::vector<Actor> everyone;

@@ -8,22 +8,23 @@
 
 namespace trainyard {
 
-/// One step with its messages by TCP, packet by packet, and its time by the default transport besides. Says before a long
-/// one how long it takes. Throws UserError where packets cannot be of this scenario's network or plan.
+/// Simulates a step with its messages by TCP, packet by packet, and adds its time by the default transport. Announces
+/// the expected duration of a long simulation. Throws UserError if the scenario's network or plan cannot be simulated
+/// by packets.
 Result simulate_by_packets(const Scenario&, const Plan&, SimulateOptions);
 
-/// A case by packets and by flows.
+/// A validation case, simulated by packets and by flows.
 struct PacketCase {
   std::string name;
-  std::string what;    ///< what is sent, over what
-  std::string shows;   ///< why both differ, or do not
-  double packets = 0;  ///< s
-  double flows = 0;    ///< s
+  std::string what;    ///< the messages and their network
+  std::string shows;   ///< the reason why both times differ or agree
+  double packets = 0;  ///< time by packets, s
+  double flows = 0;    ///< time by flows, s
   double difference() const { return packets / flows - 1; }
 };
 
-/// The cases of `validate packets`: a flow alone, incast, short messages, unequal round-trip
-/// times, a ring, parameter servers, the study of Horovod. `done` is told how many of how many have ended.
+/// Simulates the cases of `validate packets`: a single flow, incast, short messages, unequal round-trip times, a ring,
+/// parameter servers, the study of Horovod. Calls `done` with the number of finished cases and the number of all cases.
 std::vector<PacketCase> packet_cases(const std::function<void(std::size_t, std::size_t)>& done);
 
 /// A message over a star of hosts.
@@ -31,8 +32,8 @@ struct StarMessage {
   int from = 0, to = 0;
   Bytes bytes;
 };
-/// When each message has arrived that leaves at 0, on hosts around one switch. A cable carries `rate` of data in full
-/// frames; host i is `latencies[i % size]` away from the switch.
+/// Returns the arrival time of each message. All messages leave at 0, on hosts around one switch. A cable carries data
+/// at `rate` in full frames. The cable of host i has the latency `latencies[i % size]`.
 std::vector<Seconds> star_arrivals(const std::vector<StarMessage>&, BytesPerSecond rate,
                                    const std::vector<Picoseconds>& latencies, TransportKind, Bytes port_buffer = {});
 

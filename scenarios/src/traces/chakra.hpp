@@ -10,50 +10,50 @@
 
 namespace trainyard {
 
-/// What a node of a Chakra execution trace is, numbered as MLCommons publishes it (mlcommons/chakra,
+/// Type of a node of a Chakra execution trace, numbered as MLCommons publishes it (mlcommons/chakra,
 /// schema/protobuf/et_def.proto, NodeType).
 enum class ChakraType : std::uint8_t { invalid, metadata, load, store, compute, send, recv, collective };
 constexpr int kChakraTypes = 8;
 
-/// A node of one rank's trace. Numbers of attributes that it lacks keep the values below.
+/// A node of one rank's trace. Attributes that it lacks keep the defaults below.
 struct ChakraNode {
   std::uint64_t id = 0;
   std::string name;
   ChakraType type = ChakraType::invalid;
-  std::vector<std::uint64_t> deps;  ///< ids: control and data
-  std::optional<double> duration;   ///< s; of a trace that says 0 us: none
+  std::vector<std::uint64_t> deps;  ///< ids of its control and data dependencies
+  std::optional<double> duration;   ///< s; no value: the trace says 0 us
   // Attributes of Chakra and of its converters:
-  double on_host = 0;                    ///< is_cpu_op: 1, work of the CPU
+  double on_host = 0;                    ///< is_cpu_op: 1 for work of the CPU
   double flops = 0;                      ///< num_ops
   double tensor = 0;                     ///< tensor_size, bytes
   double collective = -1;                ///< comm_type, numbered as CollectiveCommType
-  double bytes = 0;                      ///< comm_size: of a collective what each rank puts in
+  double bytes = 0;                      ///< comm_size; of a collective: each rank's input
   double source = -1, destination = -1;  ///< comm_src, comm_dst: ranks
   double tag = 0;                        ///< comm_tag
   double stream = -1, thread = -1;       ///< stream, tid
   std::string group;                     ///< pg_name
   std::vector<bool> dims;                ///< involved_dim
   double root = -1;                      ///< root_rank: a rank
-  std::string values;                    ///< of metadata: inputs.values, where PyTorch's converter keeps process groups
-  // Attributes of our own, of collectives that software slows and of messages (see Message):
-  double share = 1;     ///< of the whole collective, where the node is a part of it
-  double slowdown = 1;  ///< times that of the library's model
-  double launch = 0;    ///< s, before the first byte
-  double latency = 0;   ///< s, besides the route's
+  std::string values;                    ///< inputs.values of metadata, where PyTorch's converter stores process groups
+  // Trainyard's own attributes, of collectives that software slows and of messages (see Message):
+  double share = 1;     ///< share of the whole collective, if the node is a part of one
+  double slowdown = 1;  ///< factor on the time of the library's model
+  double launch = 0;    ///< time before the first byte, s
+  double latency = 0;   ///< latency in addition to the route's, s
   double rate_cap = 0;  ///< bytes/s; 0: none
   double steps = 1, path = 0;
-  /// Mode: as ASTRA-sim has them, messages move when they are sent, whether or not the receive has begun.
+  /// Mode. The default is ASTRA-sim's: a message moves when it is sent, whether or not the receive has begun.
   double mode = static_cast<double>(Mode::put);
 
-  std::size_t offset = 0;  ///< of its message in the file
+  std::size_t offset = 0;  ///< offset of the node's message in the file, bytes
 };
 
-/// The nodes of a file, in its order: a message of metadata, then one a node, each behind its length. Throws UserError
-/// naming the file and the byte for what is no Chakra trace.
+/// Reads the nodes of a file in its order. The file has a message of metadata and one message per node, each after its
+/// length. Throws UserError with the file and the byte if it is no Chakra trace.
 std::vector<ChakraNode> read_chakra(const std::filesystem::path&);
-/// How a file begins: its metadata.
+/// Returns the beginning of a file: its metadata.
 std::string chakra_header();
-/// Adds a node as the next message.
+/// Appends a node as the next message.
 void append_chakra(std::string& file, const ChakraNode&);
 
 }  // namespace trainyard

@@ -21,28 +21,29 @@
 namespace trainyard {
 namespace {
 
-/// Notes every operation of a step whose ranks are simulated one by one.
+/// Records every operation of a step whose ranks are not folded.
 class ChakraExport : public Observer {
  public:
   /// The run must outlive it.
   explicit ChakraExport(const StepRun& run) : run_(run), ranks_(static_cast<std::size_t>(run.scenario.ranks())) {}
 
   Interest interest() const override { return {.level = Level::ops, .transfers = false}; }
-  /// Throws UserError for what a Chakra trace has no node for: actors that are no ranks, groups that meet without bytes.
+  /// Throws UserError if Chakra has no node for the operation: for actors that are not ranks, and for summed-up
+  /// collectives.
   void finished(const OpRun&) override;
-  /// PREFIX.RANK.et of each rank, and PREFIX.groups.json. Throws UserError where one cannot be written.
+  /// Writes PREFIX.RANK.et of each rank, and PREFIX.groups.json. Throws UserError if a file cannot be written.
   void write(const std::filesystem::path& prefix) const;
 
  private:
   struct Rank {
     std::string file;
     std::uint64_t nodes = 0;
-    std::array<std::vector<std::uint64_t>, kMaxStreams> ended;  // ids, by stream
+    std::array<std::vector<std::uint64_t>, kMaxStreams> ended;  // ids of finished nodes, by stream
   };
   const StepRun& run_;
   std::vector<Rank> ranks_;
-  std::map<std::pair<Lane, Actor>, int> groups_;          // by lane and first member: their names
-  std::map<std::tuple<Actor, Actor, Tag>, double> tags_;  // of messages; Chakra's have 32 bits
+  std::map<std::pair<Lane, Actor>, int> groups_;          // number of each group, by lane and first member
+  std::map<std::tuple<Actor, Actor, Tag>, double> tags_;  // number of each message tag: Chakra's tags have 32 bits
 
   void describe(const OpRun&, ChakraNode&);
   void describe_message(const OpRun&, ChakraNode&);
@@ -52,7 +53,7 @@ class ChakraExport : public Observer {
 void ChakraExport::finished(const OpRun& run) {
   const Op& op = *run.op;
   if (static_cast<std::size_t>(op.actor) >= ranks_.size())
-    throw UserError(fmt::format("--chakra: {} does a part of the step, and a Chakra trace has files of ranks only",
+    throw UserError(fmt::format("--chakra: {} takes part in the step, but a Chakra trace has only files of ranks",
                                 run_.simulated().actor_name(op.actor)));
   Rank& rank = ranks_[static_cast<std::size_t>(op.actor)];
   ChakraNode node;
@@ -110,7 +111,7 @@ void ChakraExport::describe_message(const OpRun& run, ChakraNode& node) {
   node.path = static_cast<double>(m.path);
 }
 
-/// A modelled collective; or what copy engines move between a rank and its host, which takes as long as it took.
+/// Describes a modelled collective, or a copy between a rank and its host, which has its simulated duration.
 void ChakraExport::describe_join(const OpRun& run, ChakraNode& node) {
   const Op& op = *run.op;
   const auto [operation, whole] = collective_of(op.work);
@@ -122,7 +123,7 @@ void ChakraExport::describe_join(const OpRun& run, ChakraNode& node) {
   }
   if (whole.value == 0)
     throw UserError(
-        "--chakra: summed-up collectives meet without a message, for which Chakra has no node; plan.collectives: "
+        "--chakra: Chakra has no node for summed-up collectives, which send no messages; plan.collectives: "
         "modelled or messages");
   const auto lane = static_cast<Lane>(op.message.slot);
   const LaneGroup& group = run_.plan.lane(lane).of(op.actor);
@@ -152,17 +153,17 @@ void ChakraExport::write(const std::filesystem::path& prefix) const {
 void export_chakra(const Plan& plan, const std::filesystem::path& prefix, SimulateOptions& options) {
   if (plan.search)
     throw UserError(
-        "--chakra: workers of this scenario are not in step, and what they do is looked at until its mean is known");
+        "--chakra: the workers of this scenario are not in step, so the run itself finds how many steps it simulates");
   if (const double operations = estimated_operations(plan); operations > kMostOfTrace)
     throw UserError(
-        fmt::format("--chakra {}: about {:.2g} million operations; at most {:.0f} million are written. Fewer "
-                    "layers, micro-batches or ranks do",
+        fmt::format("--chakra {}: about {:.2g} million operations; at most {:.0f} million are written. Use fewer "
+                    "layers, micro-batches or ranks",
                     prefix.string(), operations * 1e-6, kMostOfTrace * 1e-6));
   check_writable(prefix.string() + ".0.et");
   const auto writer = std::make_shared<std::optional<ChakraExport>>();
   options.folding = Folding::off;
   options.observe.emplace_back([writer](const StepRun& run) { return &writer->emplace(run); });
-  if (!options.watch) options.watch = [](const StepRun&) {};  // every operation by itself
+  if (!options.watch) options.watch = [](const StepRun&) {};  // makes the run simulate every operation separately
   options.after = [writer, prefix, others = options.after](const StepRun& run) {
     (*writer)->write(prefix);
     if (others) others(run);

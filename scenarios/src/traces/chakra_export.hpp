@@ -6,10 +6,11 @@ namespace trainyard {
 struct Plan;
 struct SimulateOptions;
 
-/// The step that is simulated with these options is written as a Chakra execution trace, a file a rank (PREFIX.RANK.et, and
-/// PREFIX.groups.json): every operation with its duration, its sizes and what it waited for. Every rank is simulated.
-/// Replayed on the same cluster it takes as long. Throws UserError for steps that are too many, or whose ranks decide as
-/// they go.
+/// Changes the options of a run so that its step is written as a Chakra execution trace. Each rank has a file
+/// (PREFIX.RANK.et); PREFIX.groups.json has the communicators. A trace has every operation with its duration, its sizes
+/// and its dependencies. Every rank is simulated. A replay on the same cluster takes the same time. Throws UserError if
+/// the step has too many operations, or if workers are not in step, so that the run itself finds how many steps it
+/// needs.
 void export_chakra(const Plan&, const std::filesystem::path& prefix, SimulateOptions&);
 
 }  // namespace trainyard

@@ -8,7 +8,7 @@
 // src/converter/ and src/generator/.
 namespace trainyard {
 
-/// Numbers of AttributeProto's values, by their types on the wire.
+/// Field numbers of AttributeProto's values.
 enum AttributeField : std::uint32_t {
   kAttributeName = 1,
   kAttributeDouble = 3,
@@ -63,7 +63,7 @@ constexpr std::array<NumberAttribute, 20> kNumbers{{
     {"trainyard_steps", kAttributeInt64, &ChakraNode::steps},
     {"trainyard_mode", kAttributeInt64, &ChakraNode::mode},
     {"trainyard_path", kAttributeInt64, &ChakraNode::path},
-    // Of sizes that are no whole bytes; it follows comm_size.
+    // Exact size, if it is no whole number of bytes. It follows comm_size and replaces it.
     {"trainyard_bytes", kAttributeDouble, &ChakraNode::bytes},
 }};
 constexpr const char* kExactDuration = "trainyard_duration_s";

@@ -41,7 +41,7 @@ std::vector<bool> bool_list(pbf_reader reader) {
         list.push_back(reader.get_bool());
         break;
       case wire_field(1, pbf_wire_type::length_delimited):
-        for (const bool one : reader.get_packed_bool()) list.push_back(one);
+        for (const bool dim : reader.get_packed_bool()) list.push_back(dim);
         break;
       default:
         reader.skip();
@@ -113,7 +113,7 @@ void take_deps(ChakraNode& node, pbf_reader& reader) {
   for (const std::uint64_t id : reader.get_packed_uint64()) node.deps.push_back(id);
 }
 
-/// IOInfo's first field.
+/// Reads the first field of IOInfo.
 std::string_view io_values(pbf_reader reader) {
   std::string_view values;
   while (reader.next())

@@ -23,7 +23,7 @@ void write_number(protozero::pbf_writer& attribute, AttributeField field, double
   }
 }
 
-/// A message and its length.
+/// Appends a message after its length.
 void append_message(std::string& file, const std::string& message) {
   protozero::write_varint(std::back_inserter(file), message.size());
   file += message;
@@ -57,10 +57,11 @@ void append_chakra(std::string& file, const ChakraNode& node) {
       node.type == ChakraType::compute || node.type == ChakraType::load || node.type == ChakraType::store;
   for (const NumberAttribute& number : kNumbers) {
     const double value = node.*number.member;
-    const bool own = std::string_view(number.name) == "trainyard_bytes";
-    const bool said = own ? value != std::round(value)
-                          : value != plain.*number.member || (works && number.member == &ChakraNode::on_host);
-    if (said) add(number.name, [&](auto& attribute) { write_number(attribute, number.written_as, value); });
+    const bool is_exact_size = std::string_view(number.name) == "trainyard_bytes";
+    const bool is_written = is_exact_size
+                                ? value != std::round(value)
+                                : value != plain.*number.member || (works && number.member == &ChakraNode::on_host);
+    if (is_written) add(number.name, [&](auto& attribute) { write_number(attribute, number.written_as, value); });
   }
   if (!node.group.empty()) add("pg_name", [&](auto& attribute) { attribute.add_string(kAttributeString, node.group); });
   if (!node.dims.empty())

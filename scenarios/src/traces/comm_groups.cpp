@@ -83,9 +83,9 @@ std::vector<int> CommGroups::along_dims(int rank, const ChakraNode& node, const 
   for (std::size_t d = 0, stride = 1; d < dims_.size(); stride *= static_cast<std::size_t>(dims_[d]), ++d) {
     const int step = static_cast<int>(stride), own = rank / step % dims_[d];
     std::vector<int> more;
-    for (int at = 0; at < dims_[d]; ++at)
-      if (at == own || (d < node.dims.size() && node.dims[d]))
-        for (const int member : members) more.push_back(member + at * step);
+    for (int position = 0; position < dims_[d]; ++position)
+      if (position == own || (d < node.dims.size() && node.dims[d]))
+        for (const int member : members) more.push_back(member + position * step);
     members = std::move(more);
   }
   std::sort(members.begin(), members.end());
@@ -98,7 +98,7 @@ int CommGroups::number(const std::string& name, std::vector<int> members) {
   return at->second;
 }
 
-int CommGroups::of(int rank, const ChakraNode& node, const std::string& file) {
+int CommGroups::communicator_of(int rank, const ChakraNode& node, const std::string& file) {
   const std::string where = fmt::format("{}: node {}", file, node.id);
   const auto named = named_.find(node.group);
   if (named != named_.end()) {

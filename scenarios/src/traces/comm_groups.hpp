@@ -9,26 +9,27 @@ namespace trainyard {
 
 struct ChakraNode;
 
-/// Ranks that exchange with each other; nodes of a trace name them.
+/// A group of ranks that exchange data. Nodes of a trace name it.
 struct Communicator {
   std::string name;
   std::vector<int> members;
 };
 
+/// The communicators of a trace.
 class CommGroups {
  public:
   /// `dims`: sizes of the dimensions in which a trace numbers its ranks, the first one fastest, as ASTRA-sim's networks
-  /// list them (npus_count); empty: not said. Throws UserError where they do not give so many ranks.
+  /// list them (npus_count); empty: unknown. Throws UserError if their product is not `ranks`.
   CommGroups(int ranks, std::vector<int> dims);
 
-  /// ASTRA-sim's file of communicators: {"1": [0, 1, 2, 3], "2": [4, 5, 6, 7]}. Throws UserError with the place.
+  /// Reads ASTRA-sim's file of communicators: {"1": [0, 1, 2, 3], "2": [4, 5, 6, 7]}. Throws UserError with the place.
   void read(const std::filesystem::path&);
-  /// The process groups that a metadata node of PyTorch's converter lists; nothing of other metadata.
+  /// Reads the process groups that a metadata node of PyTorch's converter lists. Ignores other metadata.
   void read(const ChakraNode& metadata, const std::string& file);
 
-  /// The communicator of a collective of that rank, as a number. Without a name (or as "0", where no such group is known)
-  /// all ranks. Throws UserError for one that is not known, or that the rank is not in.
-  int of(int rank, const ChakraNode&, const std::string& file);
+  /// Returns the number of the communicator of a rank's collective. A node without a name (or with the name "0", if
+  /// there is no such group) means all ranks. Throws UserError if the group is unknown, or if the rank is not in it.
+  int communicator_of(int rank, const ChakraNode&, const std::string& file);
   const std::vector<Communicator>& all() const { return communicators_; }
 
  private:

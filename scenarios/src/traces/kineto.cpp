@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A file's bytes, unpacked where it is gzip's.
+/// Reads the bytes of a file, and unpacks them if it is a gzip file.
 class UnpackedFile : public std::streambuf {
  public:
   explicit UnpackedFile(const std::filesystem::path& path) : file_(gzopen(path.c_str(), "rb"), gzclose) {
@@ -53,7 +53,7 @@ std::string text_in(const json& object, const char* key) {
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-/// The extents of an event's inputs; of what is no tensor none.
+/// Returns the shapes of an event's inputs. An input that is no tensor has an empty shape.
 std::vector<std::vector<double>> input_shapes(const json& arguments) {
   std::vector<std::vector<double>> shapes;
   const auto inputs = arguments.find("Input Dims");
@@ -67,14 +67,14 @@ std::vector<std::vector<double>> input_shapes(const json& arguments) {
   return shapes;
 }
 
-/// FLOPs of an operator of PyTorch that is a product of matrices: what others (linear, matmul, einsum) end in. 0 of those
-/// whose shapes are not recorded.
+/// Returns the FLOPs of a PyTorch operator that is a matrix product. Other operators (linear, matmul, einsum) call one
+/// of these. 0: it is another operator, or its shapes are not recorded.
 double product_flops(const std::string& name, const json& arguments) {
   static const std::map<std::string, std::pair<std::size_t, std::size_t>> products{
       {"aten::mm", {0, 2}}, {"aten::addmm", {1, 2}}, {"aten::bmm", {0, 3}}, {"aten::baddbmm", {1, 3}}};
   const auto product = products.find(name);
   if (product == products.end()) return 0;
-  const auto& [at, rank] = product->second;  // of the first factor
+  const auto& [at, rank] = product->second;  // input number and number of dimensions of the first factor
   const auto in = input_shapes(arguments);
   if (in.size() < at + 2 || in[at].size() != rank || in[at + 1].size() != rank) return 0;
   double all = 2 * in[at + 1].back();
@@ -82,7 +82,7 @@ double product_flops(const std::string& name, const json& arguments) {
   return all;
 }
 
-/// Takes kernels and steps out of the events.
+/// Collects kernels and steps from the events.
 class KinetoReader {
  public:
   void take(const std::string& list, const json& item) {
@@ -105,9 +105,9 @@ class KinetoReader {
     trace.steps = static_cast<double>(steps_.size());
     for (const auto& [name, duration] : steps_) trace.step_time += duration * 1e-6 / trace.steps;
     trace.product_flops = product_flops_;
-    if (const auto of = properties_.find(most->first); of != properties_.end()) {
-      trace.gpu = text_in(of->second, "name");
-      trace.gpu_memory = number_in(of->second, "totalGlobalMem");
+    if (const auto properties = properties_.find(most->first); properties != properties_.end()) {
+      trace.gpu = text_in(properties->second, "name");
+      trace.gpu_memory = number_in(properties->second, "totalGlobalMem");
     }
     return trace;
   }
@@ -117,7 +117,7 @@ class KinetoReader {
     std::map<std::string, std::map<std::string, KernelSum>> families;
     double kernels = 0, begin = 1e300, end = 0;  // us
   };
-  std::map<double, json> properties_;  // by number of the device
+  std::map<double, json> properties_;  // properties by device number
   double product_flops_ = 0;
   std::map<double, Device> devices_;
   std::map<std::string, double> steps_;  // us, by name: a step is marked on the CPU and on the GPU
@@ -153,11 +153,11 @@ struct FamilyWords {
   std::vector<std::string_view> parts;
 };
 
-/// Parts of names, the telling ones first. Matrix products: cuBLAS (its architectures' prefixes, nvjet), CUTLASS, whose
-/// templates carry attention too, rocBLAS and hipBLASLt (Tensile's Cijk_Ailk_Bljk_…), and Inductor's templates.
-/// Convolutions: cuDNN (volta_scudnn_128x64_…, sm80_xmma_fprop_implicit_gemm_…), MIOpen (miopenSp3AsmConv…, igemm_fwd_…)
-/// and composable kernels; cuDNN changes layouts on the way. multi_tensor_apply is what torch.optim's foreach and fused
-/// optimizers run.
+/// Parts of kernel names and their families, the most specific first. Matrix products: cuBLAS (its architectures'
+/// prefixes, nvjet), CUTLASS, whose templates are used for attention too, rocBLAS and hipBLASLt (Tensile's
+/// Cijk_Ailk_Bljk_…), and Inductor's templates. Convolutions: cuDNN (volta_scudnn_128x64_…,
+/// sm80_xmma_fprop_implicit_gemm_…), MIOpen (miopenSp3AsmConv…, igemm_fwd_…) and composable kernels; cuDNN also changes
+/// layouts. multi_tensor_apply belongs to torch.optim's foreach and fused optimizers.
 const std::vector<FamilyWords> kFamilyWords{
     {"attention", {"flash", "fmha", "sdpa", "attention", "attn"}},
     {"optimizer", {"multi_tensor_apply", "adam", "optimizer", "sgd"}},
@@ -173,7 +173,7 @@ const std::vector<FamilyWords> kFamilyWords{
     {"matrix products", {"gemm", "gemv", "cijk_", "cutlass", "cublas", "nvjet", "splitk", "matmul", "triton_tem"}},
     {"copies", {"memcpy", "direct_copy", "rocclr"}}};
 
-/// As PyTorch and NCCL call collectives.
+/// Names of collectives in PyTorch and NCCL.
 const std::vector<FamilyWords> kCollectiveWords{
     {"all-reduce", {"allreduce"}},   {"all-gather", {"allgather"}}, {"reduce-scatter", {"reducescatter"}},
     {"all-to-all", {"alltoall"}},    {"send-recv", {"sendrecv"}},   {"broadcast", {"broadcast"}},

@@ -20,7 +20,8 @@
 namespace trainyard {
 namespace {
 
-/// As family_of_kernel has it of measured ones. "": nothing that a GPU runs as a kernel.
+/// Returns the family of a simulated operation, as family_of_kernel does for a measured kernel. "": the GPU runs no
+/// kernel.
 std::string family_of_record(const StepRun& run, const OpRecord& record) {
   switch (record.kind) {
     case Kind::join: {
@@ -29,7 +30,7 @@ std::string family_of_record(const StepRun& run, const OpRecord& record) {
     }
     case Kind::send:
     case Kind::recv: {
-      // Of a collective whose messages are simulated, what the rank receives: the rest goes on at the same time.
+      // For a collective of simulated messages, only receives count: the sends overlap with them.
       const Group& group = run.names.groups()[record.group];
       if (group.role != Role::collective) return "send-recv";
       return record.kind == Kind::recv ? group.name : "";
@@ -60,7 +61,8 @@ std::string family_of_record(const StepRun& run, const OpRecord& record) {
   }
 }
 
-/// Of one rank: by family, a kernel of NCCL from its launch on, since it waits for its peers while it runs.
+/// Sums one rank's kernels by family. An NCCL kernel counts from its launch, because it waits for its peers while it
+/// runs.
 std::map<std::string, KernelSum> predicted_kernels(const StepRun& run, Actor rank) {
   std::map<std::string, KernelSum> families;
   for (const OpRecord& record : run.timeline.records()) {
@@ -89,7 +91,7 @@ struct PredictedStep {
   double product_flops = 0, attention_flops = 0;
 };
 
-/// FLOPs of a kind of kernels of the rank, a step.
+/// FLOPs per step of the rank's kernels of one kind.
 double flops_of(const StepRun& run, Actor rank, std::initializer_list<Kernel> kinds) {
   double flops = 0;
   for (const OpRecord& record : run.timeline.records())
@@ -99,7 +101,7 @@ double flops_of(const StepRun& run, Actor rank, std::initializer_list<Kernel> ki
   return flops;
 }
 
-/// The words of a name, in small letters and digits.
+/// Splits a name into words of lower-case letters and digits.
 std::vector<std::string> words_in_name(const std::string& name) {
   std::vector<std::string> words(1);
   for (const char c : name)
@@ -110,15 +112,15 @@ std::vector<std::string> words_in_name(const std::string& name) {
   return words;
 }
 
-/// Of a chip's name in the catalog: its board ("sxm5", "pcie"), not the chip.
+/// Returns true if a word of a chip's catalog name means its board ("sxm5", "pcie"), not the chip.
 bool is_board(const std::string& word) { return word.starts_with("sxm") || word == "pcie" || word == "nvl"; }
 
-/// Is the trace of the scenario's model? Its products tell, where PyTorch has recorded their shapes.
+/// Explains why the trace may not be of the scenario's model, judged by the FLOPs of matrix products; "": no doubts.
 std::string doubts_about_model(const KinetoComparison& c, const PredictedStep& step) {
   if (c.measured_flops == 0)
     return "the trace has no shapes of products (record_shapes=True): whether it is of the scenario's model is not "
            "known";
-  // Attention in plain PyTorch is products too, of twice the FLOPs where half of them are masked.
+  // Attention in plain PyTorch is matrix products too, with twice the FLOPs if half of the scores are masked.
   constexpr double apart = 0.1;
   const double least = step.product_flops * (1 - apart);
   const double most = (step.product_flops + 2 * step.attention_flops) * (1 + apart);
@@ -126,7 +128,7 @@ std::string doubts_about_model(const KinetoComparison& c, const PredictedStep& s
   return fmt::format(
       "its products are {:.4g} TFLOP a step, the scenario's {:.4g}: another model, batch, parallelism or number of "
       "steps, "
-      "or products that PyTorch's own operators do not do",
+      "or matrix products outside of PyTorch's own operators",
       c.measured_flops * 1e-12, step.product_flops * 1e-12);
 }
 
@@ -135,8 +137,8 @@ PredictedStep predicted_step(const Scenario& s, std::optional<int> rank) {
   if (s.prescribed_step.given()) throw UserError("compare --kineto: plan.step_time is not simulated");
   if (const double operations = estimated_operations(laid_out); operations > kMostKept)
     throw UserError(
-        fmt::format("compare --kineto: about {:.2g} million operations; at most {:.0f} million are kept. Fewer "
-                    "nodes, at the same work a GPU, do",
+        fmt::format("compare --kineto: about {:.2g} million operations; at most {:.0f} million are kept. Use fewer "
+                    "nodes with the same work per GPU",
                     operations * 1e-6, kMostKept * 1e-6));
   PredictedStep step;
   SimulateOptions options;
@@ -154,25 +156,25 @@ PredictedStep predicted_step(const Scenario& s, std::optional<int> rank) {
 JsonFields<KinetoComparison::Kernel> kernel_fields() {
   using K = KinetoComparison::Kernel;
   return JsonFields<K>()
-      .value("name", "", &K::name, "as the profiler has it")
-      .value("time_s", "s", &K::seconds, "of all such kernels of a step")
-      .value("count", "", &K::count, "a step");
+      .value("name", "", &K::name, "the profiler's name of the kernel")
+      .value("time_s", "s", &K::seconds, "time of all such kernels in a step")
+      .value("count", "", &K::count, "number of such kernels in a step");
 }
 
 JsonFields<KinetoComparison::Family> family_fields() {
   using F = KinetoComparison::Family;
   return JsonFields<F>()
-      .value("family", "", &F::name, "kernels of a kind; of NCCL the operation")
-      .value("measured_s", "s", &F::measured, "time of its kernels in the trace, a step")
-      .value("measured_count", "", &F::measured_count, "its kernels in the trace, a step")
-      .value("predicted_s", "s", &F::predicted, "the same, simulated")
-      .value("predicted_count", "", &F::predicted_count, "the same, simulated")
-      .value("ratio", "", &F::ratio, "predicted over measured; null where nothing was measured")
-      .value("gap_s", "s", &F::gap, "measured less predicted")
-      .list("longest_kernels", &F::longest, kernel_fields(), "measured ones that take longest");
+      .value("family", "", &F::name, "kind of kernels; for NCCL the operation")
+      .value("measured_s", "s", &F::measured, "time of its kernels in the trace, per step")
+      .value("measured_count", "", &F::measured_count, "number of its kernels in the trace, per step")
+      .value("predicted_s", "s", &F::predicted, "the same time, simulated")
+      .value("predicted_count", "", &F::predicted_count, "the same number, simulated")
+      .value("ratio", "", &F::ratio, "predicted over measured time; null if nothing was measured")
+      .value("gap_s", "s", &F::gap, "measured minus predicted time")
+      .list("longest_kernels", &F::longest, kernel_fields(), "the measured kernels that take longest");
 }
 
-const RegisterJsonReference registered_kineto_json{"compare-kineto", "of compare SCENARIO --kineto TRACE",
+const RegisterJsonReference registered_kineto_json{"compare-kineto", "the answer of compare SCENARIO --kineto TRACE",
                                                    [] { return kineto_fields().rows(); }};
 
 }  // namespace
@@ -183,19 +185,20 @@ const JsonFields<KinetoComparison>& kineto_fields() {
       JsonFields<C>()
           .value("scenario", "", &C::scenario, "name of the scenario")
           .value("trace", "", &C::trace, "file of the profiler's trace")
-          .value("rank", "", &C::rank, "rank whose step is simulated beside it")
+          .value("rank", "", &C::rank, "rank whose simulated step is compared")
           .value("steps", "", &C::steps, "steps in the trace")
           .value("measured_step_s", "s", &C::measured_step,
                  "mean of the steps that the trace marks, or the span of its kernels")
           .value("predicted_step_s", "s", &C::predicted_step, "simulated")
-          .value("gpu", "", &C::gpu, "that the trace was recorded on")
-          .when([](const C& c) { return !c.gpu.empty(); }, "if the trace says")
-          .value("measured_product_flops", "FLOP", &C::measured_flops, "of PyTorch's products of matrices, a step")
+          .value("gpu", "", &C::gpu, "GPU on which the trace was recorded")
+          .when([](const C& c) { return !c.gpu.empty(); }, "if the trace has its name")
+          .value("measured_product_flops", "FLOP", &C::measured_flops, "FLOPs of PyTorch's matrix products, per step")
           .when([](const C& c) { return c.measured_flops > 0; }, "if shapes were recorded")
           .value("predicted_product_flops", "FLOP", &C::predicted_flops, "the same, simulated")
-          .value("doubts", "", &C::doubts, "why the trace may be of another GPU or model, or cannot tell")
+          .value("doubts", "", &C::doubts,
+                 "why the trace may be of another GPU or model, or why this cannot be checked")
           .when([](const C& c) { return !c.doubts.empty(); }, "if there is a reason")
-          .list("families", &C::families, family_fields(), "the largest gap first");
+          .list("families", &C::families, family_fields(), "families of kernels, the largest gap first");
   return fields;
 }
 
@@ -204,7 +207,7 @@ std::string other_gpu(const Gpu& gpu, const std::string& name, double memory) {
   const auto has = [&device](const std::string& word) {
     return std::find(device.begin(), device.end(), word) != device.end();
   };
-  if (has("gh200")) device.insert(device.end(), {"h100", "h200"});  // its GPU's names
+  if (has("gh200")) device.insert(device.end(), {"h100", "h200"});  // names of its GPU
   bool boards = false, said = false;
   for (const std::string& word : device) said = said || is_board(word);
   for (const std::string& word : words_in_name(gpu.name)) {
@@ -220,7 +223,7 @@ std::string other_gpu(const Gpu& gpu, const std::string& name, double memory) {
              });
     if (said && !boards) return fmt::format("another GPU than {}", gpu.name);
   }
-  constexpr double apart = 0.15;  // drivers keep up to a twelfth of the memory
+  constexpr double apart = 0.15;  // drivers reserve up to a twelfth of the memory
   const double capacity = gpu.memory_capacity.value;
   if (memory > 0 && std::abs(memory / capacity - 1) > apart)
     return fmt::format("of {:.1f} GiB, where {} has {:.1f}", memory / (1U << 30), gpu.name, capacity / (1U << 30));

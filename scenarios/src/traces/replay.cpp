@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kStatedCompute = "compute, as the trace has it";
 
-/// Names what the pieces of a replay are spent on.
+/// Assigns the operations of a replay to groups.
 class ReplayNaming : public PathSums::Naming {
  public:
   ReplayNaming(const ClusterSpec& cluster, const Fold* fold) : cluster_(cluster), fold_(fold) {}
@@ -55,9 +55,10 @@ JsonFields<ReplayResult::Breakdown> replay_breakdown_fields() {
   using B = ReplayResult::Breakdown;
   return JsonFields<B>()
       .value("compute", "s", &B::compute, "work of the GPU, stated by the trace or priced")
-      .value("memory", "s", &B::memory, "memory nodes that no computing hides")
-      .value("host", "s", &B::host, "work of the CPU that nothing of these hides")
-      .value("exposed_communication", "s", &B::exposed_communication, "communication that no work hides, by operation")
+      .value("memory", "s", &B::memory, "memory nodes that do not overlap with compute")
+      .value("host", "s", &B::host, "work of the CPU that does not overlap with compute or memory")
+      .value("exposed_communication", "s", &B::exposed_communication,
+             "communication that does not overlap with work, by operation")
       .value("bubble", "s", &B::bubble, "waiting for messages of a peer")
       .value("other", "s", &B::other, "the rest: nothing of the rank runs");
 }
@@ -67,8 +68,8 @@ JsonFields<ReplayResult::Collectives> collectives_fields() {
   return JsonFields<C>()
       .value("operation", "", &C::operation, "collective operation")
       .value("ranks", "", &C::ranks, "ranks of each group")
-      .value("count", "", &C::count, "how many, of all such groups")
-      .value("bytes", "bytes", &C::bytes, "of all of them, as nccl-tests counts the size of each");
+      .value("count", "", &C::count, "number of collectives in all such groups")
+      .value("bytes", "bytes", &C::bytes, "sum of their sizes, as nccl-tests counts them");
 }
 
 void book_replay_breakdown(const Breakdown& breakdown, const Fold* fold, ReplayResult& r) {
@@ -93,7 +94,7 @@ void book_collectives(const ReplayPlan& plan, ReplayResult& r) {
     for (const ReplayStep& step : rank.steps) {
       if (step.node->type != ChakraType::collective) continue;
       const ReplayCall& call = rank.calls[step.call];
-      if (call.index != 0) continue;  // each once
+      if (call.index != 0) continue;  // each collective once
       const std::size_t ranks = plan.communicator(call.communicator).members.size();
       const Operation operation = call.what->algorithm->operation;
       ReplayResult::Collectives& row = rows[{name_of(operation), static_cast<int>(ranks)}];
@@ -117,7 +118,7 @@ void book_replay_path(const std::map<std::string, double>& path, ReplayResult& r
 
 void write_replay_trace(const std::filesystem::path& file, const Timeline& timeline, const ReplayPlan& plan,
                         const Machine& machine, const Names& names) {
-  std::vector<std::string> streams;  // ranks have streams of their own: they are named where all agree
+  std::vector<std::string> streams;  // streams differ between ranks: a stream is named if all ranks agree
   for (const RankReplay& rank : plan.ranks)
     for (std::size_t s = 0; s < rank.streams.size(); ++s) {
       if (streams.size() <= s)
@@ -134,7 +135,8 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   const ReplayPlan plan(options, machine);
   ReplayMachine timed(machine);
   Names names;
-  for (const char* group : {"compute", "memory", "host"}) names.group(group, Role::work);  // the first hides the others
+  for (const char* group : {"compute", "memory", "host"})
+    names.group(group, Role::work);  // earlier groups hide later ones
   const ReplayPrograms source(plan, options, names);
   std::optional<Fold> fold;
   std::optional<FoldedMachine> folded;
@@ -183,29 +185,31 @@ const JsonFields<ReplayResult>& replay_fields() {
       JsonFields<R>()
           .value("trace", "", &R::trace, "prefix of the trace's files")
           .value("ranks", "", &R::ranks, "ranks of the trace")
-          .value("simulated_ranks", "", &R::simulated_ranks, "those that stand for all that are alike")
+          .value("simulated_ranks", "", &R::simulated_ranks,
+                 "ranks that were simulated; each stands for its equivalence class")
           .value("nodes", "", &R::nodes, "nodes of all files")
-          .value("time_s", "s", &R::time, "from the first node to the end of the last")
-          .object("breakdown_s", &R::breakdown, replay_breakdown_fields(), "of the last rank to finish")
+          .value("time_s", "s", &R::time, "time from the first node to the end of the last")
+          .object("breakdown_s", &R::breakdown, replay_breakdown_fields(), "time of the last rank to finish, by cause")
           .value(
               "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; }, "the last rank to finish")
           .value("critical_path_s", "s", &R::critical_path, "the critical path by resource")
           .object("bottleneck",
                   JsonFields<R>()
                       .value("resource", "", &R::bottleneck, "resource with the largest part of the critical path")
-                      .value("share", "share", &R::bottleneck_share, "of the critical path"),
+                      .value("share", "share", &R::bottleneck_share, "its share of the critical path"),
                   "what limits the time")
-          .object("traffic_bytes",
-                  JsonFields<R>()
-                      .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "over all links of a kind")
-                      .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max, "most that one rank sends")
-                      .value("total", "bytes", &R::bytes_total, "of all messages, each once"),
-                  "what is sent")
-          .list("collectives", &R::collectives, collectives_fields(), "by operation and size of the group")
+          .object(
+              "traffic_bytes",
+              JsonFields<R>()
+                  .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "bytes over all links of a kind")
+                  .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max, "bytes of the rank that sends most")
+                  .value("total", "bytes", &R::bytes_total, "bytes of all messages, each counted once"),
+              "bytes that are sent")
+          .list("collectives", &R::collectives, collectives_fields(), "collectives by operation and size of the group")
           .value("collectives_judged", "", &R::judged,
-                 "error to expect of collectives by the fitted model; empty: none is")
-          .value("operations", "", &R::operations, "simulated")
-          .value("messages", "", &R::messages, "of all ranks");
+                 "expected error of collectives by the fitted model; empty: there are none")
+          .value("operations", "", &R::operations, "number of simulated operations")
+          .value("messages", "", &R::messages, "number of messages of all ranks");
   return fields;
 }
 
@@ -216,7 +220,7 @@ ReplayResult replay(const ReplayOptions& options, const ClusterSpec& cluster, co
     return run(folding);
   } catch (const Deadlock&) {
     if (folding == Folding::off) throw;
-    return run(Folding::off);  // the circle is told of every rank
+    return run(Folding::off);  // the error then names the cycle rank by rank
   }
 }
 

@@ -9,17 +9,17 @@
 
 namespace trainyard {
 
-/// What the replay of a trace takes, and on what.
+/// The result of the replay of a trace.
 struct ReplayResult {
   std::string trace;
   int ranks = 0, simulated_ranks = 0;
   std::uint64_t nodes = 0, operations = 0, messages = 0;
   double time = 0;  ///< s
-  /// Of the last rank to finish; the parts sum to the time.
+  /// Time of the last rank to finish, in s, by cause. The parts sum to the total time.
   struct Breakdown {
     int rank = 0;
     double compute = 0, memory = 0, host = 0;
-    std::map<std::string, double> exposed_communication;  ///< by operation
+    std::map<std::string, double> exposed_communication;  ///< time by operation
     double bubble = 0, other = 0;
   } breakdown;
   std::map<std::string, double> critical_path;  ///< seconds by resource
@@ -27,19 +27,19 @@ struct ReplayResult {
   double bottleneck_share = 0;
   std::map<std::string, double> bytes_by_link_kind;
   double bytes_sent_per_rank_max = 0, bytes_total = 0;
-  /// Collectives of a kind, of groups of one size.
+  /// Collectives of one operation in groups of one size.
   struct Collectives {
     std::string operation;
     int ranks = 0;
-    double count = 0, bytes = 0;  ///< of all groups; bytes as nccl-tests counts them
+    double count = 0, bytes = 0;  ///< sums over all groups; bytes as nccl-tests counts them
   };
   std::vector<Collectives> collectives;
-  std::string judged;  ///< error to expect of modelled collectives; "": there are none
+  std::string judged;  ///< expected error of modelled collectives; "": there are none
 };
 const JsonFields<ReplayResult>& replay_fields();
 
-/// Replays the trace. `trace`: a Chrome/Perfetto trace is written there, unless it is empty; every rank is
-/// simulated for it. Throws UserError.
+/// Replays a trace. `trace`: file for a Chrome/Perfetto trace of the replay, which makes every rank be simulated;
+/// empty: none. Throws UserError.
 ReplayResult replay(const ReplayOptions&, const ClusterSpec&, const SoftwareStack&, Folding = Folding::automatic,
                     const std::filesystem::path& trace = {});
 

@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// By the numbers of CollectiveCommType (mlcommons/chakra, schema/protobuf/et_def.proto).
+/// Operations by number of CollectiveCommType (mlcommons/chakra, schema/protobuf/et_def.proto).
 constexpr std::array<Operation, 10> kChakraOperations{
     Operation::all_reduce,     Operation::reduce,    Operation::all_gather, Operation::gather,
     Operation::scatter,        Operation::broadcast, Operation::all_to_all, Operation::reduce_scatter,
@@ -35,8 +35,8 @@ int chakra_number(Operation operation) {
 double whole_bytes(Operation operation, double of_rank, std::size_t ranks) {
   return gives_block(operation) ? of_rank * static_cast<double>(ranks) : of_rank;
 }
-double rank_bytes(Operation operation, double whole, std::size_t ranks) {
-  return gives_block(operation) ? whole / static_cast<double>(ranks) : whole;
+double rank_bytes(Operation operation, double collective_bytes, std::size_t ranks) {
+  return gives_block(operation) ? collective_bytes / static_cast<double>(ranks) : collective_bytes;
 }
 
 ReplayPlan::ReplayPlan(const ReplayOptions& options, const ClusterMachine& machine)
@@ -68,13 +68,13 @@ std::size_t ReplayPlan::nodes() const {
 
 namespace {
 
-/// Numbers the streams of a rank as they are asked for.
+/// Numbers the streams of a rank in the order of their first use.
 class StreamNumbers {
  public:
   StreamNumbers(std::vector<std::string>& names, std::string where) : names_(names), where_(std::move(where)) {}
 
-  /// `count` in a row, by their name.
-  Stream of(const std::string& name, int count = 1) {
+  /// Returns the first of `count` consecutive streams with this name.
+  Stream stream(const std::string& name, int count = 1) {
     const auto [at, fresh] = numbers_.try_emplace({name, count}, static_cast<Stream>(names_.size()));
     if (!fresh) return at->second;
     if (names_.size() + static_cast<std::size_t>(count) > kMaxStreams)
@@ -117,21 +117,21 @@ std::string stream_name(const ChakraNode& node) {
 void ReplayPlan::lay_out(std::size_t number) {
   RankReplay& rank = ranks[number];
   StreamNumbers streams(rank.streams, file(number));
-  std::map<int, std::uint32_t> met;  // collectives of a communicator so far
+  std::map<int, std::uint32_t> met;  // number of collectives so far, by communicator
   for (ReplayStep& step : rank.steps) {
     const ChakraNode& node = *step.node;
     if (node.type == ChakraType::collective) {
       lay_out_collective(number, step, met);
       const ReplayCall& call = rank.calls[step.call];
-      step.stream = streams.of(node.stream >= 0 ? fmt::format("stream {}", node.stream)
-                                                : fmt::format("communicator {}", call.communicator));
+      step.stream = streams.stream(node.stream >= 0 ? fmt::format("stream {}", node.stream)
+                                                    : fmt::format("communicator {}", call.communicator));
       const int channels = call.what->algorithm->channels_of(
           {call.index, static_cast<int>(communicator(call.communicator).members.size()), &call.what->settings});
       if (call.what->settings.fidelity == Fidelity::messages)
-        step.more = streams.of(fmt::format("channels of communicator {}", call.communicator), 2 * channels - 1);
+        step.more = streams.stream(fmt::format("channels of communicator {}", call.communicator), 2 * channels - 1);
       continue;
     }
-    step.stream = streams.of(stream_name(node));
+    step.stream = streams.stream(stream_name(node));
     if (node.type == ChakraType::send || node.type == ChakraType::recv) lay_out_message(number, step);
     if (node.type == ChakraType::load || node.type == ChakraType::store) lay_out_memory(number, step);
   }
@@ -151,19 +151,20 @@ void ReplayPlan::lay_out_message(std::size_t number, ReplayStep& step) {
   if (self >= 0 && self != static_cast<double>(number))
     throw UserError(fmt::format("{}: {} is {}, in the file of rank {}", where, self_name, self, number));
   if (node.mode > static_cast<double>(Mode::put) || node.path >= kPathClasses)
-    throw UserError(fmt::format("{}: trainyard_mode {}, trainyard_path {}: not known", where, node.mode, node.path));
+    throw UserError(fmt::format("{}: trainyard_mode {}, trainyard_path {}: unknown", where, node.mode, node.path));
   std::vector<Actor>& slots = ranks[number].slots;
   const auto at = std::find(slots.begin(), slots.end(), static_cast<Actor>(peer));
   step.slot = static_cast<std::uint16_t>(at - slots.begin());
   if (at == slots.end()) slots.push_back(static_cast<Actor>(peer));
 }
 
-/// Loads come from the memory of the host, stores go there, over PCIe.
+/// Lays out loads from the memory of the host and stores to it, over PCIe.
 void ReplayPlan::lay_out_memory(std::size_t number, ReplayStep& step) {
   if (!options_.remote_memory || step.node->duration || step.node->tensor == 0) return;
   const auto rank = static_cast<Actor>(number);
   const DeviceId socket = machine_.socket_of(rank);
-  if (socket < 0) throw UserError(fmt::format("--remote-memory: {} hangs at no CPU", machine_.actor_name(rank)));
+  if (socket < 0)
+    throw UserError(fmt::format("--remote-memory: {} is not attached to a CPU", machine_.actor_name(rank)));
   const Actor cpu = machine_.actor(socket);
   const bool loads = step.node->type == ChakraType::load;
   const GroupFlow::Edge edge{loads ? cpu : rank, loads ? rank : cpu, 1};
@@ -173,11 +174,11 @@ void ReplayPlan::lay_out_memory(std::size_t number, ReplayStep& step) {
   });
   step.slot = static_cast<std::uint16_t>(at - flows.begin());
   if (at != flows.end()) return;
-  ways_.push_back({{edge}, {}, 0, 1, true});
-  flows.push_back(&ways_.back());
+  memory_routes_.push_back({{edge}, {}, 0, 1, true});
+  flows.push_back(&memory_routes_.back());
 }
 
-/// The last of the options' that speaks of the operation; null: none.
+/// Returns the algorithm of the last option that applies to the operation; null: no option does.
 const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
   const Collective* chosen = nullptr;
   for (std::size_t i = 0; i < options_.algorithms.size(); ++i) {
@@ -185,8 +186,8 @@ const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
     const std::size_t is = text.find('=');
     const std::string name = is == std::string::npos ? text : text.substr(is + 1);
     if (is != std::string::npos && parse_operation(text.substr(0, is)) != operation) continue;
-    const std::vector<std::string> known = collectives(operation).names();
-    const bool has = std::any_of(known.begin(), known.end(), [&](const std::string& k) { return same_name(k, name); });
+    const std::vector<std::string> names = collectives(operation).names();
+    const bool has = std::any_of(names.begin(), names.end(), [&](const std::string& k) { return same_name(k, name); });
     if (!has && is == std::string::npos) continue;
     chosen = &collectives(operation).find(name, Place::of("--algorithm " + text));
     used_[i] = true;
@@ -203,17 +204,17 @@ void ReplayPlan::require_used() const {
                       options_.algorithms[i]));
 }
 
-/// As training lays out its groups (strategies/plan/lanes.cpp).
+/// Lays out a collective as training lays out its groups (strategies/plan/lanes.cpp).
 const ReplayCollective& ReplayPlan::collective(int communicator, Operation operation, int root) {
-  std::unique_ptr<ReplayCollective>& known = collectives_[{communicator, operation, root}];
-  if (known) return *known;
+  std::unique_ptr<ReplayCollective>& entry = collectives_[{communicator, operation, root}];
+  if (entry) return *entry;
   const std::vector<int>& members = groups_->all()[static_cast<std::size_t>(communicator)].members;
   const ClusterSpec& cluster = machine_.spec();
-  known = std::make_unique<ReplayCollective>();
-  known->algorithm = chosen_algorithm(operation);
-  const bool modelled = !known->algorithm && members.size() > 1;
-  if (!known->algorithm) known->algorithm = &default_collective(operation);
-  CollectiveSettings& settings = known->settings;
+  entry = std::make_unique<ReplayCollective>();
+  entry->algorithm = chosen_algorithm(operation);
+  const bool modelled = !entry->algorithm && members.size() > 1;
+  if (!entry->algorithm) entry->algorithm = &default_collective(operation);
+  CollectiveSettings& settings = entry->settings;
   settings.root = root;
   place_on(settings, cluster, static_cast<int>(members.size()));
   if (modelled) {
@@ -225,12 +226,12 @@ const ReplayCollective& ReplayPlan::collective(int communicator, Operation opera
   for (const int member : members) nodes.push_back(cluster.node_of_gpu(member));
   settings.place(nodes);
   if (members.size() != ranks.size()) settings.rings.clear();
-  const Place where = Place::of("--algorithm " + known->algorithm->name);
-  if (known->algorithm->switches != SwitchKind::none)
-    fail(where, "switches that add take part in a collective on its own only (trainyard bench)");
+  const Place where = Place::of("--algorithm " + entry->algorithm->name);
+  if (entry->algorithm->switches != SwitchKind::none)
+    fail(where, "an algorithm with reducing switches can only run as a single collective (trainyard bench)");
   if (modelled) settings.flow = std::make_shared<ModelledFlow>(modelled_flow(operation, settings, members));
-  require_fits(*known->algorithm, {0, static_cast<int>(members.size()), &settings}, where);
-  return *known;
+  require_fits(*entry->algorithm, {0, static_cast<int>(members.size()), &settings}, where);
+  return *entry;
 }
 
 void ReplayPlan::lay_out_collective(std::size_t number, ReplayStep& step, std::map<int, std::uint32_t>& met) {
@@ -238,7 +239,7 @@ void ReplayPlan::lay_out_collective(std::size_t number, ReplayStep& step, std::m
   const ChakraNode& node = *step.node;
   const std::string where = place_in_trace(file(number), node);
   const Operation operation = operation_of(node, where);
-  const int group = groups_->of(static_cast<int>(number), node, file(number));
+  const int group = groups_->communicator_of(static_cast<int>(number), node, file(number));
   const std::vector<int>& members = communicator(group).members;
   const auto index_of = [&members](int member) {
     return static_cast<int>(std::find(members.begin(), members.end(), member) - members.begin());
@@ -267,7 +268,7 @@ void ReplayPlan::lay_out_collective(std::size_t number, ReplayStep& step, std::m
   if (what.settings.flow) rank.flows.push_back(what.settings.flow.get());
 }
 
-/// All members must do the same in the same order.
+/// Checks that all members call the same collectives in the same order.
 void ReplayPlan::meet(std::size_t rank, int group, Operation operation, const ReplayStep& step) {
   if (meetings_.size() <= static_cast<std::size_t>(group)) meetings_.resize(static_cast<std::size_t>(group) + 1);
   std::vector<Meeting>& meetings = meetings_[static_cast<std::size_t>(group)];
@@ -285,20 +286,20 @@ void ReplayPlan::meet(std::size_t rank, int group, Operation operation, const Re
 
 void ReplayPlan::require_all_met() const {
   for (std::size_t group = 0; group < meetings_.size(); ++group) {
-    const Communicator& of = groups_->all()[group];
+    const Communicator& communicator = groups_->all()[group];
     for (std::size_t k = 1; k < meetings_[group].size(); ++k) {
       const Meeting& meeting = meetings_[group][k];
-      if (meeting.members < of.members.size())
+      if (meeting.members < communicator.members.size())
         throw UserError(
             fmt::format("{}: node {}: {} of {} ranks, of which {} take part: the others' files have no "
                         "collective {} of that group",
                         file(static_cast<std::size_t>(meeting.rank)), meeting.node, name_of(meeting.operation),
-                        of.members.size(), meeting.members, k));
+                        communicator.members.size(), meeting.members, k));
     }
   }
 }
 
-/// As many receives as sends between each two ranks, by tag.
+/// Checks that each pair of ranks has as many receives as sends for each tag.
 void ReplayPlan::require_all_received() const {
   struct Halves {
     std::size_t sent = 0, received = 0, rank = 0;

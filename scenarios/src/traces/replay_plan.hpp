@@ -16,31 +16,31 @@
 
 namespace trainyard {
 
-/// How a trace is to be replayed.
+/// The input files and settings of a replay.
 struct ReplayOptions {
-  std::filesystem::path prefix;           ///< of its files: PREFIX.RANK.et
-  std::filesystem::path groups;           ///< of communicators; empty: PREFIX.groups.json, where there is one
+  std::filesystem::path prefix;           ///< prefix of the trace files: PREFIX.RANK.et
+  std::filesystem::path groups;           ///< file of communicators; empty: PREFIX.groups.json if it exists
   std::vector<int> dims;                  ///< see CommGroups
-  std::vector<std::string> algorithms;    ///< "ring", or of one operation: "all_reduce=ring"; others: as NCCL does them
-  Precision precision = Precision::bf16;  ///< of arithmetic whose time the trace does not state
+  std::vector<std::string> algorithms;    ///< "ring", or for one operation "all_reduce=ring"; default: NCCL's
+  Precision precision = Precision::bf16;  ///< precision of arithmetic whose time the trace does not state
   bool remote_memory = false;             ///< memory nodes move data to and from the host's memory
 };
 
-/// What the members of a communicator do together: an operation by an algorithm.
+/// A collective operation of a communicator: its algorithm and settings.
 struct ReplayCollective {
   const Collective* algorithm = nullptr;
   CollectiveSettings settings;
 };
 
-/// A collective as one rank takes part in it.
+/// One rank's part in a collective.
 struct ReplayCall {
   const ReplayCollective* what = nullptr;
-  int communicator = 0, index = 0;  ///< of the rank among its members
+  int communicator = 0, index = 0;  ///< `index`: the rank's position among the members
   std::vector<int> peers;           ///< see peers_of
   std::uint16_t first_slot = 0, flow = 0;
 };
 
-/// One rank's trace, in the order in which its streams take its nodes.
+/// One rank's trace, ordered as its streams execute the nodes.
 struct RankReplay {
   std::vector<ChakraNode> nodes;
   std::vector<ReplayStep> steps;
@@ -50,34 +50,35 @@ struct RankReplay {
   std::vector<std::string> streams;
 };
 
-/// A whole trace, checked and laid out on a machine.
+/// A complete trace, checked and laid out on a machine.
 ///
 /// Rule of streams: nodes of one stream run one after the other, those of different streams at the same time unless one
-/// depends on the other. A node's stream is the one that its attribute `stream` names (on the host `tid`); without it
-/// work of the GPU has one stream, memory nodes have one, the host has one, each communicator has one, and messages have
-/// one for each peer and direction. On a stream nodes run in the order of the file, but none before what it depends on.
+/// depends on the other. A node's attribute `stream` (on the host `tid`) names its stream. Without this attribute, work
+/// of the GPU has one stream, memory nodes have one, the host has one, each communicator has one, and messages have one
+/// for each peer and direction. On a stream, nodes run in the order of the file, but no node runs before its
+/// dependencies.
 class ReplayPlan {
  public:
-  /// Reads all files. Throws UserError naming file and node for what is missing, unknown, circular or contradictory.
+  /// Reads all files. Throws UserError with file and node if something is missing, unknown, circular or contradictory.
   ReplayPlan(const ReplayOptions&, const ClusterMachine&);
   ReplayPlan(const ReplayPlan&) = delete;
 
   std::vector<RankReplay> ranks;
   const Communicator& communicator(int number) const { return groups_->all()[static_cast<std::size_t>(number)]; }
   std::size_t communicators() const { return groups_->all().size(); }
-  /// What the members of a communicator exchange in their so-manieth collective: the most that one of them puts in.
+  /// Size of a communicator's collective number `instance`: the largest input of any member.
   Bytes bytes_of(int number, std::uint32_t instance) const {
     return Bytes{meetings_[static_cast<std::size_t>(number)][instance].bytes};
   }
   std::size_t nodes() const;
-  /// The error to expect of its modelled collectives; "": none is.
+  /// The expected error of the modelled collectives; "": none is modelled.
   std::string judged() const {
     if (!library_) return "";
     return library_->judged + (library_->scaled.empty() ? "" : "; outside what was fitted: " + library_->scaled);
   }
 
  private:
-  /// One collective of a communicator: what the first rank that is read says of it.
+  /// One collective of a communicator, as the first rank that was read states it.
   struct Meeting {
     Operation operation = Operation::all_reduce;
     double bytes = 0;
@@ -87,13 +88,13 @@ class ReplayPlan {
   };
   const ReplayOptions& options_;
   const ClusterMachine& machine_;
-  std::vector<bool> used_;               // which of the options' algorithms some collective goes by
-  std::optional<LibraryModel> library_;  // once a collective asks for it
+  std::vector<bool> used_;               // for each algorithm in the options: some collective uses it
+  std::optional<LibraryModel> library_;  // no value: no collective has needed it yet
   std::unique_ptr<CommGroups> groups_;
-  std::vector<std::vector<Meeting>> meetings_;  // by communicator
-  std::map<std::tuple<int, Operation, int>, std::unique_ptr<ReplayCollective>>
-      collectives_;             // by communicator and root
-  std::deque<GroupFlow> ways_;  // of memory nodes
+  std::vector<std::vector<Meeting>> meetings_;  // collectives of each communicator
+  /// Collectives by communicator, operation and root.
+  std::map<std::tuple<int, Operation, int>, std::unique_ptr<ReplayCollective>> collectives_;
+  std::deque<GroupFlow> memory_routes_;  // routes of memory nodes
 
   std::string file(std::size_t rank) const { return trace_file(options_.prefix, rank); }
   void lay_out(std::size_t rank);
@@ -108,12 +109,13 @@ class ReplayPlan {
   void require_all_received() const;
 };
 
-/// Of a collective node. Throws UserError for one that is unknown.
+/// Returns the operation of a collective node. Throws UserError if it is unknown.
 Operation operation_of(const ChakraNode&, const std::string& where);
-/// The number that Chakra has for an operation; -1: none.
+/// Returns Chakra's number of an operation; -1: it has none.
 int chakra_number(Operation);
-/// Bytes of the whole collective, as nccl-tests counts them, of what one of so many ranks puts in; and the other way.
+/// Converts one rank's input to the bytes of the collective, as nccl-tests counts them.
 double whole_bytes(Operation, double of_rank, std::size_t ranks);
-double rank_bytes(Operation, double whole, std::size_t ranks);
+/// Converts the bytes of the collective, as nccl-tests counts them, to one rank's input.
+double rank_bytes(Operation, double collective_bytes, std::size_t ranks);
 
 }  // namespace trainyard

@@ -10,8 +10,8 @@
 namespace trainyard {
 namespace {
 
-/// Tags: the collective's number and its communicator's; ways to the host have numbers behind those of communicators.
-/// Messages of the trace have a bit of their own, below that of channels (see Local::on_channel).
+/// Bit in the tags of the trace's own messages, below the bits of channels (see Local::on_channel). Other tags have the
+/// number of the collective and of its communicator; routes to the host are numbered after the communicators.
 constexpr int kMessageBit = 47;
 
 class ReplayProgram : public CoroutineProgram {
@@ -29,15 +29,15 @@ class ReplayProgram : public CoroutineProgram {
 
  protected:
   Ops run() override {
-    for (std::size_t at = 0; at < me_.steps.size(); ++at) {
-      const ReplayStep& step = me_.steps[at];
+    for (std::size_t number = 0; number < me_.steps.size(); ++number) {
+      const ReplayStep& step = me_.steps[number];
       take_deps(step);
       while (count_ > (step.node->type == ChakraType::collective ? 1U : 2U)) co_yield meet_two(step);
       if (step.node->type == ChakraType::collective)
         co_yield collective(step);
       else
         co_yield work(step);
-      ends_[at] = out_.after(step.stream);
+      ends_[number] = out_.after(step.stream);
     }
   }
 
@@ -48,27 +48,27 @@ class ReplayProgram : public CoroutineProgram {
   std::size_t rank_;
   Names& names_;
   Emitter out_;
-  std::vector<Dep> ends_;  // of steps
+  std::vector<Dep> ends_;  // end of each step
   std::array<Dep, kMaxStreams> waits_{};
   std::size_t count_ = 0;
   std::uint32_t transfers_ = 0;
 
-  /// What the step has to wait for besides its stream: the last of each other stream.
+  /// Dependencies of the step besides its stream: the last one on each other stream.
   void take_deps(const ReplayStep& step) {
     count_ = 0;
-    for (const std::uint32_t of : step.deps) {
-      const Dep end = ends_[of];
+    for (const std::uint32_t dependency : step.deps) {
+      const Dep end = ends_[dependency];
       if (end.stream == step.stream || end.count == 0) continue;
       const auto last = waits_.begin() + static_cast<std::ptrdiff_t>(count_);
-      const auto known = std::find_if(waits_.begin(), last, [end](const Dep& d) { return d.stream == end.stream; });
-      if (known == last)
+      const auto wait = std::find_if(waits_.begin(), last, [end](const Dep& d) { return d.stream == end.stream; });
+      if (wait == last)
         waits_[count_++] = end;
       else
-        known->count = std::max(known->count, end.count);
+        wait->count = std::max(wait->count, end.count);
     }
   }
 
-  /// An operation has room for two; what is more comes before it.
+  /// Returns a mark that joins two dependencies: an operation has room for only two.
   const Op& meet_two(const ReplayStep& step) {
     Op& op = out_.begin(Kind::mark, step.stream);
     for (Dep& dep : op.deps)
@@ -161,40 +161,40 @@ class ReplayProgram : public CoroutineProgram {
   }
 
   Ops collective(const ReplayStep& step) {
-    const ReplayCall& of = me_.calls[step.call];
-    const CollectiveSettings& settings = of.what->settings;
+    const ReplayCall& replay_call = me_.calls[step.call];
+    const CollectiveSettings& settings = replay_call.what->settings;
     const ChakraNode& node = *step.node;
-    const int ranks = static_cast<int>(plan_.communicator(of.communicator).members.size());
-    const Operation operation = of.what->algorithm->operation;
+    const int ranks = static_cast<int>(plan_.communicator(replay_call.communicator).members.size());
+    const Operation operation = replay_call.what->algorithm->operation;
     CollectiveCall call;
     call.recv_stream = step.stream;
     call.send_stream = settings.fidelity == Fidelity::modelled ? step.stream : step.more;
     call.more_streams = static_cast<Stream>(step.more + 1);
-    call.group_flow = of.flow;
-    call.first_slot = of.first_slot;
+    call.group_flow = replay_call.flow;
+    call.first_slot = replay_call.first_slot;
     call.group = names_.group(name_of(operation), Role::collective,
-                              settings.fidelity == Fidelity::modelled ? "" : of.what->algorithm->name);
+                              settings.fidelity == Fidelity::modelled ? "" : replay_call.what->algorithm->name);
     call.name = names_.intern(node.name);
-    call.tag = static_cast<Tag>(of.communicator) << kMeetingBits | step.instance;
+    call.tag = static_cast<Tag>(replay_call.communicator) << kMeetingBits | step.instance;
     if (count_ > 0) call.start = waits_[--count_];
     if (settings.fidelity != Fidelity::modelled) call.launch = to_picoseconds(Seconds{node.launch});
-    const Bytes whole{
-        whole_bytes(operation, plan_.bytes_of(of.communicator, step.instance).value, static_cast<std::size_t>(ranks))};
-    Local me(out_, {of.index, ranks, &settings}, of.peers, call, whole);
+    const Bytes bytes{whole_bytes(operation, plan_.bytes_of(replay_call.communicator, step.instance).value,
+                                  static_cast<std::size_t>(ranks))};
+    Local me(out_, {replay_call.index, ranks, &settings}, replay_call.peers, call, bytes);
     if (ranks == 1 || settings.fidelity != Fidelity::modelled) {
-      Ops all = collective_ops(*of.what->algorithm, me, whole);
+      Ops all = collective_ops(*replay_call.what->algorithm, me, bytes);
       co_yield all;
-      Op& op = out_.begin(Kind::mark, step.stream);  // one stream to wait for
+      Op& op = out_.begin(Kind::mark, step.stream);  // joins the streams: later steps wait for one stream only
       op.deps[0] = out_.after(call.send_stream);
       op.deps[1] = call.start;
       co_yield out_.emit();
       co_return;
     }
-    co_yield modelled(me, operation, whole, node);
+    co_yield modelled(me, operation, bytes, node);
   }
 
-  const Op& modelled(Local& me, Operation operation, Bytes whole, const ChakraNode& node) {
-    ModelledJoin join = modelled_join(operation, me.settings(), me.group_size(), whole / node.share);
+  const Op& modelled(Local& me, Operation operation, Bytes bytes, const ChakraNode& node) {
+    ModelledJoin join = modelled_join(operation, me.settings(), me.group_size(), bytes / node.share);
     join.bytes = join.bytes * node.share;
     join.latency = to_picoseconds((join.latency.seconds() * node.slowdown + Seconds{node.launch}) * node.share);
     join.rate = join.rate / node.slowdown;

@@ -5,11 +5,11 @@
 
 namespace trainyard {
 
-/// The value of Work::kernel of work whose time the trace states: a second a FLOP.
+/// Value of Work::kernel for work whose time the trace states. Its FLOPs are seconds.
 constexpr std::uint16_t kStatedTime = 999;
 
-/// A cluster on which work may have a time of its own. What the trace states is final, whatever runs beside it (Kind::compute
-/// here); what the cluster prices is slowed by messages (Kind::local).
+/// A cluster on which some work has a stated time. A time from the trace is final, whatever runs at the same time
+/// (Kind::compute here). Work that the cluster prices is slowed by messages (Kind::local).
 class ReplayMachine : public Machine, private Contention {
  public:
   explicit ReplayMachine(ClusterMachine& base) : base_(base) {}
@@ -40,7 +40,7 @@ class ReplayPrograms : public ProgramSource {
   ActorOutline outline(Actor) const override;
   std::unique_ptr<Program> program(Actor) const override;
   Programs all() const;
-  /// Messages that take ways of their own cannot stand for others (see ProgramSource).
+  /// Returns false if messages have routes of their own, because then ranks cannot be folded (see ProgramSource).
   bool foldable() const;
 
  private:

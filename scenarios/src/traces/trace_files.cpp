@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-/// Ranks with a file of that prefix, in order.
+/// Lists the ranks that have a file with this prefix, in order.
 std::vector<int> ranks_of_files(const std::filesystem::path& prefix) {
   const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : ".";
   const std::string name = prefix.filename().string() + ".", end = ".et";
@@ -29,25 +29,25 @@ std::vector<int> ranks_of_files(const std::filesystem::path& prefix) {
   return ranks;
 }
 
-/// The ids of a circle among nodes that wait for each other: "4 > 7 > 4".
+/// Writes the ids of a cycle of dependencies: "4 > 7 > 4".
 std::string circle_among(const std::vector<ChakraNode>& nodes, const std::vector<std::vector<std::uint32_t>>& deps,
                          const std::vector<std::uint32_t>& missing) {
-  std::uint32_t at = 0;
-  while (missing[at] == 0) ++at;
-  std::vector<std::uint32_t> way;
+  std::uint32_t node = 0;
+  while (missing[node] == 0) ++node;
+  std::vector<std::uint32_t> cycle;
   std::vector<bool> seen(nodes.size());
-  while (!seen[at]) {
-    seen[at] = true;
-    way.push_back(at);
-    at = *std::find_if(deps[at].begin(), deps[at].end(), [&](std::uint32_t d) { return missing[d] > 0; });
+  while (!seen[node]) {
+    seen[node] = true;
+    cycle.push_back(node);
+    node = *std::find_if(deps[node].begin(), deps[node].end(), [&](std::uint32_t d) { return missing[d] > 0; });
   }
-  way.erase(way.begin(), std::find(way.begin(), way.end(), at));
-  std::reverse(way.begin(), way.end());  // in the order in which they would run
+  cycle.erase(cycle.begin(), std::find(cycle.begin(), cycle.end(), node));
+  std::reverse(cycle.begin(), cycle.end());  // in order of execution
   constexpr std::size_t most = 12;
   std::string text;
-  for (std::size_t i = 0; i < std::min(way.size(), most); ++i) text += fmt::format("{} > ", nodes[way[i]].id);
-  if (way.size() > most) text += "… > ";
-  return text + std::to_string(nodes[way.front()].id);
+  for (std::size_t i = 0; i < std::min(cycle.size(), most); ++i) text += fmt::format("{} > ", nodes[cycle[i]].id);
+  if (cycle.size() > most) text += "… > ";
+  return text + std::to_string(nodes[cycle.front()].id);
 }
 
 }  // namespace
@@ -61,39 +61,39 @@ std::string place_in_trace(const std::string& file, const ChakraNode& node) {
 }
 
 std::vector<std::vector<ChakraNode>> read_trace(const std::filesystem::path& prefix, int gpus) {
-  const std::vector<int> there = ranks_of_files(prefix);
-  if (there.empty())
+  const std::vector<int> present = ranks_of_files(prefix);
+  if (present.empty())
     throw UserError(
         fmt::format("{}: no such file; the prefix of a trace NAME.0.et, NAME.1.et, … expected", trace_file(prefix, 0)));
   std::vector<int> missing;
-  for (int rank = 0; rank < there.back() && missing.size() < 8; ++rank)
-    if (!std::binary_search(there.begin(), there.end(), rank)) missing.push_back(rank);
+  for (int rank = 0; rank < present.back() && missing.size() < 8; ++rank)
+    if (!std::binary_search(present.begin(), present.end(), rank)) missing.push_back(rank);
   if (!missing.empty())
     throw UserError(fmt::format("{}: no such file; there are files of ranks up to {}, but none of rank{} {}",
-                                trace_file(prefix, static_cast<std::size_t>(missing.front())), there.back(),
+                                trace_file(prefix, static_cast<std::size_t>(missing.front())), present.back(),
                                 missing.size() > 1 ? "s" : "", fmt::join(missing, ", ")));
-  if (static_cast<int>(there.size()) > gpus)
+  if (static_cast<int>(present.size()) > gpus)
     throw UserError(fmt::format("{}: a trace of {} ranks, on {} GPU{}: --nodes makes them more", prefix.string(),
-                                there.size(), gpus, gpus == 1 ? "" : "s"));
+                                present.size(), gpus, gpus == 1 ? "" : "s"));
   std::vector<std::vector<ChakraNode>> ranks;
-  for (std::size_t rank = 0; rank < there.size(); ++rank) ranks.push_back(read_chakra(trace_file(prefix, rank)));
+  for (std::size_t rank = 0; rank < present.size(); ++rank) ranks.push_back(read_chakra(trace_file(prefix, rank)));
   return ranks;
 }
 
 std::vector<ReplayStep> in_order(const std::vector<ChakraNode>& nodes, const std::string& file) {
   std::vector<ReplayStep> steps;
   steps.reserve(nodes.size());
-  std::unordered_map<std::uint64_t, std::uint32_t> at;
+  std::unordered_map<std::uint64_t, std::uint32_t> number_of_id;
   for (std::uint32_t i = 0; i < nodes.size(); ++i)
-    if (!at.try_emplace(nodes[i].id, i).second)
+    if (!number_of_id.try_emplace(nodes[i].id, i).second)
       throw UserError(fmt::format("{}: two nodes are called {} (bytes {} and {})", file, nodes[i].id,
-                                  nodes[at[nodes[i].id]].offset, nodes[i].offset));
+                                  nodes[number_of_id[nodes[i].id]].offset, nodes[i].offset));
   std::vector<std::vector<std::uint32_t>> deps(nodes.size()), followers(nodes.size());
   std::vector<std::uint32_t> missing(nodes.size());
   for (std::uint32_t i = 0; i < nodes.size(); ++i) {
     for (const std::uint64_t id : nodes[i].deps) {
-      const auto found = at.find(id);
-      if (found == at.end())
+      const auto found = number_of_id.find(id);
+      if (found == number_of_id.end())
         throw UserError(fmt::format("{} (byte {}) depends on node {}, which the file does not have",
                                     place_in_trace(file, nodes[i]), nodes[i].offset, id));
       deps[i].push_back(found->second);

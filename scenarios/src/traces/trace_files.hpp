@@ -9,23 +9,24 @@
 
 namespace trainyard {
 
-/// A node as it is replayed: what comes before it, on which streams.
+/// A node to be replayed, with its dependencies and streams.
 struct ReplayStep {
   const ChakraNode* node = nullptr;
-  std::vector<std::uint32_t> deps;   ///< positions among the rank's steps
-  Stream stream = 0, more = 0;       ///< `more`: further ones of a collective that sends messages, from there on
-  std::uint16_t call = 0, slot = 0;  ///< of a collective; of a message, or of the way to the host's memory
-  std::uint32_t instance = 0;        ///< of its communicator's collectives
+  std::vector<std::uint32_t> deps;  ///< positions among the rank's steps
+  Stream stream = 0, more = 0;      ///< `more`: first of the further streams of a collective that sends messages
+  std::uint16_t call = 0,
+                slot = 0;      ///< `call`: of a collective; `slot`: of a message, or of the route to the host's memory
+  std::uint32_t instance = 0;  ///< number among its communicator's collectives
 };
 
-/// PREFIX.RANK.et.
+/// Returns PREFIX.RANK.et.
 std::string trace_file(const std::filesystem::path& prefix, std::size_t rank);
-/// For errors.
+/// Describes the place of a node in a trace, for error messages.
 std::string place_in_trace(const std::string& file, const ChakraNode&);
-/// The files of all ranks. Throws UserError for missing ones, and where there are more than `gpus`.
+/// Reads the files of all ranks. Throws UserError if a file is missing, or if there are more than `gpus` files.
 std::vector<std::vector<ChakraNode>> read_trace(const std::filesystem::path& prefix, int gpus);
-/// Each node after all that it depends on; of those that may come next, the first in the file. Throws UserError for unknown
-/// ids, ids of two nodes, and circles.
+/// Orders nodes so that each one follows its dependencies. If several may come next, the first in the file does. Throws
+/// UserError for unknown ids, duplicate ids, and cycles.
 std::vector<ReplayStep> in_order(const std::vector<ChakraNode>&, const std::string& file);
 
 }  // namespace trainyard

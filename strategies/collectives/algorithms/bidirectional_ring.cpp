@@ -1,6 +1,6 @@
-// Rings both ways round at the same time, each with half of the data: full-duplex links between neighbours then carry
-// twice what one ring gets out of them (as the two-way rings of a torus: Sack & Gropp 2015). That needs a link of its own
-// to each neighbour: behind one port a rank, both halves share it, and nothing is gained.
+// Rings in both directions at the same time, each with half of the data. Full-duplex links between neighbours then
+// carry twice what one ring uses (like the two-way rings of a torus: Sack & Gropp 2015). This needs a separate link to
+// each neighbour: if a rank has one port, both halves share it and nothing is gained.
 #include <fmt/format.h>
 
 #include "strategies/collectives/algorithms/ring_steps.hpp"
@@ -14,22 +14,22 @@ std::string too_many_channels(GroupPlace place) {
   constexpr int most = kMaxStreams / 4 - 1;  // two channels of two streams each, beside the program's own streams
   return place.settings->channels <= most
              ? ""
-             : fmt::format("{} channels, each both ways round; at most {}", place.settings->channels, most);
+             : fmt::format("{} channels, each in both directions; at most {}", place.settings->channels, most);
 }
 
-/// Ring k/2 of the settings' channels, the other way round where k is odd.
+/// Ring k/2 of the settings' channels, in the opposite direction if k is odd.
 Local on_way(const Local& me, int k) {
   const Numbering ring = channel_ring(me.group_size(), me.settings(), k / 2);
   return me.numbered(k % 2 == 0 ? ring : ring.reversed()).on_channel(k);
 }
 
-/// 2(n−1) steps; each rank sends (n−1)/n of the size each way round, in chunks of 1/2n.
+/// 2(n−1) steps; each rank sends (n−1)/n of the size in each direction, in chunks of 1/2n.
 Ops bidirectional_all_reduce(Local me, Bytes) {
   const int ways = 2 * me.settings().channels;
   return side_by_side(me, ways, [&](int k) { return one_ring_all_reduce(on_way(me, k).within(me.part(k, ways))); });
 }
 
-/// n−1 steps; half of every block each way round.
+/// n−1 steps; half of every block goes in each direction.
 Ops bidirectional_reduce_scatter(Local me, Bytes) {
   const int ways = 2 * me.settings().channels;
   return side_by_side(me, ways, [&](int k) { return one_ring_reduce_scatter(on_way(me, k).on_slice(k, ways)); });

@@ -1,6 +1,7 @@
-// Along a complete binary tree (children of i: 2i+1, 2i+2; Thakur, Rabenseifner & Gropp 2005 discuss trees against
-// rings), in pieces of the settings' chunk size. An inner rank takes its two children one after the other, so that with
-// P pieces of time t each a broadcast or reduce takes 2(P−1)·t and then what one piece takes: at most 2 ⌊log2 n⌋ · t.
+// Along a complete binary tree (children of i: 2i+1, 2i+2; Thakur, Rabenseifner & Gropp 2005 compare trees with
+// rings), in pieces of the settings' chunk size. An inner rank serves its two children one after the other. With P
+// pieces of time t each, a broadcast or reduce takes 2(P−1)·t plus the time of one piece, which is at most 2 ⌊log2 n⌋
+// · t.
 #include "strategies/collectives/algorithms/trees.hpp"
 
 namespace trainyard {
@@ -16,16 +17,16 @@ Ops binary_tree_broadcast(Local me, Bytes) { co_yield tree_broadcast(me, heap_pl
 /// n−1 messages of `size`; an inner rank receives 2 of them.
 Ops binary_tree_reduce(Local me, Bytes) { co_yield tree_reduce(me, heap_place_of(me)); }
 
-/// Reduce towards rank 0, then broadcast from it: 2(n−1) messages of `size`; an inner rank sends 3 of them. Pieces come
+/// Reduces to rank 0, then broadcasts from it: 2(n−1) messages of `size`; an inner rank sends 3 of them. Pieces come
 /// down while others still go up.
 Ops binary_tree_all_reduce(Local me, Bytes) { co_yield tree_all_reduce(me, heap_place_of(me)); }
 
-/// Up when all below have come, then down: 2(n−1) messages without bytes.
+/// A rank sends up once all ranks below it have arrived; then messages go down: 2(n−1) messages without bytes.
 Ops binary_tree_barrier(Local me, Bytes) {
-  const TreePlace at = heap_place_of(me);
+  const TreePlace place = heap_place_of(me);
   const Local nothing = me.within({});
-  co_yield tree_reduce(nothing, at);
-  co_yield tree_broadcast(nothing, at);
+  co_yield tree_reduce(nothing, place);
+  co_yield tree_broadcast(nothing, place);
 }
 
 TRAINYARD_COLLECTIVE("binary-tree", Operation::broadcast, binary_tree_peers, binary_tree_broadcast);

@@ -1,4 +1,5 @@
-// Along a binomial tree: ⌈log2 n⌉ steps, each doubling the ranks that have the data (see BinomialPlace).
+// Along a binomial tree: ⌈log2 n⌉ steps, each of which doubles the number of ranks that have the data (see
+// BinomialPlace).
 #include "strategies/collectives/algorithms/trees.hpp"
 
 namespace trainyard {
@@ -10,45 +11,45 @@ Ops binomial_tree_broadcast(Local me, Bytes) { co_yield binomial_broadcast(me); 
 /// n−1 messages of `size`; the root receives ⌈log2 n⌉ of them.
 Ops binomial_tree_reduce(Local me, Bytes) { co_yield binomial_reduce(me); }
 
-/// Every message carries the blocks of a whole subtree: the root sends (n−1)/n of `size`, in ⌈log2 n⌉ messages. What
-/// passes through a rank lies in a copy beside its data.
+/// Every message carries the blocks of a whole subtree: the root sends (n−1)/n of `size`, in ⌈log2 n⌉ messages. Blocks
+/// that pass through a rank lie in a scratch copy of its data.
 Ops binomial_tree_scatter(Local me, Bytes) {
-  const BinomialPlace at(me);
-  const Chunk own = me.block(at.index);
-  if (at.all() == 1) {
-    co_yield me.recv_copy(at.parent(), own);
+  const BinomialPlace place(me);
+  const Chunk own_block = me.block(place.index);
+  if (place.all() == 1) {
+    co_yield me.recv_copy(place.parent(), own_block);
     co_return;
   }
-  if (!at.root()) {
-    const Chunk passing = Local::scratch(me.blocks(at.index, at.all()));
-    co_yield me.recv_copy(at.parent(), passing);
-    co_yield me.copy(Local::scratch(own), own);
+  if (!place.root()) {
+    const Chunk passing = Local::scratch(me.blocks(place.index, place.all()));
+    co_yield me.recv_copy(place.parent(), passing);
+    co_yield me.copy(Local::scratch(own_block), own_block);
   }
-  for (int distance = at.width / 2; distance >= 1; distance /= 2) {
-    if (!at.child(distance)) continue;
-    const Chunk blocks = me.blocks(at.index + distance, at.below(distance));
-    co_yield me.send(at.index + distance, at.root() ? blocks : Local::scratch(blocks));
+  for (int distance = place.width / 2; distance >= 1; distance /= 2) {
+    if (!place.child(distance)) continue;
+    const Chunk blocks = me.blocks(place.index + distance, place.below(distance));
+    co_yield me.send(place.index + distance, place.root() ? blocks : Local::scratch(blocks));
   }
 }
 
-/// The same the other way round: the root receives (n−1)/n of `size`, in ⌈log2 n⌉ messages.
+/// The reverse of scatter: the root receives (n−1)/n of `size`, in ⌈log2 n⌉ messages.
 Ops binomial_tree_gather(Local me, Bytes) {
-  const BinomialPlace at(me);
-  const Chunk own = me.block(at.index);
-  if (at.all() == 1) {
-    co_yield me.send(at.parent(), own);
+  const BinomialPlace place(me);
+  const Chunk own_block = me.block(place.index);
+  if (place.all() == 1) {
+    co_yield me.send(place.parent(), own_block);
     co_return;
   }
-  if (!at.root()) co_yield me.copy(own, Local::scratch(own));
-  for (int distance = 1; distance < at.width; distance *= 2) {
-    if (!at.child(distance)) continue;
-    const Chunk blocks = me.blocks(at.index + distance, at.below(distance));
-    co_yield me.recv_copy(at.index + distance, at.root() ? blocks : Local::scratch(blocks));
+  if (!place.root()) co_yield me.copy(own_block, Local::scratch(own_block));
+  for (int distance = 1; distance < place.width; distance *= 2) {
+    if (!place.child(distance)) continue;
+    const Chunk blocks = me.blocks(place.index + distance, place.below(distance));
+    co_yield me.recv_copy(place.index + distance, place.root() ? blocks : Local::scratch(blocks));
   }
-  if (!at.root()) co_yield me.send(at.parent(), Local::scratch(me.blocks(at.index, at.all())));
+  if (!place.root()) co_yield me.send(place.parent(), Local::scratch(me.blocks(place.index, place.all())));
 }
 
-/// Reduce to rank 0, then broadcast from it: 2 ⌈log2 n⌉ steps, 2(n−1) messages of `size`.
+/// Reduces to rank 0, then broadcasts from it: 2 ⌈log2 n⌉ steps, 2(n−1) messages of `size`.
 Ops reduce_broadcast_all_reduce(Local me, Bytes) {
   co_yield binomial_reduce(me);
   co_yield me.phase();

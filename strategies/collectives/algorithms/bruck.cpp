@@ -1,4 +1,4 @@
-// Bruck, Ho, Kipnis, Upfal & Weathersby 1997: ⌈log2 n⌉ steps for any n, distances 1, 2, 4 …
+// Algorithms of Bruck, Ho, Kipnis, Upfal & Weathersby 1997: ⌈log2 n⌉ steps for any n, at distances 1, 2, 4, …
 #include <algorithm>
 
 #include "strategies/collectives/collective.hpp"
@@ -6,8 +6,9 @@
 namespace trainyard {
 namespace {
 
-/// Everybody sends all blocks it has (or still misses) to the rank 1, 2, 4 … places before. Each rank sends (n−1)/n of
-/// `size`. Blocks lie where they belong, so that a range may go round the end: no rotation at the end.
+/// Each rank sends all blocks that it has (or that the receiver still misses) to the rank 1, 2, 4, … places before it.
+/// Each rank sends (n−1)/n of `size`. Blocks lie at their final places, so a range may wrap round the end, and no
+/// rotation follows.
 Ops bruck_all_gather(Local me, Bytes) {
   const int n = me.group_size(), rank = me.index();
   for (int distance = 1; distance < n; distance *= 2) {
@@ -20,8 +21,8 @@ Ops bruck_all_gather(Local me, Bytes) {
 
 enum class Packing { pack, unpack };
 
-/// Blocks whose number has that bit set, from (to) where they lie in the data, to (from) the beginning of a scratch copy,
-/// run by run.
+/// Copies the blocks whose number has that bit set, run by run: from their places in the data to the beginning of a
+/// scratch copy, or back.
 Ops bruck_pack(Local me, int bit, Packing packing, int scratch) {
   const int n = me.group_size();
   int packed = 0;
@@ -41,9 +42,9 @@ int bruck_packed(int bit, int n) {
   return count;
 }
 
-/// Block j is first the one for the rank j places ahead; in the step of each bit of j it goes that far, packed into one
-/// message with the others of that bit. Then block j is the one from the rank j places before. Each rank sends about
-/// log2(n)/2 of `size`: few steps for short messages.
+/// At first, block j is the one for the rank j places ahead. For each bit set in j it moves that far, packed into one
+/// message with the other blocks of that bit. At the end, block j is the one from the rank j places before. Each rank
+/// sends about log2(n)/2 of `size`: few steps for short messages.
 Ops bruck_all_to_all(Local me, Bytes) {
   const int n = me.group_size(), rank = me.index();
   for (int j = 0; j < n; ++j) co_yield me.copy(me.outgoing((rank + j) % n), me.part(j, n));

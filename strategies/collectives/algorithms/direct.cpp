@@ -1,6 +1,6 @@
-// Direct: every rank exchanges with every other one, without relay. All pairs at once, or one after the other in an order
-// in which nobody is sent to by two: shifted (in step k everybody sends k places further) or by exclusive or (pairs
-// exchange; Thakur, Rabenseifner & Gropp 2005).
+// Direct: every rank exchanges data with every other one, without relays. All pairs run at once, or one after the
+// other in an order in which no rank receives from two: shifted (in step k each rank sends k places ahead) or by
+// exclusive or (pairs exchange; Thakur, Rabenseifner & Gropp 2005).
 #include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
@@ -8,7 +8,7 @@ namespace {
 
 enum class Order { at_once, shift, exclusive_or };
 
-/// How many steps there are, and whom a rank meets in step k = 1 …; −1: nobody.
+/// The number of steps, and the partner of a rank in step k = 1, …; −1: no partner.
 struct Meetings {
   Order order;
   int index, size;
@@ -30,7 +30,7 @@ const Op& give(Local& me, int to, const Chunk& chunk) {
   return order == Order::at_once ? me.send_at_once(to, chunk) : me.send(to, chunk);
 }
 
-/// Everybody adds up one block of all, which the others send it. n−1 messages of `size`/n out and in.
+/// Each rank adds up one block, which all others send to it. n−1 messages of `size`/n out and in.
 template <Order order>
 Ops blocks_to_owners(Local me) {
   const Meetings meet{order, me.index(), me.group_size()};
@@ -42,7 +42,7 @@ Ops blocks_to_owners(Local me) {
     co_yield me.recv_reduce(meet.from(step), me.block(me.index()));
 }
 
-/// Everybody gives its block to all others.
+/// Each rank gives its block to all others.
 template <Order order>
 Ops blocks_to_all(Local me) {
   const Meetings meet{order, me.index(), me.group_size()};
@@ -55,7 +55,7 @@ Ops blocks_to_all(Local me) {
     co_yield me.recv_copy(meet.from(step), me.block(meet.from(step)));
 }
 
-/// A parameter server that is split over the ranks.
+/// A parameter server that is divided among the ranks.
 template <Order order>
 Ops direct_all_reduce(Local me, Bytes) {
   co_yield blocks_to_owners<order>(me);
@@ -71,7 +71,7 @@ Ops direct_all_gather(Local me, Bytes) {
   co_yield blocks_to_all<order>(me);
 }
 
-/// n−1 messages out and in, and the own block stays.
+/// n−1 messages out and in; the rank's own block stays.
 template <Order order>
 Ops direct_all_to_all(Local me, Bytes) {
   const Meetings meet{order, me.index(), me.group_size()};
@@ -85,7 +85,7 @@ Ops direct_all_to_all(Local me, Bytes) {
     co_yield me.recv_copy(meet.from(step), me.incoming(meet.from(step)));
 }
 
-/// Whom a rank meets by exclusive or depends on its number; otherwise all do the same.
+/// With exclusive or, a rank's partners depend on its number; otherwise all ranks do the same.
 constexpr std::vector<int> (*role_by(Order order))(GroupPlace) {
   return order == Order::exclusive_or ? nullptr : all_alike;
 }

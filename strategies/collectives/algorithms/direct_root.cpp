@@ -1,4 +1,4 @@
-// Direct to and from a root: it exchanges with all others at once, so that one latency is paid; its link is shared.
+// Direct between a root and all others at once: one latency is paid, and the root's link is shared.
 #include "strategies/collectives/collective.hpp"
 
 namespace trainyard {

@@ -3,8 +3,8 @@
 namespace trainyard {
 namespace {
 
-/// Barrier (Hensgen, Finkel & Manber 1988): in step k everybody tells the rank 2^k places ahead, which then knows of twice
-/// as many. ⌈log2 n⌉ steps for any n; n messages without bytes each.
+/// Barrier (Hensgen, Finkel & Manber 1988): in step k each rank sends to the rank 2^k places ahead, which then knows
+/// of twice as many arrivals. ⌈log2 n⌉ steps for any n; n messages without bytes in each.
 Ops dissemination_barrier(Local me, Bytes) {
   const int n = me.group_size();
   for (int distance = 1; distance < n; distance *= 2) {

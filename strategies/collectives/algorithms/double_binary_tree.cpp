@@ -5,8 +5,9 @@ namespace {
 
 constexpr int kTrees = 2, kChannels = 2 * kTrees;
 
-/// The binary tree on positions 1 … n whose levels are the lowest bits that are set: odd positions are leaves, and the
-/// largest power of two is the root. A rank below a position that does not exist hangs one further up.
+/// The binary tree on positions 1 … n in which the level of a position is its lowest set bit: odd positions are
+/// leaves, and the largest power of two is the root. If a parent position does not exist, the rank hangs one level
+/// higher.
 TreePlace place_by_bits(int position, int n) {
   TreePlace at;
   const int bit = position & -position;
@@ -20,8 +21,8 @@ TreePlace place_by_bits(int position, int n) {
   return at;
 }
 
-/// Tree 0 or 1. With an even n the second is the mirror image of the first, with an odd n it is moved on by one rank: no
-/// rank is at an even position of both.
+/// Returns tree 0 or 1. For even n the second tree is the mirror image of the first, for odd n it is shifted by one
+/// rank, so that no rank is at an even position in both.
 TreePlace double_tree_place(int tree, int rank, int n) {
   const bool mirrored = tree == 1 && n % 2 == 0, moved = tree == 1 && n % 2 == 1;
   TreePlace at = place_by_bits(mirrored ? n - rank : moved ? (rank + n - 1) % n + 1 : rank + 1, n);
@@ -40,10 +41,10 @@ std::vector<int> double_binary_tree_peers(GroupPlace place) {
 
 int double_binary_tree_channels(GroupPlace) { return kChannels; }
 
-/// Two binary trees at once, each with half of the data (Sanders, Speck & Träff 2009; NCCL's tree): a leaf of one is an
-/// inner rank of the other, so that every rank sends 2 · `size` at most: its half up and its two halves down as an inner
-/// rank, and a half up as a leaf. Piece by piece, each tree up on a channel and down on another. 2(n−1) messages of
-/// `size`/2 a tree.
+/// Two binary trees at once, each with half of the data (Sanders, Speck & Träff 2009; NCCL's tree). A leaf of one is
+/// an inner rank of the other, so that every rank sends at most 2 · `size`: as an inner rank its half up and two
+/// halves down, and as a leaf a half up. Works piece by piece; each tree goes up on one channel and down on another.
+/// 2(n−1) messages of `size`/2 for each tree.
 Ops double_binary_tree_all_reduce(Local me, Bytes) {
   const int n = me.group_size();
   for (int k = 1; k < kChannels; ++k) {

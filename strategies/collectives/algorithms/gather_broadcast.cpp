@@ -1,11 +1,11 @@
-// Through rank 0 (the master), one rank after the other.
+// Through rank 0 (the master), one rank at a time.
 #include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
 namespace {
 
-/// It adds up what all others send, then sends the sum back. 2(n−1) messages of `size`, all of them over the master's
-/// link.
+/// The master adds up the data of all others, then sends the sum back. 2(n−1) messages of `size`, all over the
+/// master's link.
 Ops gather_broadcast_all_reduce(Local me, Bytes) {
   if (me.index() > 0) {
     co_yield me.send(0, me.whole());
@@ -29,7 +29,7 @@ Ops gather_broadcast_all_gather(Local me, Bytes) {
 
 TRAINYARD_COLLECTIVE("gather-broadcast", Operation::all_reduce, star_peers, gather_broadcast_all_reduce);
 TRAINYARD_COLLECTIVE("gather-broadcast", Operation::all_gather, star_peers, gather_broadcast_all_gather);
-/// A reduce one by one, then a broadcast one by one, is the same, and complexity tables call it so.
+/// A sequential reduce followed by a sequential broadcast does the same; complexity tables use that name.
 const RegisterCollective register_sequential_all_reduce{
     Operation::all_reduce, {.name = "sequential", .peers = star_peers, .run = gather_broadcast_all_reduce}};
 

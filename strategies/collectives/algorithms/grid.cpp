@@ -20,7 +20,7 @@ Ops chunks_to_all(Local me) {
   });
 }
 
-/// The blocks of the ranks that share a place of the first dimension: they lie apart, so each is a message.
+/// The blocks of the ranks that share a place in the first dimension. They are not contiguous, so each is a message.
 class BlockSets {
  public:
   BlockSets(const Local& me, const Grid& grid)
@@ -28,7 +28,7 @@ class BlockSets {
     behind_ = grid.place(me.index(), 1) * across_;
   }
   int size() const { return size_; }
-  /// Block `q` of the set of number `i` on the line, modulo its length.
+  /// Returns block `q` of the set with number `i` (modulo the length of the line).
   Chunk block(int i, int q) const {
     const int n = line_.size();
     return me_->block(line_.member(((i % n) + n) % n) - behind_ + q * across_);
@@ -65,8 +65,8 @@ std::vector<int> grid_peers(GroupPlace place, const Grid& grid) {
   std::vector<int> peers;
   for (const int d : {0, 1}) {
     const Numbering line = grid.line(place.index, d);
-    const int n = line.size(), at = line.number(place.index);
-    for (const int peer : {line.member((at + 1) % n), line.member((at + n - 1) % n)})
+    const int n = line.size(), position = line.number(place.index);
+    for (const int peer : {line.member((position + 1) % n), line.member((position + n - 1) % n)})
       if (peer != place.index && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
   }
   return peers;

@@ -3,10 +3,10 @@
 namespace trainyard {
 namespace {
 
-/// Recursive halving, then doubling (Rabenseifner 2004; Thakur, Rabenseifner & Gropp 2005): partners exchange halves of
-/// what they still hold and add them up, then give the sums back the same way. 2·log2 n steps; each rank sends
-/// 2(n−1)/n of `size`. Where n is no power of two, some ranks hand their data to a neighbour before, and get the sum
-/// after: 2 steps and 2 · `size` of those pairs more.
+/// Recursive halving, then doubling (Rabenseifner 2004; Thakur, Rabenseifner & Gropp 2005): partners exchange halves
+/// of the data that they still hold and add them up, then return the sums in the same way. 2·log2 n steps; each rank
+/// sends 2(n−1)/n of `size`. If n is no power of two, some ranks first hand their data to a neighbour and finally get
+/// the sum back: 2 more steps, with 2 · `size` for these pairs.
 Ops halving_doubling_all_reduce(Local me, Bytes) {
   const RecursivePlace part(me.group_size());
   const int rank = me.index();

@@ -1,6 +1,6 @@
-// Hierarchical collectives: links within a node carry what the network does not have to. Every rank takes part between
-// the nodes, on the "rail" of its number in its node, so that all network adapters of a node are used (Horovod's
-// hierarchical all-reduce: Sergeev & Del Balso 2018; Cho, Finkler & Kung 2019, BlueConnect).
+// Hierarchical collectives: links within a node relieve the network. Between nodes every rank takes part, on the
+// "rail" of its number in its node, so that all network adapters of a node are used (Horovod's hierarchical
+// all-reduce: Sergeev & Del Balso 2018; Cho, Finkler & Kung 2019, BlueConnect).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 Grid nodes_of(GroupPlace place) {
   const int per_node = place.settings->ranks_per_node(place.size);
-  return Grid::of(per_node, place.size / per_node);
+  return Grid::nested(per_node, place.size / per_node);
 }
 Grid nodes_of(const Local& me) { return nodes_of({0, me.group_size(), &me.settings()}); }
 
@@ -26,10 +26,10 @@ std::string partial_node(GroupPlace place) {
 
 std::vector<int> node_and_rail(GroupPlace place) { return grid_peers(place, nodes_of(place)); }
 
-/// Of m nodes of g ranks, per rank: 2(g−1)/g of the size within the node and 2(m−1)/m of a g-th of it on the rail, in
-/// 2(g−1) + 2(m−1) steps.
+/// With m nodes of g ranks, each rank sends 2(g−1)/g of the size within the node and 2(m−1)/m of a g-th of it on the
+/// rail, in 2(g−1) + 2(m−1) steps.
 Ops hierarchical_all_reduce(Local me, Bytes) { co_yield grid_all_reduce(me, nodes_of(me)); }
-/// Half of that, (g−1)·m + (m−1) messages: what lies in one piece for a rail lies apart for the node.
+/// Half of that, in (g−1)·m + (m−1) messages: data that are contiguous for a rail are not contiguous for the node.
 Ops hierarchical_reduce_scatter(Local me, Bytes) { co_yield grid_reduce_scatter(me, nodes_of(me)); }
 Ops hierarchical_all_gather(Local me, Bytes) { co_yield grid_all_gather(me, nodes_of(me)); }
 
@@ -44,17 +44,17 @@ HIERARCHICAL(all_gather, hierarchical_all_gather);
 std::vector<int> node_and_leaders(GroupPlace place) {
   const Grid grid = nodes_of(place);
   std::vector<int> peers;
-  const int g = grid.size[0], at = grid.place(place.index, 0);
-  if (at > 0) peers.push_back(place.index - 1);
-  if (at + 1 < g) peers.push_back(place.index + 1);
-  if (at > 0) return peers;
+  const int g = grid.size[0], local_index = grid.place(place.index, 0);
+  if (local_index > 0) peers.push_back(place.index - 1);
+  if (local_index + 1 < g) peers.push_back(place.index + 1);
+  if (local_index > 0) return peers;
   const int node = place.index / g, nodes = grid.size[1];
   for (const int other : {(node + 1) % nodes, (node + nodes - 1) % nodes})
     if (other != node && std::find(peers.begin(), peers.end(), other * g) == peers.end()) peers.push_back(other * g);
   return peers;
 }
 
-/// Pieces of the sum go from the last rank of the node to its first.
+/// Sends the pieces of the sum from the last rank of the node to its first.
 Ops chain_to_leader(Local node) {
   const int pieces = node.pieces(), last = node.group_size() - 1;
   for (int piece = 0; piece < pieces; ++piece) {
@@ -70,9 +70,9 @@ Ops chain_from_leader(Local node) {
   }
 }
 
-/// One rank of each node, its first, does what is done between the nodes (Jia et al. 2018 call it the master of its
-/// group): chains of P pieces within the node, there and back, g−2+P steps each, and a ring of all the data between the
-/// m leaders, 2(m−1) steps of 1/m. One adapter a node does all the work.
+/// The first rank of each node does all the work between nodes (Jia et al. 2018 call it the master of its group).
+/// Chains of P pieces run within the node, there and back, g−2+P steps each; a ring of all the data runs between the m
+/// leaders, 2(m−1) steps of 1/m. One adapter of each node carries all the traffic.
 Ops leader_all_reduce(Local me, Bytes) {
   const Grid grid = nodes_of(me);
   Local node = me.numbered(grid.line(me.index(), 0));

@@ -1,5 +1,5 @@
-// The rings of a mesh of point-to-point links, all at the same time, each with a share of the data by its width: NCCL's
-// rings of a DGX-1. What the rings of a machine are, the settings say.
+// The rings of a mesh of point-to-point links, all at the same time, each with a share of the data in proportion to
+// its width: NCCL's rings of a DGX-1. The settings list the rings of the machine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ std::vector<int> ring_neighbours(GroupPlace place) {
   std::vector<int> peers;
   for (const WeightedRing& ring : place.settings->rings) {
     const Numbering order = Numbering::along(ring.order);
-    const int n = order.size(), at = order.number(place.index);
-    for (const int peer : {order.member((at + 1) % n), order.member((at + n - 1) % n)})
+    const int n = order.size(), position = order.number(place.index);
+    for (const int peer : {order.member((position + 1) % n), order.member((position + n - 1) % n)})
       if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
   }
   return peers;
@@ -43,9 +43,9 @@ std::string no_rings(GroupPlace place) {
   return channels <= most ? "" : fmt::format("{} rings at once; at most {}", channels, most);
 }
 
-/// Ring k / ways, the other way round where k is odd and there are two, and which part of all the data is its own.
+/// Ring k / ways (in the opposite direction if there are two directions and k is odd), and its part of the data.
 struct RingShare {
-  int first, count, of;
+  int first, count, parts;
 };
 template <int ways>
 RingShare share_of(const Rings& rings, int k) {
@@ -53,9 +53,9 @@ RingShare share_of(const Rings& rings, int k) {
     return std::accumulate(rings.begin(), rings.begin() + static_cast<std::ptrdiff_t>(end), 0,
                            [](int sum, const WeightedRing& ring) { return sum + ring.weight; });
   };
-  const auto at = static_cast<std::size_t>(k / ways);
-  const int weight = rings[at].weight;
-  return {weights(at) * ways + k % ways * weight, weight, weights(rings.size()) * ways};
+  const auto ring = static_cast<std::size_t>(k / ways);
+  const int weight = rings[ring].weight;
+  return {weights(ring) * ways + k % ways * weight, weight, weights(rings.size()) * ways};
 }
 template <int ways>
 Local on_weighted_ring(const Local& me, int k) {
@@ -73,7 +73,7 @@ Ops multi_ring_all_reduce(Local me, Bytes) {
   return side_by_side(me, rings_of<ways>(me), [&](int k) {
     const RingShare share = share_of<ways>(me.settings().rings, k);
     return one_ring_all_reduce(
-        on_weighted_ring<ways>(me, k).within(me.whole().parts(share.first, share.count, share.of)));
+        on_weighted_ring<ways>(me, k).within(me.whole().parts(share.first, share.count, share.parts)));
   });
 }
 /// n−1 steps; each ring has its share of every block.
@@ -81,14 +81,14 @@ template <int ways>
 Ops multi_ring_reduce_scatter(Local me, Bytes) {
   return side_by_side(me, rings_of<ways>(me), [&](int k) {
     const RingShare share = share_of<ways>(me.settings().rings, k);
-    return one_ring_reduce_scatter(on_weighted_ring<ways>(me, k).on_slice(share.first, share.of, share.count));
+    return one_ring_reduce_scatter(on_weighted_ring<ways>(me, k).on_slice(share.first, share.parts, share.count));
   });
 }
 template <int ways>
 Ops multi_ring_all_gather(Local me, Bytes) {
   return side_by_side(me, rings_of<ways>(me), [&](int k) {
     const RingShare share = share_of<ways>(me.settings().rings, k);
-    return one_ring_all_gather(on_weighted_ring<ways>(me, k).on_slice(share.first, share.of, share.count));
+    return one_ring_all_gather(on_weighted_ring<ways>(me, k).on_slice(share.first, share.parts, share.count));
   });
 }
 

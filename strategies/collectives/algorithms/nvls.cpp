@@ -1,13 +1,13 @@
-// NVLink SHARP: every GPU owns a share of the data. It asks the NVSwitch for the sum of its share, which the switch reads
-// from all GPUs (multimem.ld_reduce), and stores the sum by a multicast to all (multimem.st): Klenk et al. 2020, "An
-// in-network architecture for accelerating shared-memory multiprocessor collectives"; PTX ISA, multimem.
+// NVLink SHARP: every GPU owns a share of the data. It asks the NVSwitch for the sum of its share, which the switch
+// reads from all GPUs (multimem.ld_reduce), and stores the sum in all GPUs by a multicast (multimem.st): Klenk et al.
+// 2020, "An in-network architecture for accelerating shared-memory multiprocessor collectives"; PTX ISA, multimem.
 #include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
 namespace {
 
-// A channel for each hop, so that none waits for another: all data up to the switch, sums down to the owners, those up
-// again, and down to all.
+// Each hop has a channel, so that none waits for another: all data up to the switch, sums down to their owners, these
+// sums up again, and down to all.
 constexpr int kDataUp = 0, kSumDown = 1, kSumUp = 2, kAllDown = 3, kHops = 4;
 
 int four_hops(GroupPlace) { return kHops; }
@@ -25,7 +25,7 @@ std::vector<int> switch_and_ranks(GroupPlace place) {
   return peers;
 }
 
-/// Pieces of the shares, in the order in which they come through the switch: the first of each, the second of each, …
+/// Pieces of the shares, in the order in which they pass the switch: the first piece of each share, then the second, …
 class SharePieces {
  public:
   explicit SharePieces(const Local& me) : me_(me), of_share_(me.pieces(me.block(0))) {}
@@ -40,7 +40,7 @@ class SharePieces {
   int of_share_;
 };
 
-// Of a rank:
+// Hops of a rank:
 
 Ops nvls_give_data(Local me) {
   const SharePieces pieces(me);
@@ -67,7 +67,7 @@ Ops nvls_take_all(Local me) {
   for (int k = 0; k < pieces.all(); ++k) co_yield me.recv_copy(me.group_size(), pieces.piece(k));
 }
 
-// Of the switch:
+// Hops of the switch:
 
 Ops nvls_add_up(Local me) {
   const SharePieces pieces(me);
@@ -88,14 +88,14 @@ Ops nvls_multicast(Local me) {
   }
 }
 
-/// Four parts, one a channel.
+/// Runs four parts, one on each channel.
 Ops in_four_hops(Local me, Ops first, Ops second, Ops third, Ops fourth) {
   std::vector<Ops> parts;
   for (Ops* part : {&first, &second, &third, &fourth}) parts.push_back(std::move(*part));
   return side_by_side(me, std::move(parts));
 }
 
-/// size·(1 + 1/n) out of and into every GPU, in four hops; instead of a ring's 2(n−1)/n in 2(n−1).
+/// size·(1 + 1/n) out of and into every GPU, in four hops. A ring takes 2(n−1)/n of the size, in 2(n−1) hops.
 Ops nvls_all_reduce(Local me, Bytes) {
   Ops all = in_four_hops(me, nvls_give_data(me.on_channel(kDataUp)), nvls_relay_sum(me), nothing(),
                          nvls_take_all(me.on_channel(kAllDown)));
@@ -105,7 +105,7 @@ Ops nvls_all_reduce_switch(Local me, Bytes) {
   Ops all = in_four_hops(me, nvls_add_up(me), nvls_multicast(me), nothing(), nothing());
   co_yield all;
 }
-/// The first two hops: the size out, an n-th of it in.
+/// The first two hops: each GPU sends the size and receives an n-th of it.
 Ops nvls_reduce_scatter(Local me, Bytes) {
   Ops all = in_four_hops(me, nvls_give_data(me.on_channel(kDataUp)), nvls_take_sum(me.on_channel(kSumDown)), nothing(),
                          nothing());
@@ -115,7 +115,7 @@ Ops nvls_reduce_scatter_switch(Local me, Bytes) {
   Ops all = in_four_hops(me, nvls_add_up(me), nothing(), nothing(), nothing());
   co_yield all;
 }
-/// The last two hops: an n-th of the size out, all of it in.
+/// The last two hops: each GPU sends an n-th of the size and receives all of it.
 Ops nvls_all_gather(Local me, Bytes) {
   Ops all = in_four_hops(me, nothing(), nothing(), nvls_give_share(me.on_channel(kSumUp)),
                          nvls_take_all(me.on_channel(kAllDown)));

@@ -3,8 +3,8 @@
 namespace trainyard {
 namespace {
 
-/// Everybody sends all of its data to everybody, and adds up what comes: one step, n(n−1) messages of `size`. Sends are of
-/// a copy, since the sum grows while they go on.
+/// Each rank sends all of its data to every other rank, and adds up what it receives: one step, n(n−1) messages of
+/// `size`. It sends a copy, since the sum grows while sends are under way.
 Ops parallel_all_reduce(Local me, Bytes) {
   const int n = me.group_size();
   co_yield me.copy(me.whole(), Local::scratch(me.whole()));

@@ -10,8 +10,8 @@ std::vector<int> server_and_workers(GroupPlace place) {
   return workers;
 }
 
-/// A parameter server on rank 0 (Li et al. 2014): all others push their data at the same time, and pull the sum at the
-/// same time. Two rounds, but all of it over the server's link: (n−1) · `size` in and out.
+/// A parameter server on rank 0 (Li et al. 2014): all others push their data at the same time, then pull the sum at
+/// the same time. Two rounds, but all data pass over the server's link: (n−1) · `size` in and out.
 Ops parameter_server_all_reduce(Local me, Bytes) {
   if (me.index() > 0) {
     co_yield me.send_at_once(0, me.whole());

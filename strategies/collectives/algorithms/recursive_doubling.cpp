@@ -1,4 +1,4 @@
-// Recursive doubling (Thakur, Rabenseifner & Gropp 2005): partners at distances 1, 2, 4 … exchange all they have.
+// Recursive doubling (Thakur, Rabenseifner & Gropp 2005): partners at distances 1, 2, 4, … exchange all their data.
 #include <fmt/format.h>
 
 #include "strategies/collectives/algorithms/recursive_place.hpp"
@@ -7,9 +7,9 @@ namespace trainyard {
 
 namespace {
 
-/// log2 n steps; each rank sends log2 n times `size`: few steps for short messages. Where n is no power of two, some ranks
-/// hand their data to a neighbour before, and get the sum after: 2 steps more. The partner's data come into a copy, as
-/// one's own are still being sent.
+/// log2 n steps; each rank sends log2 n times `size`: few steps for short messages. If n is no power of two, some
+/// ranks first hand their data to a neighbour and finally get the sum back: 2 more steps. The partner's data arrive in
+/// a scratch copy, because the rank's own data are still being sent.
 Ops recursive_doubling_all_reduce(Local me, Bytes) {
   const RecursivePlace part(me.group_size());
   const int rank = me.index();
@@ -31,7 +31,7 @@ Ops recursive_doubling_all_reduce(Local me, Bytes) {
   if (part.paired(rank)) co_yield me.send(rank + 1, me.whole());
 }
 
-/// log2 n steps; each rank sends (n−1)/n of `size`: the blocks that it has, each time twice as many.
+/// log2 n steps; each rank sends (n−1)/n of `size`: the blocks that it has, twice as many each time.
 Ops recursive_doubling_all_gather(Local me, Bytes) {
   for (int mask = 1; mask < me.group_size(); mask *= 2) {
     const int partner = me.index() ^ mask;

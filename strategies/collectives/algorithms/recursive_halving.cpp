@@ -3,9 +3,9 @@
 namespace trainyard {
 namespace {
 
-/// Reduce-scatter (Thakur, Rabenseifner & Gropp 2005): partners at half the distance each time exchange the blocks of the
-/// other's half and add them up. log2 n steps; each rank sends (n−1)/n of `size`. Where n is no power of two, some ranks
-/// hand all their data to a neighbour before, and get their block after: 2 steps more.
+/// Reduce-scatter (Thakur, Rabenseifner & Gropp 2005): partners, at half the distance each time, exchange the blocks
+/// of each other's half and add them up. log2 n steps; each rank sends (n−1)/n of `size`. If n is no power of two,
+/// some ranks first hand all their data to a neighbour and finally get their block: 2 more steps.
 Ops recursive_halving_reduce_scatter(Local me, Bytes) {
   const RecursivePlace part(me.group_size());
   const int rank = me.index();
@@ -17,7 +17,7 @@ Ops recursive_halving_reduce_scatter(Local me, Bytes) {
   if (part.paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole());
   co_yield me.phase();
   const int number = part.number(rank);
-  // Numbers that take part are given blocks of as many ranks as they stand for.
+  // A number that takes part gets the blocks of all ranks that it stands for.
   const auto first = [&](int of_number) {
     return of_number < part.taking_part ? part.rank(of_number) : me.group_size();
   };

@@ -3,8 +3,9 @@
 
 namespace trainyard {
 
-/// Recursive algorithms need a power of two: the largest one of the ranks take part, and of the first 2·(n − it) ranks
-/// the odd ones stand back; their neighbour stands for them (Rabenseifner 2004; Thakur, Rabenseifner & Gropp 2005).
+/// Recursive algorithms need a power of two. The largest power of two p ≤ n takes part. Of the first 2·(n − p) ranks
+/// the odd ones stand back, and their neighbours stand in for them (Rabenseifner 2004; Thakur, Rabenseifner & Gropp
+/// 2005).
 struct RecursivePlace {
   int taking_part = 1, standing_back = 0;
   explicit RecursivePlace(int n) {
@@ -13,15 +14,15 @@ struct RecursivePlace {
   }
   bool paired(int rank) const { return rank < 2 * standing_back; }
   bool stands_back(int rank) const { return paired(rank) && rank % 2 == 1; }
-  /// Of a rank that takes part; numbers from `number` on stand for ranks from `rank(number)` on.
+  /// Returns the number of a rank that takes part. Numbers from `number` on stand for ranks from `rank(number)` on.
   int number(int rank) const { return paired(rank) ? rank / 2 : rank - standing_back; }
   int rank(int number) const { return number < standing_back ? 2 * number : number + standing_back; }
 };
-/// The neighbour of a pair, and the ranks at distances 1, 2, 4 … of those that take part.
+/// Returns the rank's partner in its pair, and the ranks at distances 1, 2, 4, … among those that take part.
 std::vector<int> recursive_peers(GroupPlace);
-/// Those that take part alone, those that stand for another, those that stand back.
+/// Returns one of three roles: a rank takes part for itself alone, or also for its neighbour, or stands back.
 std::vector<int> recursive_role(GroupPlace);
-/// Flows of other numbers of ranks than powers of two: those that stand back are not busy in every step.
+/// Refuses flows if the number of ranks is no power of two: ranks that stand back are not busy in every step.
 std::string recursive_refuses(GroupPlace);
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// Rings (Patarasu & Yuan 2009): everybody sends to the next and receives from the previous member in every step.
-// With several channels each runs a ring of its own on its share of the data, rotated within nodes.
+// Rings (Patarasu & Yuan 2009): in every step each rank sends to the next member and receives from the previous one.
+// With several channels, each channel runs its own ring on its share of the data, rotated within nodes.
 #include "strategies/collectives/algorithms/ring_steps.hpp"
 
 namespace trainyard {

@@ -3,9 +3,9 @@
 namespace trainyard {
 namespace {
 
-/// All-to-all round a ring, for machines where only neighbours are linked: block j is for the rank j places ahead. In
-/// step s everybody passes on what has still s hops or more to go, and keeps what has come s hops. n−1 steps; each rank
-/// sends (n−1)/2 of `size`, so that other algorithms are faster where all are linked to all.
+/// All-to-all round a ring, for machines in which only neighbours are linked: block j is for the rank j places ahead.
+/// In step s each rank passes on the blocks that have s or more hops left, and keeps those that have come s hops. n−1
+/// steps; each rank sends (n−1)/2 of `size`, so other algorithms are faster if all ranks are linked to each other.
 Ops ring_all_to_all(Local me, Bytes) {
   const int n = me.group_size(), rank = me.index();
   for (int j = 0; j < n; ++j) co_yield me.copy(me.outgoing((rank + j) % n), Local::scratch(me.part(j, n), 2));

@@ -4,8 +4,8 @@ namespace trainyard {
 namespace {
 
 /// The ring as textbooks list it: post a non-blocking send of data[id−n], receive *into data[id−n]*, then add that to
-/// data[id−1−n]. Right only where the send has captured its data when it was posted: the receive overwrites what the
-/// send may still be reading (a write-after-read hazard, which the value executor reports). For teaching.
+/// data[id−1−n]. It is correct only if the send captures its data when it is posted: the receive overwrites data that
+/// the send may still be reading (a write-after-read hazard, which the value executor reports). For teaching.
 Ops ring_literal_all_reduce(Local me, Bytes) {
   const int n = me.group_size();
   for (int step = 0; step < n - 1; ++step) {

@@ -3,7 +3,7 @@
 namespace trainyard {
 namespace {
 
-/// The ring turned round: everybody sends to the previous and receives from the next member.
+/// The ring in the opposite direction: each rank sends to the previous member and receives from the next.
 Local turned_round(const Local& me) { return me.numbered(Numbering(me.group_size()).reversed()); }
 
 Ops ring_reversed_all_reduce(Local me, Bytes) { return one_ring_all_reduce(turned_round(me)); }

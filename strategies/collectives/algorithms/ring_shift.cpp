@@ -3,8 +3,8 @@
 namespace trainyard {
 namespace {
 
-/// Everybody sends all its data to the next rank and gets those of the one before (nccl-tests' sendrecv): one step, n
-/// messages of `size`. They come into a copy, as one's own are still being sent.
+/// Each rank sends all its data to the next rank and receives those of the previous one (nccl-tests' sendrecv): one
+/// step, n messages of `size`. Data arrive in a scratch copy, because the rank's own data are still being sent.
 Ops ring_shift_send_recv(Local me, Bytes) {
   const Chunk theirs = Local::scratch(me.whole());
   co_yield me.send(me.next(), me.whole());

@@ -10,8 +10,9 @@ std::vector<int> scatter_all_gather_peers(GroupPlace place) {
   return peers;
 }
 
-/// Broadcast of long messages (van de Geijn; Barnett et al. 1994; Thakur, Rabenseifner & Gropp 2005): chunk i of n goes to
-/// rank i down a binomial tree, then round the ring to all. ⌈log2 n⌉ + n−1 steps; the root sends 2(n−1)/n of `size`.
+/// Broadcast of long messages (van de Geijn; Barnett et al. 1994; Thakur, Rabenseifner & Gropp 2005): chunk i of n
+/// goes to rank i down a binomial tree, then to all ranks round the ring. ⌈log2 n⌉ + n−1 steps; the root sends
+/// 2(n−1)/n of `size`.
 Ops scatter_all_gather_broadcast(Local me, Bytes) {
   const BinomialPlace at(me);
   const int n = me.group_size();

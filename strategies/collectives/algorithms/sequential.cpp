@@ -1,5 +1,5 @@
-// One by one: the root meets every other rank in turn, n−1 steps over its one link. The all-reduce of that name is in
-// gather_broadcast.cpp.
+// Sequential: the root exchanges data with one rank after another, n−1 steps over its one link. The all-reduce of that
+// name is in gather_broadcast.cpp.
 #include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
@@ -30,7 +30,7 @@ Ops sequential_gather(Local me, Bytes) {
     co_yield me.recv_copy(other, me.block(other));
 }
 
-/// Rank 0 hears of all others, then tells them: 2(n−1) messages without bytes.
+/// Rank 0 receives from all others, then sends to them: 2(n−1) messages without bytes.
 Ops sequential_barrier(Local me, Bytes size) {
   const Local nothing = me.within({});
   co_yield sequential_reduce(nothing, size);

@@ -1,13 +1,13 @@
 // InfiniBand SHARP (Graham et al. 2016, "Scalable Hierarchical Aggregation and Reduction Protocol (SHARP): a hardware
 // architecture for efficient data reduction"): hosts send their data to the switch that they are wired to, a tree of
-// switches adds them up on the way to its root, and the sum comes back down to all. On nodes of several GPUs each of
-// these adds up one part of the node's data first, and sends that by its own adapter (NVIDIA/nccl, CollnetDirect).
+// switches adds them up on the way to its root, and the sum comes back down to all. If a node has several GPUs, each
+// of them first adds up one part of the node's data and sends it by its own adapter (NVIDIA/nccl, CollnetDirect).
 #include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
 namespace {
 
-// A channel each, so that pieces on their way up do not wait for those that come down.
+// One channel for each direction, so that pieces on their way up do not wait for those that come down.
 constexpr int kTreeUp = 0, kTreeDown = 1, kSharpChannels = 2;
 
 int sharp_channels(GroupPlace) { return kSharpChannels; }
@@ -17,25 +17,25 @@ std::string no_switch_tree(GroupPlace place) {
                                                                      : "no switches that add up join all the ranks";
 }
 
-/// Ranks of a node, each of which has a part of the data.
+/// Number of ranks on a node. Each of them has one part of the data.
 int collnet_parts(GroupPlace place) { return place.settings->ranks_per_node(place.size); }
 int collnet_parts(const Local& me) { return me.settings().ranks_per_node(me.group_size()); }
 
 std::string no_collnet(GroupPlace place) {
   if (!place.settings->node_sizes.empty() || place.size % collnet_parts(place) != 0)
     return "its nodes have different numbers of ranks";
-  return place.size > 1 && collnet_parts(place) == 1 ? "of one rank a node that is sharp" : no_switch_tree(place);
+  return place.size > 1 && collnet_parts(place) == 1 ? "for one rank on each node, take sharp" : no_switch_tree(place);
 }
 
-/// Does the part of any rank come to the switch? Rank r has part r modulo their number.
+/// True if the part of some rank passes this switch. Rank r has part r modulo the number of parts.
 bool carries(const SwitchTree& tree, int k, int part, int parts, int ranks) {
   for (int rank = part; rank < ranks; rank += parts)
-    for (int on = tree.of_member[rank]; on >= 0; on = tree.parent[on])
-      if (on == k) return true;
+    for (int above_rank = tree.of_member[rank]; above_rank >= 0; above_rank = tree.parent[above_rank])
+      if (above_rank == k) return true;
   return false;
 }
 
-/// What sends the part to switch `k`: ranks, then switches.
+/// Returns the members that send the part to switch `k`: ranks first, then switches.
 std::vector<int> children_of(const SwitchTree& tree, int k, int ranks, int part = 0, int parts = 1) {
   std::vector<int> children;
   for (int rank = part; rank < ranks; rank += parts)
@@ -45,7 +45,7 @@ std::vector<int> children_of(const SwitchTree& tree, int k, int ranks, int part 
   return children;
 }
 
-/// The switch above a member, as a member; −1: it is the root.
+/// Returns the switch above a member, as a member of the group; −1 if the member is the root.
 int above(const SwitchTree& tree, int member, int ranks) {
   const int up = member < ranks ? tree.of_member[member] : tree.parent[member - ranks];
   return up < 0 ? up : ranks + up;
@@ -70,8 +70,8 @@ Ops pieces_down(Local me, int from) {
   for (int piece = 0; piece < pieces; ++piece) co_yield me.recv_copy(from, me.part(piece, pieces));
 }
 
-/// Each rank sends and receives the size once, in pieces that follow each other: over h links up and h down, all of one
-/// rate, size/rate + (2h−1) piece/rate and the latencies of the way there and back.
+/// Each rank sends and receives the size once, in pieces that follow each other. Over h links up and h down, all of
+/// one rate, it takes size/rate + (2h−1) piece/rate plus the latencies of both directions.
 Ops sharp_all_reduce(Local me, Bytes) {
   const int up = above(me.settings().switches, me.index(), me.group_size());
   std::vector<Ops> parts;
@@ -90,27 +90,29 @@ std::vector<int> tree_and_node(GroupPlace place) {
   return peers;
 }
 
-/// Of g ranks a node: (g−1)/g of the size to the others of the node, 1/g of it into the network and out, and (g−1)/g to
-/// the others again. NCCL does these three piece by piece at the same time, here they come one after another.
+/// With g ranks on each node: (g−1)/g of the size goes to the other ranks of the node, 1/g of it into the network and
+/// back, and (g−1)/g to the others again. NCCL runs these three steps piece by piece at the same time; here they run
+/// one after the other.
 Ops collnet_all_reduce(Local me, Bytes size) {
-  const int parts = collnet_parts(me), at = me.index() % parts, first = me.index() - at;
+  const int parts = collnet_parts(me), own_part = me.index() % parts, first = me.index() - own_part;
   for (int step = 1; step < parts; ++step) {
-    const int to = (at + step) % parts;
+    const int to = (own_part + step) % parts;
     co_yield me.send_at_once(first + to, me.part(to, parts));
   }
   for (int step = 1; step < parts; ++step)
-    co_yield me.recv_reduce(first + (at + parts - step) % parts, me.part(at, parts));
+    co_yield me.recv_reduce(first + (own_part + parts - step) % parts, me.part(own_part, parts));
   co_yield me.phase();
-  co_yield sharp_all_reduce(me.within(me.part(at, parts)), size);
+  co_yield sharp_all_reduce(me.within(me.part(own_part, parts)), size);
   co_yield me.phase();
-  for (int step = 1; step < parts; ++step) co_yield me.send_at_once(first + (at + step) % parts, me.part(at, parts));
+  for (int step = 1; step < parts; ++step)
+    co_yield me.send_at_once(first + (own_part + step) % parts, me.part(own_part, parts));
   for (int step = 1; step < parts; ++step) {
-    const int from = (at + parts - step) % parts;
+    const int from = (own_part + parts - step) % parts;
     co_yield me.recv_copy(first + from, me.part(from, parts));
   }
 }
 
-/// By part.
+/// Returns the children that send each part.
 std::vector<std::vector<int>> children_by_part(const Local& me, int parts) {
   const int k = me.index() - me.group_size();
   std::vector<std::vector<int>> all;
@@ -119,7 +121,7 @@ std::vector<std::vector<int>> children_by_part(const Local& me, int parts) {
   return all;
 }
 
-/// Adds up a piece of each part of all children; then passes it on up, or from the root down.
+/// Adds up a piece of each part from all children, then passes it on: upwards, or down again at the root.
 Ops sharp_add_up(Local me, int parts) {
   Local up = me.on_channel(kTreeUp), down = me.on_channel(kTreeDown);
   const std::vector<std::vector<int>> by_part = children_by_part(me, parts);

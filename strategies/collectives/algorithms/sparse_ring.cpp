@@ -1,6 +1,6 @@
-// A ring of sparse sums: each message has what is not zero, with its places. Numbers of different ranks are at different
-// places, so that sums get denser hop by hop, and are sent whole where that is less (Renggli et al. 2019, "SparCML", 5.1).
-// With data that are not sparse it is a ring.
+// A ring of sparse sums: each message contains the non-zero numbers and their places. Numbers of different ranks are
+// at different places, so sums get denser with every hop, and are sent densely once that takes fewer bytes (Renggli et
+// al. 2019, "SparCML", 5.1). With dense data it is an ordinary ring.
 #include "strategies/collectives/algorithms/ring_steps.hpp"
 
 namespace trainyard {

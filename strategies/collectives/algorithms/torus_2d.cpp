@@ -1,7 +1,8 @@
-// Collectives on a 2-D torus: along one dimension, then on a rank's share along the other (Mikami et al. 2018, "Massively
-// distributed SGD: ImageNet/ResNet-50 training in a flash"). One such pass leaves one dimension idle at any time, and one
-// way round of each link; so a quarter of the data goes row-first and one column-first, each both ways round (Sack & Gropp
-// 2015, multiported tori; Ying et al. 2018 for TPU pods), and all links carry the same.
+// Collectives on a 2-D torus: along one dimension, then on a rank's share along the other (Mikami et al. 2018,
+// "Massively distributed SGD: ImageNet/ResNet-50 training in a flash"). One such pass leaves one dimension idle at any
+// time, and one direction of each link. So half of the data goes row-first and half column-first, in both directions,
+// a quarter each (Sack & Gropp 2015, multiported tori; Ying et al. 2018 for TPU pods), and all links carry the same
+// amount.
 #include <fmt/format.h>
 
 #include "strategies/collectives/algorithms/grid.hpp"
@@ -12,10 +13,11 @@ namespace {
 constexpr int kParts = 4;
 int parts_of_torus(GroupPlace) { return kParts; }
 
-/// Rank r is in row r / columns. Part k: column-first where k is odd, the other way round from the third part on.
+/// Rank r is in row r / columns. Part k goes column-first if k is odd, and in the opposite direction from the third
+/// part on.
 Grid grid_of_part(const CollectiveSettings& settings, int ranks, int k) {
   const auto [rows, columns] = settings.torus_of(ranks);
-  Grid grid = Grid::of(columns, rows);
+  Grid grid = Grid::nested(columns, rows);
   if (k % 2 == 1) grid = grid.transposed();
   grid.reversed = k >= 2;
   return grid;

@@ -39,7 +39,7 @@ void require_no_all_reduce(Fields& fields, const MechanismSetting& setting, cons
                                            "expert parallelism, no ZeRO and no recomputation; these need all-reduce",
                                            name));
   if (fields.has("all_reduce"))
-    fields.refuse("all_reduce", fmt::format("there is none with mechanism {}; leave it out", name));
+    fields.refuse("all_reduce", fmt::format("there is no all-reduce with mechanism {}; leave it out", name));
 }
 
 double operations_through_center(const TrainingPlan& plan) {

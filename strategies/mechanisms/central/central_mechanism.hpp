@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// One process drives the GPUs of one node, and one actor has the parameters.
+/// A mechanism in which one process drives the GPUs of one node, and one actor, the center, holds the parameters.
 class CentralMechanism : public Mechanism {
  public:
   explicit CentralMechanism(std::string name) : name_(std::move(name)) {}
@@ -16,7 +16,7 @@ class CentralMechanism : public Mechanism {
   bool all_reduces() const override { return false; }
   bool ranks_alike() const override { return false; }
   std::string refuses_compression() const override {
-    return "gradients pass through a center, which is sent them whole";
+    return "gradients are sent uncompressed to the center that sums them";
   }
 
   void lay_out(TrainingPlan&, const TrainingStates&) const override;
@@ -27,24 +27,24 @@ class CentralMechanism : public Mechanism {
  protected:
   using MakeProgram = std::unique_ptr<Program> (*)(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
   virtual MakeProgram program() const = 0;
-  /// Says who the center is, and what it holds.
+  /// Sets the center and its memory.
   virtual void place_center(CentralPlan&, const MechanismSite&) const = 0;
 
  private:
   std::string name_;
 };
 
-// What mechanisms share in which somebody else than the ranks holds parameters:
+// The functions below are shared by all mechanisms in which an actor other than the ranks holds parameters.
 
-/// Refuses a model that is split, and a plan that says how gradients are all-reduced.
+/// Refuses a model that is split, and a plan that sets an all-reduce algorithm. Throws UserError.
 void require_no_all_reduce(Fields& data_parallel, const MechanismSetting&, const std::string& name);
-/// Each replica's messages have two ends, and a sum.
+/// Number of operations in one step: each replica's messages have two ends, and each gradient is summed.
 double operations_through_center(const TrainingPlan&);
-/// What a worker holds that keeps the optimizer's states of so many elements.
+/// Static memory of a worker that stores optimizer states for `optimizer` elements.
 StaticMemory worker_memory(const TrainingPlan&, const TrainingStates&, double optimizer);
-/// Of the first socket. Throws UserError at the cluster's place where the node has none.
+/// The CPU of the node's first socket. Throws UserError at the cluster's place if the node has no CPU.
 Actor cpu_of_node(const ClusterMachine&, int node);
-/// Parameters of the whole network.
+/// Number of parameters of the whole network.
 double parameters_of(const TrainingPlan&);
 
 }  // namespace trainyard

@@ -10,37 +10,37 @@
 
 namespace trainyard {
 
-/// Data parallelism in which one actor, the center, has the parameters: it gives them out, takes gradients in, adds them
-/// up and updates. Replicas are actors 0 … replicas − 1.
+/// Data parallelism in which one actor, the center, holds the parameters: it sends them to the replicas, receives and
+/// sums gradients, and updates. Replicas are actors 0 … replicas − 1. A center that is also a replica is a master.
 struct CentralPlan {
-  TrainingPlan step;    ///< of the replicas: passes, buckets and micro-batches; what each holds
-  int replicas = 1;     ///< a master among them
-  Actor center = 0;     ///< of a master: 0
-  StaticMemory memory;  ///< what the center holds; a master holds this instead of what replicas do
-  Work addition;        ///< of one element: a gradient is added to the sum
-  // Of a master, and one micro-batch of one replica:
-  Bytes input;                 ///< sent to it
-  Bytes output;                ///< gathered from it
-  bool loss_on_master = true;  ///< of all outputs, whose gradients are sent back; false: replicas return their losses
+  TrainingPlan step;    ///< plan of the replicas: passes, buckets, micro-batches, and the memory of each
+  int replicas = 1;     ///< number of replicas, including a master
+  Actor center = 0;     ///< a master is actor 0
+  StaticMemory memory;  ///< static memory of the center, for a master in place of that of a replica
+  Work addition;        ///< work to add one element of a gradient to the sum
+  // For a master: sizes for one micro-batch of one replica.
+  Bytes input;   ///< size of the input that is sent to it
+  Bytes output;  ///< size of the output that is gathered from it
+  /// The master computes the losses of all outputs and sends their gradients back. False: replicas return their losses.
+  bool loss_on_master = true;
 
   bool has_master() const { return center < replicas; }
-  std::vector<Actor> actors() const;  ///< 0 to the last one that takes part; others of these do nothing
+  std::vector<Actor> actors() const;  ///< 0 up to the last actor that takes part; those between may be idle
 };
 
-/// Of replicas whose gradients nobody all-reduces (see `without_all_reduce`); the center and its memory are still to be
-/// said.
+/// The plan for replicas without an all-reduce (see `without_all_reduce`). The caller sets the center and its memory.
 CentralPlan central_plan(TrainingPlan replicas);
 
-/// Takes everything from a plan that belongs to all-reducing its gradients: lanes, copies into buckets, ticks.
+/// Removes the all-reduce of gradients from a plan: lanes, copies into buckets, waits for a coordinator.
 void without_all_reduce(TrainingPlan&);
 
-/// Calls that a master's programs make besides those of training_calls.hpp, in the same manner.
+/// Calls of a master's programs in addition to those of training_calls.hpp.
 enum class CentralCall : std::uint16_t {
-  fill_output = 32,  ///< what the last layer gives into buffer `outputs`; a master's own is the first of all replicas'
-  loss,              ///< the master: gradients by all `outputs` into `output_gradients`
+  fill_output = 32,  ///< copies the last layer's output to buffer `outputs`; a master's own output comes first in it
+  loss,              ///< the master computes the gradients of the loss by all `outputs` into `output_gradients`
 };
 
-/// Groups and names of their operations, in the order in which overlapping time is booked.
+/// Groups and names of the operations. Overlapping time is booked in the order of the groups.
 struct CentralWords {
   Names& names;
   GroupId compute = names.group(kComputeGroup, Role::work);
@@ -73,14 +73,15 @@ struct CentralWords {
   explicit CentralWords(Names& all) : names(all) {}
 };
 
-/// Streams of these programs, for traces.
+/// Names of the streams of these programs, for traces.
 std::vector<std::string> central_streams(const CentralPlan&);
 
-// All steps of one actor. Everything must outlive the program; the tables are those of `CentralPlan::step`.
+// Programs of all steps of one actor. The arguments must outlive the program; the tables are those of
+// `CentralPlan::step`.
 
-/// One GPU, the center, holds the model and hands out copies (PyTorch's DataParallel).
+/// A program for a center that is a GPU: it holds the model and sends copies (PyTorch's DataParallel).
 std::unique_ptr<Program> master_program(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
-/// A CPU, the center, holds the parameters (TensorFlow's CentralStorageStrategy).
+/// A program for a center that is a CPU and holds the parameters (TensorFlow's CentralStorageStrategy).
 std::unique_ptr<Program> storage_program(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
 
 }  // namespace trainyard

@@ -38,8 +38,8 @@ CentralPlan central_plan(TrainingPlan replicas) {
 
 std::vector<std::string> central_streams(const CentralPlan& plan) {
   std::vector<std::string> names{"compute", "receive"};
-  for (int way = 0; way < CentralStep::send_streams(static_cast<std::size_t>(plan.replicas)); ++way)
-    names.push_back(way == 0 ? "send" : fmt::format("send {}", way));
+  for (int stream = 0; stream < CentralStep::send_streams(static_cast<std::size_t>(plan.replicas)); ++stream)
+    names.push_back(stream == 0 ? "send" : fmt::format("send {}", stream));
   return names;
 }
 
@@ -58,11 +58,11 @@ CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, cons
       words_(words),
       stage_(plan.step.stages.front()) {}
 
-Ops CentralStep::hold(const StaticMemory& memory) {
-  for (const MemoryPart& part : memory.parts) co_yield holds(part.bytes.value, part.memory_class);
+Ops CentralStep::book_static_memory(const StaticMemory& memory) {
+  for (const MemoryPart& part : memory.parts) co_yield book_memory(part.bytes.value, part.memory_class);
 }
 
-const Op& CentralStep::holds(double bytes, MemoryClass memory_class) {
+const Op& CentralStep::book_memory(double bytes, MemoryClass memory_class) {
   Op& op = out_.begin(Kind::mark, compute, words_.setup);
   op.book_memory(bytes, memory_class);
   return out_.emit();
@@ -79,7 +79,7 @@ Ops CentralStep::overhead() {
 Op& CentralStep::message(Kind kind, Stream stream, Content content, std::size_t peer, std::size_t index) {
   Op& op = out_.begin(kind, stream);
   op.address(peer, static_cast<Tag>(content) << 56 | static_cast<Tag>(round_) << 16 | index,
-             Mode::put);  // nobody waits until the other side asks for it
+             Mode::put);  // the sender does not wait for the receiver
   const bool sends = kind == Kind::send;
   switch (content) {
     case Content::input:
@@ -143,10 +143,10 @@ void CentralStep::apply_waits(Op& op) {
 }
 
 void CentralStep::wait_for_sends() {
-  for (int way = 0; way < send_streams(peers()); ++way) wait_for(out_.after(static_cast<Stream>(sending + way)));
+  for (int i = 0; i < send_streams(peers()); ++i) wait_for(out_.after(static_cast<Stream>(sending + i)));
 }
 
-/// Nothing is left that the next operation would have to wait for besides the one before.
+/// Emits marks that take up all waits. The next operation then only waits for its predecessor.
 Ops CentralStep::drain_waits() {
   while (!waits_.empty()) {
     Op& op = out_.begin(Kind::mark, compute, words_.wait_for_messages);
@@ -161,20 +161,20 @@ const Op& CentralStep::emit_call(Stream stream, const Effect& effect) {
   return out_.emit();
 }
 
-BufferRef CentralStep::whole(TrainingBuffer::Kind kind, std::size_t index) const {
+BufferRef CentralStep::whole_buffer(TrainingBuffer::Kind kind, std::size_t index) const {
   return step_.values ? BufferRef{number_of({kind, index}), 0, 1} : BufferRef{};
 }
 
-/// The loss is what the last layer does after its last product, and, going back, before its first one.
-bool CentralStep::wanted(const PassTable& table, std::size_t item, Pass pass, int layer, Part part) const {
+/// The loss consists of the last layer's kernels after its last matrix product, in the backward pass before its first.
+bool CentralStep::is_in_part(const PassTable& table, std::size_t item, Pass pass, int layer, Part part) const {
   if (part == Part::all || layer + 1 != layers()) return part != Part::loss;
   const auto product = [&table](std::size_t i) { return table.items[i].op.work.flops.value > 0; };
-  bool any = false, beyond = true;
+  bool any_product = false, beyond = true;
   for (std::size_t i = 0; i < table.items.size(); ++i) {
-    any = any || product(i);
+    any_product = any_product || product(i);
     if (product(i) && (pass == Pass::forward ? i >= item : i <= item)) beyond = false;
   }
-  const bool loss = any && beyond;
+  const bool loss = any_product && beyond;
   return loss == (part == Part::loss);
 }
 

@@ -6,20 +6,20 @@
 
 namespace trainyard {
 
-/// What the programs of a center and of its replicas are made of.
+/// Base class of the programs of a center and of its replicas. It emits their messages, kernels and waits.
 class CentralStep : public CoroutineProgram {
  public:
   CentralStep(const CentralPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers);
-  /// With other streams than those of a center and its replicas.
+  /// For programs whose streams are not those of a center and its replicas.
   CentralStep(const CentralPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers, int streams,
               bool dynamic);
 
   static constexpr Stream compute = 0, receiving = 1, sending = 2;
-  /// Of sends to that many peers: those to one are in order, those to different ones go on side by side.
+  /// Number of streams for sends to `peers` peers. Sends to one peer are in order; sends to different peers overlap.
   static int send_streams(std::size_t peers) { return static_cast<int>(std::min<std::size_t>(peers, kMaxStreams - 2)); }
 
  protected:
-  /// What a message is: senders and receivers count each kind alike, so that they are told apart.
+  /// The content of a message. It is part of the tag, so that messages of different content cannot be confused.
   enum class Content : std::uint8_t { input, parameters, output, output_gradient, gradients, over };
 
   const CentralPlan& plan_;
@@ -37,22 +37,22 @@ class CentralStep : public CoroutineProgram {
     return static_cast<Stream>(sending + peer % static_cast<std::size_t>(send_streams(peers())));
   }
 
-  /// None without values.
-  BufferRef whole(TrainingBuffer::Kind, std::size_t index = 0) const;
-  Ops hold(const StaticMemory&);
+  /// Refers to the whole buffer; empty without values.
+  BufferRef whole_buffer(TrainingBuffer::Kind, std::size_t index = 0) const;
+  Ops book_static_memory(const StaticMemory&);
   Ops overhead();
-  const Op& holds(double bytes, MemoryClass);
-  /// A number for all messages of a kind that go out, or come in, between now and the next one.
+  const Op& book_memory(double bytes, MemoryClass);
+  /// Begins a round. The tags of messages contain its number.
   void next_round() { ++round_; }
-  /// Moves as soon as what has been computed is there, and those before it on its stream have gone.
+  /// The message leaves when all computation emitted so far and the previous sends on its stream have ended.
   const Op& send(Content, std::size_t peer, Bytes, std::size_t index, BufferRef from);
-  /// After what has been computed so far where `after_compute`.
+  /// `after_compute`: receives only after all computation emitted so far.
   const Op& receive(Content, std::size_t peer, std::size_t index, Action, BufferRef into, bool after_compute);
   const Op& work(const Work&, GroupId, NameId);
-  const Op& work(const Op& kernel);  ///< one made ready
-  /// That one of the actor's steps has ended; to be emitted.
+  const Op& work(const Op& kernel);  ///< emits a kernel that is complete but for its waits
+  /// The mark of the end of one of the actor's steps. The caller emits it.
   Op step_over() const;
-  /// What is computed next waits for this too.
+  /// The next operation on the compute stream waits for `dep`, too.
   void wait_for(Dep dep) { waits_.push_back(dep); }
   void wait_for_sends();
   Ops drain_waits();
@@ -65,9 +65,9 @@ class CentralStep : public CoroutineProgram {
     return emit_call(stream, effect_of(what, CallArguments::of_bucket(index)));
   }
 
-  /// Which kernels of a pass: the loss, those before (forward) or after it (backward), or all.
+  /// Kernels of a pass: those of the loss, those of the network without the loss, or all.
   enum class Part : std::uint8_t { all, loss, network };
-  bool wanted(const PassTable&, std::size_t item, Pass, int layer, Part) const;
+  bool is_in_part(const PassTable&, std::size_t item, Pass, int layer, Part) const;
   const Op& kernel(const PassItem&, double times = 1);
   void apply_waits(Op&);
 
@@ -79,7 +79,7 @@ class CentralStep : public CoroutineProgram {
   Op& message(Kind, Stream, Content, std::size_t peer, std::size_t index);
 };
 
-/// Of an actor that takes no part.
+/// The empty program of an actor that takes no part.
 std::unique_ptr<Program> idle_program();
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@ using Buffer = TrainingBuffer::Kind;
 
 Eigen::VectorXd flat(const Eigen::MatrixXd& m) { return Eigen::Map<const Eigen::VectorXd>(m.data(), m.size()); }
 
-/// A replica's gradients are gone once they are in the bucket; a master's are what the others' are added to.
+/// A replica's gradients move to the buffer. A master keeps its own, to which the others are added.
 void fill_bucket(TrainingValues& values, const CentralPlan& plan, Actor actor, const CallArguments& about) {
   if (actor == plan.center) return values.call(TrainingCall::fill_bucket, actor, about);
   values.buffer(actor, Buffer::gradients, about.bucket()) = values.replica(actor).gradients(about.bucket());
@@ -15,31 +15,33 @@ void fill_bucket(TrainingValues& values, const CentralPlan& plan, Actor actor, c
 }
 
 void fill_output(TrainingValues& values, const CentralPlan& plan, Actor actor, int micro_batch) {
-  const Eigen::VectorXd own = flat(values.rank(actor).output(micro_batch));
+  const Eigen::VectorXd output = flat(values.rank(actor).output(micro_batch));
   Eigen::VectorXd& outputs = values.buffer(actor, Buffer::outputs);
-  outputs.resize(own.size() * (actor == plan.center ? plan.replicas : 1));
-  outputs.head(own.size()) = own;
+  outputs.resize(output.size() * (actor == plan.center ? plan.replicas : 1));
+  outputs.head(output.size()) = output;
 }
 
-/// Of every replica's samples, by the outputs that came from it.
+/// Computes the gradients of the loss for the samples of every replica, from the outputs that it sent.
 void compute_loss(TrainingValues& values, const CentralPlan& plan, Actor actor, int micro_batch) {
-  const Eigen::MatrixXd& own = values.rank(actor).output(micro_batch);
+  const Eigen::MatrixXd& own_output = values.rank(actor).output(micro_batch);
   const Eigen::VectorXd& outputs = values.buffer(actor, Buffer::outputs);
   Eigen::VectorXd gradients(outputs.size());
   for (int replica = 0; replica < plan.replicas; ++replica) {
-    const Eigen::Map<const Eigen::MatrixXd> out(outputs.data() + replica * own.size(), own.rows(), own.cols());
-    gradients.segment(replica * own.size(), own.size()) = flat(values.rank(replica).loss_gradient(micro_batch, out));
+    const Eigen::Map<const Eigen::MatrixXd> out(outputs.data() + replica * own_output.size(), own_output.rows(),
+                                                own_output.cols());
+    gradients.segment(replica * own_output.size(), own_output.size()) =
+        flat(values.rank(replica).loss_gradient(micro_batch, out));
   }
   values.buffer(actor, Buffer::output_gradients) = gradients;
 }
 
-/// From the gradients by the outputs that the master gave; its own are the first of all.
+/// Starts the backward pass with the output gradients from the master. A master's own come first in its buffer.
 void backward(TrainingValues& values, Actor actor, const CallArguments& about) {
   if (about.index + 1 == static_cast<int>(values.plan().network->layers.size())) {
     const Eigen::MatrixXd& out = values.rank(actor).output(about.micro_batch);
-    const Eigen::VectorXd& came = values.buffer(actor, Buffer::output_gradients);
-    values.rank(actor).give_output_gradient(about.micro_batch,
-                                            Eigen::Map<const Eigen::MatrixXd>(came.data(), out.rows(), out.cols()));
+    const Eigen::VectorXd& gradients = values.buffer(actor, Buffer::output_gradients);
+    values.rank(actor).give_output_gradient(
+        about.micro_batch, Eigen::Map<const Eigen::MatrixXd>(gradients.data(), out.rows(), out.cols()));
   }
   values.call(TrainingCall::backward, actor, about);
 }
@@ -55,13 +57,13 @@ void add_central_values(TrainingValues& values, const CentralPlan& plan) {
     if (actor < plan.replicas && actor != plan.center) values.replica(actor).forget_parameters();
   values.on(TrainingCall::fill_bucket,
             [&](Actor actor, const CallArguments& about) { fill_bucket(values, plan, actor, about); });
-  if (!plan.has_master()) {  // all gradients have met in its buffers
+  if (!plan.has_master()) {  // the buffers of the center have the sums of all gradients
     values.on(TrainingCall::update, [&](Actor center, const CallArguments&) {
-      Replica& held = values.replica(center);
-      for (std::size_t b = 0; b < held.buckets(); ++b)
-        held.set_gradients(b, values.buffer(center, Buffer::gradients, b));
-      held.apply_gradients();
-      values.applied(plan.replicas, {.actor = center, .version = static_cast<std::uint64_t>(held.updates())});
+      Replica& model = values.replica(center);
+      for (std::size_t b = 0; b < model.buckets(); ++b)
+        model.set_gradients(b, values.buffer(center, Buffer::gradients, b));
+      model.apply_gradients();
+      values.applied(plan.replicas, {.actor = center, .version = static_cast<std::uint64_t>(model.updates())});
     });
     return;
   }

@@ -4,8 +4,9 @@
 
 namespace trainyard {
 
-/// What a center and its replicas compute: parameters that the center gave out, outputs and gradients that came to it.
-/// Replicas know no parameters but those. The values are of the plan's `step`; the plan must outlive theirs.
+/// Defines the calls of a center and its replicas: the center sends its parameters and processes the outputs and
+/// gradients that it receives. Replicas have no parameters until they receive them. `TrainingValues` must be made for
+/// the plan's `step`. The plan must outlive it.
 void add_central_values(TrainingValues&, const CentralPlan&);
 
 }  // namespace trainyard

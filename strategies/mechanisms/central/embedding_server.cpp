@@ -13,12 +13,13 @@ namespace {
 class EmbeddingServer : public CoroutineProgram {
  public:
   EmbeddingServer(const TrainingPlan& plan, const TrainingStates& states, const RemoteWords& words)
-      : CoroutineProgram(ranks_of(plan), kSends + ways(plan)), plan_(plan), states_(states), words_(words) {}
+      : CoroutineProgram(ranks_of(plan), kSends + send_streams(plan)), plan_(plan), states_(states), words_(words) {}
 
  protected:
   Ops run() override {
     for (const MemoryPart& part :
-         model_states({table(), table(), table()}, states_.precision, states_.optimizer).parts) {
+         model_states({table_elements(), table_elements(), table_elements()}, states_.precision, states_.optimizer)
+             .parts) {
       Op& op = begin(Kind::mark, kWork, words_.hold);
       op.book_memory(part.bytes.value, part.memory_class);
       co_yield out_.emit();
@@ -42,9 +43,9 @@ class EmbeddingServer : public CoroutineProgram {
     std::iota(ranks.begin(), ranks.end(), 0);
     return ranks;
   }
-  static int ways(const TrainingPlan& plan) { return std::min(plan.ranks(), kMaxStreams - int{kSends}); }
+  static int send_streams(const TrainingPlan& plan) { return std::min(plan.ranks(), kMaxStreams - int{kSends}); }
   const std::vector<GradientBucket>& buckets() const { return plan_.stages.front().buckets; }
-  double table() const {
+  double table_elements() const {
     double elements = 0;
     for (const GradientBucket& bucket : buckets())
       if (is_remote(bucket)) elements += bucket.elements;
@@ -59,7 +60,7 @@ class EmbeddingServer : public CoroutineProgram {
     op.address(rank, tag, Mode::put);
     return op;
   }
-  /// In the memory of the CPU, after what has been received.
+  /// Work in the memory of the CPU, after all that has been received so far.
   const Op& work(Bytes bytes, NameId name) {
     Op& op = begin(Kind::local, kWork, name);
     op.work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
@@ -84,9 +85,9 @@ class EmbeddingServer : public CoroutineProgram {
       co_yield out_.emit();
       for (std::size_t b = 0; b < buckets().size(); ++b) {
         if (!is_remote(buckets()[b])) continue;
-        const Bytes rows = plan_.parameter_element * looked_up(plan_, buckets()[b]);
+        const Bytes rows = plan_.parameter_element * looked_up_elements(plan_, buckets()[b]);
         co_yield work(rows * 2.0, words_.gather);  // read, and written into the message
-        Op& op = message(Kind::send, static_cast<Stream>(kSends + rank % ways(plan_)), rank,
+        Op& op = message(Kind::send, static_cast<Stream>(kSends + rank % send_streams(plan_)), rank,
                          remote_tag(RemoteContent::rows, step, b), words_.rows);
         op.message.bytes = rows;
         op.deps[0] = out_.after(kWork);
@@ -96,13 +97,13 @@ class EmbeddingServer : public CoroutineProgram {
     }
   }
 
-  /// The first gradient of a bucket is the sum so far.
+  /// Sums the gradients of each bucket, starting with a copy of the first, and updates the rows.
   Ops collect(int step) {
-    double touched = 0;
+    double updated_elements = 0;
     for (std::size_t b = 0; b < buckets().size(); ++b) {
       if (!is_remote(buckets()[b])) continue;
-      const double elements = looked_up(plan_, buckets()[b]);
-      touched += std::min(buckets()[b].elements, elements * plan_.ranks());
+      const double elements = looked_up_elements(plan_, buckets()[b]);
+      updated_elements += std::min(buckets()[b].elements, elements * plan_.ranks());
       for (int rank = 0; rank < plan_.ranks(); ++rank) {
         Op& op = message(Kind::recv, kReceives, rank, remote_tag(RemoteContent::gradients, step, b), words_.push);
         if (plan_.values_by_layer())
@@ -113,7 +114,7 @@ class EmbeddingServer : public CoroutineProgram {
       }
     }
     Op& op = begin(Kind::local, kWork, words_.update);
-    op.work = optimizer_work(touched, states_.precision, states_.optimizer);
+    op.work = optimizer_work(updated_elements, states_.precision, states_.optimizer);
     op.deps[0] = out_.after(kReceives);
     co_yield out_.emit();
     if (plan_.values_by_layer()) co_yield call(TrainingCall::update, 0);
@@ -128,7 +129,7 @@ double tokens_of_step(const TrainingPlan& plan) {
   return static_cast<double>(plan.network->tokens()) * plan.micro_batches;
 }
 
-double looked_up(const TrainingPlan& plan, const GradientBucket& bucket) {
+double looked_up_elements(const TrainingPlan& plan, const GradientBucket& bucket) {
   double elements = 0;
   for (const GradientBucket::Part& part : bucket.parts) {
     const double rows = plan.network->layers.front().parameters[static_cast<std::size_t>(part.tensor)].rows;

@@ -6,9 +6,10 @@
 
 namespace trainyard {
 
-// The first layer on a parameter server, all else all-reduced: what its ranks and its server have in common.
+// Declarations that the ranks and the server of a remote embedding share. The server holds the first layer; the
+// gradients of all other layers are all-reduced.
 
-/// What a message between a rank and the server brings.
+/// The content of a message between a rank and the server.
 enum class RemoteContent : std::uint8_t { request = 1, rows, gradients };
 constexpr Tag remote_tag(RemoteContent content, int step, std::size_t bucket) {
   return static_cast<Tag>(content) << 56 | static_cast<Tag>(step) << 16 | bucket;
@@ -32,14 +33,16 @@ struct RemoteWords {
         call(names.intern("values")) {}
 };
 
-/// Buckets have tensors of the first layer alone, or none of them.
+/// Does the bucket hold tensors of the first layer? Such a bucket holds no others.
 bool is_remote(const GradientBucket&);
-/// Tokens of a rank in one step.
+/// Number of tokens of a rank in one step.
 double tokens_of_step(const TrainingPlan&);
-/// Elements that a rank looks up of a bucket in a step: a row a token at most, of tables; all of what is none.
-double looked_up(const TrainingPlan&, const GradientBucket&);
+/// Number of elements of a bucket that a rank looks up in a step: at most one row for each token from a table, and all
+/// elements of any other tensor.
+double looked_up_elements(const TrainingPlan&, const GradientBucket&);
 
-/// The server, which serves all ranks in turn: their look-ups, then their gradients. Everything must outlive it.
+/// Program of the server, which serves all ranks in turn: first their look-ups, then their gradients. The arguments
+/// must outlive it.
 std::unique_ptr<Program> embedding_server(const TrainingPlan&, const TrainingStates&, const RemoteWords&);
 
 }  // namespace trainyard

@@ -1,7 +1,7 @@
-// PyTorch's DataParallel (torch/nn/parallel: scatter, replicate, parallel_apply, gather): the first GPU of a node has
-// the model. In every forward pass it hands out parts of the batch and copies of the parameters; outputs come back, the
-// loss is computed on them, and the backward pass sums the copies' gradients on it. Copies are made one by one, as
-// without NCCL. With several micro-batches all of this is done for each.
+// PyTorch's DataParallel (torch/nn/parallel: scatter, replicate, parallel_apply, gather): the first GPU of a node, the
+// master, holds the model. In every forward pass it sends parts of the batch and copies of the parameters to the other
+// GPUs. It gathers their outputs, computes the loss on them, and in the backward pass sums the gradients of the copies.
+// It sends the copies one by one, as PyTorch does without NCCL. All of this happens for each micro-batch.
 #include <numeric>
 
 #include "strategies/mechanisms/central/central_mechanism.hpp"
@@ -18,31 +18,31 @@ std::vector<Actor> copies_of_master(const CentralPlan& plan) {
   return all;
 }
 
-/// Both kinds of replica: passes over the layers.
+/// The passes over the layers, for the master and for the copies.
 class ReplicaPasses : public CentralStep {
  public:
   using CentralStep::CentralStep;
 
  protected:
-  Part own() const { return plan_.loss_on_master ? Part::network : Part::all; }
+  Part own_part() const { return plan_.loss_on_master ? Part::network : Part::all; }
 
   Ops pass(Pass what, int layer, int micro_batch, Part part, double times) {
     const PassTable& table = tables_.pass(what, layer, micro_batch == 0, false);
     for (std::size_t i = 0; i < table.items.size(); ++i) {
-      if (!wanted(table, i, what, layer, part)) continue;
+      if (!is_in_part(table, i, what, layer, part)) continue;
       co_yield kernel(table.items[i], times);
     }
   }
   Ops forward(int micro_batch) {
     for (int layer = 0; layer < layers(); ++layer) {
-      co_yield pass(Pass::forward, layer, micro_batch, own(), 1);
+      co_yield pass(Pass::forward, layer, micro_batch, own_part(), 1);
       if (step_.values) co_yield call(TrainingCall::forward, static_cast<std::size_t>(layer), micro_batch);
     }
     if (step_.values) co_yield call(CentralCall::fill_output, 0, micro_batch);
   }
   Ops backward(int micro_batch) {
     for (int layer = layers() - 1; layer >= 0; --layer) {
-      co_yield pass(Pass::backward, layer, micro_batch, own(), 1);
+      co_yield pass(Pass::backward, layer, micro_batch, own_part(), 1);
       if (step_.values) co_yield call(TrainingCall::backward, static_cast<std::size_t>(layer), micro_batch);
     }
     for (std::size_t b = 0; b < stage_.buckets.size() && step_.values; ++b)
@@ -57,7 +57,7 @@ class MasterCopy : public ReplicaPasses {
 
  protected:
   Ops run() override {
-    co_yield hold(stage_.memory);
+    co_yield book_static_memory(stage_.memory);
     for (int step = 0; step < step_.steps; ++step) {
       out_.begin_sample(static_cast<std::uint32_t>(step));
       for (int micro_batch = 0; micro_batch < step_.micro_batches; ++micro_batch) co_yield share(micro_batch);
@@ -70,21 +70,21 @@ class MasterCopy : public ReplicaPasses {
     next_round();
     co_yield receive(Content::input, 0, 0, Action::none, {}, true);
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      co_yield receive(Content::parameters, 0, b, Action::copy, whole(Buffer::parameters, b), true);
+      co_yield receive(Content::parameters, 0, b, Action::copy, whole_buffer(Buffer::parameters, b), true);
       if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
     }
     wait_for(out_.after(receiving));
     co_yield drain_waits();
     co_yield forward(micro_batch);
-    co_yield send(Content::output, 0, plan_.output, 0, whole(Buffer::outputs));
+    co_yield send(Content::output, 0, plan_.output, 0, whole_buffer(Buffer::outputs));
     if (plan_.loss_on_master) {
-      co_yield receive(Content::output_gradient, 0, 0, Action::copy, whole(Buffer::output_gradients), true);
+      co_yield receive(Content::output_gradient, 0, 0, Action::copy, whole_buffer(Buffer::output_gradients), true);
       wait_for(out_.after(receiving));
       co_yield drain_waits();
     }
     co_yield backward(micro_batch);
     for (std::size_t b = 0; b < stage_.buckets.size(); ++b)
-      co_yield send(Content::gradients, 0, gradient_bytes(b), b, whole(Buffer::gradients, b));
+      co_yield send(Content::gradients, 0, gradient_bytes(b), b, whole_buffer(Buffer::gradients, b));
     wait_for_sends();
     co_yield drain_waits();
   }
@@ -97,7 +97,7 @@ class Master : public ReplicaPasses {
 
  protected:
   Ops run() override {
-    co_yield hold(plan_.memory);
+    co_yield book_static_memory(plan_.memory);
     for (int step = 0; step < step_.steps; ++step) {
       out_.begin_sample(static_cast<std::uint32_t>(step));
       co_yield overhead();
@@ -121,42 +121,42 @@ class Master : public ReplicaPasses {
     return {number_of({kind}), static_cast<std::uint16_t>(peer + 1), static_cast<std::uint16_t>(plan_.replicas)};
   }
 
-  /// Its own kernels come after the copies, on the same CUDA stream.
+  /// The master's own kernels run after the copies, on the same CUDA stream.
   Ops hand_out() {
     for (std::size_t peer = 0; peer < peers(); ++peer) co_yield send(Content::input, peer, plan_.input, 0, {});
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
       if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
       for (std::size_t peer = 0; peer < peers(); ++peer)
-        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(Buffer::parameters, b));
+        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole_buffer(Buffer::parameters, b));
     }
     wait_for_sends();
     co_yield drain_waits();
   }
 
   Ops gather_outputs(int micro_batch) {
-    co_yield holds(all_outputs(), MemoryClass::activations);
+    co_yield book_memory(all_outputs(), MemoryClass::activations);
     for (std::size_t peer = 0; peer < peers(); ++peer)
       co_yield receive(Content::output, peer, 0, Action::copy, part(Buffer::outputs, peer), true);
     wait_for(out_.after(receiving));
     co_yield drain_waits();
     if (plan_.loss_on_master) {
       co_yield pass(Pass::forward, layers() - 1, micro_batch, Part::loss, plan_.replicas);
-      co_yield holds(all_outputs(), MemoryClass::activations);
+      co_yield book_memory(all_outputs(), MemoryClass::activations);
       co_yield pass(Pass::backward, layers() - 1, micro_batch, Part::loss, plan_.replicas);
       if (step_.values) co_yield call(CentralCall::loss, 0, micro_batch);
       for (std::size_t peer = 0; peer < peers(); ++peer)
         co_yield send(Content::output_gradient, peer, plan_.output, 0, part(Buffer::output_gradients, peer));
       wait_for_sends();
       co_yield drain_waits();
-      co_yield holds(-all_outputs(), MemoryClass::activations);
+      co_yield book_memory(-all_outputs(), MemoryClass::activations);
     }
-    co_yield holds(-all_outputs(), MemoryClass::activations);
+    co_yield book_memory(-all_outputs(), MemoryClass::activations);
   }
 
   Ops collect_gradients() {
     for (std::size_t b = 0; b < stage_.buckets.size(); ++b) {
       for (std::size_t peer = 0; peer < peers(); ++peer) {
-        co_yield receive(Content::gradients, peer, b, Action::reduce, whole(Buffer::gradients, b), true);
+        co_yield receive(Content::gradients, peer, b, Action::reduce, whole_buffer(Buffer::gradients, b), true);
         Work sum = plan_.addition;
         sum.bytes = sum.bytes * stage_.buckets[b].elements;
         wait_for(out_.after(receiving));
@@ -184,8 +184,8 @@ class MasterGpu : public CentralMechanism {
 
 const RegisterMechanism register_master{
     {"master",
-     "one process: the first GPU of a node hands out parameters and takes gradients in",
-     {{"loss", "where the losses are computed"}},
+     "one process: the first GPU of a node sends parameters to the others and sums their gradients",
+     {{"loss", "The losses are computed on the master for all outputs, or on each of the replicas."}},
      nullptr,
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<MasterGpu>(fields.choice("loss", {"master", "replicas"}, "master") == "master");

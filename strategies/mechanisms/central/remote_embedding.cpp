@@ -1,7 +1,7 @@
-// The embedding on a parameter server, everything else all-reduced: PyTorch's tutorial "Combining Distributed
-// DataParallel with Distributed RPC Framework". A table that is too large for a GPU lies in the memory of a CPU; before a
-// step each rank asks for the rows of its tokens, and after the backward pass it sends their gradients back. The server
-// adds up what all ranks have sent and updates the rows.
+// The embedding is on a parameter server; the gradients of all other layers are all-reduced. Source: PyTorch's tutorial
+// "Combining Distributed DataParallel with Distributed RPC Framework". A table that is too large for a GPU is in the
+// memory of a CPU. Before a step each rank requests the rows of its tokens; after the backward pass it sends their
+// gradients back. The server sums the gradients of all ranks and updates the rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,18 +19,18 @@ namespace {
 using Buffer = TrainingBuffer::Kind;
 constexpr Bytes kRowIndex{8};  // PyTorch's are 64-bit integers
 
-/// Cuts the buckets that have tensors of the first layer and of others in two, which leave when each is full.
-void part_embedding(TrainingPlan& plan) {
-  std::vector<GradientBucket> parted;
+/// Splits each bucket with tensors of the first layer and of others in two. Each half is sent when it is full.
+void split_off_embedding(TrainingPlan& plan) {
+  std::vector<GradientBucket> buckets;
   for (const GradientBucket& bucket : plan.stages.front().buckets) {
     GradientBucket dense = bucket, remote = bucket;
-    const auto split = [](GradientBucket& of, bool first) {
-      std::erase_if(of.parts, [first](const GradientBucket::Part& part) { return (part.layer == 0) != first; });
-      of.elements = 0;
-      for (const GradientBucket::Part& part : of.parts) of.elements += part.elements;
+    const auto keep = [](GradientBucket& half, bool first) {
+      std::erase_if(half.parts, [first](const GradientBucket::Part& part) { return (part.layer == 0) != first; });
+      half.elements = 0;
+      for (const GradientBucket::Part& part : half.parts) half.elements += part.elements;
     };
-    split(dense, false);
-    split(remote, true);
+    keep(dense, false);
+    keep(remote, true);
     if (!dense.parts.empty() && !remote.parts.empty()) {
       dense.layer = std::min_element(dense.parts.begin(), dense.parts.end(), [](const auto& a, const auto& b) {
                       return a.layer < b.layer;
@@ -39,10 +39,10 @@ void part_embedding(TrainingPlan& plan) {
       dense.kernel =
           gradient_buckets(*plan.network, {dense.layer}, plan.gradient_element, endless, endless, true).back().kernel;
     }
-    if (!dense.parts.empty()) parted.push_back(dense);
-    if (!remote.parts.empty()) parted.push_back(remote);
+    if (!dense.parts.empty()) buckets.push_back(dense);
+    if (!remote.parts.empty()) buckets.push_back(remote);
   }
-  plan.stages.front().buckets = std::move(parted);
+  plan.stages.front().buckets = std::move(buckets);
 }
 
 class RankLookups : public RankUpdates {
@@ -54,7 +54,7 @@ class RankLookups : public RankUpdates {
     co_yield push(step);
     co_yield RankUpdates::after_backward(step);
   }
-  /// What was learned is what the server has.
+  /// Fetches the rows once more, because the final parameters are on the server.
   Ops after_training() override {
     if (parts_.step.plan.values_by_layer()) co_yield look_up(parts_.step.plan.steps);
   }
@@ -62,13 +62,13 @@ class RankLookups : public RankUpdates {
  private:
   const RemoteWords& words_;
 
-  Stream out() const { return static_cast<Stream>(parts_.step.streams.updates()); }
-  Stream in() const { return static_cast<Stream>(out() + 1); }
+  Stream sending() const { return static_cast<Stream>(parts_.step.streams.updates()); }
+  Stream receiving() const { return static_cast<Stream>(sending() + 1); }
 
   Op& message(Kind kind, Stream stream, RemoteContent content, int step, std::size_t bucket, Bytes bytes, NameId name) {
-    StepContext& of = parts_.step;
-    Op& op = of.out.begin(kind, stream, name, words_.lookups);
-    op.address(of.peers.first_of_updates, remote_tag(content, step, bucket), Mode::put);
+    StepContext& context = parts_.step;
+    Op& op = context.out.begin(kind, stream, name, words_.lookups);
+    op.address(context.peers.first_of_updates, remote_tag(content, step, bucket), Mode::put);
     if (kind == Kind::send) op.message.bytes = bytes;
     return op;
   }
@@ -76,22 +76,22 @@ class RankLookups : public RankUpdates {
   Ops look_up(int number) {
     StepContext& step = parts_.step;
     while (step.waits.any()) co_yield step.take_waits();
-    Op& ask = message(Kind::send, out(), RemoteContent::request, number, 0, kRowIndex * tokens_of_step(step.plan),
-                      words_.request);
-    ask.deps[0] = step.out.after(TrainingStreams::compute);
+    Op& request = message(Kind::send, sending(), RemoteContent::request, number, 0,
+                          kRowIndex * tokens_of_step(step.plan), words_.request);
+    request.deps[0] = step.out.after(TrainingStreams::compute);
     co_yield step.out.emit();
     for (std::size_t b = 0; b < step.buckets(); ++b) {
       if (!is_remote(step.stage.buckets[b])) continue;
-      Op& rows = message(Kind::recv, in(), RemoteContent::rows, number, b, {}, words_.rows);
-      rows.deps[0] = step.out.after(out());
-      rows.book_memory(looked_up(step.plan, step.stage.buckets[b]) * step.plan.parameter_element.value,
+      Op& rows = message(Kind::recv, receiving(), RemoteContent::rows, number, b, {}, words_.rows);
+      rows.deps[0] = step.out.after(sending());
+      rows.book_memory(looked_up_elements(step.plan, step.stage.buckets[b]) * step.plan.parameter_element.value,
                        MemoryClass::buffers);
       if (step.plan.values_by_layer()) rows.write_to({number_of({Buffer::parameters, b}), 0, 1});
       co_yield step.out.emit();
       if (step.plan.values_by_layer())
-        co_yield step.call_on(in(), TrainingCall::take_parameters, CallArguments::of_bucket(b));
+        co_yield step.call_on(receiving(), TrainingCall::take_parameters, CallArguments::of_bucket(b));
     }
-    step.waits.add(step.out.after(in()));
+    step.waits.add(step.out.after(receiving()));
   }
 
   Ops push(int number) {
@@ -100,14 +100,14 @@ class RankLookups : public RankUpdates {
     for (std::size_t b = 0; b < step.buckets(); ++b) {
       if (!is_remote(step.stage.buckets[b])) continue;
       if (step.plan.values_by_layer()) co_yield step.call(TrainingCall::fill_bucket, CallArguments::of_bucket(b));
-      const double elements = looked_up(step.plan, step.stage.buckets[b]);
-      Op& gradients = message(Kind::send, out(), RemoteContent::gradients, number, b,
+      const double elements = looked_up_elements(step.plan, step.stage.buckets[b]);
+      Op& gradients = message(Kind::send, sending(), RemoteContent::gradients, number, b,
                               step.plan.gradient_element * elements, words_.push);
       gradients.deps[0] = step.out.after(TrainingStreams::compute);
       gradients.book_memory(-elements * step.plan.parameter_element.value, MemoryClass::buffers);
       if (step.plan.values_by_layer()) gradients.effect.read = {number_of({Buffer::gradients, b}), 0, 1};
       co_yield step.out.emit();
-      // The rank's own copy of these parameters is overwritten by the next rows, whatever the optimizer makes of it.
+      // The optimizer may change the rank's own copy of these parameters: the next rows overwrite it.
       if (step.plan.values_by_layer()) co_yield step.call(TrainingCall::keep_gradients, CallArguments::of_bucket(b));
     }
   }
@@ -144,17 +144,17 @@ class RemoteEmbeddingRun : public MechanismRun {
   const PassTables& tables() const override { return programs_.tables(); }
   const TrainingPlan& plan() const override { return plan_; }
   void add_values(TrainingValues& values) override {
-    if (!plan_.values_by_layer()) return;  // a learner's gradients are summed for all at once
+    if (!plan_.values_by_layer()) return;  // a small training sums gradients of all parameters at once
     const Actor server = plan_.ranks();
     values.add_learner(server);
     values.set_learner(0);
     values.on(TrainingCall::update, [&values, this](Actor actor, const CallArguments& about) {
       if (actor != plan_.ranks()) return values.call(TrainingCall::update, actor, about);
-      Replica& held = values.replica(actor);
-      for (std::size_t b = 0; b < held.buckets(); ++b)
-        held.set_gradients(b, is_remote(plan_.stages.front().buckets[b]) ? values.buffer(actor, Buffer::gradients, b)
-                                                                         : (0 * held.gradients(b)).eval());
-      held.apply_gradients();
+      Replica& model = values.replica(actor);
+      for (std::size_t b = 0; b < model.buckets(); ++b)
+        model.set_gradients(b, is_remote(plan_.stages.front().buckets[b]) ? values.buffer(actor, Buffer::gradients, b)
+                                                                          : (0 * model.gradients(b)).eval());
+      model.apply_gradients();
     });
   }
 
@@ -182,15 +182,15 @@ class RemoteEmbedding : public WholeReplicas {
   bool ranks_alike() const override { return false; }
   int servers() const override { return 1; }
   std::vector<int> server_nodes() const override { return {node_}; }
-  std::string refuses_compression() const override { return "rows of a remote embedding are sent as they are"; }
+  std::string refuses_compression() const override { return "rows of a remote embedding are sent uncompressed"; }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
     if (plan.network->layers.back().tied_elements > 0)
       fail(place_,
-           fmt::format("plan.data_parallel.mechanism: remote-embedding, but {} uses the embedding's weight at its "
-                       "end, too",
+           fmt::format("plan.data_parallel.mechanism: remote-embedding, but {} also uses the embedding's weight in its "
+                       "last layer",
                        plan.network->name));
-    part_embedding(plan);
+    split_off_embedding(plan);
     StagePlan& stage = plan.stages.front();
     double remote = 0;
     for (const GradientBucket& bucket : stage.buckets)
@@ -200,7 +200,7 @@ class RemoteEmbedding : public WholeReplicas {
     stage.optimizer = optimizer_work(dense, states.precision, states.optimizer, states.software);
     plan.updates = std::make_shared<RemoteEmbeddingPolicy>(plan.ranks(), RemoteWords());
   }
-  /// Two messages each way for each rank, and the server's work.
+  /// Adds the operations of the messages between each rank and the server, and of the server's work.
   double operations(const TrainingPlan& plan) const override {
     return Mechanism::operations(plan) + 12.0 * plan.ranks();
   }
@@ -215,7 +215,7 @@ class RemoteEmbedding : public WholeReplicas {
     return std::make_unique<RemoteEmbeddingRun>(site);
   }
   std::string summary(const std::string& all_reduce) const override {
-    return all_reduce + " but for the embedding, which a server has";
+    return all_reduce + ", with the embedding on a server";
   }
   Report report(const MechanismFigures&, const std::function<std::string(double)>&, const std::string&) const override {
     return {"embedding",
@@ -230,8 +230,9 @@ class RemoteEmbedding : public WholeReplicas {
 
 const RegisterMechanism register_remote_embedding{
     {"remote-embedding",
-     "a parameter server has the first layer, of which ranks look rows up; all else is all-reduced (DDP with RPC)",
-     {{"embedding_node", "the node whose memory has a remote embedding"}},
+     "a parameter server holds the first layer and ranks look up its rows; all other layers are all-reduced (DDP with "
+     "RPC)",
+     {{"embedding_node", "Number of the node whose CPU memory holds the remote embedding."}},
      nullptr,
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<RemoteEmbedding>(fields.integer_within<int>("embedding_node", 0, 1 << 20, 0),

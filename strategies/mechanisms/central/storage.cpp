@@ -1,6 +1,6 @@
-// Parameters in the memory of a CPU (TensorFlow's CentralStorageStrategy, and ParameterServerStrategy in step): every
-// GPU takes them at the beginning of a step, bucket by bucket as its layers need them, and pushes its gradients as the
-// backward pass makes them. The CPU adds them up as they come, updates, and lets all go on.
+// Parameters in the memory of a CPU (TensorFlow's CentralStorageStrategy, and ParameterServerStrategy in step). At the
+// beginning of a step every GPU receives them, bucket by bucket in the order of its layers. It pushes its gradients as
+// the backward pass computes them. The CPU sums them as they arrive, updates, and starts the next step of all GPUs.
 #include <algorithm>
 #include <numeric>
 
@@ -19,7 +19,7 @@ class StorageWorker : public WorkerStep {
 
  protected:
   Ops run() override {
-    co_yield hold(stage_.memory);
+    co_yield book_static_memory(stage_.memory);
     for (int step = 0; step < step_.steps; ++step) {
       next_round();
       out_.begin_sample(static_cast<std::uint32_t>(step));
@@ -38,20 +38,20 @@ class StorageWorker : public WorkerStep {
   }
   Ops push(std::size_t bucket) override {
     if (step_.values) co_yield call(TrainingCall::fill_bucket, bucket);
-    co_yield send(Content::gradients, 0, gradient_bytes(bucket), bucket, whole(Buffer::gradients, bucket));
+    co_yield send(Content::gradients, 0, gradient_bytes(bucket), bucket, whole_buffer(Buffer::gradients, bucket));
   }
 
  private:
-  std::vector<Dep> ready_;  // by layer: its parameters are there
+  std::vector<Dep> ready_;  // by layer: the arrival of its parameters
 
-  /// The first layers' buckets are made last, and needed first.
+  /// The last buckets come first: they belong to the first layers, which the forward pass needs first.
   Ops take_parameters() {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      co_yield receive(Content::parameters, 0, b, Action::copy, whole(Buffer::parameters, b), true);
+      co_yield receive(Content::parameters, 0, b, Action::copy, whole_buffer(Buffer::parameters, b), true);
       if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
       for (const GradientBucket::Part& part : stage_.buckets[b].parts) ready_[part.layer] = out_.after(receiving);
     }
-    // A tied weight belongs to the first layer alone: whoever comes later has waited for it.
+    // A tied weight belongs to the first layer only. A later layer that uses it runs after the first one anyway.
   }
 };
 
@@ -62,7 +62,7 @@ class StorageServer : public CentralStep {
 
  protected:
   Ops run() override {
-    co_yield hold(plan_.memory);
+    co_yield book_static_memory(plan_.memory);
     for (int step = 0; step < step_.steps; ++step) {
       next_round();
       co_yield give_parameters();
@@ -84,18 +84,18 @@ class StorageServer : public CentralStep {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
       if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
       for (std::size_t peer = 0; peer < peers(); ++peer)
-        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(Buffer::parameters, b));
+        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole_buffer(Buffer::parameters, b));
     }
   }
 
-  /// The first gradient of a bucket is the sum so far.
+  /// Sums the gradients of each bucket, starting with a copy of the first.
   Ops collect_gradients() {
     for (std::size_t b = 0; b < stage_.buckets.size(); ++b) {
       Work sum = plan_.addition;
       sum.bytes = sum.bytes * stage_.buckets[b].elements;
       for (std::size_t peer = 0; peer < peers(); ++peer) {
         co_yield receive(Content::gradients, peer, b, peer == 0 ? Action::copy : Action::reduce,
-                         whole(Buffer::gradients, b), true);
+                         whole_buffer(Buffer::gradients, b), true);
         wait_for(out_.after(receiving));
         if (peer > 0) co_yield work(sum, words_.compute, words_.add);
       }
@@ -119,7 +119,7 @@ class CentralStorage : public CentralMechanism {
 
 const RegisterMechanism register_central_storage{
     {"central-storage",
-     "parameters lie in the memory of a node's CPU, which adds gradients and updates",
+     "a CPU of the node holds the parameters, sums the gradients and updates",
      {},
      nullptr,
      [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<CentralStorage>(); }}};

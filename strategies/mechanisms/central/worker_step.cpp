@@ -13,8 +13,8 @@ Ops WorkerStep::passes() {
 
 Ops WorkerStep::pass(Pass what, int layer, int micro_batch) {
   const bool first = micro_batch == 0, last = micro_batch + 1 == step_.micro_batches;
-  const bool leave = what == Pass::backward && last && step_.overlap_gradients;
-  const bool fine = leave && !step_.values_by_layer();  // numbers go layer by layer
+  const bool pushes = what == Pass::backward && last && step_.overlap_gradients;
+  const bool fine = pushes && !step_.values_by_layer();  // values are computed layer by layer
   if (what == Pass::forward && first) co_yield await_parameters(layer);
   for (const PassItem& item : tables_.pass(what, layer, first, fine).items) {
     co_yield kernel(item);
@@ -25,10 +25,10 @@ Ops WorkerStep::pass(Pass what, int layer, int micro_batch) {
   co_yield drain_waits();
   co_yield call(what == Pass::forward ? TrainingCall::forward : TrainingCall::backward, static_cast<std::size_t>(layer),
                 micro_batch);
-  if (leave) co_yield push_ready(layer, 1 << 30);
+  if (pushes) co_yield push_ready(layer, 1 << 30);
 }
 
-/// Buckets whose last gradient is there once this kernel of this layer has ended.
+/// Pushes the buckets whose last gradient is computed when this kernel of this layer has ended.
 Ops WorkerStep::push_ready(int layer, int kernel) {
   for (; next_bucket_ < stage_.buckets.size(); ++next_bucket_) {
     const GradientBucket& bucket = stage_.buckets[next_bucket_];

@@ -3,8 +3,9 @@
 
 namespace trainyard {
 
-/// A worker whose parameters somebody else has: the forward pass takes each layer as soon as its parameters are there,
-/// and gradients leave bucket by bucket, as the backward pass makes them or (without overlap) at the end of the step.
+/// A worker that receives its parameters from another actor. The forward pass computes each layer as soon as its
+/// parameters have arrived. Each bucket of gradients is sent as soon as the backward pass has computed it or, without
+/// overlap, at the end of the step.
 class WorkerStep : public CentralStep {
  public:
   using CentralStep::CentralStep;
@@ -12,9 +13,9 @@ class WorkerStep : public CentralStep {
  protected:
   /// All passes of a step, and its pushes.
   Ops passes();
-  /// What is computed next waits for the layer's parameters.
+  /// Makes the next computation wait for the layer's parameters.
   virtual Ops await_parameters(int layer) = 0;
-  /// Of a bucket whose gradients have been computed; in the order of the buckets.
+  /// Pushes the computed gradients of a bucket. It is called in the order of the buckets.
   virtual Ops push(std::size_t bucket) = 0;
 
  private:

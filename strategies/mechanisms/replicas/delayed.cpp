@@ -1,4 +1,4 @@
-// Delayed updates: the gradients of a step are applied some steps later, so that their exchange has the time of these
+// Delayed updates: the gradients of a step are applied some steps later, so that their exchange overlaps with these
 // steps (as in Pipe-SGD: Li et al. 2018).
 #include <fmt/format.h>
 
@@ -19,12 +19,12 @@ class RankDelayed : public RankUpdates {
 
   int gradient_set(int step) const override { return step % (delay_ + 1); }
 
-  /// The update by the gradients of `delay` steps before the last one.
+  /// Applies the gradients of the step `delay` + 1 steps ago.
   Ops before_step(int step) override {
     if (step > delay_) co_yield update(step - delay_ - 1);
     use_streams_of(gradient_set(step));
   }
-  /// Nobody waits for the exchange of this step yet: what the backward pass has left goes out too.
+  /// Starts the exchange of all remaining gradients of this step, and waits for none of them yet.
   Ops after_backward(int step) override {
     co_yield parts_.gradients.exchange_rest();
     in_flight_[gradient_set(step)] = parts_.gradients.exchanged();
@@ -36,7 +36,7 @@ class RankDelayed : public RankUpdates {
 
  private:
   int delay_;
-  std::vector<std::vector<GradientExchange::Exchanged>> in_flight_;  // by set
+  std::vector<std::vector<GradientExchange::Exchanged>> in_flight_;  // by gradient set
 
   void use_streams_of(int set) {
     const TrainingStreams& streams = parts_.step.streams;
@@ -47,14 +47,14 @@ class RankDelayed : public RankUpdates {
       parts_.collectives.use_for_gradients(static_cast<Stream>(first), static_cast<Stream>(first + 2));
   }
 
-  /// By the gradients of that step, once they are there.
+  /// Waits for the gradients of `step` and applies them.
   Ops update(int step) {
     const int set = gradient_set(step);
     const std::vector<GradientExchange::Exchanged>& exchanged = in_flight_[set];
     if (parts_.step.plan.bucket_copy)
       co_yield parts_.gradients.give_back(exchanged);
     else if (!exchanged.empty())
-      parts_.step.waits.add(exchanged.back().end);  // a stream ends in order
+      parts_.step.waits.add(exchanged.back().end);  // operations of a stream end in order
     co_yield parts_.parameters.run_optimizer(set);
   }
 };
@@ -87,16 +87,16 @@ class DelayedUpdates : public WholeReplicas {
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override {
     plan.updates = delayed_updates(delay_);
     StaticMemory& memory = plan.stages.front().memory;
-    const Bytes late = delay_ * memory.gradients;
-    memory.parts.push_back({"gradients on their way", MemoryClass::gradients, late});
-    memory.gradients += late;
+    const Bytes delayed = delay_ * memory.gradients;
+    memory.parts.push_back({"gradients on their way", MemoryClass::gradients, delayed});
+    memory.gradients += delayed;
   }
   std::string refuses_compression() const override {
-    return "gradients of several steps are on their way at once, which compressors do not tell apart";
+    return "gradients of several steps are on their way at once, and compressors cannot distinguish these steps";
   }
   StepRhythm rhythm() const override {
     const int turns = delay_ + 1;
-    return {turns, "updates that are late come in turns of delay + 1 steps", 4 * turns, 4.0 * turns};
+    return {turns, "delayed updates repeat every delay + 1 steps", 4 * turns, 4.0 * turns};
   }
   void book(MechanismFigures& figures, const TrainingPlan& plan, int steps) const override {
     figures.replicas["delay"] = std::int64_t{delay_};
@@ -118,9 +118,11 @@ const RegisterMechanism register_delayed_updates{
      [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<DelayedUpdates>(fields.integer_within<int>(
-           {"delay", "steps by which updates come late", "with mechanism delayed-updates"}, 1, kMostDelay));
+           {"delay", "Number of steps by which the update with a step's gradients is delayed, for example 1.",
+            "with mechanism delayed-updates"},
+           1, kMostDelay));
      },
-     {{"delay", "updates by which gradients are late", std::int64_t{}}},
+     {{"delay", "number of steps by which updates are delayed", std::int64_t{}}},
      "with delayed gradients"}};
 
 }  // namespace

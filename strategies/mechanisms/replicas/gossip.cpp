@@ -14,8 +14,8 @@ namespace {
 
 constexpr Tag kGossipMessages = Tag{29} << 27;
 
-/// Sending streams to so many neighbours; beyond them several neighbours share one.
-int ways_to(const Gossip& gossip, int free) { return std::clamp(gossip.most_neighbours(), 1, std::max(1, free)); }
+/// Number of streams for sends to neighbours: one for each, or `free` streams that several neighbours share.
+int send_streams(const Gossip& gossip, int free) { return std::clamp(gossip.most_neighbours(), 1, std::max(1, free)); }
 
 class RankGossip : public RankUpdates {
  public:
@@ -23,7 +23,7 @@ class RankGossip : public RankUpdates {
       : RankUpdates(parts),
         gossip_(gossip),
         peers_(gossip.all_neighbours(parts.step.rank)),
-        ways_(ways_to(gossip, kMaxStreams - parts.step.streams.updates())) {}
+        send_streams_(send_streams(gossip, kMaxStreams - parts.step.streams.updates())) {}
 
   Ops after_backward(int step) override {
     co_yield RankUpdates::after_backward(step);
@@ -34,10 +34,11 @@ class RankGossip : public RankUpdates {
  private:
   const Gossip& gossip_;
   std::vector<int> peers_;  // ascending
-  int ways_;
+  int send_streams_;
 
-  /// Parameters to all neighbours, theirs in, and the weighted average of all. All messages go side by side: no link
-  /// then has more of them than a rank has neighbours, so that none takes longer than as many would one by one.
+  /// Sends parameters to all neighbours, receives theirs, and computes the weighted average of all. All messages are
+  /// sent at once: no link then carries more of them than a rank has neighbours, so none takes longer than if the rank
+  /// sent them one by one.
   Ops average_with(const std::vector<int>& neighbours) {
     StepContext& step = parts_.step;
     while (step.waits.any()) co_yield step.take_waits();
@@ -48,14 +49,14 @@ class RankGossip : public RankUpdates {
     const Dep ready = step.out.after(TrainingStreams::compute);
     for (std::size_t i = 0; i < neighbours.size(); ++i) co_yield send(neighbours, i, bytes, ready);
     for (std::size_t i = 0; i < neighbours.size(); ++i) co_yield receive(neighbours, i, bytes, ready);
-    for (std::size_t way = 0; way < std::min(static_cast<std::size_t>(ways_), neighbours.size()); ++way) {
+    for (std::size_t i = 0; i < std::min(static_cast<std::size_t>(send_streams_), neighbours.size()); ++i) {
       while (step.waits.exceed_one_op()) co_yield step.take_waits();
-      step.waits.add(step.out.after(sends_to(way)));
+      step.waits.add(step.out.after(stream_to(i)));
     }
     step.waits.add(parts_.collectives.end_of(Lane::gradients));
     while (step.waits.exceed_one_op()) co_yield step.take_waits();
     const auto count = static_cast<double>(neighbours.size());
-    Work mix;  // all read, one written
+    Work mix;  // reads the parameters of all, writes its own
     mix.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
     mix.precision = step.stage.optimizer.precision;
     mix.bytes = bytes * (count + 2);
@@ -64,25 +65,25 @@ class RankGossip : public RankUpdates {
     if (step.plan.values) co_yield step.call(TrainingCall::mix_replicas, {static_cast<int>(neighbours.size())});
   }
 
-  Stream sends_to(std::size_t neighbour) const {
-    return static_cast<Stream>(parts_.step.streams.updates() + static_cast<int>(neighbour) % ways_);
+  Stream stream_to(std::size_t neighbour) const {
+    return static_cast<Stream>(parts_.step.streams.updates() + static_cast<int>(neighbour) % send_streams_);
   }
 
   Op& message(Kind kind, Stream stream, int peer, Dep ready) {
     StepContext& step = parts_.step;
     Op& op =
         step.out.begin(kind, stream, step.words.average, step.words.lane[static_cast<std::size_t>(Lane::gradients)]);
-    const auto at = std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin();
-    op.address(step.peers.first_of_updates + at, kGossipMessages, Mode::put);  // whoever is ready first sends first
+    const auto slot = std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin();
+    op.address(step.peers.first_of_updates + slot, kGossipMessages, Mode::put);  // the sender does not wait
     op.deps[0] = ready;
     return op;
   }
 
-  /// Where neighbours share streams, each rank begins with those next to it upwards: not all with the same one.
+  /// Each rank sends to the next higher rank first. If neighbours share streams, ranks thus start with different ones.
   const Op& send(const std::vector<int>& neighbours, std::size_t i, Bytes bytes, Dep ready) {
     const auto above = std::upper_bound(neighbours.begin(), neighbours.end(), parts_.step.rank) - neighbours.begin();
     const int peer = neighbours[(static_cast<std::size_t>(above) + i) % neighbours.size()];
-    Op& op = message(Kind::send, sends_to(i), peer, ready);
+    Op& op = message(Kind::send, stream_to(i), peer, ready);
     op.message.bytes = bytes;
     if (parts_.step.plan.values) op.effect.read = {number_of({TrainingBuffer::Kind::replica}), 0, 1};
     return parts_.step.out.emit();
@@ -105,7 +106,7 @@ class GossipPolicy : public UpdatePolicy {
   std::vector<int> peers(int rank) const override { return gossip_->all_neighbours(rank); }
   std::vector<std::string> streams(int, int free) const override {
     std::vector<std::string> names;
-    for (int way = 0; way < ways_to(*gossip_, free); ++way) names.push_back(fmt::format("send to neighbour {}", way));
+    for (int i = 0; i < send_streams(*gossip_, free); ++i) names.push_back(fmt::format("send to neighbour {}", i));
     return names;
   }
   std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
@@ -116,12 +117,12 @@ class GossipPolicy : public UpdatePolicy {
       values.buffer(rank, TrainingBuffer::Kind::replica) = values.replica(rank).all_parameters();
     });
     values.on(TrainingCall::mix_replicas, [&values, gossip = gossip_](Actor rank, const CallArguments& call) {
-      std::vector<Eigen::VectorXd> theirs;
+      std::vector<Eigen::VectorXd> neighbours;
       for (std::size_t i = 1; i <= call.bucket(); ++i)
-        theirs.push_back(values.buffer(rank, TrainingBuffer::Kind::replica, i));
-      Replica& own = values.replica(rank);
+        neighbours.push_back(values.buffer(rank, TrainingBuffer::Kind::replica, i));
+      Replica& replica = values.replica(rank);
       const int round = values.rank(rank).steps() - 1;
-      own.set_all_parameters(mixed(*gossip, rank, round, own.all_parameters(), theirs));
+      replica.set_all_parameters(mixed(*gossip, rank, round, replica.all_parameters(), neighbours));
     });
   }
 
@@ -141,7 +142,7 @@ Gossip read_edges(const Node& list, int ranks) {
   Gossip::Edges edges;
   for (const Node& edge : list.items) {
     if (edge.items.size() != 2)
-      fail(edge.place, "plan.data_parallel.gossip.edges: two ranks each expected, as in [[0, 1], [1, 2]]");
+      fail(edge.place, "plan.data_parallel.gossip.edges: expected two ranks for each edge, as in [[0, 1], [1, 2]]");
     edges.emplace_back(rank_of(edge.items[0]), rank_of(edge.items[1]));
   }
   try {
@@ -154,14 +155,14 @@ Gossip read_edges(const Node& list, int ranks) {
 Gossip read_topology(Fields& fields, int ranks) {
   const std::string name = fields.choice("topology", {"ring", "torus", "exponential", "pairs"});
   if (fields.has("seed") && name != "pairs")
-    fields.refuse("seed", fmt::format("of random pairs only, not of a {}", name));
+    fields.refuse("seed", fmt::format("only random pairs have a seed; a {} has none", name));
   const auto seed = fields.integer<std::uint64_t>("seed", 0, 1);
   if (name == "pairs") return Gossip::pairs(ranks, seed);
   return name == "ring" ? Gossip::ring(ranks) : name == "torus" ? Gossip::torus(ranks) : Gossip::exponential(ranks);
 }
 
-/// Reads `gossip: ring | torus | pairs` (`{topology, seed}`, `{edges: [[0, 1], …]}`) of plan.data_parallel. Throws
-/// UserError with the place for a graph that leaves ranks out.
+/// Reads `gossip: ring | torus | exponential | pairs` (`{topology, seed}`, `{edges: [[0, 1], …]}`) of
+/// plan.data_parallel. Throws UserError with the place if the graph is not connected.
 Gossip read_gossip(const Node& node, int ranks) {
   const Node map = long_form(&node, node.find("edges") ? nullptr : "topology", node.place);
   Fields fields(map, "plan.data_parallel.gossip");
@@ -169,13 +170,14 @@ Gossip read_gossip(const Node& node, int ranks) {
   if (edges && fields.has("topology")) fail(edges->place, "plan.data_parallel.gossip: either a topology or edges");
   const Gossip gossip = edges ? read_edges(*edges, ranks) : read_topology(fields, ranks);
   fields.finish();
-  const std::vector<int> rest = gossip.cut_off();
-  if (!rest.empty())
+  const std::vector<int> unreached = gossip.cut_off();
+  if (!unreached.empty())
     fail(edges ? edges->place : node.place,
          fmt::format(
              "plan.data_parallel.gossip: the graph is not connected; what rank 0 learns never reaches rank{} {}",
-             rest.size() == 1 ? "" : "s",
-             fmt::join(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(rest.size(), 8)),
+             unreached.size() == 1 ? "" : "s",
+             fmt::join(unreached.begin(),
+                       unreached.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(unreached.size(), 8)),
                        ", ")));
   return gossip;
 }
@@ -186,7 +188,7 @@ class GossipSgd : public WholeReplicas {
 
   void settle(Fields& fields, const MechanismSetting& setting) override {
     WholeReplicas::settle(fields, setting);
-    if (fields.has("all_reduce")) fields.refuse("all_reduce", "there is none with gossip; leave it out");
+    if (fields.has("all_reduce")) fields.refuse("all_reduce", "there is no all-reduce with gossip; leave it out");
     graph_ = std::make_shared<const Gossip>(read_gossip(fields.required_child("gossip"), setting.mesh.ranks()));
   }
   bool all_reduces() const override { return false; }
@@ -200,7 +202,7 @@ class GossipSgd : public WholeReplicas {
     rhythm.varies = graph_->drawn();
     return rhythm;
   }
-  /// A message to and one from each neighbour, and the sum.
+  /// Counts a message to and one from each neighbour, and the average.
   double operations(const TrainingPlan& plan) const override {
     return plan.ranks() * (2.0 * graph_->most_neighbours() + 6);
   }
@@ -232,12 +234,16 @@ const RegisterMechanism register_gossip{
      "replicas update alone and average with their neighbours after every step",
      {"gossip"},
      [](Fields& fields) {
-       return fields.has({"gossip", "with which replicas weights are averaged"});
+       return fields.has(
+           {"gossip",
+            "Graph of the replicas that average their parameters: ring, torus, exponential, pairs or {edges: [...]}."});
      },
      [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<GossipSgd>(); },
-     {{"gossip", "graph of the peers that average their parameters", std::string{}},
-      {"neighbours", "most peers of a rank in a step", std::int64_t{}},
-      {"spectral_gap", "of the graph: how fast averages spread; null where peers are drawn", std::optional<double>{}}},
+     {{"gossip", "graph of the replicas that average their parameters", std::string{}},
+      {"neighbours", "largest number of neighbours of a rank in one step", std::int64_t{}},
+      {"spectral_gap",
+       "spectral gap of the graph: the larger, the faster averages spread; null if neighbours are drawn at random",
+       std::optional<double>{}}},
      "with gossip"}};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Local SGD (Stich 2019): each replica updates alone; every few steps the parameters of all replicas are averaged. What
-// the optimizer keeps is not.
+// Local SGD (Stich 2019): each replica updates alone; every few steps the parameters of all replicas are averaged.
+// Optimizer states are not averaged.
 #include <fmt/format.h>
 
 #include "strategies/mechanisms/replicas/replicas.hpp"
@@ -70,7 +70,9 @@ class LocalSgd : public WholeReplicas {
 
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = local_sgd(steps_); }
   std::string refuses_compression() const override { return "replicas average parameters, and exchange no gradients"; }
-  StepRhythm rhythm() const override { return {steps_, "plan.data_parallel.local_steps: one average each", steps_}; }
+  StepRhythm rhythm() const override {
+    return {steps_, "plan.data_parallel.local_steps: parameters are averaged once in so many steps", steps_};
+  }
   void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas["local_steps"] = std::int64_t{steps_};
   }
@@ -89,9 +91,11 @@ const RegisterMechanism register_local_sgd{
      [](Fields& fields) { return fields.has("local_steps"); },
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<LocalSgd>(fields.integer_within<int>(
-           {"local_steps", "steps between averages of the weights", "with mechanism local-sgd"}, 1, kMostLocalSteps));
+           {"local_steps", "Number of steps between two averages of the parameters, for example 8.",
+            "with mechanism local-sgd"},
+           1, kMostLocalSteps));
      },
-     {{"local_steps", "steps between two averages of the parameters", std::int64_t{}}},
+     {{"local_steps", "number of steps between two averages of the parameters", std::int64_t{}}},
      "with local SGD"}};
 
 }  // namespace

@@ -5,16 +5,16 @@
 
 namespace trainyard {
 
-/// Replicas of a whole model that go on without the newest gradients of all others.
+/// Base class of mechanisms for unsplit models whose replicas continue without the newest gradients of all others.
 class WholeReplicas : public Mechanism {
  public:
-  /// `key`: of plan.data_parallel, that chooses the mechanism.
+  /// `key`: the key of plan.data_parallel that chooses the mechanism; errors name it.
   explicit WholeReplicas(const char* key) : key_(key) {}
   void settle(Fields& data_parallel, const MechanismSetting& setting) override {
     if (setting.splits_model)
       data_parallel.refuse(key_,
-                           "replicas of a whole model only: no tensor, pipeline, context or expert parallelism, no "
-                           "ZeRO, no recomputation, and mechanism all-reduce");
+                           "each replica must hold the whole model: no tensor, pipeline, context or expert "
+                           "parallelism, no ZeRO and no recomputation; these need mechanism all-reduce");
     if (setting.mesh.ranks() == 1) data_parallel.refuse(key_, "there is one rank only, and nobody to exchange with");
   }
 
@@ -22,7 +22,7 @@ class WholeReplicas : public Mechanism {
   const char* key_;
 };
 
-// Their policies, for plans made without a mechanism.
+// Update policies for plans that are made without a mechanism.
 std::shared_ptr<const UpdatePolicy> delayed_updates(int delay);
 std::shared_ptr<const UpdatePolicy> local_sgd(int period);
 std::shared_ptr<const UpdatePolicy> gossip_updates(std::shared_ptr<const Gossip>);

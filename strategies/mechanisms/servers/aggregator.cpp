@@ -1,4 +1,4 @@
-// The aggregator of a node's workers: pushes the sums of their gradients, and hands on the answers. A static program.
+// The aggregator of a node's workers: it pushes the sums of their gradients and forwards the answers. A static program.
 #include <algorithm>
 #include <numeric>
 
@@ -7,7 +7,7 @@
 namespace trainyard {
 namespace {
 
-/// Servers, then the first worker of the node.
+/// The servers, then the first worker of the node.
 std::vector<Actor> peers_of_aggregator(const ServerPlan& plan, const LocalGroup& group) {
   std::vector<Actor> peers(static_cast<std::size_t>(plan.servers));
   std::iota(peers.begin(), peers.end(), plan.workers());
@@ -20,11 +20,11 @@ class Aggregator : public CentralStep {
   Aggregator(const LocalGroup& group, const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
       : CentralStep(plan.base, tables, words, peers_of_aggregator(plan, group), aggregator_streams_of(plan), false),
         servers_(plan),
-        ways_(std::min(plan.servers, kAggregatorWays)) {}
+        stream_pairs_(std::min(plan.servers, kAggregatorStreamPairs)) {}
 
  protected:
   Ops run() override {
-    co_yield holds(buffers(), MemoryClass::buffers);
+    co_yield book_memory(buffer_bytes(), MemoryClass::buffers);
     for (int step = 0; step < step_.steps; ++step) {
       for (std::size_t i = 0; (step > 0 || !servers_.workers_update()) && i < servers_.keys(); ++i)
         co_yield pull(step > 0 ? i : servers_.keys() - 1 - i, true);
@@ -35,16 +35,18 @@ class Aggregator : public CentralStep {
 
  private:
   const ServerPlan& servers_;
-  int ways_;
+  int stream_pairs_;
 
-  Stream receiving_from(std::size_t key) const { return static_cast<Stream>(1 + servers_.server_of[key] % ways_); }
-  Stream sending_to(std::size_t key) const { return static_cast<Stream>(receiving_from(key) + ways_); }
-  Stream up() const { return static_cast<Stream>(1 + 2 * ways_); }
+  Stream receiving_from(std::size_t key) const {
+    return static_cast<Stream>(1 + servers_.server_of[key] % stream_pairs_);
+  }
+  Stream sending_to(std::size_t key) const { return static_cast<Stream>(receiving_from(key) + stream_pairs_); }
+  Stream up() const { return static_cast<Stream>(1 + 2 * stream_pairs_); }
   Stream down() const { return static_cast<Stream>(up() + 1); }
 
-  /// A key is sent from where it was reduced to, and comes back there (MXNet, src/kvstore/kvstore_dist.h: send_buf_; BytePS
-  /// shares a buffer between processes).
-  double buffers() const {
+  /// Bytes of the buffers. A key is sent from the buffer that it was reduced to, and its answer is received there
+  /// (MXNet, src/kvstore/kvstore_dist.h: send_buf_; BytePS shares a buffer between processes).
+  double buffer_bytes() const {
     Bytes all;
     for (std::size_t key = 0; key < servers_.keys(); ++key)
       all += std::max(servers_.push_bytes(key), servers_.pull_bytes(key));
@@ -70,11 +72,11 @@ class Aggregator : public CentralStep {
 
   std::size_t server_of(std::size_t key) const { return static_cast<std::size_t>(servers_.server_of[key]); }
 
-  /// All slices of a key, once they have come up.
+  /// Pushes all slices of a key when their sums have arrived from the first worker.
   Ops push(std::size_t key) {
     const ServerPlan::Slices all = servers_.slices_up_to(key);
     if (all.count == 0) co_return;
-    BufferRef sum = whole(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
+    BufferRef sum = whole_buffer(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
     co_yield receive(
         message(Kind::recv, up(), words_.up, words_.gradients, worker(), local_tag(LocalTag::up, all.first)), sum);
     for (std::size_t i = 0; i < all.count; ++i) {
@@ -84,29 +86,29 @@ class Aggregator : public CentralStep {
                     servers_.push_bytes(k), up(), sum);
     }
   }
-  /// All slices of a key; handed on when the last of them is there.
-  Ops pull(std::size_t key, bool hands_on) {
+  /// Receives a key. `forwards`: sends all slices of a key to the first worker when the last of them has arrived.
+  Ops pull(std::size_t key, bool forwards) {
     const ServerPlan::Slices all = servers_.slices_up_to(key);
     for (std::size_t k = all.first; k < all.first + all.count; ++k) {
       co_yield receive(
           message(Kind::recv, receiving_from(k), words_.take, words_.parameters, server_of(k), answer_tag(k)),
-          whole(TrainingBuffer::Kind::parameters, k));
-      if (!hands_on) continue;
+          whole_buffer(TrainingBuffer::Kind::parameters, k));
+      if (!forwards) continue;
       out_.begin(Kind::mark, down(), words_.wait_for_messages, 0, out_.after(receiving_from(k)));
       co_yield out_.emit();
     }
-    if (!hands_on || all.count == 0) co_return;
+    if (!forwards || all.count == 0) co_return;
     if (step_.values && all.count > 1) co_yield call_on(down(), ServerCall::join_answers, all.first);
     co_yield send(
         message(Kind::send, down(), words_.down, words_.parameters, worker(), local_tag(LocalTag::down, all.first)),
         servers_.local.on_cpu ? all.pull : Bytes{0}, down(),
-        whole(TrainingBuffer::Kind::parameters, joined_slices(servers_, all)));
+        whole_buffer(TrainingBuffer::Kind::parameters, joined_slices(servers_, all)));
   }
 };
 
 }  // namespace
 
-int aggregator_streams_of(const ServerPlan& plan) { return 3 + 2 * std::min(plan.servers, kAggregatorWays); }
+int aggregator_streams_of(const ServerPlan& plan) { return 3 + 2 * std::min(plan.servers, kAggregatorStreamPairs); }
 
 std::unique_ptr<Program> aggregator(Actor actor, const ServerPlan& plan, const PassTables& tables,
                                     const CentralWords& words) {

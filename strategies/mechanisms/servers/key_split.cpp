@@ -42,16 +42,16 @@ std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers
 
 namespace {
 
-/// Elements [from, to) of a key.
+/// The elements [from, to) of a key.
 GradientBucket slice_of(const GradientBucket& key, double from, double to) {
   GradientBucket slice = key;
   slice.parts.clear();
   slice.elements = to - from;
-  double at = 0;
+  double begin = 0;
   for (const GradientBucket::Part& part : key.parts) {
-    const double first = std::max(from, at), last = std::min(to, at + part.elements);
-    if (first < last) slice.parts.push_back({part.layer, part.tensor, last - first, part.first + first - at});
-    at += part.elements;
+    const double first = std::max(from, begin), last = std::min(to, begin + part.elements);
+    if (first < last) slice.parts.push_back({part.layer, part.tensor, last - first, part.first + first - begin});
+    begin += part.elements;
   }
   return slice;
 }
@@ -69,7 +69,7 @@ std::vector<GradientBucket> split_keys(const std::vector<GradientBucket>& keys, 
 SharedKeys share_out(const std::vector<GradientBucket>& keys, int servers, KeySharding sharding, const KeySplit& split,
                      Bytes element) {
   const double bound = sharding == KeySharding::split ? 0 : split.bigarray_bound;
-  const double most = std::max(1.0, std::floor(split.partition_bytes / element));  // elements of a part
+  const double most = std::max(1.0, std::floor(split.partition_bytes / element));  // most elements of a part
   SharedKeys shared;
   std::vector<int> fixed;
   for (const GradientBucket& key : keys) {

@@ -7,16 +7,17 @@
 
 namespace trainyard {
 
-/// How keys are shared out among servers: in turn; the largest first, each to the server that has least; or every key
-/// cut into even parts, one a server (as MXNet does with large arrays).
+/// How keys are distributed over servers. round_robin: in turn. balanced: the largest key first, each to the server
+/// with the fewest elements. split: every key is cut into even parts, one for each server (as MXNet does with large
+/// arrays).
 enum class KeySharding : std::uint8_t { round_robin, balanced, split };
 
-/// Which keys are cut before they are shared out. Their parts are keys of their own.
+/// Rules that cut keys before they are distributed. The parts are keys of their own.
 struct KeySplit {
-  /// Keys of at least so many elements are sliced evenly over all servers (MXNet's kvstore, src/kvstore/kvstore_dist.h,
-  /// EncodeDefaultKey).
+  /// Keys with at least this many elements are sliced evenly over all servers (MXNet's kvstore,
+  /// src/kvstore/kvstore_dist.h, EncodeDefaultKey).
   double bigarray_bound = std::numeric_limits<double>::infinity();
-  /// Other keys are cut into parts of so many bytes, the last of which may be smaller (BytePS, byteps/common/operations.cc,
+  /// Other keys are cut into parts of this size; the last part may be smaller (BytePS, byteps/common/operations.cc,
   /// PartitionTensor).
   Bytes partition_bytes{std::numeric_limits<double>::infinity()};
 
@@ -25,31 +26,30 @@ struct KeySplit {
  private:
   static constexpr double kWhole = std::numeric_limits<double>::infinity();
 };
-/// As a library cuts them, by its defaults: MXNET_KVSTORE_BIGARRAY_BOUND (docs/…/env_var.md), BYTEPS_PARTITION_BYTES
-/// (docs/env.md).
+/// The defaults of a library: MXNET_KVSTORE_BIGARRAY_BOUND (docs/…/env_var.md), BYTEPS_PARTITION_BYTES (docs/env.md).
 struct NamedSplit {
   std::string name;
   KeySplit split;
 };
 const std::vector<NamedSplit>& named_splits();
 
-/// Keys as servers have them.
+/// Keys after they were cut and distributed over servers.
 struct SharedKeys {
   std::vector<GradientBucket> keys;
   std::vector<int> server_of;
-  /// The first of the slices of one key, for each of them; of others, and of parts, the key itself. MXNet slices a key when
-  /// it leaves the node; BytePS cuts it before all else.
+  /// By key: for a slice, the first slice of the same key; for any other key, and for a part, the key itself. MXNet
+  /// slices a key when it leaves the node; BytePS cuts it into parts before that.
   std::vector<std::size_t> first_slice;
 };
-/// `element`: bytes of one on the wire.
+/// Cuts keys and distributes them over servers. `element`: size of an element in a message.
 SharedKeys share_out(const std::vector<GradientBucket>& keys, int servers, KeySharding, const KeySplit&, Bytes element);
 
-/// The server of each key, of which KeySharding::split expects parts (see `split_keys`). `fixed`: servers that are said,
-/// −1 where not; empty: none is.
+/// Returns the server of each key. KeySharding::split expects the parts made by `split_keys`. `fixed`: by key, a server
+/// that is already decided, or −1; empty: none is decided.
 std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers, KeySharding,
                             const std::vector<int>& fixed = {});
 
-/// Every key cut into so many near-equal parts of whole elements, one after the other.
+/// Cuts every key into `parts` consecutive parts, which differ by at most one element.
 std::vector<GradientBucket> split_keys(const std::vector<GradientBucket>& keys, int parts);
 
 }  // namespace trainyard

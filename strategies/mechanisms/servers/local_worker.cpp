@@ -1,5 +1,5 @@
-// A worker whose gradients meet those of its node before they leave it: the first worker of the node hands their sum to
-// the aggregator, and broadcasts what comes back.
+// A worker whose gradients are summed in its node before they are pushed: the first worker of the node passes the sum
+// to the aggregator and broadcasts the answer.
 #include <algorithm>
 
 #include "strategies/mechanisms/servers/server_step.hpp"
@@ -8,17 +8,17 @@
 namespace trainyard {
 namespace {
 
-/// Where a worker is among those that push together.
+/// A worker's group, and its index in the group.
 struct LocalPlace {
   std::size_t group = 0;
   int index = 0;
 
   LocalPlace(const ServerPlan& plan, Actor worker) {
-    for (const std::vector<Actor>* of = nullptr; group < plan.local.groups.size(); ++group) {
-      of = &plan.local.groups[group].workers;
-      const auto at = std::find(of->begin(), of->end(), worker);
-      index = static_cast<int>(at - of->begin());
-      if (at != of->end()) return;
+    for (const std::vector<Actor>* workers = nullptr; group < plan.local.groups.size(); ++group) {
+      workers = &plan.local.groups[group].workers;
+      const auto found = std::find(workers->begin(), workers->end(), worker);
+      index = static_cast<int>(found - workers->begin());
+      if (found != workers->end()) return;
     }
   }
 };
@@ -38,20 +38,20 @@ class LocalWorker : public ServerWorker {
     const ServerPlan::Slices all = servers_.slices_up_to(key);
     if (all.count == 0) co_return;
     if (step_.values && all.count > 1) co_yield call(ServerCall::join_gradients, all.first);
-    CollectiveCall of = collective_call(kReduce, LocalTag::reduce, all.first);
-    of.group = words_.gradients;
-    of.name = words_.local_reduce;
-    of.buffer = buffer_of(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
-    of.start = out_.after(compute);
-    Local me(out_, place_, reduce_peers_, of, all.push);
-    Ops reduce = collective_ops(*servers_.local.reduce, me, all.push);
+    CollectiveCall call_of_reduce = collective_call(kReduce, LocalTag::reduce, all.first);
+    call_of_reduce.group = words_.gradients;
+    call_of_reduce.name = words_.local_reduce;
+    call_of_reduce.buffer = buffer_of(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
+    call_of_reduce.start = out_.after(compute);
+    Local local(out_, place_, reduce_peers_, call_of_reduce, all.push);
+    Ops reduce = collective_ops(*servers_.local.reduce, local, all.push);
     co_yield reduce;
     if (!is_first()) co_return;
     Op& op = to_aggregator(Kind::send, kUp, words_.up, words_.gradients, local_tag(LocalTag::up, all.first));
     op.message.bytes = servers_.local.on_cpu ? all.push : Bytes{0};
     op.deps[0] = out_.after(compute);
     op.deps[1] = out_.after(kReduce + 1);
-    op.effect.read = whole(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
+    op.effect.read = whole_buffer(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
     co_yield out_.emit();
   }
   Ops pull_key(std::size_t key) override {
@@ -60,23 +60,23 @@ class LocalWorker : public ServerWorker {
     const std::size_t joined = joined_slices(servers_, all);
     if (is_first()) {
       Op& op = to_aggregator(Kind::recv, kDown, words_.down, words_.parameters, local_tag(LocalTag::down, all.first));
-      if (step_.values) op.write_to(whole(TrainingBuffer::Kind::parameters, joined));
+      if (step_.values) op.write_to(whole_buffer(TrainingBuffer::Kind::parameters, joined));
       co_yield out_.emit();
     }
-    CollectiveCall of = collective_call(kBroadcast, LocalTag::broadcast, all.first);
-    of.first_slot = static_cast<std::uint16_t>(reduce_peers_.size());
-    of.group = words_.parameters;
-    of.name = words_.local_broadcast;
-    of.buffer = buffer_of(TrainingBuffer::Kind::parameters, joined);
-    of.start = out_.after(kDown);
-    Local me(out_, place_, broadcast_peers_, of, all.pull);
-    Ops broadcast = collective_ops(*servers_.local.broadcast, me, all.pull);
+    CollectiveCall call_of_broadcast = collective_call(kBroadcast, LocalTag::broadcast, all.first);
+    call_of_broadcast.first_slot = static_cast<std::uint16_t>(reduce_peers_.size());
+    call_of_broadcast.group = words_.parameters;
+    call_of_broadcast.name = words_.local_broadcast;
+    call_of_broadcast.buffer = buffer_of(TrainingBuffer::Kind::parameters, joined);
+    call_of_broadcast.start = out_.after(kDown);
+    Local local(out_, place_, broadcast_peers_, call_of_broadcast, all.pull);
+    Ops broadcast = collective_ops(*servers_.local.broadcast, local, all.pull);
     co_yield broadcast;
     if (step_.values) co_yield take(all);
     for (std::size_t k = all.first; k < all.first + all.count; ++k)
-      arrives(k, is_first() && !step_.values ? kDown : kBroadcast + 1);
+      set_arrival(k, is_first() && !step_.values ? kDown : kBroadcast + 1);
   }
-  /// That all has been applied is the aggregator's to know.
+  /// If servers update, only the aggregator waits until all pushes are applied.
   Ops last_answers() override {
     if (!servers_.workers_update()) co_return;
     co_yield pull(true);
@@ -84,7 +84,7 @@ class LocalWorker : public ServerWorker {
   }
 
  private:
-  // Streams; of a collective the one that sends, before the one that receives.
+  // Streams. A collective sends on this one and receives on the next.
   static constexpr Stream kReduce = 1, kBroadcast = 3, kUp = 5, kDown = 6;
   static constexpr int kLocalStreams = 7;
   const std::vector<Actor>& workers_;
@@ -95,7 +95,7 @@ class LocalWorker : public ServerWorker {
 
   Ops take(ServerPlan::Slices all) {
     Op& wait = out_.begin(Kind::mark, kBroadcast + 1, words_.wait_for_messages);
-    wait.deps[0] = out_.after(compute);  // what is being computed with has not to change
+    wait.deps[0] = out_.after(compute);  // parameters must not change during the computation
     wait.deps[1] = out_.after(kDown);
     co_yield out_.emit();
     if (all.count > 1) co_yield call_on(kBroadcast + 1, ServerCall::separate_answers, all.first);
@@ -103,14 +103,14 @@ class LocalWorker : public ServerWorker {
       co_yield call_on(kBroadcast + 1, TrainingCall::take_parameters, k);
   }
 
-  /// Peers of the reduction, of the broadcast, then the aggregator.
-  static std::vector<Actor> slots_of(LocalPlace at, const ServerPlan& plan) {
-    const std::vector<Actor>& workers = plan.local.groups[at.group].workers;
-    const GroupPlace place{at.index, static_cast<int>(workers.size()), &plan.local.settings};
+  /// The peers of the reduction, those of the broadcast, then the aggregator.
+  static std::vector<Actor> slots_of(LocalPlace worker, const ServerPlan& plan) {
+    const std::vector<Actor>& workers = plan.local.groups[worker.group].workers;
+    const GroupPlace place{worker.index, static_cast<int>(workers.size()), &plan.local.settings};
     std::vector<Actor> slots;
     for (const Collective* algorithm : {plan.local.reduce, plan.local.broadcast})
       for (const int peer : peers_of(*algorithm, place)) slots.push_back(workers[peer]);
-    slots.push_back(plan.first_client() + static_cast<Actor>(at.group));
+    slots.push_back(plan.first_client() + static_cast<Actor>(worker.group));
     return slots;
   }
 
@@ -120,12 +120,12 @@ class LocalWorker : public ServerWorker {
     return op;
   }
   CollectiveCall collective_call(Stream stream, LocalTag tag, std::size_t key) const {
-    CollectiveCall of;
-    of.send_stream = stream;
-    of.recv_stream = static_cast<Stream>(stream + 1);
-    of.tag = local_tag(tag, key);
-    of.group_of = workers_.front();
-    return of;
+    CollectiveCall result;
+    result.send_stream = stream;
+    result.recv_stream = static_cast<Stream>(stream + 1);
+    result.tag = local_tag(tag, key);
+    result.group_of = workers_.front();
+    return result;
   }
 };
 

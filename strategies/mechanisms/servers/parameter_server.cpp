@@ -1,5 +1,5 @@
-// A parameter server: a dynamic program. It deals with pushes in the order of their coming, one at a time, and answers
-// each with the weights of its key as soon as its worker may go on (which ServerKeys says).
+// A parameter server: a dynamic program. It processes pushes one at a time in the order of their arrival, and answers
+// each with the weights of its key as soon as ServerKeys lets the worker continue.
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// Clients, the chief where there is one, and the other servers.
+/// The clients, the chief if there is one, and with replication all servers.
 std::vector<Actor> peers_of_server(const ServerPlan& plan) {
   std::vector<Actor> peers(static_cast<std::size_t>(plan.clients()));
   std::iota(peers.begin(), peers.end(), plan.first_client());
@@ -21,8 +21,10 @@ std::vector<Actor> peers_of_server(const ServerPlan& plan) {
   return peers;
 }
 
-int sends_of(const ServerPlan& plan) { return std::min(plan.clients(), kServerSends - ServerCopies::streams(plan)); }
-int receives_of(const ServerPlan& plan) { return std::min(plan.clients(), kServerReceives); }
+int send_streams_of(const ServerPlan& plan) {
+  return std::min(plan.clients(), kServerSends - ServerCopies::streams(plan));
+}
+int receive_streams_of(const ServerPlan& plan) { return std::min(plan.clients(), kServerReceives); }
 
 class ParameterServer : public CentralStep {
  public:
@@ -31,44 +33,44 @@ class ParameterServer : public CentralStep {
       : CentralStep(plan.base, tables, words, peers_of_server(plan), server_streams_of(plan), true),
         servers_(plan),
         keys_(number, plan, board),
-        receives_(receives_of(plan)),
-        sends_(sends_of(plan)),
+        receive_streams_(receive_streams_of(plan)),
+        send_streams_(send_streams_of(plan)),
         copies_(number, plan, words, board,
                 {[this](const Op& op) { give(op); }, [this] { return next_arrival(); },
-                 static_cast<Stream>(1 + receives_ + sends_),
+                 static_cast<Stream>(1 + receive_streams_ + send_streams_),
                  static_cast<std::uint16_t>(plan.clients() + (plan.backup_workers > 0 ? 1 : 0))}),
         workers_(static_cast<std::size_t>(plan.clients())),
         sending_to_(static_cast<std::size_t>(streams())),
         arrival_on_(static_cast<std::size_t>(streams())) {
-    for (int way = sends_; way-- > 0;) free_ways_.push_back(static_cast<Stream>(1 + receives_ + way));
+    for (int i = send_streams_; i-- > 0;) free_streams_.push_back(static_cast<Stream>(1 + receive_streams_ + i));
     expected_ = workers_.size() * static_cast<std::uint64_t>(step_.steps) * keys_.count();
     first_answers_ = servers_.workers_update() ? 0 : workers_.size() * keys_.count();
   }
-  /// It cannot know whose pushes will come. With backups the chief says when the run is over; without order it is when
-  /// the workers have ended.
+  /// The server cannot know which pushes will come. With backup workers the chief ends the run; an asynchronous run
+  /// ends when the workers have ended.
   bool daemon() const override { return backups() || servers_.consistency == Consistency::asynchronous; }
 
  protected:
   Ops run() override {
-    co_yield hold(held());
+    co_yield book_static_memory(own_memory());
     for (std::size_t k = keys_.count(); first_answers_ > 0 && k-- > 0;)
       for (std::size_t w = 0; w < workers_.size(); ++w) answer(w, k);
     send_ready();
-    for (int way = 0; way < receives_; ++way) receive_on(static_cast<Stream>(1 + way));
+    for (int i = 0; i < receive_streams_; ++i) receive_on(static_cast<Stream>(1 + i));
     if (servers_.replication.used()) copies_.begin();
     if (keys_.count() == 0) tell_chief_if_over();
     while (!over()) {
-      for (std::size_t i = 0; i < given_.size(); ++i) co_yield given_[i];
-      given_.clear();
+      for (std::size_t i = 0; i < pending_ops_.size(); ++i) co_yield pending_ops_[i];
+      pending_ops_.clear();
       const Event event = co_await next_event;
       now_ = event.now;
-      if (event.kind == Kind::recv && event.stream > receives_)
-        release(copies_.received(event.stream, event.peer));
+      if (event.kind == Kind::recv && event.stream > receive_streams_)
+        release(copies_.on_received(event.stream, event.peer));
       else if (event.kind == Kind::recv)
         arrived(event.stream, static_cast<std::size_t>(event.peer - servers_.first_client()));
       else if (event.kind == Kind::send)
         sent(event.stream);
-      else if (busy_ && event.stream == compute)
+      else if (is_busy_ && event.stream == compute)
         finished();
     }
   }
@@ -76,44 +78,47 @@ class ParameterServer : public CentralStep {
  private:
   struct Job {
     ServerCall what;
-    std::size_t worker, key;  // key: of this server's
+    std::size_t worker, key;  // key: its index among the keys of this server
     std::uint16_t buffer;
   };
   struct Worker {
-    std::deque<std::size_t> answers;  // keys to be sent, in order
+    std::deque<std::size_t> answers;  // keys to send, in order
     bool sending = false;
   };
   const ServerPlan& servers_;
   ServerKeys keys_;
-  int receives_, sends_;
+  int receive_streams_, send_streams_;
   ServerCopies copies_;
   std::vector<Worker> workers_;
-  std::vector<std::size_t> sending_to_;    // by stream: the worker
-  std::vector<std::uint16_t> arrival_on_;  // by stream: the buffer
-  std::vector<Op> given_;                  // to be yielded
-  std::deque<Job> jobs_;                   // the first of them is under way where busy
-  bool busy_ = false;
-  std::vector<Stream> free_ways_;  // to send on
-  std::deque<std::size_t> ready_;  // workers that have answers and are being sent none
+  std::vector<std::size_t> sending_to_;    // worker by stream
+  std::vector<std::uint16_t> arrival_on_;  // receive buffer by stream
+  std::vector<Op> pending_ops_;            // operations to yield
+  std::deque<Job> jobs_;                   // if busy, the first of them is under way
+  bool is_busy_ = false;
+  std::vector<Stream> free_streams_;  // free streams to send on
+  std::deque<std::size_t> ready_;     // workers that have answers and are not being sent one
   std::uint64_t expected_ = 0, first_answers_ = 0, posted_ = 0, arrivals_ = 0, sent_ = 0;
   Seconds now_;
 
   bool backups() const { return servers_.backup_workers > 0; }
-  /// Every push has been answered, and the answers and copies have arrived.
-  bool over() const { return !backups() && sent_ == expected_ + first_answers_ && copies_.over() && given_.empty(); }
+  /// Every push has been answered, and all answers and copies have arrived.
+  bool over() const {
+    return !backups() && sent_ == expected_ + first_answers_ && copies_.is_over() && pending_ops_.empty();
+  }
 
-  /// Its share of what all servers hold; of the keys of others that it has copies of no sum, where the value is another.
-  StaticMemory held() const {
-    StaticMemory held = plan_.memory;
+  /// The server's share of the memory of all servers, with the copies that it holds. If servers update, a copy has
+  /// weights and optimizer states but no sum of gradients.
+  StaticMemory own_memory() const {
+    StaticMemory memory = plan_.memory;
     const double copies = servers_.replication.used() ? copies_.share() : 0;
-    for (MemoryPart& part : held.parts) {
+    for (MemoryPart& part : memory.parts) {
       const bool sum = part.memory_class == MemoryClass::gradients && !servers_.workers_update();
       part.bytes = part.bytes * (keys_.share() + (sum ? 0 : copies));
     }
-    return held;
+    return memory;
   }
 
-  void give(const Op& op) { given_.push_back(out_.emit(op)); }
+  void give(const Op& op) { pending_ops_.push_back(out_.emit(op)); }
   std::uint16_t next_arrival() {
     return number_of({TrainingBuffer::Kind::arrivals, arrivals_++ % count_of(TrainingBuffer::Kind::arrivals)});
   }
@@ -129,15 +134,15 @@ class ParameterServer : public CentralStep {
   }
 
   void arrived(Stream stream, std::size_t worker) {
-    const auto [key, what] = keys_.arrived(worker);
+    const auto [key, what] = keys_.on_push(worker);
     jobs_.push_back({what, worker, key, arrival_on_[stream]});
     receive_on(stream);
     start_job();
   }
 
   void start_job() {
-    if (busy_ || jobs_.empty()) return;
-    busy_ = true;
+    if (is_busy_ || jobs_.empty()) return;
+    is_busy_ = true;
     const Job& job = jobs_.front();
     const std::size_t k = keys_.number(job.key);
     Op op{.stream = compute,
@@ -153,21 +158,21 @@ class ParameterServer : public CentralStep {
       op.kind = Kind::local;
       op.work = updates ? update_work(k) : of_key(plan_.addition, k);
     }
-    const bool comes = job.what != ServerCall::update && job.what != ServerCall::drop;
-    if (comes && step_.compression) {
+    const bool uses_push = job.what != ServerCall::update && job.what != ServerCall::drop;
+    if (uses_push && step_.compression) {
       op.kind = Kind::local;
-      if (op.work.bytes.value == 0) op.work = of_key(plan_.addition, k);  // the first: nothing is added
+      if (op.work.bytes.value == 0) op.work = of_key(plan_.addition, k);  // the first push: nothing is added
       op.work.bytes = (job.what == ServerCall::first ? Bytes{} : op.work.bytes) + servers_.payload(k).decode;
     }
     give(op);
   }
 
-  /// So much for each element.
+  /// Work for all elements of a key.
   Work of_key(Work work, std::size_t k) const {
     work.bytes = work.bytes * servers_.key(k).elements;
     return work;
   }
-  /// Of a sum, or of what one worker has pushed.
+  /// Work to apply a sum, or the push of one worker.
   Work update_work(std::size_t k) const {
     if (servers_.mixes()) return of_key(servers_.mixing, k);
     if (servers_.workers_update()) {  // a mean: the sum is read and written
@@ -184,10 +189,10 @@ class ParameterServer : public CentralStep {
   void finished() {
     const Job job = jobs_.front();
     jobs_.pop_front();
-    busy_ = false;
-    const std::vector<std::size_t>& answers = keys_.done(job.what, job.worker, job.key, now_);
+    is_busy_ = false;
+    const std::vector<std::size_t>& answers = keys_.on_done(job.what, job.worker, job.key, now_);
     if (servers_.replication.used() && (job.what == ServerCall::update || job.what == ServerCall::apply))
-      copies_.updated(keys_.number(job.key), answers);
+      copies_.on_updated(keys_.number(job.key), answers);
     else
       for (const std::size_t w : answers) answer(w, job.key);
     if (keys_.sum_is_whole(job.key)) jobs_.push_front({ServerCall::update, 0, job.key, 0});
@@ -198,7 +203,7 @@ class ParameterServer : public CentralStep {
   }
 
   void release(const ServerCopies::Release& all) {
-    for (const std::size_t w : all.clients) answer(w, keys_.of_number(all.number));
+    for (const std::size_t w : all.clients) answer(w, keys_.index_of_number(all.number));
     if (!all.clients.empty()) tell_chief_if_over();
     send_ready();
   }
@@ -208,29 +213,30 @@ class ParameterServer : public CentralStep {
     if (workers_[w].answers.size() == 1 && !workers_[w].sending) ready_.push_back(w);
   }
 
-  /// Weights are those of the moment in which they leave.
+  /// Sends answers on the free streams. They carry the weights of the moment at which they are sent.
   void send_ready() {
-    while (!ready_.empty() && !free_ways_.empty()) {
+    while (!ready_.empty() && !free_streams_.empty()) {
       const std::size_t w = ready_.front(), k = workers_[w].answers.front();
       ready_.pop_front();
       workers_[w].answers.pop_front();
       workers_[w].sending = true;
-      keys_.given(w, k);
-      Op op{.stream = free_ways_.back(), .kind = Kind::send, .group = words_.parameters, .name = words_.give};
-      free_ways_.pop_back();
+      keys_.on_weights_sent(w, k);
+      Op op{.stream = free_streams_.back(), .kind = Kind::send, .group = words_.parameters, .name = words_.give};
+      free_streams_.pop_back();
       sending_to_[op.stream] = w;
       op.address(w, answer_tag(keys_.number(k)), Mode::put);
       if (backups() || servers_.workers_update() || !keys_.has_ended(w, k))
         op.message.bytes = servers_.pull_bytes(keys_.number(k));
-      op.effect.read = whole(TrainingBuffer::Kind::parameters, keys_.number(k));
+      op.effect.read = whole_buffer(TrainingBuffer::Kind::parameters, keys_.number(k));
       give(op);
     }
   }
 
   void sent(Stream stream) {
-    if (stream <= receives_ || stream > receives_ + sends_) return;  // to the chief, or to servers
+    if (stream <= receive_streams_ || stream > receive_streams_ + send_streams_)
+      return;  // sent to the chief or to a server
     Worker& worker = workers_[sending_to_[stream]];
-    free_ways_.push_back(stream);
+    free_streams_.push_back(stream);
     worker.sending = false;
     ++sent_;
     if (!worker.answers.empty()) ready_.push_back(sending_to_[stream]);
@@ -239,7 +245,7 @@ class ParameterServer : public CentralStep {
 
   Stream chief_stream() const { return static_cast<Stream>(streams() - (backups() ? 1 : 0)); }
 
-  /// All steps are done, and all copies there.
+  /// Tells the chief if all steps are done and all copies are confirmed.
   void tell_chief_if_over() {
     if (!backups() || !keys_.all_updated() || !copies_.all_confirmed()) return;
     Op op{.stream = chief_stream(), .kind = Kind::send, .group = words_.gradients, .name = words_.over};
@@ -251,7 +257,8 @@ class ParameterServer : public CentralStep {
 }  // namespace
 
 int server_streams_of(const ServerPlan& plan) {
-  return 1 + receives_of(plan) + sends_of(plan) + ServerCopies::streams(plan) + (plan.backup_workers > 0 ? 1 : 0);
+  return 1 + receive_streams_of(plan) + send_streams_of(plan) + ServerCopies::streams(plan) +
+         (plan.backup_workers > 0 ? 1 : 0);
 }
 
 std::unique_ptr<Program> parameter_server(Actor actor, const ServerPlan& plan, const PassTables& tables,

@@ -17,32 +17,32 @@
 namespace trainyard {
 namespace {
 
-// Steps at least that are looked at of workers that do not wait for each other: enough for what comes in turns.
+// Default number of evaluated steps if workers do not wait for each other: enough to average over recurring patterns.
 constexpr int kStepsOutOfStep = 20;
-// A worker that is a quarter faster than the slowest one is ahead by the whole bound after so many times the bound: until
-// then the rate is another one, however steady it looks.
+// A worker that is a quarter faster than the slowest one reaches the staleness bound after this many times the bound.
+// Until then the rate is higher than later, even if it looks steady.
 constexpr int kStepsToTheBound = 4;
-// Between the first end of a step of the slowest worker and the last one of the fastest, each has to end some.
+// Between the slowest worker's first end of a step and the fastest worker's last one, every worker must end some steps.
 constexpr int kFewestOutOfStep = 4;
 
-/// Servers take the CPUs or GPUs of their nodes in turn.
+/// The actors of the servers: they take the CPUs or GPUs of their nodes in turn.
 std::vector<Actor> places_of(const ServerChoice& choice, const ClusterMachine& machine) {
-  const bool on_cpu = choice.on == ServerChoice::On::cpu;
+  const bool on_cpu = choice.device == ServerChoice::Device::cpu;
   std::map<int, std::size_t> used;
   std::vector<Actor> places;
   for (int server = 0; server < choice.count; ++server) {
     const int node = choice.nodes[static_cast<std::size_t>(server) % choice.nodes.size()];
     const std::vector<DeviceId> devices = machine.graph().all(on_cpu ? DeviceKind::cpu : DeviceKind::gpu, node);
-    const std::size_t take = choice.on == ServerChoice::On::gpus ? devices.size() : 1;
-    if (devices.empty() || used[node] + take > devices.size())
+    const std::size_t processes = choice.device == ServerChoice::Device::gpus ? devices.size() : 1;
+    if (devices.empty() || used[node] + processes > devices.size())
       fail(choice.place, fmt::format("plan.data_parallel.servers: node {} has {} {}{}, too few for its servers", node,
                                      devices.size(), on_cpu ? "CPU" : "GPU", devices.size() == 1 ? "" : "s"));
-    for (std::size_t i = 0; i < take; ++i) places.push_back(machine.actor(devices[used[node]++]));
+    for (std::size_t i = 0; i < processes; ++i) places.push_back(machine.actor(devices[used[node]++]));
   }
   return places;
 }
 
-/// Keys of a plan whose buckets are as the plan's `bucket` makes them.
+/// The keys of a plan. With Keys::buckets they are the buckets that the plan's key `bucket` makes.
 std::vector<GradientBucket> keys_of(const TrainingPlan& plan, ServerChoice::Keys kind) {
   const StagePlan& stage = plan.stages.front();
   switch (kind) {
@@ -74,7 +74,7 @@ class ServerRun : public MechanismRun {
   void add_values(TrainingValues& values) override { values_.emplace(values, plan_); }
   Observer* observer() override { return stages_ ? &*stages_ : nullptr; }
 
-  /// Backup workers end steps that nobody takes.
+  /// With backup workers the servers end steps, because a worker may end steps whose gradients are dropped.
   std::pair<Actor, Actor> end_steps() const override {
     if (plan_.backup_workers == 0) return {0, plan_.workers()};
     return {plan_.workers(), plan_.workers() + plan_.servers};
@@ -84,8 +84,8 @@ class ServerRun : public MechanismRun {
     if (stages_) stages_->step_over();
   }
 
-  /// What workers wait for in a step, all of them taken together.
-  void book(MechanismFigures& figures, const StepsLookedAt& looked_at) const override {
+  /// Books the waiting times of a step as the mean of all workers, and the figures of keys and pushes.
+  void book(MechanismFigures& figures, const StepWindow& window) const override {
     FiguresByKey& f = figures.servers;
     f["workers"] = std::int64_t{plan_.workers()};
     f["servers"] = std::int64_t{plan_.servers};
@@ -93,44 +93,44 @@ class ServerRun : public MechanismRun {
     f["keys"] = static_cast<std::int64_t>(plan_.keys());
     f["rule"] = plan_.rule.name;
     f["copies"] = std::int64_t{plan_.replication.copies};
-    std::vector<double> held(static_cast<std::size_t>(plan_.servers));
-    for (std::size_t k = 0; k < plan_.keys(); ++k) held[plan_.server_of[k]] += plan_.share_of(k);
+    std::vector<double> share_of(static_cast<std::size_t>(plan_.servers));
+    for (std::size_t k = 0; k < plan_.keys(); ++k) share_of[plan_.server_of[k]] += plan_.share_of(k);
     NumbersByName shares;
-    for (std::size_t server = 0; server < held.size(); ++server)
-      shares[fmt::format("server {}", server)] = held[server];
+    for (std::size_t server = 0; server < share_of.size(); ++server)
+      shares[fmt::format("server {}", server)] = share_of[server];
     f["shares"] = shares;
-    f["largest_share"] = *std::max_element(held.begin(), held.end());
-    const Pushes pushes = pushes_in(looked_at);
+    f["largest_share"] = *std::max_element(share_of.begin(), share_of.end());
+    const Pushes pushes = pushes_in(window);
     figures.staleness = pushes.staleness;
     std::uint64_t applied = 0;
-    for (const auto& [of, count] : figures.staleness) applied += count;
+    for (const auto& [staleness, count] : figures.staleness) applied += count;
     const auto dropped = static_cast<double>(pushes.dropped);
     f["dropped_share"] = dropped / (dropped + static_cast<double>(applied));
-    const char* others = plan_.consistency == Consistency::synchronous ? "barrier"
+    const char* bubble = plan_.consistency == Consistency::synchronous ? "barrier"
                          : plan_.consistency == Consistency::stale     ? "staleness bound"
                                                                        : "server";
     NumbersByName waits;
     Seconds compute;
-    double own = 0;
+    double own_time = 0;  // mean time of a worker's own steps
     for (Actor worker = 0; worker < plan_.workers(); ++worker) {
-      const BreakdownParts parts = looked_at.parts(worker);
-      const double own_steps = looked_at.own_steps(worker), each = plan_.workers() * own_steps;
+      const BreakdownParts parts = window.parts(worker);
+      const double own_steps = window.own_steps(worker), worker_steps = plan_.workers() * own_steps;
       compute = std::max(compute, parts.work.at(kComputeGroup) / own_steps);
-      waits["pull"] += parts.exposed.at("parameters").value / each;
-      waits["push"] += parts.exposed.at("gradients").value / each;
-      waits[others] += parts.bubble.value / each;
-      own += parts.total.value / plan_.workers();
+      waits["pull"] += parts.exposed.at("parameters").value / worker_steps;
+      waits["push"] += parts.exposed.at("gradients").value / worker_steps;
+      waits[bubble] += parts.bubble.value / worker_steps;
+      own_time += parts.total.value / plan_.workers();
     }
-    // Workers of one step end before the parameters are back in all nodes, and wait for the others then.
+    // In a run of one step a worker ends before the parameters are back in all nodes. It waits for the others then.
     if (plan_.consistency == Consistency::synchronous && !plan_.base.step.marks_steps)
-      waits[others] += std::max(0.0, looked_at.step.value - own);
+      waits[bubble] += std::max(0.0, window.step.value - own_time);
     f["waits_s"] = waits;
-    if (stages_) f["stages"] = stages_->stages(compute, looked_at);
+    if (stages_) f["stages"] = stages_->stages(compute, window);
     figures.taught_share = static_cast<double>(plan_.workers() - plan_.backup_workers) / plan_.workers();
   }
 
  private:
-  /// Of keys, up to the end of a step.
+  /// Number of pushes of keys up to the end of a step.
   struct Pushes {
     std::map<std::uint32_t, std::uint64_t> staleness;
     std::uint64_t dropped = 0;
@@ -143,19 +143,19 @@ class ServerRun : public MechanismRun {
   std::optional<ServerValues> values_;
   std::optional<StageTimes> stages_;
 
-  Pushes pushes_in(const StepsLookedAt& looked_at) const {
-    if (!looked_at.found) return {board_.staleness(), board_.dropped_pushes()};
-    Pushes pushes = pushes_[static_cast<std::size_t>(looked_at.warm + looked_at.steps - 1)];
-    if (looked_at.warm == 0) return pushes;
-    const Pushes& before = pushes_[static_cast<std::size_t>(looked_at.warm - 1)];
-    for (const auto& [of, count] : before.staleness) pushes.staleness[of] -= count;
-    std::erase_if(pushes.staleness, [](const auto& each) { return each.second == 0; });
+  Pushes pushes_in(const StepWindow& window) const {
+    if (!window.found) return {board_.staleness(), board_.dropped_pushes()};
+    Pushes pushes = pushes_[static_cast<std::size_t>(window.warm + window.steps - 1)];
+    if (window.warm == 0) return pushes;
+    const Pushes& before = pushes_[static_cast<std::size_t>(window.warm - 1)];
+    for (const auto& [staleness, count] : before.staleness) pushes.staleness[staleness] -= count;
+    std::erase_if(pushes.staleness, [](const auto& entry) { return entry.second == 0; });
     pushes.dropped -= before.dropped;
     return pushes;
   }
 };
 
-/// ", the emptiest 20.1 %" where that is another.
+/// Text about the smallest share, for example ", the emptiest 20.1 %", or "" if it is as large as the largest one.
 std::string emptiest(const NumbersByName& shares, double largest) {
   double least = largest;
   for (const auto& [server, share] : shares) least = std::min(least, share);
@@ -163,7 +163,7 @@ std::string emptiest(const NumbersByName& shares, double largest) {
   return largest - least < visible ? "" : fmt::format(", the emptiest {:.1f} %", least * 100);
 }
 
-/// Workers by node.
+/// The workers of each node.
 std::vector<LocalGroup> groups_of(int workers, const ClusterSpec& cluster) {
   std::map<int, LocalGroup> groups;
   for (Actor worker = 0; worker < workers; ++worker) groups[cluster.node_of_gpu(worker)].workers.push_back(worker);
@@ -189,7 +189,8 @@ class ParameterServers : public Mechanism {
   bool goes_on_without_some() const override { return choice_.consistency == Consistency::asynchronous; }
   std::vector<int> server_nodes() const override { return choice_.nodes; }
   std::string refuses_compression() const override {
-    if (choice_.local != ServerChoice::Local::none) return "gradients are summed in nodes before they are pushed";
+    if (choice_.aggregation != ServerChoice::Aggregation::none)
+      return "gradients are summed in nodes before they are pushed";
     return choice_.worker_weights.empty() ? "" : "workers push weights, and no gradients";
   }
   bool survives_server() const override { return choice_.replication.used(); }
@@ -197,8 +198,8 @@ class ParameterServers : public Mechanism {
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
     without_all_reduce(plan);
     plan.stages.front().buckets = keys_of(plan, choice_.keys);
-    const bool update_own = !choice_.worker_weights.empty() || !choice_.rule.updates;
-    plan.stages.front().memory = worker_memory(plan, states, update_own ? parameters_of(plan) : 0);
+    const bool workers_update = !choice_.worker_weights.empty() || !choice_.rule.updates;
+    plan.stages.front().memory = worker_memory(plan, states, workers_update ? parameters_of(plan) : 0);
     if (plan.compression) add_compression_memory(plan);
   }
   StepRhythm rhythm() const override {
@@ -222,7 +223,7 @@ class ParameterServers : public Mechanism {
     for (std::size_t server = 0; server < places.size(); ++server)
       actors.push_back({places[server], fmt::format("server {}", server)});
     if (choice_.backup_workers > 0) actors.push_back({places.front(), "chief"});
-    if (choice_.local == ServerChoice::Local::none) return actors;
+    if (choice_.aggregation == ServerChoice::Aggregation::none) return actors;
     const std::vector<LocalGroup> groups = groups_of(plan.ranks(), machine.spec());
     for (std::size_t g = 0; g < groups.size(); ++g)
       actors.push_back({aggregator_place(groups[g], machine), fmt::format("aggregator {}", g)});
@@ -232,11 +233,13 @@ class ParameterServers : public Mechanism {
     const int servers = static_cast<int>(places_of(choice_, site.machine).size());
     ServerPlan plan = server_plan(site.plan, servers, choice_.shards, choice_.place, choice_.split);
     const std::set<int> used(plan.server_of.begin(), plan.server_of.end());
-    if (choice_.backup_workers > 0 && used.size() < static_cast<std::size_t>(servers))  // each says when a step is over
+    if (choice_.backup_workers > 0 &&
+        used.size() < static_cast<std::size_t>(servers))  // each ends its steps by its keys
       fail(choice_.place,
-           fmt::format("plan.data_parallel.servers: {} of {} have no key; with backup_workers each has one: "
-                       "fewer servers, or keys cut into more parts",
-                       servers - static_cast<int>(used.size()), servers));
+           fmt::format(
+               "plan.data_parallel.servers: {} of {} have no key, but with backup_workers each server needs one; "
+               "take fewer servers, or cut keys into more parts",
+               servers - static_cast<int>(used.size()), servers));
     plan.consistency = choice_.consistency;
     plan.staleness = choice_.staleness;
     plan.backup_workers = choice_.backup_workers;
@@ -244,46 +247,46 @@ class ParameterServers : public Mechanism {
     plan.rule = choice_.rule;
     plan.replication = choice_.replication;
     if (!plan.mixes()) plan.replication.state = optimizer_state_size(site.states.optimizer, site.states.precision);
-    if (choice_.local != ServerChoice::Local::none)
+    if (choice_.aggregation != ServerChoice::Aggregation::none)
       plan.local = {groups_of(plan.workers(), site.machine.spec()),
-                    choice_.local == ServerChoice::Local::cpu,
+                    choice_.aggregation == ServerChoice::Aggregation::cpu,
                     choice_.reduce,
                     choice_.broadcast,
                     {}};
-    const double parameters = parameters_of(site.plan), kept = plan.workers_update() ? 0 : parameters;
+    const double parameters = parameters_of(site.plan), weights = plan.workers_update() ? 0 : parameters;
     plan.base.memory =
-        model_states({kept, parameters, plan.mixes() ? 0 : kept}, site.states.precision, site.states.optimizer);
+        model_states({weights, parameters, plan.mixes() ? 0 : weights}, site.states.precision, site.states.optimizer);
     return std::make_unique<ServerRun>(std::move(plan), site);
   }
 
   std::string summary(const std::string&) const override { return kName; }
-  /// What workers wait for, staleness where there is any, how uneven the servers are.
+  /// Lines about the waiting times of workers, the staleness if there is any, and the load of the servers.
   Report report(const MechanismFigures& figures, const std::function<std::string(double)>& time,
                 const std::string& unit) const override {
     const FiguresByKey& f = figures.servers;
-    const auto whole = [&f](const char* key) { return figure<std::int64_t>(f, key); };
+    const auto integer = [&f](const char* key) { return figure<std::int64_t>(f, key); };
     std::vector<std::string> waits;
     for (const auto& [what, seconds] : figure<NumbersByName>(f, "waits_s"))
       waits.push_back(fmt::format("{} {}", what, time(seconds)));
-    auto how = figure<std::string>(f, "consistency");
+    auto kind = figure<std::string>(f, "consistency");
     if (const auto& rule = figure<std::string>(f, "rule"); !rule.empty() && rule != server_rules().front().name)
-      how += fmt::format(", which keep the {} of gradients", rule);
-    if (whole("copies") > 1) how += fmt::format(", each key on {}", whole("copies"));
-    const std::int64_t servers = whole("servers");
+      kind += fmt::format(", which keep the {} of gradients", rule);
+    if (integer("copies") > 1) kind += fmt::format(", each key on {}", integer("copies"));
+    const std::int64_t servers = integer("servers");
     Report report{"servers",
-                  {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", whole("workers"), servers,
-                               servers == 1 ? "" : "s", how, fmt::join(waits, " │ "), unit)}};
+                  {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", integer("workers"),
+                               servers, servers == 1 ? "" : "s", kind, fmt::join(waits, " │ "), unit)}};
     std::vector<std::string> stages;
     if (f.contains("stages"))
       for (const NamedTime& stage : figure<std::vector<NamedTime>>(f, "stages"))
         stages.push_back(fmt::format("{} {}", stage.name, time(stage.time)));
     if (!stages.empty())
       report.lines.push_back(
-          fmt::format("stages of a step, of {} keys: {}   ({})", whole("keys"), fmt::join(stages, " │ "), unit));
+          fmt::format("stages of a step, of {} keys: {}   ({})", integer("keys"), fmt::join(stages, " │ "), unit));
     double pushes = 0, missed = 0;
-    for (const auto& [of, count] : figures.staleness) {
+    for (const auto& [staleness, count] : figures.staleness) {
       pushes += static_cast<double>(count);
-      missed += of * static_cast<double>(count);
+      missed += staleness * static_cast<double>(count);
     }
     std::vector<std::string> more;
     if (missed > 0)
@@ -307,21 +310,21 @@ class ParameterServers : public Mechanism {
   static constexpr const char* kName = "parameter-server";
   ServerChoice choice_;
 
-  /// On the GPU that the gradients of a node meet on, or on the CPU next to it.
+  /// The GPU on which the gradients of a node are summed, or the CPU that it is attached to.
   Actor aggregator_place(const LocalGroup& group, const ClusterMachine& machine) const {
     const Actor first = group.workers.front();
-    if (choice_.local == ServerChoice::Local::gpu) return first;
+    if (choice_.aggregation == ServerChoice::Aggregation::gpu) return first;
     const DeviceId socket = machine.socket_of(first);
     if (socket < 0)
-      fail(choice_.place,
-           fmt::format("plan.data_parallel.local_aggregation: cpu, but {} hangs at none", machine.actor_name(first)));
+      fail(choice_.place, fmt::format("plan.data_parallel.local_aggregation: cpu, but {} is attached to no CPU",
+                                      machine.actor_name(first)));
     return machine.actor(socket);
   }
 };
 
 const RegisterMechanism register_parameter_servers{
     {"parameter-server",
-     "servers hold the parameters by key; workers push gradients and are answered with weights. servers: {count, "
+     "servers hold the parameters by key; workers push gradients and receive weights in answer. servers: {count, "
      "label, "
      "place, on, nodes, keys, shards, split, rule, replicas}",
      server_keys(),
@@ -329,18 +332,19 @@ const RegisterMechanism register_parameter_servers{
      [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
        return std::make_unique<ParameterServers>(read_servers(fields, cluster));
      },
-     {{"waits_s", "waiting of a worker in a step, by what it waits for; mean of the workers", NumbersByName{}, "s", "",
+     {{"waits_s", "waiting time of a worker in a step, by cause; mean over the workers", NumbersByName{}, "s", "",
        true},
       {"workers", "number of workers", std::int64_t{}},
       {"servers", "number of servers", std::int64_t{}},
       {"consistency", "synchronous, stale or asynchronous", std::string{}},
-      {"keys", "keys that they share out: parts, where keys are split", std::int64_t{}},
-      {"shares", "of all bytes, by server", NumbersByName{}, "share"},
-      {"largest_share", "of all bytes, on the server with most of them", 0.0, "share"},
-      {"rule", "what they do with gradients: optimizer, sum or mean", std::string{}},
-      {"copies", "servers that have each key", std::int64_t{}},
-      {"dropped_share", "of pushes, that came too late for their step", 0.0, "share"},
-      {"stages", "of a step, each from its first message to its last; they overlap where there are several keys",
+      {"keys", "number of keys on all servers; parts of split keys count separately", std::int64_t{}},
+      {"shares", "share of each server in the bytes of all keys", NumbersByName{}, "share"},
+      {"largest_share", "share of the fullest server in the bytes of all keys", 0.0, "share"},
+      {"rule", "how servers use gradients: optimizer, sum or mean", std::string{}},
+      {"copies", "number of servers that hold each key", std::int64_t{}},
+      {"dropped_share", "share of the pushes that came too late for their step and were dropped", 0.0, "share"},
+      {"stages",
+       "stages of a step, each with the time in which its messages are under way; with several keys they overlap",
        std::vector<NamedTime>{}, "", "with local aggregation"}},
      "",
      &MechanismFigures::servers}};

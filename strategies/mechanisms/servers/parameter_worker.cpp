@@ -18,8 +18,8 @@ class ParameterWorker : public ServerWorker {
  public:
   ParameterWorker(const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
       : ServerWorker(plan, tables, words, servers_of(plan), worker_streams_of(plan)),
-        ways_(std::min(plan.servers, kWorkerWays)) {}
-  /// With backups the run ends when the steps are done, whoever is late.
+        stream_pairs_(std::min(plan.servers, kWorkerStreamPairs)) {}
+  /// With backup workers the run ends when the steps are done, even if some workers are late.
   bool daemon() const override { return servers_.backup_workers > 0; }
 
  protected:
@@ -28,29 +28,29 @@ class ParameterWorker : public ServerWorker {
     if (step_.compression) co_yield encode(key);
     if (step_.values) co_yield call(TrainingCall::fill_bucket, key);
     Op& op = out_.begin(Kind::send, sending_to(key), words_.push, words_.gradients, out_.after(compute));
-    op.address(servers_.server_of[key], kPushTag, Mode::put);  // nobody waits until the server asks for it
+    op.address(servers_.server_of[key], kPushTag, Mode::put);  // the worker does not wait for the server
     op.message.bytes = servers_.push_bytes(key);
-    op.effect.read = whole(TrainingBuffer::Kind::gradients, key);
+    op.effect.read = whole_buffer(TrainingBuffer::Kind::gradients, key);
     co_yield out_.emit();
   }
   Ops pull_key(std::size_t key) override {
     Op& op = out_.begin(Kind::recv, receiving_from(key), words_.take, words_.parameters, out_.after(compute));
     op.address(servers_.server_of[key], answer_tag(key));
-    if (step_.values) op.write_to(whole(TrainingBuffer::Kind::parameters, key));
+    if (step_.values) op.write_to(whole_buffer(TrainingBuffer::Kind::parameters, key));
     co_yield out_.emit();
     if (step_.values) co_yield call_on(receiving_from(key), TrainingCall::take_parameters, key);
-    arrives(key, receiving_from(key));
+    set_arrival(key, receiving_from(key));
   }
-  /// That all has been applied, or what is to be.
+  /// The last answers confirm that all pushes are applied, or bring the gradients of the last update.
   Ops last_answers() override {
     co_yield pull(true);
     co_yield update_all();
-    for (int way = 0; way < ways_; ++way) wait_for(out_.after(static_cast<Stream>(1 + way)));
+    for (int i = 0; i < stream_pairs_; ++i) wait_for(out_.after(static_cast<Stream>(1 + i)));
     co_yield drain_waits();
   }
 
  private:
-  int ways_;
+  int stream_pairs_;
   int step_number_ = 0;
 
   void begin_step(int number) override { step_number_ = number; }
@@ -58,13 +58,15 @@ class ParameterWorker : public ServerWorker {
     for (const Op& kernel : tables_.compression().bucket(0, key, step_number_).rounds.front().kernels)
       co_yield work(kernel);
   }
-  Stream receiving_from(std::size_t key) const { return static_cast<Stream>(1 + servers_.server_of[key] % ways_); }
-  Stream sending_to(std::size_t key) const { return static_cast<Stream>(receiving_from(key) + ways_); }
+  Stream receiving_from(std::size_t key) const {
+    return static_cast<Stream>(1 + servers_.server_of[key] % stream_pairs_);
+  }
+  Stream sending_to(std::size_t key) const { return static_cast<Stream>(receiving_from(key) + stream_pairs_); }
 };
 
 }  // namespace
 
-int worker_streams_of(const ServerPlan& plan) { return 1 + 2 * std::min(plan.servers, kWorkerWays); }
+int worker_streams_of(const ServerPlan& plan) { return 1 + 2 * std::min(plan.servers, kWorkerStreamPairs); }
 
 std::unique_ptr<Program> parameter_worker(Actor, const ServerPlan& plan, const PassTables& tables,
                                           const CentralWords& words) {

@@ -20,24 +20,26 @@ void take_label(ServerChoice& choice, const std::string& label, const Place& pla
 template <class Named>
 std::vector<std::string> names_of(const std::vector<Named>& all) {
   std::vector<std::string> names;
-  for (const Named& each : all) names.push_back(each.name);
+  for (const Named& named : all) names.push_back(named.name);
   return names;
 }
 
-/// The one of that name, which is among them.
+/// The element with that name. It must exist.
 template <class Named>
-const Named& named(const std::vector<Named>& all, const std::string& name) {
-  return *std::find_if(all.begin(), all.end(), [&name](const Named& each) { return each.name == name; });
+const Named& find_named(const std::vector<Named>& all, const std::string& name) {
+  return *std::find_if(all.begin(), all.end(), [&name](const Named& named) { return named.name == name; });
 }
 
 void read_split(ServerChoice& choice, Fields& servers) {
-  const Node* node = servers.child({"split", "how large keys are split over servers"});
+  const Node* node = servers.child({"split",
+                                    "Splitting of large keys over several servers: none, mxnet, byteps, "
+                                    "{bigarray_bound: 1000000} or {partition_bytes: 4 MB}. Default: none."});
   if (!node) return;
   const std::string what = "plan.data_parallel.servers.split";
   if (choice.shards == KeySharding::split)
     fail(node->place, what + ": shards: split cuts every key already; leave out one of them");
   if (node->kind != Node::Kind::map) {
-    choice.split = named(named_splits(), servers.choice("split", names_of(named_splits()), "none")).split;
+    choice.split = find_named(named_splits(), servers.choice("split", names_of(named_splits()), "none")).split;
     return;
   }
   const Node map = long_form(node, nullptr, node->place);
@@ -46,7 +48,7 @@ void read_split(ServerChoice& choice, Fields& servers) {
   if (bound == fields.has("partition_bytes"))
     fail(node->place, what +
                           ": expected one of bigarray_bound (elements of keys that are sliced over all servers) and "
-                          "partition_bytes (of parts)");
+                          "partition_bytes (size of parts)");
   if (bound)
     choice.split.bigarray_bound = static_cast<double>(fields.integer("bigarray_bound", 1));
   else
@@ -55,7 +57,10 @@ void read_split(ServerChoice& choice, Fields& servers) {
 }
 
 void read_replicas(ServerChoice& choice, Fields& servers) {
-  const Node* node = servers.child({"replicas", "copies of each server"});
+  const Node* node =
+      servers.child({"replicas",
+                     "Number of servers that hold each key, for example 2, or {count, forward: chain | parallel}. "
+                     "Default: 1."});
   if (!node) return;
   if (node->kind != Node::Kind::map) {
     choice.replication.copies = servers.integer_within<int>("replicas", 1, kMostCopies, 1);
@@ -72,8 +77,8 @@ const Collective& read_local_collective(Fields& fields, Key key, Operation opera
   if (!fields.has(key)) return default_collective(operation);
   const Collective& algorithm = collectives(operation).find(fields.text(key), fields.place_of(key));
   if (algorithm.for_teaching || algorithm.channels || algorithm.switches != SwitchKind::none)
-    fields.refuse(key, fmt::format("{} is not among the GPUs of a node alone, on one channel; {} is", algorithm.name,
-                                   default_collective(operation).name));
+    fields.refuse(key, fmt::format("{} does not work among the GPUs of one node on one channel; {} does",
+                                   algorithm.name, default_collective(operation).name));
   return algorithm;
 }
 
@@ -84,27 +89,32 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
   const bool map = node->kind == Node::Kind::map;
   const Node long_node = map ? long_form(node, "on", node->place) : Node{};
   Fields fields(long_node, "plan.data_parallel.local_aggregation");
-  choice.local = map ? fields.one_of<ServerChoice::Local>({"on", "where the sum is made"}, on)
-                     : data_parallel.one_of(
-                           {"local_aggregation", "the workers of a node push once, the sum of theirs: none, cpu, gpu"},
-                           on, ServerChoice::Local::none);
-  choice.reduce = &read_local_collective(fields, {"reduce", "collective by which a node sums"}, Operation::reduce);
-  choice.broadcast = &read_local_collective(fields, {"broadcast", "collective by which a node hands out weights"},
+  choice.aggregation =
+      map ? fields.one_of<ServerChoice::Aggregation>(
+                {"on", "Device that sums the gradients of a node: one of its GPUs, or its CPU."}, on)
+          : data_parallel.one_of(
+                {"local_aggregation",
+                 "Device that sums the gradients of a node's workers before one push: none, gpu or cpu."},
+                on, ServerChoice::Aggregation::none);
+  choice.reduce =
+      &read_local_collective(fields, {"reduce", "Collective that sums the gradients of a node."}, Operation::reduce);
+  choice.broadcast = &read_local_collective(fields, {"broadcast", "Collective that distributes the answers in a node."},
                                             Operation::broadcast);
   fields.finish();
-  if (choice.local == ServerChoice::Local::none) return;
+  if (choice.aggregation == ServerChoice::Aggregation::none) return;
   for (const char* key : {"backup_workers", "worker_weights"})
     if (data_parallel.has(key))
       data_parallel.refuse(
           key,
           fmt::format(
-              "of single workers, but local_aggregation: {} sums up what those of a node push; leave out one of them",
-              on[static_cast<std::size_t>(choice.local)]));
+              "needs pushes of single workers, but local_aggregation: {} sums the pushes of a node; leave out one of "
+              "them",
+              on[static_cast<std::size_t>(choice.aggregation)]));
 }
 
 bool is_label(const std::string& text) { return text.find_first_not_of("0123456789-+. ") != std::string::npos; }
 
-/// With what an override kept of the short form under its key.
+/// The long form of `servers`. A short form that an override replaced stays under `label` or `count`.
 Node servers_map(const Node& node) {
   const Node* scalar = overridden_scalar(node);
   return long_form(&node, scalar && is_label(scalar->scalar) ? "label" : "count", node.place);
@@ -114,29 +124,38 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
   const Node map = servers_map(node);
   Fields fields(map, "plan.data_parallel.servers");
   if (fields.has("label"))
-    take_label(choice, fields.text({"label", "in the words of a paper: 8W2PS"}), fields.place_of("label"));
-  choice.count = fields.integer_within<int>({"count", "parameter servers"}, 1, kMostServers, choice.count);
-  choice.dedicated = fields.choice({"place", "in nodes of their own, or among the workers"}, {"colocated", "dedicated"},
-                                   "colocated") == "dedicated";
-  choice.on = fields.one_of({"on", "on the CPU or on a GPU"}, {"cpu", "gpu", "gpus"}, ServerChoice::On::cpu);
-  choice.keys = fields.one_of({"keys", "a key for each tensor, or for each layer"}, {"tensors", "layers", "buckets"},
-                              ServerChoice::Keys::tensors);
-  choice.shards = fields.one_of({"shards", "how keys are given to servers"}, {"round-robin", "balanced", "split"},
-                                KeySharding::balanced);
+    take_label(choice,
+               fields.text({"label", "Numbers of workers and servers as papers write them, for example 8W2PS."}),
+               fields.place_of("label"));
+  choice.count = fields.integer_within<int>({"count", "Number of parameter servers."}, 1, kMostServers, choice.count);
+  choice.dedicated =
+      fields.choice({"place", "Servers share nodes with workers (colocated) or have nodes of their own (dedicated)."},
+                    {"colocated", "dedicated"}, "colocated") == "dedicated";
+  choice.device = fields.one_of({"on", "Devices of a server: a CPU, a GPU, or all GPUs of its node (gpus)."},
+                                {"cpu", "gpu", "gpus"}, ServerChoice::Device::cpu);
+  choice.keys =
+      fields.one_of({"keys", "Unit that workers push and servers hold: tensors, layers, or buckets of gradients."},
+                    {"tensors", "layers", "buckets"}, ServerChoice::Keys::tensors);
+  choice.shards =
+      fields.one_of({"shards", "Distribution of keys: in turn, balanced by size, or each key split over all servers."},
+                    {"round-robin", "balanced", "split"}, KeySharding::balanced);
   read_split(choice, fields);
-  choice.rule = named(server_rules(), fields.choice({"rule", "gradients are summed or averaged"},
-                                                    names_of(server_rules()), choice.rule.name));
+  choice.rule = find_named(
+      server_rules(),
+      fields.choice({"rule", "A server runs the optimizer on the gradients, or only returns their sum or mean."},
+                    names_of(server_rules()), choice.rule.name));
   choice.rule_place = fields.place_of("rule");
   read_replicas(choice, fields);
   choice.replicas_place = fields.place_of("replicas");
-  if (const std::vector<Node>* nodes = fields.list({"nodes", "nodes on which servers are"}))
+  if (const std::vector<Node>* nodes =
+          fields.list({"nodes", "Numbers of the nodes of the servers, for example [0, 1]."}))
     for (const Node& item : *nodes)
       choice.nodes.push_back(
           static_cast<int>(whole_number(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
   fields.finish();
 }
 
-/// GPUs before a node.
+/// Number of GPUs of the nodes before `node`.
 int first_gpu_of(const ClusterSpec& cluster, int node) {
   int gpus = 0;
   for (int i = 0; i < node; ++i) gpus += cluster.type_of(i).gpus;
@@ -150,17 +169,21 @@ void place_by_default(ServerChoice& choice, const ClusterSpec& cluster) {
 }
 
 void read_consistency(ServerChoice& choice, Fields& fields) {
-  choice.consistency = fields.one_of({"consistency", "of servers: whether workers wait for each other"},
-                                     consistency_names(), Consistency::synchronous);
-  fields.only({"staleness", "steps that the fastest worker may be ahead"}, choice.consistency == Consistency::stale,
-              "with consistency stale");
+  choice.consistency = fields.one_of(
+      {"consistency",
+       "When servers answer a push: after the gradients of all workers, within a bound of staleness, or at once."},
+      consistency_names(), Consistency::synchronous);
+  fields.only({"staleness", "Number of steps that the fastest worker may be ahead of the slowest, for example 3."},
+              choice.consistency == Consistency::stale, "with consistency stale");
   fields.only("backup_workers", choice.in_step(), "with consistency synchronous");
   fields.only("worker_weights", !choice.in_step(), "with consistency stale or asynchronous");
   if (choice.consistency == Consistency::stale)
     choice.staleness = fields.integer_within<int>("staleness", 0, kMostStaleness);
-  choice.backup_workers =
-      fields.integer_within<int>({"backup_workers", "workers that a step does not wait for"}, 0, kMostServers, 0);
-  if (const std::vector<Node>* weights = fields.list({"worker_weights", "how much each worker's gradient counts"}))
+  choice.backup_workers = fields.integer_within<int>(
+      {"backup_workers", "Number of workers whose gradients a step does not wait for."}, 0, kMostServers, 0);
+  if (const std::vector<Node>* weights = fields.list(
+          {"worker_weights",
+           "List of the share with which each worker's weights enter those of the servers, for example [0.5, 1]."}))
     for (const Node& item : *weights) {
       double weight = 0;
       try {
@@ -185,8 +208,9 @@ const std::vector<Key>& server_keys() {
 ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
   ServerChoice choice;
   choice.place = fields.place();
-  if (fields.has({"server", "the node of one parameter server"})) {
-    if (fields.has("servers")) fields.refuse("server", "the node of one server; `servers` says where they are");
+  if (fields.has({"server", "Number of the node of a single parameter server, for example 0."})) {
+    if (fields.has("servers"))
+      fields.refuse("server", "is the node of a single server; with `servers`, set servers.nodes instead");
     const std::int64_t node = fields.integer("server", 0);
     if (node >= cluster.nodes)
       fields.refuse("server", fmt::format("node {}, but the cluster has nodes 0 to {}", node, cluster.nodes - 1));
@@ -205,8 +229,8 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
   if (!choice.rule.updates && (!choice.in_step() || choice.backup_workers > 0))
     fail(choice.rule_place,
          fmt::format(
-             "plan.data_parallel.servers.rule: {}: every worker updates its own weights, by the gradients of all: "
-             "with consistency synchronous and without backup_workers; or rule: optimizer",
+             "plan.data_parallel.servers.rule: {}: every worker updates its own weights with the gradients of all "
+             "workers; this needs consistency synchronous and no backup_workers; otherwise use rule: optimizer",
              choice.rule.name));
   read_local(choice, fields);
   place_by_default(choice, cluster);
@@ -215,7 +239,7 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
   if (choice.dedicated && choice.workers.value_or(0) == 0)
     fail(choice.place,
          "plan.data_parallel.servers: dedicated servers take the first node; no GPU is left for workers, "
-         "which are on the first ones");
+         "which are on the first nodes");
   return choice;
 }
 
@@ -234,8 +258,8 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
                        "to {}; set plan.data_parallel.size, or let them be colocated",
                        node, last));
   }
-  int processes = choice.on == ServerChoice::On::gpus ? 0 : choice.count;
-  for (int i = 0; choice.on == ServerChoice::On::gpus && i < choice.count; ++i)
+  int processes = choice.device == ServerChoice::Device::gpus ? 0 : choice.count;
+  for (int i = 0; choice.device == ServerChoice::Device::gpus && i < choice.count; ++i)
     processes += cluster.type_of(choice.nodes[static_cast<std::size_t>(i) % choice.nodes.size()]).gpus;
   if (choice.replication.copies > processes)
     fail(choice.replicas_place,

@@ -1,4 +1,4 @@
-// Rules of consistency: what becomes of a push, and when it is answered.
+// Rules of consistency: how a server processes a push, and when it answers.
 #include "strategies/mechanisms/servers/server_keys.hpp"
 
 #include <algorithm>
@@ -21,23 +21,23 @@ ServerKeys::ServerKeys(int server, const ServerPlan& plan, ServerBoard& board)
   }
 }
 
-std::size_t ServerKeys::of_number(std::size_t number) const {
+std::size_t ServerKeys::index_of_number(std::size_t number) const {
   return static_cast<std::size_t>(
       std::lower_bound(keys_.begin(), keys_.end(), number,
                        [](const Key& key, std::size_t wanted) { return key.number < wanted; }) -
       keys_.begin());
 }
 
-ServerKeys::Arrival ServerKeys::arrived(std::size_t worker) {
+ServerKeys::Arrival ServerKeys::on_push(std::size_t worker) {
   const std::uint64_t push = pushes_[worker]++;
   const std::size_t k = push % keys_.size();
   const auto step = static_cast<std::uint32_t>(push / keys_.size());
-  if (plan_.backup_workers > 0 && !board_.takes(static_cast<int>(worker), step)) return {k, ServerCall::drop};
+  if (plan_.backup_workers > 0 && !board_.take_push(static_cast<int>(worker), step)) return {k, ServerCall::drop};
   if (!synchronous()) return {k, ServerCall::apply};
   return {k, keys_[k].taken++ == 0 ? ServerCall::first : ServerCall::add};
 }
 
-const std::vector<std::size_t>& ServerKeys::done(ServerCall what, std::size_t worker, std::size_t k, Seconds now) {
+const std::vector<std::size_t>& ServerKeys::on_done(ServerCall what, std::size_t worker, std::size_t k, Seconds now) {
   answers_.clear();
   Key& key = keys_[k];
   switch (what) {
@@ -48,11 +48,11 @@ const std::vector<std::size_t>& ServerKeys::done(ServerCall what, std::size_t wo
       apply(key, worker, now);
       break;
     case ServerCall::drop:
-      board_.dropped(static_cast<int>(worker), now);
+      board_.count_dropped(static_cast<int>(worker), now);
       (key.version > key.pulled[worker] ? answers_ : key.waiting).push_back(worker);
       break;
     default:
-      board_.applied(static_cast<int>(worker), 0, now);
+      board_.count_applied(static_cast<int>(worker), 0, now);
       key.waiting.push_back(worker);
       ++key.added;
   }
@@ -66,7 +66,7 @@ void ServerKeys::update(Key& key) {
 }
 
 void ServerKeys::apply(Key& key, std::size_t worker, Seconds now) {
-  board_.applied(static_cast<int>(worker), key.version - key.pulled[worker], now);
+  board_.count_applied(static_cast<int>(worker), key.version - key.pulled[worker], now);
   ++key.version;
   if (key.pushes[worker]++ == key.slowest && --key.slowest_workers == 0) {
     key.slowest = *std::min_element(key.pushes.begin(), key.pushes.end());
@@ -74,9 +74,9 @@ void ServerKeys::apply(Key& key, std::size_t worker, Seconds now) {
   }
   key.waiting.push_back(worker);
   std::erase_if(key.waiting, [&](std::size_t w) {
-    const bool on = may_go_on(key, w);
-    if (on) answers_.push_back(w);
-    return on;
+    const bool may_continue = may_go_on(key, w);
+    if (may_continue) answers_.push_back(w);
+    return may_continue;
   });
 }
 
@@ -86,10 +86,10 @@ bool ServerKeys::may_go_on(const Key& key, std::size_t worker) const {
          pushes - key.slowest <= static_cast<std::uint32_t>(plan_.staleness);
 }
 
-void ServerKeys::given(std::size_t worker, std::size_t k) {
+void ServerKeys::on_weights_sent(std::size_t worker, std::size_t k) {
   Key& key = keys_[k];
   key.pulled[worker] = key.version;
-  board_.given(static_cast<int>(worker), key.version);
+  board_.count_weights_sent(static_cast<int>(worker), key.version);
 }
 
 bool ServerKeys::has_ended(std::size_t worker, std::size_t k) const {

@@ -21,18 +21,18 @@ const std::vector<ServerRule>& server_rules() {
 
 ServerLabel parse_server_label(const std::string& label, const Place& where) {
   ServerLabel read;
-  const char* at = label.data();
-  const char* const end = at + label.size();
+  const char* cursor = label.data();
+  const char* const end = cursor + label.size();
   const auto number = [&](int& into, std::string_view unit) {
-    const auto [next, error] = std::from_chars(at, end, into);
+    const auto [next, error] = std::from_chars(cursor, end, into);
     const std::string_view rest(next, static_cast<std::size_t>(end - next));
     if (error != std::errc{} || into < 1 || !rest.starts_with(unit))
       fail(where, fmt::format("\"{}\" is no label of workers and servers; expected one such as 8W2PS", label));
-    at = next + unit.size();
+    cursor = next + unit.size();
   };
   number(read.workers, "W");
   number(read.servers, "PS");
-  if (at != end) fail(where, fmt::format("\"{}\": nothing expected after \"PS\", as in 8W2PS", label));
+  if (cursor != end) fail(where, fmt::format("\"{}\": nothing expected after \"PS\", as in 8W2PS", label));
   return read;
 }
 
@@ -101,7 +101,7 @@ Effect ServerPush::effect(ServerCall call) const {
   return effect_of(call, {arrival, worker, 0, static_cast<std::uint16_t>(key)});
 }
 
-ServerPush ServerPush::of(const CallArguments& call) {
+ServerPush ServerPush::from_call(const CallArguments& call) {
   return {call.buffer, call.micro_batch, static_cast<std::uint16_t>(call.index)};
 }
 

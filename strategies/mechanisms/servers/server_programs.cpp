@@ -1,4 +1,4 @@
-// Which program each actor of parameter servers runs.
+// Chooses the program of each actor of a training with parameter servers.
 #include <fmt/format.h>
 
 #include <algorithm>

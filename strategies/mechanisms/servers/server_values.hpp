@@ -7,29 +7,29 @@
 
 namespace trainyard {
 
-/// What happened to a key, in the order of happening.
+/// An event of a key.
 struct ServerEvent {
-  enum class What : std::uint8_t {
-    pulled,   ///< a worker has got its weights, after so many updates
-    added,    ///< a worker's gradient is in the sum of a step
+  enum class Type : std::uint8_t {
+    pulled,   ///< a worker has received the weights
+    added,    ///< a worker's gradient has been added to the sum of a step
     updated,  ///< that sum has been applied
     applied,  ///< a worker's push has been applied at once
-    dropped,
+    dropped,  ///< a worker's push came too late and has been dropped
   };
-  What what = What::pulled;
+  Type type = Type::pulled;
   int worker = 0;
   std::size_t key = 0;
-  std::uint32_t version = 0;  ///< of `pulled`
+  std::uint32_t version = 0;  ///< for `pulled`: number of updates that the weights contain
   bool operator==(const ServerEvent&) const = default;
 };
 
-/// What servers and workers compute, and the order of events. Gradients are those of a global batch's loss; of
-/// workers − b gradients, the sum is scaled up to all. A worker that was not given a layer's weights computes NaN. The
-/// servers' optimizer keeps a state a key; workers that update keep their own. A gradient that servers take the mean of is
-/// that of the worker's own batch.
+/// Computes the values of servers and workers, and records the order of events. Gradients are those of the global
+/// batch's loss. If a step takes workers − b gradients, their sum is scaled up to all workers. If servers average
+/// gradients, a gradient is that of the worker's own batch. A worker that was not sent a layer's weights computes NaN.
+/// The optimizer of the servers has one state for each key; workers that update have states of their own.
 class ServerValues {
  public:
-  /// The values are of the plan's `base.step`. Both must outlive it, and it their run.
+  /// `TrainingValues` must be made for the plan's `base.step`. Both must outlive this object, and this object the run.
   ServerValues(TrainingValues&, const ServerPlan&);
   ServerValues(const ServerValues&) = delete;
   ServerValues& operator=(const ServerValues&) = delete;
@@ -39,7 +39,7 @@ class ServerValues {
  private:
   TrainingValues& values_;
   const ServerPlan& plan_;
-  Replica* learned_;                    // what all servers hold together; null: sums alone, and workers learn
+  Replica* model_;                      // the model on all servers together; null: servers only sum, workers update
   std::vector<Eigen::VectorXd> sums_;   // by key
   std::vector<OptimizerState> states_;  // by key
   std::map<std::pair<int, std::size_t>, OptimizerState> own_states_;  // by worker and key
@@ -47,13 +47,13 @@ class ServerValues {
   std::map<std::pair<int, std::size_t>, std::uint32_t> pulled_;  // the version that a worker has of a key
 
   void applied(Actor worker, double gradients, LearningEvent);
-  Eigen::VectorXd& held(std::size_t key) const;
+  Eigen::VectorXd& stored(std::size_t key) const;
   void take(Actor worker, std::size_t key);
   void push(Actor worker, std::size_t key);
   void update_own(Actor worker, std::size_t key);
   void move_slices(ServerCall, Actor, std::size_t first);
   void process(ServerCall, Actor server, const ServerPush&);
-  void learn(ServerCall, const ServerPush&, const Eigen::VectorXd& came);
+  void learn(ServerCall, const ServerPush&, const Eigen::VectorXd& gradient);
 };
 
 }  // namespace trainyard

@@ -9,7 +9,7 @@ ServerWorker::ServerWorker(const ServerPlan& plan, const PassTables& tables, con
     : WorkerStep(plan.base, tables, words, std::move(peers), streams, false),
       servers_(plan),
       layers_(plan.base.step.network->layers.size()),
-      not_updated_(plan.keys()) {
+      pending_updates_(plan.keys()) {
   for (std::size_t k = 0; k < plan.keys(); ++k)
     for (const GradientBucket::Part& part : plan.key(k).parts) {
       std::vector<std::size_t>& keys = layers_[part.layer].keys;
@@ -18,7 +18,7 @@ ServerWorker::ServerWorker(const ServerPlan& plan, const PassTables& tables, con
 }
 
 Ops ServerWorker::run() {
-  co_yield hold(stage_.memory);
+  co_yield book_static_memory(stage_.memory);
   for (int step = 0; step < step_.steps || daemon(); ++step) {
     out_.begin_sample(static_cast<std::uint32_t>(step));
     begin_step(step);
@@ -40,20 +40,20 @@ Ops ServerWorker::await_parameters(int layer) {
   if (after.size() > 2) co_yield drain_waits();
 }
 
-void ServerWorker::arrives(std::size_t key, Stream stream) {
+void ServerWorker::set_arrival(std::size_t key, Stream stream) {
   const Dep dep = out_.after(stream);
   if (servers_.workers_update()) {
-    not_updated_[key] = dep;
+    pending_updates_[key] = dep;
     return;
   }
   for (const GradientBucket::Part& part : servers_.key(key).parts) {
-    OfLayer& of = layers_[part.layer];
-    const auto way = std::find(of.ways.begin(), of.ways.end(), stream);
-    if (way != of.ways.end()) {
-      of.after[static_cast<std::size_t>(way - of.ways.begin())] = dep;
+    LayerArrivals& arrivals = layers_[part.layer];
+    const auto found = std::find(arrivals.streams.begin(), arrivals.streams.end(), stream);
+    if (found != arrivals.streams.end()) {
+      arrivals.after[static_cast<std::size_t>(found - arrivals.streams.begin())] = dep;
     } else {
-      of.ways.push_back(stream);
-      of.after.push_back(dep);
+      arrivals.streams.push_back(stream);
+      arrivals.after.push_back(dep);
     }
   }
 }
@@ -68,9 +68,9 @@ Ops ServerWorker::update_all() {
 }
 
 Ops ServerWorker::update_if_due(std::size_t key) {
-  if (not_updated_[key].count == 0) co_return;
-  wait_for(not_updated_[key]);
-  not_updated_[key] = {};
+  if (pending_updates_[key].count == 0) co_return;
+  wait_for(pending_updates_[key]);
+  pending_updates_[key] = {};
   co_yield update_own(key);
 }
 

@@ -31,11 +31,11 @@ void StageTimes::Union::add(double begin, double end) {
 
 std::map<StageTimes::Place, double> StageTimes::lengths() const {
   std::map<Place, double> all;
-  for (const auto& [at, busy] : busy_) all[at] = busy.length();
+  for (const auto& [place, busy] : busy_) all[place] = busy.length();
   return all;
 }
 
-/// False: a server, which may be on any.
+/// Sets the node of a worker or an aggregator. Returns false for a server, which may be on any node.
 bool StageTimes::node_of(Actor actor, std::size_t& node) const {
   const Actor first = plan_.first_client();
   if (actor >= first)
@@ -54,17 +54,17 @@ void StageTimes::transferred(const TransferRun& run) {
   busy_[{static_cast<std::size_t>(stage - stages_.begin()), node}].add(run.started.value, run.ended.value);
 }
 
-std::vector<NamedTime> StageTimes::stages(Seconds compute, const StepsLookedAt& looked_at) const {
+std::vector<NamedTime> StageTimes::stages(Seconds compute, const StepWindow& window) const {
   std::vector<NamedTime> all{{"compute", compute.value}};
   for (const Stage& stage : stages_) all.push_back({stage.words, 0});
   const auto up_to = [this](int steps) { return by_step_.at(static_cast<std::size_t>(steps - 1)); };
-  const bool found = looked_at.found;
-  std::map<Place, double> lengths = found ? up_to(looked_at.warm + looked_at.steps) : this->lengths();
-  if (found && looked_at.warm > 0)
-    for (const auto& [at, before] : up_to(looked_at.warm)) lengths[at] -= before;
-  for (const auto& [at, length] : lengths) {
-    double& longest = all[at.first + 1].time;
-    longest = std::max(longest, length / (found ? looked_at.steps : plan_.base.step.steps));
+  const bool found = window.found;
+  std::map<Place, double> lengths = found ? up_to(window.warm + window.steps) : this->lengths();
+  if (found && window.warm > 0)
+    for (const auto& [place, before] : up_to(window.warm)) lengths[place] -= before;
+  for (const auto& [place, length] : lengths) {
+    double& longest = all[place.first + 1].time;
+    longest = std::max(longest, length / (found ? window.steps : plan_.base.step.steps));
   }
   return all;
 }

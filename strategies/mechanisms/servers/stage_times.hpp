@@ -10,27 +10,27 @@
 
 namespace trainyard {
 
-/// How long each stage of a step takes that goes through the aggregators of nodes: the time in which any of its messages
-/// is under way, of the node that has most. Stages overlap where there are several keys. Messages without bytes (answers
-/// after the last step) do not count.
+/// Measures the stages of a step with local aggregation. The time of a stage is the time during which at least one of
+/// its messages is under way, on the node where this is longest. With several keys, stages overlap. Messages without
+/// bytes (answers after the last step) do not count.
 class StageTimes : public Observer {
  public:
   StageTimes(const ServerPlan&, const CentralWords&);
   Interest interest() const override { return {.operations = false}; }
   void transferred(const TransferRun&) override;
 
-  /// A step of all is over.
+  /// A step of all workers has ended.
   void step_over() { by_step_.push_back(lengths()); }
 
-  /// A step's, in their order; `compute` is known to others.
-  std::vector<NamedTime> stages(Seconds compute, const StepsLookedAt&) const;
+  /// The stages of a step in their order. The caller measures `compute`.
+  std::vector<NamedTime> stages(Seconds compute, const StepWindow&) const;
 
  private:
   struct Stage {
-    NameId name;  ///< of the operation that sends
+    NameId name;  ///< name of the operation that sends
     const char* words;
   };
-  /// The union of spans that are given in the order of their ends.
+  /// Union of intervals, which must be added in the order of their ends.
   class Union {
    public:
     void add(double begin, double end);
@@ -43,7 +43,7 @@ class StageTimes : public Observer {
   using Place = std::pair<std::size_t, std::size_t>;  // stage and node
   const ServerPlan& plan_;
   std::vector<Stage> stages_;
-  std::vector<std::size_t> group_of_;  // by worker
+  std::vector<std::size_t> group_of_;  // group by worker
   std::map<Place, Union> busy_;
   std::vector<std::map<Place, double>> by_step_;
 

@@ -17,7 +17,7 @@ bool attends(const AttentionHeads& h, const Tokens& queries, std::size_t q, cons
   return (!h.causal || back >= 0) && (h.window == 0 || back < h.window);
 }
 
-/// Of one head: queries × keys, −∞ where a query does not see the key.
+/// Scores of one head: queries × keys, −∞ for keys that a query does not attend to.
 Matrix scores(const AttentionHeads& h, const Eigen::Ref<const Matrix>& q, const Eigen::Ref<const Matrix>& k,
               const Tokens& queries, const Tokens& keys) {
   Matrix s = times(q.transpose(), k, "scores") / std::sqrt(static_cast<double>(h.width));
@@ -76,7 +76,7 @@ AttentionGradient attend_gradient(const AttentionHeads& h, const Matrix& q, cons
   return d;
 }
 
-Matrix rotated(const Matrix& x, Index width, const Tokens& tokens, double sign) {
+Matrix apply_rotary(const Matrix& x, Index width, const Tokens& tokens, double sign) {
   if (x.cols() != tokens.size() || x.rows() % width != 0) throw InternalError("rotary: rows or tokens do not fit");
   Matrix y = x;
   const Index half = width / 2;

@@ -1,4 +1,4 @@
-// Mixtures of experts: who goes where, what travels there and back, and what the experts make of it.
+// Mixtures of experts: the routing of tokens, the blocks that are dispatched and returned, and the experts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 namespace trainyard::numeric {
 namespace {
 
-/// Sizes of what the ranks of the expert axis send each other: of every rank's block first how many rows each of its
-/// experts gets, then the rows, expert by expert and token by token. A block has room for the worst case.
+/// Sizes of the blocks that the ranks of the expert axis exchange. A rank's block contains the number of rows for each
+/// of its experts, followed by the rows, expert by expert and token by token. A block has room for the worst case.
 struct ExpertBlocks {
   int ranks = 1;
-  Index experts = 1;  ///< of one rank
+  Index experts = 1;  ///< number of experts of one rank
   Index per_token = 1, tokens = 0, width = 0;
 
   Index most_rows() const { return tokens * std::min(per_token, experts); }
@@ -30,8 +30,8 @@ ExpertBlocks expert_blocks(const RankPlace& p) {
   return {ranks, static_cast<Index>(part(e.count, 0, ranks).size()), e.per_token, tokens, p.config().hidden_size};
 }
 
-/// Rows 0 … k − 1: of each token (a column) its experts, best first; then their weights, softmax over the chosen ones
-/// (Jiang et al. 2024, Mixtral, §2.1).
+/// Routes of the tokens, one token in each column. Rows 0 … k − 1: the chosen experts, best first. Rows k … 2k − 1:
+/// their weights, a softmax over the chosen experts (Jiang et al. 2024, Mixtral, §2.1).
 Matrix routes(const Matrix& logits, Index k) {
   Matrix r(2 * k, logits.cols());
   for (Index token = 0; token < logits.cols(); ++token) {
@@ -60,8 +60,8 @@ void visit_routes(const Matrix& routes, const ExpertBlocks& b, const Visit& visi
   }
 }
 
-/// The rows of tokens, times their weight where `weighted`, in blocks, one a column.
-Matrix dispatched(const Matrix& tokens, const Matrix& routes, const ExpertBlocks& b, bool weighted) {
+/// Blocks with the values of the tokens, one block in each column. `weighted`: values are multiplied by their weights.
+Matrix dispatch(const Matrix& tokens, const Matrix& routes, const ExpertBlocks& b, bool weighted) {
   Matrix blocks = Matrix::Zero(b.block(), b.ranks);
   visit_routes(routes, b, [&](int rank, Index expert, Index token, Index choice, Index row) {
     blocks(expert, rank) += 1;
@@ -78,7 +78,7 @@ Index rows_of(const Matrix& blocks, const ExpertBlocks& b, Index expert, Index s
   return static_cast<Index>(count);
 }
 
-/// First column of each expert's rows in what `gathered_rows` returns, and their number in all.
+/// First column of each expert in the result of `gather_rows`, followed by the number of all columns.
 std::vector<Index> expert_starts(const Matrix& blocks, const ExpertBlocks& b) {
   std::vector<Index> starts{0};
   for (Index expert = 0; expert < b.experts; ++expert) {
@@ -89,7 +89,7 @@ std::vector<Index> expert_starts(const Matrix& blocks, const ExpertBlocks& b) {
   return starts;
 }
 
-/// Calls visit(source, row of its block, column) for what arrived: expert by expert, source by source.
+/// Calls visit(source, row of its block, column) for all rows that arrived, expert by expert and source by source.
 template <class Visit>
 void visit_rows(const Matrix& blocks, const ExpertBlocks& b, const Visit& visit) {
   std::vector<Index> next(static_cast<std::size_t>(blocks.cols()), 0);
@@ -103,7 +103,7 @@ void visit_rows(const Matrix& blocks, const ExpertBlocks& b, const Visit& visit)
       }
 }
 
-Matrix gathered_rows(const Matrix& blocks, const ExpertBlocks& b) {
+Matrix gather_rows(const Matrix& blocks, const ExpertBlocks& b) {
   Matrix rows(b.width, expert_starts(blocks, b).back());
   visit_rows(blocks, b, [&](Index source, Index row, Index column) {
     rows.col(column) = blocks.col(source).segment(b.experts + row * b.width, b.width);
@@ -111,8 +111,8 @@ Matrix gathered_rows(const Matrix& blocks, const ExpertBlocks& b) {
   return rows;
 }
 
-/// Rows go back to where they came from, laid out as `arrived`.
-Matrix returned(const Matrix& rows, const Matrix& arrived, const ExpertBlocks& b) {
+/// Blocks that return rows to their sources, with the layout of `arrived`.
+Matrix return_rows(const Matrix& rows, const Matrix& arrived, const ExpertBlocks& b) {
   Matrix blocks = Matrix::Zero(arrived.rows(), arrived.cols());
   visit_rows(arrived, b, [&](Index source, Index row, Index column) {
     blocks.col(source).segment(b.experts + row * b.width, b.width) = rows.col(column);
@@ -120,8 +120,8 @@ Matrix returned(const Matrix& rows, const Matrix& arrived, const ExpertBlocks& b
   return blocks;
 }
 
-/// Sum of what the experts made of each token, by weight or as it is.
-Matrix combined(const Matrix& blocks, const Matrix& routes, const ExpertBlocks& b, bool weighted) {
+/// Sum of the experts' outputs for each token. `weighted`: outputs are multiplied by their weights.
+Matrix combine(const Matrix& blocks, const Matrix& routes, const ExpertBlocks& b, bool weighted) {
   Matrix sum = Matrix::Zero(b.width, routes.cols());
   visit_routes(routes, b, [&](int rank, Index, Index token, Index choice, Index row) {
     sum.col(token) += blocks.col(rank).segment(b.experts + row * b.width, b.width) *
@@ -155,10 +155,10 @@ void experts(Graph& g, const RankPlace& p, const LayerShard& s, const std::strin
   const ExpertBlocks b = expert_blocks(p);
   linear(g, s, {.name = "router", .in = in, .in_for_weights = weights_in, .out_gradient = "router.out.d"});
   g.node("routes", [&g, b] { return routes(g["router"], b.per_token); });
-  g.node("dispatch.blocks", [&g, b, in] { return dispatched(g[in], g["routes"], b, false); });
+  g.node("dispatch.blocks", [&g, b, in] { return dispatch(g[in], g["routes"], b, false); });
   g.exchange("experts.dispatch", "dispatch.blocks");
-  g.exchange("experts.gather", "experts.dispatch");  // of expert-tensor ranks, where there are any
-  g.node("experts.in", [&g, b] { return gathered_rows(g["experts.gather"], b); });
+  g.exchange("experts.gather", "experts.dispatch");  // among expert-tensor ranks, if there are any
+  g.node("experts.in", [&g, b] { return gather_rows(g["experts.gather"], b); });
   feed_forward(g, s,
                {.prefix = "experts.",
                 .in = "experts.in",
@@ -168,23 +168,23 @@ void experts(Graph& g, const RankPlace& p, const LayerShard& s, const std::strin
                 .gated = c.gated_mlp,
                 .groups = b.experts,
                 .starts = [&g, b] { return expert_starts(g["experts.gather"], b); }});
-  g.node("return.blocks", [&g, b] { return returned(g["experts.ffn.out"], g["experts.gather"], b); });
+  g.node("return.blocks", [&g, b] { return return_rows(g["experts.ffn.out"], g["experts.gather"], b); });
   g.exchange("experts.scatter", "return.blocks");
   g.exchange("experts.return", "experts.scatter");
-  g.node("experts.sum", [&g, b] { return combined(g["experts.return"], g["routes"], b, true); });
+  g.node("experts.sum", [&g, b] { return combine(g["experts.return"], g["routes"], b, true); });
 
-  g.node("return.blocks.d", [&g, b, out_gradient] { return dispatched(g[out_gradient], g["routes"], b, true); });
+  g.node("return.blocks.d", [&g, b, out_gradient] { return dispatch(g[out_gradient], g["routes"], b, true); });
   g.exchange("experts.return.backward", "return.blocks.d");
   g.exchange("experts.scatter.backward", "experts.return.backward");
-  g.node("experts.out.d", [&g, b] { return gathered_rows(g["experts.scatter.backward"], b); });
-  g.node("dispatch.blocks.d", [&g, b] { return returned(g["experts.ffn.in.d"], g["experts.gather"], b); });
+  g.node("experts.out.d", [&g, b] { return gather_rows(g["experts.scatter.backward"], b); });
+  g.node("dispatch.blocks.d", [&g, b] { return return_rows(g["experts.ffn.in.d"], g["experts.gather"], b); });
   g.exchange("experts.gather.backward", "dispatch.blocks.d");
   g.exchange("experts.dispatch.backward", "experts.gather.backward");
   g.node("router.out.d", [&g, b, out_gradient, count = static_cast<Index>(c.experts.count)] {
     return router_gradient(g[out_gradient], g["experts.return"], g["routes"], b, count);
   });
   g.node("experts.sum.d", [&g, b] {
-    return plus(combined(g["experts.dispatch.backward"], g["routes"], b, false), g["router.d"], "experts");
+    return plus(combine(g["experts.dispatch.backward"], g["routes"], b, false), g["router.d"], "experts");
   });
 }
 

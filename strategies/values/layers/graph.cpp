@@ -10,7 +10,9 @@
 namespace trainyard::numeric {
 namespace {
 
-BufferRef block(int index, int of) { return {0, static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(of), 1}; }
+BufferRef block(int index, int blocks) {
+  return {0, static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(blocks), 1};
+}
 
 }  // namespace
 
@@ -36,7 +38,7 @@ void Graph::list(const std::vector<Exchange>& exchanges) {
 }
 
 const Matrix& Graph::operator[](const std::string& name) {
-  if (const auto known = values_.find(name); known != values_.end()) return known->second;
+  if (const auto found = values_.find(name); found != values_.end()) return found->second;
   if (const auto open = open_.find(name); open != open_.end()) {
     Matrix value = result(name, open->second);
     open_.erase(open);
@@ -55,8 +57,8 @@ const Matrix& Graph::operator[](const std::string& name) {
 void Graph::fill(const Exchange& e, const ExchangeSide& side) {
   const auto source = sources_.find(e.name);
   if (source == sources_.end()) throw InternalError("no values belong to the exchange " + e.name);
-  const Matrix& own = (*this)[source->second];
-  const Eigen::Map<const Eigen::VectorXd> flat(own.data(), own.size());
+  const Matrix& input = (*this)[source->second];
+  const Eigen::Map<const Eigen::VectorXd> flat(input.data(), input.size());
   Eigen::VectorXd& result = *side.result;
   switch (e.what) {
     case Exchanged::all_reduce:
@@ -64,7 +66,7 @@ void Graph::fill(const Exchange& e, const ExchangeSide& side) {
       result = flat;
       break;
     case Exchanged::all_gather:
-      result.setConstant(flat.size() * side.of, kGone);
+      result.setConstant(flat.size() * side.size, kGone);
       result.segment(flat.size() * side.index, flat.size()) = flat;
       break;
     case Exchanged::all_to_all:
@@ -73,20 +75,20 @@ void Graph::fill(const Exchange& e, const ExchangeSide& side) {
       result.setConstant(flat.size(), kGone);
       break;
   }
-  if (e.what == Exchanged::reduce_scatter && own.cols() % side.of != 0)
-    throw InternalError(fmt::format("{}: {} columns are shared out among {}", e.name, own.cols(), side.of));
-  values_.erase(e.name);  // of the pass before, where this one runs it again
-  open_.insert_or_assign(e.name, Open{e.what, side, own.rows(), own.cols()});
+  if (e.what == Exchanged::reduce_scatter && input.cols() % side.size != 0)
+    throw InternalError(fmt::format("{}: {} columns are scattered over {} ranks", e.name, input.cols(), side.size));
+  values_.erase(e.name);  // the value of the previous pass, if this pass repeats the exchange
+  open_.insert_or_assign(e.name, Open{e.what, side, input.rows(), input.cols()});
 }
 
 Matrix Graph::result(const std::string& name, const Open& open) {
   const Eigen::VectorXd& buffer = *open.side.result;
   const bool gather = open.what == Exchanged::all_gather;
-  const Index expected = open.rows * open.columns * (gather ? open.side.of : 1);
+  const Index expected = open.rows * open.columns * (gather ? open.side.size : 1);
   if (buffer.size() != expected)
     throw InternalError(fmt::format("{}: {} elements arrived of {}", name, buffer.size(), expected));
   if (open.what == Exchanged::reduce_scatter) {
-    const auto [begin, end] = Values::range(buffer.size(), block(open.side.index, open.side.of));
+    const auto [begin, end] = Values::range(buffer.size(), block(open.side.index, open.side.size));
     return Eigen::Map<const Matrix>(buffer.data() + begin, open.rows, (end - begin) / open.rows);
   }
   return Eigen::Map<const Matrix>(buffer.data(), open.rows, expected / open.rows);

@@ -20,22 +20,22 @@ std::vector<Index> span(Index first, Index count) {
   return numbers;
 }
 
-std::vector<Index> part(Index count, int index, int of) {
-  if (count % of != 0) throw InternalError(fmt::format("{} are shared out among {}", count, of));
-  return span(count / of * index, count / of);
+std::vector<Index> part(Index count, int index, int parts) {
+  if (count % parts != 0) throw InternalError(fmt::format("{} elements are cut into {} parts", count, parts));
+  return span(count / parts * index, count / parts);
 }
 
-TensorShard TensorShard::cut(Index rows_of_whole, const std::vector<Index>& rows, const std::vector<Index>& columns) {
+TensorShard TensorShard::cut(Index full_rows, const std::vector<Index>& rows, const std::vector<Index>& columns) {
   TensorShard shard;
   shard.rows = static_cast<Index>(rows.size());
   for (const Index column : columns)
-    for (const Index row : rows) shard.whole.push_back(row < rows_of_whole ? column * rows_of_whole + row : -1);
+    for (const Index row : rows) shard.numbers.push_back(row < full_rows ? column * full_rows + row : -1);
   return shard;
 }
 
-void TensorShard::add(const TensorShard& matrix, Index number, Index elements_of_whole) {
+void TensorShard::add(const TensorShard& matrix, Index number, Index full_elements) {
   rows = matrix.rows;
-  for (const Index element : matrix.whole) whole.push_back(number * elements_of_whole + element);
+  for (const Index element : matrix.numbers) numbers.push_back(number * full_elements + element);
 }
 
 LayerShard::LayerShard(const Layer& layer, const TensorShards& shards, std::uint64_t seed) {
@@ -44,7 +44,7 @@ LayerShard::LayerShard(const Layer& layer, const TensorShards& shards, std::uint
     const auto shard = shards.find(tensor.name);
     if (shard == shards.end())
       throw InternalError(fmt::format("{}: values have no tensor {}", layer.name, tensor.name));
-    const auto size = static_cast<Index>(shard->second.whole.size());
+    const auto size = static_cast<Index>(shard->second.numbers.size());
     if (size != static_cast<Index>(tensor.elements))
       throw InternalError(
           fmt::format("{}: {} has {} elements, but {} of values", layer.name, tensor.name, tensor.elements, size));
@@ -57,12 +57,12 @@ LayerShard::LayerShard(const Layer& layer, const TensorShards& shards, std::uint
   gradient.setZero(elements);
   for (const Tensor& tensor : tensors) {
     const TensorShard& s = tensor.shard;
-    Draw named(seed);
-    named << s.drawn_as;
-    for (std::size_t i = 0; i < s.whole.size(); ++i)
-      if (s.whole[i] >= 0) {
-        Draw draw = named;
-        draw << static_cast<std::uint64_t>(s.whole[i]);
+    Draw tensor_draw(seed);
+    tensor_draw << s.drawn_as;
+    for (std::size_t i = 0; i < s.numbers.size(); ++i)
+      if (s.numbers[i] >= 0) {
+        Draw draw = tensor_draw;
+        draw << static_cast<std::uint64_t>(s.numbers[i]);
         parameters[tensor.first + static_cast<Index>(i)] = s.mean + s.spread * draw.uniform();
       }
   }
@@ -78,9 +78,9 @@ const LayerShard::Tensor& LayerShard::find(const std::string& name) const {
   throw InternalError("no tensor is called " + name);
 }
 
-Eigen::Map<const Matrix> LayerShard::matrix(const std::string& name, Index number, Index of) const {
+Eigen::Map<const Matrix> LayerShard::matrix(const std::string& name, Index number, Index count) const {
   const Tensor& tensor = find(name);
-  const Index elements = static_cast<Index>(tensor.shard.whole.size()) / of;
+  const Index elements = static_cast<Index>(tensor.shard.numbers.size()) / count;
   return {parameters.data() + tensor.first + number * elements, tensor.shard.rows, elements / tensor.shard.rows};
 }
 

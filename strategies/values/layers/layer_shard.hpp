@@ -11,8 +11,8 @@
 
 namespace trainyard::numeric {
 
-/// SplitMix64 of what is folded in one after the other: the same numbers with
-/// every compiler, and by the number of an element, whoever holds it.
+/// A random number from the SplitMix64 hash of the values that are folded in with <<. It is the same with every
+/// compiler. Folding in the number of an element gives the same initial value on every rank that holds it.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : state_(mixed(seed)) {}
@@ -28,45 +28,46 @@ class Draw {
   std::uint64_t state_;
 };
 
-/// What a rank holds of a learned tensor: a matrix, column-major (or several, one after the other).
+/// A rank's part of a learned tensor: a column-major matrix, or several matrices one after another.
 struct TensorShard {
   Index rows = 1;
-  std::vector<Index> whole;     ///< of each element its number in the unsharded tensor, −1: padding, which is 0
+  std::vector<Index> numbers;   ///< number of each element in the unsharded tensor; −1: padding, which is 0
   double mean = 0, spread = 0;  ///< initial values are uniform in mean ± spread
-  std::string drawn_as;         ///< what the initial values depend on besides the seed and the element's number
+  std::string drawn_as;         ///< name that the initial values depend on besides the seed and the element's number
   bool expert = false;
 
-  /// Rows and columns, of an unsharded matrix of `rows_of_whole`; rows from there on are padding.
-  static TensorShard cut(Index rows_of_whole, const std::vector<Index>& rows, const std::vector<Index>& columns);
-  /// One more matrix, number `number` of equal ones that the unsharded tensor has.
-  void add(const TensorShard& matrix, Index number, Index elements_of_whole);
+  /// Takes rows and columns of an unsharded matrix with `full_rows` rows. Rows from `full_rows` on are padding.
+  static TensorShard cut(Index full_rows, const std::vector<Index>& rows, const std::vector<Index>& columns);
+  /// Adds matrix number `number` of the unsharded tensor, which consists of equal matrices of `full_elements` elements.
+  void add(const TensorShard& matrix, Index number, Index full_elements);
 };
 using TensorShards = std::map<std::string, TensorShard>;
 
-/// [first, first + count).
+/// The numbers [first, first + count).
 std::vector<Index> span(Index first, Index count);
-/// The `index`-th of `of` equal parts of [0, count). Throws InternalError where they are not equal.
-std::vector<Index> part(Index count, int index, int of);
+/// Part `index` of `parts` equal parts of [0, count). Throws InternalError if `parts` does not divide `count`.
+std::vector<Index> part(Index count, int index, int parts);
 
-/// Parameters of a layer that a rank holds, one after the other in the order of `Layer::parameters`, and their gradient.
+/// A rank's parameters of a layer, one after another in the order of `Layer::parameters`, and their gradient.
 struct LayerShard {
   struct Tensor {
     std::string name;
     TensorShard shard;
-    Index first = 0;  ///< in the vectors
+    Index first = 0;  ///< its first element in the vectors
     bool partial = false;
   };
   std::vector<Tensor> tensors;
   Eigen::VectorXd parameters;
-  Eigen::VectorXd gradient;  ///< summed over micro-batches
+  Eigen::VectorXd gradient;  ///< sum over micro-batches
 
   LayerShard() = default;
-  /// Throws InternalError where layer and shards do not name the same tensors with the same elements.
+  /// Throws InternalError if layer and shards do not have the same tensors with the same numbers of elements.
   LayerShard(const Layer&, const TensorShards&, std::uint64_t seed);
 
   bool has(const std::string& tensor) const;
   const Tensor& find(const std::string& tensor) const;
-  Eigen::Map<const Matrix> matrix(const std::string& tensor, Index number = 0, Index of = 1) const;
+  /// Matrix `number` of a tensor that consists of `count` equal matrices.
+  Eigen::Map<const Matrix> matrix(const std::string& tensor, Index number = 0, Index count = 1) const;
 };
 
 }  // namespace trainyard::numeric

@@ -5,7 +5,7 @@
 namespace trainyard::numeric {
 namespace {
 
-/// What values do not compute, they must not pretend to.
+/// Throws InternalError for networks whose values cannot be computed.
 void check(const TransformerConfig& c, const Sharding& sharding) {
   const auto refuse = [](bool bad, const char* what) {
     if (bad) throw InternalError(std::string("values know no ") + what);

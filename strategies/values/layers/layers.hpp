@@ -5,26 +5,27 @@
 #include "strategies/values/layers/layer_shard.hpp"
 #include "strategies/values/layers/place.hpp"
 
-/// Layers of the networks that values know. Each has the nodes `out` (of the last one: `output`, `output.d`, which is the
-/// gradient by it, and `loss`, its part of it), `dx` (but of the first one) and the gradients of its tensors; it asks for `x` (but of the first one) and `dout` (but of the last
-/// one), which whoever runs it provides, and for the exchanges by their names.
+/// Layers of the networks whose values can be computed. A layer defines the nodes `out`, `dx` and the gradients of its
+/// tensors. It uses the nodes `x` and `dout`, which the caller provides, and exchanges by their names. The first layer
+/// has neither `x` nor `dx`. The last layer has no `dout`; in place of `out` it defines `output`, `loss` (the rank's
+/// part of the loss) and `output.d` (the gradient of the loss by `output`).
 namespace trainyard::numeric {
 
 /// A layer of one rank.
 struct RankLayer {
-  int number = 0;  ///< in the network
+  int number = 0;  ///< number of the layer in the network
   bool last = false;
   const LayerShard* shard = nullptr;
-  const LayerShard* tied = nullptr;  ///< has the weight that this one uses too; null: its own, or none
+  const LayerShard* tied = nullptr;  ///< shard of the layer whose weight this one also uses; null: there is none
 };
 
-/// What the rank holds of layer `number` of the network. `own_tied`: the head has its own copy of a tied weight.
+/// The rank's shards of layer `number` of the network. `own_tied`: the head has its own copy of a tied weight.
 TensorShards layer_tensors(const RankPlace&, int number, const Network&, bool own_tied);
-/// Rows of the layer's input: of a rank's columns.
+/// Number of rows of the layer's input on a rank.
 Index input_rows(const RankPlace&, int number);
-/// After `Graph::list`. What it refers to must outlive the graph.
+/// Defines the nodes of a layer. Call `Graph::list` before. The arguments must outlive the graph.
 void define_layer(Graph&, const RankPlace&, const RankLayer&, const Batch&);
-/// Nodes that a rank does not keep after the forward pass, though it has them for itself alone: they come again.
+/// Nodes that a rank discards after the forward pass. The backward pass computes or exchanges them again.
 std::vector<std::string> dropped_after_forward(const Graph&, const RankPlace&);
 
 // Transformers.
@@ -34,15 +35,16 @@ TensorShards head_tensors(const RankPlace&, bool own_tied);
 void embedding(Graph&, const RankPlace&, const RankLayer&, const Batch&);
 void block(Graph&, const RankPlace&, const RankLayer&);
 void head(Graph&, const RankPlace&, const RankLayer&, const Batch&);
-/// Queries, keys and values of `in` (with `in_for_weights` as in LinearNodes) to the heads' outputs, node
-/// "attention.heads.out", and back from their gradient `out_gradient` to "qkv.in.d".
+/// Defines attention. Forward: from `in` (with `in_for_weights` as in LinearNodes) to the heads' outputs, node
+/// "attention.heads.out". Backward: from their gradient `out_gradient` to "qkv.in.d".
 void self_attention(Graph&, const RankPlace&, const LayerShard&, const std::string& in,
                     const std::string& in_for_weights, const std::string& out_gradient);
-/// Router and routed experts of `in` to "experts.sum", and back from `out_gradient` to "experts.sum.d".
+/// Defines a router and its experts. Forward: from `in` to "experts.sum". Backward: from `out_gradient` to
+/// "experts.sum.d".
 void experts(Graph&, const RankPlace&, const LayerShard&, const std::string& in, const std::string& in_for_weights,
              const std::string& out_gradient);
 
-// MLPs, split as `mlp_network` says.
+// MLPs, split in the same way as by `mlp_network`.
 TensorShards mlp_tensors(const RankPlace&, const MlpShape&, int number);
 Index mlp_input_rows(const RankPlace&, const MlpShape&, int number);
 void mlp_layer(Graph&, const RankPlace&, const MlpShape&, const RankLayer&, const Batch&);

@@ -1,4 +1,4 @@
-// A layer of an MLP: tanh after all but the last, whose output the loss compares with a target.
+// A layer of an MLP. All layers but the last end with tanh. The loss compares the output of the last with a target.
 #include <cmath>
 
 #include "sim/error.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 Index width_of(const MlpShape& shape, int index) { return shape.widths.at(static_cast<std::size_t>(index)); }
 
-/// The columns of a batch; after the last one the first one comes again.
+/// The columns of a batch. After the last column the first one follows.
 Matrix columns_of(const Matrix& all, const Batch& batch, Index count) {
   Matrix values(all.rows(), count);
   for (Index sample = 0; sample < count; ++sample)
@@ -19,8 +19,8 @@ Matrix columns_of(const Matrix& all, const Batch& batch, Index count) {
   return values;
 }
 
-/// Uniform numbers, one sample a column.
-Matrix drawn(const RankPlace& p, const Batch& batch, const char* what, Index rows) {
+/// Uniform random numbers, one sample in each column.
+Matrix draw_values(const RankPlace& p, const Batch& batch, const char* what, Index rows) {
   Matrix values(rows, p.task.micro_batch_size);
   for (Index sample = 0; sample < values.cols(); ++sample)
     for (Index row = 0; row < rows; ++row) {
@@ -33,12 +33,12 @@ Matrix drawn(const RankPlace& p, const Batch& batch, const char* what, Index row
 
 Matrix inputs_of(const RankPlace& p, const MlpShape& shape, const Batch& batch) {
   if (p.task.samples) return columns_of(p.task.samples->inputs, batch, p.task.micro_batch_size);
-  return drawn(p, batch, "inputs", shape.widths.front());
+  return draw_values(p, batch, "inputs", shape.widths.front());
 }
 
 Matrix targets_of(const RankPlace& p, const MlpShape& shape, const Batch& batch) {
   if (p.task.samples) return columns_of(p.task.samples->targets, batch, p.task.micro_batch_size);
-  const Matrix values = drawn(p, batch, "targets", shape.widths.back());
+  const Matrix values = draw_values(p, batch, "targets", shape.widths.back());
   return shape.loss == MlpLoss::mean_squared_error ? values : softmax(values);
 }
 
@@ -46,11 +46,11 @@ LinearWay way_of(const RankPlace& p, const MlpShape& shape, int number) {
   return linear_way(shape, number, p.sharding);
 }
 
-/// An all-gather puts blocks of columns side by side; these are blocks of rows.
+/// Stacks blocks of rows, which an all-gather has put side by side.
 Matrix rows_together(const Matrix& blocks, Index columns) {
-  const Index of = blocks.cols() / columns;
-  Matrix all(blocks.rows() * of, columns);
-  for (Index i = 0; i < of; ++i)
+  const Index count = blocks.cols() / columns;
+  Matrix all(blocks.rows() * count, columns);
+  for (Index i = 0; i < count; ++i)
     all.middleRows(i * blocks.rows(), blocks.rows()) = blocks.middleCols(i * columns, columns);
   return all;
 }
@@ -60,7 +60,7 @@ Matrix own_rows(const Matrix& all, const RankPlace& p) {
   return all.middleRows(rows * p.tensor, rows);
 }
 
-/// From `output` to `loss`, and back to output.d.
+/// Defines the loss. Forward: from `output` to `loss`. Backward: to output.d.
 void loss_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Batch& batch) {
   const Matrix target = targets_of(p, shape, batch);
   const bool squares = shape.loss == MlpLoss::mean_squared_error;
@@ -75,11 +75,11 @@ void loss_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Batch
   });
 }
 
-/// From `y` to what the next layer or the loss is given, and back to y.d.
+/// Defines the end of a layer. Forward: from `y` to the input of the next layer or of the loss. Backward: to y.d.
 void output_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
   const bool gathers = way_of(p, shape, layer.number) == LinearWay::gathered_columns, last = layer.last;
   const std::string out = last ? "output" : "out", out_gradient = last ? "output.d" : "dout";
-  // tanh by exp, of which Eigen computes several at once: exact to 2⁻⁵³ of 1.
+  // tanh is computed from exp, which Eigen vectorizes. The result is exact to 2⁻⁵³ of 1.
   g.node("activated", [&g, last] { return last ? g["y"] : Matrix(1 - 2 / (1 + (2 * g["y"].array()).exp())); });
   g.exchange("linear.gather", "activated");
   g.node(out, [&g, columns = Index{p.task.micro_batch_size}] { return rows_together(g["linear.gather"], columns); });
@@ -109,8 +109,8 @@ TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) 
 }
 
 Index mlp_input_rows(const RankPlace& p, const MlpShape& shape, int number) {
-  const Index whole = width_of(shape, number);
-  return way_of(p, shape, number) == LinearWay::rows ? whole / p.sharding.tensor : whole;
+  const Index width = width_of(shape, number);
+  return way_of(p, shape, number) == LinearWay::rows ? width / p.sharding.tensor : width;
 }
 
 void mlp_layer(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {

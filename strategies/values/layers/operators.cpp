@@ -10,13 +10,13 @@ namespace {
 
 constexpr double kNormEpsilon = 1e-5;
 
-/// Columns with mean 0 (layer_norm) and mean square 1, and what they were divided by.
+/// Columns with mean 0 (layer_norm) and mean square 1, and the divisors that were applied to them.
 struct Normed {
   Matrix values;
   Eigen::RowVectorXd deviation;
 };
 
-Normed normed(const Matrix& x, Index width, Norm kind) {
+Normed normalize(const Matrix& x, Index width, Norm kind) {
   Normed n{Eigen::Map<const Matrix>(x.data(), width, x.size() / width), {}};
   if (kind == Norm::layer_norm) n.values.rowwise() -= n.values.colwise().mean().eval();
   n.deviation = (n.values.colwise().squaredNorm().array() / static_cast<double>(width) + kNormEpsilon).sqrt();
@@ -33,7 +33,7 @@ Matrix norm_gradient(const Normed& n, const Matrix& out_gradient, const Eigen::V
   return Eigen::Map<const Matrix>(d.data(), out_gradient.rows(), out_gradient.cols());
 }
 
-void require_as_large(const Matrix& a, const Matrix& b, const std::string& what) {
+void require_same_size(const Matrix& a, const Matrix& b, const std::string& what) {
   if (a.rows() != b.rows() || a.cols() != b.cols()) throw InternalError(what + ": value and gradient differ in size");
 }
 
@@ -60,19 +60,19 @@ std::string gradient_of(const std::string& tensor) { return "gradient " + tensor
 
 void norm(Graph& g, const LayerShard& s, const NormNodes& n) {
   const std::string weight = n.name + ".weight", bias = n.name + ".bias";
-  const auto of_input = [&g, &s, n, weight] { return normed(g[n.in], s.matrix(weight).size(), n.kind); };
-  g.node(n.name, [&g, &s, n, weight, bias, of_input] {
-    Matrix y = s.matrix(weight).col(0).asDiagonal() * of_input().values;
+  const auto normed_input = [&g, &s, n, weight] { return normalize(g[n.in], s.matrix(weight).size(), n.kind); };
+  g.node(n.name, [&g, &s, n, weight, bias, normed_input] {
+    Matrix y = s.matrix(weight).col(0).asDiagonal() * normed_input().values;
     if (n.kind == Norm::layer_norm) y.colwise() += s.matrix(bias).col(0);
     return Matrix(Eigen::Map<const Matrix>(y.data(), g[n.in].rows(), g[n.in].cols()));
   });
-  g.node(n.name + ".d", [&g, &s, n, weight, of_input] {
-    require_as_large(g[n.in], g[n.out_gradient], n.name);
-    return norm_gradient(of_input(), g[n.out_gradient], s.matrix(weight).col(0), n.kind);
+  g.node(n.name + ".d", [&g, &s, n, weight, normed_input] {
+    require_same_size(g[n.in], g[n.out_gradient], n.name);
+    return norm_gradient(normed_input(), g[n.out_gradient], s.matrix(weight).col(0), n.kind);
   });
-  g.node(gradient_of(weight), [&g, n, of_input] {
-    require_as_large(g[n.in], g[n.out_gradient], n.name);
-    const Matrix values = of_input().values;
+  g.node(gradient_of(weight), [&g, n, normed_input] {
+    require_same_size(g[n.in], g[n.out_gradient], n.name);
+    const Matrix values = normed_input().values;
     return Matrix(Eigen::Map<const Matrix>(g[n.out_gradient].data(), values.rows(), values.cols())
                       .cwiseProduct(values)
                       .rowwise()

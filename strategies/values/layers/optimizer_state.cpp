@@ -16,7 +16,7 @@ struct Tensor {
   std::int64_t updates;
 };
 
-/// The gradient with L2 regularization, as PyTorch's SGD and Adam have it.
+/// The gradient with L2 regularization, as in PyTorch's SGD and Adam.
 auto decayed(const UpdateRule& rule, const Tensor& t) { return t.g + rule.weight_decay * t.w; }
 
 void momentum(const UpdateRule& rule, Tensor& t) {
@@ -24,13 +24,13 @@ void momentum(const UpdateRule& rule, Tensor& t) {
   t.w -= t.rate * t.first;
 }
 
-/// As PyTorch's SGD: the gradient, and the momentum after it once more (Sutskever et al. 2013).
+/// Nesterov's momentum as in PyTorch's SGD: a step along the gradient plus the new momentum (Sutskever et al. 2013).
 void nesterov(const UpdateRule& rule, Tensor& t) {
   t.first = rule.momentum * t.first + decayed(rule, t);
   t.w -= t.rate * (t.g + rule.weight_decay * t.w + rule.momentum * t.first);
 }
 
-/// Moves the moments, and returns Adam's direction.
+/// Updates the moments and returns Adam's direction.
 Eigen::VectorXd adam_direction(const UpdateRule& rule, Tensor& t, const Gradient& g) {
   t.first = rule.beta1 * t.first + (1 - rule.beta1) * g;
   t.second = rule.beta2 * t.second + (1 - rule.beta2) * g.cwiseAbs2();
@@ -52,9 +52,9 @@ void adamw(const UpdateRule& rule, Tensor& t) {
   t.w -= t.rate * adam_direction(rule, t, t.g);
 }
 
-double ratio(double of, double to) { return of > 0 && to > 0 ? of / to : 1; }
+double ratio(double a, double b) { return a > 0 && b > 0 ? a / b : 1; }
 
-/// You et al. 2017, algorithm 1: the rate of a layer by the norms of its weights and its gradient.
+/// You et al. 2017, algorithm 1: the rate of a layer depends on the norms of its weights and its gradient.
 void lars(const UpdateRule& rule, Tensor& t) {
   const double weights = t.w.norm();
   const double local = ratio(rule.trust * weights, t.g.norm() + rule.weight_decay * weights);
@@ -62,7 +62,7 @@ void lars(const UpdateRule& rule, Tensor& t) {
   t.w -= t.first;
 }
 
-/// You et al. 2020, algorithm 2: Adam's direction, as long as the layer's weights.
+/// You et al. 2020, algorithm 2: Adam's direction, scaled to the norm of the layer's weights.
 void lamb(const UpdateRule& rule, Tensor& t) {
   Eigen::VectorXd direction = adam_direction(rule, t, t.g);
   direction += rule.weight_decay * t.w;
@@ -81,9 +81,9 @@ void apply_update(const UpdateRule& rule, ParameterPart parameters, const Eigen:
 
 void apply_update(const UpdateRule& rule, double& parameter, double gradient, double& first, double& second,
                   std::int64_t updates) {
-  using One = Eigen::Map<Eigen::VectorXd>;
-  apply_update(rule, One(&parameter, 1), Eigen::Map<const Eigen::VectorXd>(&gradient, 1), One(&first, 1),
-               One(&second, 1), updates);
+  using Element = Eigen::Map<Eigen::VectorXd>;
+  apply_update(rule, Element(&parameter, 1), Eigen::Map<const Eigen::VectorXd>(&gradient, 1), Element(&first, 1),
+               Element(&second, 1), updates);
 }
 
 void OptimizerState::begin(Eigen::Index size) {

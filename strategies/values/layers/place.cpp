@@ -26,12 +26,12 @@ Tokens RankPlace::tokens(int context_rank) const {
 Tokens RankPlace::own_tokens() const {
   const Tokens all = tokens();
   if (!sequence()) return all;
-  Tokens own;
+  Tokens tokens;
   for (const Index i : part(all.size(), tensor, sharding.tensor)) {
-    own.sample.push_back(all.sample[i]);
-    own.position.push_back(all.position[i]);
+    tokens.sample.push_back(all.sample[i]);
+    tokens.position.push_back(all.position[i]);
   }
-  return own;
+  return tokens;
 }
 
 }  // namespace trainyard::numeric

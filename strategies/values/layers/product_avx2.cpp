@@ -1,4 +1,4 @@
-// Compiled with -mavx2 -mfma, apart from all others (CMakeLists.txt).
+// This file alone is compiled with -mavx2 -mfma (CMakeLists.txt).
 #define Eigen EigenForAvx2
 #include "strategies/values/layers/product_kernel.hpp"
 

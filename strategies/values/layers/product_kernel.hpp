@@ -4,7 +4,7 @@
 
 namespace trainyard::numeric {
 
-/// A product as a kernel takes it: operands as they lie in memory, column-major.
+/// An operand of a product kernel: a column-major matrix in memory. `rows` and `columns` are those in memory.
 struct ProductOperand {
   const double* data;
   std::ptrdiff_t rows, columns, stride;
@@ -12,8 +12,9 @@ struct ProductOperand {
 };
 using ProductKernel = void (*)(const ProductOperand& a, const ProductOperand& b, double* out);
 
-/// Eigen's product for the instructions that the including file is compiled for, and of that file alone: the linker must
-/// not mix it with another's. For the same reason a file for other instructions than the rest renames Eigen's namespace.
+/// Eigen's product, compiled for the instructions of the including file. It is static so that the linker does not mix
+/// the versions of different files. For the same reason a file with other instructions than the rest renames Eigen's
+/// namespace.
 static void eigen_product(const ProductOperand& a, const ProductOperand& b, double* out) {
   using Matrix = Eigen::MatrixXd;
   using View = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>;
@@ -30,7 +31,7 @@ static void eigen_product(const ProductOperand& a, const ProductOperand& b, doub
     product.noalias() = x * y;
 }
 
-/// For processors with AVX2 and FMA.
+/// The product for processors with AVX2 and FMA.
 void product_avx2(const ProductOperand& a, const ProductOperand& b, double* out);
 
 }  // namespace trainyard::numeric

@@ -1,5 +1,4 @@
-// Projections, rotary embedding and attention of the heads that a rank has, and what the ranks of the context axis tell
-// each other for it.
+// Projections, rotary embedding and attention of a rank's heads, and the exchanges of the context axis.
 #include "strategies/values/layers/attention.hpp"
 #include "strategies/values/layers/layers.hpp"
 #include "strategies/values/layers/operators.hpp"
@@ -7,18 +6,18 @@
 namespace trainyard::numeric {
 namespace {
 
-AttentionHeads heads_of(const RankPlace& p, int of) {
+AttentionHeads heads_of(const RankPlace& p, int parts) {
   const TransformerConfig& c = p.config();
-  return {c.num_attention_heads / of, c.num_key_value_heads / of, c.head_dim, c.causal, c.sliding_window};
+  return {c.num_attention_heads / parts, c.num_key_value_heads / parts, c.head_dim, c.causal, c.sliding_window};
 }
 
-Matrix stacked(const std::vector<Matrix>& parts) {
-  Index rows = 0, at = 0;
+Matrix stack(const std::vector<Matrix>& parts) {
+  Index rows = 0, position = 0;
   for (const Matrix& part : parts) rows += part.rows();
   Matrix all(rows, parts.front().cols());
   for (const Matrix& part : parts) {
-    all.middleRows(at, part.rows()) = part;
-    at += part.rows();
+    all.middleRows(position, part.rows()) = part;
+    position += part.rows();
   }
   return all;
 }
@@ -37,47 +36,49 @@ void append(Tokens& to, const Tokens& more) {
 
 Matrix flat(const Matrix& m) { return Eigen::Map<const Matrix>(m.data(), m.size(), 1); }
 
-/// Blocks of an all-to-all, one a column: of block j the j-th of `of` equal runs of rows of each part.
-Matrix heads_apart(const std::vector<Matrix>& parts, int of) {
+/// Blocks of an all-to-all, one in each column. Each part is cut into `count` equal runs of rows; block j consists of
+/// run j of each part.
+Matrix heads_apart(const std::vector<Matrix>& parts, int count) {
   Matrix blocks;
-  for (int j = 0; j < of; ++j) {
+  for (int j = 0; j < count; ++j) {
     std::vector<Matrix> cut;
-    for (const Matrix& m : parts) cut.emplace_back(m.middleRows(m.rows() / of * j, m.rows() / of));
-    append(blocks, flat(stacked(cut)));
+    for (const Matrix& m : parts) cut.emplace_back(m.middleRows(m.rows() / count * j, m.rows() / count));
+    append(blocks, flat(stack(cut)));
   }
   return blocks;
 }
 
-/// The other way: part number `which` of `rows`, whose runs of rows came in one block each.
+/// The inverse of `heads_apart` for one part: joins the runs of part `which`. `rows`: number of rows of each part.
 Matrix heads_together(const Matrix& blocks, const std::vector<Index>& rows, std::size_t which) {
-  const Index of = blocks.cols();
+  const Index count = blocks.cols();
   Index all = 0, first = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (i < which) first += rows[i] / of;
-    all += rows[i] / of;
+    if (i < which) first += rows[i] / count;
+    all += rows[i] / count;
   }
   std::vector<Matrix> runs;
-  for (Index j = 0; j < of; ++j) {
+  for (Index j = 0; j < count; ++j) {
     const Eigen::Map<const Matrix> block(blocks.col(j).data(), all, blocks.rows() / all);
-    runs.emplace_back(block.middleRows(first, rows[which] / of));
+    runs.emplace_back(block.middleRows(first, rows[which] / count));
   }
-  return stacked(runs);
+  return stack(runs);
 }
 
-/// Blocks of equal runs of columns, and the other way.
-Matrix tokens_apart(const Matrix& m, int of) { return Eigen::Map<const Matrix>(m.data(), m.size() / of, of); }
+/// Cuts a matrix into blocks of equal runs of columns, one block in each column.
+Matrix tokens_apart(const Matrix& m, int count) { return Eigen::Map<const Matrix>(m.data(), m.size() / count, count); }
+/// The inverse of `tokens_apart`.
 Matrix tokens_together(const Matrix& blocks, Index rows) {
   return Eigen::Map<const Matrix>(blocks.data(), rows, blocks.size() / rows);
 }
 
-/// Projections, from `in` to q, k, v, and back from q.d, k.d, v.d to qkv.in.d.
+/// Defines the projections. Forward: from `in` to q, k and v. Backward: from q.d, k.d and v.d to qkv.in.d.
 void projections(Graph& g, const RankPlace& p, const LayerShard& s, const std::string& in,
                  const std::string& weights_in) {
   const TransformerConfig& c = p.config();
   const AttentionHeads h = heads_of(p, p.sharding.tensor);
   const bool rotary = c.position_embedding == PositionEmbedding::rotary;
-  const auto turned = [&g, rotary, h, tokens = p.tokens()](const std::string& name, double sign) {
-    return rotary ? rotated(g[name], h.width, tokens, sign) : g[name];
+  const auto rotate = [&g, rotary, h, tokens = p.tokens()](const std::string& name, double sign) {
+    return rotary ? apply_rotary(g[name], h.width, tokens, sign) : g[name];
   };
   const auto linear_from = [&](const std::string& name) {
     linear(g, s,
@@ -88,7 +89,7 @@ void projections(Graph& g, const RankPlace& p, const LayerShard& s, const std::s
     g.node("q.out", [&g, h] { return Matrix(g["qkv"].topRows(h.query_rows())); });
     g.node("k.out", [&g, h] { return Matrix(g["qkv"].middleRows(h.query_rows(), h.key_rows())); });
     g.node("v.out", [&g, h] { return Matrix(g["qkv"].bottomRows(h.key_rows())); });
-    g.node("qkv.out.d", [&g] { return stacked({g["q.out.d"], g["k.out.d"], g["v.out.d"]}); });
+    g.node("qkv.out.d", [&g] { return stack({g["q.out.d"], g["k.out.d"], g["v.out.d"]}); });
     g.node("v.out.d", [&g] { return g["v.rotated.d"]; });
     g.node("qkv.in.d", [&g] { return g["qkv.d"]; });
   } else {
@@ -104,25 +105,25 @@ void projections(Graph& g, const RankPlace& p, const LayerShard& s, const std::s
     const std::string normed = c.head_norms == HeadNorms::each ? name + "_norm" : name + ".out";
     if (c.head_norms == HeadNorms::each) {
       norm(g, s, {normed, name + ".out", normed + ".out.d", c.norm});
-      g.node(normed + ".out.d", [turned, name] { return turned(name + ".rotated.d", -1); });
+      g.node(normed + ".out.d", [rotate, name] { return rotate(name + ".rotated.d", -1); });
       g.node(name + ".out.d", [&g, normed] { return g[normed + ".d"]; });
     } else {
-      g.node(name + ".out.d", [turned, name] { return turned(name + ".rotated.d", -1); });
+      g.node(name + ".out.d", [rotate, name] { return rotate(name + ".rotated.d", -1); });
     }
-    g.node(name + ".rotated", [turned, normed] { return turned(normed, 1); });
+    g.node(name + ".rotated", [rotate, normed] { return rotate(normed, 1); });
   }
 }
 
 std::string numbered(const char* before, int i, const char* after = "") { return before + std::to_string(i) + after; }
 
-/// Blocks of keys and values go round: in step i a rank has that of the rank i places before it. Nodes attended, q.core.d
-/// and kv.core.d from q.core, kv.core and attended.d.
+/// Ring attention: blocks of keys and values circulate, so that in step i a rank has the block of the rank i places
+/// before it. Computes nodes attended, q.core.d and kv.core.d from q.core, kv.core and attended.d.
 void ring(Graph& g, const RankPlace& p, const AttentionHeads& h) {
   const int c = p.ring() ? p.sharding.context : 1;
   const Tokens own = p.all_to_all() ? Tokens{} : p.tokens();
   std::vector<Tokens> tokens;
   for (int i = 0; i < c; ++i) tokens.push_back(p.tokens((p.context - i + c) % c));
-  if (p.all_to_all()) {  // one step, of all tokens
+  if (p.all_to_all()) {  // a single step with all tokens
     tokens = {Tokens{}};
     for (int i = 0; i < p.sharding.context; ++i) append(tokens[0], p.tokens(i));
   } else if (c == 1) {
@@ -153,7 +154,7 @@ void ring(Graph& g, const RankPlace& p, const AttentionHeads& h) {
     for (int i = 1; i < c; ++i) d += step(i).q;
     return d;
   });
-  for (int i = 0; i < c; ++i) {  // gradients of a block go round with it, and end where it is at home
+  for (int i = 0; i < c; ++i) {  // the gradients of a block circulate with it and end on its own rank
     const std::string from_others = numbered("attention.key_gradients.", i - 1);
     g.node(numbered("kv.step.", i), [&g, step, i, from_others] {
       return i == 0 ? step(i).kv : plus(step(i).kv, g[from_others], "gradients of keys");
@@ -168,23 +169,23 @@ void ring(Graph& g, const RankPlace& p, const AttentionHeads& h) {
 void self_attention(Graph& g, const RankPlace& p, const LayerShard& s, const std::string& in,
                     const std::string& weights_in, const std::string& out_gradient) {
   projections(g, p, s, in, weights_in);
-  const int of = p.all_to_all() ? p.sharding.context : 1;
-  const AttentionHeads h = heads_of(p, p.sharding.tensor), core = heads_of(p, p.sharding.tensor * of);
+  const int parts = p.all_to_all() ? p.sharding.context : 1;
+  const AttentionHeads h = heads_of(p, p.sharding.tensor), core = heads_of(p, p.sharding.tensor * parts);
   const Index core_rows = core.query_rows() + 2 * core.key_rows();
-  g.node("heads.blocks", [&g, of] { return heads_apart({g["q.rotated"], g["k.rotated"], g["v.out"]}, of); });
+  g.node("heads.blocks", [&g, parts] { return heads_apart({g["q.rotated"], g["k.rotated"], g["v.out"]}, parts); });
   g.exchange("attention.heads", "heads.blocks");
   const auto all = [&g, core_rows] { return tokens_together(g["attention.heads"], core_rows); };
   g.node("q.core", [all, core] { return Matrix(all().topRows(core.query_rows())); });
   g.node("kv.core", [all, core] { return Matrix(all().bottomRows(2 * core.key_rows())); });
   ring(g, p, core);
-  g.node("tokens.blocks", [&g, core, of] { return tokens_apart(g["attended"].topRows(core.query_rows()), of); });
+  g.node("tokens.blocks", [&g, core, parts] { return tokens_apart(g["attended"].topRows(core.query_rows()), parts); });
   g.exchange("attention.tokens", "tokens.blocks");
   g.node("attention.heads.out", [&g, h] { return heads_together(g["attention.tokens"], {h.query_rows()}, 0); });
 
-  g.node("tokens.blocks.d", [&g, out_gradient, of] { return heads_apart({g[out_gradient]}, of); });
+  g.node("tokens.blocks.d", [&g, out_gradient, parts] { return heads_apart({g[out_gradient]}, parts); });
   g.exchange("attention.tokens.backward", "tokens.blocks.d");
   g.node("attended.d", [&g, core] { return tokens_together(g["attention.tokens.backward"], core.query_rows()); });
-  g.node("heads.blocks.d", [&g, of] { return tokens_apart(stacked({g["q.core.d"], g["kv.core.d"]}), of); });
+  g.node("heads.blocks.d", [&g, parts] { return tokens_apart(stack({g["q.core.d"], g["kv.core.d"]}), parts); });
   g.exchange("attention.heads.backward", "heads.blocks.d");
   const std::vector<Index> rows{h.query_rows(), h.key_rows(), h.key_rows()};
   std::size_t which = 0;

@@ -10,24 +10,24 @@
 
 namespace trainyard {
 
-/// What an MLP learns from: a sample a column. A training that needs more begins with the first one again.
+/// Samples of an MLP, one in each column. After the last sample the training continues with the first.
 struct SampleSet {
   Eigen::MatrixXd inputs, targets;
 };
 
-/// What a transformer learns from: a sample a column, of one word more than it has tokens; each word predicts the next.
+/// Samples of a transformer, one in each column. A sample has one word more than tokens: each word predicts the next.
 using Sentences = Eigen::MatrixXi;
 
-/// What is trained, and how. Initial values depend on the seed and their own numbers alone; so do samples and targets
-/// where none are given.
+/// A model, its samples and its update rule. Initial values only depend on the seed and the element numbers. Without
+/// given samples, samples and targets are random and only depend on the seed and their numbers.
 struct TrainingTask {
   std::variant<MlpShape, TransformerConfig> model;
-  int micro_batch_size = 1;  ///< samples
-  int seq_length = 1;        ///< tokens a sample; 1 for an MLP
+  int micro_batch_size = 1;  ///< number of samples
+  int seq_length = 1;        ///< tokens per sample; 1 for an MLP
   std::uint64_t seed = 1;
   UpdateRule rule;
-  std::shared_ptr<const SampleSet> samples;    ///< of an MLP; null: drawn
-  std::shared_ptr<const Sentences> sentences;  ///< of a transformer; null: drawn
+  std::shared_ptr<const SampleSet> samples;    ///< samples of an MLP; null: random
+  std::shared_ptr<const Sentences> sentences;  ///< samples of a transformer; null: random
 };
 
 }  // namespace trainyard

@@ -1,4 +1,5 @@
-// Attention and a feed-forward part or experts, each after a norm and added to its input.
+// A transformer block: attention, then a feed-forward part or experts. Each has a norm before it and is added to its
+// input.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +19,8 @@ void add_norm(TensorShards& shards, const TransformerConfig& c, const std::strin
   shards[name + ".weight"] = shard;
 }
 
-/// A matrix of `out` × `in`, of which the rank has these rows and columns; 1 / √in keeps activations of order 1.
+/// Adds a matrix of `out` × `in`, of which the rank has `rows` and `columns`. Initial values are proportional to 1 /
+/// √in, so that activations are of order 1.
 void add_linear(TensorShards& shards, const std::string& name, Index out, const std::vector<Index>& rows, Index in,
                 const std::vector<Index>& columns, bool bias) {
   TensorShard& weight = shards[name + ".weight"] = TensorShard::cut(out, rows, columns);
@@ -54,7 +56,8 @@ void attention_tensors(TensorShards& shards, const RankPlace& p, bool fused) {
   add_linear(shards, "projection", hidden, all, query, queries, c.attention_output_bias);
 }
 
-/// Of one feed-forward part, or of one expert, of whose columns the rank has `inner`; `fused`: gate and up are one matrix.
+/// Adds the tensors of a feed-forward part or of one expert. `inner`: the hidden columns that the rank has. `fused`:
+/// gate and up are one matrix.
 void feed_forward_tensors(TensorShards& shards, const RankPlace& p, const std::string& prefix, Index width,
                           const std::vector<Index>& inner, bool fused) {
   const TransformerConfig& c = p.config();
@@ -75,12 +78,13 @@ void feed_forward_tensors(TensorShards& shards, const RankPlace& p, const std::s
 void expert_tensors(TensorShards& shards, const RankPlace& p, bool fused) {
   const TransformerConfig& c = p.config();
   add_linear(shards, "router", c.experts.count, span(0, c.experts.count), c.hidden_size, span(0, c.hidden_size), false);
-  TensorShards one;
-  const Index width = c.experts.intermediate_size, shards_of_one = p.sharding.expert_shards();
-  feed_forward_tensors(one, p, "experts.", width, part(width, p.expert_tensor, p.sharding.expert_shards()), fused);
-  for (const auto& [name, matrix] : one) {
+  TensorShards expert_shards;
+  const Index width = c.experts.intermediate_size, parts = p.sharding.expert_shards();
+  feed_forward_tensors(expert_shards, p, "experts.", width, part(width, p.expert_tensor, p.sharding.expert_shards()),
+                       fused);
+  for (const auto& [name, matrix] : expert_shards) {
     TensorShard& shard = shards[name];
-    const Index elements = static_cast<Index>(matrix.whole.size()) * shards_of_one;
+    const Index elements = static_cast<Index>(matrix.numbers.size()) * parts;
     for (const Index expert : part(c.experts.count, p.expert, p.sharding.expert)) shard.add(matrix, expert, elements);
     shard.spread = matrix.spread;
     shard.expert = true;
@@ -91,16 +95,17 @@ bool has_experts(const TransformerConfig& c, int number) {
   return c.experts.count > 0 && number - 1 >= c.experts.first_layer;  // layer 0 is the embedding
 }
 
-/// A result that a sequence-parallel rank throws away and asks for again: under the second name, where that is listed.
-void again(Graph& g, const std::string& name, const std::string& first, const std::string& source) {
+/// Adds exchange `name`, which repeats exchange `first` for a result that a sequence-parallel rank has discarded. If
+/// `name` is not listed, its value is that of `first`.
+void repeat_exchange(Graph& g, const std::string& name, const std::string& first, const std::string& source) {
   g.exchange(name, g.listed(name) ? source : first);
 }
 
-/// The exchanges at both ends of a branch: `branch`.in from `source`, the gradient back from `branch`.in.d; `branch`.sum
-/// from `branch`.out, and back `branch`.out.d from `dout`.
+/// Adds the exchanges at both ends of a branch. Forward: `source` to `branch`.gather, and `branch`.out to
+/// `branch`.scatter. Backward: `dout` to `branch`.scatter.backward, and `branch`.in.d to `branch`.gather.backward.
 void branch_exchanges(Graph& g, const std::string& branch, const std::string& source, const std::string& dout) {
   g.exchange(branch + ".gather", source);
-  again(g, branch + ".regather", branch + ".gather", source);
+  repeat_exchange(g, branch + ".regather", branch + ".gather", source);
   g.exchange(branch + ".reduce.backward", branch + ".in.d");
   g.exchange(branch + ".gather.backward", branch + ".reduce.backward");
   g.exchange(branch + ".reduce", branch + ".out");

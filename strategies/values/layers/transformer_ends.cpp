@@ -1,4 +1,4 @@
-// The embedding and the head of a transformer, both split by the vocabulary.
+// The embedding and the head of a transformer. Both are split by the vocabulary.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kEmbeddingSpread = 0.5, kPositionSpread = 0.3;
 
-/// Rows of the vocabulary that a rank has; it is padded, so that all ranks have as many.
+/// A rank's rows of the vocabulary, which is padded so that all ranks have the same number of rows.
 std::vector<Index> vocabulary(const RankPlace& p) { return part(p.vocabulary, p.tensor, p.sharding.tensor); }
 
 TensorShard vocabulary_shard(const RankPlace& p) {
@@ -22,13 +22,13 @@ TensorShard vocabulary_shard(const RankPlace& p) {
   return shard;
 }
 
-/// Of each token its word, `ahead` positions on: 1 for what is to be predicted.
+/// For each token the word `ahead` positions later; 1 for the word to predict.
 std::vector<Index> words(const RankPlace& p, const Batch& batch, const Tokens& tokens, Index ahead) {
   std::vector<Index> result;
   for (std::size_t i = 0; i < tokens.sample.size(); ++i) {
-    if (const Sentences* given = p.task.sentences.get()) {
-      const Index sample = (batch.first_sample + tokens.sample[i]) % given->cols();
-      result.push_back((*given)(tokens.position[i] + ahead, sample));
+    if (const Sentences* sentences = p.task.sentences.get()) {
+      const Index sample = (batch.first_sample + tokens.sample[i]) % sentences->cols();
+      result.push_back((*sentences)(tokens.position[i] + ahead, sample));
       continue;
     }
     Draw draw(p.task.seed);
@@ -39,23 +39,24 @@ std::vector<Index> words(const RankPlace& p, const Batch& batch, const Tokens& t
   return result;
 }
 
-/// Column i of what is looked up is row rows[i] of the table, or 0 where another rank has it.
-std::vector<Index> local_rows(const RankPlace& p, const std::vector<Index>& of_words) {
-  const std::vector<Index> mine = vocabulary(p);
+/// Rows of words in the rank's part of the table; −1 for a word that another rank has.
+std::vector<Index> local_rows(const RankPlace& p, const std::vector<Index>& table_words) {
+  const std::vector<Index> own_words = vocabulary(p);
   std::vector<Index> rows;
-  for (const Index word : of_words)
-    rows.push_back(word >= mine.front() && word <= mine.back() ? word - mine.front() : -1);
+  for (const Index word : table_words)
+    rows.push_back(word >= own_words.front() && word <= own_words.back() ? word - own_words.front() : -1);
   return rows;
 }
 
-Matrix looked_up(const Eigen::Ref<const Matrix>& table, const std::vector<Index>& rows) {
+/// Column i of the result is row rows[i] of the table, or 0 if that is −1.
+Matrix look_up(const Eigen::Ref<const Matrix>& table, const std::vector<Index>& rows) {
   Matrix result = Matrix::Zero(table.cols(), static_cast<Index>(rows.size()));
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i] >= 0) result.col(static_cast<Index>(i)) = table.row(rows[i]).transpose();
   return result;
 }
 
-Matrix scattered(const Matrix& columns, const std::vector<Index>& rows, Index table_rows) {
+Matrix scatter(const Matrix& columns, const std::vector<Index>& rows, Index table_rows) {
   if (columns.cols() != static_cast<Index>(rows.size())) throw InternalError("embedding: gradient of other tokens");
   Matrix table = Matrix::Zero(table_rows, columns.rows());
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -65,20 +66,20 @@ Matrix scattered(const Matrix& columns, const std::vector<Index>& rows, Index ta
 
 using Table = std::function<Eigen::Map<const Matrix>()>;
 
-/// From "head.gather" to "loss", and back to "output.d": each rank has the logits of `words_here` words, and row targets[i]
-/// of them is token i's target (−1: another rank has it).
-void vocabulary_loss(Graph& g, const Table& table, const std::vector<Index>& targets, Index words_here, double scale) {
-  g.node("output", [&g, table, words_here] {
+/// Defines the loss. Forward: from "head.gather" to "loss". Backward: to "output.d". The rank has the logits of
+/// `own_words` words; row targets[i] is the target of token i (−1: another rank has it).
+void vocabulary_loss(Graph& g, const Table& table, const std::vector<Index>& targets, Index own_words, double scale) {
+  g.node("output", [&g, table, own_words] {
     Matrix logits = times(table(), g["head.gather"], "output");
-    logits.bottomRows(logits.rows() - words_here).setConstant(-std::numeric_limits<double>::infinity());
+    logits.bottomRows(logits.rows() - own_words).setConstant(-std::numeric_limits<double>::infinity());
     return logits;
   });
-  // Any number that all ranks agree on will do for what exponents are shifted by.
-  g.node("largest", [&g, words_here] {
-    return words_here > 0 ? Matrix(g["output"].colwise().maxCoeff()) : Matrix::Zero(1, g["output"].cols());
+  // Exponents are shifted by the largest logit. Any number would do that is the same on all ranks.
+  g.node("largest", [&g, own_words] {
+    return own_words > 0 ? Matrix(g["output"].colwise().maxCoeff()) : Matrix::Zero(1, g["output"].cols());
   });
   g.exchange("head.maximum", "largest");
-  g.node("sums", [&g, targets] {  // of exponentials; and the target's logit, where it is
+  g.node("sums", [&g, targets] {  // the sum of exponentials, and the target's logit if this rank has it
     const Matrix& logits = g["output"];
     const Matrix& shift = g["head.maximum"];
     Matrix sums = Matrix::Zero(2, logits.cols());
@@ -139,20 +140,21 @@ void embedding(Graph& g, const RankPlace& p, const RankLayer& layer, const Batch
   const LayerShard& s = *layer.shard;
   const std::vector<Index> rows = local_rows(p, words(p, batch, p.tokens(), 0));
   const bool positions = p.config().position_embedding == PositionEmbedding::learned;
-  const std::string tokens = "token_embedding.weight", at = "position_embedding.weight";
-  g.node("token_embedding", [&s, rows, tokens] { return looked_up(s.matrix(tokens), rows); });
+  const std::string tokens = "token_embedding.weight", position_table = "position_embedding.weight";
+  g.node("token_embedding", [&s, rows, tokens] { return look_up(s.matrix(tokens), rows); });
   g.exchange("embedding.reduce", "token_embedding");
   g.exchange("embedding.scatter", "embedding.reduce");
-  g.node("out", [&g, &s, positions, own = p.own_tokens().position, at] {
+  g.node("out", [&g, &s, positions, own_positions = p.own_tokens().position, position_table] {
     const Matrix& sum = g["embedding.scatter"];
-    return positions ? plus(sum, looked_up(s.matrix(at), own), "positions") : sum;
+    return positions ? plus(sum, look_up(s.matrix(position_table), own_positions), "positions") : sum;
   });
   g.exchange("embedding.gather", "dout");
   g.node(gradient_of(tokens),
-         [&g, &s, rows, tokens] { return scattered(g["embedding.gather"], rows, s.matrix(tokens).rows()); });
+         [&g, &s, rows, tokens] { return scatter(g["embedding.gather"], rows, s.matrix(tokens).rows()); });
   if (positions)
-    g.node(gradient_of(at),
-           [&g, &s, own = p.own_tokens().position, at] { return scattered(g["dout"], own, s.matrix(at).rows()); });
+    g.node(gradient_of(position_table), [&g, &s, own_positions = p.own_tokens().position, position_table] {
+      return scatter(g["dout"], own_positions, s.matrix(position_table).rows());
+    });
 }
 
 void head(Graph& g, const RankPlace& p, const RankLayer& layer, const Batch& batch) {
@@ -161,13 +163,13 @@ void head(Graph& g, const RankPlace& p, const RankLayer& layer, const Batch& bat
   const std::string weight = layer.tied ? "token_embedding.weight" : "output.weight";
   const Table table = [&owner, weight] { return owner.matrix(weight); };
   const std::vector<Index> targets = local_rows(p, words(p, batch, p.tokens(), 1));
-  const std::vector<Index> mine = vocabulary(p);
-  const Index words_here = std::max<Index>(0, std::min<Index>(mine.back() + 1, p.config().vocab_size) - mine.front());
+  const std::vector<Index> rows = vocabulary(p);
+  const Index own_words = std::max<Index>(0, std::min<Index>(rows.back() + 1, p.config().vocab_size) - rows.front());
 
   norm(g, s, {"final_norm", "x", "head.gather.backward", p.config().norm});
   g.exchange("head.gather", "final_norm");
   g.exchange("head.regather", g.listed("head.regather") ? "final_norm" : "head.gather");
-  vocabulary_loss(g, table, targets, words_here, batch.scale);
+  vocabulary_loss(g, table, targets, own_words, batch.scale);
   g.node("head.in.d", [&g, table] { return times(table().transpose(), g["output.d"], "head.in.d"); });
   g.node(gradient_of(weight), [&g] { return times(g["output.d"], g["head.regather"].transpose(), "output gradient"); });
   g.exchange("head.reduce.backward", "head.in.d");

@@ -7,19 +7,19 @@
 namespace trainyard {
 namespace {
 
-// Factors by decay: `to`: the part of the training that is over.
-double at_end(double to) { return std::clamp(1 - to, 0.0, 1.0); }
+// Factors by kind of decay. `progress`: share of the training, after the warm-up, that is over.
+double remaining(double progress) { return std::clamp(1 - progress, 0.0, 1.0); }
 double none(const RateSchedule&, double, double) { return 1; }
-double linear(const RateSchedule&, double, double to) { return at_end(to); }
-double cosine(const RateSchedule&, double, double to) {
-  return (1 + std::cos(std::numbers::pi * (1 - at_end(to)))) / 2;
+double linear(const RateSchedule&, double, double progress) { return remaining(progress); }
+double cosine(const RateSchedule&, double, double progress) {
+  return (1 + std::cos(std::numbers::pi * (1 - remaining(progress)))) / 2;
 }
 double milestones(const RateSchedule& s, double step, double) {
   double factor = 1;
-  for (const double each : s.milestones) factor *= step >= each ? s.factor : 1;
+  for (const double milestone : s.milestones) factor *= step >= milestone ? s.factor : 1;
   return factor;
 }
-/// Vaswani et al. 2017: as 1/√step after the warm-up.
+/// Vaswani et al. 2017: proportional to 1/√step after the warm-up.
 double inverse_sqrt(const RateSchedule& s, double step, double) {
   const double from = std::max(1.0, s.warmup);
   return step < from ? 1 : std::sqrt(from / step);

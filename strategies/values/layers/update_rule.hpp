@@ -5,44 +5,44 @@
 
 namespace trainyard {
 
-/// How the learning rate goes up at the beginning and down after it: a factor by step.
+/// Schedule of the learning rate, as a factor by step: it rises during the warm-up and may decay after it.
 struct RateSchedule {
   enum class Decay : std::uint8_t { none, linear, cosine, milestones, inverse_sqrt };
-  double warmup = 0;  ///< steps in which it rises linearly from 0 (Goyal et al. 2017, section 2.2)
+  double warmup = 0;  ///< number of steps in which it rises linearly from 0 (Goyal et al. 2017, section 2.2)
   Decay decay = Decay::none;
-  double steps = 0;                ///< of the training, for those that end at 0
-  std::vector<double> milestones;  ///< steps after which it is `factor` times what it was
+  double steps = 0;                ///< number of steps of the training, for linear and cosine decay
+  std::vector<double> milestones;  ///< steps after which it is multiplied by `factor`
   double factor = 0.1;
 
-  double at(double step) const;  ///< of the step after so many
+  double at(double step) const;  ///< factor of step number `step`, counted from 0
 };
 const std::vector<std::string>& decay_names();  ///< in the order of RateSchedule::Decay
 
-/// How parameters follow from gradients.
+/// The optimizer and its hyperparameters.
 struct UpdateRule {
   enum class Kind : std::uint8_t { momentum, nesterov, adam, adamw, lars, lamb };
   Kind kind = Kind::momentum;
   double learning_rate = 0.1;
-  double momentum = 0.9;                             ///< of momentum, nesterov and lars; 0: plain SGD
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< of adam, adamw and lamb (Kingma & Ba 2015)
+  double momentum = 0.9;                             ///< for momentum, nesterov and lars; 0: plain SGD
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< for adam, adamw and lamb (Kingma & Ba 2015)
   double weight_decay = 0;
-  double trust = 0.001;  ///< of lars: the coefficient of its trust ratio (You et al. 2017)
-  double clip = 0;       ///< the largest norm of a gradient; 0: none
+  double trust = 0.001;  ///< for lars: coefficient of the trust ratio (You et al. 2017)
+  double clip = 0;       ///< largest norm of a gradient; 0: gradients are not clipped
   RateSchedule schedule;
-  double updates_per_step = 1;   ///< of servers that take each gradient alone, as many as there are workers
-  bool staleness_aware = false;  ///< of these: divided by the gradient's staleness (Zhang et al. 2016)
+  double updates_per_step = 1;   ///< if servers apply each gradient alone: number of workers
+  bool staleness_aware = false;  ///< if so: divides a gradient by its staleness (Zhang et al. 2016)
 
-  /// Of the update after so many.
+  /// Learning rate of the update after `updates` updates.
   double rate(std::int64_t updates) const {
     return learning_rate * schedule.at(static_cast<double>(updates) / updates_per_step);
   }
-  /// Of a gradient that has missed so many updates.
+  /// Factor of a gradient that has missed `staleness` updates.
   double late(std::uint32_t staleness) const { return staleness_aware && staleness > 1 ? 1.0 / staleness : 1.0; }
 
   bool by_tensor() const;
 };
 
-/// A kind of update rule, for who lists and names them.
+/// Name and description of a kind of update rule.
 struct UpdateKind {
   const char* name;
   const char* description;

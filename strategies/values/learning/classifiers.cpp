@@ -1,4 +1,4 @@
-// Networks of layers/ that tell classes, or the next word.
+// Networks of layers/ that predict classes, or the next word.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::vector<LearningTask::Tensor> tensors_of(const numeric::WholeNetwork& networ
   return all;
 }
 
-/// Samples as the network is given them.
+/// Copies samples into the input format of the network.
 std::shared_ptr<const SampleSet> columns(const LabelledSamples& from, std::span<const Index> which) {
   SampleSet set{Eigen::MatrixXd(from.inputs.rows(), std::ssize(which)),
                 Eigen::MatrixXd::Zero(from.classes, std::ssize(which))};
@@ -32,9 +32,9 @@ std::shared_ptr<const SampleSet> columns(const LabelledSamples& from, std::span<
   return std::make_shared<const SampleSet>(std::move(set));
 }
 
-/// visit(indices of some samples in a row) for all of them.
+/// Calls visit(indices) for groups of consecutive samples until all `count` samples are visited.
 template <class Visit>
-void in_parts(Index count, Visit visit) {
+void visit_groups(Index count, Visit visit) {
   for (Index from = 0; from < count; from += kScoredTogether) {
     std::vector<Index> which(static_cast<std::size_t>(std::min(kScoredTogether, count - from)));
     for (std::size_t i = 0; i < which.size(); ++i) which[i] = from + static_cast<Index>(i);
@@ -73,7 +73,7 @@ class Classifier : public LearningTask {
   TaskScore score(const Vector& parameters) const override {
     const LabelledSamples& s = samples_.validation;
     double loss = 0, right = 0;
-    in_parts(s.count(), [&](const std::vector<Index>& which) {
+    visit_groups(s.count(), [&](const std::vector<Index>& which) {
       const auto out = network_.output(parameters, {columns(s, which), nullptr, std::ssize(which)});
       loss += out.loss;
       for (std::size_t i = 0; i < which.size(); ++i)
@@ -113,29 +113,29 @@ class NextWord : public LearningTask {
   NextWord(const SmallTransformer& shape, Sentences sentences, double validation, std::uint64_t seed)
       : shape_(shape),
         all_(std::move(sentences)),
-        kept_apart_(std::max<Index>(1, static_cast<Index>(validation * static_cast<double>(all_.cols())))),
+        validation_count_(std::max<Index>(1, static_cast<Index>(validation * static_cast<double>(all_.cols())))),
         network_(config_of(shape), shape.seq_length, seed) {}
 
   Index size() const override { return network_.size(); }
   std::vector<Tensor> tensors() const override { return tensors_of(network_); }
   Vector initial() const override { return network_.initial(); }
-  Index samples() const override { return all_.cols() - kept_apart_; }
+  Index samples() const override { return all_.cols() - validation_count_; }
   double add_gradient(const Vector& parameters, std::span<const Index> which, double scale,
                       Vector& sum) const override {
-    return network_.add_gradient(parameters, of(which, 0), scale / shape_.seq_length, sum) / shape_.seq_length;
+    return network_.add_gradient(parameters, select(which, 0), scale / shape_.seq_length, sum) / shape_.seq_length;
   }
   TaskScore score(const Vector& parameters) const override {
     double loss = 0, right = 0;
-    in_parts(kept_apart_, [&](const std::vector<Index>& which) {
-      const auto given = of(which, samples());
-      const auto out = network_.output(parameters, given);
+    visit_groups(validation_count_, [&](const std::vector<Index>& which) {
+      const auto selected = select(which, samples());
+      const auto out = network_.output(parameters, selected);
       loss += out.loss;
       for (Index i = 0; i < out.values.cols(); ++i) {
-        const Index sample = i / shape_.seq_length, at = i % shape_.seq_length;
-        right += largest(out.values, i) == (*given.of_transformer)(at + 1, sample) ? 1 : 0;
+        const Index sample = i / shape_.seq_length, position = i % shape_.seq_length;
+        right += largest(out.values, i) == (*selected.of_transformer)(position + 1, sample) ? 1 : 0;
       }
     });
-    const auto tokens = static_cast<double>(kept_apart_ * shape_.seq_length);
+    const auto tokens = static_cast<double>(validation_count_ * shape_.seq_length);
     return {loss / tokens, right / tokens};
   }
   std::string in_words() const override {
@@ -146,10 +146,10 @@ class NextWord : public LearningTask {
  private:
   SmallTransformer shape_;
   Sentences all_;
-  Index kept_apart_;
+  Index validation_count_;
   numeric::WholeNetwork network_;
 
-  numeric::WholeNetwork::Samples of(std::span<const Index> which, Index first) const {
+  numeric::WholeNetwork::Samples select(std::span<const Index> which, Index first) const {
     Sentences some(all_.rows(), std::ssize(which));
     for (Index i = 0; i < some.cols(); ++i) some.col(i) = all_.col(first + which[static_cast<std::size_t>(i)]);
     return {nullptr, std::make_shared<const Sentences>(std::move(some)), std::ssize(which)};
@@ -159,12 +159,12 @@ class NextWord : public LearningTask {
 }  // namespace
 
 SplitSamples split(LabelledSamples all, double part) {
-  const Index apart = std::clamp<Index>(static_cast<Index>(part * static_cast<double>(all.count())), 1,
-                                        std::max<Index>(1, all.count() - 1));
-  const Index rest = all.count() - apart;
-  if (rest < 1) throw UserError("one sample cannot be learned from and judged by");
-  return {{all.inputs.leftCols(rest), all.labels.head(rest), all.classes},
-          {all.inputs.rightCols(apart), all.labels.tail(apart), all.classes}};
+  const Index validation = std::clamp<Index>(static_cast<Index>(part * static_cast<double>(all.count())), 1,
+                                             std::max<Index>(1, all.count() - 1));
+  const Index training = all.count() - validation;
+  if (training < 1) throw UserError("one sample is too few: training and validation need one each");
+  return {{all.inputs.leftCols(training), all.labels.head(training), all.classes},
+          {all.inputs.rightCols(validation), all.labels.tail(validation), all.classes}};
 }
 
 namespace {
@@ -175,7 +175,7 @@ LabelledSamples samples_of(const TaskChoice& choice) {
   return clusters(choice.data);
 }
 
-/// Features of the user's files come in any size.
+/// Splits the samples. Features of CSV files are standardized, because they can have any size.
 SplitSamples split_samples(const TaskChoice& choice) {
   SplitSamples all = split(samples_of(choice), choice.validation);
   if (choice.csv.empty()) return all;
@@ -220,7 +220,8 @@ constexpr int kMostWidth = 1 << 14, kMostHidden = 16;
 
 void read_mlp(Fields& learn, TaskChoice& choice) {
   choice.layers = {64};
-  if (const std::vector<Node>* widths = learn.list({"layers", "sizes of the hidden layers"})) {
+  if (const std::vector<Node>* widths =
+          learn.list({"layers", "List of the widths of the hidden layers, for example [64, 64]."})) {
     choice.layers.clear();
     for (const Node& width : *widths)
       choice.layers.push_back(static_cast<int>(whole_number(width, "learn.layers", 1, kMostWidth)));
@@ -231,14 +232,14 @@ void read_mlp(Fields& learn, TaskChoice& choice) {
 
 const Registered register_softmax{
     learning_tasks(), "softmax",
-    TaskKind{"softmax regression of classes",
+    TaskKind{"softmax regression on classes",
              [](Fields& learn, TaskChoice& choice) { read_class_data(learn, choice, false); }, make_classifier}};
 const Registered register_mlp{
     learning_tasks(), "mlp",
-    TaskKind{"a fully connected network with tanh that tells classes", read_mlp, make_classifier}};
+    TaskKind{"a fully connected network with tanh that predicts classes", read_mlp, make_classifier}};
 const Registered register_transformer{
     learning_tasks(), "transformer",
-    TaskKind{"a small GPT-2 on sentences of an automaton", read_transformer_task, make_transformer}};
+    TaskKind{"a small GPT-2 on sentences that an automaton makes", read_transformer_task, make_transformer}};
 
 }  // namespace
 

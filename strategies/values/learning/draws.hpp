@@ -7,14 +7,14 @@
 
 namespace trainyard {
 
-/// Random numbers one after the other, the same with every compiler.
+/// A sequence of random numbers that is the same with every compiler.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : state_(mixed(seed)) {}
 
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }  ///< in [0, 1)
   int below(int end) { return static_cast<int>(next() % static_cast<std::uint64_t>(end)); }
-  /// Box & Muller 1958.
+  /// Standard normal (Box & Muller 1958).
   double normal() {
     const double size = std::sqrt(-2 * std::log(1 - uniform()));
     return size * std::cos(2 * std::numbers::pi * uniform());

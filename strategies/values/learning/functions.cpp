@@ -1,4 +1,4 @@
-// Functions of a few parameters, about which everything is known.
+// Functions of a few parameters, whose minima and gradient noise are known exactly.
 #include <fmt/format.h>
 
 #include "strategies/values/learning/draws.hpp"
@@ -10,7 +10,7 @@ namespace {
 using Vector = Eigen::VectorXd;
 using Index = Eigen::Index;
 
-Vector drawn(std::uint64_t seed, Index sample, Index size, double deviation) {
+Vector draw_vector(std::uint64_t seed, Index sample, Index size, double deviation) {
   Vector values = Vector::Zero(size);
   if (deviation == 0) return values;
   Draws draws(hashed({seed, static_cast<std::uint64_t>(sample)}));
@@ -29,7 +29,7 @@ class Quadratic : public LearningTask {
   double add_gradient(const Vector& w, std::span<const Index> which, double scale, Vector& sum) const override {
     double loss = 0;
     for (const Index sample : which) {
-      const Vector off = w - drawn(seed_, sample, size(), noise_);
+      const Vector off = w - draw_vector(seed_, sample, size(), noise_);
       const Vector gradient = curvatures_.cwiseProduct(off);
       loss += off.dot(gradient) / 2;
       sum += scale * gradient;
@@ -56,7 +56,7 @@ class DoubleWell : public LearningTask {
     const Eigen::ArrayXd above = w.array().square() - 1;
     double loss = 0;
     for (const Index sample : which) {
-      const Vector tilt = drawn(seed_, sample, size_, noise_);
+      const Vector tilt = draw_vector(seed_, sample, size_, noise_);
       loss += above.square().sum() - tilt.dot(w);
       sum += scale * Vector(4 * w.array() * above - tilt.array());
     }
@@ -76,7 +76,7 @@ constexpr int kMostDimensions = 1 << 20;
 void read_start(Fields& learn, TaskChoice& choice) {
   choice.noise = learn.number("noise", 0, 1e9, 0);
   if (const std::vector<Node>* start = learn.list("start"))
-    for (const Node& each : *start) choice.start.push_back(read_real(each, "learn.start"));
+    for (const Node& value : *start) choice.start.push_back(read_real(value, "learn.start"));
 }
 
 void read_quadratic(Fields& learn, TaskChoice& choice) {
@@ -84,7 +84,7 @@ void read_quadratic(Fields& learn, TaskChoice& choice) {
   choice.curvatures = {1};
   if (const std::vector<Node>* all = learn.list("curvatures")) {
     choice.curvatures.clear();
-    for (const Node& each : *all) choice.curvatures.push_back(read_real(each, "learn.curvatures"));
+    for (const Node& value : *all) choice.curvatures.push_back(read_real(value, "learn.curvatures"));
   }
 }
 
@@ -99,7 +99,7 @@ const Registered register_quadratic{
              [](const TaskChoice& c) { return quadratic(c.curvatures, c.noise, c.seed); }}};
 const Registered register_double_well{
     learning_tasks(), "double-well",
-    TaskKind{"(w^2 - 1)^2, whose minima -1 and 1 have a hill between them", read_double_well,
+    TaskKind{"(w^2 - 1)^2: two minima at -1 and 1 with a hill between them", read_double_well,
              [](const TaskChoice& c) { return double_well(c.dimensions, c.noise, c.seed); }}};
 
 }  // namespace

@@ -9,42 +9,43 @@
 
 namespace trainyard {
 
-/// How good some parameters are on samples that nobody learns from.
+/// Quality of parameters on the validation samples.
 struct TaskScore {
   double loss = 0;  ///< mean over samples
-  double accuracy =
-      std::numeric_limits<double>::quiet_NaN();  ///< part of the predictions that are right; NaN: there are none
+  /// Share of right predictions; NaN if the task makes no predictions.
+  double accuracy = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// A small training problem: a function of parameters whose mean over samples is to become small. Whoever asks, the same
-/// parameters and samples give the same numbers.
+/// A small training problem: a function of parameters whose mean over samples is minimized. The same parameters and
+/// samples always give the same numbers.
 class LearningTask {
  public:
   using Vector = Eigen::VectorXd;
   using Index = Eigen::Index;
-  /// What lars and lamb take the norm of: a part of the parameters.
+  /// A part of the parameters of which lars and lamb use the norm.
   struct Tensor {
     Index first = 0, count = 0;
   };
 
   virtual ~LearningTask() = default;
-  virtual Index size() const = 0;  ///< parameters
+  virtual Index size() const = 0;  ///< number of parameters
   virtual std::vector<Tensor> tensors() const { return {{0, size()}}; }
   virtual Vector initial() const = 0;
-  virtual Index samples() const = 0;  ///< of an epoch; 0: all are different
-  /// Adds `scale` times the gradient of the sum of the samples' losses to `sum`, and returns that sum, not scaled.
+  virtual Index samples() const = 0;  ///< number of samples in an epoch; 0: no sample is repeated
+  /// Adds `scale` times the gradient of the sum of the samples' losses to `sum`. Returns the unscaled sum of the
+  /// losses.
   virtual double add_gradient(const Vector& parameters, std::span<const Index> samples, double scale,
                               Vector& sum) const = 0;
   virtual TaskScore score(const Vector& parameters) const = 0;
-  /// "mlp 20-64-64-10 (6,154 parameters), 4,096 samples in clusters".
+  /// A description such as "MLP 20-64-64-10 (6,154 parameters) on 4,096 samples".
   virtual std::string in_words() const = 0;
 };
 
-/// Samples in the order in which a training meets them: each epoch is shuffled in its own way.
+/// The order of the samples in a training. Each epoch has its own random order.
 class SampleOrder {
  public:
   SampleOrder(std::uint64_t seed, Eigen::Index samples) : seed_(seed), samples_(samples) {}
-  /// Number i of the whole training.
+  /// The sample at position i of the whole training.
   Eigen::Index at(std::int64_t i);
 
  private:
@@ -54,7 +55,7 @@ class SampleOrder {
     std::int64_t number = -1;
     std::vector<Eigen::Index> order;
   };
-  Epoch epochs_[4];  // workers may be in several at a time
+  Epoch epochs_[4];  // workers may be in different epochs at the same time
 };
 
 }  // namespace trainyard

@@ -35,7 +35,7 @@ LabelledSamples clusters(const MadeData& data) {
 LabelledSamples patterns(const MadeData& data, int side) {
   Draws draws(hashed({data.seed, 2}));
   LabelledSamples s{Eigen::MatrixXd(side * side, data.samples), Eigen::VectorXi(data.samples), data.classes};
-  // Smooth: a few waves each.
+  // The pattern of a class is the sum of a few waves, which is smooth.
   constexpr int kWaves = 4;
   Eigen::MatrixXd shapes = Eigen::MatrixXd::Zero(side * side, data.classes);
   for (Eigen::Index c = 0; c < data.classes; ++c)
@@ -61,24 +61,24 @@ LabelledSamples patterns(const MadeData& data, int side) {
 
 Sentences sentences(int vocabulary, int states, int length, Eigen::Index count, std::uint64_t seed) {
   Draws draws(hashed({seed, 3}));
-  struct Way {
+  struct Transition {
     int word, to;
   };
-  std::vector<std::pair<Way, Way>> ways;
+  std::vector<std::pair<Transition, Transition>> transitions;
   for (int state = 0; state < states; ++state) {
-    const auto drawn = [&] { return Way{draws.below(vocabulary), draws.below(states)}; };
-    const Way first = drawn();
-    ways.emplace_back(first, drawn());
+    const auto draw = [&] { return Transition{draws.below(vocabulary), draws.below(states)}; };
+    const Transition first = draw();
+    transitions.emplace_back(first, draw());
   }
-  constexpr double kFirst = 0.7;  // of the two
+  constexpr double kFirst = 0.7;  // probability of the first transition
   Sentences all(length, count);
   for (Eigen::Index i = 0; i < count; ++i) {
     int state = draws.below(states);
-    for (int at = 0; at < length; ++at) {
-      const auto& [first, second] = ways[static_cast<std::size_t>(state)];
-      const Way way = draws.uniform() < kFirst ? first : second;
-      all(at, i) = way.word;
-      state = way.to;
+    for (int position = 0; position < length; ++position) {
+      const auto& [first, second] = transitions[static_cast<std::size_t>(state)];
+      const Transition transition = draws.uniform() < kFirst ? first : second;
+      all(position, i) = transition.word;
+      state = transition.to;
     }
   }
   return all;

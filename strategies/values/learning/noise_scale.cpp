@@ -5,7 +5,7 @@ namespace trainyard {
 GradientNoise measure_noise(const LearningTask& task, const Eigen::VectorXd& parameters, SampleOrder& order,
                             std::int64_t first, int batch, int groups) {
   Eigen::VectorXd mean = Eigen::VectorXd::Zero(task.size());
-  double small = 0;  // mean of the groups' squares
+  double small = 0;  // mean squared norm of the groups' gradients
   std::vector<Eigen::Index> samples(static_cast<std::size_t>(batch));
   for (int group = 0; group < groups; ++group) {
     for (Eigen::Index& sample : samples) sample = order.at(first++);
@@ -14,8 +14,8 @@ GradientNoise measure_noise(const LearningTask& task, const Eigen::VectorXd& par
     small += gradient.squaredNorm() / groups;
     mean += gradient / groups;
   }
-  const double large = mean.squaredNorm(), of = batch, all = of * groups;
-  return {(all * large - of * small) / (all - of), (small - large) / (1 / of - 1 / all)};
+  const double large = mean.squaredNorm(), size = batch, all = size * groups;
+  return {(all * large - size * small) / (all - size), (small - large) / (1 / size - 1 / all)};
 }
 
 }  // namespace trainyard

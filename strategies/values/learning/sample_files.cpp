@@ -1,4 +1,4 @@
-// Samples from files of the user.
+// Readers of samples from the user's files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string contents_of(const fs::path& file) {
   return text;
 }
 
-/// The sizes of an IDX file of unsigned bytes, and where they begin.
+/// An IDX file of unsigned bytes: its sizes, and the position at which the data begin.
 struct Idx {
   std::string bytes;
   std::vector<std::size_t> sizes;
@@ -76,7 +76,7 @@ bool number(const std::string& text, double& value) {
   throw UserError(fmt::format("{}:{}: {}", file.string(), line, what));
 }
 
-/// The column of labels: of the header's, or a number.
+/// Number of the column of labels. `label`: a name of the header, or a number; "": the last column.
 std::size_t label_column(const fs::path& file, const std::string& label, const std::vector<std::string>& first,
                          bool header) {
   if (label.empty()) return first.size() - 1;
@@ -100,16 +100,16 @@ int label_of(const fs::path& file, std::size_t line, double value, int classes) 
 }  // namespace
 
 LabelledSamples read_idx(const fs::path& images, const fs::path& labels) {
-  const Idx pixels = read_bytes(images, 3), of = read_bytes(labels, 1);
-  if (pixels.sizes[0] != of.sizes[0] || of.sizes[0] == 0)
-    throw UserError(fmt::format("{}: {} labels for {} images of {}", labels.string(), of.sizes[0], pixels.sizes[0],
+  const Idx pixels = read_bytes(images, 3), classes = read_bytes(labels, 1);
+  if (pixels.sizes[0] != classes.sizes[0] || classes.sizes[0] == 0)
+    throw UserError(fmt::format("{}: {} labels for {} images of {}", labels.string(), classes.sizes[0], pixels.sizes[0],
                                 images.string()));
   const std::size_t size = pixels.sizes[1] * pixels.sizes[2];
-  LabelledSamples s{Eigen::MatrixXd(size, of.sizes[0]), Eigen::VectorXi(of.sizes[0]), 0};
-  for (std::size_t i = 0; i < of.sizes[0]; ++i) {
+  LabelledSamples s{Eigen::MatrixXd(size, classes.sizes[0]), Eigen::VectorXi(classes.sizes[0]), 0};
+  for (std::size_t i = 0; i < classes.sizes[0]; ++i) {
     for (std::size_t p = 0; p < size; ++p)
       s.inputs(static_cast<Eigen::Index>(p), static_cast<Eigen::Index>(i)) = pixels.at(i * size + p) / 255.0;
-    s.labels[static_cast<Eigen::Index>(i)] = of.at(i);
+    s.labels[static_cast<Eigen::Index>(i)] = classes.at(i);
   }
   s.classes = s.labels.maxCoeff() + 1;
   return s;

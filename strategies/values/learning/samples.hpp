@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// Inputs of a column each, and their classes.
+/// Samples with their classes. Columns of `inputs` are samples.
 struct LabelledSamples {
   Eigen::MatrixXd inputs;
   Eigen::VectorXi labels;
@@ -16,24 +16,24 @@ struct LabelledSamples {
   Eigen::Index count() const { return inputs.cols(); }
 };
 
-/// A sample near one of the points of its class.
+/// Makes samples that are near one of the random points of their class.
 LabelledSamples clusters(const MadeData&);
-/// Images of `side` × `side`, row by row: the pattern of the class, shifted by some pixels, and noise.
+/// Makes images of `side` × `side` pixels, row by row: the pattern of the class, shifted by some pixels, with noise.
 LabelledSamples patterns(const MadeData&, int side);
 
-/// What an automaton drawn from the seed says: in each of its states it says one of two words, and goes on to the state
-/// that belongs to it. A sentence of `length` words a column.
+/// Makes sentences of `length` words, one in each column, with an automaton that is drawn from the seed. In each state
+/// it writes one of two words and goes to the state that belongs to this word.
 Sentences sentences(int vocabulary, int states, int length, Eigen::Index count, std::uint64_t seed);
 
-// Files of the user. Throw UserError "file:line: …" (of IDX: "file: …").
-/// MNIST's format: unsigned bytes, of images scaled to [0, 1].
+// Readers of the user's files. They throw UserError "file:line: …", for IDX files "file: …".
+
+/// Reads the format of MNIST: unsigned bytes. Pixels of images are scaled to [0, 1].
 LabelledSamples read_idx(const std::filesystem::path& images, const std::filesystem::path& labels);
-/// A line a sample, numbers and the label, which is in the column `label` (the name of a header's, or the number from 0
-/// on; "": the last one). Labels are whole numbers from 0 on, below `classes` where these are given (0: up to the
-/// largest).
+/// Reads samples, one in each line: numbers, and the label in column `label` (a name of the header, or a number from 0
+/// on; "": the last column). Labels are whole numbers from 0 to classes − 1. `classes` 0: up to the largest label.
 LabelledSamples read_csv(const std::filesystem::path&, const std::string& label, int classes);
 
-/// Each feature shifted and scaled to mean 0 and standard deviation 1 by what `from` has.
+/// Shifts each feature by its `mean` and divides it by its `deviation`.
 void standardize(LabelledSamples& samples, const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation);
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// A small convolutional network: 3 × 3 convolutions as products with patches (im2col), tanh, a maximum over 2 × 2, and a
-// linear layer with the classifier's loss.
+// A small convolutional network: 3 × 3 convolutions as products with patches (im2col), tanh, a maximum over 2 × 2
+// pixels, and a linear layer with a softmax loss.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -19,13 +19,14 @@ using Map = Eigen::Map<const Matrix>;
 
 constexpr Index kField = 9;  // 3 × 3
 
-/// A layer: weights (out × 9·in) and biases, on images of `side`.
+/// A convolution with weights (out × 9·in) and biases, on images of `side` × `side` pixels.
 struct Convolution {
-  Index in, out, side, first;  ///< first: of its parameters
+  Index in, out, side, first;  ///< first: its first parameter
   Index weights() const { return out * in * kField; }
 };
 
-/// Patches around each pixel, beyond the edge 0: a column a pixel. Images: a row a channel, pixel by pixel.
+/// The patch around each pixel, one in each column, with zeros beyond the edge. A row of an image is a channel, a
+/// column is a pixel.
 Matrix patches(const Matrix& image, Index side) {
   Matrix all = Matrix::Zero(image.rows() * kField, side * side);
   for (Index y = 0; y < side; ++y)
@@ -38,8 +39,8 @@ Matrix patches(const Matrix& image, Index side) {
   return all;
 }
 
-/// The other way: sums of what patches say of each pixel.
-Matrix unpatched(const Matrix& all, Index channels, Index side) {
+/// The transpose of `patches`: each pixel is the sum of its values in all patches.
+Matrix sum_patches(const Matrix& all, Index channels, Index side) {
   Matrix image = Matrix::Zero(channels, side * side);
   for (Index y = 0; y < side; ++y)
     for (Index x = 0; x < side; ++x)
@@ -51,12 +52,12 @@ Matrix unpatched(const Matrix& all, Index channels, Index side) {
   return image;
 }
 
-/// The largest of each 2 × 2 pixels, and which it was.
+/// The largest of each 2 × 2 pixels, and its number in the image.
 struct Pooled {
   Matrix values;
   Eigen::MatrixXi from;
 };
-Pooled pooled(const Matrix& image, Index side) {
+Pooled pool(const Matrix& image, Index side) {
   const Index half = side / 2;
   Pooled p{Matrix(image.rows(), half * half), Eigen::MatrixXi(image.rows(), half * half)};
   for (Index y = 0; y < half; ++y)
@@ -78,7 +79,7 @@ class SmallCnn : public LearningTask {
     auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(samples_.training.inputs.rows()))));
     if (side * side != samples_.training.inputs.rows())
       throw UserError(
-          fmt::format("task cnn: images are square; {} features are none", samples_.training.inputs.rows()));
+          fmt::format("task cnn: images must be square, but {} features are not", samples_.training.inputs.rows()));
     side_ = side;
     Index in = 1;
     for (const int out : channels) {
@@ -105,7 +106,7 @@ class SmallCnn : public LearningTask {
     all.push_back({linear_ + classes() * features_, classes()});
     return all;
   }
-  /// Glorot & Bengio 2010; biases 0.
+  /// Initial values of Glorot & Bengio 2010; biases are 0.
   Vector initial() const override {
     Vector w = Vector::Zero(size_);
     Draws draws(hashed({seed_, 7}));
@@ -152,11 +153,11 @@ class SmallCnn : public LearningTask {
   std::uint64_t seed_;
   Index side_ = 0, features_ = 0, linear_ = 0, size_ = 0;
   std::vector<Convolution> layers_;
-  struct Kept {  // of the forward pass
+  struct LayerValues {  // values of the forward pass that the backward pass needs
     Matrix patches, activated;
     Pooled pooled;
   };
-  mutable std::vector<Kept> kept_;
+  mutable std::vector<LayerValues> kept_;
 
   Index classes() const { return samples_.training.classes; }
   Matrix target_of(const LabelledSamples& s, Index sample) const { return Vector::Unit(classes(), s.labels[sample]); }
@@ -172,7 +173,7 @@ class SmallCnn : public LearningTask {
       kept_[l].activated = numeric::times(weights(w, c), kept_[l].patches, "convolution");
       kept_[l].activated.colwise() += w.segment(c.first + c.weights(), c.out);
       kept_[l].activated = kept_[l].activated.array().tanh();
-      kept_[l].pooled = pooled(kept_[l].activated, c.side);
+      kept_[l].pooled = pool(kept_[l].activated, c.side);
       image = kept_[l].pooled.values;
     }
     return linear(w) * Eigen::Map<const Vector>(image.data(), features_) + w.tail(classes());
@@ -187,7 +188,7 @@ class SmallCnn : public LearningTask {
     Matrix gradient = Eigen::Map<const Matrix>(flat.data(), last.rows(), last.cols());
     for (std::size_t l = layers_.size(); l-- > 0;) {
       const Convolution& c = layers_[l];
-      const Kept& kept = kept_[l];
+      const LayerValues& kept = kept_[l];
       Matrix by_output = Matrix::Zero(c.out, c.side * c.side);
       for (Index p = 0; p < gradient.cols(); ++p)
         for (Index row = 0; row < c.out; ++row) by_output(row, kept.pooled.from(row, p)) = gradient(row, p);
@@ -197,7 +198,7 @@ class SmallCnn : public LearningTask {
       sum.segment(c.first + c.weights(), c.out) += by_output.rowwise().sum();
       if (l > 0)
         gradient =
-            unpatched(numeric::times(weights(w, c).transpose(), by_output, "gradient by an image"), c.in, c.side);
+            sum_patches(numeric::times(weights(w, c).transpose(), by_output, "gradient by an image"), c.in, c.side);
     }
   }
 };
@@ -214,8 +215,8 @@ void read_cnn(Fields& learn, TaskChoice& choice) {
   constexpr int most = 64;
   if (const std::vector<Node>* channels = learn.list("channels")) {
     choice.layers.clear();
-    for (const Node& each : *channels)
-      choice.layers.push_back(static_cast<int>(whole_number(each, "learn.channels", 1, most)));
+    for (const Node& width : *channels)
+      choice.layers.push_back(static_cast<int>(whole_number(width, "learn.channels", 1, most)));
   }
   choice.data.samples = 1024;
   read_class_data(learn, choice, true);

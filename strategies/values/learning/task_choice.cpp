@@ -9,8 +9,8 @@ namespace {
 constexpr int kMostClasses = 1000, kMostFeatures = 1 << 14, kMostSide = 64;
 constexpr std::int64_t kMostSamples = 1 << 20;
 
-/// Beside the scenario, where the path is not absolute.
-std::string beside(const Fields& fields, const std::string& key, const std::string& file) {
+/// Path of a file. A relative path is relative to the folder of the scenario.
+std::string path_of(const Fields& fields, const std::string& key, const std::string& file) {
   const Place& place = fields.place_of(key);
   const std::filesystem::path path(file);
   if (path.is_absolute() || !place.file || place.line == 0) return file;
@@ -19,27 +19,34 @@ std::string beside(const Fields& fields, const std::string& key, const std::stri
 
 void read_files(Fields& data, TaskChoice& choice) {
   if (data.has("csv")) {
-    choice.csv = beside(data, "csv", data.text("csv"));
+    choice.csv = path_of(data, "csv", data.text("csv"));
     choice.label = data.text("label", "");
     choice.data.classes = data.has("classes") ? data.integer_within<int>("classes", 2, kMostClasses) : 0;
     return;
   }
-  choice.images = beside(data, "images", data.text("images"));
-  choice.labels = beside(data, "labels", data.text("labels"));
+  choice.images = path_of(data, "images", data.text("images"));
+  choice.labels = path_of(data, "labels", data.text("labels"));
 }
 
 void read_made(Fields& data, TaskChoice& choice, bool images) {
   MadeData& made = choice.data;
-  made.classes = data.integer_within<int>({"classes", "of made data"}, 2, kMostClasses, made.classes);
-  made.samples = data.integer_within<std::int64_t>({"samples", "of made data"}, 2, kMostSamples, made.samples);
-  made.noise = data.number({"noise", "of samples around their cluster"}, 0, 1e6, made.noise);
-  made.label_noise = data.number({"label_noise", "share of wrong labels"}, 0, 1, made.label_noise);
-  made.seed = data.integer<std::uint64_t>({"seed", "of made data"}, 0, 1);
+  made.classes = data.integer_within<int>({"classes", "Number of classes of made data, for example 10."}, 2,
+                                          kMostClasses, made.classes);
+  made.samples = data.integer_within<std::int64_t>({"samples", "Number of made samples, for example 4096."}, 2,
+                                                   kMostSamples, made.samples);
+  made.noise = data.number(
+      {"noise", "Standard deviation of samples around the point or pattern that they are made from, for example 0.5."},
+      0, 1e6, made.noise);
+  made.label_noise = data.number({"label_noise", "Share of the labels that are drawn at random, for example 0.1."}, 0,
+                                 1, made.label_noise);
+  made.seed = data.integer<std::uint64_t>({"seed", "Seed of made data."}, 0, 1);
   if (images) {
     choice.side = data.integer_within<int>("side", 4, kMostSide, choice.side);
   } else {
-    made.features = data.integer_within<int>({"features", "numbers of a sample"}, 1, kMostFeatures, made.features);
-    made.clusters = data.integer_within<int>({"clusters", "of a class"}, 1, 64, made.clusters);
+    made.features =
+        data.integer_within<int>({"features", "Number of features of a made sample."}, 1, kMostFeatures, made.features);
+    made.clusters =
+        data.integer_within<int>({"clusters", "Number of clusters of each class of made data."}, 1, 64, made.clusters);
   }
 }
 
@@ -54,7 +61,7 @@ double read_real(const Node& node, const char* what) {
   try {
     return parse_number(node.scalar);
   } catch (const UserError&) {
-    fail(node.place, fmt::format("{}: \"{}\"; a number expected", what, node.scalar));
+    fail(node.place, fmt::format("{}: \"{}\"; expected a number", what, node.scalar));
   }
 }
 
@@ -62,8 +69,10 @@ void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
   const Node nothing = Node::empty_map(learn.place());
   const Node* node = learn.child("data");
   Fields data(node ? *node : nothing, "learn.data");
-  choice.validation = data.number({"validation", "share of samples held back"}, 1e-6, 0.9, choice.validation);
-  if (data.has({"csv", "file of samples"}) || data.has({"images", "file of images (IDX)"}))
+  choice.validation = data.number({"validation", "Share of the samples that are used for validation only."}, 1e-6, 0.9,
+                                  choice.validation);
+  if (data.has({"csv", "File of samples with their labels (CSV)."}) ||
+      data.has({"images", "File of images (IDX, the format of MNIST)."}))
     read_files(data, choice);
   else
     read_made(data, choice, images);
@@ -72,14 +81,15 @@ void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
 
 namespace {
 
-/// Critical batches without numbers: McCandlish et al. 2018, equation 2.11.
-const Registered register_noise_scale{learning_tasks(), "noise-scale",
-                                      TaskKind{"steps to the target by a formula, S_min (1 + B_noise / B): no numbers",
-                                               [](Fields& learn, TaskChoice& choice) {
-                                                 choice.formula.least = learn.number("least_steps", 1, 1e12);
-                                                 choice.formula.noise = learn.number("noise_scale", 0, 1e12);
-                                               },
-                                               nullptr}};
+/// Number of steps to a target by a formula, without values: McCandlish et al. 2018, equation 2.11.
+const Registered register_noise_scale{
+    learning_tasks(), "noise-scale",
+    TaskKind{"steps to the target by a formula, S_min (1 + B_noise / B), without a training",
+             [](Fields& learn, TaskChoice& choice) {
+               choice.formula.least = learn.number("least_steps", 1, 1e12);
+               choice.formula.noise = learn.number("noise_scale", 0, 1e12);
+             },
+             nullptr}};
 
 }  // namespace
 

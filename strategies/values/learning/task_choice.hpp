@@ -10,13 +10,13 @@ namespace trainyard {
 
 class LearningTask;
 
-/// What data made from a seed are like.
+/// Properties of data that are made from a seed.
 struct MadeData {
   int classes = 10, features = 20;
   std::int64_t samples = 4096;
-  double noise = 0.5;      ///< standard deviation around what a sample was made from, whose parts are of size 1
-  double label_noise = 0;  ///< part of the labels that are drawn anew
-  int clusters = 4;        ///< of each class: with two or more no line separates the classes
+  double noise = 0.5;      ///< standard deviation around the point or pattern of a sample, whose values are of order 1
+  double label_noise = 0;  ///< share of the labels that are drawn at random
+  int clusters = 4;        ///< number of clusters of each class; with two or more, no line separates the classes
   std::uint64_t seed = 1;
 };
 
@@ -24,49 +24,49 @@ struct SmallTransformer {
   int layers = 2, hidden_size = 32, heads = 2, vocabulary = 16, seq_length = 16;
 };
 
-/// Steps to a target by the gradient noise scale (McCandlish et al. 2018, equation 2.11).
+/// Number of steps to a target by the gradient noise scale (McCandlish et al. 2018, equation 2.11).
 struct NoiseScaleSteps {
-  double least = 0;  ///< S_min, of endless batches
-  double noise = 0;  ///< B_noise, samples: a batch of so many takes twice as many steps
+  double least = 0;  ///< S_min: number of steps with infinitely large batches
+  double noise = 0;  ///< B_noise, in samples: with batches of this size the training takes twice as many steps
   double steps(double batch) const { return least * (1 + noise / batch); }
   bool given() const { return least > 0; }
 };
 
-/// A small training problem as a scenario chooses it.
+/// The small training problem of a scenario.
 struct TaskChoice {
-  std::string name;         ///< of the registry; empty: none
-  std::uint64_t seed = 1;   ///< of the initial values
-  std::vector<int> layers;  ///< widths, or channels
+  std::string name;         ///< name in the registry; empty: none
+  std::uint64_t seed = 1;   ///< seed of the initial values
+  std::vector<int> layers;  ///< widths of hidden layers, or channels of convolutions
   MadeData data;
-  double validation = 0.2;  ///< part of the samples that are kept apart
-  // Files of the user, with their folder:
-  std::string csv, label;  ///< label: the column
+  double validation = 0.2;  ///< share of the samples that are used for validation only
+  // Paths of the user's files.
+  std::string csv, label;  ///< label: name or number of the column of labels
   std::string images, labels;
-  int side = 12;  ///< of made images
+  int side = 12;  ///< width and height of made images, in pixels
   SmallTransformer transformer;
-  int states = 12;  ///< of the automaton whose language it learns
+  int states = 12;  ///< number of states of the automaton that makes the sentences
   std::vector<double> curvatures;
   int dimensions = 1;
   double noise = 0;
-  std::vector<double> start;  ///< of every parameter, by worker; empty: the task's own
-  NoiseScaleSteps formula;    ///< of noise-scale
+  std::vector<double> start;  ///< initial value of every parameter, by worker; empty: that of the task
+  NoiseScaleSteps formula;    ///< for task noise-scale
 
   bool used() const { return !name.empty(); }
 };
 
-/// A task as the registry knows it.
+/// An entry of the registry of tasks.
 struct TaskKind {
   std::string description;  ///< for `trainyard list tasks`
-  /// Its keys of `learn`. Throws UserError with the place.
+  /// Reads its keys of `learn`. Throws UserError with the place.
   void (*read)(Fields& learn, TaskChoice&) = nullptr;
-  /// Null: a formula without numbers.
+  /// Makes the task. Null: the task is a formula and computes no values.
   std::shared_ptr<const LearningTask> (*make)(const TaskChoice&) = nullptr;
 };
 Registry<TaskKind>& learning_tasks();
 
-/// A number of a list. Throws UserError with the place.
+/// Reads a number of a list. Throws UserError with the place.
 double read_real(const Node&, const char* what);
-/// `data` of classes, made or of files, into the choice.
+/// Reads `data` of a classification task, which is made from a seed or read from files, into the choice.
 void read_class_data(Fields& learn, TaskChoice&, bool images);
 
 }  // namespace trainyard

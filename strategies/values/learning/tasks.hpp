@@ -9,29 +9,30 @@
 
 namespace trainyard {
 
-/// Samples to learn from, and those kept apart.
+/// Samples for training and for validation.
 struct SplitSamples {
   LabelledSamples training, validation;
 };
-/// The last `part` of them are kept apart, one at least.
+/// Uses the last `part` of the samples, at least one, for validation.
 SplitSamples split(LabelledSamples, double part);
 
-/// Softmax regression where `hidden` is empty, else an MLP of such layers; tanh between them.
+/// An MLP with hidden layers of these widths and tanh between layers. Without hidden layers it is softmax regression.
 std::shared_ptr<const LearningTask> classifier(SplitSamples, const std::vector<int>& hidden, std::uint64_t seed);
 
-/// Convolutions of 3 × 3 with tanh, each of them before a maximum over 2 × 2, and a linear layer. Images are square.
+/// A network of 3 × 3 convolutions, each followed by tanh and a maximum over 2 × 2 pixels, and a linear layer. Images
+/// are square.
 std::shared_ptr<const LearningTask> small_cnn(SplitSamples, const std::vector<int>& channels, std::uint64_t seed);
 
-/// GPT-2's blocks; `validation` of the sentences are kept apart.
+/// A transformer with GPT-2's blocks. `validation`: share of the sentences that are used for validation only.
 std::shared_ptr<const LearningTask> small_transformer(const SmallTransformer&, Sentences, double validation,
                                                       std::uint64_t seed);
 
-/// ½ Σ hᵢ (wᵢ − cᵢ)², where c of each sample is drawn with standard deviation `noise` around 0. Begins at w = 1. Its
-/// gradient noise scale at w is noise² Σ hᵢ² / Σ hᵢ² wᵢ².
+/// ½ Σ hᵢ (wᵢ − cᵢ)² with curvatures hᵢ. The c of each sample is normal around 0 with standard deviation `noise`. The
+/// training begins at w = 1. The gradient noise scale at w is noise² Σ hᵢ² / Σ hᵢ² wᵢ².
 std::shared_ptr<const LearningTask> quadratic(std::vector<double> curvatures, double noise, std::uint64_t seed);
 
-/// Σ (wᵢ² − 1)² − sᵢ wᵢ, where s of each sample is drawn with standard deviation `noise`: minima at ±1, a hill of
-/// height 1 between them, on which it begins.
+/// Σ (wᵢ² − 1)² − sᵢ wᵢ. The s of each sample is normal around 0 with standard deviation `noise`. Minima are at ±1. The
+/// training begins at 0, on the hill of height 1 between them.
 std::shared_ptr<const LearningTask> double_well(int dimensions, double noise, std::uint64_t seed);
 
 }  // namespace trainyard

@@ -18,11 +18,11 @@ Network network_of(const TrainingTask& task) {
 
 }  // namespace
 
-/// Both passes of some samples through all layers.
+/// The forward and the backward pass of some samples through all layers.
 class WholeNetwork::Pass {
  public:
-  Pass(const WholeNetwork& of, const Samples& samples)
-      : of_(of), task_(of.task_), place_{task_, sharding_, 0, 0, 0, of.vocabulary_} {
+  Pass(const WholeNetwork& network, const Samples& samples)
+      : network_(network), task_(network.task_), place_{task_, sharding_, 0, 0, 0, network.vocabulary_} {
     task_.micro_batch_size = static_cast<int>(samples.count);
     task_.samples = samples.of_mlp;
     task_.sentences = samples.of_transformer;
@@ -30,15 +30,15 @@ class WholeNetwork::Pass {
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
-  /// The sum of losses.
+  /// Returns the sum of the losses.
   double forward() {
-    const int layers = static_cast<int>(of_.shards_.size());
+    const int layers = static_cast<int>(network_.shards_.size());
     for (int number = 0; number < layers; ++number) {
       const bool last = number + 1 == layers;
       Graph& g = graphs_.emplace_back();
       if (number > 0) g.node("x", [this, number] { return std::move(outputs_[static_cast<std::size_t>(number) - 1]); });
       if (!last) g.node("dout", [this] { return std::move(gradient_); });
-      define_layer(g, place_, {number, last, &of_.shards_[static_cast<std::size_t>(number)], nullptr}, {0, 1});
+      define_layer(g, place_, {number, last, &network_.shards_[static_cast<std::size_t>(number)], nullptr}, {0, 1});
       if (!last) outputs_.push_back(g["out"]);
     }
     return graphs_.back()["loss"](0, 0);
@@ -46,10 +46,10 @@ class WholeNetwork::Pass {
   const Matrix& output() { return graphs_.back()["output"]; }
 
   void backward(double scale, Eigen::VectorXd& sum) {
-    Index end = of_.size_;
+    Index end = network_.size_;
     for (std::size_t number = graphs_.size(); number-- > 0;) {
       Graph& g = graphs_[number];
-      const LayerShard& shard = of_.shards_[number];
+      const LayerShard& shard = network_.shards_[number];
       end -= shard.parameters.size();
       for (const LayerShard::Tensor& tensor : shard.tensors) add(g, tensor, end, scale, sum);
       if (number > 0) gradient_ = g["dx"];
@@ -57,13 +57,13 @@ class WholeNetwork::Pass {
   }
 
  private:
-  const WholeNetwork& of_;
+  const WholeNetwork& network_;
   TrainingTask task_;
   const Sharding sharding_;
   RankPlace place_;
   std::deque<Graph> graphs_;
-  std::deque<Matrix> outputs_;  // by layer, until the next one has it
-  Matrix gradient_;             // by the output of the layer whose turn it is
+  std::deque<Matrix> outputs_;  // by layer, until the next layer takes it
+  Matrix gradient_;             // gradient by the output of the present layer
 
   static void add(Graph& g, const LayerShard::Tensor& tensor, Index layer, double scale, Eigen::VectorXd& sum) {
     const Matrix& gradient = g[gradient_of(tensor.name)];
@@ -93,7 +93,7 @@ std::vector<WholeNetwork::Tensor> WholeNetwork::tensors() const {
   Index first = 0;
   for (const LayerShard& shard : shards_) {
     for (const LayerShard::Tensor& tensor : shard.tensors)
-      all.push_back({first + tensor.first, static_cast<Index>(tensor.shard.whole.size())});
+      all.push_back({first + tensor.first, static_cast<Index>(tensor.shard.numbers.size())});
     first += shard.parameters.size();
   }
   return all;
@@ -102,19 +102,19 @@ std::vector<WholeNetwork::Tensor> WholeNetwork::tensors() const {
 Eigen::VectorXd WholeNetwork::initial() const {
   const WholeNetwork fresh(task_.model, task_.seq_length, task_.seed);
   Eigen::VectorXd all(size_);
-  Index at = 0;
+  Index position = 0;
   for (const LayerShard& shard : fresh.shards_) {
-    all.segment(at, shard.parameters.size()) = shard.parameters;
-    at += shard.parameters.size();
+    all.segment(position, shard.parameters.size()) = shard.parameters;
+    position += shard.parameters.size();
   }
   return all;
 }
 
 void WholeNetwork::set(const Eigen::VectorXd& parameters) const {
-  Index at = 0;
+  Index position = 0;
   for (LayerShard& shard : shards_) {
-    shard.parameters = parameters.segment(at, shard.parameters.size());
-    at += shard.parameters.size();
+    shard.parameters = parameters.segment(position, shard.parameters.size());
+    position += shard.parameters.size();
   }
 }
 

@@ -9,10 +9,10 @@
 
 namespace trainyard::numeric {
 
-/// A network of `layers/` whole on one device, its parameters one vector, layer by layer. No weight is tied.
+/// A network of `layers/` on one device. Its parameters are one vector, layer by layer. No weight is tied.
 class WholeNetwork {
  public:
-  /// The seed is that of the initial values.
+  /// `seed`: seed of the initial values.
   WholeNetwork(std::variant<MlpShape, TransformerConfig> model, int seq_length, std::uint64_t seed);
 
   Index size() const { return size_; }
@@ -27,12 +27,11 @@ class WholeNetwork {
     std::shared_ptr<const Sentences> of_transformer;
     Index count = 0;
   };
-  /// Adds `scale` times the gradient of the sum of the losses to `sum`, and returns that sum.
+  /// Adds `scale` times the gradient of the sum of the losses to `sum`. Returns the unscaled sum of the losses.
   double add_gradient(const Eigen::VectorXd& parameters, const Samples&, double scale, Eigen::VectorXd& sum) const;
-  /// The sum of losses, and what the network says: a column a sample, or a token.
   struct Output {
-    double loss = 0;
-    Matrix values;
+    double loss = 0;  ///< sum of the losses
+    Matrix values;    ///< output of the network; columns are samples, or tokens
   };
   Output output(const Eigen::VectorXd& parameters, const Samples&) const;
 
@@ -40,7 +39,7 @@ class WholeNetwork {
   TrainingTask task_;
   Network network_;
   Index vocabulary_ = 0;
-  mutable std::vector<LayerShard> shards_;  ///< parameters of the pass under way
+  mutable std::vector<LayerShard> shards_;  ///< parameters of the present pass
   Index size_ = 0;
 
   class Pass;

@@ -1,4 +1,4 @@
-"""The Python module says what the command says."""
+"""The Python module gives the answers of the command."""
 
 import contextlib
 import io
@@ -28,7 +28,7 @@ DICT = {
 
 
 def said(*words):
-    """What the command writes with --json -."""
+    """The answer that the command writes with --json -."""
     done = subprocess.run([BINARY, *words, "--json", "-"], capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     return json.loads(done.stdout)
@@ -91,7 +91,7 @@ class Answers(unittest.TestCase):
         changed = {**DICT, "cluster": {**DICT["cluster"], "gpu": {"memory_bandwidth": "1 TB/s"}}}
         got, expected = trainyard.run(changed), trainyard.run(DICT, **{"cluster.gpu.memory_bandwidth": "1 TB/s"})
         given = [figure["source"] for figure in got.pop("sources")]
-        self.assertIn("given in scenario.yaml:4", given)  # it counts as a figure, as in a file
+        self.assertIn("given in scenario.yaml:4", given)  # it counts as a figure, like one in a file
         expected.pop("sources")
         self.assertEqual(got, expected)
 
@@ -161,7 +161,7 @@ class Errors(unittest.TestCase):
                 call()
             self.assertIsNone(caught.exception.line)
             self.assertNotIn("\n", str(caught.exception))
-        self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")  # the interpreter goes on
+        self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")  # the interpreter still works
 
     def test_what_no_scenario_can_hold(self):
         with self.assertRaises(TypeError):
@@ -179,7 +179,7 @@ class LongCalls(unittest.TestCase):
         def stop(line):
             raise LookupError(line)
 
-        with self.assertRaises(LookupError):  # what it raises ends the call
+        with self.assertRaises(LookupError):  # an exception of `progress` ends the call
             trainyard.sweep(DICT, {"plan.micro_batch_size": [1, 2, 4]}, progress=stop)
 
     def test_interrupt(self):
@@ -197,7 +197,7 @@ class LongCalls(unittest.TestCase):
             with self.assertRaises(KeyboardInterrupt):
                 trainyard.sweep(DICT, asked, points=points, progress=lambda line: begun.set())
             thread.join()
-            self.assertGreater(len(points.read_text()), 0)  # what is done is kept
+            self.assertGreater(len(points.read_text()), 0)  # the file keeps finished points
         self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")
 
 

@@ -1,15 +1,15 @@
-"""Trainyard from Python: the verbs of the command as functions that return what its --json has.
+"""Trainyard from Python: the verbs of the command as functions that return the JSON of --json as a dict.
 
-A scenario is the path of a file, or a dict of what such a file holds. Fields are changed by keyword, as --set does; a dot
-may be written as two underscores:
+A scenario is the path of a file, or a dict with the content of such a file. Keywords change fields, as --set does; two
+underscores stand for a dot:
 
     import trainyard
     trainyard.run("scenarios/gpt2-xl-ddp-dgx-a100.yaml", plan__micro_batch_size=16)["step_time_s"]
     trainyard.run(scenario, **{"cluster.hca.rate": "400 Gbit/s"})
 
-Calls run on threads of their own, from any thread: several may run at a time, and Ctrl-C ends them. `progress` is called
-with a line of text as a long one goes on. Bad input raises `Error`. The folder and the environment are those of the process,
-and must stay as they are while a call runs.
+Each call runs on a thread of its own. Any thread may call, several calls may run at the same time, and Ctrl-C ends them. A
+long call calls `progress` with lines of text. Bad input raises `Error`. Calls use the working folder and the environment of
+the process, which must not change while a call runs.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _NEAREST = re.compile(r'did you mean "([^"]*)"\?')
 
 
 class Error(ValueError):
-    """Bad input, as the command says it in one line.
+    """Bad input, with the one-line message of the command.
 
-    `file`, `line` and `column` say where, `message` what; `nearest` is the name that was probably meant. Each is None where
-    there is none. Lines and columns of a dict are those of the YAML that it stands for.
+    `file`, `line` and `column` say where the error is, `message` what it is; `nearest` is the name that was probably meant.
+    Each is None if there is none. Lines and columns of a dict are those of the YAML with the same content.
     """
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        at = _PLACE.fullmatch(text)
-        self.file: str | None = at["file"] if at else None
-        self.line: int | None = int(at["line"]) if at else None
-        self.column: int | None = int(at["column"]) if at else None
-        self.message: str = at["message"] if at else text
+        place = _PLACE.fullmatch(text)
+        self.file: str | None = place["file"] if place else None
+        self.line: int | None = int(place["line"]) if place else None
+        self.column: int | None = int(place["column"]) if place else None
+        self.message: str = place["message"] if place else text
         nearest = _NEAREST.search(text)
         self.nearest: str | None = nearest[1] if nearest else None
 
@@ -66,7 +66,10 @@ def run(
     progress: Progress | None = None,
     **fields: Any,
 ) -> Result:
-    """One training step of a scenario: time, breakdown, memory, bottleneck. `name`: of a scenario that is a dict."""
+    """Simulates one training step of a scenario: time, breakdown, memory, bottleneck.
+
+    `name`: the name of a scenario that is a dict.
+    """
     call = _Call("run", progress)
     call.scenario(scenario, name)
     call.flag("no-what-if", not what_if)
@@ -90,11 +93,11 @@ def sweep(
     progress: Progress | None = None,
     **fields: Any,
 ) -> Result:
-    """A scenario, or a study, at every combination of the values; the last list varies fastest.
+    """Simulates a scenario, or a study, at every combination of the values; the last list varies fastest.
 
-    `values`: lists by field, {"cluster.nodes": [1, 2, 4]}, or a text as --set has it, "log-range(1, 4)"; a tuple of fields
-    moves together, {("cluster.nodes", "plan.global_batch_size"): [(1, 8), (2, 16)]}. A point that is impossible has its
-    `error`. `points`: a file that keeps them, from which the same call resumes.
+    `values`: lists by field, {"cluster.nodes": [1, 2, 4]}, or a text in the form of --set, "log-range(1, 4)". A tuple of
+    fields changes together, {("cluster.nodes", "plan.global_batch_size"): [(1, 8), (2, 16)]}. An impossible point has an
+    `error`. `points`: a file that keeps the finished points, so that the same call can resume.
     """
     call = _Call("sweep", progress)
     call.scenario(scenario, name)
@@ -133,17 +136,18 @@ def plan(
     progress: Progress | None = None,
     **fields: Any,
 ) -> Result:
-    """The plan of least step time that fits. Instead of a scenario: `model`, `on` a type of node, `nodes`, `batch`.
+    """Finds the plan with the least step time that fits. Instead of a scenario: `model`, `on` (a type of node), `nodes`,
+    `batch`.
 
-    `work`: operations that the search may take, the same answer on every machine (unsaid: until the best is proved); or
-    `budget`: wall time, "30 s", after which another run may find another plan.
+    `work`: largest number of simulated operations of the search; the answer is the same on every machine (default: until
+    the best plan is proved). `budget`: or a limit of wall time, "30 s"; another run may then find another plan.
     """
     call = _Call("plan", progress)
     call.scenario(scenario, name)
     for path, listed in (vary or {}).items():
         call.option("--vary", _axis(path, listed))
-    for flag, given in (("offload", offload), ("upgrades", upgrades), ("brief", brief)):
-        call.flag(flag, given)
+    for flag, is_set in (("offload", offload), ("upgrades", upgrades), ("brief", brief)):
+        call.flag(flag, is_set)
     call.options(
         model=model, on=on, nodes=nodes, batch=batch, software=software, strategy=strategy, headroom=headroom,
         work=work, budget=budget, top=top, out=out,
@@ -178,7 +182,7 @@ def bench(
     progress: Progress | None = None,
     **fields: Any,
 ) -> Result:
-    """A collective over a range of sizes, on a node of the catalog or a scenario's cluster, as nccl-tests does."""
+    """Times a collective over a range of sizes, as nccl-tests does, on a node of the catalog or a scenario's cluster."""
     call = _Call("bench", progress)
     call.option("OPERATION", operation)
     call.source("--on", on, name)
@@ -213,10 +217,12 @@ def size(
     progress: Progress | None = None,
     **fields: Any,
 ) -> Result:
-    """Which nodes, and how many, train a model in time: for each type the best plan, with failures, energy and money.
+    """Finds which nodes, and how many, train a model in time: for each type of node the best plan, with failures, energy
+    and money.
 
-    `work`: operations that the search for the plan of one cluster may take, the same answer on every machine (unsaid: as
-    the command has it); or `search`: wall time, "30 s", after which another run may find another plan.
+    `work`: largest number of simulated operations of the search for the plan of one cluster; the answer is the same on
+    every machine (default: that of the command). `search`: or a limit of wall time, "30 s"; another run may then find
+    another plan.
     """
     call = _Call("size", progress)
     call.scenario(scenario, name)
@@ -230,7 +236,10 @@ def size(
 
 
 def to_pandas(result: Result) -> pandas.DataFrame:
-    """The table of an answer: points of a sweep, best plans, sizes of a cluster, rows of a benchmark. Needs pandas."""
+    """Returns the table of an answer: points of a sweep, best plans, sizes of a cluster, rows of a benchmark.
+
+    Needs pandas.
+    """
     try:
         from pandas import DataFrame, json_normalize
     except ImportError as error:
@@ -244,40 +253,40 @@ def to_pandas(result: Result) -> pandas.DataFrame:
 
 
 class _Call:
-    """A verb, its options as texts, and a scenario that stands in no file."""
+    """A verb, its options as texts, and the scenario if it is a dict."""
 
     def __init__(self, verb: str, progress: Progress | None) -> None:
         self.verb = verb
-        self.given: list[tuple[str, str]] = []
+        self.texts: list[tuple[str, str]] = []
         self.document: tuple[str, str] | None = None
         self.progress = progress
 
     def option(self, name: str, value: str | os.PathLike[str]) -> None:
-        self.given.append((name, os.fspath(value)))
+        self.texts.append((name, os.fspath(value)))
 
-    def source(self, option: str, of: Scenario, name: str) -> None:
-        if isinstance(of, Mapping):
-            self.document = (name + ".yaml", _json(of))
+    def source(self, option: str, scenario: Scenario, name: str) -> None:
+        if isinstance(scenario, Mapping):
+            self.document = (name + ".yaml", _json(scenario))
             self.option(option, self.document[0])
         else:
-            self.option(option, of)
+            self.option(option, scenario)
 
-    def scenario(self, of: Scenario | None, name: str) -> None:
-        if of is not None:
-            self.source("SCENARIO", of, name)
+    def scenario(self, scenario: Scenario | None, name: str) -> None:
+        if scenario is not None:
+            self.source("SCENARIO", scenario, name)
 
-    def prices(self, of: Scenario | None) -> None:
-        if isinstance(of, Mapping):
-            self.option("--set", "prices=" + _json(of))
-        elif of is not None:
-            self.option("--prices", of)
+    def prices(self, prices: Scenario | None) -> None:
+        if isinstance(prices, Mapping):
+            self.option("--set", "prices=" + _json(prices))
+        elif prices is not None:
+            self.option("--prices", prices)
 
-    def flag(self, flag: str, given: bool) -> None:
-        if given:
+    def flag(self, flag: str, is_set: bool) -> None:
+        if is_set:
             self.option("--" + flag, "true")
 
-    def options(self, **given: Any) -> None:
-        for flag, value in given.items():
+    def options(self, **options: Any) -> None:
+        for flag, value in options.items():
             if value is not None:
                 self.option("--" + flag, str(value))
 
@@ -286,12 +295,12 @@ class _Call:
             self.option("--set", f"{path.replace('__', '.')}={(each or _text)(value)}")
 
     def answer(self) -> Result:
-        answer: Result = json.loads(_native.ask(self.verb, self.given, self.document, self.progress))
+        answer: Result = json.loads(_native.ask(self.verb, self.texts, self.document, self.progress))
         return answer
 
 
 def _json(value: Any) -> str:
-    """Numbers of numpy are numbers, and paths are text."""
+    """The value as JSON. Numbers of numpy become numbers, and paths become text."""
 
     def plain(other: Any) -> Any:
         if isinstance(other, os.PathLike):
@@ -304,14 +313,14 @@ def _json(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """As --set has a value: text as it is, all else as YAML (of which JSON is a part)."""
+    """The value in the form of --set: text unchanged, everything else as YAML (of which JSON is a part)."""
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)
     return _json(value).replace("\n", "")
 
 
 def _item(value: Any) -> str:
-    """As an item of a list of --set, in which commas and ampersands have a meaning."""
+    """The value as an item of a list of --set. Text with commas, ampersands and the like is quoted."""
     text = _text(value)
     special = isinstance(value, str) and re.search(r"[,&\"'\[\](){}]", value)
     return json.dumps(text, ensure_ascii=False) if special else text

@@ -1,7 +1,7 @@
-// Trainings on the simulated clock: what was learned against time, samples, steps or bytes.
+// The page of `learn`: curves of trainings on the simulated clock against time, samples, steps or bytes.
 const variants = page.answer.variants, able = variants.filter(v => !v.error);
 const across = {time_s: 'seconds', samples: 'number', steps: 'number', bytes: 'bytes'};
-// Of the seeds of a variant, the first is in the legend.
+// The legend shows only the first seed of each variant.
 const nameOf = v => v.name || page.answer.scenario;
 
 function curves(title, key, unit, of) {

@@ -1,4 +1,5 @@
-// Who exchanges messages stands on a circle, what is between them inside it; what is shown is in the page's data.
+// The page of a lesson. Actors that exchange messages are on a circle, and inner actors inside it. The page's data holds the
+// frames.
 const lesson = JSON.parse(document.getElementById('lesson').textContent);
 const at = id => document.getElementById(id);
 const plain = text => String(text).replace(/[&<>"]/g, c => ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'}[c]));

@@ -1,11 +1,11 @@
-// What all pages share: elements, numbers in words, tables, charts, light and dark.
+// Functions that all pages share: elements, numbers as text, tables, charts, light and dark colours.
 'use strict';
 const problems = [];
 window.addEventListener('error', e => { problems.push(e.message); finish(); });
 const page = JSON.parse(document.getElementById('data').textContent);
 const root = document.documentElement;
 
-/// Text that says GPU, in the words of the answer's chips: a TPU, an FPGA, accelerators.
+/// Replaces "GPU" in the text by the noun for the answer's chips: a TPU, an FPGA, accelerators.
 function named(text) {
   const noun = page.device;
   if (!noun || noun === 'GPU') return text;
@@ -28,7 +28,7 @@ function section(title, ...children) {
   return e;
 }
 
-// Numbers: three to four digits, with their unit.
+// Numbers with three to four digits and their unit.
 const digits = (v, n = 3) => v === 0 ? '0' : Math.abs(v) >= 10 ** n ? Math.round(v).toLocaleString('en-US')
   : String(Number(v.toPrecision(n)));
 function scaled(v, steps, n) {
@@ -44,13 +44,13 @@ const units = {
   number: v => digits(v, 4),
 };
 const value = (of, path) => path.split('.').reduce((at, key) => at == null ? undefined : at[key], of);
-/// A figure of the answer, as text that says where it comes from.
+/// A figure of the answer. Its tooltip shows its path and exact value.
 function figure(path, unit) {
   const v = value(page.answer, path);
   return el('span', {'data-path': path, 'data-value': JSON.stringify(v), title: `${path}: ${v}`}, units[unit](v));
 }
 
-/// Rows of cells: text, nodes or numbers; `columns`: [{name, number, words}]. With `sortable` the heads are buttons.
+/// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words}]. `sortable`: the heads are buttons.
 function table(columns, rows, sortable) {
   const body = el('tbody');
   const fill = order => body.replaceChildren(...order.map(row => el('tr', {}, row.map((cell, i) =>
@@ -72,7 +72,7 @@ function table(columns, rows, sortable) {
 }
 const swatch = colour => el('span', {class: 'swatch', style: `background:${colour}`});
 
-// Charts and pictures take their colours from the style sheet, again whenever those change.
+// Charts and pictures take their colours from the style sheet, and take them again when the theme changes.
 const charts = [], redraws = [];
 const colour = name => getComputedStyle(root).getPropertyValue('--' + name).trim();
 const hues = ['#2b6ca3', '#e08214', '#3a9a5b', '#b5489a', '#8c6d5d', '#17a2b8', '#d62728', '#8858ad', '#9a9a2a', '#7f7f7f'];
@@ -80,7 +80,7 @@ function chart(parent, height, label, config) {
   const canvas = el('canvas', {role: 'img', 'aria-label': label});
   parent.append(el('div', {class: 'chart', style: `height:${height}px`}, canvas));
   const made = new Chart(canvas, config);
-  made.plain = config.options;  // made.options is a view of it that resolves defaults
+  made.plain = config.options;  // made.options is a view of these options that resolves defaults
   charts.push(made);
   return made;
 }
@@ -98,13 +98,13 @@ function dress() {
   for (const c of charts) c.update('none');
   redraws.forEach(draw => draw());
 }
-/// After a change of made.data or made.plain.
+/// Draws a chart again after a change of made.data or made.plain.
 function redraw(made) {
   made.options = made.plain;
   made.update('none');
 }
 const axis = (title, format, more) => Object.assign({title: {display: !!title, text: title && named(title)}, ticks: format ? {callback: format} : {}}, more);
-/// The next of 1, 2, 5, 10, … from `v` on.
+/// The smallest of 1, 2, 5, 10, … that is at least `v`.
 function niceStep(v) {
   const power = 10 ** Math.floor(Math.log10(v));
   return [1, 2, 5, 10].map(f => f * power).find(s => s >= v);
@@ -125,13 +125,13 @@ function heading(title, subtitle) {
     el('div', {class: 'controls'}, el('button', {onclick: () => theme(dark() ? 'light' : 'dark'),
       'aria-label': 'switch between light and dark'}, 'light / dark'))));
 }
-/// For another answer on the same page.
+/// Empties the page for another answer.
 function clear() {
   for (const c of charts) c.destroy();
   charts.length = redraws.length = 0;
   main.replaceChildren();
 }
-/// To be called last: what a test (or a person at the console) asks for.
+/// Sets the attributes that tests read. Call it last.
 function finish() {
   root.dataset.charts = charts.length;
   root.dataset.problems = problems.join('; ');

@@ -1,4 +1,4 @@
-// The plans that were searched: the best, what less memory costs, what each choice costs alone.
+// The page of `plan`: the best plan, step time against memory, and the cost of each single choice.
 const answer = page.answer, best = answer.best[0];
 const cell = (path, unit) => ({text: figure(path, unit), sort: value(answer, path)});
 const mark = row => row.fits && !row.leaves_headroom ? row.plan + ' (uses the headroom)' : row.plan;
@@ -30,7 +30,7 @@ function summary() {
     card('best.0.memory_peak_bytes', 'bytes', `of ${units.bytes(answer.memory_capacity_bytes)}, ${units.share(answer.headroom)} to stay free`), card('simulated', 'number', 'plans simulated')));
 }
 
-/// Time against memory: the Pareto front, and whatever else was simulated and is told.
+/// Step time against memory: the Pareto front, and the other plans in the answer.
 function front() {
   const fits = list => (answer[list] || []).filter(row => row.fits), at = row => ({x: row.step_time_s, y: row.memory_peak_bytes / 2 ** 30, row});
   const known = new Set(answer.pareto.map(row => row.plan)), set = (label, data, hue, more) => Object.assign({label, data: data.map(at),
@@ -46,7 +46,7 @@ function front() {
         tooltip: {callbacks: {title: c => [c[0].dataset.label, c[0].raw.row.change || ''].filter(Boolean), label: c => [c.raw.row.plan,
           `${units.seconds(c.raw.x)}, ${gib(c.raw.y)}, MFU ${units.share(c.raw.row.mfu)}`]}}}}});
 }
-/// What each choice costs alone, the cheapest first.
+/// The cost of each single change of the best plan, the cheapest first.
 function choices() {
   const fit = (answer.neighbours || []).filter(row => row.fits);
   if (fit.length) chart(section('One choice changed'), 60 + 24 * fit.length, 'what each choice costs', {type: 'bar', data: {labels: fit.map(row => row.change),

@@ -1,10 +1,10 @@
-// The answer to a scenario: one step of training.
+// The page of `run`: one training step.
 let answer, pictures;
 const partHues = {compute: '#2b6ca3', compression: '#b5489a', bubble: '#a9b0b8', optimizer: '#4f9d4a', input: '#8858ad',
   framework: '#8c6d5d', other: '#6d737a'};
 const exposedHues = ['#d62728', '#f0a830', '#e377a5', '#c05a12', '#f4c463', '#9c1f4c'];
 
-/// A breakdown's parts as [name, seconds], of which some are there: communication by its group.
+/// The parts of a breakdown that are not 0, as [name, seconds]; exposed communication by group.
 function partsOf(breakdown) {
   const parts = [];
   for (const [name, v] of Object.entries(breakdown)) {
@@ -105,7 +105,7 @@ function memory() {
       label: c => `${c.dataset.label}: ${units.bytes(c.parsed.y * gib)}`}}}}});
 }
 
-// From little to much: blue, yellow, red; grey where nothing moves.
+// Colours of the traffic from low to high: blue, yellow, red; grey if there is none.
 const heat = share => share <= 0 ? '#b5bac1' : `hsl(${Math.round(210 - 210 * Math.min(1, share) ** 0.6)} 75% 45%)`;
 function machine() {
   const m = pictures.machine;

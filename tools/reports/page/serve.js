@@ -1,4 +1,4 @@
-// What if: the fields of a scenario as controls above its answer, which is asked for anew at each change.
+// The page of `serve`: the fields of a scenario as controls above its answer. Each change requests a new answer.
 const first = ['cluster.nodes', 'plan.global_batch_size', 'plan.micro_batch_size', 'plan.tensor_parallel', 'plan.pipeline_parallel',
   'plan.data_parallel.zero_stage', 'plan.recompute', 'plan.precision', 'plan.strategy', 'cluster.node', 'cluster.hca.rate', 'cluster.gpu.nvlink'];
 const wanted = new URLSearchParams(location.hash.slice(1)), changes = new Map();
@@ -6,7 +6,7 @@ const names = page.scenarios.concat(Object.keys(page.tasks));
 let scenario = names.includes(wanted.get('scenario')) ? wanted.get('scenario') : page.scenario;
 for (const set of wanted.getAll('set')) changes.set(set.split('=')[0], set.split('=').slice(1).join('='));
 let controls = [], before_s = 0, asking = null;
-/// What a control shows without a change of its own, and the other changes with which it does.
+/// For each field: the value that its control shows if the field is not changed, and the other changes at that time.
 const given = new Map();
 const others = path => JSON.stringify([...changes].filter(([p]) => p !== path));
 
@@ -19,7 +19,7 @@ async function ask(want, signal) {
   if (!response.ok) return {error: text.trim()};
   return JSON.parse(text);
 }
-/// Another question makes the one before it pointless: its worker ends with its connection.
+/// Requests an answer. It aborts the previous request; the server stops an answer when its connection closes.
 async function update() {
   if (asking) asking.abort();
   const mine = asking = new AbortController(), begin = performance.now();
@@ -44,7 +44,7 @@ async function update() {
   }
   finish();
 }
-/// The task: objectives, what of them holds, hints one by one, and the explanation once it is solved.
+/// The task: objectives, which of its criteria hold, hints one by one, and the explanation when it is solved.
 const taskBox = el('section', {id: 'task', 'aria-label': 'Task', hidden: true});
 let hints = 0, judged = {};
 function drawTask(got) {
@@ -75,7 +75,7 @@ function change(control, text) {
   update();
 }
 
-/// "400 Gbit/s" twice: "800 Gbit/s".
+/// Multiplies a quantity: "400 Gbit/s" times 2 is "800 Gbit/s".
 function times(text, factor) {
   const parts = /^([-+.\d]+(?:e[-+]?\d+)?)\s*(.*)$/i.exec(text);
   if (!parts) return null;
@@ -100,7 +100,7 @@ function field(control) {
     'aria-label': `${control.path}, times 2 at each step`, oninput: e => { input.value = times(start, 2 ** Number(e.target.value)); change(control, input.value); }});
   return el('div', {'data-path': control.path}, label, input, slider);
 }
-/// All controls anew, but the one that is being used: it stays where it is, with its focus.
+/// Builds all controls again, except the one with the focus, which stays in place.
 function fill(into, shown) {
   const used = [...into.children].find(e => e.contains(document.activeElement) && shown.some(c => c.path === e.dataset.path));
   if (!used) { into.replaceChildren(...shown.map(field)); return; }

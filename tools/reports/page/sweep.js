@@ -1,13 +1,13 @@
-// A sweep: any figure against any swept field, what is worth choosing from (the Pareto front), and all points.
+// The page of `sweep`: any figure against any swept field, the Pareto front, and all points.
 const points = page.answer.points, good = points.filter(p => !p.error);
 const axes = Object.keys(points[0].set);
 const figures = [...new Set(good.flatMap(p => Object.keys(p).filter(k => typeof p[k] === 'number')))];
-/// What a figure is: its unit, and whether more is better.
+/// Properties of a figure: whether more is better, and its unit.
 const more = name => /(_per_s|_per_gpu|mfu|goodput$)/.test(name);
 const unitOf = name => name.endsWith('_bytes') ? 'bytes' : name.endsWith('_s') && !name.includes('_per_s') ? 'seconds'
   : /mfu|goodput/.test(name) ? 'share' : 'number';
 const show = (name, v) => units[unitOf(name)](v);
-/// "400 Gbit/s" is 400 where all values of the axis have that unit; else its place in the list.
+/// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list.
 const places = {};
 for (const a of axes) {
   const texts = [...new Set(points.map(p => p.set[a]))];
@@ -23,7 +23,7 @@ const scale = name => name in places
     : v => places[name].texts[v] || '', places[name].numbers ? {type: 'linear'} : {type: 'linear', ticks: {stepSize: 1, callback: v => places[name].texts[v] || ''}})
   : unitOf(name) === 'bytes' ? axis(name, v => show(name, v), {type: 'linear', ticks: {callback: v => show(name, v), stepSize: byteStep(name)}})
   : axis(name, v => show(name, v), {type: 'linear'});
-/// Whole numbers of GiB (or parts of one) between the lines.
+/// The distance of the grid lines of bytes: a round number of GiB, or a round part of one.
 function byteStep(name) {
   const values = good.filter(p => name in p).map(p => p[name]), high = Math.max(...values), range = high - Math.min(...values);
   return niceStep((range || high || 1) / 8 / 2 ** 30) * 2 ** 30;
@@ -55,7 +55,7 @@ function curves() {
   build();
 }
 
-/// Points that no other is at least as good as in both figures, and better in one.
+/// The Pareto front: points for which no other point is at least as good in both figures and better in one.
 function front(a, b) {
   const better = (p, q, f) => more(f) ? p[f] > q[f] : p[f] < q[f];
   return good.filter(p => a in p && b in p).filter((p, _, all) =>

@@ -1,4 +1,4 @@
-// Ranks and their streams over time: zoom, pan, by rank; the critical path is a lane of its own and a line under its bars.
+// Ranks and their streams over time, with zoom and pan. The critical path is a lane of its own and a line under its bars.
 function decoded(flat, width) {
   const n = flat.length / width, begin = new Float64Array(n), end = new Float64Array(n);
   const rest = Array.from({length: width - 2}, () => new Int32Array(n));
@@ -57,7 +57,7 @@ function timeline(t) {
     return name < 0 ? `${-name} operations, mostly ${tone}` : t.names[name] ? `${t.names[name]} (${tone})` : tone;
   };
 
-  /// What is narrower than a pixel shares its column with others: the one with most of it has the colour.
+  /// Draws the bars. Bars narrower than a pixel share a column; the tone with the largest part gives the colour.
   function drawBars(g, r) {
     const fills = r.critical ? resources.map((_, i) => hues[i % hues.length]) : t.tones.map(tone => tone.fill);
     const within = new Float64Array(fills.length);
@@ -152,7 +152,7 @@ function timeline(t) {
     keys[e.key]();
     e.preventDefault();
   });
-  // A wheel over a page scrolls it; over the timeline that was chosen, or with Ctrl, it zooms.
+  // The wheel scrolls the page. It zooms if the timeline has the focus, or with Ctrl.
   canvas.addEventListener('wheel', e => {
     if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan(e.deltaX / 800);
     else if (e.ctrlKey || document.activeElement === canvas) zoom(Math.exp(e.deltaY * 0.002), tick(e.offsetX));

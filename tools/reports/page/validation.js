@@ -1,4 +1,4 @@
-// What the simulator gives beside what was measured.
+// The page of `validate`: predicted against measured figures.
 const sets = page.answer.sets, drawn = sets.filter(s => (s.points || []).length);
 const chosen = new Set(drawn.map(s => s.name));
 

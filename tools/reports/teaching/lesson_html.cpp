@@ -22,7 +22,7 @@ ordered_json grid_data(const LessonGrid& grid) {
   return {{"title", grid.title}, {"head", grid.head}, {"rows", rows}};
 }
 
-/// For lesson.js: actors stand on a circle, those between them on a smaller one.
+/// The data for lesson.js. Actors are on a circle, inner actors on a smaller one.
 ordered_json steps_data(const LessonView& view) {
   ordered_json actors = ordered_json::array(), frames = ordered_json::array();
   std::size_t inner = 0, places[] = {0, 0};

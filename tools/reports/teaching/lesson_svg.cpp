@@ -14,10 +14,10 @@ constexpr double kMargin = 16, kCellHeight = 20, kLine = 16, kSentence = 18, kLe
                  kAmountWidth = 600;
 constexpr const char *kInk = "#222222", *kQuiet = "#666666";
 
-/// Generous: fonts differ, and what has just come is bold.
+/// An upper bound of the width of a text. Fonts differ, and new values are bold.
 double width_of(std::string_view text, double size = kLetter) { return 1.3 * Svg::text_width(text, size); }
 
-/// One grid's columns, as wide as in all frames that have it.
+/// The widths of a grid's columns, pixels: the largest in all frames with this grid.
 struct GridSize {
   double names = 0;
   std::vector<double> columns;
@@ -65,11 +65,11 @@ class Drawing {
 
  private:
   const LessonView& view_;
-  std::vector<GridSize> grids_;  // by their place in a frame
-  std::size_t arrows_ = 0;       // most of a frame: grids stand side by side
+  std::vector<GridSize> grids_;  // by position in a frame
+  std::size_t arrows_ = 0;       // largest number of arrows in a frame
   bool details_ = false;
   double across_ = 420 + 2 * kMargin;
-  std::size_t columns_ = 1;  // of frames
+  std::size_t columns_ = 1;  // columns of frames
 
   double top() const { return 40 + kLine * static_cast<double>(view_.notes.size()); }
 
@@ -106,7 +106,7 @@ class Drawing {
     for (const LessonLane& lane : frame.lanes) width = std::max(width, width_of(lane.actor) + 8);
     return width;
   }
-  /// Pixels a unit of the axis: of slots, so many that the widest label fits into the shortest bar.
+  /// Pixels per unit of the axis. On an axis of slots, the widest label fits into the shortest bar.
   static double lane_scale(const LessonFrame& frame) {
     if (frame.axis == LessonFrame::Axis::amount) return kAmountWidth / frame.end;
     if (frame.axis == LessonFrame::Axis::time) return kLaneWidth / frame.end;
@@ -200,7 +200,7 @@ class Drawing {
     }
   }
 
-  /// Returns where they end.
+  /// Returns the y coordinate below the lanes.
   static double draw_lanes(Svg& svg, double x, double y, const LessonFrame& frame) {
     const double scale = lane_scale(frame), left = x + names_width(frame);
     for (std::size_t i = 0; i < frame.lanes.size(); ++i) {
@@ -228,7 +228,7 @@ class Drawing {
     return frame.axis == LessonFrame::Axis::amount ? y : draw_ticks(svg, left, y, frame.end, scale);
   }
 
-  /// Time at round distances.
+  /// Draws ticks at round times. Returns the y coordinate below them.
   static double draw_ticks(Svg& svg, double left, double y, double end, double scale) {
     double step = std::pow(10.0, std::floor(std::log10(end)) - 1);
     for (int i = 0; step * scale < 50; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10, …

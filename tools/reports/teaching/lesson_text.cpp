@@ -16,7 +16,7 @@ std::string padded(const std::string& text, std::size_t width) {
   return text + std::string(width - std::min(width, characters_of(text)), ' ');
 }
 
-/// Cut to so many characters, the last one being "…".
+/// Cuts the text to `width` characters, of which the last is "…".
 std::string cut_to(const std::string& text, std::size_t width) {
   if (characters_of(text) <= width) return text;
   std::size_t bytes = 0;
@@ -31,7 +31,7 @@ struct LaneLetter {
   Tone tone = Tone::plain;
 };
 
-/// Columns a unit of the axis.
+/// Number of columns per unit of the axis.
 double lane_scale(const LessonFrame& frame, std::size_t columns) {
   if (frame.axis != LessonFrame::Axis::slots) return static_cast<double>(columns) / frame.end;
   std::size_t longest = 1;
@@ -41,7 +41,7 @@ double lane_scale(const LessonFrame& frame, std::size_t columns) {
       longest = std::max(longest, bar.letter.size() + bar.label.size());
       shortest = std::min(shortest, bar.end - bar.begin);
     }
-  // The shortest bar shows its word and a gap, or its word, where the whole then fits one block.
+  // The shortest bar shows its word and a gap, or only its word if the lanes then fit one block.
   const double width = static_cast<double>(columns), word = static_cast<double>(longest) / shortest,
                gap = word + 1 / shortest, most = width * kMostBlocks / frame.end;
   return std::min(gap * frame.end > width && word * frame.end <= width ? word : gap, most);
@@ -55,7 +55,7 @@ void put_bar(std::vector<LaneLetter>& row, const LessonBar& bar, double scale, L
   end = std::min(end, row.size());
   const std::string word = bar.letter + bar.label;
   for (std::size_t at = begin; at < end; ++at) {
-    // A number cut short is a wrong number: then the letter alone.
+    // A number that is cut short would be wrong, so a short bar shows only its letter.
     const bool shown = at - begin < word.size() && (word.size() <= end - begin || at == begin);
     const bool gap = at + 1 == end && end - begin > word.size();
     row[at] = {axis != LessonFrame::Axis::slots ? word.front() : shown ? word[at - begin] : gap ? ' ' : '-', bar.tone};
@@ -106,7 +106,7 @@ class TextLesson {
     for (const std::string& remark : frame.remarks) text_ += indent + remark + "\n";
   }
 
-  /// One after the other, as many a line as fit.
+  /// Writes the words one after the other, as many on a line as fit.
   void lines(const std::vector<std::string>& words, const std::string& before) {
     constexpr std::size_t longest = kColumns - 2;
     std::string line = before;
@@ -123,7 +123,7 @@ class TextLesson {
     if (!empty) text_ += "  " + line + "\n";
   }
 
-  /// As many columns as fit beside each other, then the others below.
+  /// Writes as many columns side by side as fit, and the others below.
   void show_grid(const LessonGrid& grid) {
     std::size_t names = 0;
     std::vector<std::size_t> widths;
@@ -145,7 +145,7 @@ class TextLesson {
         text_ += "\n";
       }
     }
-    // What colours show on a terminal.
+    // Lists in words the stale cells, which colours show on a terminal.
     std::vector<std::string> stale;
     for (const LessonGrid::Row& row : grid.rows) {
       std::string columns;

@@ -9,42 +9,42 @@
 
 namespace trainyard {
 
-/// What `trainyard fit` was asked for; each of its fits takes a part of that.
+/// The arguments of `trainyard fit`. Each fit uses some of them.
 struct FitRequest {
   std::vector<std::string> files;
   std::string data;              ///< folder of tables; empty: TRAINYARD_DATA
-  std::string gpu;               ///< the catalog's name of the GPU; empty: by the log, or all that the tables know
-  std::string operation;         ///< empty: by the log
-  int gpus = 0;                  ///< 0: by the log
-  std::string out;               ///< file of the catalog entry; a folder for several; empty or "-": stdout
-  std::string svg, json;         ///< files; empty: none
-  std::string system;            ///< one of a table of sweeps; empty: the files are logs
-  bool skip_impossible = false;  ///< rows that no chip could have are left out, else they are an error
+  std::string gpu;               ///< the catalog's name of the GPU; empty: the log's GPU, or all GPUs in the tables
+  std::string operation;         ///< the collective; empty: the log's
+  int gpus = 0;                  ///< number of GPUs; 0: the log's
+  std::string out;               ///< file of the catalog entry, or a folder for several; empty or "-": stdout
+  std::string svg, json;         ///< files to write; empty: none
+  std::string system;            ///< a system in a table of sweeps; empty: the files are logs
+  bool skip_impossible = false;  ///< leave out rows faster than the chip's peak; false: such a row is an error
 };
 
 // Each returns an exit code, and throws UserError.
 
-/// `fit nccl`: protocols of NCCL from nccl.csv or logs of nccl-tests.
+/// `fit nccl`: the constants of NCCL's protocols, from nccl.csv or logs of nccl-tests.
 int fit_nccl_logs(const FitRequest&);
-/// `fit nccl --networks`: what NCCL gets of each kind of network, from tables of systems and sweeps.
+/// `fit nccl --networks`: the share of each network's rate that NCCL reaches, from tables of systems and sweeps.
 int fit_nccl_networks(const FitRequest&);
-/// `fit nccl --launch`: what a thread of the host takes to launch a call, from the same tables.
+/// `fit nccl --launch`: the time that a host thread takes to launch a call, from the same tables.
 int fit_nccl_launch(const FitRequest&);
-/// `fit roofline`: efficiencies and launch floor from the tables in the folder `data`.
+/// `fit roofline`: efficiencies and the shortest launch time, from the tables in the folder `data`.
 int fit_rooflines(const FitRequest&);
-/// `fit kernels`: the constants of matrix products by their shape, and of attention, as a GPU's entry has them.
+/// `fit kernels`: the constants of matrix products by shape, and of attention, in the form of a GPU's entry.
 int fit_kernels(const FitRequest&);
-/// `fit training`: the constants that are fitted to measured runs, fitted to all of them again, and the families' errors
-/// before and after.
+/// `fit training`: fits the constants that depend on measured runs to all these runs again, and shows the errors of the
+/// families before and after.
 int fit_training(const std::string& json);
 
-/// The tables of systems and sweeps that were asked for; none: those that come along. Throws UserError.
+/// The tables of systems and sweeps that the request names; if it names none, the shipped ones. Throws UserError.
 MeasuredSystems measured_tables(const FitRequest&);
-/// The catalog's GPU that the user names by --gpu.
+/// The catalog's GPU with the name that --gpu gives. Throws UserError.
 Gpu fit_gpu(const Catalog&, const std::string& name);
-/// JSON of median, mean and 90th percentile.
+/// Median, mean and 90th percentile of the errors, as JSON.
 nlohmann::ordered_json errors_json(const FitErrors&);
-/// Gives JSON `{key: fits}` to the file that was asked for, and the text to `out` unless that JSON is on stdout.
+/// Writes JSON `{key: fits}` to the request's file, and the text to `out` unless that JSON goes to stdout.
 int give_fits(const FitRequest&, const char* key, const nlohmann::ordered_json& fits, const std::string& text,
               const std::string& out = "-");
 

@@ -12,7 +12,7 @@ namespace {
 
 using FitJson = nlohmann::ordered_json;
 
-/// The part of a GPU's entry that a fit makes.
+/// The part of a GPU's catalog entry that this fit gives, as YAML.
 std::string entry_of(KernelFit fit) {
   const bool gemm = fit.kernel == Kernel::gemm;
   std::string text = fmt::format("# {}: held-out errors: median {}, 90th percentile {}\n", fit.gpu.name,
@@ -61,7 +61,8 @@ FitJson json_of(KernelFit fit) {
   return json;
 }
 
-/// Of one table and GPU; `left_out` gets a line for each row that no chip could have.
+/// Fits the kernels of one table and GPU. `left_out` gets a line for each row that is faster than the chip's peak; such
+/// a row is a UserError unless `skip`.
 KernelFit fit_table(const std::string& file, const Gpu& gpu, bool skip, std::string& left_out) {
   if (MeasuredTable(file).has_column("heads"))
     return fit_kernel(Kernel::attention, read_kernels(file, Kernel::attention, gpu, gpu.measured_as), gpu);
@@ -87,7 +88,7 @@ int fit_kernels(const FitRequest& request) {
     if (gpu.measured_as.empty()) {
       others += fmt::format("# {}: not measured; {}\n", name,
                             gpu.gemm.given ? "takes the constants of its architecture, " + gpu.architecture
-                                           : "products take a share of its peak, whatever their shape");
+                                           : "matrix products take the same share of its peak for all shapes");
       continue;
     }
     for (const std::string& file : request.files) {
@@ -95,7 +96,7 @@ int fit_kernels(const FitRequest& request) {
       const KernelFit fit = fit_table(file, gpu, request.skip_impossible, left_out);
       text += entry_of(fit) + left_out;
       for (const std::string& constant : fit.undetermined)
-        text += fmt::format("# {}: {}: these rows do not tell; what stands there is where the search ended\n", name,
+        text += fmt::format("# {}: {}: these rows do not determine it; the value is where the search ended\n", name,
                             constant);
       fits.push_back(json_of(fit));
     }

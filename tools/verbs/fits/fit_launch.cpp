@@ -14,16 +14,16 @@
 namespace trainyard {
 namespace {
 
-/// Sizes that launches can be seen at.
+/// The largest size at which the launch shows in the time.
 constexpr Bytes kMostLaunched{64.0 * 1024};
 
-/// One operation of one system: launches a call, and kernels beside what was measured.
+/// The measured times of one operation on one system, with the kernel times that the model gives.
 struct LaunchedSweep {
   std::string system, source;
-  int launches = 1;
+  int launches = 1;  ///< number of launches of a call by one thread
   std::vector<std::pair<Seconds, Seconds>> kernel_and_measured;
 
-  /// Median |log(predicted / measured)|: single sizes may be slow for reasons of their own (RCCL below 1 KiB).
+  /// Median of |log(predicted / measured)|. The median ignores single slow sizes, such as RCCL's below 1 KiB.
   double error(Seconds launch) const {
     std::vector<double> errors;
     for (const auto& [kernel, measured] : kernel_and_measured)
@@ -53,7 +53,8 @@ std::vector<LaunchedSweep> launched_sweeps(const std::vector<MeasuredSystem>& sy
   return sweeps;
 }
 
-/// The least sum over sources of their sweeps' median |log(predicted / measured)|, to 0.1 us.
+/// The launch time, in steps of 0.1 us, with the least error. The error is the sum over sources of the mean error of
+/// their sweeps.
 Seconds fitted_launch(const std::vector<LaunchedSweep>& sweeps) {
   constexpr int kMostTenths = 400;
   constexpr Seconds kTenth{1e-7};
@@ -73,8 +74,8 @@ Seconds fitted_launch(const std::vector<LaunchedSweep>& sweeps) {
 
 }  // namespace
 
-int fit_nccl_launch(const FitRequest& asked) {
-  const MeasuredSystems tables = measured_tables(asked);
+int fit_nccl_launch(const FitRequest& request) {
+  const MeasuredSystems tables = measured_tables(request);
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   std::string text;
   for (const bool rccl : {false, true}) {
@@ -88,7 +89,7 @@ int fit_nccl_launch(const FitRequest& asked) {
       text += fmt::format("  {}: {} a call, error {:.0f} %\n", sweep.system, sweep.launches, 100 * sweep.error(launch));
     out.push_back({{"library", library}, {"sweeps", sweeps.size()}, {"launch_s", launch.value}});
   }
-  return give_fits(asked, "launches", out, text);
+  return give_fits(request, "launches", out, text);
 }
 
 }  // namespace trainyard

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// "NVIDIA A100-SXM4-80GB" as the catalog would begin its name.
+/// A device name such as "NVIDIA A100-SXM4-80GB" in the spelling of the catalog's names.
 std::string plain_device(std::string name) {
   for (const char* maker : {"NVIDIA ", "GeForce ", "Tesla "})
     if (name.starts_with(maker)) name.erase(0, std::string(maker).size());
@@ -29,7 +29,8 @@ std::string plain_device(std::string name) {
   return name;
 }
 
-/// The one GPU of the catalog whose tables or device are called so.
+/// The GPU of the catalog that the log names, by its name in the tables or the catalog, or by the beginning of the name
+/// if only one GPU fits. Throws UserError otherwise.
 Gpu measured_gpu(const Catalog& catalog, const NcclLog& log) {
   std::vector<std::string> begins;
   const std::string device = plain_device(log.gpu);
@@ -43,7 +44,7 @@ Gpu measured_gpu(const Catalog& catalog, const NcclLog& log) {
                               log.gpu.empty() ? "this" : "\"" + log.gpu + "\""));
 }
 
-/// An entry's name: the table's for the GPU, else the catalog's.
+/// The name of the entry: the table's name of the GPU, or the catalog's if there is none.
 std::string entry_name(const NcclLog& log, const Gpu& gpu) {
   if (log.gpu != gpu.measured_as || log.gpu.empty()) return gpu.name;
   std::string name = log.gpu;
@@ -51,53 +52,55 @@ std::string entry_name(const NcclLog& log, const Gpu& gpu) {
   return name;
 }
 
-/// The rows of one system of a table of sweeps, which stands beside the table of systems.
-NcclLog log_of_system(const FitRequest& asked) {
-  const std::filesystem::path sweeps = asked.files.front();
+/// The rows of one system in a table of sweeps. The table of systems is in the same folder.
+NcclLog log_of_system(const FitRequest& request) {
+  const std::filesystem::path sweeps = request.files.front();
   const MeasuredSystems tables = measured_systems(sweeps.parent_path() / "nccl_systems.csv", sweeps);
   std::vector<std::string> names;
   for (const MeasuredSystem& system : tables.systems) {
     names.push_back(system.name);
-    if (system.name != asked.system) continue;
+    if (system.name != request.system) continue;
     NcclLog log{sweeps.filename().string(), "", system.version, fmt::format("{}: {}", system.name, system.source), {}};
     for (const CollectiveRow& row : system.rows)
       log.rows.push_back({row.operation, system.gpus, system.nodes(), row.size, row.measured});
-    if (system.cluster && asked.gpu.empty()) log.gpu = system.cluster->node.gpu.name;
+    if (system.cluster && request.gpu.empty()) log.gpu = system.cluster->node.gpu.name;
     return log;
   }
-  throw UserError(fmt::format("trainyard fit nccl: unknown system \"{}\"{}", asked.system, hint(asked.system, names)));
+  throw UserError(
+      fmt::format("trainyard fit nccl: unknown system \"{}\"{}", request.system, hint(request.system, names)));
 }
 
-std::vector<NcclLog> read_all(const FitRequest& asked) {
-  if (asked.files.empty())
+std::vector<NcclLog> read_all(const FitRequest& request) {
+  if (request.files.empty())
     throw UserError("trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
-  if (asked.gpus < 0 || asked.gpus == 1)
-    throw UserError(fmt::format("trainyard fit nccl: --gpus {}: expected 2 or more", asked.gpus));
-  if (!asked.system.empty()) return {log_of_system(asked)};
+  if (request.gpus < 0 || request.gpus == 1)
+    throw UserError(fmt::format("trainyard fit nccl: --gpus {}: expected 2 or more", request.gpus));
+  if (!request.system.empty()) return {log_of_system(request)};
   std::vector<NcclLog> logs;
-  for (const std::string& file : asked.files)
-    for (NcclLog& log : read_nccl_logs(file, {asked.gpus, asked.operation})) logs.push_back(std::move(log));
+  for (const std::string& file : request.files)
+    for (NcclLog& log : read_nccl_logs(file, {request.gpus, request.operation})) logs.push_back(std::move(log));
   return logs;
 }
 
-/// One fit a GPU, in the order of the files. Of a table of several GPUs, --gpu takes one.
-std::vector<NcclFit> fit_all(const FitRequest& asked) {
+/// One fit for each GPU, in the order of the files. --gpu selects one GPU of a table with several.
+std::vector<NcclFit> fit_all(const FitRequest& request) {
   const Catalog catalog;
-  const std::vector<NcclLog> logs = read_all(asked);
+  const std::vector<NcclLog> logs = read_all(request);
   const bool several = std::any_of(logs.begin(), logs.end(), [&](const NcclLog& l) { return l.gpu != logs[0].gpu; });
   std::vector<std::pair<Gpu, std::vector<NcclLog>>> by_gpu;
   for (const NcclLog& log : logs) {
-    Gpu gpu = asked.gpu.empty() || several ? measured_gpu(catalog, log) : fit_gpu(catalog, asked.gpu);
-    if (!asked.gpu.empty() && !same_name(gpu.name, fit_gpu(catalog, asked.gpu).name)) continue;
-    const auto at = std::find_if(by_gpu.begin(), by_gpu.end(), [&](const auto& g) { return g.first.name == gpu.name; });
-    if (at == by_gpu.end())
+    Gpu gpu = request.gpu.empty() || several ? measured_gpu(catalog, log) : fit_gpu(catalog, request.gpu);
+    if (!request.gpu.empty() && !same_name(gpu.name, fit_gpu(catalog, request.gpu).name)) continue;
+    const auto found =
+        std::find_if(by_gpu.begin(), by_gpu.end(), [&](const auto& g) { return g.first.name == gpu.name; });
+    if (found == by_gpu.end())
       by_gpu.push_back({std::move(gpu), {log}});
     else
-      at->second.push_back(log);
+      found->second.push_back(log);
   }
   if (by_gpu.empty())
     throw UserError(
-        fmt::format("trainyard fit nccl: no rows of gpu {} in {}", asked.gpu, fmt::join(asked.files, ", ")));
+        fmt::format("trainyard fit nccl: no rows of gpu {} in {}", request.gpu, fmt::join(request.files, ", ")));
   std::vector<NcclFit> fits;
   for (const auto& [gpu, rows] : by_gpu) fits.push_back(fit_nccl(rows, gpu, entry_name(rows.front(), gpu)));
   return fits;
@@ -108,7 +111,7 @@ std::string errors_text(const NcclErrors& e) {
   return fmt::format("{} rows: median {:.1f} %, 90th percentile {:.1f} %", e.rows, e.median * 100, e.p90 * 100);
 }
 
-/// A plot of each operation at its most GPUs, and the errors.
+/// A plot of each operation at its largest number of GPUs, and the errors.
 std::string fit_text(const NcclFit& fit) {
   std::map<NcclOperation, int> most;
   for (const NcclPoint& p : fit.points) most[p.row.operation] = std::max(most[p.row.operation], p.row.gpus);
@@ -144,28 +147,28 @@ ordered_json fit_json(const NcclFit& fit) {
 
 }  // namespace
 
-int fit_nccl_logs(const FitRequest& asked) {
+int fit_nccl_logs(const FitRequest& request) {
   std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(asked.out, ignored);
-  const std::vector<NcclFit> fits = fit_all(asked);
-  const bool one_file = !asked.svg.empty() || (!asked.out.empty() && !folder);
+  const bool folder = std::filesystem::is_directory(request.out, ignored);
+  const std::vector<NcclFit> fits = fit_all(request);
+  const bool one_file = !request.svg.empty() || (!request.out.empty() && !folder);
   if (fits.size() > 1 && one_file)
     throw UserError(
         "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");
-  const bool quiet = asked.out == "-" || asked.svg == "-" || asked.json == "-";
+  const bool quiet = request.out == "-" || request.svg == "-" || request.json == "-";
   ordered_json out = ordered_json::array();
   for (const NcclFit& fit : fits) {
     if (!quiet) write_atomically("-", fit_text(fit));
     if (folder)
-      write_atomically(std::filesystem::path(asked.out) / (fit.model.name + ".yaml"), fit.entry);
-    else if (!asked.out.empty())
-      write_atomically(asked.out, fit.entry);
+      write_atomically(std::filesystem::path(request.out) / (fit.model.name + ".yaml"), fit.entry);
+    else if (!request.out.empty())
+      write_atomically(request.out, fit.entry);
     else if (!quiet)
       write_atomically("-", fmt::format("\ncatalog entry nccls/{}.yaml:\n{}\n", fit.model.name, fit.entry));
-    if (!asked.svg.empty()) write_atomically(asked.svg, nccl_svg_plot(fit));
+    if (!request.svg.empty()) write_atomically(request.svg, nccl_svg_plot(fit));
     out.push_back(fit_json(fit));
   }
-  return give_fits(asked, "fits", out, "");
+  return give_fits(request, "fits", out, "");
 }
 
 ordered_json errors_json(const FitErrors& e) { return {{"median", e.median}, {"mean", e.mean}, {"p90", e.p90}}; }

@@ -15,7 +15,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Takes the errors of systems left out in turn, where there are two sources or more.
+/// Sets the errors of the network by leaving out each source in turn, if there are two sources or more.
 void judge(NcclNetwork& network, const std::vector<NcclSweep>& sweeps) {
   std::vector<double> all, large;
   for (const LeftOutRow& row : left_out_errors(network, sweeps)) {
@@ -64,17 +64,17 @@ FittedNetwork fitted_network(const std::string& name, const MeasuredSystems& tab
 
 }  // namespace
 
-MeasuredSystems measured_tables(const FitRequest& asked) {
-  if (asked.files.empty()) return measured_systems();
-  if (asked.files.size() != 2)
+MeasuredSystems measured_tables(const FitRequest& request) {
+  if (request.files.empty()) return measured_systems();
+  if (request.files.size() != 2)
     throw UserError(
         "trainyard fit nccl --networks, --launch: two tables, of systems and of their sweeps, or none for those that "
         "come along");
-  return measured_systems(asked.files[0], asked.files[1]);
+  return measured_systems(request.files[0], request.files[1]);
 }
 
-int fit_nccl_networks(const FitRequest& asked) {
-  const MeasuredSystems tables = measured_tables(asked);
+int fit_nccl_networks(const FitRequest& request) {
+  const MeasuredSystems tables = measured_tables(request);
   std::set<std::string> names;
   for (const MeasuredSystem& system : tables.systems)
     if (system.nodes() > 1 && system.healthy()) names.insert(system.network());
@@ -90,15 +90,15 @@ int fit_nccl_networks(const FitRequest& asked) {
                           network.median_error * 100, network.p90_error * 100, network.large_error * 100);
     text += "\n";
     if (!fitted.fit.unidentified.empty())
-      text += fmt::format("  hardly told by the rows: {}\n", fmt::join(fitted.fit.unidentified, ", "));
-    if (!asked.out.empty() && asked.out != "-")
-      write_atomically(std::filesystem::path(asked.out) / (name + ".yaml"), fitted.entry);
-    else if (asked.out == "-")
+      text += fmt::format("  hardly determined by the rows: {}\n", fmt::join(fitted.fit.unidentified, ", "));
+    if (!request.out.empty() && request.out != "-")
+      write_atomically(std::filesystem::path(request.out) / (name + ".yaml"), fitted.entry);
+    else if (request.out == "-")
       write_atomically("-", fitted.entry);
     out.push_back(
         {{"network", name}, {"rows", fitted.rows}, {"unidentified", fitted.fit.unidentified}, {"entry", fitted.entry}});
   }
-  return give_fits(asked, "networks", out, asked.out == "-" ? "" : text);
+  return give_fits(request, "networks", out, request.out == "-" ? "" : text);
 }
 
 }  // namespace trainyard

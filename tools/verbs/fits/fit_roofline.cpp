@@ -13,18 +13,18 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-fs::path data_folder(std::string given) {
+fs::path data_folder(std::string folder) {
   const char* environment = std::getenv("TRAINYARD_DATA");
-  if (given.empty() && environment) given = environment;
-  if (given.empty())
-    throw UserError("trainyard fit: where are the measured tables? Give --data DIR, or set TRAINYARD_DATA");
+  if (folder.empty() && environment) folder = environment;
+  if (folder.empty())
+    throw UserError("trainyard fit: the folder of measured tables is missing: give --data DIR, or set TRAINYARD_DATA");
   std::error_code ignored;
-  if (!fs::is_directory(given, ignored))
-    throw UserError(fmt::format("trainyard fit: --data {}: no such folder", given));
-  return given;
+  if (!fs::is_directory(folder, ignored))
+    throw UserError(fmt::format("trainyard fit: --data {}: no such folder", folder));
+  return folder;
 }
 
-/// The GPUs of the catalog that the tables know; or the one that was asked for.
+/// The GPUs of the catalog with rows in the tables, or only the wanted one. Throws UserError if that one has no rows.
 std::vector<Gpu> measured_gpus(const std::string& wanted) {
   const Catalog catalog;
   std::vector<Gpu> measured;
@@ -38,13 +38,15 @@ std::vector<Gpu> measured_gpus(const std::string& wanted) {
   if (wanted.empty()) return measured;
   Gpu gpu = fit_gpu(catalog, wanted);
   if (gpu.measured_as.empty())
-    throw UserError(fmt::format("trainyard fit: --gpu {}: no kernels of it were measured; known: {}", gpu.name,
-                                fmt::join(names, ", ")));
+    throw UserError(fmt::format("trainyard fit: --gpu {}: the tables have no kernels of this GPU; they have: {}",
+                                gpu.name, fmt::join(names, ", ")));
   return {std::move(gpu)};
 }
 
-/// Fitted, and beside it what the catalog has.
-std::string beside(const std::string& fitted, const std::string& now) { return fmt::format("{} ({})", fitted, now); }
+/// The fitted value, with the catalog's value in parentheses.
+std::string with_catalog_value(const std::string& fitted, const std::string& now) {
+  return fmt::format("{} ({})", fitted, now);
+}
 
 std::vector<std::string> row_of(const RooflineFit& fit, Kernel kernel, const Gpu& gpu) {
   const Gpu::Efficiency& now = gpu.efficiency[static_cast<std::size_t>(kernel)];
@@ -54,9 +56,9 @@ std::vector<std::string> row_of(const RooflineFit& fit, Kernel kernel, const Gpu
   };
   return {gpu.name,
           name_of(kernel),
-          beside(share(fit.efficiency.flops), share(now.flops)),
-          beside(share(fit.efficiency.memory), share(now.memory)),
-          beside(show(fit.launch), show(gpu.kernel_launch)),
+          with_catalog_value(share(fit.efficiency.flops), share(now.flops)),
+          with_catalog_value(share(fit.efficiency.memory), share(now.memory)),
+          with_catalog_value(show(fit.launch), show(gpu.kernel_launch)),
           fmt::format("{} / {}", fit.fitted, fit.judged),
           errors(fit.held_out),
           errors(fit.in_sample)};
@@ -91,7 +93,7 @@ int fit_rooflines(const FitRequest& request) {
     for (const Kernel kernel : {Kernel::gemm, Kernel::attention}) {
       const RooflineFit fitted =
           fit_roofline(folder / fmt::format("{}.csv", name_of(kernel)), kernel, gpu, gpu.measured_as);
-      gpu.kernel_launch = fitted.launch;  // that of GEMM is attention's too
+      gpu.kernel_launch = fitted.launch;  // attention uses the launch time of GEMM
       table.rows.push_back(row_of(fitted, kernel, now));
       out.push_back(json_of(fitted, kernel, now));
     }

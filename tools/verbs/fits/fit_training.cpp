@@ -17,7 +17,7 @@ int fit_training(const std::string& json) {
   TextTable constants{{"constant", "catalog", "fitted again"}, {false, true, true}};
   FitJson values = FitJson::array(), families = FitJson::array();
   for (const RefittedConstant& c : all.front().constants) {
-    constants.rows.push_back({c.name, c.value, c.again.empty() ? "not told by the runs" : c.again});
+    constants.rows.push_back({c.name, c.value, c.again.empty() ? "not determined by the runs" : c.again});
     values.push_back(
         {{"constant", c.name}, {"value", c.value}, {"again", c.again.empty() ? FitJson() : FitJson(c.again)}});
   }

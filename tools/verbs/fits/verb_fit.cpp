@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-/// `fit all`: every constant of the catalog that is a fit, from the tables and runs that come along, part by part.
+/// Runs `fit all`: fits every fitted constant of the catalog, from the shipped tables and runs, part by part.
 int fit_everything() {
   const auto part = [](const char* title) { write_atomically("-", fmt::format("\n== {}\n", title)); };
   const std::filesystem::path tables = shipped_file("scenarios/measured/tables/gemm.csv").parent_path();
@@ -44,57 +44,62 @@ int fit_everything() {
 }
 
 /// A flag, whether it was given, and the fits that take it.
-struct Asked {
+struct FlagUse {
   const char* flag;
-  bool given;
+  bool is_given;
   std::vector<std::string> fits;
 };
 
 /// Throws UserError for the first flag that the fit does not take, and names those that do.
-void require_its_flags(const std::string& what, const std::string& which, const std::vector<Asked>& all) {
-  for (const Asked& asked : all)
-    if (asked.given && std::find(asked.fits.begin(), asked.fits.end(), which) == asked.fits.end())
+void require_its_flags(const std::string& what, const std::string& which, const std::vector<FlagUse>& all) {
+  for (const FlagUse& use : all)
+    if (use.is_given && std::find(use.fits.begin(), use.fits.end(), which) == use.fits.end())
       throw UserError(
-          fmt::format("trainyard fit {}: {}: only with fit {}", what, asked.flag, fmt::join(asked.fits, ", fit ")));
+          fmt::format("trainyard fit {}: {}: only with fit {}", what, use.flag, fmt::join(use.fits, ", fit ")));
 }
 
 int fit(const std::vector<std::string>& words) {
   Arguments arguments(
-      "fit", "Fits constants of the catalog to measurements, on one half of them, and judges them on the other.",
+      "fit", "Fits constants of the catalog to one half of the measurements, and judges them by the other half.",
       "fit roofline --data DIR --gpu a100-sxm4-80gb\n  trainyard fit nccl all_reduce.log --svg fit.svg");
   std::string what;
-  FitRequest asked;
+  FitRequest request;
   arguments.positional(
       "WHAT", what,
-      "roofline: efficiencies and launch floor of kernels; kernels: matrix products by their shape, and attention; "
-      "nccl: NCCL's protocols on one kind of GPU; training: what is fitted to measured runs, to all of them again; "
-      "all: every fit from the tables and runs that come along, one after the other (a minute or two)");
-  arguments.positionals("FILE", asked.files, "nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv");
-  arguments.option("--data", asked.data, "DIR",
+      "what to fit. roofline: efficiencies and shortest launch time of kernels; kernels: matrix products by their "
+      "shape, and attention; nccl: NCCL's protocols on one kind of GPU; training: the constants that depend on "
+      "measured runs, to all these runs again; all: every fit from the shipped tables and runs (a minute or two)");
+  arguments.positionals("FILE", request.files,
+                        "tables and logs. nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv");
+  arguments.option("--data", request.data, "DIR",
                    "roofline: folder of the tables gemm.csv and attention.csv (default: TRAINYARD_DATA)");
-  arguments.option("--gpu", asked.gpu, "NAME",
-                   "roofline: only this GPU; default: all in the tables. nccl: the GPU of the catalog that the "
-                   "log is of, where its name does not tell; of nccl.csv only this one");
-  arguments.option("--gpus", asked.gpus, "N", "nccl: number of GPUs, if the log does not state it");
-  arguments.option("--operation", asked.operation, "NAME", "nccl: such as all_reduce, if the log does not state it");
+  arguments.option(
+      "--gpu", request.gpu, "NAME",
+      "roofline: fit only this GPU (default: all GPUs in the tables). nccl: the catalog's GPU that the log "
+      "was measured on, if the log does not name it; with nccl.csv, fit only this GPU");
+  arguments.option("--gpus", request.gpus, "N", "nccl: number of GPUs, if the log does not state it");
+  arguments.option("--operation", request.operation, "NAME",
+                   "nccl: the collective, for example all_reduce, if the log does not state it");
   bool networks = false, launch = false;
-  arguments.flag("--skip-impossible", asked.skip_impossible,
+  arguments.flag("--skip-impossible", request.skip_impossible,
                  "kernels: leave out rows that are faster than the chip's peak");
   arguments.flag("--networks", networks,
-                 "nccl: the networks between nodes, from two tables of systems and sweeps (default: those that come "
-                 "along); --out is a folder");
+                 "nccl: fit the networks between nodes, from two tables of systems and sweeps (default: the shipped "
+                 "ones); --out is a folder");
   arguments.flag("--launch", launch,
-                 "nccl: what a thread of the host takes to launch a call on a GPU, from the same two tables");
-  arguments.option("--system", asked.system, "NAME", "nccl: of a table of sweeps, this system");
-  arguments.output("--out", asked.out,
-                   "nccl, kernels: the catalog entry (FILE.yaml; - is stdout; of nccl a folder takes one file a GPU)",
-                   true);
-  arguments.output("--svg", asked.svg, "nccl: every curve, measured and fitted, as a picture");
-  arguments.output("--json", asked.json, "write the fits as JSON; - is stdout");
+                 "nccl: fit the time that a host thread takes to launch a call on a GPU, from the same two tables");
+  arguments.option("--system", request.system, "NAME", "nccl: fit this system of a table of sweeps");
+  arguments.output(
+      "--out", request.out,
+      "nccl, kernels: write the catalog entry (FILE.yaml; - is stdout; with nccl, a folder takes a file for "
+      "each GPU)",
+      true);
+  arguments.output("--svg", request.svg, "nccl: draw every curve, measured and fitted");
+  arguments.output("--json", request.json, "write the fits as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  const std::vector<std::string> known{"roofline", "kernels", "nccl", "training", "all"};
-  if (std::find(known.begin(), known.end(), what) == known.end())
-    throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, known)));
+  const std::vector<std::string> fits{"roofline", "kernels", "nccl", "training", "all"};
+  if (std::find(fits.begin(), fits.end(), what) == fits.end())
+    throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, fits)));
   std::string which = what;
   if (networks) which += " --networks";
   if (launch) which += " --launch";
@@ -103,25 +108,25 @@ int fit(const std::vector<std::string>& words) {
       what, which,
       {{"--networks", networks, {of_networks}},
        {"--launch", launch, {of_launch}},
-       {"FILE", !asked.files.empty(), {"nccl", "kernels", of_networks, of_launch}},
-       {"--data", !asked.data.empty(), {"roofline"}},
-       {"--gpu", !asked.gpu.empty(), {"roofline", "kernels", "nccl"}},
-       {"--gpus", asked.gpus != 0, {"nccl"}},
-       {"--operation", !asked.operation.empty(), {"nccl"}},
-       {"--skip-impossible", asked.skip_impossible, {"kernels"}},
-       {"--system", !asked.system.empty(), {"nccl"}},
-       {"--out", !asked.out.empty(), {"nccl", "kernels", of_networks}},
-       {"--svg", !asked.svg.empty(), {"nccl"}},
-       {"--json", !asked.json.empty(), {"roofline", "kernels", "nccl", "training", of_networks, of_launch}}});
-  if (networks) return fit_nccl_networks(asked);
-  if (launch) return fit_nccl_launch(asked);
-  if (what == "nccl") return fit_nccl_logs(asked);
-  if (what == "kernels") return fit_kernels(asked);
-  if (what == "training") return fit_training(asked.json);
-  return what == "all" ? fit_everything() : fit_rooflines(asked);
+       {"FILE", !request.files.empty(), {"nccl", "kernels", of_networks, of_launch}},
+       {"--data", !request.data.empty(), {"roofline"}},
+       {"--gpu", !request.gpu.empty(), {"roofline", "kernels", "nccl"}},
+       {"--gpus", request.gpus != 0, {"nccl"}},
+       {"--operation", !request.operation.empty(), {"nccl"}},
+       {"--skip-impossible", request.skip_impossible, {"kernels"}},
+       {"--system", !request.system.empty(), {"nccl"}},
+       {"--out", !request.out.empty(), {"nccl", "kernels", of_networks}},
+       {"--svg", !request.svg.empty(), {"nccl"}},
+       {"--json", !request.json.empty(), {"roofline", "kernels", "nccl", "training", of_networks, of_launch}}});
+  if (networks) return fit_nccl_networks(request);
+  if (launch) return fit_nccl_launch(request);
+  if (what == "nccl") return fit_nccl_logs(request);
+  if (what == "kernels") return fit_kernels(request);
+  if (what == "training") return fit_training(request.json);
+  return what == "all" ? fit_everything() : fit_rooflines(request);
 }
 
-const RegisterVerb registered_fit{"fit", "fit constants to measurements", fit};
+const RegisterVerb registered_fit{"fit", VerbGroup::measure, "fit the constants of models to measurements", fit};
 
 }  // namespace
 }  // namespace trainyard

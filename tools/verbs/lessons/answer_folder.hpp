@@ -4,7 +4,8 @@
 
 namespace trainyard {
 
-/// A folder for what a command reads and writes. It goes with all that is in it. Throws UserError.
+/// A temporary folder for the files that a command reads and writes. The destructor removes it with its files. Throws
+/// UserError.
 class AnswerFolder {
  public:
   AnswerFolder();
@@ -13,7 +14,7 @@ class AnswerFolder {
   AnswerFolder& operator=(const AnswerFolder&) = delete;
 
   std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string text(const std::string& name) const;  ///< "" where there is no such file
+  std::string text(const std::string& name) const;  ///< contents of the file; "" if there is no such file
 
  private:
   std::filesystem::path path_;

@@ -6,9 +6,9 @@
 
 namespace trainyard {
 
-/// A paragraph after its label, as the answers of `run` have it.
+/// A label with a paragraph, in the layout of the answers of `run`.
 std::string labelled(const std::string& label, const std::string& text);
-/// Numbered files by group, a line each: number, name and title (`titles`, in their order).
+/// A list of the numbered files by group, a line for each: number, name and title. `titles`: in the order of the files.
 std::string numbered_list(const std::vector<NumberedFile>&, const std::vector<std::string>& titles);
 
 }  // namespace trainyard

@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// Escaped line by line: `xml_escaped` makes spaces of line ends, which scripts and screens need.
+/// Escapes the text line by line. `xml_escaped` alone would turn line ends into spaces, but screens need them.
 std::string page_text(const std::string& text) {
   std::string html;
   std::size_t from = 0;
@@ -27,12 +27,12 @@ std::string word_mark(const GlossaryWord& word) {
   return mark;
 }
 
-/// Writes text with links to the glossary, and remembers to which words.
+/// Writes text with links to the glossary, and collects the linked words.
 class LinkedText {
  public:
   explicit LinkedText(const std::vector<GlossaryWord>& words) : words_(words) {}
 
-  std::string of(const std::string& text) {
+  std::string with_links(const std::string& text) {
     std::string html;
     std::size_t from = 0;
     for (const FoundWord& found : words_in(text, words_)) {
@@ -65,7 +65,7 @@ std::string list_section(const std::string& title, const std::vector<LessonText>
   if (texts.empty()) return "";
   std::string html = fmt::format("<section><h2>{}</h2>\n<ul>\n", title);
   for (const LessonText& text : texts) {
-    html += "<li>" + linked.of(text.text);
+    html += "<li>" + linked.with_links(text.text);
     if (!text.command.empty()) html += fmt::format("<pre>trainyard {}</pre>", xml_escaped(text.command));
     html += "</li>\n";
   }
@@ -95,7 +95,7 @@ std::string lesson_page(const LessonAnswer& answer, const std::vector<GlossaryWo
   LinkedText linked(words);
   std::string body = fmt::format("<main>\n<h1>{}. {}</h1>\n<p class=\"quiet\">Lesson {} of {}</p>\n<p>{}</p>\n",
                                  lesson.file.number, xml_escaped(lesson.title), lesson.file.number,
-                                 xml_escaped(lesson.file.group), linked.of(lesson.shows));
+                                 xml_escaped(lesson.file.group), linked.with_links(lesson.shows));
   std::vector<LessonText> says;
   for (const std::string& sentence : answer.says) says.push_back({sentence, {}});
   body += list_section("What this run says", says, linked);

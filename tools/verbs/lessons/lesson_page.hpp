@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-/// A lesson that has been run: an answer a run, and its sentences with their figures.
+/// A lesson that has been run: the answers of its commands, and its sentences with their figures filled in.
 struct LessonAnswer {
   Lesson lesson;
   std::vector<CommandAnswer> answers;
@@ -17,8 +17,8 @@ struct LessonAnswer {
   std::vector<Verdict> holds;
 };
 
-/// As a page that opens without a network: text, words linked to the glossary at its end, and the page or picture of
-/// each run. `data`: what --json writes.
+/// The lesson as a page that opens without a network: text, words linked to the glossary at its end, and the page or
+/// picture of each run. `data`: the JSON that --json writes.
 std::string lesson_page(const LessonAnswer&, const std::vector<GlossaryWord>&, nlohmann::ordered_json data);
 
 }  // namespace trainyard

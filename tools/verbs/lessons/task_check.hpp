@@ -6,20 +6,21 @@
 
 namespace trainyard {
 
-/// What the simulator says of a scenario that is to solve a task.
+/// The simulator's verdict on a scenario that is meant to solve a task.
 struct TaskVerdict {
   std::vector<Verdict> criteria;
-  CommandAnswer answer;  ///< of the task's command
+  CommandAnswer answer;  ///< answer of the task's command
 
   bool solved() const;
 };
 
-/// Runs the task's command on the file. Throws UserError for a field that may not change, and what the command throws.
+/// Runs the task's command on the file. Throws UserError if the file changes a field that the task does not allow to
+/// change, and the errors of the command.
 TaskVerdict judge_task(const Task&, const std::filesystem::path& mine);
-/// The same of a scenario that is no file yet.
+/// The same for the text of a scenario.
 TaskVerdict judge_task_text(const Task&, const std::string& mine);
 
-/// As `task --check --json` writes it.
+/// The verdict as `task --check --json` writes it.
 nlohmann::ordered_json verdict_json(const Task&, const TaskVerdict&);
 
 }  // namespace trainyard

@@ -34,23 +34,26 @@ std::string word_list(std::vector<GlossaryWord> words) {
 }
 
 int glossary(const std::vector<std::string>& words) {
-  Arguments arguments("glossary",
-                      "The words of distributed training: meaning, formula, unit, where each is modelled, and the "
-                      "lesson that shows it.",
-                      "glossary bubble");
-  std::vector<std::string> asked;
-  arguments.positionals("WORD", asked, "a word or several (\"ring all-reduce\"); none: all of them");
+  Arguments arguments(
+      "glossary",
+      "Explains the words of distributed training: meaning, formula, unit, the file that models it, and "
+      "the lesson that shows it.",
+      "glossary bubble");
+  std::vector<std::string> terms;
+  arguments.positionals("WORD", terms,
+                        "a term of one word or several, for example ring all-reduce (default: a list of all terms)");
   if (!arguments.parse(words)) return kGood;
   const std::vector<GlossaryWord> all = read_glossary();
-  if (asked.empty()) {
+  if (terms.empty()) {
     write_atomically("-", word_list(all));
     return kGood;
   }
-  write_atomically("-", word_text(find_word(all, fmt::format("{}", fmt::join(asked, " ")))));
+  write_atomically("-", word_text(find_word(all, fmt::format("{}", fmt::join(terms, " ")))));
   return kGood;
 }
 
-const RegisterVerb registered_glossary{"glossary", "the words of distributed training, with formulas", glossary};
+const RegisterVerb registered_glossary{"glossary", VerbGroup::teach,
+                                       "explain the words of distributed training, with formulas", glossary};
 
 }  // namespace
 }  // namespace trainyard

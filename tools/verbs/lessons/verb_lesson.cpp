@@ -21,18 +21,18 @@ struct RunLesson {
   ordered_json json;
 };
 
-/// Runs all of its commands; only a page needs pictures.
+/// Runs all commands of the lesson. `pictures`: keep their pictures, which only a page needs.
 RunLesson run_lesson(const NumberedFile& file, bool pictures) {
   RunLesson run{{read_lesson(file), {}, {}, {}}, {}};
   LessonAnswer& a = run.answer;
   ordered_json figures = ordered_json::object();
-  for (const LessonRun& each : a.lesson.runs) {
-    a.answers.push_back(answer_of(each.command, pictures ? each.picture : ""));
+  for (const LessonRun& lesson_run : a.lesson.runs) {
+    a.answers.push_back(answer_of(lesson_run.command, pictures ? lesson_run.picture : ""));
     ordered_json answer = ordered_json::parse(a.answers.back().json);
-    if (each.name.empty())
+    if (lesson_run.name.empty())
       figures = std::move(answer);
     else
-      figures[each.name] = std::move(answer);
+      figures[lesson_run.name] = std::move(answer);
   }
   ordered_json holds = ordered_json::array();
   for (const LessonText& sentence : a.lesson.says) a.says.push_back(told(figures, sentence.text, sentence.place));
@@ -67,25 +67,27 @@ std::string lesson_screen(const LessonAnswer& a, bool brief) {
 std::string lesson_list(const std::vector<NumberedFile>& files) {
   std::vector<std::string> titles;
   for (const NumberedFile& file : files) titles.push_back(read_lesson(file).title);
-  return numbered_list(files, titles) + "\ntrainyard lesson NUMBER runs one, and says what it shows\n";
+  return numbered_list(files, titles) + "\ntrainyard lesson NUMBER runs a lesson and explains what it shows\n";
 }
 
 int lesson(const std::vector<std::string>& words) {
-  Arguments arguments("lesson",
-                      "A system of distributed training, run: what it shows with the numbers of this run, what to look "
-                      "at, and what to change. Without a number: the lessons there are. Exit code 1 where a run shows "
-                      "what its lesson does not say.",
-                      "lesson 3 --html ring.html");
+  Arguments arguments(
+      "lesson",
+      "Runs a system of distributed training and explains it with the numbers of this run: what it "
+      "shows, what to look at, and what to change. Without a number it lists the lessons. The exit code "
+      "is 1 if a run contradicts its lesson.",
+      "lesson 3 --html ring.html");
   std::string which, html, json;
   bool brief = false;
-  arguments.positional("LESSON", which, "its number or name", false);
+  arguments.positional("LESSON", which, "number or name of the lesson", false);
   arguments.output("--html", html, "write the lesson as a page with pictures; - is stdout");
-  arguments.output("--json", json, "write its figures and sentences as JSON; - is stdout");
-  arguments.flag("--brief", brief, "leave out what the commands print");
+  arguments.output("--json", json, "write the figures and sentences of the lesson as JSON; - is stdout");
+  arguments.flag("--brief", brief, "leave out the output of the commands");
   if (!arguments.parse(words)) return kGood;
   const std::vector<NumberedFile> files = numbered_files("scenarios/lessons");
   if (which.empty()) {
-    if (!(html + json).empty()) throw UserError("trainyard lesson: --html and --json are of one lesson: which?");
+    if (!(html + json).empty())
+      throw UserError("trainyard lesson: --html and --json need the number or name of a lesson");
     write_atomically("-", lesson_list(files));
     return kGood;
   }
@@ -98,18 +100,20 @@ int lesson(const std::vector<std::string>& words) {
 }
 
 std::vector<FieldRow> lesson_rows() {
-  return {{"lesson", "text", "its name", ""},
-          {"number", "number", "in reading order", ""},
-          {"group", "text", "of lessons", ""},
-          {"title", "text", "what it is about", ""},
-          {"says", "list", "sentences with the figures of this run", ""},
-          {"holds", "list", "what has to be so for the lesson to be right", ""},
-          {"holds[].text", "text", "the figure, and what was wanted", ""},
-          {"holds[].holds", "true|false", "whether it is so", ""},
-          {"figures", "object", "the answer of its command as its --json has it; of several, by the run's name", ""}};
+  return {
+      {"lesson", "text", "name of the lesson", ""},
+      {"number", "number", "number of the lesson in reading order", ""},
+      {"group", "text", "group of the lesson", ""},
+      {"title", "text", "title of the lesson", ""},
+      {"says", "list", "sentences with the figures of this run", ""},
+      {"holds", "list", "statements of the lesson, checked against this run", ""},
+      {"holds[].text", "text", "the figure and the expected value", ""},
+      {"holds[].holds", "true|false", "true: the statement holds in this run", ""},
+      {"figures", "object", "the --json answer of the lesson's command; with several commands, by the run's name", ""}};
 }
 const RegisterJsonReference lesson_reference{"lesson", "a lesson that was run", lesson_rows};
-const RegisterVerb registered_lesson{"lesson", "a system of distributed training, run and explained", lesson};
+const RegisterVerb registered_lesson{"lesson", VerbGroup::teach, "run and explain a system of distributed training",
+                                     lesson};
 
 }  // namespace
 }  // namespace trainyard

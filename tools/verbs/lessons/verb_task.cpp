@@ -24,24 +24,25 @@ std::string task_list(const std::vector<NumberedFile>& files) {
   std::vector<std::string> titles;
   for (const NumberedFile& file : files) titles.push_back(read_task(file).title);
   return numbered_list(files, titles) +
-         "\ntrainyard task NUMBER gives its file, --hint 1 a hint, --check MY.yaml judges yours\n";
+         "\ntrainyard task NUMBER prints the task's scenario, --hint 1 a hint; --check MY.yaml judges your scenario\n";
 }
 
-/// As comments above the scenario: title, objectives, what may change.
+/// The scenario below comments with the task's title, its objectives and the fields that may change.
 std::string task_text(const Task& task, const std::string& scenario) {
   std::string text = labelled("task", fmt::format("{}: {}", task.file.number, task.title));
   for (const std::string& objective : task.objectives) text += labelled("", objective);
   text += labelled("may change", fmt::format("{}", fmt::join(task.may_change, ", ")));
   text += labelled("then", fmt::format("trainyard task {} --check MY.yaml (--hint 1 for a hint)", task.file.number));
   text.insert(0, "# ");
-  for (std::size_t at = 0; (at = text.find('\n', at)) + 1 < text.size();) text.insert(++at, "# ");
+  for (std::size_t end = 0; (end = text.find('\n', end)) + 1 < text.size();) text.insert(++end, "# ");
   return text + scenario;
 }
 
 int check_task(const Task& task, const TaskFlags& flags) {
   const TaskVerdict verdict = judge_task(task, flags.check);
   std::string text;
-  for (const Verdict& of : verdict.criteria) text += labelled(of.holds ? "yes" : "NOT YET", of.text);
+  for (const Verdict& criterion : verdict.criteria)
+    text += labelled(criterion.holds ? "yes" : "NOT YET", criterion.text);
   if (verdict.solved()) text += labelled("solved", task.explanation);
   if (!flags.json.empty()) write_atomically(flags.json, json_text(verdict_json(task, verdict), 2) + "\n");
   if (flags.json != "-") write_atomically("-", text);
@@ -66,14 +67,15 @@ int one_task(const Task& task, const TaskFlags& flags) {
 
 int task(const std::vector<std::string>& words) {
   Arguments arguments("task",
-                      "A scenario to change until it does what is asked, judged by the simulator. Without a number: "
-                      "the tasks there are. --check ends with exit code 0 if the file solves the task, 1 if not.",
+                      "Sets an exercise: a scenario to change until it meets the objectives, judged by the simulator. "
+                      "Without a number it lists the tasks. --check ends with exit code 0 if the file solves the task, "
+                      "1 if not.",
                       "task 3 --to mine.yaml");
   TaskFlags flags;
-  arguments.positional("TASK", flags.which, "its number or name", false);
+  arguments.positional("TASK", flags.which, "number or name of the task", false);
   arguments.output("--to", flags.to, "write the scenario to start from (default: stdout)");
-  arguments.option("--hint", flags.hint, "N", "the first N hints");
-  arguments.flag("--solution", flags.solution, "a solution in place of the start");
+  arguments.option("--hint", flags.hint, "N", "print the first N hints");
+  arguments.flag("--solution", flags.solution, "write a solution instead of the scenario to start from");
   arguments.option("--check", flags.check, "FILE", "judge this scenario");
   arguments.output("--json", flags.json, "with --check: write the verdict as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
@@ -87,15 +89,16 @@ int task(const std::vector<std::string>& words) {
 }
 
 std::vector<FieldRow> task_rows() {
-  return {{"task", "text", "its name", ""},
-          {"number", "number", "in reading order", ""},
-          {"solved", "true|false", "all criteria hold", ""},
-          {"criteria", "list", "of the task", ""},
-          {"criteria[].text", "text", "the figure, and what was wanted", ""},
-          {"criteria[].holds", "true|false", "whether it is so", ""}};
+  return {{"task", "text", "name of the task", ""},
+          {"number", "number", "number of the task in reading order", ""},
+          {"solved", "true|false", "true: all criteria hold", ""},
+          {"criteria", "list", "criteria of the task", ""},
+          {"criteria[].text", "text", "the figure and the expected value", ""},
+          {"criteria[].holds", "true|false", "true: the criterion holds", ""}};
 }
 const RegisterJsonReference task_reference{"task", "a scenario judged by a task (with --check)", task_rows};
-const RegisterVerb registered_task{"task", "a scenario to change until it does what is asked", task};
+const RegisterVerb registered_task{"task", VerbGroup::teach, "set an exercise: change a scenario until it meets a goal",
+                                   task};
 
 }  // namespace
 }  // namespace trainyard

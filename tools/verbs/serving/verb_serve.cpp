@@ -42,18 +42,16 @@ std::string begin_with(const ServedTasks& served, const std::string& word) {
 int serve_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "serve",
-      "Serves a page on this machine alone (127.0.0.1) on which the fields of a scenario can be "
-      "changed: nodes, batch, link "
-      "rates, parallelism, strategy. Each change is simulated again. Tasks are on it too, with what they allow "
-      "to change, their hints and what is solved. Its address is printed, with a token without which it answers "
-      "nobody: "
-      "others on this machine do not know it. Ctrl-C ends it.",
+      "Serves a page to this machine only (127.0.0.1). On the page you can change fields of a scenario: nodes, batch, "
+      "link rates, parallelism, strategy. Each change is simulated again. The page has the tasks too, with the fields "
+      "that they allow to change, and hints. The command prints the address of the page. The address has a secret "
+      "token, so other users of this machine cannot open it. Ctrl-C ends the server.",
       "serve scenarios/gpt3-175b-1024xa100.yaml --port 8080");
   std::string file, task;
   int port = 0;
-  arguments.positional("SCENARIO", file, "scenario to begin with, besides those that come with the program", false);
-  arguments.option("--task", task, "TASK", "begin with this task, by its number or name; the page lists all");
-  arguments.option("--port", port, "N", "of 127.0.0.1; 0: any that is free");
+  arguments.positional("SCENARIO", file, "scenario to begin with; the page has the shipped scenarios too", false);
+  arguments.option("--task", task, "TASK", "begin with this task, by number or name; the page lists all tasks");
+  arguments.option("--port", port, "N", "port on 127.0.0.1; 0 takes any free port");
   if (!arguments.parse(words)) return kGood;
   if (port < 0 || port > std::numeric_limits<std::uint16_t>::max())
     throw UserError(fmt::format("--port {}: 0 to 65535 expected", port));
@@ -61,8 +59,9 @@ int serve_verb(const std::vector<std::string>& words) {
   const ServedScenarios scenarios = served_scenarios(file);
   if (!file.empty() && !task.empty()) throw UserError("trainyard serve: a scenario or --task, one of both");
   const ServedTasks tasks = served_tasks();
-  const std::string own = file.empty() ? "gpt2-xl-ddp-dgx-a100" : std::filesystem::path(file).stem().string();
-  const std::string begin = task.empty() ? own : begin_with(tasks, task);
+  const std::string first_scenario =
+      file.empty() ? "gpt2-xl-ddp-dgx-a100" : std::filesystem::path(file).stem().string();
+  const std::string begin = task.empty() ? first_scenario : begin_with(tasks, task);
   watch_interrupts();
   ServedPage page;
   page.port = port;
@@ -76,7 +75,8 @@ int serve_verb(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_serve{"serve", "a page on this machine to change a scenario's fields: what if?",
+const RegisterVerb registered_serve{"serve", VerbGroup::predict,
+                                    "open a page on this machine to change a scenario's fields and see the effect",
                                     serve_verb};
 
 }  // namespace

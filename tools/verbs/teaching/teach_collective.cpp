@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// Of the machine that is meant where nobody says one: round figures, so that times can be checked in the head.
+/// The default machine has round figures, so that times can be checked by mental arithmetic.
 constexpr BytesPerSecond kStarRate{25e9};
 constexpr Picoseconds kStarLatency{1'000'000};
 
@@ -21,7 +21,7 @@ struct TeachFlags {
   TopoMachineArguments on;
 };
 
-/// The ring turned round is an algorithm of its own.
+/// The ring algorithm for a direction: the reversed ring is another algorithm. Throws UserError for other algorithms.
 std::string in_direction(const std::string& direction, const std::string& algorithm) {
   if (algorithm != "ring")
     throw UserError(fmt::format("--direction {}: a single ring has a direction; {} is none", direction, algorithm));
@@ -32,11 +32,11 @@ std::string algorithm_of(const TeachFlags& flags, Operation operation) {
   const std::string algorithm = flags.algorithm.empty() ? default_collective(operation).name : flags.algorithm;
   if (algorithm == "auto") throw UserError("--algorithm auto: name one (trainyard list collectives)");
   if (!flags.direction.empty() && !flags.listing.empty())
-    throw UserError("--direction: the textbooks' listing goes forward; leave one of both out");
+    throw UserError("--direction: the textbooks' listing goes forward; leave out --direction or --listing");
   if (!flags.direction.empty()) return in_direction(flags.direction, algorithm);
   if (flags.listing.empty()) return algorithm;
   if (flags.listing != "literal")
-    throw UserError(fmt::format("--listing {}: there is one listing, literal", flags.listing));
+    throw UserError(fmt::format("--listing {}: unknown; literal is the only listing", flags.listing));
   if (operation != Operation::all_reduce || (algorithm != "ring" && algorithm != "ring-literal"))
     throw UserError(fmt::format("--listing literal: it lists the all-reduce by ring, not the {} by {}",
                                 name_of(operation), algorithm));
@@ -47,7 +47,7 @@ std::shared_ptr<const std::string> origin_of_argument(const std::string& text) {
   return std::make_shared<const std::string>(text);
 }
 
-/// The settings in the plan's words, so that a lesson and a scenario are read by one reader.
+/// The flags as keys of a scenario's plan, so that lessons and scenarios share one reader.
 Node choice_node(const TeachFlags& flags) {
   Node node = Node::empty_map({origin_of_argument("trainyard teach")});
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
@@ -62,7 +62,7 @@ Node choice_node(const TeachFlags& flags) {
 }
 
 TopoMachine machine_of(const TopoMachineArguments& on, int ranks, std::string& words) {
-  if (!on.given()) {
+  if (!on.any_given()) {
     TopoMachine machine{"star", star_cluster(ranks, kStarRate, kStarLatency), {}};
     words = fmt::format("{} GPUs round one switch, {} each way, {} from GPU to GPU", ranks, show(kStarRate),
                         show(kStarLatency.seconds()));
@@ -109,18 +109,19 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
 
 std::function<LessonView()> collective(const std::string& topic, Arguments& arguments) {
   const auto flags = std::make_shared<TeachFlags>();
-  arguments.option("--algorithm", flags->algorithm, "NAME", "ring, … (trainyard list collectives)");
+  arguments.option("--algorithm", flags->algorithm, "NAME", "algorithm: ring, … (trainyard list collectives)");
   arguments.choice("--direction", flags->direction, {"forward", "reversed"}, "forward|reversed",
-                   "of a ring: to the next or the previous rank");
-  arguments.option("--ranks", flags->ranks, "N", "2 to 16", 2, 16);
+                   "direction of a ring: to the next rank (forward, the default) or to the previous one");
+  arguments.option("--ranks", flags->ranks, "N", "number of ranks, 2 to 16 (default 4)", 2, 16);
   flags->on.add_to(arguments, "--on");
   arguments.option("--size", flags->size, "SIZE", "size of the data, as nccl-tests counts it (default 4 MiB)");
   arguments.option("--root", flags->root, "RANK", "root of broadcast, reduce, gather, scatter");
   arguments.option("--op", flags->reduction, "sum|average|maximum|product", "reduction (default sum)");
-  arguments.option("--chunk", flags->chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
-  arguments.option("--channels", flags->channels, "N", "rings at the same time");
+  arguments.option("--chunk", flags->chunk, "SIZE",
+                   "size of the pieces that chains and trees pass on (default 512 KiB)");
+  arguments.option("--channels", flags->channels, "N", "number of rings at the same time");
   arguments.option("--listing", flags->listing, "literal",
-                   "the ring all-reduce as textbooks list it: it receives into the slot that it sends");
+                   "the ring all-reduce in the textbooks' form: it receives into the slot that it sends");
   label_option(arguments, flags->labels_from, "number of the first rank in words, tables and pictures (default 0)");
   return [topic, flags] { return lesson_view(lesson_of(topic, *flags)); };
 }
@@ -131,12 +132,12 @@ const std::vector<RegisterTeachTopic> registered_collectives = [] {
     const std::string operation = name_of(parse_operation(name));
     all.emplace_back(
         TeachTopic{name, summary,
-                   fmt::format("Every rank's buffers after every step of a{} {}, with the time that each step takes.",
+                   fmt::format("Shows every rank's buffers after every step of a{} {}, with the time of each step.",
                                operation.starts_with("a") ? "n" : "", operation),
                    fmt::format("teach {} --ranks 4 --html lesson.html", operation), collective});
   };
   for (int i = 0; i < kOperations; ++i)
-    add(name_of(static_cast<Operation>(i)), "what every rank holds after every step");
+    add(name_of(static_cast<Operation>(i)), "show the buffers of every rank after every step");
   for (const char* nccls_word : {"alltoall", "sendrecv"}) add(nccls_word, "");
   return all;
 }();

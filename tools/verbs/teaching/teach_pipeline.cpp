@@ -9,7 +9,7 @@ namespace {
 
 struct PipelineFlags {
   std::string schedule = "1f1b";
-  double forward = 1, backward = 2, weights = 0, transfer = 0;  // weights 0: half of backward
+  double forward = 1, backward = 2, weights = 0, transfer = 0;  ///< slots; weights 0: half of backward
   PipelineShape shape{4, 8, 1};
   int labels_from = 0, steps = std::numeric_limits<int>::min();
 };
@@ -31,30 +31,34 @@ PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
 std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
   const auto flags = std::make_shared<PipelineFlags>();
   arguments.option("--schedule", flags->schedule, "NAME",
-                   fmt::format("{} (default 1f1b)", fmt::join(pipeline_schedules().names(), ", ")));
-  arguments.option("--stages", flags->shape.stages, "N", "1 to 32", 1, 32);
-  arguments.option("--micro-batches", flags->shape.micro_batches, "N", "1 to 256", 1, 256);
-  arguments.option("--chunks", flags->shape.chunks, "N", "model chunks a stage, 1 to 16", 1, 16);
+                   fmt::format("schedule: {} (default 1f1b)", fmt::join(pipeline_schedules().names(), ", ")));
+  arguments.option("--stages", flags->shape.stages, "N", "number of stages, 1 to 32", 1, 32);
+  arguments.option("--micro-batches", flags->shape.micro_batches, "N", "number of micro-batches, 1 to 256", 1, 256);
+  arguments.option("--chunks", flags->shape.chunks, "N", "number of model chunks of a stage, 1 to 16", 1, 16);
   arguments.option("--forward", flags->forward, "TIME",
-                   "forward pass of one micro-batch on one stage, in slots (default 1)", kLeastSlots, kMostSlots);
-  arguments.option("--backward", flags->backward, "TIME", "backward pass of one micro-batch on one stage (default 2)",
-                   kLeastSlots, kMostSlots);
-  arguments.option("--weights", flags->weights, "TIME",
-                   "its part for weight gradients, in schedules that split it (default half)", kLeastSlots, kMostSlots);
-  arguments.option("--transfer", flags->transfer, "TIME", "transfer of a message from stage to stage (default 0)", 0,
+                   "time of the forward pass of one micro-batch on one stage, slots (default 1)", kLeastSlots,
                    kMostSlots);
-  arguments.option("--steps", flags->steps, "N",
-                   "1 to 8 in a row: a stage begins the next one as soon as its own work is done, as where the update "
-                   "waits for no other stage (default 1; 3 in schedules whose steps then overlap)",
-                   1, 8);
+  arguments.option("--backward", flags->backward, "TIME", "time of the backward pass, slots (default 2)", kLeastSlots,
+                   kMostSlots);
+  arguments.option("--weights", flags->weights, "TIME",
+                   "part of the backward time for weight gradients, slots, in schedules that split the backward pass "
+                   "(default half)",
+                   kLeastSlots, kMostSlots);
+  arguments.option("--transfer", flags->transfer, "TIME", "time of a message from stage to stage, slots (default 0)", 0,
+                   kMostSlots);
+  arguments.option(
+      "--steps", flags->steps, "N",
+      "number of steps, 1 to 8. A stage begins the next step as soon as its own work is done, so its update "
+      "waits for no other stage (default 1; 3 in schedules whose steps then overlap)",
+      1, 8);
   label_option(arguments, flags->labels_from,
                "number of the first stage and micro-batch in text and pictures (default 0; JSON counts from 0)");
   return [flags] { return lesson_view(pipeline_lesson_of(*flags)); };
 }
 
 const RegisterTeachTopic registered_pipeline{
-    {"pipeline", "stages over time under a pipeline schedule",
-     "Stages over time under one schedule: bubble, speed-up and memory, as the simulator runs it.",
+    {"pipeline", "show stages over time under a pipeline schedule",
+     "Shows stages over time under one schedule: bubble, speed-up and memory, as simulated.",
      "teach pipeline --schedule 1f1b --stages 4 --micro-batches 8 --svg pipeline.svg", pipeline}};
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-/// "3x4x5": an m x k and a k x n matrix.
+/// Reads a shape m x k x n such as "3x4x5": x is an m x k matrix, w a k x n matrix.
 void read_product_shape(const std::string& text, ProductShape& shape) {
   constexpr int kMost = 512;
   std::vector<int> sizes;
@@ -36,10 +36,10 @@ std::function<LessonView()> matrix_product(const std::string&, Arguments& argume
   };
   const auto flags = std::make_shared<Flags>();
   arguments.option("--shape", flags->shape, "MxKxN", "x is M x K, w is K x N (default 3x3x3)");
-  arguments.option("--threads", flags->product.threads, "N", "1 to 64 (default 3)", 1, 64);
+  arguments.option("--threads", flags->product.threads, "N", "number of threads, 1 to 64 (default 3)", 1, 64);
   arguments.choice("--split", flags->split, {"rows", "columns"}, "rows|columns",
-                   "rows of x (default), or columns of w");
-  arguments.option("--element", flags->element, "SIZE", "bytes of a number (default 4 B)");
+                   "divide the rows of x (default), or the columns of w");
+  arguments.option("--element", flags->element, "SIZE", "size of a number (default 4 B)");
   return [flags] {
     read_product_shape(flags->shape, flags->product);
     flags->product.by_rows = flags->split == "rows";
@@ -49,9 +49,9 @@ std::function<LessonView()> matrix_product(const std::string&, Arguments& argume
 }
 
 const RegisterTeachTopic registered_product{
-    {"matrix-product", "a product on threads, by rows or by columns",
-     "A matrix product y = x w shared out to threads, by rows of x (data parallel) or by columns of w (model "
-     "parallel): what each holds, and how the result comes together.",
+    {"matrix-product", "divide a matrix product among threads, by rows or by columns",
+     "Divides a matrix product y = x w among threads, by rows of x (data parallel) or by columns of w (model "
+     "parallel), and shows what each thread holds and how the result is put together.",
      "teach matrix-product --shape 3x3x3 --threads 3 --split columns", matrix_product}};
 
 }  // namespace

@@ -40,26 +40,32 @@ std::function<LessonView()> parameter_server(const std::string&, Arguments& argu
   const auto flags = std::make_shared<ServerFlags>();
   ServerQuestion& q = flags->question;
   q.keys = 0;
-  arguments.option("--workers", q.workers, "N", "1 to 16 (default 4)", 1, kMostTaught);
-  arguments.option("--servers", q.servers, "N", "1 to 16 (default 1)", 1, kMostTaught);
-  arguments.option("--keys", q.keys, "N", "layers of one size, pushed one by one (default: as many as servers)");
-  arguments.option("--steps", q.steps, "N", "steps of each worker, 1 to 100 (default 4)", 1, kMostTaughtSteps);
-  arguments.choice("--consistency", flags->consistency, consistency_names(), "NAME",
-                   "synchronous (default), stale, asynchronous");
-  arguments.option("--staleness", q.staleness, "N", "with stale: most steps ahead of the slowest worker (default 0)", 0,
+  arguments.option("--workers", q.workers, "N", "number of workers, 1 to 16 (default 4)", 1, kMostTaught);
+  arguments.option("--servers", q.servers, "N", "number of servers, 1 to 16 (default 1)", 1, kMostTaught);
+  arguments.option("--keys", q.keys, "N",
+                   "number of layers, of equal size, pushed one by one (default: the number of servers)");
+  arguments.option("--steps", q.steps, "N", "number of steps of each worker, 1 to 100 (default 4)", 1,
                    kMostTaughtSteps);
-  arguments.option("--backup-workers", q.backups, "N", "with synchronous: gradients of a step that may come too late");
-  arguments.option("--compute", q.compute, "TIME", "compute of a step, in slots (default 4)", kLeastSlots, kMostSlots);
+  arguments.choice("--consistency", flags->consistency, consistency_names(), "NAME",
+                   "consistency: synchronous (default), stale, asynchronous");
+  arguments.option("--staleness", q.staleness, "N",
+                   "with stale: most steps that a worker may be ahead of the slowest (default 0)", 0, kMostTaughtSteps);
+  arguments.option("--backup-workers", q.backups, "N",
+                   "with synchronous: number of gradients of a step that may come too late");
+  arguments.option("--compute", q.compute, "TIME", "time of the computation of a step, slots (default 4)", kLeastSlots,
+                   kMostSlots);
   arguments.option("--push", q.push, "TIME",
-                   "push of a whole gradient from one worker alone; a pull takes the same (default 1)", 0, kMostSlots);
-  arguments.option("--apply", q.apply, "TIME", "update by one gradient on a server (default 0.25)", 0, kMostSlots);
-  arguments.option("--slower", flags->slower, "F,F,…", "slowdown of the compute of each worker: 1,1,1,2");
+                   "time to push a whole gradient if one worker sends alone, slots; a pull takes the same (default 1)",
+                   0, kMostSlots);
+  arguments.option("--apply", q.apply, "TIME", "time of an update by one gradient on a server, slots (default 0.25)", 0,
+                   kMostSlots);
+  arguments.option("--slower", flags->slower, "F,F,…", "slowdown factors of the workers, for example 1,1,1,2");
   return [flags] { return lesson_view(teach_server(question_of(*flags))); };
 }
 
 const RegisterTeachTopic registered_server{
-    {"server", "parameter servers and their workers over time",
-     "Workers and parameter servers over time: pushes, pulls and who waits, as the simulator runs it.",
+    {"server", "show parameter servers and their workers over time",
+     "Shows workers and parameter servers over time: pushes, pulls and waits, as simulated.",
      "teach server --workers 4 --servers 1 --consistency asynchronous --slower 1,1,1,2", parameter_server}};
 
 }  // namespace

@@ -30,7 +30,7 @@ double parameters_of(const std::string& text) {
 Precision precision_of(const std::string& text) {
   try {
     const Precision precision = parse_precision(text);
-    has_master_weights(precision);  // says so where nothing is trained in it
+    has_master_weights(precision);  // throws UserError if no training uses this precision
     return precision;
   } catch (const UserError& e) {
     throw UserError(fmt::format("--precision {}: {}", text, e.what()));
@@ -47,11 +47,11 @@ int stage_of(const std::string& text) {
 
 std::function<LessonView()> zero(const std::string&, Arguments& arguments) {
   const auto flags = std::make_shared<ZeroFlags>();
-  arguments.option("--stage", flags->stage, "0-3", "the one to explain (default: all)");
-  arguments.option("--ranks", flags->ranks, "N", "ranks that partition the states, 1 to 4096", 1, 4096);
-  arguments.option("--parameters", flags->parameters, "N", "parameters of the model (default 7.5e9)");
+  arguments.option("--stage", flags->stage, "0-3", "stage to explain (default: all)");
+  arguments.option("--ranks", flags->ranks, "N", "number of ranks that partition the states, 1 to 4096", 1, 4096);
+  arguments.option("--parameters", flags->parameters, "N", "number of parameters of the model (default 7.5e9)");
   arguments.option("--precision", flags->precision, "NAME", "precision of parameters and gradients (default bf16)");
-  arguments.option("--optimizer", flags->optimizer, "NAME", "adam, momentum, sgd, … (default adam)");
+  arguments.option("--optimizer", flags->optimizer, "NAME", "optimizer: adam, momentum, sgd, … (default adam)");
   return [flags] {
     Place place;
     place.file = std::make_shared<const std::string>("--optimizer " + flags->optimizer);
@@ -61,9 +61,10 @@ std::function<LessonView()> zero(const std::string&, Arguments& arguments) {
   };
 }
 
-const RegisterTeachTopic registered_zero{{"zero", "what one rank holds under ZeRO's stages",
-                                          "What one rank holds under ZeRO's stages: parameters, gradients, optimizer.",
-                                          "teach zero --stage 3 --ranks 64 --parameters 7.5e9", zero}};
+const RegisterTeachTopic registered_zero{
+    {"zero", "show what one rank holds under ZeRO's stages",
+     "Shows what one rank holds under ZeRO's stages: parameters, gradients, optimizer.",
+     "teach zero --stage 3 --ranks 64 --parameters 7.5e9", zero}};
 
 }  // namespace
 }  // namespace trainyard

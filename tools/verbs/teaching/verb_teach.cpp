@@ -21,13 +21,14 @@ namespace {
 
 std::string teach_usage() {
   std::string text =
-      "trainyard teach: one thing, step by step, as the simulator does it\n\nusage: trainyard teach TOPIC ...\n\n";
+      "trainyard teach: shows one technique step by step, as simulated\n\nusage: trainyard teach TOPIC ...\n\n";
   for (const std::string& name : teach_topics().names()) {
     const TeachTopic& topic = teach_topics().find(name, {});
     if (!topic.summary.empty()) text += fmt::format("  {:15} {}\n", topic.name, topic.summary);
   }
   return text +
-         "\n`trainyard teach TOPIC --help` explains each. Example:\n  trainyard teach all-reduce --algorithm ring "
+         "\n`trainyard teach TOPIC --help` explains each topic. Example:\n  trainyard teach all-reduce --algorithm "
+         "ring "
          "--ranks 4\n";
 }
 
@@ -42,9 +43,10 @@ int teach(const std::vector<std::string>& words) {
   Arguments arguments("teach " + topic.name, topic.description, topic.example);
   const std::function<LessonView()> make = topic.lesson(topic.name, arguments);
   std::string html, svg, json;
-  arguments.output("--html", html, "a page: steps forward and back, or picture and figures; - is stdout");
-  arguments.output("--svg", svg, "all in one picture; - is stdout");
-  arguments.output("--json", json, "steps, tasks and figures as data; - is stdout");
+  arguments.output("--html", html,
+                   "write a page with steps forward and back, or with picture and figures; - is stdout");
+  arguments.output("--svg", svg, "draw all steps in one picture; - is stdout");
+  arguments.output("--json", json, "write steps, tasks and figures as JSON; - is stdout");
   if (!arguments.parse({words.begin() + 1, words.end()})) return kGood;
   const LessonView lesson = make();
   if (!html.empty()) write_atomically(html, lesson_html(lesson));
@@ -54,8 +56,8 @@ int teach(const std::vector<std::string>& words) {
   return lesson.right ? kGood : kBug;
 }
 
-const RegisterVerb registered_teach{"teach", "a collective, a pipeline, ZeRO's memory: step by step, as simulated",
-                                    teach};
+const RegisterVerb registered_teach{"teach", VerbGroup::teach,
+                                    "show a collective, a pipeline or ZeRO's memory step by step, as simulated", teach};
 
 }  // namespace
 }  // namespace trainyard

@@ -16,15 +16,16 @@ namespace {
 
 constexpr ErrorLimits kTableLimits{.median = 0.04, .p90 = 0.15}, kSystemLimits{.median = 0.10};
 
-/// The catalog's GPUs as the tables call them.
-Gpu table_gpu(const std::string& called) {
+/// The catalog's GPU for a name in the tables. Throws UserError if there is none.
+Gpu table_gpu(const std::string& table_name) {
   static const std::map<std::string, std::string> names{{"a100_sxm", "a100-sxm4-80gb"}, {"h100_sxm", "h100-sxm5-80gb"},
                                                         {"b200_sxm", "b200-sxm-180gb"}, {"A100", "a100-sxm4-80gb"},
                                                         {"A100-SXM", "a100-sxm4-80gb"}, {"H100-SXM", "h100-sxm5-80gb"},
                                                         {"B200-SXM", "b200-sxm-180gb"}, {"MI300X", "mi300x"}};
-  const auto at = names.find(called);
-  if (at == names.end()) throw UserError(fmt::format("measured rows of gpu \"{}\", which the catalog lacks", called));
-  return read_gpu(Catalog().resolve("gpu", Node::of_text(at->second)));
+  const auto found = names.find(table_name);
+  if (found == names.end())
+    throw UserError(fmt::format("measured rows of gpu \"{}\", which the catalog lacks", table_name));
+  return read_gpu(Catalog().resolve("gpu", Node::of_text(found->second)));
 }
 
 MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds measured, const std::string& where) {
@@ -32,7 +33,8 @@ MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds mea
   return {id, nccl_cost(model, call).time.value, measured.value};
 }
 
-/// nccl.csv, sizes that no fit saw: by each GPU's own fit, and, as a GPU without one would be, by another generation's.
+/// The sizes of nccl.csv that no fit uses, predicted by each GPU's own fit, and by the fit of another generation, as for
+/// a GPU without a fit.
 std::vector<PointSet> table_sets() {
   std::vector<PointSet> own, borrowed;
   PointSet pooled{"nccl pooled", kTableLimits};
@@ -58,7 +60,7 @@ std::vector<PointSet> table_sets() {
   return own;
 }
 
-/// "8 x 400 Gbps EFA v4 per node (AWS p6-b200)": what a node sends, each way.
+/// The rate that a node sends, each way, from words such as "8 x 400 Gbps EFA v4 per node (AWS p6-b200)".
 BytesPerSecond network_of(const MeasuredTable& table, const std::string& words) {
   int adapters = 0;
   double gigabits = 0;
@@ -67,8 +69,8 @@ BytesPerSecond network_of(const MeasuredTable& table, const std::string& words) 
   return BytesPerSecond{adapters * gigabits * 1e9 / 8};
 }
 
-/// collectives.csv: other people's nccl-tests, none of which a fit within a node saw; all sizes. By system, within nodes
-/// and between them.
+/// All sizes of collectives.csv, published runs of nccl-tests, by system, within nodes and between them. No fit within a
+/// node uses them.
 std::vector<PointSet> system_sets() {
   MeasuredTable table(shipped_file("scenarios/measured/tables/collectives.csv"));
   const auto column = [&](const char* name) { return table.column(name); };
@@ -79,8 +81,9 @@ std::vector<PointSet> system_sets() {
   std::vector<PointSet> sets{{"collectives in one node", kSystemLimits}, {"collectives between nodes (in the fit)"}};
   std::map<std::string, NcclModel> models;
   while (table.next()) {
-    const std::string& called = table.text(gpu);
-    if (!models.contains(called)) models.emplace(called, nccl_model_for(table_gpu(called), Catalog(), "efa-b200"));
+    const std::string& gpu_name = table.text(gpu);
+    if (!models.contains(gpu_name))
+      models.emplace(gpu_name, nccl_model_for(table_gpu(gpu_name), Catalog(), "efa-b200"));
     NcclCall call;
     call.operation = parse_nccl_operation(table.text(operation));
     call.size = Bytes{table.positive(size)};
@@ -88,28 +91,28 @@ std::vector<PointSet> system_sets() {
     call.nodes = static_cast<int>(table.positive(nodes));
     call.in_switch = table.text(algorithm).find("NCCL_NVLS_ENABLE=0") == std::string::npos;
     if (call.nodes > 1) call.network = network_of(table, table.text(network));
-    const MeasuredPoint point = point_of(models.at(called), call, Seconds{table.positive(time) * 1e-6},
-                                         fmt::format("{} {} {}", table.text(source), called, table.text(placement)));
+    const MeasuredPoint point = point_of(models.at(gpu_name), call, Seconds{table.positive(time) * 1e-6},
+                                         fmt::format("{} {} {}", table.text(source), gpu_name, table.text(placement)));
     sets[call.nodes > 1 ? 1 : 0].points.push_back(point);
     if (call.nodes > 1) continue;
-    PointSet& system = set_called(sets, fmt::format("of {}, {}", table.text(source), called));
+    PointSet& system = set_called(sets, fmt::format("of {}, {}", table.text(source), gpu_name));
     system.part = true;
     system.points.push_back(point);
   }
-  std::rotate(sets.begin() + 1, sets.begin() + 2, sets.end());  // systems under their sum, between nodes last
+  std::rotate(sets.begin() + 1, sets.begin() + 2, sets.end());  // systems follow their sum; "between nodes" is last
   return sets;
 }
 
 }  // namespace
 
-int validate_collectives(const ValidationRequest& asked) {
-  const JudgedSystems systems = judge_systems(asked.systems);
+int validate_collectives(const ValidationRequest& request) {
+  const JudgedSystems systems = judge_systems(request.systems);
   std::vector<JudgedSet> sets;
   const auto add = [&sets](const std::vector<PointSet>& more) {
     for (const PointSet& set : more) {
-      JudgedSet& one = sets.emplace_back(judged(error_set(set.name, set.points), set.limits));
-      one.part = set.part;
-      one.says_limits = true;
+      JudgedSet& judged_set = sets.emplace_back(judged(error_set(set.name, set.points), set.limits));
+      judged_set.part = set.part;
+      judged_set.says_limits = true;
     }
   };
   add(table_sets());
@@ -119,8 +122,8 @@ int validate_collectives(const ValidationRequest& asked) {
       "time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}\n{}",
       error_table(sets, {"median", "p90", "worst", "signed mean"}, "reported"), systems.text);
   add(systems.systems);
-  if (!asked.svg.empty()) write_atomically(asked.svg, systems.svg);
-  return report(asked, "Measured collectives", text, sets);
+  if (!request.svg.empty()) write_atomically(request.svg, systems.svg);
+  return report(request, "Measured collectives", text, sets);
 }
 
 }  // namespace trainyard

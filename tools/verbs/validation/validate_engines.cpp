@@ -19,41 +19,42 @@
 namespace trainyard {
 namespace {
 
-constexpr double kMostOperations = 2.5e6;  // half a minute of SimGrid
-constexpr double kEqual = 1e-9;            // to what SimGrid's own times are exact to
+constexpr double kMostOperations = 2.5e6;  // SimGrid takes half a minute for these
+constexpr double kEqual = 1e-9;            // relative precision of SimGrid's times
 
 struct EngineCase {
   std::string scenario;
-  double operations = 0;        ///< of all ranks, each by itself
-  double flow = 0, native = 0;  ///< s, of a step
-  std::string left_out;         ///< why it is not run; empty: it is
+  double operations = 0;        ///< estimated operations of all ranks, without folding
+  double flow = 0, native = 0;  ///< step time by each transport, s
+  std::string left_out;         ///< the reason why the scenario is not run; empty: it is run
   double difference() const { return std::abs(flow / native - 1); }
 };
 
 EngineCase engine_case(const std::filesystem::path& file) {
-  EngineCase one;
-  one.scenario = file.stem().string();
+  EngineCase result;
+  result.scenario = file.stem().string();
   try {
     const Scenario s = read_scenario(file);
     if (s.prescribed_step.given()) throw UserError("its step time is given");
     const Plan laid_out = plan(s);
-    one.operations = estimated_operations(laid_out);
-    if (one.operations > kMostOperations)
-      throw UserError(fmt::format("{:.2g} operations; at most {:.2g} are compared", one.operations, kMostOperations));
+    result.operations = estimated_operations(laid_out);
+    if (result.operations > kMostOperations)
+      throw UserError(
+          fmt::format("{:.2g} operations; at most {:.2g} are compared", result.operations, kMostOperations));
     SimulateOptions options;
     options.critical_path = false;
-    one.flow = simulate(s, laid_out, options).step_time;
+    result.flow = simulate(s, laid_out, options).step_time;
     options.transport = TransportKind::native;
-    one.native = simulate(s, laid_out, options).step_time;
+    result.native = simulate(s, laid_out, options).step_time;
   } catch (const UserError& e) {
-    one.left_out = e.what();
+    result.left_out = e.what();
   }
-  return one;
+  return result;
 }
 
 }  // namespace
 
-int validate_engines(const ValidationRequest& asked) {
+int validate_engines(const ValidationRequest& request) {
   const std::vector<std::filesystem::path> files = shipped_yaml_files("scenarios");
   std::vector<EngineCase> cases;
   {
@@ -87,7 +88,7 @@ int validate_engines(const ValidationRequest& asked) {
   }
   const std::size_t run = table.rows.size();
   const int code = largest <= kEqual ? kGood : kFailsLimit;
-  report(asked,
+  report(request,
          fmt::format("Steps by the default transport (flow) and by SimGrid's own communications (--transport native), "
                      "rank by rank.\n\n{}\nThe largest difference of {} scenarios is {:.1e}{}.\n{}{}",
                      table.text(), run, largest, code == kGood ? "" : fmt::format(", MORE THAN {:.0e}", kEqual),

@@ -24,7 +24,7 @@ std::string limit_in_words(const JudgedSet& set) {
                                      set.pass ? "holds" : "FAILS");
 }
 
-/// The measured times by batch, and what each reading gives for them.
+/// A table of the measured times by batch, with the times that each reading of the study predicts.
 std::string batches_table(const HorovodStudy& study, const std::vector<JudgedSet>& readings, const ErrorSet& single) {
   std::string text = fmt::format("{:>6} {:>10} {:>10} {:>10}", "batch", "one node", "rank 0", "rank 1");
   for (std::size_t r = 0; r < readings.size(); ++r) text += fmt::format(" {:>17}", fmt::format("({:c})", 'a' + r));
@@ -64,7 +64,7 @@ ErrorSet errors_of(const FamilyPrediction& family) {
   return errors;
 }
 
-/// The three readings of two nodes, with their limits.
+/// The three readings of the study on two nodes, with their limits.
 std::vector<JudgedSet> judged_readings(const HorovodStudy& study, const std::vector<FamilyPrediction>& families,
                                        const std::optional<Crossover>& measured) {
   std::vector<JudgedSet> readings;
@@ -83,9 +83,9 @@ std::vector<JudgedSet> judged_readings(const HorovodStudy& study, const std::vec
 
 }  // namespace
 
-int validate_horovod(const ValidationRequest& asked) {
+int validate_horovod(const ValidationRequest& request) {
   const HorovodStudy study = read_horovod_study();
-  if (asked.fit) return print_fit(study);
+  if (request.fit) return print_fit(study);
   const std::vector<FamilyPrediction> families = predict_horovod();
   const auto measured = crossover(study, study.column(&StudyRow::single), study.column(&StudyRow::multi_0));
   std::vector<JudgedSet> sets = judged_readings(study, families, measured);
@@ -116,7 +116,7 @@ int validate_horovod(const ValidationRequest& asked) {
       study.epochs, study.steps_per_epoch, study.steps() / study.workers, study.steps(), literal.median_abs * 100);
   for (const ErrorSet& errors : {left_out, rank_1, single, literal})
     sets.push_back({.errors = errors, .judges = false});
-  return report(asked, "", text, sets);
+  return report(request, "", text, sets);
 }
 
 }  // namespace trainyard

@@ -53,7 +53,7 @@ std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
 
 }  // namespace
 
-int validate_kernels(const ValidationRequest& asked) {
+int validate_kernels(const ValidationRequest& request) {
   std::string unmeasured;
   const std::vector<JudgedSet> sets = judged_sets(unmeasured);
   TextTable rows{{"kernel", "measured", "predicted", "error"}, {false, true, true, true}};
@@ -63,10 +63,10 @@ int validate_kernels(const ValidationRequest& asked) {
       rows.rows.push_back({name.substr(0, name.find(" bf16")) + " " + p.id + name.substr(name.find(" on ")),
                            show(Seconds{p.measured}), show(Seconds{p.predicted}), signed_percent(p.error())});
     }
-  return report(asked, "",
+  return report(request, "",
                 fmt::format("{}shapes left out of the fit: scenarios/measured/tables, gemm.csv and attention.csv\n{}"
                             "not measured, by the constants of their architecture: {}\n",
-                            asked.points ? rows.text() + "\n" : "",
+                            request.points ? rows.text() + "\n" : "",
                             error_table(sets, {"mean", "median", "p90", "worst", "signed mean"}, "none"), unmeasured),
                 sets);
 }

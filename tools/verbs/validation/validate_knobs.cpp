@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-int show_knobs(const ValidationRequest& asked) {
+int show_knobs(const ValidationRequest& request) {
   TextTable runs{{"belongs to", "constant", "value", "fitted to"}, {false, false, true, false}};
   TextTable tables = runs;
   nlohmann::json knobs = nlohmann::json::array();
@@ -23,7 +23,7 @@ int show_knobs(const ValidationRequest& asked) {
                      {"by_table", constant.by_command}});
   }
   report(
-      asked,
+      request,
       fmt::format("{} constants fitted to measured runs\n{}\n{} constants that a command fits to tables of kernels and "
                   "collectives\n{}",
                   runs.rows.size(), runs.text(), tables.rows.size(), tables.text()),

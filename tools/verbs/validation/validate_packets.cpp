@@ -11,7 +11,7 @@
 
 namespace trainyard {
 
-int validate_packets(const ValidationRequest& asked) {
+int validate_packets(const ValidationRequest& request) {
   std::vector<PacketCase> cases;
   {
     ProgressLine progress;
@@ -31,7 +31,7 @@ int validate_packets(const ValidationRequest& asked) {
     table.rows.push_back({one.name, one.what, show(Seconds{one.packets}), show(Seconds{one.flows}),
                           signed_percent(one.difference()), one.shows});
   }
-  report(asked,
+  report(request,
          fmt::format("TCP packet by packet (ns-3 in SimGrid, --transport packets) beside the default transport, which "
                      "shares links max-min fair.\n\n{}\nPackets: {}.\n",
                      table.text(), packets_in_words()),

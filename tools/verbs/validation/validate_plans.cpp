@@ -33,7 +33,7 @@ std::string accuracy_table(const std::vector<PlanAccuracy>& all) {
   return table.text();
 }
 
-/// Every plan of every group, the fastest measured one first.
+/// A table of every plan of every group. The plan with the fastest measured step is first.
 std::string groups_text(const PlanAccuracy& a) {
   std::string text;
   for (const PlanChoiceGroup& group : a.groups) {
@@ -54,15 +54,15 @@ std::string groups_text(const PlanAccuracy& a) {
 
 }  // namespace
 
-int validate_plans(const ValidationRequest& asked) {
-  const std::vector<MeasuredFamily> measured = measured_families("training", asked.families);
-  const std::vector<PlanAccuracy> all = plan_accuracy(measured, predict_families(measured), asked.points);
+int validate_plans(const ValidationRequest& request) {
+  const std::vector<MeasuredFamily> measured = measured_families("training", request.families);
+  const std::vector<PlanAccuracy> all = plan_accuracy(measured, predict_families(measured), request.points);
   if (all.empty()) throw UserError("validate plans: these families have no two plans of one model and machine");
   std::string text =
       "plans of measured training runs (scenarios/measured/training): their order, and which one is chosen\n";
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const PlanAccuracy& a : all) {
-    if (asked.points) text += groups_text(a) + "\n";
+    if (request.points) text += groups_text(a) + "\n";
     plan_accuracy_fields().write(a, list.emplace_back(nlohmann::ordered_json::object()));
   }
   text += accuracy_table(all) +
@@ -71,7 +71,7 @@ int validate_plans(const ValidationRequest& asked) {
               "measured plan the plan takes that is predicted to be the fastest; scatter: how far the "
               "measurements disagree with each other\ngoal: rank {}, and each regret within {}\n",
               kPlanRankGoal, percent(kPlanRegretGoal));
-  report(asked, text, {{"families", std::move(list)}});
+  report(request, text, {{"families", std::move(list)}});
   return std::ranges::all_of(all, &PlanAccuracy::within_limits) ? kGood : kFailsLimit;
 }
 

@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// TFLOP/s, or tokens a second, of a device.
+/// The published rate of a device, in TFLOP/s or tokens/s.
 double published_rate(const RunPrediction& run) {
   return run.measured.rate.value > 0 ? run.measured.rate.value * 1e-12 : run.measured.tokens_per_s;
 }
@@ -65,7 +65,7 @@ nlohmann::ordered_json published_json(const RunPrediction& run) {
 
 }  // namespace
 
-int validate_published(const ValidationRequest& asked) {
+int validate_published(const ValidationRequest& request) {
   const FamilyPrediction family = predict_families(measured_families("published", {})).front();
   const ErrorLimits& limits = family.limits.mfu;
   const auto errors = family.mfus();
@@ -80,7 +80,7 @@ int validate_published(const ValidationRequest& asked) {
     json["runs"].push_back(published_json(run));
     if (!run.refused.empty())
       refused += fmt::format("{}: {}\n", run.id, run.refused);
-    else if (asked.points)
+    else if (request.points)
       assumed += fmt::format("{}: assumed: {}\n", run.id, run.measured.assumed);
   }
   std::string text =
@@ -91,7 +91,7 @@ int validate_published(const ValidationRequest& asked) {
                         limits.mean * 100, limits.worst * 100, within ? "hold" : "FAIL");
     json.update({{"mean_abs_points", mean}, {"worst_abs_points", worst}, {"pass", within}});
   }
-  report(asked, text + refused + assumed, json);
+  report(request, text + refused + assumed, json);
   return within ? kGood : kFailsLimit;
 }
 

@@ -30,7 +30,7 @@ std::vector<std::string> points_of(const RunPrediction& run, const std::string& 
   return row;
 }
 
-/// What every run was predicted as.
+/// A table of every run with its measured and predicted figures.
 std::string points_table(const Predictions& all) {
   TextTable table{{"run", "step", "predicted", "error", "peak memory", "predicted", "error"},
                   {false, true, true, true, true, true, true}};
@@ -46,7 +46,8 @@ std::string points_table(const Predictions& all) {
   return table.text() + (figures.rows.empty() ? "" : "\n" + figures.text());
 }
 
-/// Why runs are not predicted, each reason once; and how many were measured but do not fit into memory as predicted.
+/// Says for each family how many runs are not predicted, with the first reason, and how many measured runs would not fit
+/// into memory as predicted.
 std::string refusals_and_misfits(const Predictions& all) {
   std::string text;
   std::ptrdiff_t misfits = 0;
@@ -61,7 +62,8 @@ std::string refusals_and_misfits(const Predictions& all) {
   return text;
 }
 
-/// The step times of all families, then their memory, efficiencies and other figures, then step times by stack.
+/// The sets in the order of the report: step times of all families, memory, efficiencies, other figures, step times by
+/// stack.
 std::vector<JudgedSet> judged_sets(const Predictions& all) {
   std::vector<JudgedSet> sets;
   const auto add = [&](const FamilyPrediction& family, Errors errors, const ErrorLimits& limits, std::size_t runs = 0) {
@@ -78,27 +80,27 @@ std::vector<JudgedSet> judged_sets(const Predictions& all) {
 
 }  // namespace
 
-int validate_runs(const ValidationRequest& asked) {
-  const Predictions all = predict_families(measured_families(asked.set, asked.families));
+int validate_runs(const ValidationRequest& request) {
+  const Predictions all = predict_families(measured_families(request.set, request.families));
   const std::vector<JudgedSet> sets = judged_sets(all);
   double mean = 0;
   int families = 0;
   for (const FamilyPrediction& family : all)
     if (const Errors times = family.step_times()) mean += times->mean_abs, ++families;
-  const bool shipped = !asked.set.ends_with(".yaml");
+  const bool shipped = !request.set.ends_with(".yaml");
   std::string text =
-      shipped ? fmt::format("measured training runs (scenarios/measured/{}) against the simulator\n", asked.set)
-              : fmt::format("measured runs ({}) against the simulator\n", asked.set);
-  if (asked.points) text += points_table(all) + "\n";
+      shipped ? fmt::format("measured training runs (scenarios/measured/{}) against the simulator\n", request.set)
+              : fmt::format("measured runs ({}) against the simulator\n", request.set);
+  if (request.points) text += points_table(all) + "\n";
   text += error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none");
   text += fmt::format("mean over {} families, each once: {}\n", families, percent(families > 0 ? mean / families : 0));
   text += refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
-  report(asked, "Measured training runs", text, sets);
+  report(request, "Measured training runs", text, sets);
   return std::ranges::all_of(all, &FamilyPrediction::within_limits) ? kGood : kFailsLimit;
 }
 
-int validate_memory(const ValidationRequest& asked) {
+int validate_memory(const ValidationRequest& request) {
   std::vector<MeasuredFamily> families = families_with_memory("training");
   for (const char* folder : {"mlperf", "memory"})
     for (MeasuredFamily& family : families_with_memory(folder)) families.push_back(std::move(family));
@@ -118,17 +120,17 @@ int validate_memory(const ValidationRequest& asked) {
     }
   }
   const int code = report(
-      asked, "Memory of measured training runs",
+      request, "Memory of measured training runs",
       fmt::format(
           "memory of the fullest rank in measured training runs: what is allocated at the peak, or what the allocator "
           "reserved\n{}{}{}",
-          asked.points ? points.text() + "\n" : "",
+          request.points ? points.text() + "\n" : "",
           error_table(sets, {"mean", "median", "worst", "signed mean"}, "none"), refused),
       sets);
   return refused.empty() ? code : kFailsLimit;
 }
 
-int validate_data_parallel(const ValidationRequest& asked) {
+int validate_data_parallel(const ValidationRequest& request) {
   TextTable rows{{"row", "measured", "predicted", "error, points"}, {false, true, true, true}};
   std::vector<JudgedSet> sets;
   std::string source, notes;
@@ -141,7 +143,7 @@ int validate_data_parallel(const ValidationRequest& asked) {
     notes += family.filled_note();
   }
   return report(
-      asked, "",
+      request, "",
       fmt::format(
           "{}; scaling efficiency: the measured step of one GPU over the simulated step\n{}\n{}{}", source, rows.text(),
           error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none: order only", true), notes),

@@ -16,7 +16,7 @@
 namespace trainyard {
 namespace {
 
-/// Small sizes are those of start-up.
+/// Below this size, start-up dominates the time.
 constexpr Bytes kSmallCollective{64.0 * 1024};
 
 using Sweeps = std::map<NcclOperation, std::vector<CollectiveRow>>;
@@ -37,7 +37,7 @@ MeasuredPoint point_of(const MeasuredSystem& system, const CollectiveRow& row, d
           row.measured.value};
 }
 
-/// The mean signed error of the sizes from `least` to below `most`; a stroke where there are none.
+/// The mean signed error of the sizes from `least` to below `most`; "-" if there are none.
 std::string signed_error(const std::vector<CollectiveRow>& rows, Bytes least, Bytes most) {
   double sum = 0;
   int count = 0;
@@ -49,7 +49,7 @@ std::string signed_error(const std::vector<CollectiveRow>& rows, Bytes least, By
   return count == 0 ? "-" : fmt::format("{:+.0f} %", 100 * sum / count);
 }
 
-/// Does its rows' fit exist, or were the constants set by others?
+/// Says whether the system's rows are in a fit, and in which one, or why it is not judged.
 std::string role_of(const MeasuredSystem& system) {
   if (!system.cluster) return "machine not stated";
   if (system.in_network) return "sums in the network, in no fit";
@@ -79,15 +79,15 @@ std::vector<std::string> line_of(const MeasuredSystem& system, NcclOperation ope
           role_of(system)};
 }
 
-/// By class: all healthy rows, and those from 64 MiB on.
+/// Adds the point to the set of its class, and from 64 MiB on to the class of large sizes too.
 void add_to_class(std::vector<PointSet>& sets, const std::string& name, Bytes size, const MeasuredPoint& point) {
   set_called(sets, name).points.push_back(point);
   if (size >= kLargeCollective) set_called(sets, name + ", 64 MiB and more").points.push_back(point);
 }
 
-/// Each source left out of the fit of its network in turn.
+/// Adds the points that are predicted with their source left out of the fit of its network.
 void add_left_out(JudgedSystems& judged, const std::vector<MeasuredSystem>& systems) {
-  std::map<std::string, std::string> networks;  // and their classes
+  std::map<std::string, std::string> networks;  // the class of each network
   std::map<std::string, const NcclNetwork*> fitted;
   for (const MeasuredSystem& system : systems)
     if (system.nodes() > 1 && system.healthy()) {
@@ -108,14 +108,15 @@ void add_left_out(JudgedSystems& judged, const std::vector<MeasuredSystem>& syst
   judged.classes.insert(judged.classes.end(), sets.begin(), sets.end());
 }
 
-/// Kinds of machine that planners tell apart, and what their errors are held to.
+/// A class of machines that planners distinguish, with the limits of its errors.
 struct SystemClass {
   const char* name;
   std::vector<const char*> sets;
-  ErrorLimits limits, large;  ///< large: from 64 MiB on
+  ErrorLimits limits, large;  ///< limits for all sizes, and for sizes from 64 MiB on
 };
 
-/// The points of several sets together: what to expect of a machine of that class without rows of its own.
+/// Adds the classes, which unite the points of several sets. Their errors are those to expect of a machine of that class
+/// that has no measured rows.
 void add_classes(JudgedSystems& judged) {
   const std::array<SystemClass, 4> classes{{
       {"class: InfiniBand and RoCE, left out",

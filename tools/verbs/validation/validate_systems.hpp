@@ -6,25 +6,25 @@
 
 namespace trainyard {
 
-/// Points that are judged together.
+/// A set of points with common error limits.
 struct PointSet {
   std::string name;
   ErrorLimits limits = {};
   std::vector<MeasuredPoint> points = {};
-  bool part = false;  ///< of the set before
+  bool part = false;  ///< true: the set is a part of the set before it
 };
-/// The set of that name; a new one at the end where there is none.
+/// Returns the set of that name, and adds an empty one at the end if there is none.
 PointSet& set_called(std::vector<PointSet>&, const std::string& name);
 
-/// The machines of scenarios/measured/tables/nccl_systems.csv against their sweeps.
+/// Predicted against measured sweeps of the machines in scenarios/measured/tables/nccl_systems.csv.
 struct JudgedSystems {
-  std::vector<PointSet> classes;  ///< by class: in the fit, and with each source left out of it
-  std::vector<PointSet> systems;  ///< by system and operation
-  std::string text;               ///< a table of the systems, then what was left out and why
+  std::vector<PointSet> classes;  ///< points by class: those of the fit, and those with their source left out of it
+  std::vector<PointSet> systems;  ///< points by system and operation
+  std::string text;               ///< a table of the systems, then the rows that are left out and the reasons
   std::string svg;
 };
-/// `shown`: names of systems by commas, which the picture shows; empty: all with eight sizes or more. Throws UserError for
-/// unknown ones.
+/// `shown`: names of the systems in the picture, separated by commas; empty: all with eight sizes or more. Throws
+/// UserError for unknown names.
 JudgedSystems judge_systems(const std::string& shown = "");
 
 }  // namespace trainyard

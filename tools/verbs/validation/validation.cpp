@@ -50,24 +50,24 @@ std::string error_table(const std::vector<JudgedSet>& sets, const std::vector<st
   return table.text();
 }
 
-int report(const ValidationRequest& asked, const std::string& title, const std::string& text,
+int report(const ValidationRequest& request, const std::string& title, const std::string& text,
            const std::vector<JudgedSet>& sets) {
-  if (asked.prints()) print(text);
+  if (request.prints()) print(text);
   const auto as_json = [&](bool points) {
     nlohmann::json all = nlohmann::json::array();
     for (const JudgedSet& set : sets) all.push_back(to_json(set, points));
     return nlohmann::json{{"sets", std::move(all)}};
   };
-  if (!asked.html.empty())
-    write_atomically(asked.html,
+  if (!request.html.empty())
+    write_atomically(request.html,
                      chart_page(title, {{"title", title}, {"answer", as_json(true)}}, {page_script::validation()}));
-  if (!asked.json.empty()) write_atomically(asked.json, json_text(as_json(asked.points), 2) + "\n");
+  if (!request.json.empty()) write_atomically(request.json, json_text(as_json(request.points), 2) + "\n");
   return std::ranges::all_of(sets, &JudgedSet::pass) ? kGood : kFailsLimit;
 }
 
-void report(const ValidationRequest& asked, const std::string& text, const nlohmann::ordered_json& json) {
-  if (asked.prints()) print(text);
-  if (!asked.json.empty()) write_atomically(asked.json, json_text(json, 2) + "\n");
+void report(const ValidationRequest& request, const std::string& text, const nlohmann::ordered_json& json) {
+  if (request.prints()) print(text);
+  if (!request.json.empty()) write_atomically(request.json, json_text(json, 2) + "\n");
 }
 
 }  // namespace trainyard

@@ -7,38 +7,39 @@
 
 namespace trainyard {
 
-/// What `trainyard validate` was asked for.
+/// The arguments of `trainyard validate`.
 struct ValidationRequest {
-  std::string set;                    ///< what is compared: a name, or a file of measured runs
+  std::string set;                    ///< the set of measurements: a name, or a file of measured runs
   std::string json, html, csv, svg;   ///< files to write; empty: none
-  std::string systems;                ///< of the picture, by commas; empty: all
-  std::vector<std::string> families;  ///< these alone; empty: all
-  bool points = false;                ///< every point in the JSON; the page has them anyway
+  std::string systems;                ///< systems of the picture, separated by commas; empty: all
+  std::vector<std::string> families;  ///< families of runs to compare; empty: all
+  bool points = false;                ///< write every point in the JSON; the page always has them
   bool fit = false, knobs = false, left_out = false;
-  bool prints() const;  ///< does stdout take the text?
+  bool prints() const;  ///< whether the text goes to stdout
 };
 
-/// The sets as a table, with these figures of their errors (see kErrorFigures) as columns, in per cent or points; `none` stands
-/// where a set has no limit.
+/// The sets as a table. Columns are these figures of their errors (see kErrorFigures), in per cent or percentage
+/// points. `none`: the text for a set without a limit.
 std::string error_table(const std::vector<JudgedSet>&, const std::vector<std::string>& figures, const char* none,
                         bool in_points = false);
-/// Prints the text, writes the sets as JSON and draws them on a page, as asked. Returns the exit code: do all sets pass?
+/// Prints the text, writes the sets as JSON and draws them on a page, as requested. Returns kGood if all sets pass, and
+/// kFailsLimit otherwise.
 int report(const ValidationRequest&, const std::string& title, const std::string& text, const std::vector<JudgedSet>&);
-/// Prints the text, and writes the JSON, as asked.
+/// Prints the text and writes the JSON, as requested.
 void report(const ValidationRequest&, const std::string& text, const nlohmann::ordered_json&);
 
-// Each compares what it is called after, and returns an exit code.
+// Each function compares one set with the simulator, and returns an exit code.
 int validate_runs(const ValidationRequest&);           ///< measured training runs, by family
-int validate_memory(const ValidationRequest&);         ///< peak and reserved memory alone of such runs
-int validate_left_out(const ValidationRequest&);       ///< families by constants that were fitted to the others
-int validate_plans(const ValidationRequest&);          ///< the order of measured plans, and which of them is taken
-int validate_published(const ValidationRequest&);      ///< the rates of famous runs
-int validate_data_parallel(const ValidationRequest&);  ///< how well CNNs scale over the GPUs of a machine
-int validate_horovod(const ValidationRequest&);        ///< a study on two T4; `fit`: the constant of the stack instead
+int validate_memory(const ValidationRequest&);         ///< peak and reserved memory of measured runs
+int validate_left_out(const ValidationRequest&);       ///< each family, with constants fitted to the other families
+int validate_plans(const ValidationRequest&);          ///< the order of measured plans, and the plan that is chosen
+int validate_published(const ValidationRequest&);      ///< the published rates of famous runs
+int validate_data_parallel(const ValidationRequest&);  ///< the scaling of CNNs over the GPUs of a machine
+int validate_horovod(const ValidationRequest&);        ///< a study on two T4; `fit`: fits the stack's constant
 int validate_collectives(const ValidationRequest&);    ///< the NCCL model against nccl-tests
 int validate_kernels(const ValidationRequest&);        ///< matrix products and attention
-int validate_packets(const ValidationRequest&);        ///< TCP packet by packet, which nothing measured stands behind
-int validate_engines(const ValidationRequest&);        ///< SimGrid's own communications on shipped scenarios
-int show_knobs(const ValidationRequest&);              ///< the constants that are fitted, and to what
+int validate_packets(const ValidationRequest&);        ///< the default transport against TCP packets; no measurements
+int validate_engines(const ValidationRequest&);        ///< the default transport against SimGrid's own; no measurements
+int show_knobs(const ValidationRequest&);              ///< shows the fitted constants, and the data of their fits
 
 }  // namespace trainyard

@@ -19,7 +19,7 @@
 namespace trainyard {
 namespace {
 
-/// Ranks that hold the model once: the first replica.
+/// Lists the ranks of the first replica, which store the model once.
 std::vector<Actor> holders(const Mesh& mesh) {
   std::vector<Actor> ranks;
   for (int rank = 0; rank < mesh.ranks(); ++rank)
@@ -70,7 +70,8 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
   return cost;
 }
 
-/// How many asynchronous workers are gone with a node, by node; none where servers are on it, too: these stop all.
+/// Number of asynchronous workers that fail with each node. 0: the node has servers too, whose failure stops all
+/// workers.
 std::vector<int> workers_of_nodes(const Scenario& s) {
   std::vector<int> workers(static_cast<std::size_t>(s.cluster.nodes));
   for (int rank = 0; rank < s.ranks(); ++rank) ++workers[static_cast<std::size_t>(s.cluster.node_of_gpu(rank))];
@@ -78,7 +79,7 @@ std::vector<int> workers_of_nodes(const Scenario& s) {
   return workers;
 }
 
-/// Says of every failure how many asynchronous workers it takes. Those of nodes that are drawn, by their shares.
+/// Sets for every failure how many asynchronous workers it stops. Random node failures are divided by this number.
 void tell_workers(LongRunPlan& plan, const Scenario& s) {
   const std::vector<int> workers = workers_of_nodes(s);
   std::map<int, double> shares;
@@ -119,7 +120,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
   return plan;
 }
 
-/// Adds one to the sums.
+/// Adds the result of one run to the sums.
 void add(FailureResult& study, const LongRunResult& run) {
   study.end += run.end.value;
   study.steps += run.steps;
@@ -136,7 +137,7 @@ void add(FailureResult& study, const LongRunResult& run) {
   for (const auto& [what, count] : run.failures_of) study.failures_of[what] += count;
 }
 
-/// Sums become means, sums of squares deviations.
+/// Turns sums into means, and sums of squares into standard deviations.
 void divide(FailureResult& study) {
   const double n = study.runs;
   for (double* sum : {&study.end, &study.steps, &study.goodput, &study.goodput_deviation, &study.lost_work,
@@ -152,7 +153,7 @@ void divide(FailureResult& study) {
   study.lost_work_deviation = deviation(study.lost_work, study.lost_work_deviation);
 }
 
-/// Steps between checkpoints, as the scenario says or as simulated runs have it best.
+/// Steps between checkpoints: the scenario's number, or the best one in simulated runs.
 double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study) {
   const FailureChoice& choice = s.failures;
   const bool loses = time_between_losses(plan.parts, plan.recovery).value > 0;
@@ -165,15 +166,16 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study
     best = study.checkpoint.best.steps;
   }
   if (choice.optimal) return best;
-  const Seconds whole = plan.until.value > 0 ? plan.until : plan.steps * plan.step;
-  if (choice.every_time > whole)
+  const Seconds length = plan.until.value > 0 ? plan.until : plan.steps * plan.step;
+  if (choice.every_time > length)
     fail(choice.every_place, fmt::format("faults.checkpoint.every: {}, but the training takes {}: none is written",
-                                         long_time(choice.every_time), long_time(whole)));
+                                         long_time(choice.every_time), long_time(length)));
   if (choice.virtual_epochs > 0) return virtual_epoch_steps(s.training, choice.virtual_epochs);
   return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
 }
 
-/// What became of the failures that the scenario sets. Throws UserError at the place of one that comes too late.
+/// Returns the outcomes of the failures that the scenario sets. Throws UserError at the place of a failure that is too
+/// late.
 std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice, const LongRunResult& run) {
   std::vector<FailureResult::SetFailure> outcomes;
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
@@ -198,7 +200,7 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
   FailureResult study;
   LongRunPlan plan = plan_of(s, step);
   study.time_between_failures = time_between_failures(plan.parts).value;
-  constexpr double kMostFailures = 1e6;  // of all runs: seconds of simulation
+  constexpr double kMostFailures = 1e6;  // in all runs; they take seconds to simulate
   const Seconds length = plan.until.value > 0 ? plan.until : plan.step * plan.steps;
   if (length.value * choice.runs > kMostFailures * study.time_between_failures && !plan.parts.empty())
     fail(choice.place,
@@ -234,7 +236,7 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     throw;
   }
   divide(study);
-  for (const auto& [replicas, of_them] : fewer.asked())
+  for (const auto& [replicas, of_them] : fewer.results())
     study.reduced_replicas.push_back({replicas, of_them.time.value, of_them.simulated});
   return study;
 }

@@ -3,11 +3,11 @@
 
 namespace trainyard {
 
-/// The training's length in steps of `step`, on the coarse run. Checkpoints are simulated over the machine first.
-/// Throws UserError with the place.
+/// Simulates the checkpoints on the machine, then the whole training with its failures in a coarse run of steps of time
+/// `step`. Throws UserError with the place.
 FailureResult study_failures(const Scenario&, Seconds step);
 
-/// One step, and what failures and checkpoints make of the training where the scenario has any.
+/// Simulates one step, and if the scenario has failures or checkpoints, the training with them.
 Result simulate_training(const Scenario&, const Plan&, const SimulateOptions& = {});
 Result simulate_training(const Scenario&, const SimulateOptions& = {});
 

@@ -9,27 +9,27 @@
 namespace trainyard {
 namespace {
 
-/// The scenario with the costs of its checkpoints known, and nothing sought that was not asked for.
+/// Returns the scenario with the known costs of its checkpoints, and without the search for the best interval.
 Scenario with_known_costs(const Scenario& s, const FailureResult& study) {
-  Scenario known = s;
-  known.failures.find_best = false;
-  if (!known.failures.checkpoints) return known;
-  known.failures.store.reset();
-  known.failures.local = false;
-  known.failures.write = Seconds{study.checkpoint.write};
-  known.failures.load = Seconds{study.checkpoint.load};
-  if (known.failures.asynchronous) known.failures.snapshot = Seconds{study.checkpoint.stall};
-  return known;
+  Scenario scenario = s;
+  scenario.failures.find_best = false;
+  if (!scenario.failures.checkpoints) return scenario;
+  scenario.failures.store.reset();
+  scenario.failures.local = false;
+  scenario.failures.write = Seconds{study.checkpoint.write};
+  scenario.failures.load = Seconds{study.checkpoint.load};
+  if (scenario.failures.asynchronous) scenario.failures.snapshot = Seconds{study.checkpoint.stall};
+  return scenario;
 }
 
 }  // namespace
 
 std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, const FailureResult& study,
                                             double factor) {
-  const Scenario known = with_known_costs(s, study);
+  const Scenario scenario = with_known_costs(s, study);
   std::vector<FailureWhatIf> table;
   const auto run_again = [&](const std::string& change, const std::function<void(FailureChoice&)>& apply) {
-    Scenario changed = known;
+    Scenario changed = scenario;
     apply(changed.failures);
     try {
       const FailureResult again = study_failures(changed, step);
@@ -66,10 +66,10 @@ std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, con
 }
 
 void add_goodput(std::vector<WhatIf>& table, const Scenario& s, const FailureResult& study) {
-  Scenario known = with_known_costs(s, study);
+  Scenario scenario = with_known_costs(s, study);
   for (WhatIf& change : table) try {
-      known.prescribed_step.time = Seconds{change.step_time};
-      const FailureResult again = study_failures(known, known.prescribed_step.time);
+      scenario.prescribed_step.time = Seconds{change.step_time};
+      const FailureResult again = study_failures(scenario, scenario.prescribed_step.time);
       change.goodput = again.goodput;
       change.effective_step_time = again.effective_step_time();
     } catch (const UserError&) {  // as above

@@ -9,15 +9,15 @@
 namespace trainyard {
 namespace {
 
-/// The scenario with so many asynchronous workers, each with the samples that it had; their servers stay where they are.
+/// Returns the scenario with fewer asynchronous workers. Samples per worker and the placement of servers do not change.
 Scenario with_workers(const Scenario& s, int workers) {
   Overrides fewer{{"plan.global_batch_size", fmt::format("{}", s.global_batch_size / s.plan.mesh.data * workers)},
                   {"plan.idle_devices", "allowed"},
                   {"faults.failures", "null"},
                   {"faults.checkpoint", "null"},
                   {"faults.restart", "null"}};
-  const Node* given = s.document.find("plan")->find("data_parallel");
-  const Node* servers = given ? given->find("servers") : nullptr;
+  const Node* section = s.document.find("plan")->find("data_parallel");
+  const Node* servers = section ? section->find("servers") : nullptr;
   const Node* label = servers && servers->kind == Node::Kind::map ? servers->find("label") : servers;
   if (const std::size_t w = label ? label->scalar.find('W') : std::string::npos; w != std::string::npos)
     fewer.emplace_back(label == servers ? "plan.data_parallel.servers" : "plan.data_parallel.servers.label",
@@ -27,8 +27,8 @@ Scenario with_workers(const Scenario& s, int workers) {
   return read_again(s, fewer);
 }
 
-/// The scenario with so many replicas and the nodes that they take, without failures of its own. Throws UserError where
-/// there is none.
+/// Returns the scenario with fewer replicas on the nodes that they need, without its failures. Throws UserError if it
+/// is impossible.
 Scenario with_replicas(const Scenario& s, int replicas) {
   const std::int64_t nodes = std::int64_t{s.cluster.nodes} * replicas;
   if (nodes % s.plan.mesh.data != 0 || !s.cluster.others.empty())
@@ -37,34 +37,35 @@ Scenario with_replicas(const Scenario& s, int replicas) {
                   {"faults.failures", "null"},
                   {"faults.checkpoint", "null"},
                   {"faults.restart", "null"}};
-  const Node* given = s.document.find("plan")->find("data_parallel");
-  if (given && given->kind == Node::Kind::scalar) fewer.emplace_back("plan.data_parallel", fmt::format("{}", replicas));
-  if (given && given->find("size")) fewer.emplace_back("plan.data_parallel.size", fmt::format("{}", replicas));
+  const Node* section = s.document.find("plan")->find("data_parallel");
+  if (section && section->kind == Node::Kind::scalar)
+    fewer.emplace_back("plan.data_parallel", fmt::format("{}", replicas));
+  if (section && section->find("size")) fewer.emplace_back("plan.data_parallel.size", fmt::format("{}", replicas));
   return read_again(s, fewer);
 }
 
 }  // namespace
 
 Seconds FewerReplicas::operator()(int replicas) {
-  const auto known = asked_.find(replicas);
-  return known != asked_.end() ? known->second.time : asked_.emplace(replicas, find(replicas)).first->second.time;
+  const auto result = results_.find(replicas);
+  return result != results_.end() ? result->second.time : results_.emplace(replicas, find(replicas)).first->second.time;
 }
 
 FewerReplicas::Step FewerReplicas::find(int replicas) {
-  const Step whole{step_ * scenario_.plan.mesh.data / replicas, false};
-  if (scenario_.prescribed_step.given() || simulated_ == kMostSimulated) return whole;
-  if (estimated_operations(plan(scenario_)) > kMostKept) return whole;
+  const Step scaled{step_ * scenario_.plan.mesh.data / replicas, false};
+  if (scenario_.prescribed_step.given() || simulated_ == kMostSimulated) return scaled;
+  if (estimated_operations(plan(scenario_)) > kMostKept) return scaled;
   try {
     const bool workers = scenario_.plan.mechanism->goes_on_without_some();
     const Scenario fewer = workers ? with_workers(scenario_, replicas) : with_replicas(scenario_, replicas);
-    if (fewer.plan.mesh.data != replicas) return whole;
+    if (fewer.plan.mesh.data != replicas) return scaled;
     ++simulated_;
     SimulateOptions options;
     options.critical_path = false;
     const Seconds step{simulate(fewer, options).step_time};  // a step of each worker
     return {workers ? step * scenario_.plan.mesh.data / replicas : step, true};
   } catch (const UserError&) {  // this plan has no such step
-    return whole;
+    return scaled;
   }
 }
 

@@ -7,28 +7,29 @@ namespace trainyard {
 
 struct Scenario;
 
-/// The step of an elastic training with so many of its replicas, on so many nodes fewer; of asynchronous workers, the time
-/// in which so many of them make as many steps as all did.
+/// The step time of an elastic training that continues with fewer replicas on fewer nodes. For asynchronous workers it
+/// is the time in which the remaining ones make as many steps as all workers did in `step`.
 class FewerReplicas {
  public:
   struct Step {
     Seconds time;
     bool simulated = false;  ///< false: scaled from the full step, as if the batch divided evenly
   };
-  /// `step` of all replicas.
+  /// `step`: step time with all replicas.
   FewerReplicas(const Scenario& scenario, Seconds step) : scenario_(scenario), step_(step) {}
 
-  /// Simulated once, where the scenario allows for it: where the batch, the nodes and the fabric divide, and
-  /// the step time is not given and its simulation does not take minutes. At most `kMostSimulated` are simulated.
+  /// Returns the step time with this number of replicas. It is simulated once if the batch, the nodes and the fabric
+  /// divide, the scenario does not state the step time, and the simulation does not take minutes; else it is scaled. At
+  /// most `kMostSimulated` numbers are simulated.
   Seconds operator()(int replicas);
-  const std::map<int, Step>& asked() const { return asked_; }  ///< by replicas
+  const std::map<int, Step>& results() const { return results_; }  ///< results so far, by number of replicas
 
   static constexpr int kMostSimulated = 8;
 
  private:
   const Scenario& scenario_;
   Seconds step_;
-  std::map<int, Step> asked_;
+  std::map<int, Step> results_;
   int simulated_ = 0;
 
   Step find(int replicas);

@@ -18,7 +18,7 @@
 namespace trainyard {
 namespace {
 
-/// From the socket of the first rank to its GPU; nothing where it hangs at none.
+/// Time of a copy from the first rank's socket to its GPU, s; 0 if the GPU has no socket.
 double copy_to_gpu(const Scenario& s, Bytes bytes) {
   ClusterMachine cluster(s.cluster, s.software);
   const DeviceId socket = cluster.socket_of(0);
@@ -36,7 +36,7 @@ double copy_to_gpu(const Scenario& s, Bytes bytes) {
   return run_programs(machine, std::move(programs)).end.value;
 }
 
-/// By the first socket of every node, all at once: they share what the registry gives.
+/// Time in which the first sockets of all nodes pull the image, s. They share the rate of the registry.
 double pull_image(const Scenario& s) {
   ClusterMachine cluster(s.cluster, s.software);
   StorageMachine shared(cluster, *s.training.ends.registry);
@@ -63,7 +63,7 @@ double pull_image(const Scenario& s) {
 
 Bytes weights_of(const Scenario& s) { return element_size(s.precision) * s.network.parameters(); }
 
-/// What rank 0 does alone once: its own work, and its weights on their way to the store.
+/// Time of one interval in which rank 0 works alone, s: its own work, and writing its weights to the store.
 double work_alone(const Scenario& s) {
   const TrainingEnds::Alone& alone = *s.training.ends.alone;
   if (!alone.writes) return alone.time.value;
@@ -75,14 +75,14 @@ double work_alone(const Scenario& s) {
   }
 }
 
-/// When rank 0 and the others have ended that do `times` stretches of steps, after each of which rank 0 works alone. Where
-/// updates are synchronous, all meet at the end of a stretch.
+/// Returns the ends of rank 0 and of the other ranks. They run `times` intervals of steps, each of time `stretch`, and
+/// rank 0 works alone after each of them. `meet`: updates are synchronous, so all ranks meet at the end of an interval.
 std::pair<double, double> ends_of_ranks(double stretch, double alone, double times, bool meet) {
   IdealMachine machine("rank");
   class Ends : public Observer {
    public:
-    void finished(const OpRun& run) override { of[run.op->actor == 0 ? 0 : 1] = run.ended.value; }
-    double of[2] = {0, 0};
+    void finished(const OpRun& run) override { ends[run.op->actor == 0 ? 0 : 1] = run.ended.value; }
+    double ends[2] = {0, 0};
   } observed;
   Programs programs;
   for (int rank = 0; rank < 2; ++rank) {
@@ -105,7 +105,7 @@ std::pair<double, double> ends_of_ranks(double stretch, double alone, double tim
     programs.push_back(std::make_unique<ListProgram>(std::move(ops)));
   }
   run_programs(machine, std::move(programs), {{&observed}});
-  return {observed.of[0], observed.of[1]};
+  return {observed.ends[0], observed.ends[1]};
 }
 
 void book_work_alone(const Scenario& s, Result& r) {
@@ -135,7 +135,7 @@ double hand_out_weights(const Scenario& s) {
   return time + run_collective(s.cluster, o).time;
 }
 
-/// Forward passes of one evaluation.
+/// Time of the forward passes of one evaluation, s.
 double evaluate(const Scenario& s) {
   const TrainingEnds& ends = s.training.ends;
   const std::int64_t micro = ends.micro_batch_size.value_or(s.micro_batch_size);
@@ -163,7 +163,7 @@ void book_phases(const Scenario& s, Result& r) {
   const TrainingEnds& ends = s.training.ends;
   if (ends.image.value > 0) r.phases.push_back({"image to all nodes", pull_image(s)});
   if (ends.start.value > 0) r.phases.push_back({"start", ends.start.value});
-  Seconds configured;  // all FPGAs at the same time
+  Seconds configured;  // all FPGAs are configured at the same time
   for (const NodeType* type : s.cluster.types()) configured = std::max(configured, type->gpu.reconfigure);
   if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured.value});
   if (ends.weights) r.phases.push_back({"weights to all GPUs", hand_out_weights(s)});

@@ -4,9 +4,12 @@
 
 namespace trainyard {
 
-/// The beginning, the evaluations and the end of a training, each simulated, added to its time: the image pulled by all
-/// nodes at once; the start as it is said; what FPGAs take to be configured; weights copied over PCIe from the host of the first rank to its GPU, and broadcast to all others; forward passes over
-/// the samples of an evaluation, each rank its part; what rank 0 alone does, for which the others wait at their next step. Throws UserError for an evaluation that cannot be laid out.
+/// Simulates the beginning, the evaluations and the end of a training and adds them to its time:
+/// - all nodes pull the image at the same time; the stated start time follows; FPGAs are configured;
+/// - the first rank's host copies the weights over PCIe to its GPU, which broadcasts them to all others;
+/// - in an evaluation, each rank makes forward passes over its part of the samples;
+/// - rank 0 does its own work alone, while the others wait at their next step.
+/// Throws UserError if an evaluation cannot be laid out.
 void book_phases(const Scenario&, Result&);
 
 }  // namespace trainyard

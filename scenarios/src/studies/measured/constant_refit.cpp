@@ -8,15 +8,15 @@
 namespace trainyard {
 namespace {
 
-constexpr double kRowSpread = 0.03;     // of log(predicted / measured); of a family's mean besides
-constexpr double kOutlier = 2;          // times that
-constexpr double kLessUncertain = 0.9;  // of the standard deviation
+constexpr double kRowSpread = 0.03;     // standard deviation of log(predicted / measured), per row and per family
+constexpr double kOutlier = 2;          // errors above this times the deviation are outliers
+constexpr double kLessUncertain = 0.9;  // factor on the standard deviation of a constant that rows determine
 constexpr int kReweightings = 30;
 
-/// Rows by their family.
+/// Rows by family.
 using RowsOfFamilies = std::map<std::size_t, std::vector<const ConstantRow*>>;
 
-/// Second derivatives of minus the log probability, and the first ones at no change.
+/// Second derivatives of the negative log probability, and first derivatives at zero change.
 struct RefitEquations {
   Eigen::MatrixXd information;
   Eigen::VectorXd pull;
@@ -62,16 +62,16 @@ std::vector<ConstantChange> refit_constants(const std::vector<double>& without, 
   Eigen::VectorXd change = expected;
   Eigen::MatrixXd information;
   for (int round = 0; round < kReweightings; ++round) {
-    RefitEquations of = equations(families, change);
-    information = of.information;
+    RefitEquations system = equations(families, change);
+    information = system.information;
     information.diagonal().array() += prior;
-    change = information.ldlt().solve(prior * expected - of.pull);
+    change = information.ldlt().solve(prior * expected - system.pull);
   }
   const Eigen::MatrixXd covariance = information.ldlt().solve(Eigen::MatrixXd::Identity(n, n));
   std::vector<ConstantChange> changes;
   for (Eigen::Index k = 0; k < n; ++k) {
-    const bool told = std::sqrt(covariance(k, k)) < kLessUncertain * kConstantSpread;
-    changes.push_back({told, told ? change[k] : expected[k]});
+    const bool is_determined = std::sqrt(covariance(k, k)) < kLessUncertain * kConstantSpread;
+    changes.push_back({is_determined, is_determined ? change[k] : expected[k]});
   }
   return changes;
 }

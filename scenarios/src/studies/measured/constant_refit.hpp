@@ -4,26 +4,26 @@
 
 namespace trainyard {
 
-/// log(predicted / measured) of one measured row by the constants as they are, and how it depends on them.
+/// The error log(predicted / measured) of one measured row with the current constants, and its derivatives.
 struct ConstantRow {
   std::size_t family = 0;
   double error = 0;
   std::vector<double> slope;  ///< d error / d log(constant)
 };
 
-/// One constant fitted again.
+/// The result of the refit of one constant.
 struct ConstantChange {
-  bool told = false;  ///< by the rows; else it stays where it is without them
-  double log = 0;     ///< by which its logarithm changes
+  bool is_determined = false;  ///< the rows determine it; false: it keeps its prior value
+  double log = 0;              ///< change of its logarithm
 };
 
-/// How far, as a logarithm, a constant is taken to be from what it is without rows: one standard deviation.
+/// Standard deviation of the prior of a constant's logarithm.
 constexpr double kConstantSpread = 0.3;
 
-/// Constants as measured rows tell them that depend on them linearly. `without`: the changes that leave a constant out,
-/// which is where it is expected while nothing is known. The most probable changes: a row is off by 3 %, all rows of a
-/// family together by as much again; rows that are off by more than twice that count by their error, not its square. A
-/// constant is told where rows make it less uncertain by a tenth.
+/// Refits constants to measured rows whose errors depend linearly on the logarithms of the constants. `without`: the
+/// changes that leave a constant out, which are the means of the prior. Returns the most probable changes. A row has an
+/// error of 3 %, and all rows of a family share a further error of 3 %. Rows that are off by more than twice that count
+/// by their error, not by its square. Rows determine a constant if they reduce its uncertainty by at least a tenth.
 std::vector<ConstantChange> refit_constants(const std::vector<double>& without, const std::vector<ConstantRow>& rows);
 
 }  // namespace trainyard

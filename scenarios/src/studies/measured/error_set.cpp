@@ -101,23 +101,24 @@ JsonFields<ErrorSet> error_set_fields() {
   using E = ErrorSet;
   using P = MeasuredPoint;
   return JsonFields<E>()
-      .value("name", "", &E::name, "what is compared")
+      .value("name", "", &E::name, "name of the set")
       .value(
           "n", "", [](const E& e) { return std::uint64_t{e.n}; }, "number of points")
       .value(
           "error_kind", "", [](const E& e) { return std::string(e.of_shares ? "points" : "relative"); },
-          "relative: predicted over measured, less one; points: their difference")
+          "relative: predicted over measured, minus one; points: their difference")
       .value("mean_abs_error", "share", &E::mean_abs, "mean of the absolute errors")
-      .value("median_abs_error", "share", &E::median_abs, "their median")
-      .value("p90_abs_error", "share", &E::p90_abs, "their 90th percentile")
-      .value("worst_abs_error", "share", &E::worst_abs, "the largest")
+      .value("median_abs_error", "share", &E::median_abs, "median of the absolute errors")
+      .value("p90_abs_error", "share", &E::p90_abs, "90th percentile of the absolute errors")
+      .value("worst_abs_error", "share", &E::worst_abs, "the largest absolute error")
       .value("signed_mean_error", "share", &E::signed_mean, "mean of the signed errors")
-      .value("rank_correlation", "", &E::rank_correlation, "Spearman's: whether the order of the points is right")
+      .value("rank_correlation", "", &E::rank_correlation,
+             "Spearman's correlation: 1 if the order of the points is right")
       .list("points", &E::points,
             JsonFields<P>()
-                .value("id", "", &P::id, "the measurement")
-                .value("predicted", "", &P::predicted, "by the simulator, in the unit of the measurement")
-                .value("measured", "", &P::measured, "the measurement"),
+                .value("id", "", &P::id, "id of the measurement")
+                .value("predicted", "", &P::predicted, "predicted value, in the unit of the measurement")
+                .value("measured", "", &P::measured, "measured value"),
             "every point")
       .when([](const E& e) { return !e.points.empty(); }, "with --points");
 }
@@ -138,7 +139,8 @@ JsonFields<JudgedSet> judged_set_fields() {
           "batch from which two nodes are faster than one; null: none")
       .when([](const J& j) { return j.crossover_batch.has_value(); }, "validate horovod")
       .value(
-          "limits", "share", [](const J& j) { return limits_by_key(j.limits); }, "limits of the errors, by their keys")
+          "limits", "share", [](const J& j) { return limits_by_key(j.limits); },
+          "limits of the errors, by the keys of the errors")
       .when([](const J& j) { return j.says_limits; }, "validate collectives, horovod")
       .value("pass", "", &J::pass, "the errors are within their limits")
       .when([](const J& j) { return j.judges; }, "");
@@ -150,7 +152,7 @@ std::vector<FieldRow> validate_rows() {
   return rows;
 }
 
-const RegisterJsonReference error_set_json{"validate", "errors against measurements, a set each", validate_rows};
+const RegisterJsonReference error_set_json{"validate", "errors against measurements, by set", validate_rows};
 
 template <class T>
 nlohmann::json written(const JsonFields<T>& fields, const T& value) {

@@ -9,60 +9,61 @@
 
 namespace trainyard {
 
-/// What the simulator gives beside what was measured.
+/// A predicted and a measured value.
 struct MeasuredPoint {
   std::string id;
-  double predicted = 0, measured = 0;  ///< in one unit
-  bool share = false;                  ///< both are shares of one: points apart, and not in proportion
+  double predicted = 0, measured = 0;  ///< both in the same unit
+  bool share = false;                  ///< both are shares: their error is a difference, not a ratio
   double error() const { return share ? predicted - measured : predicted / measured - 1; }
 };
 
-/// Errors of many points; a share, not per cent.
+/// Statistics of the errors of many points. Errors are fractions, not per cent.
 struct ErrorSet {
   std::string name;
-  bool of_shares = false;  ///< the errors are differences of shares, else relative
+  bool of_shares = false;  ///< true: the errors are differences of shares; false: relative errors
   std::size_t n = 0;
   std::vector<MeasuredPoint> points;
   double mean_abs = 0, median_abs = 0, p90_abs = 0, worst_abs = 0, signed_mean = 0;
-  double rank_correlation = 0;  ///< Spearman's, ties by their order
+  double rank_correlation = 0;  ///< Spearman's correlation; ties rank by their order
 };
 
-/// Throws InternalError without points, or where a measured one is not above 0.
+/// Computes the statistics. Throws InternalError if there are no points, or if a measured value is not above 0.
 ErrorSet error_set(std::string name, std::vector<MeasuredPoint>);
-/// As `validate --json` writes a set, with its points where it has them.
+/// Writes a set as `validate --json` does. `points`: with its points.
 nlohmann::json to_json(ErrorSet, bool points);
 
-/// A figure of an error set, by its column of a table, its key in JSON, and what it is held to.
+/// A figure of an error set: its table column, its key in JSON, and its limit.
 struct ErrorFigure {
   const char *name, *key;
   double ErrorSet::*value;
-  double ErrorLimits::*limit;  ///< null: it is held to none
+  double ErrorLimits::*limit;  ///< null: it has no limit
   bool holds(const ErrorSet&, const ErrorLimits&) const;
 };
 extern const std::array<ErrorFigure, 6> kErrorFigures;
 
-/// Are they within all limits?
+/// Returns true if the errors are within all limits.
 bool holds(const ErrorLimits&, const ErrorSet&);
-/// "mean 3 %, rank 0.9"; empty where there is no limit.
+/// Writes limits in words: "mean 3 %, rank 0.9"; empty if there is no limit.
 std::string words_of(const ErrorLimits&, const char* unit = "%");
 
-/// A set, and what it is held to.
+/// An error set and its limits.
 struct JudgedSet {
   ErrorSet errors;
   ErrorLimits limits = {};
   bool pass = true;
-  std::size_t runs = 0;                                       ///< that were to be predicted; 0: all were
-  bool part = false;                                          ///< of the set before
-  bool judges = true;                                         ///< it is in the JSON whether it passes
-  bool says_limits = false;                                   ///< in the JSON
-  bool draws = true;                                          ///< its points are in the JSON, and on the page
-  std::optional<std::optional<double>> crossover_batch = {};  ///< of the study on Horovod; none where no batch is
+  std::size_t runs = 0;      ///< number of runs to predict; 0: all were predicted
+  bool part = false;         ///< a subset of the set before it
+  bool judges = true;        ///< the JSON says whether it passes
+  bool says_limits = false;  ///< the JSON has its limits
+  bool draws = true;         ///< its points are in the JSON and on the HTML page
+  std::optional<std::optional<double>> crossover_batch =
+      {};  ///< crossover of the Horovod study; inner no value: there is none
 };
 JudgedSet judged(ErrorSet, const ErrorLimits&);
 nlohmann::json to_json(JudgedSet, bool points);
 
-/// Of a list that need not be sorted; `share` 0.5: the median; linear between neighbours. Throws InternalError if it
-/// is empty.
+/// Returns a quantile of an unsorted list, interpolated linearly between neighbours. `share` 0.5: the median. Throws
+/// InternalError if the list is empty.
 double quantile(std::vector<double>, double share);
 
 }  // namespace trainyard

@@ -22,16 +22,16 @@ std::vector<FittedConstant> fitted_constants() {
   std::vector<FittedConstant> all;
   for (const char* kind : {"gpu", "attention", "stack"})
     for (const std::string& name : catalog.names(kind))
-      // The entry's own figures: what it has from its base belongs to the base.
+      // Only the entry's own figures: inherited ones belong to the base entry.
       for (const FigureSource& figure : figure_sources(catalog.entry(kind, name, {}), "")) {
         if (!figure.source.starts_with(kFit)) continue;
         const std::string key = figure.figure.substr(figure.figure.find_first_not_of(": "));
         const std::string source = figure.source.substr(kFit.size());
-        const auto known = std::find_if(all.begin(), all.end(), [&](const FittedConstant& c) {
+        const auto existing = std::find_if(all.begin(), all.end(), [&](const FittedConstant& c) {
           return c.kind == kind && c.key == key && c.value == figure.value && c.source == source;
         });
-        if (known != all.end()) {
-          known->entries.push_back(name);
+        if (existing != all.end()) {
+          existing->entries.push_back(name);
           continue;
         }
         const bool table = source.find(".csv") != std::string::npos || source.find("horovod") != std::string::npos;
@@ -44,13 +44,13 @@ std::vector<std::string> entry_with_bases(const std::string& kind, const std::st
   const Catalog catalog;
   const std::vector<std::string> names = catalog.names(kind);
   std::vector<std::string> chain;
-  for (std::string at = name; std::find(names.begin(), names.end(), at) != names.end();) {
-    if (std::find(chain.begin(), chain.end(), at) != chain.end()) break;
-    chain.push_back(at);
-    const Node entry = catalog.entry(kind, at, {});
+  for (std::string next = name; std::find(names.begin(), names.end(), next) != names.end();) {
+    if (std::find(chain.begin(), chain.end(), next) != chain.end()) break;
+    chain.push_back(next);
+    const Node entry = catalog.entry(kind, next, {});
     const Node* base = entry.find("base");
     if (!base || base->kind != Node::Kind::scalar) break;
-    at = base->scalar;
+    next = base->scalar;
   }
   return chain;
 }

@@ -8,21 +8,22 @@ namespace trainyard {
 
 /// A constant of the catalog's GPUs, attention kernels and stacks that was fitted to measurements.
 struct FittedConstant {
-  std::string kind;                  ///< "gpu", "attention", "stack"
-  std::vector<std::string> entries;  ///< whose files state it, each alike; others may lie on these
-  std::string key, value, source;    ///< as in the file; the source without "fit: "
-  bool by_command =
-      false;  ///< written by `fit kernels`, `fit roofline`, `fit nccl` or `validate horovod --fit` from a table
+  std::string kind;  ///< "gpu", "attention", "stack"
+  /// Catalog entries that state it, all with the same value; other entries may build on these.
+  std::vector<std::string> entries;
+  std::string key, value, source;  ///< texts in the file; `source` without "fit: "
+  /// `fit kernels`, `fit roofline`, `fit nccl` or `validate horovod --fit` computed it from a table.
+  bool by_command = false;
 
-  std::string name() const;  ///< "stack nemo: slowdowns.elementwise", by its first entry
-  /// With that value in each of its files; "": as if they did not say it.
+  std::string name() const;  ///< "stack nemo: slowdowns.elementwise", named after its first entry
+  /// Trials that set this value in each of its entries; "": trials in which the entries do not state it.
   std::vector<FigureTrial> trials(const std::string& instead) const;
 };
 
-/// All of them, by kind, entry and key.
+/// Lists all fitted constants of the catalog, sorted by kind, entry and key.
 std::vector<FittedConstant> fitted_constants();
 
-/// The entry and those that it lies on. Of what is no entry of the catalog: none.
+/// Returns an entry and its base entries; empty if the catalog has no such entry.
 std::vector<std::string> entry_with_bases(const std::string& kind, const std::string& name);
 
 }  // namespace trainyard

@@ -7,16 +7,17 @@
 
 namespace trainyard {
 
-/// A measured study: a CNN trained by Horovod on two nodes of one GPU, and on one, at many batch sizes. Seconds of the
-/// whole training, in scenarios/measured/tables/horovod_mnist.csv with its source; what is compared with them are the
-/// families of scenarios/measured/horovod, one for each reading of how much is given and how much predicted.
+/// A measured study: a CNN trained with Horovod on one node and on two nodes of one GPU each, at many batch sizes.
+/// Values are seconds of the whole training, from scenarios/measured/tables/horovod_mnist.csv, which names the source.
+/// They are compared with the families of scenarios/measured/horovod. Each family is a reading: it states which values
+/// are given and which are predicted.
 ///
-/// Its text says 500 steps an epoch for both. Two nodes of one batch each could then never be faster than one, yet they
-/// are: as in the example that it follows, workers share the steps (500 // 2, each with the table's batch). That is what
-/// is simulated (H1).
+/// The study's text says 500 steps per epoch for one node and for two. Then two nodes could never be faster than one,
+/// yet the measured ones are. As in the example that the study follows, workers share the steps (500 // 2, each with
+/// the table's batch). The simulation does the same (H1).
 struct HorovodStudy {
   struct Row {
-    double batch = 0;                             ///< of a worker
+    double batch = 0;                             ///< samples per worker
     double single = 0, multi_0 = 0, multi_1 = 0;  ///< one node; two nodes as rank 0 and rank 1 print it
   };
   std::vector<Row> rows;
@@ -28,25 +29,27 @@ struct HorovodStudy {
 
 HorovodStudy read_horovod_study();
 
-/// Every batch as a reading ("documented", "fitted", …) has it. Throws UserError where a batch cannot be simulated.
+/// Predicts every batch by each of these readings ("documented", "fitted", …; empty: all). Throws UserError if a batch
+/// cannot be simulated.
 std::vector<FamilyPrediction> predict_horovod(const std::vector<std::string>& readings = {});
-/// Seconds of the whole training, as predicted.
+/// Returns the predicted seconds of the whole training for each batch.
 std::vector<double> training_times(const FamilyPrediction&);
 
-/// What a step of two nodes needs beyond what is documented, s, by row; their median is the fitted constant of the stack.
+/// Returns for each row the measured minus the documented step time of two nodes, s. The median is the fitted constant
+/// of the stack.
 std::vector<double> missing_step_time(const HorovodStudy&, const std::vector<double>& documented);
-/// Every row predicted with the constant fitted to the others.
+/// Predicts each row with the constant fitted to the other rows.
 std::vector<double> leave_one_out(const HorovodStudy&, const std::vector<double>& documented);
 
 ErrorSet against(const HorovodStudy&, std::string name, const std::vector<double>& predicted,
                  double HorovodStudy::Row::*);
 
-/// From where on two nodes are faster than one, and never slower again.
+/// The batch from which on two nodes are faster than one.
 struct Crossover {
   double below = 0, above = 0;  ///< neighbouring batches of the table
-  double batch = 0;             ///< linear between them
+  double batch = 0;             ///< interpolated linearly between them
 };
-/// None where one of the two is always faster, or they cross more than once.
+/// No value: one of the two is always faster, or they cross more than once.
 std::optional<Crossover> crossover(const HorovodStudy&, const std::vector<double>& single,
                                    const std::vector<double>& multi);
 

@@ -19,15 +19,15 @@
 namespace trainyard {
 namespace {
 
-constexpr double kTrialStep = 1.1;  // by which a constant is changed for its derivative
-constexpr double kFarthest = 0.08;  // a logarithm changes by no more, in which step times follow their derivatives
-constexpr double kTold = 1e-3;      // an error moves by so much, over the change, where a row depends on a constant
+constexpr double kTrialStep = 1.1;    // factor on a constant for its derivative
+constexpr double kFarthest = 0.08;    // largest change of a logarithm for which step times are close to linear
+constexpr double kLeastSlope = 1e-3;  // least |derivative| of an error for which a row depends on a constant
 
 constexpr double kAnyNumber = 1e9;
 
-/// What the readers of entries take.
+/// The range of values that the reader of an entry accepts.
 struct ReaderBounds {
-  const char* key;  ///< ends so
+  const char* key;  ///< ending of the key
   double least = 0, most = kAnyNumber;
 };
 constexpr ReaderBounds kReaderBounds[] = {{"sustained_clock", 0.05, 1},
@@ -41,20 +41,20 @@ constexpr ReaderBounds kReaderBounds[] = {{"sustained_clock", 0.05, 1},
 
 double number_of(const std::string& figure) { return std::strtod(figure.c_str(), nullptr); }
 
-/// "50 us" times that, in its unit.
+/// Multiplies a figure such as "50 us" by a factor, in the same unit.
 std::string scaled(const std::string& figure, double factor) {
   char* unit = nullptr;
   const double number = std::strtod(figure.c_str(), &unit);
   return fmt::format("{:.4g}{}", number * factor, unit);
 }
 
-/// One constant, or the forward and backward rates of attention on one architecture, which only go together: an entry that
-/// lacks one of them lacks both.
+/// One constant, or the forward and backward rates of attention on one architecture. These two are left out together,
+/// because an entry must have both or none.
 struct TriedConstant {
-  std::vector<FittedConstant> parts;  ///< the larger first
+  std::vector<FittedConstant> parts;  ///< largest value first
 
   const FittedConstant& first() const { return parts.front(); }
-  /// The map that holds it.
+  /// Key of the map that has the constant.
   std::string owner() const { return first().key.substr(0, first().key.rfind('.')); }
   bool takes(const FittedConstant& other) const {
     return other.kind == "attention" && first().kind == "attention" && other.entries == first().entries &&
@@ -69,7 +69,7 @@ struct TriedConstant {
     std::ranges::sort(all, std::greater<>());
     return fmt::format("{}", fmt::join(all, ", "));
   }
-  /// As near to the change as the readers take.
+  /// Limits a change to the values that the reader accepts.
   double within_bounds(double log) const {
     ReaderBounds bounds{""};
     for (const ReaderBounds& some : kReaderBounds)
@@ -78,7 +78,7 @@ struct TriedConstant {
     if (bounds.least > 0) log = std::max(log, std::log(bounds.least / now));
     return bounds.most < kAnyNumber ? std::min(log, std::log(bounds.most / now)) : log;
   }
-  /// Upwards, or downwards where it is as large as can be.
+  /// The change for the derivative: upwards, or downwards if the constant is at its upper bound.
   double step() const {
     const double up = std::log(kTrialStep);
     return within_bounds(up) < up ? -up : up;
@@ -110,7 +110,7 @@ std::vector<TriedConstant> constants_of_runs() {
 
 double log_error(const RunPrediction& run) { return std::log(run.step_time / run.measured.step_time.value); }
 
-/// Rows of a family, spread evenly over it.
+/// Selects rows, spread evenly over a family.
 std::vector<std::size_t> some_rows(std::size_t rows, int wanted) {
   const std::size_t count = std::min(rows, static_cast<std::size_t>(std::max(1, wanted)));
   std::vector<std::size_t> some;
@@ -118,10 +118,10 @@ std::vector<std::size_t> some_rows(std::size_t rows, int wanted) {
   return some;
 }
 
-/// Constants that are fitted again, without each family in turn or to all of them.
+/// Refits constants without each family in turn, or to all families.
 class Refitting {
  public:
-  /// `removes`: it is found, too, by how much constants would have to change to do what leaving them out does.
+  /// `removes`: also finds the change of each constant that has the same effect as leaving it out.
   Refitting(const std::vector<MeasuredFamily>& families, const LeftOutOptions& options, bool removes)
       : families_(families), options_(options) {
     std::vector<RunOfFamily> jobs;
@@ -155,7 +155,7 @@ class Refitting {
   }
 
  private:
-  /// What is tried for a family.
+  /// The refitted constants to try for a family.
   struct TriedFamily {
     std::size_t family = 0;
     std::vector<FigureTrial> trials = {};
@@ -169,12 +169,13 @@ class Refitting {
 
   const std::vector<MeasuredFamily>& families_;
   const LeftOutOptions& options_;
-  std::map<std::pair<std::size_t, std::size_t>, RunPrediction> now_;  // by family and row
+  /// Predictions with the catalog's constants, by family and row.
+  std::map<std::pair<std::size_t, std::size_t>, RunPrediction> now_;
   std::vector<TriedConstant> constants_;
-  std::vector<ConstantRow> rows_;  // of all families, with all constants
-  std::vector<double> without_;    // changes of the constants' logarithms that do what leaving them out does
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>>
-      chains_;  // entries by kind and name, with bases
+  std::vector<ConstantRow> rows_;  // rows of all families, with the slopes of all constants
+  std::vector<double> without_;    // changes of the logarithms with the same effect as leaving constants out
+  /// Each entry with its bases, by kind and name.
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> chains_;
 
   bool left_out(std::size_t family) const {
     const std::vector<std::string>& only = options_.only;
@@ -184,14 +185,14 @@ class Refitting {
     return some_rows(families_[family].ids.size(), options_.rows_of_family);
   }
 
-  /// Does a run read an entry that states the constant?
+  /// Returns true if a run uses an entry that states the constant.
   bool reads(const RunPrediction& run, const FittedConstant& constant) {
     const std::string& name = constant.kind == "gpu"     ? run.trait(StepTrait::gpu)
                               : constant.kind == "stack" ? run.trait(StepTrait::stack)
                                                          : run.attention;
     auto [at, fresh] = chains_.try_emplace({constant.kind, name});
     if (fresh) at->second = entry_with_bases(constant.kind, name);
-    // A chip or stack of the family's own lies on one that is not known here.
+    // A chip or stack that the family defines itself has a base that is unknown here.
     if (at->second.empty()) return !name.empty();
     return std::ranges::any_of(
         at->second, [&](const std::string& entry) { return std::ranges::count(constant.entries, entry) > 0; });
@@ -199,7 +200,7 @@ class Refitting {
 
   void differentiate(bool removes) {
     std::vector<RunOfFamily> jobs;
-    std::vector<std::pair<std::size_t, std::size_t>> what;  // row here, constant
+    std::vector<std::pair<std::size_t, std::size_t>> job_targets;  // for each job: its index in rows_, the constant
     for (std::size_t f = 0; f < families_.size(); ++f)
       for (const std::size_t row : rows_to_fit(f)) {
         const RunPrediction& run = now_.at({f, row});
@@ -207,20 +208,20 @@ class Refitting {
         rows_.push_back({f, log_error(run), std::vector<double>(constants_.size(), 0)});
         for (std::size_t k = 0; k < constants_.size(); ++k) {
           if (!reads(run, constants_[k].first())) continue;
-          what.emplace_back(rows_.size() - 1, k);
+          job_targets.emplace_back(rows_.size() - 1, k);
           jobs.push_back({f, row, constants_[k].trials(constants_[k].step())});
           if (removes) jobs.push_back({f, row, constants_[k].removal()});
         }
       }
     const std::vector<RunPrediction> runs = predict_runs(families_, jobs, "runs with a constant changed");
     std::vector<double> products(constants_.size(), 0), squares(constants_.size(), 0);
-    const std::size_t each = removes ? 2 : 1;
-    for (std::size_t i = 0; i < what.size(); ++i) {
-      const auto [row, k] = what[i];
-      for (std::size_t run = each * i; run < each * (i + 1); ++run)
+    const std::size_t runs_per_job = removes ? 2 : 1;
+    for (std::size_t i = 0; i < job_targets.size(); ++i) {
+      const auto [row, k] = job_targets[i];
+      for (std::size_t run = runs_per_job * i; run < runs_per_job * (i + 1); ++run)
         if (!runs[run].refused.empty())
           throw InternalError(fmt::format("{}: changed or left out: {}", constants_[k].name(), runs[run].refused));
-      const double slope = (log_error(runs[each * i]) - rows_[row].error) / constants_[k].step();
+      const double slope = (log_error(runs[runs_per_job * i]) - rows_[row].error) / constants_[k].step();
       rows_[row].slope[k] = slope;
       if (!removes) continue;
       products[k] += slope * (log_error(runs[2 * i + 1]) - rows_[row].error);
@@ -230,44 +231,44 @@ class Refitting {
       without_.push_back(squares[k] > 0 ? products[k] / squares[k] : 0);
   }
 
-  /// Do step times (of that family) follow the constant?
+  /// Returns true if step times (of this family) depend on the constant.
   bool depends(std::size_t constant, std::optional<std::size_t> family = std::nullopt) const {
     return std::ranges::any_of(rows_, [&](const ConstantRow& row) {
-      return (!family || row.family == *family) && std::abs(row.slope[constant]) > kTold;
+      return (!family || row.family == *family) && std::abs(row.slope[constant]) > kLeastSlope;
     });
   }
 
-  /// Rows of other families, by these constants alone; those that follow none of them tell nothing.
+  /// Rows of other families with the slopes of these constants. Rows that depend on none of them are left out.
   std::vector<ConstantRow> rows_but(std::size_t family, const std::vector<std::size_t>& constants) const {
     std::vector<ConstantRow> rows;
     for (const ConstantRow& row : rows_) {
       if (row.family == family) continue;
       ConstantRow part{row.family, row.error, {}};
       for (const std::size_t k : constants) part.slope.push_back(row.slope[k]);
-      if (std::ranges::any_of(part.slope, [](double slope) { return std::abs(slope) > kTold; }))
+      if (std::ranges::any_of(part.slope, [](double slope) { return std::abs(slope) > kLeastSlope; }))
         rows.push_back(std::move(part));
     }
     return rows;
   }
 
-  /// Constants of a family without its runs.
+  /// Refits the constants of a family without its runs.
   TriedFamily refit_without(std::size_t f) const {
-    std::vector<std::size_t> own;
+    std::vector<std::size_t> dependent;
     std::vector<double> without;
     for (std::size_t k = 0; k < constants_.size(); ++k)
-      if (depends(k, f)) own.push_back(k), without.push_back(without_[k]);
-    const std::vector<ConstantChange> changes = refit_constants(without, rows_but(f, own));
+      if (depends(k, f)) dependent.push_back(k), without.push_back(without_[k]);
+    const std::vector<ConstantChange> changes = refit_constants(without, rows_but(f, dependent));
     TriedFamily tried{f};
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      const TriedConstant& constant = constants_[own[i]];
+    for (std::size_t i = 0; i < dependent.size(); ++i) {
+      const TriedConstant& constant = constants_[dependent[i]];
       const double log = constant.within_bounds(changes[i].log);
-      tried.add(changes[i].told ? constant.trials(log) : constant.removal());
-      tried.add(constant, changes[i].told ? std::optional(log) : std::nullopt);
+      tried.add(changes[i].is_determined ? constant.trials(log) : constant.removal());
+      tried.add(constant, changes[i].is_determined ? std::optional(log) : std::nullopt);
     }
     return tried;
   }
 
-  /// Mean over the families, each once, of their rows' |predicted / measured - 1|, as the derivatives say.
+  /// Mean over the families of the mean |predicted / measured - 1| of their rows, linearized with the derivatives.
   double error_after(const std::vector<double>& change) const {
     std::vector<double> sums(families_.size(), 0), counts(families_.size(), 0);
     for (const ConstantRow& row : rows_) {
@@ -281,16 +282,16 @@ class Refitting {
     return mean / static_cast<double>(families_.size());
   }
 
-  /// The constants that bring all rows nearest.
+  /// Finds the constants that minimize `error_after`.
   TriedFamily nearest_to_all() const {
-    std::vector<double> at(constants_.size(), 0);
+    std::vector<double> changes(constants_.size(), 0);
     const auto change = [&] {
       std::vector<double> within;
-      for (std::size_t k = 0; k < at.size(); ++k)
-        within.push_back(constants_[k].within_bounds(std::clamp(at[k], -kFarthest, kFarthest)));
+      for (std::size_t k = 0; k < changes.size(); ++k)
+        within.push_back(constants_[k].within_bounds(std::clamp(changes[k], -kFarthest, kFarthest)));
       return within;
     };
-    pattern_search(at, [&] { return error_after(change()); });
+    pattern_search(changes, [&] { return error_after(change()); });
     const std::vector<double> best = change();
     TriedFamily tried;
     for (std::size_t k = 0; k < constants_.size(); ++k) {
@@ -302,14 +303,14 @@ class Refitting {
 
   std::vector<RefittedFamily> predict_again(const std::vector<TriedFamily>& tried, const std::string& what) const {
     std::vector<RunOfFamily> jobs;
-    for (const TriedFamily& of : tried)
-      for (std::size_t row = 0; row < families_[of.family].ids.size(); ++row)
-        jobs.push_back({of.family, row, of.trials});
+    for (const TriedFamily& family : tried)
+      for (std::size_t row = 0; row < families_[family.family].ids.size(); ++row)
+        jobs.push_back({family.family, row, family.trials});
     std::vector<RunPrediction> runs = predict_runs(families_, jobs, what);
     std::vector<RefittedFamily> all;
-    for (const TriedFamily& of : tried) {
-      const FamilyPrediction none{families_[of.family], {}};
-      all.push_back({none, none, of.constants});
+    for (const TriedFamily& family : tried) {
+      const FamilyPrediction none{families_[family.family], {}};
+      all.push_back({none, none, family.constants});
     }
     for (std::size_t i = 0, at = 0; i < jobs.size(); ++i) {
       if (i > 0 && jobs[i].row == 0) ++at;
@@ -328,7 +329,7 @@ std::vector<RefittedFamily> leave_out_each(const std::vector<MeasuredFamily>& fa
 
 std::vector<RefittedFamily> refit_to_all(const std::vector<MeasuredFamily>& families) {
   LeftOutOptions options;
-  options.rows_of_family = 40;  // 8 of the 720 of a family are too few to fit to
+  options.rows_of_family = 40;  // the default of 8 is too few for a family of 720 rows
   return Refitting(families, options, false).to_all();
 }
 

@@ -6,40 +6,42 @@
 
 namespace trainyard {
 
-/// A fitted constant, fitted again.
+/// A fitted constant and its refitted value.
 struct RefittedConstant {
   std::string name;   ///< "stack nemo: slowdowns.elementwise"
-  std::string value;  ///< in the catalog
-  std::string again;  ///< "": the families that it was fitted to do not tell it
+  std::string value;  ///< value in the catalog
+  std::string again;  ///< refitted value; "": the families of the fit do not determine it
 };
 
-/// A family as it is predicted, and by constants that were fitted again.
+/// A family predicted with the catalog's constants (`now`) and with refitted constants (`again`).
 struct RefittedFamily {
   FamilyPrediction now, again;
-  std::vector<RefittedConstant> constants;  ///< without a family: those that its step times depend on
+  /// Refitted constants; if the family was left out, those that affect its step times.
+  std::vector<RefittedConstant> constants;
 };
 
-/// Their errors, those of steps that are alike together.
+/// Computes the errors of families, grouped by the traits of their steps.
 std::vector<LeftOutErrors> errors_by_traits(const std::vector<RefittedFamily>&);
 
 struct LeftOutOptions {
-  std::vector<std::string> only;  ///< families that are left out, each in turn; empty: all
-  int rows_of_family = 8;         ///< to which constants are fitted again, spread evenly over it
+  std::vector<std::string> only;  ///< families to leave out in turn; empty: all
+  int rows_of_family = 8;         ///< rows per family that the refit uses, spread evenly over it
 };
 
-/// Each of the families left out of the fit in turn.
+/// Leaves each family out of the fit in turn and predicts it.
 ///
-/// The constants that its step times depend on are fitted again to rows of all other families: to log(predicted /
-/// measured) of step times, which follow the constants as their derivatives at the catalog's values say (each row is
-/// simulated for them). They are expected where the entry has them without its own figure, at that of its base or the
-/// reader's default, give or take 30 % (see `refit_constants`); where the other families do not tell a constant, it is left
-/// out. The family is then simulated with these. Constants that `fit` writes from tables of kernels and collectives stay.
-/// Deterministic.
+/// The constants that affect the family's step times are refitted to rows of all other families. The refit minimizes
+/// log(predicted / measured) of step times, linearized at the catalog's values with derivatives from simulations of
+/// each row. The prior of a constant is the value that the entry has without its own figure (that of its base or the
+/// reader's default), with a standard deviation of 30 % (see `refit_constants`). A constant that the other families do
+/// not determine is removed from the entry. The family is then simulated with these constants. Constants that `fit`
+/// writes from tables of kernels and collectives do not change. Deterministic.
 std::vector<RefittedFamily> leave_out_each(const std::vector<MeasuredFamily>&, const LeftOutOptions& = {});
 
-/// All families by constants that were fitted again to all of them, the same for each. What they do not tell stays.
-/// The least mean over the families, each once, of their mean |predicted / measured - 1|, within 8 % of the catalog's
-/// constants, along the derivatives of step times there; so a constant may be fitted again from what this gives.
+/// Predicts all families with constants that are refitted to all of them. Constants that they do not determine do not
+/// change. The refit minimizes the mean over the families of their mean |predicted / measured - 1|, with the
+/// derivatives of step times at the catalog's constants. Constants move by at most 8 %, so the refit may be repeated
+/// from its result.
 std::vector<RefittedFamily> refit_to_all(const std::vector<MeasuredFamily>&);
 
 }  // namespace trainyard

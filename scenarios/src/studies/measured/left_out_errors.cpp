@@ -35,7 +35,7 @@ double share_in(const MeasuredTable& table, std::size_t column) {
     std::size_t read = 0;
     const double share = std::stod(table.text(column), &read);
     if (read == table.text(column).size() && share >= 0) return share;
-  } catch (const std::exception&) {  // said below
+  } catch (const std::exception&) {  // the error is thrown below
   }
   table.refuse("a share from 0 expected", column);
 }
@@ -93,7 +93,7 @@ NearestSteps nearest_steps(const StepTraits& traits, const std::vector<LeftOutEr
     const bool comparable =
         shared[kNetwork] || (is_transformer(traits[kNetwork]) && is_transformer(errors.traits[kNetwork]));
     if (!comparable || !(shared[kStack] || shared[kGpu])) continue;
-    // Of as many shared traits the kind of network counts most, then the stack: the order of the array.
+    // With equally many shared traits, the kind of network counts most, then the stack: the order of the array.
     const std::pair near{static_cast<long>(std::count(shared.begin(), shared.end(), true)), shared};
     if (near < best) continue;
     if (near > best) nearest.errors.clear();

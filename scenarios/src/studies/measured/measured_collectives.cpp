@@ -20,7 +20,7 @@ NodeSpread spread_of(const MeasuredSystem& system) {
   return {system.gpus, cluster.nodes, system.gpus / cluster.nodes};
 }
 
-/// "NCCL 2.26.2", "RCCL 2.22.3 ROCm 6.3.0"; the newest where a source does not state it.
+/// Parses "NCCL 2.26.2" or "RCCL 2.22.3 ROCm 6.3.0". If the source does not state a version, it is the newest.
 NcclChoice nccl_of(const std::string& version, NcclLaunch launch) {
   for (std::size_t at = version.find("2."); at != std::string::npos; at = version.find("2.", at + 1)) {
     if (at > 0 && version[at - 1] != ' ') continue;
@@ -30,12 +30,13 @@ NcclChoice nccl_of(const std::string& version, NcclLaunch launch) {
   return {{}, true, launch};
 }
 
-/// Empty: as nccl-tests is usually started. In one node with -g N, by one thread; on several by mpirun, a process a GPU.
+/// Parses the launch. Empty: the usual one, which is one thread for one node (-g N) and one process per GPU for several
+/// (mpirun).
 NcclLaunch launch_of(const MeasuredTable& table, std::optional<std::size_t> column, int nodes) {
-  const std::string said = column ? table.text(*column) : "";
-  if (said.empty()) return nodes == 1 ? NcclLaunch::by_thread : NcclLaunch::by_process;
+  const std::string text = column ? table.text(*column) : "";
+  if (text.empty()) return nodes == 1 ? NcclLaunch::by_thread : NcclLaunch::by_process;
   try {
-    return parse_nccl_launch(said);
+    return parse_nccl_launch(text);
   } catch (const UserError& e) {
     table.refuse(fmt::format("launch: {}", e.what()), *column);
   }
@@ -73,13 +74,13 @@ std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
   return systems;
 }
 
-/// What NCCL must move over the slowest wires at least, the rate that it gets there at best, and the wires' own.
-struct OnWires {
+/// The least bytes that NCCL must move over the slowest wires, NCCL's best rate there, and the bandwidth of the wires.
+struct WireLoad {
   Bytes bytes;
   BytesPerSecond reached, wires;
 };
 
-OnWires on_wires(const MeasuredSystem& system, const CollectiveRow& row) {
+WireLoad on_wires(const MeasuredSystem& system, const CollectiveRow& row) {
   const NcclCall call = system.call(row.operation, row.size);
   const NodeType& node = system.cluster->node;
   const Bytes wire = nccl_wire(row.operation, row.size, call.gpus);
@@ -96,10 +97,10 @@ OnWires on_wires(const MeasuredSystem& system, const CollectiveRow& row) {
   return {tree ? row.size : wire, call.network, call.network};
 }
 
-/// Takes out what no machine could give, and says so.
+/// Removes impossible rows and reports them.
 void leave_out(MeasuredSystem& system, const std::string& table, std::vector<std::string>& impossible) {
   constexpr double kClocks = 1.02, kFall = 0.5;
-  std::vector<CollectiveRow> kept;
+  std::vector<CollectiveRow> possible;
   for (std::size_t i = 0; i < system.rows.size(); ++i) {
     const CollectiveRow& row = system.rows[i];
     const auto is_far_faster = [&](const CollectiveRow& r) {
@@ -108,19 +109,19 @@ void leave_out(MeasuredSystem& system, const std::string& table, std::vector<std
     const auto faster =
         std::find_if(system.rows.begin() + static_cast<std::ptrdiff_t>(i), system.rows.end(), is_far_faster);
     std::string what;
-    if (const OnWires on = on_wires(system, row); on.bytes / row.measured > on.wires * kClocks)
+    if (const WireLoad on = on_wires(system, row); on.bytes / row.measured > on.wires * kClocks)
       what = fmt::format("{:.4g} GB/s over wires of {:.4g} GB/s", (on.bytes / row.measured).value * 1e-9,
                          on.wires.value * 1e-9);
     else if (faster != system.rows.end())
       what = fmt::format("{:.4g} us, but {:.4g} us of {:.0f} B (line {})", row.measured.value * 1e6,
                          faster->measured.value * 1e6, faster->size.value, faster->line);
     if (what.empty())
-      kept.push_back(row);
+      possible.push_back(row);
     else
       impossible.push_back(fmt::format("{}:{}: {}, {} of {:.0f} B: {}", table, row.line, system.name,
                                        name_of(row.operation), row.size.value, what));
   }
-  system.rows = std::move(kept);
+  system.rows = std::move(possible);
 }
 
 void predict(MeasuredSystem& system) {
@@ -131,7 +132,7 @@ void predict(MeasuredSystem& system) {
       row.predicted = std::max(row.predicted, nccl_cost(node.model(call), call).time);
     }
     if (row.size < kLargeCollective) continue;
-    const OnWires on = on_wires(system, row);
+    const WireLoad on = on_wires(system, row);
     system.peak_share = std::max(system.peak_share, (on.bytes / row.measured) / on.reached);
   }
 }

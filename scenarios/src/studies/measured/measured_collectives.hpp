@@ -10,48 +10,48 @@
 
 namespace trainyard {
 
-/// A row of a table of sweeps, with what the model gives for it.
+/// A row of a table of nccl-tests sweeps, with the model's prediction.
 struct CollectiveRow {
   NcclOperation operation = NcclOperation::all_reduce;
   Bytes size;
   Seconds measured, predicted;
-  int line = 0;  ///< of the table
+  int line = 0;  ///< line in the table
 };
 
-/// A machine that somebody ran nccl-tests on.
+/// A machine on which nccl-tests was measured.
 struct MeasuredSystem {
   std::string name, kind, source, version, note;
   int gpus = 0;
   bool rings_only = false;
-  bool in_network = false;  ///< switches of the network add (SHARP): in no fit
+  bool in_network = false;  ///< switches of the network reduce (SHARP): excluded from fits
   NcclLaunch launch = NcclLaunch::ahead;
-  std::optional<ClusterSpec> cluster = {};           ///< none: the source does not state the machine
-  std::shared_ptr<std::vector<NcclNode>> nccl = {};  ///< by type of node
+  std::optional<ClusterSpec> cluster = {};           ///< no value: the source does not state the machine
+  std::shared_ptr<std::vector<NcclNode>> nccl = {};  ///< NCCL's view of each node type
   std::vector<CollectiveRow> rows = {};
-  /// The highest rate on the wires over what they carry, of sizes from 64 MiB on; 0: no such row.
+  /// Highest measured rate on the wires as a share of their bandwidth, for sizes from 64 MiB on; 0: no such row.
   double peak_share = 0;
-  /// Below half of its wires something is not set up: such a system is said, and neither fitted to nor judged by.
+  /// Below this share a system is assumed to be misconfigured: it is reported, but used neither in fits nor in
+  /// judgements.
   static constexpr double kLeastShare = 0.5;
   bool healthy() const { return cluster && !in_network && (peak_share == 0 || peak_share >= kLeastShare); }
   int nodes() const { return cluster ? cluster->nodes : 1; }
-  /// Between nodes: the entry of models/catalog/nccl-networks. In one: empty.
+  /// Name of the entry of models/catalog/nccl-networks; empty: the system has one node.
   std::string network() const { return nodes() > 1 ? nccl->front().linked().between.name : ""; }
   NcclCall call(NcclOperation, Bytes size) const;
 };
 
 struct MeasuredSystems {
   std::vector<MeasuredSystem> systems;
-  std::vector<std::string> impossible;  ///< "file:line: what", of rows that are left out
+  std::vector<std::string> impossible;  ///< "file:line: reason" of each row that is left out
 };
 
-/// Reads the machines and their sweeps (default: those of scenarios/measured/tables). A table without the column `launch`,
-/// or a system that leaves it empty, was launched by one thread in one node (nccl-tests -g N), by a process for each GPU
-/// between nodes (mpirun). Rows that no machine could give are
-/// named and left out: bus bandwidth above every wire, a time over twice that of a larger size. Throws UserError
-/// with file:line for unknown systems and what cannot be read.
+/// Reads the machines and their sweeps (default: those of scenarios/measured/tables). The default of the column
+/// `launch` is one thread for a single node (nccl-tests -g N), and one process per GPU for several nodes (mpirun).
+/// Impossible rows are listed and left out: a bus bandwidth above every wire, or a time of over twice that of a larger
+/// size. Throws UserError with file:line for unknown systems and malformed rows.
 MeasuredSystems measured_systems(const std::filesystem::path& systems = {}, const std::filesystem::path& sweeps = {});
 
-/// The rows of healthy systems between nodes over one kind of network, by system and operation.
+/// Returns the rows of healthy multi-node systems with one kind of network, grouped by system and operation.
 std::vector<NcclSweep> network_sweeps(const std::vector<MeasuredSystem>&, const std::string& network);
 
 }  // namespace trainyard

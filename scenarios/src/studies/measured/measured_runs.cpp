@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The figures of the family that the row was measured by.
+/// Reads the predicted and measured values of the family's figures for a row.
 void read_figures(const MeasuredFamily& family, std::size_t row, const Result& result, RunPrediction& run) {
   if (family.figures.empty()) return;
   const nlohmann::json answer = to_json(result);
@@ -42,7 +42,8 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   run.traits = traits_of(scenario);
   run.measured = scenario.measured_run;
   run.devices = scenario.ranks();
-  run.peak = scenario.cluster.node.gpu.peak[static_cast<std::size_t>(scenario.precision)];  // all are of one type
+  // All nodes have the same type.
+  run.peak = scenario.cluster.node.gpu.peak[static_cast<std::size_t>(scenario.precision)];
   run.samples = static_cast<double>(scenario.global_batch_size) / run.devices;
   SimulateOptions options;
   options.critical_path = false;
@@ -59,7 +60,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   return run;
 }
 
-/// A run that the simulator refuses is an answer too.
+/// Predicts a row. If the simulator refuses the run, the prediction has the reason.
 RunPrediction predict_or_refuse(const MeasuredFamily& family, std::size_t row) {
   RunPrediction run;
   try {
@@ -85,7 +86,7 @@ std::size_t FamilyPrediction::refused() const {
   return static_cast<std::size_t>(std::ranges::count_if(runs, [](const auto& run) { return !run.refused.empty(); }));
 }
 
-/// `values`: what is predicted and measured of a run; measured 0: it was not.
+/// `values`: returns the predicted and the measured value of a run; measured 0: not measured.
 template <class Values>
 std::optional<ErrorSet> FamilyPrediction::errors(const std::string& what, bool shares, const Values& values) const {
   std::vector<MeasuredPoint> points;

@@ -11,26 +11,27 @@
 
 namespace trainyard {
 
-/// A measured run beside what the simulator gives for it.
+/// A measured run and its prediction.
 struct RunPrediction {
-  std::string id, attention;  ///< attention: its kernel; "": the GPU's own rates
-  StepTraits traits;          ///< what tells the step apart
+  std::string id, attention;  ///< `attention`: name of the attention kernel; "": the GPU's own rates
+  StepTraits traits;          ///< traits of the step
   MeasuredRun measured;
   double step_time = 0;                         ///< s
   double peak_memory = 0, reserved_memory = 0;  ///< bytes of the fullest rank
   double mfu = 0, mfu_with_attention = 0;
-  /// Those of the family, in its order: predicted and measured, 0 where it was not.
+  /// Predicted and measured value of each figure of the family, in its order; measured 0: not measured.
   std::vector<std::pair<double, double>> figures;
-  bool calibrates = false;  ///< a constant
+  bool calibrates = false;  ///< a constant is calibrated with this run
   int devices = 1;
-  FlopsPerSecond peak;          ///< of a device, in the precision of the plan
-  double tokens = 1;            ///< of a step; samples, where those have none
-  double samples = 0;           ///< of a step and device
-  bool fits = true;             ///< as predicted; the run did
-  std::size_t scaled_from = 0;  ///< the run, of the family, that its efficiency is reckoned from; its own: none
-  std::string refused;          ///< why the simulator does not predict it, else empty
+  FlopsPerSecond peak;  ///< peak of a device in the plan's precision
+  double tokens = 1;    ///< tokens of a step; samples, if they have no tokens
+  double samples = 0;   ///< samples per step and device
+  bool fits = true;     ///< the prediction fits into memory, as the measured run did
+  /// Index in the family of the run that its efficiency is relative to; its own index: none.
+  std::size_t scaled_from = 0;
+  std::string refused;  ///< why the simulator does not predict it; empty: it does
 
-  /// What the predicted and the published rate are of the peak, as the source counts; of tokens, by 6 FLOP a parameter.
+  /// Predicted and published MFU, computed as the source does; for tokens with 6 FLOP per parameter and token.
   std::pair<double, double> mfus() const;
   const std::string& trait(StepTrait trait) const { return traits[static_cast<std::size_t>(trait)]; }
 };
@@ -39,15 +40,15 @@ struct FamilyPrediction : FamilyDescription {
   std::vector<RunPrediction> runs;
 
   std::size_t refused() const;
-  /// Empty: nothing predicted, or nothing of it measured.
+  /// No value: nothing is predicted, or nothing of this kind was measured.
   std::optional<ErrorSet> step_times() const, peak_memories() const, reserved_memories() const;
-  /// Samples a second and device, over those of the run that it is scaled from.
+  /// Scaling efficiency: samples/s per device, relative to the run that it is scaled from.
   std::optional<ErrorSet> efficiencies() const;
   std::optional<ErrorSet> mfus() const;
-  /// A figure of the answer, by its number; of the runs that calibrate no constant.
+  /// Errors of the family's figure with this number, over the runs that calibrate no constant.
   std::optional<ErrorSet> figure(std::size_t) const;
-  std::string filled_note() const;  ///< with its ratio
-  /// Within the limits of all these, or of memory alone.
+  std::string filled_note() const;  ///< the family's note with its ratio filled in
+  /// Returns true if all these errors are within their limits, or those of memory alone.
   bool within_limits() const, within_memory_limits() const;
 
  private:
@@ -55,25 +56,25 @@ struct FamilyPrediction : FamilyDescription {
   std::optional<ErrorSet> errors(const std::string& what, bool shares, const Values&) const;
 };
 
-/// The family of a file (FILE.yaml), or those of a folder of scenarios/measured, as training or mlperf, by name; `only`:
-/// those, or all if it is empty. Throws UserError for a name that is not there.
+/// Reads the family of a file (FILE.yaml), or the families of a folder of scenarios/measured such as "training" or
+/// "mlperf", sorted by name. `only`: names of families to read; empty: all. Throws UserError for an unknown name.
 std::vector<MeasuredFamily> measured_families(const std::string& where, const std::vector<std::string>& only);
 
-/// Those of a folder that have memory measured.
+/// Reads the families of a folder that have measured memory.
 std::vector<MeasuredFamily> families_with_memory(const std::string& folder);
 
-/// Errors of step times by software stack and GPU.
+/// Returns the errors of step times, grouped by software stack and GPU.
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
 
-/// Every run of them, simulated side by side on the processors there are.
+/// Predicts every run of these families, in parallel on all processors.
 std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>&);
 
-/// A row of a family, and figures of the catalog that are tried for it.
+/// A row of a family, and catalog figures to replace for its prediction.
 struct RunOfFamily {
-  std::size_t family = 0, row = 0;  ///< by their numbers
+  std::size_t family = 0, row = 0;  ///< indices of the family and of the row in it
   std::vector<FigureTrial> trials = {};
 };
-/// These runs in their order, simulated side by side. `what` they are, for the line that shows progress.
+/// Predicts these runs in parallel and returns them in this order. `what`: what the progress line calls them.
 std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>&, const std::vector<RunOfFamily>&,
                                         const std::string& what);
 

@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-/// The program, by its file.
+/// Identifies the program by the state of its file.
 std::string program_stamp() {
   struct stat status = {};
   if (::stat(program_file().c_str(), &status) != 0) return "";
@@ -38,8 +38,8 @@ std::string answer_key(const Scenario& s) {
   return text_hash(all);
 }
 
-std::string answer_key(const std::string& of, const Node& document) {
-  std::string all = of + "\n";
+std::string answer_key(const std::string& base_key, const Node& document) {
+  std::string all = base_key + "\n";
   describe(document, all);
   return text_hash(all);
 }

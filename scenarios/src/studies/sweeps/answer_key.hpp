@@ -5,10 +5,10 @@
 
 namespace trainyard {
 
-/// Everything that the answer to a scenario depends on, the program that computes it included, as one number in text: a
-/// new build must not take the answers of the old one.
+/// Returns a fingerprint of everything that the answer to a scenario depends on. This includes the program itself: a
+/// new build must not reuse the answers of an old one.
 std::string answer_key(const Scenario&);
-/// The same of a scenario that differs from one in its document alone.
-std::string answer_key(const std::string& of, const Node& document);
+/// Returns the key of a scenario that differs only in its document from one whose key is `base_key`.
+std::string answer_key(const std::string& base_key, const Node& document);
 
 }  // namespace trainyard

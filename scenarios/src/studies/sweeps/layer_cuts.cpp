@@ -17,9 +17,9 @@ void cut(std::vector<int>& taken, int layers, std::size_t parts, const Place& pl
     return;
   }
   const int later = static_cast<int>(parts - taken.size()) - 1;
-  for (int here = 1; here + later <= layers; ++here) {
-    taken.push_back(here);
-    cut(taken, layers - here, parts, place, into);
+  for (int first_part = 1; first_part + later <= layers; ++first_part) {
+    taken.push_back(first_part);
+    cut(taken, layers - first_part, parts, place, into);
     taken.pop_back();
   }
 }

@@ -6,8 +6,8 @@
 
 namespace trainyard {
 
-/// Every way to divide the layers of a scenario among its pipeline stages (or model chunks), one layer at least each, as
-/// values of `plan.pipeline.layers`. Throws UserError for more ways than a sweep may have.
+/// Lists all divisions of a scenario's layers among its pipeline stages (or model chunks), with at least one layer
+/// each, as values of `plan.pipeline.layers`. Throws UserError if there are more than a sweep may have.
 std::vector<std::string> layer_cuts(const Scenario&);
 
 }  // namespace trainyard

@@ -69,7 +69,8 @@ struct LearnJob {
   std::uint64_t seed = 0;
 };
 
-/// Trainings side by side, each once; a text that begins with '!' is why one is impossible.
+/// Runs trainings in parallel, each once. A result text that begins with '!' is the reason why the training is
+/// impossible.
 class LearnJobs {
  public:
   LearnJobs(const LearnQuestion& question, const std::vector<LearnVariant>& variants, const std::vector<LearnJob>& jobs)
@@ -81,13 +82,13 @@ class LearnJobs {
     std::size_t done = 0;
     for (std::size_t job = 0; job < jobs_.size(); ++job) {
       if (!question_.journal.empty()) keys[job] = answer_key(scenario(job));
-      const std::optional<std::string> known = alone() ? std::nullopt : journal_.find(keys[job]);
-      if (known) texts_[job] = *known;
-      if (known) ++done;
-      if (!known && question_.shard.has(job)) open.push_back(job);
+      const std::optional<std::string> stored = alone() ? std::nullopt : journal_.find(keys[job]);
+      if (stored) texts_[job] = *stored;
+      if (stored) ++done;
+      if (!stored && question_.shard.has(job)) open.push_back(job);
     }
     const std::size_t all = done + open.size();
-    if (alone() && !open.empty()) {  // this process learns: what is known when it is interrupted is not lost
+    if (alone() && !open.empty()) {  // this process trains itself, so partial results survive an interrupt
       texts_[open[0]] = train(open[0]);
       if (!interrupted()) journal_.add(keys[open[0]], texts_[open[0]]);
       return std::move(texts_);
@@ -109,7 +110,7 @@ class LearnJobs {
   Journal journal_;
   std::vector<std::string> texts_;
 
-  bool alone() const { return jobs_.size() == 1; }  // it shows how far it is, and may write what it learned
+  bool alone() const { return jobs_.size() == 1; }  // a single training shows its progress and may write its result
   Scenario scenario(std::size_t job) const {
     const auto& [variant, seed] = jobs_[job];
     return read_scenario(question_.scenario,
@@ -120,7 +121,7 @@ class LearnJobs {
       LearnOptions options;
       options.progress = options.saves = options.partial = alone();
       return to_text(learn(scenario(job), options));
-    } catch (const UserError& e) {  // found only in the run
+    } catch (const UserError& e) {  // an error that only the run shows
       if (alone()) throw;
       return std::string("!") + e.what();
     }
@@ -184,7 +185,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   const std::vector<std::string> texts = LearnJobs(q, study.variants, jobs).run();
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     LearnVariant& v = study.variants[jobs[job].variant];
-    if (texts[job].empty()) {  // of another shard, or interrupted
+    if (texts[job].empty()) {  // it is in another shard, or was interrupted
       if (interrupted()) ++study.open;
       continue;
     }

@@ -1,4 +1,4 @@
-// A study in a file of its own.
+// Reads the file of a study.
 #include <fmt/format.h>
 
 #include "models/reading/document_text.hpp"
@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// A value as an override has it: in one line.
+/// Writes a value in one line, as in an override.
 std::string override_text(const Node& node) {
   return node.kind == Node::Kind::scalar && !node.quoted ? node.scalar : flow_text(node);
 }
@@ -21,7 +21,7 @@ std::string range_text(const char* name, const Node& numbers) {
   return text + ")";
 }
 
-/// A list, {range: [from, to, step]}, {log_range: [from, to, factor]}, or one value.
+/// Reads a list, {range: [from, to, step]}, {log_range: [from, to, factor]}, or one value.
 SweepAxis axis_of(const std::string& path, const Node& values) {
   std::string list;
   if (values.kind == Node::Kind::list)
@@ -55,12 +55,12 @@ void add_axes(Sweep& sweep, const Node& map, bool together) {
 
 }  // namespace
 
-Sweep read_study(const std::filesystem::path& asked, const std::optional<Node>& given) {
-  Sweep alone{asked, {}};
-  alone.document = given;
-  if (asked.string().find('@') != std::string::npos) return alone;
-  const std::filesystem::path path = given ? asked : scenario_file(asked);
-  const Node document = given ? *given : read_document(path);
+Sweep read_study(const std::filesystem::path& study_file, const std::optional<Node>& contents) {
+  Sweep alone{study_file, {}};
+  alone.document = contents;
+  if (study_file.string().find('@') != std::string::npos) return alone;
+  const std::filesystem::path path = contents ? study_file : scenario_file(study_file);
+  const Node document = contents ? *contents : read_document(path);
   const Node* scenario = document.find("scenario");
   if (!scenario || scenario->kind != Node::Kind::scalar || document.find("cluster")) return alone;
   Fields fields(document, "a study");

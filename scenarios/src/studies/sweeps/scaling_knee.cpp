@@ -3,7 +3,7 @@
 namespace trainyard {
 namespace {
 
-/// Half of what added GPUs would ideally add.
+/// Least share of the ideal gain of added GPUs.
 constexpr double kHalfHelps = 0.5;
 
 }  // namespace

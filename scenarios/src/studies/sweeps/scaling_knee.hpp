@@ -5,14 +5,14 @@
 
 namespace trainyard {
 
-/// How far more GPUs help.
+/// The numbers of GPUs up to which more GPUs help.
 struct ScalingKnee {
   GpusAndRate fastest;  ///< the point of the highest rate
-  GpusAndRate half;     ///< the last point up to which each step gives half of what it would ideally add, or more
+  GpusAndRate half;     ///< the last point up to which each increase gives at least half of its ideal gain
   bool last = true;     ///< the fastest point is the last one: more may help
 };
 
-/// Of one point at least, by rising numbers of GPUs.
+/// Finds the knee of at least one point. Points must be sorted by rising number of GPUs.
 ScalingKnee knee_of(const std::vector<GpusAndRate>&);
 
 }  // namespace trainyard

@@ -17,9 +17,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kStudyLine = "{\"study\":";  // keys of journals are none
+constexpr const char* kStudyLine = "{\"study\":";  // no key of a journal begins so
 
-/// The first line as JSON, if it tells of a command; and the others.
+/// The first line as JSON if it describes a command, and the other lines.
 struct JournalText {
   ordered_json head;
   std::string lines;
@@ -31,7 +31,7 @@ JournalText journal_text(const std::filesystem::path& file) {
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    if (in.eof()) break;  // cut off
+    if (in.eof()) break;  // the last line is incomplete
     const std::string of_line = unsealed(line, file, number);
     if (!of_line.starts_with(kStudyLine))
       text.lines += line + "\n";
@@ -54,9 +54,9 @@ StudyShard parse_study_shard(const std::string& text) {
   const std::size_t slash = text.find('/');
   try {
     const std::int64_t index = parse_integer(text.substr(0, slash));
-    const std::int64_t of = slash == std::string::npos ? 0 : parse_integer(text.substr(slash + 1));
-    if (index >= 1 && index <= of && of <= static_cast<std::int64_t>(kMostShards))
-      return {static_cast<std::size_t>(index), static_cast<std::size_t>(of)};
+    const std::int64_t count = slash == std::string::npos ? 0 : parse_integer(text.substr(slash + 1));
+    if (index >= 1 && index <= count && count <= static_cast<std::int64_t>(kMostShards))
+      return {static_cast<std::size_t>(index), static_cast<std::size_t>(count)};
   } catch (const UserError&) {
   }
   throw UserError(fmt::format("--shard {}: I/N with I from 1 to N expected, such as 3/8", text));
@@ -65,7 +65,7 @@ StudyShard parse_study_shard(const std::string& text) {
 void finish_journal(const std::filesystem::path& file, const std::vector<std::string>& command,
                     const StudyShard& shard) {
   const ordered_json head{{"study", {{"version", program_version()}, {"command", command}}},
-                          {"shard", {shard.index, shard.of}}};
+                          {"shard", {shard.index, shard.count}}};
   write_atomically(file, sealed(json_text(head)) + "\n" + journal_text(file).lines);
 }
 
@@ -73,7 +73,7 @@ std::optional<MergedJournals> merge_journals(const std::vector<std::string>& fil
   MergedJournals merged;
   ordered_json study;
   std::set<std::size_t> shards;
-  std::size_t of = 0;
+  std::size_t count = 0;
   for (const std::string& file : files) {
     check_input(file);
     const JournalText text = journal_text(file);
@@ -83,16 +83,16 @@ std::optional<MergedJournals> merge_journals(const std::vector<std::string>& fil
       throw UserError(fmt::format("{}: not a finished share of {}; run its command again to finish it", file,
                                   merged.command.front()));
     if (study.is_null()) study = text.head.at("study");
-    if (text.head.at("study") != study || (of != 0 && text.head.at("shard").at(1) != of))
+    if (text.head.at("study") != study || (count != 0 && text.head.at("shard").at(1) != count))
       throw UserError(fmt::format("{}: of another study than {}, or by another version", file, files.front()));
     merged.command = command->get<std::vector<std::string>>();
     shards.insert(text.head.at("shard").at(0).get<std::size_t>());
-    of = text.head.at("shard").at(1);
+    count = text.head.at("shard").at(1);
     merged.lines += text.lines;
   }
-  if (shards.size() < of)
-    throw UserError(fmt::format("{} of {} shards are in none of the {} files; name those of all", of - shards.size(),
-                                of, files.size()));
+  if (shards.size() < count)
+    throw UserError(fmt::format("{} of {} shards are in none of the {} files; name those of all", count - shards.size(),
+                                count, files.size()));
   return merged;
 }
 

@@ -6,27 +6,28 @@
 
 namespace trainyard {
 
-/// A share of the parts of a study: every `of`-th, from the `index`-th on (from 1).
+/// A share of the parts of a study: every `count`-th part, beginning with part number `index` (from 1).
 struct StudyShard {
-  std::size_t index = 1, of = 1;
-  bool has(std::size_t part) const { return part % of == index - 1; }
-  bool whole() const { return of == 1; }
+  std::size_t index = 1, count = 1;
+  bool has(std::size_t part) const { return part % count == index - 1; }
+  bool whole() const { return count == 1; }
 };
-/// "3/8". Throws UserError.
+/// Parses "3/8" (shard 3 of 8). Throws UserError.
 StudyShard parse_study_shard(const std::string& text);
 constexpr std::size_t kMostShards = 100000;
 
-/// Puts a line before those of a journal that tells of which command it is the whole share: a verb, and its words without
-/// where its answer goes. Throws UserError where it cannot be written.
+/// Adds a first line to a journal that marks it as the complete shard of a command. The command is a verb and its
+/// arguments without those that name output files. Throws UserError if the file cannot be written.
 void finish_journal(const std::filesystem::path&, const std::vector<std::string>& command, const StudyShard&);
 
-/// The same command once more with these lines in its journal gives the answer of one process.
+/// The lines of all shards of a command. The command with these lines as its journal gives the answer of a single
+/// process.
 struct MergedJournals {
   std::vector<std::string> command;
   std::string lines;
 };
-/// Nothing where the first file has no such line. Throws UserError for files of different commands or versions, those that
-/// are not finished, and shares that are missing.
+/// Merges the journals of all shards. No value: the first file is not marked as complete. Throws UserError for files of
+/// different commands or versions, unfinished files, and missing shards.
 std::optional<MergedJournals> merge_journals(const std::vector<std::string>& files);
 
 }  // namespace trainyard

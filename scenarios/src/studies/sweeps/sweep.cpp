@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr std::size_t kSweptTogether = 10000;
 
-/// The points of a sweep as workers take them: what is read for one is there for the next.
+/// Reads the points of a sweep for one worker. Parts that points share are read once.
 class PointReader {
  public:
   explicit PointReader(const Sweep& sweep)
@@ -39,15 +39,15 @@ SweepPoint simulated_point(const PointReader& reader, std::size_t point) {
   try {
     Scenario s = reader.read(point);
     simulated.key = answer_key(s);
-    s.failures.find_best = false;  // no column shows it
+    s.failures.find_best = false;  // no column shows the best interval
     simulated.figures = column_figures(answer(s).result);
-  } catch (const UserError& e) {  // such as a deadlock, found only in the run: this point is impossible, not the sweep
+  } catch (const UserError& e) {  // such as a deadlock in the run: only this point is impossible
     simulated.error = e.what();
   }
   return simulated;
 }
 
-/// From the journal, if it has the point whole.
+/// Takes a point from the journal. Returns false if the journal does not have the complete point.
 bool take_from(const Journal& journal, const std::string& key, SweepPoint& point) {
   if (key.empty()) return false;
   const std::optional<std::string> rest = journal.find(sweep_line_key(key));
@@ -61,28 +61,28 @@ bool take_from(const Journal& journal, const std::string& key, SweepPoint& point
   }
 }
 
-/// Of the points `mine` takes those that the journal has; gives the places in `mine` of what is left to be simulated.
+/// Takes the points of `mine` that the journal has. Returns the positions in `mine` of the points to simulate.
 std::vector<std::size_t> take_known(const PointReader& reader, const Journal& journal,
                                     const std::vector<std::size_t>& mine, std::vector<SweepPoint>& points) {
   std::vector<std::string> keys(mine.size());
   const auto key_of = [&](std::size_t k) -> std::string {
     try {
       return answer_key(reader.read(mine[k]));
-    } catch (const UserError&) {  // said again where it would be simulated
+    } catch (const UserError&) {  // the simulation reports it again
       return "";
     }
   };
   if (!journal.empty()) {
-    const auto known = in_parallel(mine.size(), processors(), key_of);
-    for (std::size_t k = 0; k < mine.size(); ++k) keys[k] = known[k].value_or("");
+    const auto found_keys = in_parallel(mine.size(), processors(), key_of);
+    for (std::size_t k = 0; k < mine.size(); ++k) keys[k] = found_keys[k].value_or("");
   }
-  std::vector<std::size_t> left;
+  std::vector<std::size_t> remaining;
   for (std::size_t k = 0; k < mine.size() && !interrupted(); ++k)
-    if (!take_from(journal, keys[k], points[k])) left.push_back(k);
-  return left;
+    if (!take_from(journal, keys[k], points[k])) remaining.push_back(k);
+  return remaining;
 }
 
-/// A sweep of a shard, so many points at a time.
+/// Runs the points of a shard, a limited number at a time.
 class SweepRunner {
  public:
   SweepRunner(const Sweep& sweep, const SweepOptions& options)
@@ -90,12 +90,12 @@ class SweepRunner {
 
   void run(const TakePoint& take) {
     const StudyShard& shard = options_.shard;
-    of_shard_ = (count_ + shard.of - shard.index) / shard.of;
+    of_shard_ = (count_ + shard.count - shard.index) / shard.count;
     bool possible = false;
     std::string first_error;
     for (std::size_t next = shard.index - 1; next < count_ && !interrupted();) {
       std::vector<std::size_t> mine;
-      for (; next < count_ && mine.size() < kSweptTogether; next += shard.of) mine.push_back(next);
+      for (; next < count_ && mine.size() < kSweptTogether; next += shard.count) mine.push_back(next);
       std::vector<SweepPoint> points = simulated(mine);
       for (std::size_t k = 0; k < mine.size(); ++k) {
         possible = possible || points[k].error.empty();
@@ -123,9 +123,9 @@ class SweepRunner {
         open.size(), processors(), [&](std::size_t k) { return simulated_point(reader_, mine[open[k]]); },
         [&](std::size_t k, const SweepPoint& point) {
           points[open[k]] = point;
-          const std::string whole = sweep_line(sweep_, mine[open[k]], point);
-          const std::size_t space = whole.find(' ');  // behind the key, which the journal goes by
-          if (!point.key.empty()) journal_.add(whole.substr(0, space), whole.substr(space + 1));
+          const std::string line = sweep_line(sweep_, mine[open[k]], point);
+          const std::size_t space = line.find(' ');  // the end of the key, by which the journal finds the line
+          if (!point.key.empty()) journal_.add(line.substr(0, space), line.substr(space + 1));
           if (options_.progress) options_.progress(++done_, of_shard_);
         });
     return points;

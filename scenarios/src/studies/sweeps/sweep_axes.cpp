@@ -1,4 +1,4 @@
-// Which points a sweep has.
+// The points of a sweep.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-/// Splits at separators that are in no quotes and no brackets.
+/// Splits at separators outside of quotes and brackets.
 std::vector<std::string> split(std::string_view list, char separator) {
   std::vector<std::string> values;
   std::size_t from = 0;
@@ -36,7 +36,7 @@ std::vector<std::string> split(std::string_view list, char separator) {
   return values;
 }
 
-/// A number and what stands behind it: "400 Gbit/s".
+/// A number and the text after it: "400 Gbit/s".
 struct NumberWithUnit {
   double number = 0;
   std::string unit;
@@ -51,7 +51,7 @@ std::optional<NumberWithUnit> number_in(const std::string& text) {
   }
 }
 
-/// The values of range(…) or log-range(…); any other value itself.
+/// Returns the values of range(…) or log-range(…), or any other value itself.
 std::vector<std::string> values_of_range(const std::string& value) {
   const bool powers = value.starts_with("log-range(") || value.starts_with("log_range(");
   if (!powers && !value.starts_with("range(")) return {value};
@@ -86,9 +86,9 @@ std::vector<std::string> values_of_range(const std::string& value) {
   return values;
 }
 
-/// Two products and how they compare.
+/// A comparison of two products.
 struct SweepCondition {
-  std::vector<std::string> left, right;  ///< paths of axes, numbers or names
+  std::vector<std::string> left, right;  ///< factors: paths of axes, numbers or names
   std::string compare;
 
   bool holds(const Overrides& values) const {
@@ -146,15 +146,15 @@ SweepAxis parse_sweep_axis(const std::string& option) {
   SweepAxis axis{path, {}};
   for (const std::string& value : split(list, ',')) {
     if (value.empty()) throw UserError(fmt::format("--set {}: an empty value in the list", option));
-    for (std::string& one : values_of_range(value)) axis.values.push_back(std::move(one));
+    for (std::string& item : values_of_range(value)) axis.values.push_back(std::move(item));
   }
   return axis;
 }
 
 std::vector<SweepAxis> parse_sweep_axes(const std::string& option) {
   std::vector<SweepAxis> axes;
-  for (const std::string& one : split(option, '&')) {
-    axes.push_back(parse_sweep_axis(one));
+  for (const std::string& item : split(option, '&')) {
+    axes.push_back(parse_sweep_axis(item));
     axes.back().with_previous = axes.size() > 1;
     if (axes.back().values.size() != axes.front().values.size())
       throw UserError(fmt::format("--set {}: {} has {} values, {} has {}; fields that move together have equally many",

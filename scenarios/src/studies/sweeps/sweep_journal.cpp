@@ -23,7 +23,7 @@ std::string text_hash(const std::string& text) {
 
 namespace {
 
-constexpr std::string_view kCheck = "{\"check\":\"";  // of lines that are JSON objects: the first field
+constexpr std::string_view kCheck = "{\"check\":\"";  // first field of lines that are JSON objects
 constexpr std::size_t kDigits = 16;
 
 }  // namespace
@@ -49,14 +49,14 @@ std::string unsealed(const std::string& line, const std::filesystem::path& file,
 
 Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
   if (path_.empty()) return;
-  // It stands beside what was asked for, where another may have put a link. Those of /proc are of this process.
+  // The file lies beside the output, where another user may have put a link. Links in /proc belong to this process.
   const int links = path_.string().starts_with("/proc/self/fd/") ? 0 : O_NOFOLLOW;
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | links, 0666);
   if (file_ < 0)
     throw UserError(fmt::format("cannot write {}: {}", path_.string(),
                                 errno == ELOOP ? "it is a symbolic link" : std::strerror(errno)));
   try {
-    // What a killed run left half is taken away, else the next line would join it.
+    // A line that a killed run left incomplete is removed, else the next line would be appended to it.
     if (const off_t whole = read_keys(); whole < ::lseek(file_, 0, SEEK_END) && ::ftruncate(file_, whole) != 0)
       throw UserError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
   } catch (...) {
@@ -65,7 +65,7 @@ Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
   }
 }
 
-/// Gives where the last whole line ends.
+/// Reads all keys. Returns the end of the last complete line.
 off_t Journal::read_keys() {
   in_.open(path_, std::ios::binary);
   std::streamoff at = 0;
@@ -109,7 +109,7 @@ void Journal::add(const std::string& key, const std::string& text) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       const int error = errno;
-      const bool cut = ::ftruncate(file_, whole) == 0;  // else a half line stays, which is not read
+      const bool cut = ::ftruncate(file_, whole) == 0;  // if this fails, an incomplete line remains, which is not read
       throw UserError(
           fmt::format("cannot write {}: {}{}", path_.string(), std::strerror(error),
                       whole > 0 || !cut ? "; the points that it has are kept for the same command again" : ""));

@@ -11,24 +11,25 @@
 
 namespace trainyard {
 
-/// The line with a checksum: in a JSON object its first field, "check"; else before it.
+/// Adds a checksum to a line: as the first field "check" of a JSON object, else before the line.
 std::string sealed(const std::string& line);
-/// The line that was sealed. Throws UserError naming file and line where it is another.
+/// Removes the checksum from a sealed line. Throws UserError with file and line if the line was changed.
 std::string unsealed(const std::string& line, const std::filesystem::path& file, std::size_t number);
 
-/// Answers by key in a file, a line each, written as they come: what an interrupted job has done already. A last line that
-/// is not whole (the job was killed in it) is taken away.
+/// Answers by key in a file. Each answer is a line, written at once, so that an interrupted job can resume. An
+/// incomplete last line (the job was killed while writing it) is removed.
 class Journal {
  public:
-  /// Reads what is there. An empty path keeps nothing. Throws UserError where the file cannot be read or written, is a
-  /// symbolic link, or has a line that is not as it was written.
+  /// Opens the file and reads its keys. An empty path stores nothing. Throws UserError if the file cannot be read or
+  /// written, is a symbolic link, or has a changed line.
   explicit Journal(std::filesystem::path);
-  ~Journal();  ///< removes a file without a line
+  ~Journal();  ///< removes the file if it has no line
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  bool empty() const { return entries_.empty(); }  ///< nothing was there
-  /// What the last line of that key has behind it. Lines stay in the file: a journal of millions is no burden.
+  bool empty() const { return entries_.empty(); }  ///< the file had no lines when it was opened
+  /// Returns the text of the last line with this key. It is read from the file, so that memory does not limit a
+  /// journal.
   std::optional<std::string> find(const std::string& key) const;
   /// Appends a line; `text` has none of its own. Throws UserError when the disk is full.
   void add(const std::string& key, const std::string& text);
@@ -37,18 +38,18 @@ class Journal {
   std::filesystem::path path_;
   int file_ = -1;
   struct Entry {
-    std::size_t hash;  ///< of the key
+    std::size_t hash;  ///< hash of the key
     std::streamoff at;
-    std::size_t line;  ///< from 1
+    std::size_t line;  ///< line number from 1
     auto operator<=>(const Entry&) const = default;
   };
-  std::vector<Entry> entries_;  ///< in order
+  std::vector<Entry> entries_;  ///< sorted
   mutable std::ifstream in_;
 
   off_t read_keys();
 };
 
-/// 64 bits of a text, as 16 hexadecimal digits: FNV-1a.
+/// Returns the 64-bit FNV-1a hash of a text as 16 hexadecimal digits.
 std::string text_hash(const std::string&);
 
 }  // namespace trainyard

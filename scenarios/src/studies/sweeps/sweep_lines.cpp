@@ -1,4 +1,4 @@
-// Points of sweeps as JSON Lines, and shards put together again.
+// Writes points of sweeps as JSON Lines, and merges shards.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// All that a shard shares with the others.
+/// The description of the study, which all shards share.
 ordered_json study_of(const Sweep& sweep) {
   ordered_json axes = ordered_json::array();
   for (const SweepAxis& axis : sweep.axes)
@@ -36,7 +36,7 @@ Sweep sweep_in(const ordered_json& study) {
   return sweep;
 }
 
-/// A file of points that is finished, line by line: the first one is the study.
+/// Reads a finished file of points line by line. The first line is the study.
 class ShardFile {
  public:
   explicit ShardFile(const std::string& file) : file_(file), in_(file) {
@@ -47,7 +47,7 @@ class ShardFile {
     head_ = *head;
   }
 
-  /// Nothing at the end. Throws UserError for what is no JSON, or not as it was written.
+  /// Returns the next line; no value: the end. Throws UserError if a line is no JSON or was changed.
   std::optional<ordered_json> next() {
     std::string line;
     if (!std::getline(in_, line)) return std::nullopt;
@@ -102,7 +102,7 @@ SweepPoint sweep_point_in(const ordered_json& line) {
 }
 
 std::string sweep_head_line(const Sweep& sweep, const StudyShard& shard) {
-  return sealed(json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.of}}})) + "\n";
+  return sealed(json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.count}}})) + "\n";
 }
 
 std::string sweep_lines(const Sweep& sweep, const std::vector<SweepPoint>& points, const StudyShard& shard) {
@@ -115,24 +115,24 @@ std::string sweep_lines(const Sweep& sweep, const std::vector<SweepPoint>& point
 MergedSweep merge_sweeps(const std::vector<std::string>& files) {
   MergedSweep merged;
   ordered_json study;
-  bool kept = false;
+  bool keeps_points = false;
   for (const std::string& name : files) {
     ShardFile file(name);
     try {
       if (study.is_null()) {
         study = file.study();
         merged.sweep = sweep_in(study);
-        kept = merged.sweep.points() <= kMostKeptPoints;
-        if (kept) merged.points.resize(merged.sweep.points());
+        keeps_points = merged.sweep.points() <= kMostKeptPoints;
+        if (keeps_points) merged.points.resize(merged.sweep.points());
       }
       if (file.study() != study)
         throw UserError(fmt::format("{}: of another study than {}, or by another version", name, files.front()));
-      while (const std::optional<ordered_json> line = kept ? file.next() : std::nullopt)
+      while (const std::optional<ordered_json> line = keeps_points ? file.next() : std::nullopt)
         merged.points.at(line->at("point").get<std::size_t>()) = sweep_point_in(*line);
     } catch (const nlohmann::json::exception& e) {
       no_points(name, e);
     } catch (const std::out_of_range&) {
-      throw UserError(fmt::format("{}: a point that the study has not", name));
+      throw UserError(fmt::format("{}: a point that is not in the study", name));
     }
   }
   std::size_t missing = 0;
@@ -144,13 +144,13 @@ MergedSweep merge_sweeps(const std::vector<std::string>& files) {
 }
 
 void stream_merged(const Sweep& sweep, const std::vector<std::string>& files, const TakePoint& take) {
-  std::vector<std::unique_ptr<ShardFile>> shards(files.size());  // by their number
+  std::vector<std::unique_ptr<ShardFile>> shards(files.size());  // sorted by shard number
   for (const std::string& name : files) {
     auto file = std::make_unique<ShardFile>(name);
     const StudyShard shard = file->shard();
-    if (shard.of != files.size() || shard.index > shards.size() || shards[shard.index - 1])
+    if (shard.count != files.size() || shard.index > shards.size() || shards[shard.index - 1])
       throw UserError(fmt::format("{}: shard {} of {}, where {} files are given; name those of all shards, once each",
-                                  name, shard.index, shard.of, files.size()));
+                                  name, shard.index, shard.count, files.size()));
     shards[shard.index - 1] = std::move(file);
   }
   const std::size_t count = sweep.points();

@@ -1,4 +1,4 @@
-// How the points of a sweep scale from one of them.
+// The scaling of a sweep's points relative to a baseline.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,26 +24,26 @@ GpusAndRate scaling_of(const SweepPoint& point) {
 GpusAndRate add_scaling(std::vector<SweepPoint>& points, std::size_t baseline) {
   if (baseline < 1 || baseline > points.size())
     throw UserError(fmt::format("--baseline {}: a point from 1 to {} expected", baseline, points.size()));
-  const GpusAndRate of = scaling_of(points[baseline - 1]);
-  if (!(of.gpus > 0 && of.rate > 0))
+  const GpusAndRate base = scaling_of(points[baseline - 1]);
+  if (!(base.gpus > 0 && base.rate > 0))
     throw UserError(fmt::format("--baseline {}: that point is impossible: {}", baseline, points[baseline - 1].error));
   for (SweepPoint& point : points) {
-    const GpusAndRate here = scaling_of(point);
-    if (!(here.rate > 0)) continue;
+    const GpusAndRate scaled = scaling_of(point);
+    if (!(scaled.rate > 0)) continue;
     ordered_json figures = parse_ordered_json(point.figures);
-    const double ideal = of.rate * here.gpus / of.gpus;
-    figures["speedup"] = here.rate / of.rate;
+    const double ideal = base.rate * scaled.gpus / base.gpus;
+    figures["speedup"] = scaled.rate / base.rate;
     figures["ideal_samples_per_s"] = ideal;
-    figures["scaling_efficiency"] = here.rate / ideal;
+    figures["scaling_efficiency"] = scaled.rate / ideal;
     point.figures = json_text(figures);
   }
-  return of;
+  return base;
 }
 
 std::vector<GpusAndRate> scaling_points(const std::vector<SweepPoint>& points) {
   std::vector<GpusAndRate> all;
   for (const SweepPoint& point : points)
-    if (const GpusAndRate here = scaling_of(point); here.rate > 0) all.push_back(here);
+    if (const GpusAndRate scaled = scaling_of(point); scaled.rate > 0) all.push_back(scaled);
   std::sort(all.begin(), all.end(), [](const GpusAndRate& a, const GpusAndRate& b) {
     return a.gpus != b.gpus ? a.gpus < b.gpus : a.rate > b.rate;
   });
@@ -57,10 +57,10 @@ std::string scaling_knee(const std::vector<GpusAndRate>& points) {
   const auto [fastest, half, last] = knee_of(points);
   std::string text =
       fmt::format("limit      {} GPUs {} ({:.4g} samples/s)", fastest.gpus,
-                  last ? "are the fastest, the most that were looked at" : "are the most that help", fastest.rate);
+                  last ? "are the fastest, and the most in the sweep" : "are the most that help", fastest.rate);
   text += half.gpus < fastest.gpus
-              ? fmt::format("; beyond {} what is added gives less than half of its ideal\n", half.gpus)
-              : "; what is added gives half of its ideal, or more, up to there\n";
+              ? fmt::format("; beyond {}, more GPUs give less than half of their ideal gain\n", half.gpus)
+              : "; up to there, more GPUs give at least half of their ideal gain\n";
   return text;
 }
 

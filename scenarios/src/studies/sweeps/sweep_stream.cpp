@@ -34,13 +34,13 @@ void StreamedSweep::finish() {
   if (keep_) lines_.commit();
 }
 
-/// Its columns are known once all points are: rows are made of the lines.
+/// Writes the table. Its columns are known only after the last point, so rows are made from the written lines.
 void StreamedSweep::write_table() {
   AtomicOutput table(csv_);
   table.add(table_.head());
   std::ifstream in(lines_.flushed());
   std::string text;
-  std::getline(in, text);  // the study
+  std::getline(in, text);  // skip the study's line
   while (std::getline(in, text)) {
     const nlohmann::ordered_json line = parse_ordered_json(text);
     table.add(table_.row(line.at("point"), sweep_point_in(line)));

@@ -8,18 +8,20 @@
 
 namespace trainyard {
 
-/// The files of a sweep whose points are not kept in memory: the same bytes as `sweep_lines` and `sweep_csv` give.
+/// Writes the files of a sweep whose points are not kept in memory. They have the same bytes as `sweep_lines` and
+/// `sweep_csv`.
 class StreamedSweep {
  public:
-  /// Where points and table go; one of them may be empty. All throw UserError where a file cannot be written.
+  /// `points`, `csv`: files of the points and of the table; one of them may be empty. All functions throw UserError if
+  /// a file cannot be written.
   StreamedSweep(const Sweep&, const StudyShard&, const std::filesystem::path& points, std::filesystem::path csv);
 
-  /// The next point of the shard.
+  /// Takes the next point of the shard.
   void take(std::size_t index, const SweepPoint&);
-  bool whole() const { return whole_; }  ///< all that came were done
-  /// After the last one: the files are there.
+  bool whole() const { return whole_; }  ///< all points so far were done
+  /// Completes the files after the last point.
   void finish();
-  /// "3 of 200000 points are impossible; the first: …"; "" where none is.
+  /// "3 of 200000 points are impossible; the first: …"; "" if all are possible.
   std::string impossible() const;
 
  private:

@@ -1,4 +1,4 @@
-// The tables of a sweep.
+// Writes the tables of a sweep.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ double sum_of(const ordered_json& numbers) {
   return sum;
 }
 
-/// The field at "memory_bytes.peak"; null where there is none.
+/// Returns the field at a path such as "memory_bytes.peak"; null if there is none.
 const ordered_json* find_path(const ordered_json& answer, std::string_view path) {
   const ordered_json* at = &answer;
   while (at && !path.empty()) {
@@ -120,7 +120,7 @@ std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vecto
 }
 
 void SweepTable::note(const SweepPoint& point) {
-  std::vector<std::string> merged;  // in the order of the point that has most of them
+  std::vector<std::string> merged;  // in the order of the point with the most columns
   const ordered_json all = figures(point);
   for (const auto& [name, value] : all.items()) merged.push_back(name);
   for (const std::string& name : columns_)
@@ -168,11 +168,11 @@ ordered_json sweep_json(const Sweep& sweep, const std::vector<SweepPoint>& point
 
 namespace {
 
-/// The answer's fields under the columns' names.
+/// Describes the answer's fields under their column names.
 std::vector<FieldRow> sweep_rows() {
   std::vector<FieldRow> rows{
       {"scenario", "text", "the scenario's file", ""},
-      {"unfinished", "text", "how far it came: other points are missing", "where a signal ended it"},
+      {"unfinished", "text", "how far the sweep came; the other points are missing", "if a signal ended it"},
       {"points", "list", "the points of the sweep, the last list of values varying fastest", ""},
       {"points[].set", "{key: text}", "the point's values, by field of the scenario", ""}};
   const std::vector<FieldRow> answer = result_fields().rows();
@@ -182,11 +182,12 @@ std::vector<FieldRow> sweep_rows() {
     if (field == answer.end()) throw InternalError(std::string("a column of no field: ") + column.path);
     rows.push_back({std::string("points[].") + column.name, field->type, field->words, field->when});
   }
-  rows.push_back({"points[].error", "text", "why the point is impossible, instead of figures", "of impossible points"});
+  rows.push_back(
+      {"points[].error", "text", "why the point is impossible, instead of figures", "if the point is impossible"});
   return rows;
 }
 
-const RegisterJsonReference sweep_table_json{"sweep", "a row a point; the CSV has the same columns", sweep_rows};
+const RegisterJsonReference sweep_table_json{"sweep", "a row per point; the CSV has the same columns", sweep_rows};
 
 }  // namespace
 }  // namespace trainyard

@@ -1,0 +1,131 @@
+// The words of the source: comments that are sentences, and names that are nouns, verb phrases or predicates. The style
+// itself is in .github/CONTRIBUTING.md, "Plain words".
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace test_words {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct SourceLine {
+  std::string file;
+  int number = 0;
+  std::string code, comment;  ///< the line before and behind its `//`
+};
+
+/// Calls `visit` for every line of the product's C++. `//` inside a string literal begins no comment.
+void for_each_line(const std::function<void(const SourceLine&)>& visit) {
+  const fs::path root = TRAINYARD_SOURCE_DIR;
+  for (const char* folder : {"sim", "models", "topologies", "strategies", "scenarios", "tools"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
+      SourceLine line;
+      line.file = fs::relative(entry.path(), root).string();
+      std::ifstream in(entry.path());
+      for (std::string text; std::getline(in, text);) {
+        ++line.number;
+        std::size_t comment = std::string::npos;
+        bool quoted = false;
+        for (std::size_t i = 0; i + 1 < text.size() && comment == std::string::npos; ++i) {
+          if (text[i] == '\\')
+            ++i;
+          else if (text[i] == '"')
+            quoted = !quoted;
+          else if (!quoted && text[i] == '/' && text[i + 1] == '/')
+            comment = i;
+        }
+        line.code = text.substr(0, comment);
+        line.comment = comment == std::string::npos ? "" : text.substr(comment);
+        visit(line);
+      }
+    }
+}
+
+struct Rule {
+  std::string name;
+  std::regex pattern;
+};
+
+std::string found_by(const Rule& rule, const SourceLine& line) {
+  return line.file + ":" + std::to_string(line.number) + ": " + rule.name;
+}
+
+/// What a rule finds is printed, at most so many lines of it.
+constexpr std::size_t kMostShown = 20;
+
+void check(const std::vector<std::string>& found) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(found.size(), kMostShown); ++i) text += found[i] + "\n";
+  INFO(text);
+  CHECK(found.empty());
+}
+
+}  // namespace
+
+TEST_CASE("comments are sentences that stand alone", "[words]") {
+  const std::vector<Rule> rules{
+      {"a comment does not begin with a preposition; say whose it is", std::regex(R"(^//[/!]?<? *[oO]f )")},
+      {"a comment does not begin with a question word; begin with the noun",
+       std::regex(R"(^//[/!]?<? *(What|Which|By how much|By how many) )")},
+      {"a comment does not begin with a participle", std::regex(R"(^//[/!]?<? *([Tt]old|[Ss]aid|[Kk]ept|[Hh]eld) )")},
+      {"write \"if\" for a condition: \"where\" is a place",
+       std::regex(R"((^|[ (;:])(where there (is|are) n|where none|where nothing|where it is not|where they are not))")},
+      {"write who says it", std::regex(R"(\b(is told|are told|as is said)\b)")},
+  };
+  std::vector<std::string> found;
+  std::string before;  // the comment line above: a sentence may go on with any word
+  int before_number = 0;
+  std::string before_file;
+  for_each_line([&](const SourceLine& line) {
+    if (line.comment.empty()) return;
+    const bool goes_on = line.file == before_file && line.number == before_number + 1 &&
+                         line.code.find_first_not_of(' ') == std::string::npos && !before.ends_with('.') &&
+                         !before.ends_with(':');
+    for (std::size_t i = 0; i < rules.size(); ++i)
+      if ((i >= 3 || !goes_on) && std::regex_search(line.comment, rules[i].pattern))
+        found.push_back(found_by(rules[i], line));
+    before = line.comment;
+    before_number = line.number;
+    before_file = line.file;
+  });
+  check(found);
+}
+
+TEST_CASE("types are nouns", "[words]") {
+  const Rule rule{
+      "a type is a noun",
+      std::regex(
+          R"(^ *(struct|class|enum class) (Told|Way|Known|Held|Tried|Of|One|Each|On|Asked|Said|Own|Whole)\b[^;]*$)")};
+  std::vector<std::string> found;
+  for_each_line([&](const SourceLine& line) {
+    if (std::regex_search(line.code, rule.pattern)) found.push_back(found_by(rule, line));
+  });
+  check(found);
+}
+
+TEST_CASE("names that are prepositions, articles or participles become fewer", "[words]") {
+  // Lines that declare, call or assign such a name. A figure here may be lowered, never raised.
+  const std::map<std::string, int> most{};
+  std::map<std::string, std::pair<int, std::regex>> names;
+  for (const auto& [name, lines] : most) names[name] = {0, std::regex("\\b" + name + " *[(=;]")};
+  for_each_line([&](const SourceLine& line) {
+    for (auto& [name, count] : names)
+      if (line.code.find(name) != std::string::npos && std::regex_search(line.code, count.second)) ++count.first;
+  });
+  for (const auto& [name, count] : names) {
+    CAPTURE(name, count.first);
+    CHECK(count.first <= most.at(name));
+  }
+}
+
+}  // namespace test_words
