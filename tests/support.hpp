@@ -18,7 +18,6 @@ namespace trainyard::test {
 
 using nlohmann::json;
 
-
 /// A machine of single links and routes. 1 FLOP takes a second; bytes of local memory take no time.
 class TableMachine : public Machine, private Contention {
  public:
