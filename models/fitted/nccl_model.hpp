@@ -39,7 +39,8 @@ struct NcclModel {
   NcclInSwitch in_switch;                                  ///< for all-reduce
   double median_error = 0, p90_error = 0;                  ///< errors of rows left out of the fit; 0: there were none
   NcclNetwork between;
-  /// Source of the scaling: "scaled from h100-sxm by PCIe 31.5/450 GB/s"; empty for the GPU that was measured.
+  /// Source of the scaling: "scaled from h100-sxm by PCIe 31.5/450 GB/s". If only some operations are scaled, the text
+  /// begins with their names. Empty: all operations were measured on this GPU.
   std::string scaled;
   LinkKind link_kind = LinkKind::nvlink;  ///< kind of the links between the GPUs
   Sources sources;

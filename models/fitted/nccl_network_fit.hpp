@@ -20,12 +20,13 @@ struct NcclNetworkFit {
   std::vector<std::string> unidentified;  ///< keys of figures that the rows do not determine, or hardly
 };
 
-/// Fits one kind of network to sweeps over it. Minimizes |log(predicted / measured)| by a pattern search from fixed
-/// starts; sizes from 64 MiB on count twice. Deterministic. A share that no sweep determines is that of the rings, else
-/// that of the trees. Throws UserError if there are no sweeps.
+/// Fits one kind of network to sweeps over it. Minimizes the errors |log(predicted / measured)|, of at most 1 each, and
+/// the distances of some figures from usual values, by a pattern search from fixed starts. Sizes from 64 MiB on count
+/// twice. Deterministic. If the sweeps determine only one of the shares of rings and trees, the other equals it. If
+/// they do not determine the share of pairs, it is the smaller of those two. Throws UserError if there are no sweeps.
 NcclNetworkFit fit_nccl_network(const std::string& name, const std::vector<NcclSweep>&);
 
-/// The error of a row, predicted by a fit without the row's source.
+/// A row, and the error of its prediction by a fit to the other sources.
 struct LeftOutRow {
   std::size_t sweep = 0, row = 0;  ///< indices of the sweep, and of the row in it
   double error = 0;                ///< predicted / measured − 1

@@ -17,8 +17,8 @@ struct CheckpointState {
 };
 
 /// Returns the checkpoint of the whole model, with each parameter once: the weights in the precision of the
-/// computation, the optimizer's states with its fp32 master weights (see `static_memory` for both), the learning rate
-/// and the step.
+/// computation, the optimizer's states with its fp32 master weights (see `static_memory` for both), the learning rate,
+/// the epoch and the step.
 CheckpointState checkpoint_state(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@
 
 namespace trainyard::execution {
 
-/// Makes actors fail and come back. A run without failures never calls it.
+/// Makes actors fail and come back. Does nothing in a run without failures.
 class Failures {
  public:
   Failures(Context& context, ActorTable& table, Streams& streams, Transfers& transfers, Messages& messages,

@@ -10,7 +10,7 @@ using TransferId = TypedIndex<struct TransferTag>;
 using ChannelId = TypedIndex<struct ChannelTag>;  ///< index of a (sender, receiver) pair
 /// Index of a channel by a program's slot: one for each slot and direction.
 using ChannelSlot = TypedIndex<struct SlotTag>;
-using MembersId = TypedIndex<struct MembersTag>;  ///< list of the streams that take part in a join under way
+using MembersId = TypedIndex<struct MembersTag>;  ///< index of the list of streams in a join under way
 
 /// Purpose of a timer of the executor, and its owner.
 struct TimerToken {

@@ -81,9 +81,10 @@ class Streams {
   /// Call it if no observer needs the effects of operations on values.
   void drop_effects() { keeps_effects_ = false; }
   bool any_long_run() const { return static_cast<bool>(long_run_); }
-  /// Takes a stream whose program has yielded many rounds at once since the last call.
+  /// Returns the stream that has last received a repeat of 64 or more rounds, and forgets it. An empty StreamId: none
+  /// since the last call.
   StreamId take_long_run() { return std::exchange(long_run_, StreamId{}); }
-  std::uint64_t pulls() const { return pulls_; }  ///< number of times that programs were pulled
+  std::uint64_t pulls() const { return pulls_; }  ///< number of operations and repeats that programs have yielded
   /// Accounts for skipped operations, and moves the last end by `seconds`.
   void skip(std::uint64_t operations, double seconds) {
     next_id_ += static_cast<OpId>(operations);

@@ -60,7 +60,7 @@ class PathSums : public Observer, private RoundSums {
       to.first.add(to.second, resource, end - begin);
     }
   };
-  /// Both must outlive it.
+  /// `links` and `naming` must outlive this object.
   PathSums(std::span<const Link> links, const Naming& naming) : links_(links), naming_(naming) {}
 
   Interest interest() const override { return {.level = Level::ops, .stretches = true, .rounds = true}; }
@@ -92,7 +92,7 @@ class PathSums : public Observer, private RoundSums {
   double now_ = 0;
   std::unordered_map<OpId, OpId> causes_of_sends_;         // causes of sends that have departed
   std::unordered_map<OpId, std::vector<LegRecord>> legs_;  // legs of messages under way, by both halves
-  // Among the operations that end last: that of the lowest actor on its first stream.
+  // The operation that ends last. If several do: the one with the lowest actor, then the lowest stream.
   PathShares::Sums longest_sums_{};
   double longest_end_ = -1;
   std::tuple<Actor, Stream, OpId> longest_;

@@ -6,9 +6,10 @@
 
 namespace trainyard {
 
-/// A progress line on the terminal, shown once a job runs for more than 2 s. Nothing is shown if stderr is not a
-/// terminal, or if the thread works for another one that shows the progress of all. If the thread has a Job, the job is
-/// informed instead.
+/// Shows progress on stderr. On a terminal it is one line that is overwritten, from 2 s after the start of the process
+/// on. Elsewhere it is one line of text after another, at the times of `ProgressPace`. A thread that has a Job informs
+/// the job instead. Nothing is shown with --quiet, or by a thread that works for another one: that one shows the
+/// progress of all.
 class ProgressLine {
  public:
   ProgressLine();

@@ -35,8 +35,9 @@ struct CompressionRound {
   std::vector<KernelCall> kernels;
   Operation operation = Operation::all_gather;
   Bytes bytes;  ///< as the collective counts them: all payloads that a rank receives, or that it gives to all
-  /// All-reduce only. density: fraction of `bytes` that one rank has, at places of its own. Sums are denser, until
-  /// they are sent densely, which takes `whole` of the bytes.
+  /// All-reduce only. density: fraction of the elements that one rank sends; each rank chooses its own. A sum has the
+  /// elements of all its ranks, and so takes a greater fraction of `bytes`. That is at most `whole`, the fraction that
+  /// a sum takes if it is sent without indices.
   double density = 1, whole = 1;
   bool counted = false;  ///< true if the number of bytes depends on the gradients; `bytes` is then the expected number
 

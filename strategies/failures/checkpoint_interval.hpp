@@ -28,15 +28,16 @@ struct BestInterval {
     Seconds interval;
     double goodput = 0;
   };
-  std::vector<Trial> trials;  ///< the simulated runs from which the best is derived
+  std::vector<Trial> trials;  ///< simulated runs from which the best is derived; empty: Daly's interval is the best
 };
 constexpr double kNearBest = 1e-3;
 
-/// Searches for the best interval by running `plan` with intervals from a third of Daly's to three times Daly's, each
-/// through the same ten thousand failures, and takes the top of a smooth curve through the losses. If failures are
-/// uniform in time, that is the exact optimum within 1 %. The plan's prescribed failures, length and interval are
-/// ignored. Throws UserError if nothing that fails loses work, or if checkpoints cost nothing: there is no optimum
-/// then.
+/// Searches for the best interval. Runs `plan` with intervals from a third of Daly's to three times Daly's, each
+/// through the same failures (ten thousand, or fewer if there are many checkpoints), and takes the minimum of a smooth
+/// curve through the losses. If failures are uniform in time, that is the exact optimum within 1 %. With 300 or more
+/// checkpoints between two failures there is no search: Daly's interval is the best. The plan's prescribed failures,
+/// length and interval are ignored. Throws UserError if nothing that fails loses work, or if checkpoints cost nothing:
+/// there is no optimum then.
 BestInterval best_interval(const LongRunPlan&);
 
 }  // namespace trainyard

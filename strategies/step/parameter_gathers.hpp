@@ -23,7 +23,7 @@ class ParameterGathers {
   /// Stage 3, after a pass of the layer: drops parameters that are not needed any more. `last_use`: this is the
   /// layer's last pass in the step.
   Ops end_visit(int layer, bool last_use);
-  /// Runs the update, and gathers what the next step needs.
+  /// Runs the update. Stages 1 and 2: then gathers the updated parameters, unless `gathers_ahead()`.
   Ops update();
   /// Runs the optimizer on the GPU, with gradients of that set of buckets (see UpdatePolicy::gradient_sets).
   Ops run_optimizer(int set = 0);

@@ -26,6 +26,9 @@ std::string thousands(double v) {
   return digits;
 }
 
+/// A whole number with separators: "16,384".
+std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
+
 /// "32 × a100-sxm4-80gb"; of several types each.
 std::string gpus_in_words(const Scenario& s) {
   std::vector<std::pair<std::string, int>> counts;
@@ -77,9 +80,13 @@ std::string head(const Scenario& s, const Plan& plan) {
                           : s.ranks() == 1      ? "one device"
                                                 : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(
                                                                           plan.all_reduce, s.plan.compression != nullptr));
-  return fmt::format("{} in {} with {} on {} ({})\n{}{}\n", s.network.name, name_of(s.multiplied_in()),
+  const std::string tokens =
+      s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
+  return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",
+                     s.network.name, name_of(s.multiplied_in()),
                      s.software_given ? s.software.name : "no software costs (the default)", gpus_in_words(s),
-                     describe(s.cluster), report_label("plan"), how);
+                     describe(s.cluster), report_label("plan"), how, report_label(""), counted(s.global_batch_size),
+                     s.global_batch_size == 1 ? "" : "s", tokens, s.micro_batch_size);
 }
 
 /// The rank whose time the parts are.
@@ -242,11 +249,10 @@ std::string actors(const Result& r) {
 /// How many ranks were simulated, and why not fewer; nothing for one device.
 std::string simulated_ranks(const Result& r) {
   if (r.ranks == 1) return "";
-  const auto count = [](int n) { return n < 1000 ? fmt::format("{}", n) : thousands(n); };
   if (r.unfolded.empty())
-    return fmt::format("{}{} of {} ranks; each other rank does the same as one of these (show --fold)\n",
-                       report_label("simulated"), r.simulated_ranks, count(r.ranks));
-  return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), count(r.ranks), r.unfolded);
+    return fmt::format("{}{} of {} ranks; the others are identical to one of these (show --fold)\n",
+                       report_label("simulated"), r.simulated_ranks, counted(r.ranks));
+  return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), counted(r.ranks), r.unfolded);
 }
 
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -265,14 +271,14 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
   if (what_ifs.empty()) return text;
   std::vector<WhatIf> best = what_ifs;
   std::ranges::stable_sort(best, {}, &WhatIf::step_time);
-  text += fmt::format("{}{} saves {} of the step", report_label("try"),
+  text += fmt::format("{}{} saves {} of the step", report_label("what if"),
                       what_if_in_words(best.front().resource_class, best.front().factor),
                       percent(best.front().saves(r.step_time)));
   std::size_t named = 1;
   for (; named < best.size() && best[named].saves(r.step_time) >= kWorthNaming; ++named)
     text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
                         percent(best[named].saves(r.step_time)));
-  text += named == best.size() ? "\n" : fmt::format("; no other faster part saves {}\n", percent(kWorthNaming));
+  text += named == best.size() ? "\n" : fmt::format("; nothing else saves {}\n", percent(kWorthNaming));
   for (const WhatIf& w : what_ifs)
     if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->in_step())
       text += fmt::format(

@@ -133,7 +133,7 @@ std::size_t unverified_figures(const Sources& sources) {
 
 std::string trust_lines(const Scenario& s) {
   return judgement(s) + fmt::format(
-                            "{}{} of {} figures are unverified; --sources lists them, and the errors of "
+                            "{}{} of {} input figures are unverified; --sources lists them, and the errors of "
                             "collectives\n",
                             report_label(""), unverified_figures(s.sources), s.sources.size());
 }

@@ -26,7 +26,7 @@ class TopoMachineArguments {
   /// unknown names (with the nearest one), for PCIe lanes that do not exist, and for `--nodes` or `--fabric` with a
   /// scenario, which has its own.
   TopoMachine read(const std::string& verb, const std::optional<Node>& document = {}) const;
-  /// Whether the command line has any of these flags.
+  /// Returns true if the command line names a machine or has any of the flags.
   bool any_given() const { return !what_.empty() || !nodes_.empty() || !fabric_.empty() || !sets_.empty(); }
 
  private:

@@ -25,7 +25,9 @@ struct LinkMatrix {
 /// Decreases `steps` by the steps taken. No value: there are none if `steps` ≥ 0; unknown if `steps` < 0.
 std::optional<std::vector<Ring>> search_rings(const LinkMatrix&, int weight, std::int64_t& steps);
 
-/// The same without an order: unit rings through neighbours in random order, devices with many links left first.
+/// Tries once at random: takes `weight` rings of weight 1, one after another, each through the neighbours in a random
+/// order. Then merges equal rings and sorts them, the heaviest first. Decreases `steps` by the steps taken. No value:
+/// this try failed, but other rings may exist.
 std::optional<std::vector<Ring>> sample_rings(const LinkMatrix&, int weight, std::int64_t& steps, std::mt19937& random);
 
 /// The heaviest ring, then the heaviest one of the remaining links, and so on, each searched for a bounded number of

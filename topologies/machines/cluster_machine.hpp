@@ -24,8 +24,9 @@ constexpr std::uint16_t kMicroBatchHost = 1003, kHostWaits = 1004;
 Seconds rank_time(const NodeType&, const SoftwareStack&, const Work&);
 
 /// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket, every NVMe drive, every
-/// NVSwitch and every switch of the fabric is an actor too. Kernels take `kernel_cost`, host work takes the time that
-/// the CPU's figures give, and messages take the paths of `Routing`.
+/// NVSwitch and every switch of the fabric is an actor too. Kernels take `kernel_cost`. The host work of a GPU's step
+/// takes the times of the software stack, the work of other actors takes the time that the figures of their node's CPU
+/// give. Messages take the paths of `Routing`.
 class ClusterMachine : public Machine, private Contention {
  public:
   ClusterMachine(const ClusterSpec&, const SoftwareStack&);

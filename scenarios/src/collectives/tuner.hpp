@@ -22,9 +22,11 @@ struct Tuning {
 };
 
 /// Simulates one collective of this size, alone on the cluster's ranks 0 … ranks−1, with every algorithm that can run
-/// it. Rings also run with one channel for each rank of a node. Groups over 256 ranks are simulated as flows if the
-/// algorithm allows it, others message by message. `switches`: also try algorithms in which switches take part. Throws
-/// UserError if no algorithm can run it.
+/// it. Left out are algorithms for teaching, those that send too many messages to simulate (from 4 million on), and
+/// those in which switches of the network take part. `switches`: also try those in which NVSwitches take part. On
+/// several nodes rings also run with one channel for each rank of a node. If the settings ask for flows, all candidates
+/// are simulated as flows; otherwise only groups over 256 ranks whose algorithm allows it, and the rest message by
+/// message. Throws UserError if there is no candidate.
 Tuning tune(Operation, Bytes, const ClusterSpec&, int ranks, const CollectiveSettings&, const SoftwareStack&,
             bool switches);
 

@@ -21,8 +21,9 @@ struct FoundWord {
   std::size_t begin = 0, length = 0;
   const GlossaryWord* word = nullptr;
 };
-/// Finds the first occurrence of each glossary word. Only whole words or their plurals match; case does not matter.
-/// Longer words have precedence over shorter ones.
+/// Finds one occurrence of each glossary word: the first one of the longest of its names (the word and its synonyms)
+/// that occurs. Only whole names or their plurals with "s" match; case does not matter. Where names overlap, the longer
+/// one has precedence.
 std::vector<FoundWord> words_in(const std::string& text, const std::vector<GlossaryWord>&);
 
 }  // namespace trainyard

@@ -38,7 +38,8 @@ class LayerPieces {
   int layers() const { return static_cast<int>(scenario_.network.layers.size()); }
   /// Simulates the layers from `from` up to, not including, `to`.
   PieceTimes times(int from, int to, const StageMesh&, const std::vector<LinearSplit>& splits);
-  /// Returns a text that is equal for layers that take the same time on this mesh.
+  /// Returns a text of the layer's kernels, exchanges, parameters and memory. Layers with equal texts take the same
+  /// time on this mesh.
   std::string likeness(int layer, const StageMesh&, const std::vector<LinearSplit>& splits);
 
  private:

@@ -30,7 +30,8 @@ struct RankPlace {
   /// so that all ranks have the same number of pairs; otherwise it has block r of c.
   Tokens tokens(int context_rank) const;
   Tokens tokens() const { return tokens(context); }
-  /// The part of the rank's tokens that no other tensor rank computes between tensor-parallel layers.
+  /// The tokens that the rank computes between tensor-parallel layers: with sequence parallelism its share of
+  /// `tokens()`, which no other tensor rank computes, otherwise all of them.
   Tokens own_tokens() const;
 };
 

@@ -28,7 +28,7 @@ struct MeasuredSystem {
   std::optional<ClusterSpec> cluster = {};           ///< no value: the source does not state the machine
   std::shared_ptr<std::vector<NcclNode>> nccl = {};  ///< NCCL's view of each node type
   std::vector<CollectiveRow> rows = {};
-  /// Highest measured rate on the wires as a share of their bandwidth, for sizes from 64 MiB on; 0: no such row.
+  /// Highest measured rate on the wires divided by NCCL's best rate on them, for sizes from 64 MiB on; 0: no such row.
   double peak_share = 0;
   /// Below this share a system is assumed to be misconfigured: it is reported, but used neither in fits nor in
   /// judgements.

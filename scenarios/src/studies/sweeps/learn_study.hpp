@@ -20,8 +20,8 @@ struct SeedMean {
 struct LearnVariant {
   std::string name;  ///< its overrides: "plan.micro_batch_size=8"; "" if the study has no axes
   Overrides overrides;
-  std::string error;              ///< why it is impossible; empty: it has runs
-  std::vector<LearnResult> runs;  ///< one per seed
+  std::string error;              ///< why it is impossible; empty: it is possible
+  std::vector<LearnResult> runs;  ///< one per seed; fewer in a shard or after an interrupt
 
   /// Mean of a value over the runs that reached the target.
   SeedMean to_target(const std::function<double(const LearnResult&, const LearnPoint&)>&) const;
