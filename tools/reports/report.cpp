@@ -99,18 +99,18 @@ std::string rank_of_parts(const Result& r) {
   return r.simulated_ranks > 1 ? "the rank that finishes last" : "";
 }
 
-/// The parts of the step, which sum to it. Parts that would be printed as 0.00 are left out, and communication without
-/// exposed time is called hidden.
+/// The parts of the step, which sum to it. Parts that would be printed as 0.00 are left out. The note names the
+/// communication without exposed time, whether other work hides it or there is none.
 std::string breakdown(const Scenario& s, const Result& r) {
   const Result::Breakdown& b = r.breakdown;
-  std::vector<std::string> parts{fmt::format("compute {}", part_of(r, b.compute))}, hidden;
+  std::vector<std::string> parts{fmt::format("compute {}", part_of(r, b.compute))}, unexposed;
   const auto add = [&r, &parts](const std::string& name, double seconds) {
     const std::string part = part_of(r, seconds);
     if (part != "0.00") parts.push_back(fmt::format("{} {}", name, part));
     return part != "0.00";
   };
   for (const auto& [group, seconds] : b.exposed_communication)
-    if (!add("exposed " + group, seconds) && r.ranks > 1 && !s.plan.inference) hidden.push_back(group);
+    if (!add("exposed " + group, seconds) && r.ranks > 1 && !s.plan.inference) unexposed.push_back(group);
   add("compression", b.compression);
   add("bubble", b.bubble);
   add("optimizer", b.optimizer);
@@ -120,8 +120,7 @@ std::string breakdown(const Scenario& s, const Result& r) {
   const std::string rank = rank_of_parts(r);
   std::string note = in_seconds(r) ? "s" : "ms";
   if (!rank.empty()) note += " on " + rank;
-  if (!hidden.empty())
-    note += fmt::format("; {} {} hidden", fmt::join(hidden, ", "), hidden.size() == 1 ? "is" : "are");
+  if (!unexposed.empty()) note += fmt::format("; no exposed {}", fmt::join(unexposed, ", no exposed "));
   return fmt::format("{}{}   ({})\n", report_label(""), fmt::join(parts, " │ "), note);
 }
 
@@ -355,15 +354,15 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (tokens) text += fmt::format(" · {} tokens/s a GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
   const std::string thing = tokens ? "token" : "sample";
-  const std::string counted = s.plan.inference           ? "the forward pass"
-                              : s.network.weights_reused ? "three times the forward pass"
-                              : s.model.options.adapters.any()
-                                  ? "4 FLOP a frozen and 6 a trained parameter and " + thing
-                              : some ? "6 FLOP an active parameter and " + thing
-                                     : "6 FLOP a parameter and " + thing;
+  const std::string convention = s.plan.inference           ? "the forward pass"
+                                 : s.network.weights_reused ? "three times the forward pass"
+                                 : s.model.options.adapters.any()
+                                     ? "4 FLOP a frozen and 6 a trained parameter and " + thing
+                                 : some ? "6 FLOP an active parameter and " + thing
+                                        : "6 FLOP a parameter and " + thing;
   text +=
       fmt::format("\n{}{} TFLOP/s a GPU · MFU {:.1f} % of the dense {} peak ({}{})\n", report_label(""),
-                  thousands(r.tflops_per_gpu), r.mfu * 100, name_of(s.precision), counted,
+                  thousands(r.tflops_per_gpu), r.mfu * 100, name_of(s.precision), convention,
                   r.mfu_with_attention > 0 ? fmt::format("; {:.1f} % with attention", r.mfu_with_attention * 100) : "");
   if (r.step_time_source.empty()) text += breakdown(s, r);
   if (r.mfu > 1 && s.model.entry.cnn())  // in fp32 alone, where such convolutions are a kind of their own
