@@ -67,7 +67,8 @@ struct Work {
   Bytes bytes;  ///< moved to and from the actor's own memory
   std::uint16_t kernel = 0;
   std::uint8_t precision = 0;
-  std::uint32_t sample = 0;  ///< number of the step; random durations are drawn anew for each step
+  std::uint8_t launches = 1;  ///< number of kernels that the host launches for it
+  std::uint32_t sample = 0;   ///< number of the step; random durations are drawn anew for each step
   constexpr bool operator==(const Work&) const = default;
 };
 

@@ -13,6 +13,7 @@ const std::map<std::string, std::string>& hardware_words() {
       {"node.hca.copies", "copies of each message by the CPU on each side, with transport tcp"},
       {"node.hca.count", "number of network adapters"},
       {"node.hca.duplex", "half: both directions share the rate"},
+      {"node.hca.efficiency", "share of the adapters' rate that a test of the network reached, for example 0.25"},
       {"node.hca.gpudirect", "true: adapters read device memory; false: data pass through host memory"},
       {"node.hca.latency", "latency of an adapter from host to wire, on each side"},
       {"node.hca.nccl_network", "NCCL's constants for the network (trainyard list nccl-networks)"},

@@ -6,6 +6,11 @@
 
 namespace trainyard {
 
+double read_hca_efficiency(Fields& fields) {
+  constexpr double least = 1e-3;
+  return fields.number("efficiency", least, 1, 1);
+}
+
 Hca read_hca(const Node& entry) {
   const Node* name = entry.find("name");
   const std::string what = "hca " + (name ? name->scalar : "custom-hca");
@@ -15,6 +20,7 @@ Hca read_hca(const Node& entry) {
   fields.text("description", "");
   fields.child("sources");
   hca.rate = fields.bandwidth("rate");
+  hca.efficiency = read_hca_efficiency(fields);
   hca.latency = read_latency(fields, "latency");
   hca.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
   hca.nccl_network = fields.text("nccl_network", "");

@@ -11,6 +11,7 @@ namespace trainyard {
 struct Hca {
   std::string name;
   BytesPerSecond rate;       ///< per direction
+  double efficiency = 1;     ///< share of `rate` that a test on the machine reached
   Picoseconds latency;       ///< host to wire, each side
   bool tcp = false;          ///< true: through the kernel's sockets; false: RDMA
   int generation = 0;        ///< PCIe generation; 0: not stated (an adapter of a cloud)
@@ -20,8 +21,12 @@ struct Hca {
   Sources sources;
 };
 
-/// Reads and checks an entry of the catalog's hcas: `rate`, `latency`, `transport: rdma | tcp`, `nccl_network`,
+/// Reads and checks an entry of the catalog's hcas: `rate`, `efficiency`, `latency`, `transport: rdma | tcp`, `nccl_network`,
 /// `power`, `pcie: {generation, lanes}`. Throws UserError with the place.
 Hca read_hca(const Node& entry);
+
+/// Reads `efficiency`, by which the network is slower than its adapters, such as the bus bandwidth of an all-reduce test
+/// over that of the adapters. Default: 1.
+double read_hca_efficiency(Fields&);
 
 }  // namespace trainyard

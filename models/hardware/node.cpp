@@ -13,7 +13,8 @@
 namespace trainyard {
 namespace {
 
-constexpr std::array<std::string_view, 5> kHcaFigures{"rate", "latency", "transport", "nccl_network", "power"};
+constexpr std::array<std::string_view, 6> kHcaFigures{"rate",      "efficiency",   "latency",
+                                                      "transport", "nccl_network", "power"};
 constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "latency", "lanes", "capacity"};
 // Devices of one server. A larger count is surely a mistake, and products of counts could overflow.
 constexpr std::int64_t kMostDevices = 1024;
@@ -59,14 +60,16 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
   if (has_type(fields)) {
     const Hca type = read_hca(catalog.typed("hca", hca, kHcaFigures));
     for (const std::string_view figure : kHcaFigures) fields.child(figure);
-    node.hca_rate = type.rate;
+    node.hca_efficiency = type.efficiency;
+    node.hca_rate = type.rate * type.efficiency;
     node.hca_latency = type.latency;
     node.network.tcp = type.tcp;
     node.network.nccl_network = type.nccl_network;
     node.hca_power = type.power;
     node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
   } else {
-    node.hca_rate = fields.bandwidth("rate");
+    node.hca_efficiency = read_hca_efficiency(fields);
+    node.hca_rate = fields.bandwidth("rate") * node.hca_efficiency;
     node.hca_latency = read_latency(fields, "latency");
     node.network.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
     node.network.nccl_network = fields.text("nccl_network", "");

@@ -62,7 +62,8 @@ struct NodeType {
   std::string interconnect;    ///< name of the builder in topologies: "nvswitch" | "nvlink-mesh" | "pcie"
   Picoseconds nvlink_latency;  ///< from GPU to GPU, including the switch; unused with "pcie"
   int hcas = 0;                ///< 0: the node has no network
-  BytesPerSecond hca_rate;     ///< per direction
+  BytesPerSecond hca_rate;     ///< per direction, with `hca_efficiency`
+  double hca_efficiency = 1;   ///< share of the adapters' rate that the network reaches
   Picoseconds hca_latency;     ///< host to wire, each side
   Picoseconds pcie_latency;    ///< one PCIe hop (endpoint ↔ switch or root port)
   BytesPerSecond pcie_rate;    ///< 16 lanes, per direction; default: the GPU's

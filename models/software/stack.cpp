@@ -30,6 +30,7 @@ void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const st
     buffers.finish();
   }
   parallel.overlap_parameters = fields.boolean("overlap_parameters", parallel.overlap_parameters);
+  parallel.overlap_experts = fields.boolean("overlap_experts", parallel.overlap_experts);
   parallel.overlap_pipeline = fields.boolean("overlap_pipeline", parallel.overlap_pipeline);
   parallel.scatter_gather = fields.boolean("scatter_gather", parallel.scatter_gather);
   fields.finish();
@@ -40,12 +41,13 @@ void read_host(SoftwareStack::Host& host, const Node& node, const std::string& w
   host.runs_ahead = fields.boolean("runs_ahead", host.runs_ahead);
   host.micro_batch = overhead(fields, "micro_batch");
   host.waits_for_messages = fields.boolean("waits_for_messages", host.waits_for_messages);
+  host.waits_for_routing = fields.boolean("waits_for_routing", host.waits_for_routing);
   host.cuda_graphs = fields.boolean("cuda_graphs", host.cuda_graphs);
   host.launch_blocking = fields.boolean("launch_blocking", host.launch_blocking);
   if (host.launch_blocking && host.cuda_graphs)
     fail(fields.place_of("launch_blocking"),
          what + ".launch_blocking: not with cuda_graphs, which launch kernels together");
-  for (const char* key : {"micro_batch", "waits_for_messages", "cuda_graphs", "launch_blocking"})
+  for (const char* key : {"micro_batch", "waits_for_messages", "waits_for_routing", "cuda_graphs", "launch_blocking"})
     if (fields.has(key) && !host.runs_ahead) fields.refuse(key, "only for a host with runs_ahead");
   fields.finish();
 }
@@ -81,6 +83,9 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("fp8_attention", f.fp8_attention);
   read("fp8_norms", f.fp8_norms);
   f.fp8_scaling = fields.one_of("fp8_scaling", fp8_scalings(), f.fp8_scaling);
+  constexpr double most_launches = 10000;
+  f.expert_layer_launches = fields.number("expert_layer_launches", 0, most_launches, f.expert_layer_launches);
+  f.expert_launches = fields.number("expert_launches", 0, most_launches, f.expert_launches);
   read("weighted_expert_activation", f.weighted_expert_activation);
   f.batch_norm =
       fields.one_of("fused_batch_norm", {"none", "activation", "statistics", "convolution"}, BatchNormFusion::none);

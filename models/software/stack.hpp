@@ -26,8 +26,10 @@ struct SoftwareStack : Fusions {
     bool runs_ahead = false;
     Seconds micro_batch;  ///< its own work at the beginning of each forward and backward pass of a micro-batch
     bool waits_for_messages = false;  ///< it launches a stage's pass when the message from the other stage has arrived
-    bool cuda_graphs = false;         ///< kernels between two exchanges are launched together
-    bool launch_blocking = false;     ///< it waits for each kernel's end before the next (CUDA_LAUNCH_BLOCKING=1)
+    /// It reads the number of rows of each expert before it launches the experts, unless their rows have a limit.
+    bool waits_for_routing = false;
+    bool cuda_graphs = false;      ///< kernels between two exchanges are launched together
+    bool launch_blocking = false;  ///< it waits for each kernel's end before the next (CUDA_LAUNCH_BLOCKING=1)
   } host;
   Seconds collective_launch;  ///< from the gradient being ready to the collective's first message
   Seconds network_step;       ///< latency of software for one message between nodes (proxy, work requests)
@@ -61,8 +63,9 @@ struct SoftwareStack : Fusions {
     double user_buffers = 0;
     double user_buffers_fp8 = 0;     ///< the same for products in fp8, which take half the time
     bool overlap_parameters = true;  ///< ZeRO 1 and 2: parameters are gathered while the next forward pass goes on
-    bool overlap_pipeline = true;    ///< no stage waits for its messages to be sent
-    bool scatter_gather = false;     ///< each tensor rank sends a part of the tensor that all have to the next stage
+    bool overlap_experts = false;  ///< a forward and a backward pass alternate, so that exchanges of experts are hidden
+    bool overlap_pipeline = true;  ///< no stage waits for its messages to be sent
+    bool scatter_gather = false;   ///< each tensor rank sends a part of the tensor that all have to the next stage
   } parallel;
   Bytes head_workspace;    ///< additional workspace on stages with the last layer or with experts
   Bytes expert_workspace;  ///< additional workspace on stages with experts

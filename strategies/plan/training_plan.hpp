@@ -97,6 +97,7 @@ struct TrainingPlan : StepOptions {
   Work accumulation;                          ///< for one element: adds a gradient to that of earlier micro-batches
   /// Runs before the first stage's forward and the last stage's backward pass; 0: none.
   std::uint16_t micro_batch_kernel = 0;
+  std::uint16_t kernel_after_routing = 0;  ///< runs after a kernel whose result the host reads; 0: none
   std::uint16_t kernel_after_message = 0;  ///< runs before a pass for which a message arrived; 0: none
   AgreeOnMaxima agree_on_maxima = AgreeOnMaxima::nobody;
   Seconds collective_launch;

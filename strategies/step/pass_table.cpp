@@ -190,6 +190,17 @@ class PassMaker {
     if (kernel.call->work.flops.value > 0) item_.op.kind = Kind::compute;
     item_.kernel = kernel.number;
     accumulate(kernel);
+    if (kernel.call->host_reads && plan_.kernel_after_routing != 0) wait_for_host();
+  }
+
+  /// Ends the run of kernels: the host launches what follows when they have ended.
+  void wait_for_host() {
+    flush();
+    PassItem wait;
+    wait.op = {.kind = Kind::delay, .group = words_.framework, .name = words_.wait_for_host};
+    wait.op.work.kernel = plan_.kernel_after_routing;
+    wait.kernel = item_.kernel;
+    table_.items.push_back(wait);
   }
 
   void begin_item(NameId name) { item_ = {.op = {.kind = Kind::local, .group = words_.compute, .name = name}}; }
@@ -276,7 +287,8 @@ std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
   for (const Work& work : run)
     key.insert(key.end(),
                {std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value),
-                static_cast<std::uint64_t>(work.kernel) << 8 | work.precision});
+                static_cast<std::uint64_t>(work.launches) << 24 | static_cast<std::uint64_t>(work.kernel) << 8 |
+                    work.precision});
   const auto [entry, fresh] = numbers_.try_emplace(std::move(key), static_cast<std::uint16_t>(runs_.size()));
   if (fresh) {
     if (runs_.size() > 30000) throw InternalError("more than 30,000 different sequences of fused kernels");

@@ -80,6 +80,7 @@ struct TrainingWords {
   NameId copy_out = names.intern("copy bucket to gradients", ComputePhase::bucket_copies);
   NameId optimizer_step = names.intern("optimizer step");
   NameId wait_for_messages = names.intern("wait for messages");
+  NameId wait_for_host = names.intern("wait for the host");
   NameId call = names.intern("values");
   NameId gather_parameters = names.intern("gather parameters");
   NameId drop_parameters = names.intern("drop gathered parameters");

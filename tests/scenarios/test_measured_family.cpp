@@ -118,4 +118,16 @@ TEST_CASE("a folder of scenarios/measured is a set by its name", "[measured-fami
   CHECK(set.at("n") == 3);
 }
 
+TEST_CASE("runs of 2022 to 2026 that only their stack knows are predicted within the limits of their families",
+          "[measured-family]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate training-2026 --json -");
+  INFO(answer.err);
+  CHECK(answer.exit == 0);
+  for (const json& set : json::parse(answer.out).at("sets")) {
+    INFO(set.at("name"));
+    CHECK(set.at("n") >= 3);
+  }
+}
+
 }  // namespace scenarios_test_measured_family

@@ -14,7 +14,7 @@ constexpr KindSet kWork = bit(Kind::compute) | bit(Kind::local);
 
 Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work& work) {
   const Seconds on_gpu = kernel_time(type.gpu, work) / type.gpu_speed;
-  return stack.host.runs_ahead ? on_gpu : std::max(on_gpu, stack.kernel_dispatch);
+  return stack.host.runs_ahead ? on_gpu : std::max(on_gpu, stack.kernel_dispatch * work.launches);
 }
 
 ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
@@ -77,8 +77,9 @@ Cost ClusterMachine::host_cost(const Work& work) const {
 Cost ClusterMachine::kernel_cost_of(const NodeType& type, const Work& work) const {
   if (!host_runs_ahead()) return {rank_time(type, stack_, work) * compute_scale_};
   const Seconds on_gpu = rank_time(type, stack_, work);
-  if (stack_.host.launch_blocking) return {on_gpu + stack_.kernel_dispatch};
-  return {on_gpu, stack_.kernel_dispatch + on_gpu, stack_.kernel_dispatch};
+  const Seconds dispatch = stack_.kernel_dispatch, all = dispatch * work.launches;
+  if (stack_.host.launch_blocking) return {on_gpu + all};
+  return {on_gpu, std::max(dispatch + on_gpu, all + on_gpu / work.launches), all};
 }
 
 void ClusterMachine::fuse(const std::vector<std::vector<Work>>& runs) {

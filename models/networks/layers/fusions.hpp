@@ -39,6 +39,11 @@ struct Fusions {
   /// true: products of a rank's experts are separate kernels, one after another (TransformerEngine's GroupedLinear
   /// calls cuBLAS for each); false: one grouped kernel.
   bool experts_in_turn = false;
+  /// Number of kernels that the host launches in the forward pass of a layer of routed experts without a limit of rows,
+  /// if products are in fp8: the router, the permutation and the quantization are many small ones. 0: one for each kernel
+  /// of the layer.
+  double expert_layer_launches = 0;
+  double expert_launches = 0;  ///< the same for each expert of the rank, added to `expert_layer_launches`
   /// The kernel of an expert's gated activation multiplies its result by the router's weights, so that the output of
   /// the expert need not be kept (Megatron-Core's weighted_bias_swiglu).
   bool weighted_expert_activation = false;

@@ -48,7 +48,9 @@ class LayerBuilder {
   /// gradient_accumulation_fusion). They read and write the sums instead of writing a gradient in the precision of the
   /// network. 0: they do not.
   void set_accumulated(Bytes element) { accumulated_ = element; }
-  void set_fp8(Fp8Products fp8) { fp8_ = fp8; }                           ///< for the linear layers that follow
+  void set_fp8(Fp8Products fp8) { fp8_ = fp8; }  ///< for the linear layers that follow
+  /// The forward pass of the layer needs this number of launches; fewer than it has kernels: one for each kernel.
+  void set_launches(double launches) { launches_ = launches; }
   void set_experts_in_turn(bool in_turn) { experts_in_turn_ = in_turn; }  ///< see `Fusions::experts_in_turn`
   void set_adapters(const Adapters& adapters) { adapters_ = adapters; }
   void set_early_stop(bool early) { early_stop_ = early; }    ///< see `Fusions::early_stop`
@@ -171,6 +173,7 @@ class LayerBuilder {
   void cast_operands(Operator&, const Linear&) const;
   void transpose_operands(Operator&, const Linear&) const;
   void exchange_gradients();
+  void share_out_launches();
   void recompute_core();
   void recompute_part(RecomputedPart);
   void lay_out();
@@ -179,7 +182,7 @@ class LayerBuilder {
 
   Layer layer_;
   double rows_;
-  double active_share_ = 1;
+  double active_share_ = 1, launches_ = 0;
   bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, experts_in_turn_ = false;
   Fp8Products fp8_;
   Bytes accumulated_;

@@ -1,5 +1,7 @@
 // Makes the two passes of a layer from its operators: order, exchanges, recomputation, memory.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "models/networks/layers/layer_builder.hpp"
@@ -80,6 +82,16 @@ void LayerBuilder::exchange_gradients() {
   for (std::size_t i = 0; i + 1 < operators_.size(); ++i)
     if (operators_[i].beside_weights && trailing_for_weights(operators_[i + 1].backward) > 0)
       operators_[i + 1].backward_live += operators_[i].early_live;
+}
+
+/// Spreads the launches of the forward pass evenly over its kernels.
+void LayerBuilder::share_out_launches() {
+  double kernels = 0;
+  for (const Operator& op : operators_) kernels += static_cast<double>(op.forward.size());
+  const double most = std::numeric_limits<decltype(Work::launches)>::max();
+  const auto each = static_cast<decltype(Work::launches)>(std::clamp(std::round(launches_ / kernels), 1.0, most));
+  for (Operator& op : operators_)
+    for (KernelCall& kernel : op.forward) kernel.work.launches = each;
 }
 
 void LayerBuilder::recompute_core() {
@@ -217,6 +229,7 @@ Layer LayerBuilder::build(Bytes output, Recompute recompute, Bytes input) && {
     throw InternalError("layer " + layer_.name + ": a fork was never joined, or a hold never released");
   layer_.output = output;
   exchange_gradients();
+  share_out_launches();
   const bool recomputes_layer = recompute == Recompute::full || recompute == Recompute::operators;
   if (recompute == Recompute::selective) recompute_core();
   for (int module = 1; module < kRecomputedParts && !recomputes_layer; ++module)

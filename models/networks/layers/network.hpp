@@ -16,6 +16,8 @@ namespace trainyard {
 struct KernelCall {
   std::string name;
   Work work;
+  /// The host reads a result of the kernel, such as the number of rows of each expert, before it launches the next one.
+  bool host_reads = false;
 };
 
 /// A kernel of the backward pass. `gradients_ready` are indices into `Layer::parameters`: the gradients of these

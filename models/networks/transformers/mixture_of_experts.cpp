@@ -27,6 +27,7 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   Operator op;
   op.forward = {elementwise("router.scores", logits + scores, l.precision),
                 elementwise("router.top_k", scores + weights + indices, l.precision)};
+  op.forward.back().host_reads = l.sharding().expert_capacity == 0;
   op.backward.push_back({elementwise("router.scores.backward", weights + indices + scores + logits, l.precision), {}});
   // The load of the experts updates the bias, not the loss: its gradient is zero, but is exchanged with the others.
   if (e.correction_bias) op.backward.back().gradients_ready = {b.parameter("router.correction_bias", count)};
@@ -213,6 +214,9 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
       !l.sharding().folds_experts();  // if they fold, the gate reads the tensor gathered for shared experts
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
+  const double launches = l.options.expert_layer_launches;
+  if (launches > 0 && l.products().used && l.sharding().expert_capacity == 0)
+    b.set_launches(launches + l.options.expert_launches * static_cast<double>(e.count / l.sharding().expert));
   if (l.sharding().expert > 1 && l.sharding().one_row_a_rank) {
     dispatched_experts(b, l);
   } else {

@@ -80,6 +80,7 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   if (s.fp8 && stack.fp8_scaling == Fp8Scaling::delayed && !s.plan.inference)
     plan.agree_on_maxima = stack.fp8_maxima_of_stage ? AgreeOnMaxima::ranks_of_stage : AgreeOnMaxima::tensor_ranks;
   if (stack.host.micro_batch.value > 0) plan.micro_batch_kernel = kMicroBatchHost;
+  if (stack.host.waits_for_routing && !stack.host.cuda_graphs) plan.kernel_after_routing = kHostWaits;
   if (stack.host.waits_for_messages) plan.kernel_after_message = kHostWaits;
 }
 

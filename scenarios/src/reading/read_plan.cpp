@@ -111,7 +111,7 @@ void read_expert(PlanChoice& choice, Fields& plan) {
   if (fields.has(
           {"overlap",
            "Whether a forward and a backward pass alternate layer by layer, so that compute hides exchanges. Needs a "
-           "pipeline of virtual stages, or no pipeline. Default: as the paper of the schedule has it."})) {
+           "pipeline of virtual stages, or no pipeline. Default: as the stack or the paper of the schedule has it."})) {
     choice.pairs_passes = fields.boolean("overlap", false) && (choice.mesh.expert > 1 || choice.mesh.expert_tensor > 1);
     choice.pairs_place = fields.place_of("overlap");
   }
@@ -316,10 +316,10 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   read_order(choice, plan);
 }
 
-/// Chooses whether a forward and a backward pass alternate: as the plan says, or as the schedule's paper has it if
+/// Chooses whether a forward and a backward pass alternate: as the plan says, as the stack does for experts, or as the schedule's paper has it if
 /// layers exchange anything. With ZeRO stage 3 they never alternate: parameters are gathered in the order of whole
 /// passes.
-void choose_pairs(PlanChoice& choice) {
+void choose_pairs(PlanChoice& choice, const SoftwareStack& stack) {
   const bool gathers = choice.zero == ZeroStage::parameters;
   const auto pairs = [&choice] {
     return pipeline_schedules().find(choice.schedule, choice.schedule_place).pairs_passes;
@@ -337,9 +337,11 @@ void choose_pairs(PlanChoice& choice) {
     return;
   }
   const Mesh& mesh = choice.mesh;
-  choice.pairs_passes = mesh.pipeline > 1 &&
-                        (mesh.expert > 1 || mesh.expert_tensor > 1 || mesh.tensor > 1 || mesh.context > 1) &&
-                        !gathers && pairs();
+  if (gathers) return;
+  const bool can = mesh.pipeline == 1 || choice.schedule == "interleaved-1f1b" || pairs();
+  choice.pairs_passes = (stack.parallel.overlap_experts && mesh.expert > 1 && can) ||
+                        (mesh.pipeline > 1 &&
+                         (mesh.expert > 1 || mesh.expert_tensor > 1 || mesh.tensor > 1 || mesh.context > 1) && pairs());
 }
 
 }  // namespace
@@ -354,7 +356,7 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
   Fields fields(data_parallel, "plan.data_parallel");
   read_data_parallel(choice, plan, fields, cluster, stack, library);
   fields.finish();
-  choose_pairs(choice);
+  choose_pairs(choice, stack);
   for (const auto& [key, value] : section.fields)
     if (!plan.knows(key) && fields.knows(key) && key != "size")
       fail(value.key_place, fmt::format("plan.{}: it belongs into plan.data_parallel", key));

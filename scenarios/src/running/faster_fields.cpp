@@ -92,7 +92,7 @@ class FasterFields {
     }
     if (is(LinkKind::host_memory)) rate(path + ".cpu.memory_bandwidth", node.cpu.memory_bandwidth);
     if (is(LinkKind::cpu_copies)) rate(path + ".cpu.copy_rate", node.cpu.copy_rate);
-    if (is(LinkKind::hca) && node.hcas > 0) network_rate(path + ".hca.rate", node.hca_rate);
+    if (is(LinkKind::hca) && node.hcas > 0) network_rate(path + ".hca.rate", node.hca_rate / node.hca_efficiency);
     if (is(kLatency)) add_latencies(path, node);
     for (std::size_t i = 0; i < node.wires.size(); ++i) {
       const std::string wire = fmt::format("{}.node.wires.{}", path, i);

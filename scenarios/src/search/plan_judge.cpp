@@ -12,6 +12,13 @@
 #include "strategies/collectives/library_model.hpp"
 
 namespace trainyard {
+namespace {
+
+// Networks that are kept: plans of a group have one, and so have groups that are bounded one after the other. A large
+// cluster has thousands of them, of megabytes each.
+constexpr std::size_t kMostShares = 4;
+
+}  // namespace
 
 PlanJudge::PlanJudge(const Scenario& scenario, const PlanSpace& space) : scenario_(scenario), space_(space) {
   for (const NodeType* type : scenario.cluster.types())
@@ -31,20 +38,23 @@ std::string PlanJudge::share_key(const Scenario& s) const {
 }
 
 std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
-  const auto [at, fresh] = shares_.try_emplace(share_key(s));
-  if (fresh) {
+  const std::string key = share_key(s);
+  auto at = std::find_if(shares_.begin(), shares_.end(), [&key](const Share& known) { return known.key == key; });
+  if (at == shares_.end()) {
+    if (shares_.size() == kMostShares) shares_.pop_front();
+    at = shares_.insert(shares_.end(), {key, nullptr, ""});
     try {
       if (s.plan.splits_model()) {
-        at->second.network = share_of_rank(s);
+        at->network = share_of_rank(s);
       } else {
-        at->second.network = std::make_shared<const Network>(network_of(s.model, s.micro_batch_size, s.precision));
+        at->network = std::make_shared<const Network>(network_of(s.model, s.micro_batch_size, s.precision));
       }
     } catch (const UserError& e) {
-      at->second.error = e.what();
+      at->error = e.what();
     }
   }
-  if (!at->second.network) throw UserError(at->second.error);
-  return at->second.network;
+  if (!at->network) throw UserError(at->error);
+  return at->network;
 }
 
 namespace {

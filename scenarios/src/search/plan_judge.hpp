@@ -1,4 +1,5 @@
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,13 +45,14 @@ class PlanJudge {
 
  private:
   struct Share {
+    std::string key;
     std::shared_ptr<const Network> network;  // null: it cannot be split so
     std::string error;
   };
   Scenario scenario_;  // without sources: plans do not need them, and each plan would copy them
   const PlanSpace& space_;
   double capacity_ = 0;
-  std::map<std::string, Share> shares_;
+  std::deque<Share> shares_;  ///< those that were asked for last, the newest at the end
   std::map<std::string, std::shared_ptr<const PassFloors>> floors_;
   std::map<std::int64_t, Network> whole_networks_;  // unsharded networks by micro-batch
 
