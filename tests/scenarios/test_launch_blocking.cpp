@@ -46,6 +46,52 @@ TEST_CASE("its own work of a micro-batch is not hidden either", "[launch-blockin
   CHECK(step_of(blocking + ", micro_batch: 1 ms", 10) - none == Approx(4e-3).epsilon(1e-6));
 }
 
+namespace {
+
+/// One GPU with all experts of a Mixtral of two layers; `kernel_us` is the host's time for a launch.
+double step_of_experts(const std::string& precision, const std::string& software, double kernel_us,
+                       const std::string& experts = "") {
+  const std::string text = fmt::format(
+      "cluster: {{node: dgx-h100}}\nmodel: {{config: mixtral-8x7b.json, num_hidden_layers: 2}}\n"
+      "software: {{base: plain, kernel_dispatch: {} us{}}}\n"
+      "plan: {{global_batch_size: 4, micro_batch_size: 1, seq_length: 1024, precision: {}, data_parallel: 1, "
+      "idle_devices: allowed{}}}\n",
+      kernel_us, software, precision, experts);
+  return simulate(read_scenario_text(text, "experts.yaml", {})).step_time;
+}
+
+}  // namespace
+
+TEST_CASE("a layer of experts in fp8 has the launches that its stack states, unless rows are dropped",
+          "[launch-blocking][experts]") {
+  const std::string host = ", host: {runs_ahead: true, launch_blocking: true}";
+  const auto launches = [&](const std::string& precision, const std::string& software, const std::string& experts) {
+    return (step_of_experts(precision, software + host, 10, experts) -
+            step_of_experts(precision, software + host, 0, experts)) /
+           10e-6;
+  };
+  const std::string stated = ", expert_layer_launches: 1000, expert_launches: 25";
+  const std::string dropping = ", expert_parallel: {size: 1, capacity: 1.25}";
+  // Two layers and four micro-batches; 8 experts on the GPU. Launches are shared out in whole numbers over some 30 kernels.
+  const double more = launches("fp8", stated, "") - launches("fp8", "", "");
+  CHECK(more == Approx(2 * 4 * (1000 + 8 * 25)).epsilon(0.05));
+  CHECK(launches("fp8", stated, dropping) == Approx(launches("fp8", "", dropping)));
+  CHECK(launches("bf16", stated, "") == Approx(launches("bf16", "", "")));
+}
+
+TEST_CASE("a host that reads the tokens of each expert cannot run ahead past a layer", "[launch-blocking][experts]") {
+  const std::string ahead = ", expert_layer_launches: 100, host: {runs_ahead: true",
+                    waiting = ahead + ", waits_for_routing: true";
+  for (const double kernel_us : {1.0, 20.0, 60.0}) {
+    CAPTURE(kernel_us);
+    const double free = step_of_experts("fp8", ahead + "}", kernel_us);
+    CHECK(step_of_experts("fp8", waiting + "}", kernel_us) >= free * (1 - 1e-9));
+    CHECK(step_of_experts("fp8", waiting + ", cuda_graphs: true}", kernel_us) ==
+          Approx(step_of_experts("fp8", ahead + ", cuda_graphs: true}", kernel_us)).epsilon(1e-9));
+  }
+  CHECK(step_of_experts("fp8", waiting + "}", 60) > 1.05 * step_of_experts("fp8", ahead + "}", 60));
+}
+
 TEST_CASE("launches that block are refused where nothing is launched by itself", "[launch-blocking]") {
   const auto error = [](const std::string& host) -> std::string {
     try {
