@@ -28,7 +28,20 @@ void book_critical_path(const StepRun& run, const std::map<std::string, double>&
 
 namespace {
 
-void book_rates(const Scenario& s, Result& r) {
+/// Ratio of the FLOPs that the backward pass computes again to those of the forward pass: its kernels with the names of
+/// forward kernels are recomputation.
+double recomputed_share(const Network& network) {
+  Flops again;
+  for (const Layer& layer : network.layers)
+    for (const BackwardKernel& kernel : layer.backward)
+      if (std::any_of(layer.forward.begin(), layer.forward.end(),
+                      [&kernel](const KernelCall& call) { return call.name == kernel.name; }))
+        again += kernel.work.flops;
+  return again.value / network.forward_flops().value;
+}
+
+/// `recomputed`: share of the forward pass that is computed again.
+void book_rates(const Scenario& s, double recomputed, Result& r) {
   const double samples = static_cast<double>(s.global_batch_size);
   const double tokens = samples * static_cast<double>(s.network.tokens_per_sample);
   const double micro_batches = samples / static_cast<double>(s.network.samples);
@@ -41,7 +54,7 @@ void book_rates(const Scenario& s, Result& r) {
   const double forward = s.network.forward_flops().value, both = forward + s.network.backward_flops().value;
   // A forward pass has a third of a training's FLOPs: 2 of 6 per parameter and token (4 of 12 in attention).
   const double part = s.plan.inference ? 1.0 / 3 : 1;
-  const double executed = (s.plan.inference ? forward : both) * micro_batches - dropped * part;
+  const double executed = (s.plan.inference ? forward : both + recomputed * forward) * micro_batches - dropped * part;
   const double model = (s.network.model_flops_per_token().value * tokens - dropped) * part;
   double peak = 0;
   for (int rank = 0; rank < s.ranks(); ++rank)
@@ -271,7 +284,7 @@ Result prescribed_result(const Scenario& s) {
   r.step_time = s.prescribed_step.time.value;
   r.step_time_source = s.prescribed_step.source;
   book_training(s, r);
-  book_rates(s, r);
+  book_rates(s, 0, r);
   return r;
 }
 
@@ -290,7 +303,7 @@ Result result_of(const StepRun& run) {
   r.simulated_ranks = run.simulated_ranks();
   r.unfolded = run.unfolded;
   r.late_by_look_ahead = run.end.late_by_look_ahead;
-  book_rates(s, r);
+  book_rates(s, recomputed_share(*run.plan.network), r);
   book_mechanism(run, r);
   r.breakdown = whole_step_of(run, run.last(), r.step_time);
   book_memory(s, run, r);
