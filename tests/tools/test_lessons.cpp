@@ -8,6 +8,7 @@
 #include <set>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/lessons/claims.hpp"
 #include "scenarios/src/lessons/figures.hpp"
 #include "scenarios/src/lessons/glossary.hpp"
 #include "scenarios/src/lessons/lesson_file.hpp"
@@ -55,7 +56,7 @@ TEST_CASE("criteria take quantities, percentages and figures as limits", "[lesso
   CHECK(verdict("{figure: step_time_s, at_least: share}").holds);
   CHECK(verdict("{figure: step_time_s, at_most: 400 ms}").text == "step_time_s: 500 ms; wanted at most 400 ms");
   CHECK(verdict("{figure: fits, equals: true, words: fits}").text == "fits: no; wanted yes");
-  CHECK_THROWS_WITH(verdict("{figure: share}"), Contains("at_most, at_least or equals expected"));
+  CHECK_THROWS_WITH(verdict("{figure: share}"), Contains("at_most, at_least, above, below or equals expected"));
   CHECK_THROWS_WITH(verdict("{figure: share, at_most: 1, at_least: 0}"), Contains("not both"));
 }
 

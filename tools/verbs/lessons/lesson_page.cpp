@@ -61,15 +61,23 @@ class LinkedText {
   std::set<const GlossaryWord*> used_;
 };
 
-std::string list_section(const std::string& title, const std::vector<LessonText>& texts, LinkedText& linked) {
+std::string list_section(const std::string& title, const std::vector<LessonChange>& texts, LinkedText& linked) {
   if (texts.empty()) return "";
   std::string html = fmt::format("<section><h2>{}</h2>\n<ul>\n", title);
-  for (const LessonText& text : texts) {
+  for (const LessonChange& text : texts) {
     html += "<li>" + linked.with_links(text.text);
     if (!text.command.empty()) html += fmt::format("<pre>trainyard {}</pre>", xml_escaped(text.command));
     html += "</li>\n";
   }
   return html + "</ul></section>\n";
+}
+
+/// The sentences that hold.
+std::vector<LessonChange> true_sentences(const std::vector<JudgedClaim>& claims) {
+  std::vector<LessonChange> texts;
+  for (const JudgedClaim& claim : claims)
+    if (claim.holds()) texts.push_back({claim.text});
+  return texts;
 }
 
 std::string run_section(const LessonRun& run, const CommandAnswer& answer) {
@@ -89,6 +97,17 @@ std::string run_section(const LessonRun& run, const CommandAnswer& answer) {
 
 }  // namespace
 
+std::vector<std::string> LessonAnswer::contradictions() const {
+  std::vector<std::string> texts;
+  for (const std::vector<JudgedClaim>* claims : {&says, &look})
+    for (const JudgedClaim& claim : *claims)
+      for (const Verdict& verdict : claim.verdicts)
+        if (!verdict.holds) texts.push_back(fmt::format("{} ({})", claim.text, verdict.text));
+  for (const Verdict& verdict : holds)
+    if (!verdict.holds) texts.push_back(verdict.text);
+  return texts;
+}
+
 std::string lesson_page(const LessonAnswer& answer, const std::vector<GlossaryWord>& words,
                         nlohmann::ordered_json data) {
   const Lesson& lesson = answer.lesson;
@@ -96,11 +115,12 @@ std::string lesson_page(const LessonAnswer& answer, const std::vector<GlossaryWo
   std::string body = fmt::format("<main>\n<h1>{}. {}</h1>\n<p class=\"quiet\">Lesson {} of {}</p>\n<p>{}</p>\n",
                                  lesson.file.number, xml_escaped(lesson.title), lesson.file.number,
                                  xml_escaped(lesson.file.group), linked.with_links(lesson.shows));
-  std::vector<LessonText> says;
-  for (const std::string& sentence : answer.says) says.push_back({sentence, {}});
-  body += list_section("What this run says", says, linked);
+  std::vector<LessonChange> contradictions;
+  for (const std::string& sentence : answer.contradictions()) contradictions.push_back({sentence});
+  body += list_section("Not so in this run", contradictions, linked);
+  body += list_section("What this run says", true_sentences(answer.says), linked);
   for (std::size_t i = 0; i < lesson.runs.size(); ++i) body += run_section(lesson.runs[i], answer.answers[i]);
-  body += list_section("What to look at", lesson.look, linked);
+  body += list_section("What to look at", true_sentences(answer.look), linked);
   body += list_section("What to change", lesson.change, linked);
   body += linked.glossary() + "</main>\n";
   return html_text({lesson.title, std::move(body), "data", &data, {}});

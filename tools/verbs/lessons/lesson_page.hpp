@@ -13,8 +13,11 @@ namespace trainyard {
 struct LessonAnswer {
   Lesson lesson;
   std::vector<CommandAnswer> answers;
-  std::vector<std::string> says;
-  std::vector<Verdict> holds;
+  std::vector<JudgedClaim> says, look;
+  std::vector<Verdict> holds;  ///< the criteria of the lesson as a whole
+
+  /// The sentences that their criteria contradict, each with the criterion.
+  std::vector<std::string> contradictions() const;
 };
 
 /// The lesson as a page that opens without a network: text, words linked to the glossary at its end, and the page or

@@ -21,9 +21,34 @@ struct RunLesson {
   ordered_json json;
 };
 
+ordered_json verdicts_json(const std::vector<Verdict>& verdicts) {
+  ordered_json list = ordered_json::array();
+  for (const Verdict& verdict : verdicts) list.push_back({{"text", verdict.text}, {"holds", verdict.holds}});
+  return list;
+}
+
+ordered_json lesson_json(const LessonAnswer& a, const ordered_json& figures) {
+  const NumberedFile& file = a.lesson.file;
+  ordered_json json = {
+      {"lesson", file.name}, {"number", file.number}, {"group", file.group}, {"title", a.lesson.title}};
+  std::size_t criteria = a.holds.size();
+  for (const auto& [key, claims] : {std::pair{"says", &a.says}, std::pair{"look", &a.look}}) {
+    json[key] = ordered_json::array();
+    for (const JudgedClaim& claim : *claims) {
+      json[key].push_back(
+          {{"text", claim.text}, {"holds", claim.holds()}, {"criteria", verdicts_json(claim.verdicts)}});
+      criteria += claim.verdicts.size();
+    }
+  }
+  json["holds"] = verdicts_json(a.holds);
+  json["claims"] = criteria;
+  json["figures"] = figures;
+  return json;
+}
+
 /// Runs all commands of the lesson. `pictures`: keep their pictures, which only a page needs.
 RunLesson run_lesson(const NumberedFile& file, bool pictures) {
-  RunLesson run{{read_lesson(file), {}, {}, {}}, {}};
+  RunLesson run{{read_lesson(file), {}, {}, {}, {}}, {}};
   LessonAnswer& a = run.answer;
   ordered_json figures = ordered_json::object();
   for (const LessonRun& lesson_run : a.lesson.runs) {
@@ -34,14 +59,15 @@ RunLesson run_lesson(const NumberedFile& file, bool pictures) {
     else
       figures[lesson_run.name] = std::move(answer);
   }
-  ordered_json holds = ordered_json::array();
-  for (const LessonText& sentence : a.lesson.says) a.says.push_back(told(figures, sentence.text, sentence.place));
-  for (const Criterion& criterion : a.lesson.holds) {
-    a.holds.push_back(judge(criterion, figures));
-    holds.push_back({{"text", a.holds.back().text}, {"holds", a.holds.back().holds}});
-  }
-  run.json = {{"lesson", file.name}, {"number", file.number}, {"group", file.group}, {"title", a.lesson.title},
-              {"says", a.says},      {"holds", holds},        {"figures", figures}};
+  const auto judged = [&figures](const std::vector<Claim>& claims) {
+    std::vector<JudgedClaim> all;
+    for (const Claim& claim : claims) all.push_back(judge(claim, figures));
+    return all;
+  };
+  a.says = judged(a.lesson.says);
+  a.look = judged(a.lesson.look);
+  for (const Criterion& criterion : a.lesson.holds) a.holds.push_back(judge(criterion, figures));
+  run.json = lesson_json(a, figures);
   return run;
 }
 
@@ -53,20 +79,21 @@ std::string lesson_screen(const LessonAnswer& a, bool brief) {
     if (!brief) text += a.answers[i].screen;
   }
   text += "\n";
-  for (const std::string& sentence : a.says) text += labelled("this run", sentence);
-  for (const LessonText& look : lesson.look) text += labelled("look at", look.text);
-  for (const LessonText& change : lesson.change) {
+  for (const JudgedClaim& claim : a.says)
+    if (claim.holds()) text += labelled("this run", claim.text);
+  for (const JudgedClaim& claim : a.look)
+    if (claim.holds()) text += labelled("look at", claim.text);
+  for (const LessonChange& change : lesson.change) {
     text += labelled("change", change.text);
     if (!change.command.empty()) text += labelled("", "trainyard " + change.command);
   }
-  for (const Verdict& verdict : a.holds)
-    if (!verdict.holds) text += labelled("NOT SO", verdict.text);
+  for (const std::string& sentence : a.contradictions()) text += labelled("NOT SO", sentence);
   return text;
 }
 
 std::string lesson_list(const std::vector<NumberedFile>& files) {
-  std::vector<std::string> titles;
-  for (const NumberedFile& file : files) titles.push_back(read_lesson(file).title);
+  std::vector<std::vector<std::string>> titles;
+  for (const NumberedFile& file : files) titles.push_back({read_lesson(file).title});
   return numbered_list(files, titles) + "\ntrainyard lesson NUMBER runs a lesson and explains what it shows\n";
 }
 
@@ -95,8 +122,7 @@ int lesson(const std::vector<std::string>& words) {
   if (!json.empty()) write_atomically(json, json_text(run.json, 2) + "\n");
   if (!html.empty()) write_atomically(html, lesson_page(run.answer, read_glossary(), run.json));
   if (json != "-" && html != "-") write_atomically("-", lesson_screen(run.answer, brief));
-  const auto& holds = run.answer.holds;
-  return std::all_of(holds.begin(), holds.end(), [](const Verdict& j) { return j.holds; }) ? kGood : kFailsLimit;
+  return run.answer.contradictions().empty() ? kGood : kFailsLimit;
 }
 
 std::vector<FieldRow> lesson_rows() {
@@ -106,7 +132,14 @@ std::vector<FieldRow> lesson_rows() {
       {"group", "text", "group of the lesson", ""},
       {"title", "text", "title of the lesson", ""},
       {"says", "list", "sentences with the figures of this run", ""},
-      {"holds", "list", "statements of the lesson, checked against this run", ""},
+      {"says[].text", "text", "the sentence", ""},
+      {"says[].holds", "true|false", "true: all criteria hold, so that the lesson shows the sentence", ""},
+      {"says[].criteria", "list", "what has to hold for the sentence to be true", ""},
+      {"says[].criteria[].text", "text", "the figure and the expected value", ""},
+      {"says[].criteria[].holds", "true|false", "true: the criterion holds in this run", ""},
+      {"look", "list", "what to look at in the pictures; items as in says", ""},
+      {"claims", "number", "number of criteria that this run was checked against", ""},
+      {"holds", "list", "statements of the lesson as a whole, checked against this run", ""},
       {"holds[].text", "text", "the figure and the expected value", ""},
       {"holds[].holds", "true|false", "true: the statement holds in this run", ""},
       {"figures", "object", "the --json answer of the lesson's command; with several commands, by the run's name", ""}};
