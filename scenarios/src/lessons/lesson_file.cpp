@@ -10,6 +10,11 @@ std::string of_file(std::string command, const NumberedFile& file) {
   return command;
 }
 
+/// The flag by which a command draws. A sweep always draws its chart.
+std::string picture_of(const std::string& command, const std::string& stated) {
+  return stated.empty() && command.starts_with("sweep ") ? "html" : stated;
+}
+
 std::vector<Claim> claims(Fields& fields, const char* key) {
   std::vector<Claim> all;
   const std::vector<Node>* items = fields.list(key);
@@ -42,14 +47,15 @@ Lesson read_lesson(const NumberedFile& file) {
   Fields fields(root.required_child("lesson"), "lesson");
   Lesson lesson{file, fields.text("title"), fields.text("shows"), fields.texts("aliases"), {}, {}, {}, {}, {}};
   if (fields.has("run")) {
-    lesson.runs.push_back({"", of_file(fields.text("run"), file), fields.text("picture", "")});
+    const std::string command = fields.text("run");
+    lesson.runs.push_back({"", of_file(command, file), picture_of(command, fields.text("picture", ""))});
   } else {
     const Node& runs = fields.required_child("runs");
     Fields(runs, "lesson.runs");
     const Node none = Node::empty_map(runs.place);
     Fields pictures(fields.has("picture") ? *fields.child("picture") : none, "lesson.picture");
     for (const auto& [name, command] : runs.fields)
-      lesson.runs.push_back({name, of_file(command.scalar, file), pictures.text(name, "")});
+      lesson.runs.push_back({name, of_file(command.scalar, file), picture_of(command.scalar, pictures.text(name, ""))});
     pictures.finish();
   }
   lesson.says = claims(fields, "says");
