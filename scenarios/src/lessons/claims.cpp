@@ -154,7 +154,7 @@ bool JudgedClaim::holds() const {
 JudgedClaim judge(const Claim& claim, const ordered_json& answer) {
   JudgedClaim judged;
   for (const Criterion& criterion : claim.holds) judged.verdicts.push_back(judge(criterion, answer));
-  judged.text = told(answer, claim.text, claim.place);
+  judged.text = with_figures(answer, claim.text, claim.place);
   return judged;
 }
 

@@ -13,7 +13,7 @@ namespace trainyard {
 /// difference is no contrast. `equals` takes a tolerance (`within`, 1e-9 of the limit by default).
 struct Criterion {
   std::string figure, relation, limit;
-  std::string distance;  ///< of `above` and `below`: least distance; of `equals`: tolerance; empty: the default
+  std::string distance;  ///< least distance (above, below) or tolerance (equals); empty: the default
   std::string words;     ///< the condition for people; empty: it is made from the figure and its limit
   Place place;
 };

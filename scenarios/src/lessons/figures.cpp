@@ -249,7 +249,7 @@ double figure_of(const ordered_json& answer, const std::string& expression, cons
   return FigureReader(answer, expression, where).all();
 }
 
-std::string told(const ordered_json& answer, const std::string& sentence, const Place& where) {
+std::string with_figures(const ordered_json& answer, const std::string& sentence, const Place& where) {
   std::string text;
   for (std::size_t from = 0;;) {
     const std::size_t open = sentence.find('{', from);

@@ -24,7 +24,7 @@ struct Figure {
   double value = 0;
   std::optional<std::string> text;
   bool is_truth = false;        ///< true or false; `value` is 1 or 0
-  std::string kind = "number";  ///< the kind that the figure's name implies (see `told`)
+  std::string kind = "number";  ///< the kind that the figure's name implies (see `with_figures`)
 };
 Figure read_figure(const nlohmann::ordered_json& answer, const std::string& expression, const Place& where);
 
@@ -34,6 +34,6 @@ std::string figure_text(double value, const std::string& kind, const Place& wher
 /// Replaces each {expression} or {expression | kind} in a sentence by its figure, written for people. Kinds: time (from
 /// seconds), bytes, rate (from bytes per second), percent, number. Without a kind, the ending of the figure's name
 /// decides: _s, _us, bytes, share, mfu, Bps.
-std::string told(const nlohmann::ordered_json& answer, const std::string& sentence, const Place& where);
+std::string with_figures(const nlohmann::ordered_json& answer, const std::string& sentence, const Place& where);
 
 }  // namespace trainyard

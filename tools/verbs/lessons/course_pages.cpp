@@ -57,15 +57,15 @@ std::vector<std::pair<std::string, std::string>> page_sequence(const Course& cou
 /// Links to the page before, to the index and to the page after.
 std::string navigation(const Course& course, const std::string& page) {
   const auto pages = page_sequence(course);
-  const auto here = std::find_if(pages.begin(), pages.end(), [&page](const auto& p) { return p.first == page; });
+  const auto position = std::find_if(pages.begin(), pages.end(), [&page](const auto& p) { return p.first == page; });
   std::string html = "<nav class=\"bar course\">";
-  if (here != pages.end() && here != pages.begin()) {
-    const auto& [before, title] = *std::prev(here);
+  if (position != pages.end() && position != pages.begin()) {
+    const auto& [before, title] = *std::prev(position);
     html += fmt::format("<a rel=\"prev\" href=\"{}\">← {}</a>", before, xml_escaped(title));
   }
   html += "<a href=\"index.html\">Course</a>";
-  if (here != pages.end() && std::next(here) != pages.end()) {
-    const auto& [after, title] = *std::next(here);
+  if (position != pages.end() && std::next(position) != pages.end()) {
+    const auto& [after, title] = *std::next(position);
     html += fmt::format("<a rel=\"next\" href=\"{}\">{} →</a>", after, xml_escaped(title));
   }
   return html + "</nav>\n";

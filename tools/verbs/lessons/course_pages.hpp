@@ -15,7 +15,7 @@ struct CourseStep {
   std::vector<Task> tasks;
 };
 
-/// What a course consists of.
+/// The parts of a course.
 struct Course {
   std::vector<CourseStep> steps;  ///< in reading order
   std::vector<GlossaryWord> words;

@@ -69,17 +69,17 @@ std::string found_lessons(const std::vector<NumberedFile>& files, const std::str
   const std::string wanted = spelling(word);
   const GlossaryWord* named = named_word(words, wanted);
   std::vector<Found> all;
-  std::vector<std::string> known;
+  std::vector<std::string> names;
   for (const NumberedFile& file : files) {
     const Lesson lesson = read_lesson(file);
-    known.push_back(file.name);
-    known.insert(known.end(), lesson.aliases.begin(), lesson.aliases.end());
+    names.push_back(file.name);
+    names.insert(names.end(), lesson.aliases.begin(), lesson.aliases.end());
     Found found = match(lesson, named, wanted);
     if (!wanted.empty() && !found.why.empty()) all.push_back(std::move(found));
   }
   if (all.empty()) {
-    for (const GlossaryWord& w : words) known.push_back(w.word);
-    const auto near = nearest(word, known);
+    for (const GlossaryWord& w : words) names.push_back(w.word);
+    const auto near = nearest(word, names);
     throw UserError(fmt::format("trainyard lesson --find \"{}\": no lesson has it{}", word,
                                 near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
   }

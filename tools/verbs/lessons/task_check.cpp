@@ -146,8 +146,9 @@ TaskVerdict judge_task_text(const Task& task, const std::string& mine) {
 }
 
 std::string briefing_text(const Task& task) {
-  const bool with_figures = has_start_figures(task.briefing);
-  return told({{"start", with_figures ? start_figures(task) : ordered_json::object()}}, task.briefing, task.place);
+  const bool has_figures = has_start_figures(task.briefing);
+  return with_figures({{"start", has_figures ? start_figures(task) : ordered_json::object()}}, task.briefing,
+                      task.place);
 }
 
 ordered_json verdict_json(const Task& task, const TaskVerdict& verdict) {
