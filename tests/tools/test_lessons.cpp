@@ -7,7 +7,10 @@
 #include <regex>
 #include <set>
 
+#include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/lessons/claims.hpp"
+#include "scenarios/src/lessons/course_reading.hpp"
 #include "scenarios/src/lessons/figures.hpp"
 #include "scenarios/src/lessons/glossary.hpp"
 #include "scenarios/src/lessons/lesson_file.hpp"
@@ -33,13 +36,13 @@ TEST_CASE("texts show figures of an answer by paths and arithmetic", "[lessons]"
   CHECK(figure_of(answer, "2 * (step_time_s + 1) / 4 - 0.5", place) == Approx(0.25));
   CHECK(figure_of(answer, "points[-1].mfu / points[0].mfu", place) == Approx(2));
   CHECK(figure_of(answer, "count(points)", place) == 2);
-  CHECK(told(answer, "{name}: {step_time_s}, {memory_bytes.peak}, {points[0].mfu}, {fits}", place) ==
+  CHECK(with_figures(answer, "{name}: {step_time_s}, {memory_bytes.peak}, {points[0].mfu}, {fits}", place) ==
         "ring: 500 ms, 3.00 GiB, 25.0 %, yes");
-  CHECK(told(answer, "{by-kind[\"GPU compute\"] | time} {step_time_s * 7200 | time} {step_time_s * 25000}", place) ==
-        "2.00 ms 60 minutes 12,500");
-  CHECK_THROWS_WITH(told(answer, "{step_tme_s}", place), Contains("did you mean \"step_time_s\"?"));
-  CHECK_THROWS_WITH(told(answer, "{points[2].mfu}", place), Contains("no item 2 of 2"));
-  CHECK_THROWS_WITH(told(answer, "{step_time_s | tme}", place), Contains("did you mean \"time\"?"));
+  CHECK(with_figures(answer, "{by-kind[\"GPU compute\"] | time} {step_time_s * 7200 | time} {step_time_s * 25000}",
+                     place) == "2.00 ms 60 minutes 12,500");
+  CHECK_THROWS_WITH(with_figures(answer, "{step_tme_s}", place), Contains("did you mean \"step_time_s\"?"));
+  CHECK_THROWS_WITH(with_figures(answer, "{points[2].mfu}", place), Contains("no item 2 of 2"));
+  CHECK_THROWS_WITH(with_figures(answer, "{step_time_s | tme}", place), Contains("did you mean \"time\"?"));
   CHECK_THROWS_WITH(figure_of(answer, "1 +", place), Contains("the name of a figure expected"));
   CHECK_THROWS_WITH(figure_of(answer, "name + 1", place), Contains("is no number"));
 }
@@ -55,7 +58,7 @@ TEST_CASE("criteria take quantities, percentages and figures as limits", "[lesso
   CHECK(verdict("{figure: step_time_s, at_least: share}").holds);
   CHECK(verdict("{figure: step_time_s, at_most: 400 ms}").text == "step_time_s: 500 ms; wanted at most 400 ms");
   CHECK(verdict("{figure: fits, equals: true, words: fits}").text == "fits: no; wanted yes");
-  CHECK_THROWS_WITH(verdict("{figure: share}"), Contains("at_most, at_least or equals expected"));
+  CHECK_THROWS_WITH(verdict("{figure: share}"), Contains("at_most, at_least, above, below or equals expected"));
   CHECK_THROWS_WITH(verdict("{figure: share, at_most: 1, at_least: 0}"), Contains("not both"));
 }
 
@@ -77,7 +80,9 @@ TEMPLATE_TEST_CASE_SIG("each lesson runs, and its sentences and criteria are tho
     CHECK(answer.err == "");
     CHECK(answer.exit == 0);
     CHECK_THAT(answer.out, !Contains("NOT SO") && Contains("this run"));
-    CHECK(ordered_json::parse(shell.text("l.json"))["says"].size() == read_lesson(file).says.size());
+    const ordered_json json = ordered_json::parse(shell.text("l.json"));
+    CHECK(json["says"].size() == read_lesson(file).says.size());
+    CHECK(json["claims"] >= json["says"].size() + json["look"].size());
   }
 }
 
@@ -85,7 +90,7 @@ TEMPLATE_TEST_CASE_SIG("what lessons say to change can be run", "[lessons][cli][
                        3, 4, 5, 6, 7) {
   const TopoFolder shell;
   for (const NumberedFile& file : numbered_files("scenarios/lessons"))
-    for (const LessonText& change : read_lesson(file).change) {
+    for (const LessonChange& change : read_lesson(file).change) {
       if (change.command.empty() || !of_share(file, share)) continue;
       std::string command = change.command;
       for (std::size_t at = 0; (at = command.find("scenarios/", at)) != std::string::npos; at += 2)
@@ -95,32 +100,94 @@ TEMPLATE_TEST_CASE_SIG("what lessons say to change can be run", "[lessons][cli][
     }
 }
 
-TEMPLATE_TEST_CASE_SIG("each task is solved by its solution and not by its start", "[lessons][cli]",
-                       ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
+TEMPLATE_TEST_CASE_SIG("each task is solved by its solution, and neither by its start nor by its wrong answers",
+                       "[lessons][cli]", ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
   const TopoFolder shell;
   for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
     if (!of_share(file, share)) continue;
     INFO(file.file.string());
-    const std::string task = "task " + std::to_string(file.number);
-    CHECK(shell.trainyard(task + " --to start.yaml").exit == 0);
-    CHECK(shell.trainyard(task + " --solution --to solved.yaml").exit == 0);
-    const TopoAnswer start = shell.trainyard(task + " --check start.yaml");
+    const Task task = read_task(file);
+    const std::string verb = "task " + std::to_string(file.number), solved_file = file.name + ".json";
+    const auto check = [&](const std::string& scenario) {
+      shell.write("mine.yaml", scenario);
+      return shell.trainyard(verb + " --check mine.yaml --record " + solved_file + " --json judged.json");
+    };
+    CHECK(shell.trainyard(verb + " --to start.yaml").exit == 0);
+    const TopoAnswer start = check(shell.text("start.yaml"));
     CHECK(start.exit == 1);
     CHECK_THAT(start.out, Contains("NOT YET"));
-    const TopoAnswer solved = shell.trainyard(task + " --check solved.yaml --json judged.json");
+    for (const WrongAnswer& wrong : task.wrong) {
+      const TopoAnswer refused = check(yaml_text(changed_start(task, wrong.changes)));
+      INFO(wrong.because << "\n" << refused.out << refused.err);
+      CHECK(refused.exit == 1);
+      CHECK(ordered_json::parse(shell.text("judged.json"))["because"] == wrong.because);
+    }
+    CHECK_FALSE(std::filesystem::exists(shell.path() / solved_file));
+    CHECK(shell.trainyard(verb + " --solution --to solved.yaml").exit == 0);
+    const TopoAnswer solved = check(shell.text("solved.yaml"));
     INFO(solved.out << solved.err);
     CHECK(solved.exit == 0);
-    CHECK_THAT(solved.out, Contains("solved"));
-    CHECK(ordered_json::parse(shell.text("judged.json"))["solved"] == true);
-    const std::size_t hints = read_task(file).hints.size();
-    CHECK(hints >= 1);
-    CHECK(hints <= 3);
+    const ordered_json verdict = ordered_json::parse(shell.text("judged.json"));
+    CHECK(verdict["solved"] == true);
+    CHECK(verdict["explanation"].size() >= 2);
+    CHECK(ordered_json::parse(shell.text(solved_file)) == ordered_json{{"solved", {file.name}}});
   }
+}
+
+TEST_CASE("each task has a level, a briefing, a lesson, hints from concept to answer, a paper and wrong answers",
+          "[lessons]") {
+  std::set<std::string> levels, lessons;
+  for (const NumberedFile& file : numbered_files("scenarios/lessons")) lessons.insert(file.name);
+  int reproducing = 0;
+  for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
+    INFO(file.file.string());
+    const Task task = read_task(file);
+    levels.insert(task.level);
+    CHECK(lessons.contains(task.lesson));
+    const std::regex end_of_sentence("[.!?]( |$)");
+    const auto sentences = std::distance(
+        std::sregex_iterator(task.briefing.begin(), task.briefing.end(), end_of_sentence), std::sregex_iterator());
+    CHECK(sentences >= 4);
+    CHECK(sentences <= 8);
+    CHECK(task.objectives.size() == task.criteria.size());
+    CHECK(task.hints.size() == 3);
+    CHECK(task.wrong.size() >= 2);
+    CHECK_FALSE(task.paper.empty());
+    reproducing += task.reproduces.empty() ? 0 : 1;
+  }
+  CHECK(levels == std::set<std::string>{"easy", "medium", "hard"});
+  CHECK(reproducing >= 8);
+}
+
+TEST_CASE("a sentence is shown if its criteria hold, and a task explains the answer that it judges", "[lessons]") {
+  const ordered_json answer = {{"step_time_s", 1.0}, {"other_s", 1.04}, {"latency_us", 20.0}, {"kind", "ring"}};
+  const auto claim = [&answer](const std::string& criteria) {
+    return judge(read_claim(parse_document("{text: 'It takes {step_time_s}.', holds: [" + criteria + "]}", "c.yaml"),
+                            "a sentence"),
+                 answer);
+  };
+  CHECK(claim("{figure: kind, equals: ring}").text == "It takes 1.00 s.");
+  CHECK(claim("{figure: kind, equals: ring}, {figure: step_time_s, at_most: 1 s}").holds());
+  CHECK_FALSE(claim("{figure: kind, equals: tree}").holds());
+  CHECK_FALSE(claim("{figure: other_s, above: step_time_s}").holds());  // 4 % is no contrast
+  CHECK(claim("{figure: other_s, above: step_time_s, by: 3 %}").holds());
+  CHECK(claim("{figure: other_s, above: step_time_s, by: 30 ms}").holds());
+  CHECK(claim("{figure: step_time_s, below: 1.06 s}").holds());
+  CHECK_FALSE(claim("{figure: step_time_s, below: 1.04 s}").holds());
+  CHECK_FALSE(claim("{figure: other_s, equals: step_time_s}").holds());
+  CHECK(claim("{figure: other_s, equals: step_time_s, within: 5 %}").holds());
+  CHECK(claim("{figure: latency_us, at_most: 20 us}").holds());
+  CHECK_FALSE(claim("{figure: latency_us, at_most: 19 us}").holds());
+  CHECK_THROWS_WITH(claim("{figure: other_s, at_most: 1, by: 5 %}"), Contains("with above and below only"));
+  CHECK_THROWS_WITH(claim("{figure: other_s, above: 1, by: far}"), Contains("a percentage, a number or a quantity"));
+  CHECK_THROWS_AS(claim("{figure: other, above: 1}"), MissingFigure);
+  CHECK_THROWS_WITH(read_claim(parse_document("{text: So it is.}", "c.yaml"), "a sentence"),
+                    Contains("at least one criterion expected"));
 }
 
 TEST_CASE("lessons and tasks are numbered in reading order and have names of their own", "[lessons]") {
   for (const auto& [folder, least, groups] :
-       {std::tuple{"scenarios/lessons", 60U, 7U}, std::tuple{"scenarios/tasks", 40U, 6U}}) {
+       {std::tuple{"scenarios/lessons", 60U, 7U}, std::tuple{"scenarios/tasks", 60U, 6U}}) {
     const std::vector<NumberedFile> files = numbered_files(folder);
     CHECK(files.size() >= least);
     std::set<std::string> names, tracks;
@@ -150,7 +217,74 @@ TEST_CASE("a task refuses changes of what has to stay, and reveals hints one by 
   CHECK(shell.trainyard("task rng-for-master").err ==
         "trainyard task: there is no task rng-for-master; did you mean \"ring-for-master\"?\n");
   CHECK(shell.trainyard("lesson 999").exit == 2);
-  CHECK_THAT(shell.trainyard("task").out, Contains("ring-for-master"));
+  CHECK_THAT(shell.trainyard("task --record solved.json").out, Contains("ring-for-master") && Contains("\n0 of "));
+  shell.write("solved.json", "{\"solved\": [\"ring-for-master\"]}");
+  CHECK_THAT(shell.trainyard("task --record solved.json").out, Contains("\n1 of "));
+  shell.write("solved.json", "[]");
+  CHECK_THAT(shell.trainyard("task --record solved.json").err, Contains("solved.json: {\"solved\": [names of tasks]}"));
+}
+
+TEST_CASE("each lesson has a picture", "[lessons]") {
+  for (const NumberedFile& file : numbered_files("scenarios/lessons")) {
+    INFO(file.file.string());
+    const std::vector<LessonRun> runs = read_lesson(file).runs;
+    CHECK(std::any_of(runs.begin(), runs.end(), [](const LessonRun& run) { return !run.picture.empty(); }));
+  }
+}
+
+TEST_CASE("words of the field find their lessons", "[lessons][cli]") {
+  const TopoFolder shell;
+  for (const auto& [word, lesson] :
+       {std::pair{"horovod", "the-horovod-study"}, std::pair{"checkpoint", "failures-and-checkpoints"},
+        std::pair{"bubble", "gpipe"}, std::pair{"prefetch", "the-input-pipeline"}, std::pair{"LAMB", "the-best-batch"},
+        std::pair{"TPU pod", "a-tpu-pod"}, std::pair{"allreduce", "all-reduce"}}) {
+    const TopoAnswer found = shell.trainyard(std::string("lesson --find '") + word + "'");
+    INFO(word << "\n" << found.out << found.err);
+    CHECK(found.exit == 0);
+    CHECK_THAT(found.out.substr(0, found.out.find('\n')), Contains(lesson));
+  }
+  CHECK_THAT(shell.trainyard("lesson --find chekpoint").err, Contains("did you mean \"checkpoint\"?"));
+  CHECK(shell.trainyard("lesson --find ring --json x.json").exit == 2);
+}
+
+TEST_CASE("the course links its pages, and each word and statement to a lesson", "[lessons][pages][cli]") {
+  const TopoFolder shell;
+  CHECK_THAT(shell.trainyard("course").out, Contains("trainyard course --html DIR"));
+  const TopoAnswer written = shell.trainyard("course --html c --lessons ring-all-reduce,gpipe");
+  INFO(written.out << written.err);
+  REQUIRE(written.exit == 0);
+  std::set<std::string> pages;
+  for (const auto& entry : std::filesystem::directory_iterator(shell.path() / "c"))
+    pages.insert(entry.path().filename().string());
+  CHECK(pages.size() > 6);
+  const std::regex address("(?:href|src)=\"([^\"#]*)(#[^\"]*)?\"");
+  for (const std::string& page : pages) {
+    const std::string text = shell.text("c/" + page);
+    INFO(page);
+    for (std::sregex_iterator link(text.begin(), text.end(), address), end; link != end; ++link) {
+      const std::string target = (*link)[1], mark = (*link)[2];
+      INFO(target << mark);
+      CHECK((target.empty() || pages.contains(target)));
+      if (!mark.empty() && !target.empty())
+        CHECK_THAT(shell.text("c/" + target), Contains("id=\"" + mark.substr(1) + "\""));
+    }
+  }
+  std::set<std::string> lessons;
+  for (const NumberedFile& file : numbered_files("scenarios/lessons")) lessons.insert("lesson " + file.name);
+  const CourseReading reading = read_course_reading();
+  for (const CoursePaper& paper : reading.papers)
+    for (const std::string& lesson : paper.lessons) CHECK(lessons.contains("lesson " + lesson));
+  std::set<std::string> commands;
+  for (const CourseText& text : reading.texts)
+    for (const TextSection& section : text.sections)
+      for (const TextStatement& statement : section.statements) commands.insert(statement.run);
+  for (const std::string& command : commands) {
+    INFO(command);
+    CHECK((lessons.contains(command) || !command.starts_with("lesson ")));
+    if (!command.starts_with("lesson ")) CHECK(shell.trainyard(command).exit == 0);
+  }
+  CHECK(shell.trainyard("course --html - ").exit == 2);
+  CHECK_THAT(shell.trainyard("course --lessons gpip").err, Contains("did you mean \"gpipe\"?"));
 }
 
 TEST_CASE("memory in lessons and tasks is in GiB, as in their answers", "[lessons]") {

@@ -57,6 +57,34 @@ std::vector<std::pair<std::string, std::string>> varying_fields(const Sweep& swe
   return fields;
 }
 
+/// The column that the bars draw: the time of a step, or the first result.
+std::string drawn_column(const std::vector<MainResult>& results) {
+  for (const MainResult& result : results)
+    if (std::string(result.column) == "step_time_s") return result.column;
+  return results.empty() ? "" : results.front().column;
+}
+
+/// The values of a column as bars of blocks, the largest of them `width` characters; empty for a row without a value.
+std::vector<std::string> bars(const ordered_json& rows, const std::string& column) {
+  constexpr std::size_t width = 16, parts = 8;
+  static const char* const kParts[parts] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const auto value = [&column](const ordered_json& row) {
+    return row.contains(column) && row[column].is_number() ? std::max(0.0, row[column].get<double>()) : 0.0;
+  };
+  double largest = 0;
+  for (const ordered_json& row : rows) largest = std::max(largest, value(row));
+  std::vector<std::string> all;
+  for (const ordered_json& row : rows) {
+    const double share = largest > 0 ? value(row) / largest : 0;
+    auto eighths = static_cast<std::size_t>(share * width * parts + 0.5);
+    if (eighths == 0 && share > 0) eighths = 1;
+    std::string bar;
+    for (std::size_t i = 0; i < eighths / parts; ++i) bar += "█";
+    all.push_back(bar + kParts[eighths % parts]);
+  }
+  return all;
+}
+
 bool is_number(const std::string& text) { return text.find_first_not_of("0123456789.+-e") == std::string::npos; }
 
 }  // namespace
@@ -86,9 +114,14 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
       return is_number(row["set"][p].get<std::string>());
     }));
   }
+  const std::string drawn = drawn_column(results);
+  const std::vector<std::string> row_bars = bars(rows, drawn);
   for (const MainResult& result : results) {
     text.head.emplace_back(result.head);
     text.right.push_back(std::string(result.column) != "bottleneck");
+    if (drawn != result.column) continue;
+    text.head.emplace_back("");
+    text.right.push_back(false);
   }
   if (any("error")) text.head.emplace_back("impossible, since");
   std::string same;
@@ -98,8 +131,10 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
   for (const ordered_json& row : rows) {
     auto& cells = text.rows.emplace_back();
     for (const auto& [path, head] : fields) cells.push_back(row["set"][path].get<std::string>());
-    for (const MainResult& result : results)
+    for (const MainResult& result : results) {
       cells.push_back(row.contains(result.column) ? result.text(row[result.column]) : "");
+      if (drawn == result.column) cells.push_back(row_bars[text.rows.size() - 1]);
+    }
     if (any("error")) cells.push_back(row.value("error", ""));
   }
   return fmt::format(

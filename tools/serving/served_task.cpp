@@ -53,7 +53,9 @@ ordered_json tasks_json(const ServedTasks& served) {
   ordered_json tasks = ordered_json::object();
   for (const Task& task : served.tasks)
     tasks[ServedTasks::name_of(task)] = {
-        {"title", task.title}, {"objectives", task.objectives}, {"hints", task.hints}, {"may_change", task.may_change}};
+        {"title", task.title}, {"level", task.level},           {"objectives", task.objectives},
+        {"hints", task.hints}, {"may_change", task.may_change}, {"reproduces", task.reproduces},
+        {"paper", task.paper}};
   return tasks;
 }
 

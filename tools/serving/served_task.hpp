@@ -13,7 +13,7 @@ namespace trainyard {
 /// The tasks of a page.
 struct ServedTasks {
   std::vector<Task> tasks;
-  /// Judges a scenario (YAML) by a task: {"answer": the JSON of the task's command, "screen", "verdict": as
+  /// Judges a scenario (YAML) by a task: {"answer": the JSON of the task's command, "screen", "briefing", "verdict": as
   /// `task --check --json` writes it}. Throws UserError.
   std::function<nlohmann::ordered_json(const Task&, const std::string& scenario)> judge;
 

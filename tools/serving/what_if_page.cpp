@@ -105,7 +105,6 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
   const AskedFields asked;
   read_scenario(document, request.scenario);
   answer["controls"] = controls_of(fields_of_task(task, document, offered(asked)));
-  if (answer["verdict"]["solved"] == true) answer["explanation"] = task.explanation;
   return answer;
 }
 

@@ -20,7 +20,7 @@ std::string what_if_page(const ServedScenarios&, const ServedTasks&, const std::
 /// - answer: `answer` as `run --json` gives it without what-ifs, `screen`, and `controls`, the fields that may be set;
 /// - scenario: `yaml`, the scenario as changed; report: `html`, the page of `run --html`.
 /// For a task, the changes apply to its start, `controls` are the fields that the task allows to change, `answer` is that
-/// of the task's command, and there are `verdict` and, if the task is solved, `explanation`.
+/// of the task's command, and there are `verdict` and `briefing`.
 /// Input that a reader refuses gives {"error": one line}. Only fields among the controls can be set, and only to names
 /// of their lists, numbers, quantities and switches, so no value names a file.
 std::string answer_request(const ServedScenarios&, const ServedTasks&, const std::string& request);

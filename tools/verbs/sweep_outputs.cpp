@@ -54,9 +54,13 @@ std::string devices_of(const Sweep& sweep) {
 
 }  // namespace
 
+bool SweepOutputs::stdout_is_free() const { return csv != "-" && json != "-" && html != "-" && svg != "-"; }
+
 void SweepOutputs::take_stdout(const Sweep& sweep) {
-  screen = !is_streamed(sweep) && (stdout_is_terminal() || tables_are_markdown());
-  if (!screen) csv = std::string(1, '-');  // "-" trips g++ 12.2
+  // A lesson catches the output and shows it to people.
+  const bool people_read = stdout_is_terminal() || tables_are_markdown() || output_is_caught();
+  screen = !is_streamed(sweep) && stdout_is_free() && people_read;
+  if (!screen && !any()) csv = std::string(1, '-');  // "-" trips g++ 12.2
 }
 
 void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& points) const {
@@ -65,9 +69,8 @@ void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& p
   const std::string devices = devices_of(sweep);
   if (!svg.empty())
     write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), {{"", scaling}}, from)));
-  const bool stdout_is_free = csv != "-" && json != "-" && html != "-" && svg != "-";
   const std::string knee = in_words_of(devices, scaling_knee(scaling));
-  if (stdout_is_free)
+  if (stdout_is_free())
     print(knee);
   else if (!output_is_caught())
     std::fputs(knee.c_str(), stderr);

@@ -16,7 +16,8 @@ struct SweepOutputs {
   bool screen = false;     ///< print the table for people on stdout
 
   void declare(Arguments&, const std::string& csv_words);
-  /// Chooses the output if no flag does: the table for people on a terminal and with --markdown, else CSV on stdout.
+  /// Chooses what stdout gets if no flag does: the table for people on a terminal, in a lesson and with --markdown; else
+  /// CSV, if no file is written.
   void take_stdout(const Sweep&);
   bool any() const { return !(csv + json + html + svg).empty(); }
   SweepOrder order() const { return parse_sweep_order(sort, top); }
@@ -28,6 +29,7 @@ struct SweepOutputs {
   void require_streamed(const Sweep&, const std::string& points) const;
 
  private:
+  bool stdout_is_free() const;
   void add_scaling_to(const Sweep&, std::vector<SweepPoint>&) const;
 };
 

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 
 #include "scenarios/src/lessons/data_size.hpp"
@@ -71,6 +70,8 @@ const char* kind_by_name(const std::vector<std::string>& names) {
   return "number";
 }
 
+const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
+
 /// Evaluates an expression in a single pass from left to right.
 class FigureReader {
  public:
@@ -98,6 +99,9 @@ class FigureReader {
 
   [[noreturn]] void refuse(const std::string& expected) const {
     fail(where_, fmt::format("figure \"{}\": {} expected at \"{}\"", text_, expected, text_.substr(at_)));
+  }
+  [[noreturn]] void miss(const std::string& what) const {
+    throw MissingFigure(fmt::format("{}: figure \"{}\": {}", where_.text(), text_, what));
   }
   /// Returns the next character that is not a space; 0 at the end.
   char next() {
@@ -153,7 +157,7 @@ class FigureReader {
     }
     const ordered_json& found = path(names);
     if (found.is_boolean()) return found.get<bool>() ? 1 : 0;
-    if (!found.is_number()) fail(where_, fmt::format("figure \"{}\": {} is no number", text_, names.back()));
+    if (!found.is_number()) miss(fmt::format("{} is no number", names.back()));
     return found.get<double>();
   }
   std::string name() {
@@ -172,7 +176,7 @@ class FigureReader {
     std::vector<std::string> keys;
     if (of.is_object())
       for (const auto& [known, value] : of.items()) keys.push_back(known);
-    fail(where_, fmt::format("figure \"{}\": there is no \"{}\"{}", text_, key, hint(key, keys)));
+    miss(fmt::format("there is no \"{}\"{}", key, hint(key, keys)));
   }
   const ordered_json& path(std::vector<std::string>& names) {
     const ordered_json* found = &member(answer_, names.emplace_back(name()));
@@ -195,25 +199,10 @@ class FigureReader {
       return member(of, names.emplace_back(inside.substr(1, inside.size() - 2)));
     const std::int64_t size = of.is_array() ? static_cast<std::int64_t>(of.size()) : 0;
     const std::int64_t number = parse_integer(inside), index = number < 0 ? size + number : number;
-    if (index < 0 || index >= size)
-      fail(where_, fmt::format("figure \"{}\": there is no item {} of {}", text_, inside, size));
+    if (index < 0 || index >= size) miss(fmt::format("there is no item {} of {}", inside, size));
     return of[static_cast<std::size_t>(index)];
   }
 };
-
-/// The value of an expression that is a path alone (else null), and the kind of figure that its name implies.
-struct LonePath {
-  const ordered_json* found = nullptr;
-  std::string kind = "number";
-};
-
-LonePath lone_path_of(const ordered_json& answer, const std::string& expression, const Place& where) {
-  std::vector<std::string> names;
-  const ordered_json* found = FigureReader(answer, expression, where).lone_path(names);
-  return found ? LonePath{found, kind_by_name(names)} : LonePath{};
-}
-
-const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
 
 /// Returns true if the user typed the collective's size in powers of 1000. The collective is that of the only run, or
 /// of the run that the expression names.
@@ -227,49 +216,40 @@ bool asked_decimal(const ordered_json& answer, const std::string& expression) {
 /// The text of an expression for readers, and its kind.
 std::string shown(const ordered_json& answer, const std::string& expression, const std::string& kind,
                   const Place& where) {
-  const LonePath path = lone_path_of(answer, expression, where);
-  if (path.found && path.found->is_string()) return path.found->get<std::string>();
-  if (path.found && path.found->is_boolean()) return yes_or_no(path.found->get<bool>());
-  const FigureKind& figure = kind_named(kind.empty() ? path.kind : kind, where);
-  const double value = figure_of(answer, expression, where);
+  const Figure figure = read_figure(answer, expression, where);
+  if (figure.text) return *figure.text;
+  if (figure.is_truth) return yes_or_no(figure.value != 0);
+  const FigureKind& wanted = kind_named(kind.empty() ? figure.kind : kind, where);
   // A lesson writes sizes in the powers in which its own size was typed.
-  if (figure.name == std::string_view("bytes") && asked_decimal(answer, expression)) return decimal_size(value);
-  return figure.show(value);
-}
-
-struct Limit {
-  double value = 0;
-  std::string kind;  ///< empty: the figure's own kind
-};
-
-template <typename Parse>
-std::optional<double> parsed(Parse parse, const std::string& text) {
-  try {
-    return parse(text);
-  } catch (const UserError&) {
-    return std::nullopt;
-  }
-}
-
-Limit limit_of(const Criterion& criterion, const ordered_json& answer) {
-  const std::string& text = criterion.limit;
-  if (text == "true" || text == "false") return {text == "true" ? 1.0 : 0.0, ""};
-  if (text.ends_with('%'))
-    if (const auto v = parsed(parse_number, text.substr(0, text.size() - 1))) return {*v / 100, "percent"};
-  if (const auto v = parsed(parse_number, text)) return {*v, ""};
-  if (const auto v = parsed([](std::string_view t) { return parse_seconds(t).value; }, text)) return {*v, "time"};
-  if (const auto v = parsed([](std::string_view t) { return parse_bytes(t).value; }, text)) return {*v, "bytes"};
-  if (const auto v = parsed([](std::string_view t) { return parse_bandwidth(t).value; }, text)) return {*v, "rate"};
-  return {figure_of(answer, text, criterion.place), ""};
+  if (wanted.name == std::string_view("bytes") && asked_decimal(answer, expression)) return decimal_size(figure.value);
+  return wanted.show(figure.value);
 }
 
 }  // namespace
+
+Figure read_figure(const ordered_json& answer, const std::string& expression, const Place& where) {
+  std::vector<std::string> names;
+  const ordered_json* found = FigureReader(answer, expression, where).lone_path(names);
+  Figure figure;
+  if (found) figure.kind = kind_by_name(names);
+  if (found && found->is_string()) {
+    figure.text = found->get<std::string>();
+    return figure;
+  }
+  figure.is_truth = found && found->is_boolean();
+  figure.value = figure_of(answer, expression, where);
+  return figure;
+}
+
+std::string figure_text(double value, const std::string& kind, const Place& where) {
+  return kind_named(kind, where).show(value);
+}
 
 double figure_of(const ordered_json& answer, const std::string& expression, const Place& where) {
   return FigureReader(answer, expression, where).all();
 }
 
-std::string told(const ordered_json& answer, const std::string& sentence, const Place& where) {
+std::string with_figures(const ordered_json& answer, const std::string& sentence, const Place& where) {
   std::string text;
   for (std::size_t from = 0;;) {
     const std::size_t open = sentence.find('{', from);
@@ -284,38 +264,6 @@ std::string told(const ordered_json& answer, const std::string& sentence, const 
     text += shown(answer, std::string(trim(std::string_view(inside).substr(0, bar))), kind, where);
     from = close + 1;
   }
-}
-
-Criterion read_criterion(const Node& node) {
-  Fields fields(node, "a criterion");
-  Criterion criterion{fields.text("figure"), "", "", fields.text("words", ""), node.place};
-  for (const char* relation : {"at_most", "at_least", "equals"}) {
-    if (!fields.has(relation)) continue;
-    if (!criterion.relation.empty())
-      fail(node.place, fmt::format("a criterion: {} or {}, not both", criterion.relation, relation));
-    criterion.relation = relation;
-    criterion.limit = fields.text(relation);
-  }
-  fields.finish();
-  if (criterion.relation.empty()) fail(node.place, "a criterion: at_most, at_least or equals expected");
-  return criterion;
-}
-
-Verdict judge(const Criterion& criterion, const ordered_json& answer) {
-  const double value = figure_of(answer, criterion.figure, criterion.place);
-  const Limit limit = limit_of(criterion, answer);
-  const double slack = 1e-9 * std::max(std::abs(value), std::abs(limit.value));
-  const bool most = criterion.relation != "at_least", least = criterion.relation != "at_most";
-  const LonePath path = lone_path_of(answer, criterion.figure, criterion.place);
-  const FigureKind& kind = kind_named(limit.kind.empty() ? path.kind : limit.kind, criterion.place);
-  const bool truth = path.found && path.found->is_boolean();
-  const auto show_value = [&](double v) { return truth ? yes_or_no(v != 0) : kind.show(v); };
-  std::string relation = criterion.relation == "equals" ? "" : criterion.relation + " ";
-  for (char& c : relation)
-    if (c == '_') c = ' ';
-  return {(!most || value <= limit.value + slack) && (!least || value >= limit.value - slack),
-          fmt::format("{}: {}; wanted {}{}", criterion.words.empty() ? criterion.figure : criterion.words,
-                      show_value(value), relation, show_value(limit.value))};
 }
 
 }  // namespace trainyard

@@ -1,35 +1,39 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "models/reading/document.hpp"
+#include "sim/error.hpp"
 
 namespace trainyard {
 
+/// This answer has no such figure, or has a text in place of a number.
+struct MissingFigure : UserError {
+  using UserError::UserError;
+};
+
 /// Evaluates an expression over an answer as --json writes it. An expression has paths (`memory_bytes.peak`,
 /// `points[1].step_time_s`, `points[-1].mfu`, `critical_path_s["GPU compute"]`), `count(list)`, numbers, + - * / and
-/// parentheses. A minus needs spaces around it, because names have hyphens. Throws UserError at `where` for an unknown
-/// figure and names the nearest one.
+/// parentheses. A minus needs spaces around it, because names have hyphens. Throws UserError at `where` for a faulty
+/// expression, and MissingFigure with the nearest name for an unknown figure.
 double figure_of(const nlohmann::ordered_json& answer, const std::string& expression, const Place& where);
+
+/// The result of an expression: a number, or a text if the expression is a path alone that leads to a text.
+struct Figure {
+  double value = 0;
+  std::optional<std::string> text;
+  bool is_truth = false;        ///< true or false; `value` is 1 or 0
+  std::string kind = "number";  ///< the kind that the figure's name implies (see `with_figures`)
+};
+Figure read_figure(const nlohmann::ordered_json& answer, const std::string& expression, const Place& where);
+
+/// Writes a number for people. Throws UserError for an unknown kind.
+std::string figure_text(double value, const std::string& kind, const Place& where);
 
 /// Replaces each {expression} or {expression | kind} in a sentence by its figure, written for people. Kinds: time (from
 /// seconds), bytes, rate (from bytes per second), percent, number. Without a kind, the ending of the figure's name
 /// decides: _s, _us, bytes, share, mfu, Bps.
-std::string told(const nlohmann::ordered_json& answer, const std::string& sentence, const Place& where);
-
-/// A condition on a figure: `{figure: step_time_s, at_most: 1.1 s}`, or with at_least or equals. The limit is a
-/// quantity with its unit, a number, a percentage, or another expression.
-struct Criterion {
-  std::string figure, relation, limit;
-  std::string words;  ///< the condition for people; empty: it is made from the figure and its limit
-  Place place;
-};
-Criterion read_criterion(const Node&);
-
-struct Verdict {
-  bool holds = false;
-  std::string text;  ///< "step_time_s is 1.21 s; at most 1.10 s"
-};
-Verdict judge(const Criterion&, const nlohmann::ordered_json& answer);
+std::string with_figures(const nlohmann::ordered_json& answer, const std::string& sentence, const Place& where);
 
 }  // namespace trainyard

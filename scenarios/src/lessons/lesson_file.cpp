@@ -10,16 +10,30 @@ std::string of_file(std::string command, const NumberedFile& file) {
   return command;
 }
 
-std::vector<LessonText> texts(Fields& fields, const char* key, const NumberedFile& file) {
-  std::vector<LessonText> all;
+/// The flag by which a command draws. A sweep always draws its chart.
+std::string picture_of(const std::string& command, const std::string& stated) {
+  return stated.empty() && command.starts_with("sweep ") ? "html" : stated;
+}
+
+std::vector<Claim> claims(Fields& fields, const char* key) {
+  std::vector<Claim> all;
   const std::vector<Node>* items = fields.list(key);
+  for (const Node& item : items ? *items : std::vector<Node>{})
+    all.push_back(item.kind == Node::Kind::scalar ? Claim{item.scalar, {}, item.place}
+                                                  : read_claim(item, std::string("lesson.") + key));
+  return all;
+}
+
+std::vector<LessonChange> changes(Fields& fields, const NumberedFile& file) {
+  std::vector<LessonChange> all;
+  const std::vector<Node>* items = fields.list("change");
   for (const Node& item : items ? *items : std::vector<Node>{}) {
     if (item.kind == Node::Kind::scalar) {
-      all.push_back({item.scalar, item.place});
+      all.push_back({item.scalar});
       continue;
     }
-    Fields change(item, std::string("lesson.") + key);
-    all.push_back({change.text("words"), item.place, of_file(change.text("run"), file)});
+    Fields change(item, "lesson.change");
+    all.push_back({change.text("words"), of_file(change.text("run"), file)});
     change.finish();
   }
   return all;
@@ -31,21 +45,22 @@ Lesson read_lesson(const NumberedFile& file) {
   const Node document = read_document(file.file);
   Fields root(document, "the file");
   Fields fields(root.required_child("lesson"), "lesson");
-  Lesson lesson{file, fields.text("title"), fields.text("shows"), {}, {}, {}, {}, {}};
+  Lesson lesson{file, fields.text("title"), fields.text("shows"), fields.texts("aliases"), {}, {}, {}, {}, {}};
   if (fields.has("run")) {
-    lesson.runs.push_back({"", of_file(fields.text("run"), file), fields.text("picture", "")});
+    const std::string command = fields.text("run");
+    lesson.runs.push_back({"", of_file(command, file), picture_of(command, fields.text("picture", ""))});
   } else {
     const Node& runs = fields.required_child("runs");
     Fields(runs, "lesson.runs");
     const Node none = Node::empty_map(runs.place);
     Fields pictures(fields.has("picture") ? *fields.child("picture") : none, "lesson.picture");
     for (const auto& [name, command] : runs.fields)
-      lesson.runs.push_back({name, of_file(command.scalar, file), pictures.text(name, "")});
+      lesson.runs.push_back({name, of_file(command.scalar, file), picture_of(command.scalar, pictures.text(name, ""))});
     pictures.finish();
   }
-  lesson.says = texts(fields, "says", file);
-  lesson.look = texts(fields, "look", file);
-  lesson.change = texts(fields, "change", file);
+  lesson.says = claims(fields, "says");
+  lesson.look = claims(fields, "look");
+  lesson.change = changes(fields, file);
   if (const std::vector<Node>* holds = fields.list("holds"))
     for (const Node& item : *holds) lesson.holds.push_back(read_criterion(item));
   fields.finish();

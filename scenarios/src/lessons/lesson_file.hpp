@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/lessons/figures.hpp"
+#include "scenarios/src/lessons/claims.hpp"
 #include "scenarios/src/lessons/numbered_files.hpp"
 
 namespace trainyard {
@@ -14,22 +14,22 @@ struct LessonRun {
   std::string picture;  ///< flag that makes it draw: "html", "svg", "picture"; empty: it does not draw
 };
 
-/// A sentence and its place in the file.
-struct LessonText {
+/// A suggestion what to change.
+struct LessonChange {
   std::string text;
-  Place place;
-  std::string command = {};  ///< for a suggested change: the command that makes it; else empty
+  std::string command = {};  ///< the command that makes the change; may be empty
 };
 
 /// The section `lesson` of a file. The rest of the file, if there is any, is a scenario.
 struct Lesson {
   NumberedFile file;
   std::string title, shows;
+  std::vector<std::string> aliases;  ///< other words by which readers look for it
   std::vector<LessonRun> runs;
-  std::vector<LessonText> says;    ///< sentences with {figures} of the runs
-  std::vector<LessonText> look;    ///< suggestions what to look at
-  std::vector<LessonText> change;  ///< suggestions what to change
-  std::vector<Criterion> holds;    ///< conditions under which the lesson's sentences are true
+  std::vector<Claim> says;  ///< sentences with {figures} of the runs
+  std::vector<Claim> look;  ///< what to look at in the pictures
+  std::vector<LessonChange> change;
+  std::vector<Criterion> holds;  ///< criteria of the lesson as a whole
 };
 Lesson read_lesson(const NumberedFile&);
 

@@ -45,6 +45,23 @@ Place place_of(const Node& document, const std::string& path) {
   return node->place;
 }
 
+std::vector<Claim> explanation(Fields& fields) {
+  const Node& node = fields.required_child("explanation");
+  if (node.kind == Node::Kind::scalar) return {{node.scalar, {}, node.place}};
+  std::vector<Claim> all;
+  for (const Node& item : *fields.list("explanation")) all.push_back(read_claim(item, "task.explanation"));
+  return all;
+}
+
+WrongAnswer wrong_answer(const Node& node) {
+  Fields fields(node, "task.wrong");
+  const Node& set = fields.required_child("set");
+  Fields(set, "task.wrong.set");
+  WrongAnswer wrong{set.fields, fields.text("because")};
+  fields.finish();
+  return wrong;
+}
+
 }  // namespace
 
 Task read_task(const NumberedFile& file) {
@@ -54,25 +71,36 @@ Task read_task(const NumberedFile& file) {
   if (task.start.fields.size() < 2 || task.start.fields.front().first != "task")
     fail(task.start.place, "a section \"task\" and then a scenario expected");
   Fields fields(task.start.fields.front().second, "task");
+  task.place = task.start.fields.front().second.place;
   task.title = fields.text("title");
+  task.level = fields.choice("level", {"easy", "medium", "hard"}, "");
+  task.lesson = fields.text("lesson", "");
+  task.briefing = fields.text("briefing", "");
   task.command = fields.text("run", "run {this} --no-what-if");
   task.objectives = fields.texts("objectives");
   task.hints = fields.texts("hints");
   task.may_change = fields.texts("may_change");
-  task.explanation = fields.text("explanation");
+  task.explanation = explanation(fields);
+  task.paper = fields.text("paper", "");
+  task.reproduces = fields.text("reproduces", "");
+  fields.required_child("criteria");
   for (const Node& item : *fields.list("criteria")) task.criteria.push_back(read_criterion(item));
   task.solution = fields.required_child("solution").fields;
+  if (const std::vector<Node>* wrong = fields.list("wrong"))
+    for (const Node& item : *wrong) task.wrong.push_back(wrong_answer(item));
   fields.finish();
   task.start_text = text_after_task(file.file, task.start.fields[1].second.key_place.line);
   task.start.fields.erase(task.start.fields.begin());
   return task;
 }
 
-Node solved(const Task& task) {
+Node changed_start(const Task& task, const TaskChanges& changes) {
   Node document = task.start;
-  for (const auto& [path, value] : task.solution) set_field(document, path, value);
+  for (const auto& [path, value] : changes) set_field(document, path, value);
   return document;
 }
+
+bool have_same_fields(const Node& a, const Node& b) { return compared_fields(a) == compared_fields(b); }
 
 void require_allowed_changes(const Task& task, const Node& mine) {
   const auto start = compared_fields(task.start), fields = compared_fields(mine);

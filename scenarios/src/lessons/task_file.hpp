@@ -3,26 +3,45 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/src/lessons/figures.hpp"
+#include "scenarios/src/lessons/claims.hpp"
 #include "scenarios/src/lessons/numbered_files.hpp"
 
 namespace trainyard {
 
-/// The section `task` of a file. The rest of the file is the scenario to start from.
+/// Fields to set in a task's start scenario.
+using TaskChanges = std::vector<std::pair<std::string, Node>>;
+
+/// An answer that students are known to try, and that does not solve the task.
+struct WrongAnswer {
+  TaskChanges changes;
+  std::string because;
+};
+
+/// The section `task` of a file. The rest of the file is the scenario to start from. In its sentences and criteria,
+/// figures without a prefix and those with `mine.` are of the student's answer, those with `start.` of the start
+/// scenario's answer; `field["KEY"]` is the value of a key as the student wrote it.
 struct Task {
   NumberedFile file;
-  std::string title, command;  ///< `{this}` in the command stands for the judged file
+  std::string title, level, lesson;
+  std::string command;   ///< `{this}` in the command stands for the judged file
+  std::string briefing;  ///< the situation, with figures of the start scenario
   std::vector<std::string> objectives, hints, may_change;
   std::vector<Criterion> criteria;
-  std::string explanation;
-  std::vector<std::pair<std::string, Node>> solution;  ///< fields to set in the start scenario
-  Node start;                                          ///< the start scenario, without the section `task`
-  std::string start_text;                              ///< the same as it is written in the file
+  std::vector<Claim> explanation;  ///< sentences about the student's answer; only those that hold are shown
+  std::string paper;               ///< the publication to read
+  std::string reproduces;          ///< what was published, if the task reproduces a published run; else empty
+  TaskChanges solution;
+  std::vector<WrongAnswer> wrong;
+  Place place;
+  Node start;              ///< the start scenario, without the section `task`
+  std::string start_text;  ///< the same as it is written in the file
 };
 Task read_task(const NumberedFile&);
 
-/// Returns the start scenario with the stored solution applied.
-Node solved(const Task&);
+/// Returns the start scenario with these changes.
+Node changed_start(const Task&, const TaskChanges&);
+/// Returns true if the two scenarios are the same in each field.
+bool have_same_fields(const Node&, const Node&);
 /// Throws UserError if `mine` differs from the start scenario in a field that may not change. A section `task` in
 /// `mine` is ignored; `node: NAME` and `node: {base: NAME}` are the same.
 void require_allowed_changes(const Task&, const Node& mine);

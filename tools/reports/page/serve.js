@@ -54,13 +54,18 @@ function drawTask(got) {
   if (!task) return;
   if (got) judged = got.error ? {} : got;
   const verdict = judged.verdict;
-  taskBox.replaceChildren(el('h2', {}, scenario + ', ' + task.title), el('ul', {}, task.objectives.map(o => el('li', {}, o))),
+  taskBox.replaceChildren(el('h2', {}, scenario + ', ' + task.title),
+    task.level ? el('p', {class: 'quiet'}, task.level) : '',
+    judged.briefing ? el('p', {id: 'briefing'}, judged.briefing) : '',
+    task.reproduces ? el('p', {}, 'Published: ' + task.reproduces) : '', el('ul', {}, task.objectives.map(o => el('li', {}, o))),
     el('p', {class: 'quiet'}, 'May change: ' + task.may_change.join(', ')),
     el('ul', {id: 'verdict', 'data-solved': verdict ? String(verdict.solved) : null}, (verdict ? verdict.criteria : []).map(c =>
       el('li', {class: c.holds ? 'good' : 'bad', 'data-holds': String(c.holds)}, (c.holds ? '✓ ' : '✗ ') + c.text))),
     el('ol', {id: 'hints'}, task.hints.slice(0, hints).map(h => el('li', {}, h))),
     hints < task.hints.length ? button(`hint ${hints + 1} of ${task.hints.length}`, () => { hints++; drawTask(); }) : '',
-    judged.explanation ? el('p', {id: 'explanation'}, el('b', {}, 'Solved. '), judged.explanation) : '');
+    verdict && verdict.because ? el('p', {id: 'because'}, verdict.because) : '',
+    verdict && verdict.solved ? el('p', {id: 'explanation'}, el('b', {}, 'Solved. '), verdict.explanation.join(' ')) : '',
+    verdict && verdict.solved && task.paper ? el('p', {class: 'quiet'}, 'Paper: ' + task.paper) : '');
 }
 function compared(s) {
   if (s === undefined) return '';

@@ -16,7 +16,7 @@ std::string labelled(const std::string& label, const std::string& text) {
   return wrapped(report_label(label.c_str()), words, "");
 }
 
-std::string numbered_list(const std::vector<NumberedFile>& files, const std::vector<std::string>& titles) {
+std::string numbered_list(const std::vector<NumberedFile>& files, const std::vector<std::vector<std::string>>& cells) {
   std::string text, group;
   TextTable table;
   table.right = {true};
@@ -27,7 +27,8 @@ std::string numbered_list(const std::vector<NumberedFile>& files, const std::vec
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (files[i].group != group) flush();
     group = files[i].group;
-    table.rows.push_back({std::to_string(files[i].number), files[i].name, titles[i]});
+    std::vector<std::string>& row = table.rows.emplace_back(cells[i]);
+    row.insert(row.begin(), {std::to_string(files[i].number), files[i].name});
   }
   flush();
   return text;

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-#include <set>
-
 #include "models/reading/xml_text.hpp"
 #include "tools/reports/html_page.hpp"
 
@@ -20,56 +17,23 @@ std::string page_text(const std::string& text) {
   return html + xml_escaped(text.substr(from));
 }
 
-std::string word_mark(const GlossaryWord& word) {
-  std::string mark = "word-" + word.word;
-  for (char& c : mark)
-    if (c == ' ') c = '-';
-  return mark;
-}
-
-/// Writes text with links to the glossary, and collects the linked words.
-class LinkedText {
- public:
-  explicit LinkedText(const std::vector<GlossaryWord>& words) : words_(words) {}
-
-  std::string with_links(const std::string& text) {
-    std::string html;
-    std::size_t from = 0;
-    for (const FoundWord& found : words_in(text, words_)) {
-      used_.insert(found.word);
-      html += xml_escaped(text.substr(from, found.begin - from)) +
-              fmt::format("<a href=\"#{}\">{}</a>", word_mark(*found.word),
-                          xml_escaped(text.substr(found.begin, found.length)));
-      from = found.begin + found.length;
-    }
-    return html + xml_escaped(text.substr(from));
-  }
-  std::string glossary() const {
-    std::string html;
-    for (const GlossaryWord* word : used_) {
-      html += fmt::format("<dt id=\"{}\"><b>{}</b></dt><dd>{}", word_mark(*word), xml_escaped(word->word),
-                          xml_escaped(word->meaning));
-      if (!word->formula.empty()) html += fmt::format(" <code>{}</code>", xml_escaped(word->formula));
-      if (!word->unit.empty()) html += fmt::format(" ({})", xml_escaped(word->unit));
-      html += fmt::format(" <span class=\"quiet\">Lesson: {}.</span></dd>\n", xml_escaped(word->lesson));
-    }
-    return html.empty() ? "" : "<section><h2>Words</h2>\n<dl>\n" + html + "</dl></section>\n";
-  }
-
- private:
-  const std::vector<GlossaryWord>& words_;
-  std::set<const GlossaryWord*> used_;
-};
-
-std::string list_section(const std::string& title, const std::vector<LessonText>& texts, LinkedText& linked) {
+std::string list_section(const std::string& title, const std::vector<LessonChange>& texts, LinkedText& linked) {
   if (texts.empty()) return "";
   std::string html = fmt::format("<section><h2>{}</h2>\n<ul>\n", title);
-  for (const LessonText& text : texts) {
+  for (const LessonChange& text : texts) {
     html += "<li>" + linked.with_links(text.text);
     if (!text.command.empty()) html += fmt::format("<pre>trainyard {}</pre>", xml_escaped(text.command));
     html += "</li>\n";
   }
   return html + "</ul></section>\n";
+}
+
+/// The sentences that hold.
+std::vector<LessonChange> true_sentences(const std::vector<JudgedClaim>& claims) {
+  std::vector<LessonChange> texts;
+  for (const JudgedClaim& claim : claims)
+    if (claim.holds()) texts.push_back({claim.text});
+  return texts;
 }
 
 std::string run_section(const LessonRun& run, const CommandAnswer& answer) {
@@ -89,21 +53,26 @@ std::string run_section(const LessonRun& run, const CommandAnswer& answer) {
 
 }  // namespace
 
-std::string lesson_page(const LessonAnswer& answer, const std::vector<GlossaryWord>& words,
-                        nlohmann::ordered_json data) {
+std::string lesson_markup(const LessonAnswer& answer, LinkedText& linked) {
   const Lesson& lesson = answer.lesson;
-  LinkedText linked(words);
-  std::string body = fmt::format("<main>\n<h1>{}. {}</h1>\n<p class=\"quiet\">Lesson {} of {}</p>\n<p>{}</p>\n",
+  std::string body = fmt::format("<h1>{}. {}</h1>\n<p class=\"quiet\">Lesson {} of {}</p>\n<p>{}</p>\n",
                                  lesson.file.number, xml_escaped(lesson.title), lesson.file.number,
                                  xml_escaped(lesson.file.group), linked.with_links(lesson.shows));
-  std::vector<LessonText> says;
-  for (const std::string& sentence : answer.says) says.push_back({sentence, {}});
-  body += list_section("What this run says", says, linked);
+  std::vector<LessonChange> contradictions;
+  for (const std::string& sentence : answer.contradictions()) contradictions.push_back({sentence});
+  body += list_section("Not so in this run", contradictions, linked);
+  body += list_section("What this run says", true_sentences(answer.says), linked);
   for (std::size_t i = 0; i < lesson.runs.size(); ++i) body += run_section(lesson.runs[i], answer.answers[i]);
-  body += list_section("What to look at", lesson.look, linked);
-  body += list_section("What to change", lesson.change, linked);
+  body += list_section("What to look at", true_sentences(answer.look), linked);
+  return body + list_section("What to change", lesson.change, linked);
+}
+
+std::string lesson_page(const LessonAnswer& answer, const std::vector<GlossaryWord>& words) {
+  LinkedText linked(words);
+  std::string body = "<main>\n" + lesson_markup(answer, linked);
   body += linked.glossary() + "</main>\n";
-  return html_text({lesson.title, std::move(body), "data", &data, {}});
+  nlohmann::ordered_json data = answer.json;
+  return html_text({answer.lesson.title, std::move(body), "data", &data, {}});
 }
 
 }  // namespace trainyard

@@ -1,24 +1,18 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "scenarios/src/lessons/glossary.hpp"
-#include "scenarios/src/lessons/lesson_file.hpp"
-#include "tools/verbs/lessons/own_command.hpp"
+#include "tools/verbs/lessons/lesson_run.hpp"
+#include "tools/verbs/lessons/linked_text.hpp"
 
 namespace trainyard {
 
-/// A lesson that has been run: the answers of its commands, and its sentences with their figures filled in.
-struct LessonAnswer {
-  Lesson lesson;
-  std::vector<CommandAnswer> answers;
-  std::vector<std::string> says;
-  std::vector<Verdict> holds;
-};
+/// The lesson as a page that opens without a network: text, words linked to the glossary at its end, the page or
+/// picture of each run, and the JSON that --json writes.
+std::string lesson_page(const LessonAnswer&, const std::vector<GlossaryWord>&);
 
-/// The lesson as a page that opens without a network: text, words linked to the glossary at its end, and the page or
-/// picture of each run. `data`: the JSON that --json writes.
-std::string lesson_page(const LessonAnswer&, const std::vector<GlossaryWord>&, nlohmann::ordered_json data);
+/// The main part of that page, without the glossary.
+std::string lesson_markup(const LessonAnswer&, LinkedText&);
 
 }  // namespace trainyard

@@ -1,5 +1,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "scenarios/src/lessons/task_file.hpp"
 #include "tools/verbs/lessons/own_command.hpp"
@@ -9,7 +11,9 @@ namespace trainyard {
 /// The simulator's verdict on a scenario that is meant to solve a task.
 struct TaskVerdict {
   std::vector<Verdict> criteria;
-  CommandAnswer answer;  ///< answer of the task's command
+  CommandAnswer answer;                  ///< answer of the task's command
+  std::vector<std::string> explanation;  ///< if it solves the task: the sentences that are true of this answer
+  std::string because;                   ///< if it is one of the task's wrong answers: why it is wrong; else empty
 
   bool solved() const;
 };
@@ -19,6 +23,9 @@ struct TaskVerdict {
 TaskVerdict judge_task(const Task&, const std::filesystem::path& mine);
 /// The same for the text of a scenario.
 TaskVerdict judge_task_text(const Task&, const std::string& mine);
+
+/// The task's briefing. Runs the start scenario, once in a process, if the briefing has figures of it.
+std::string briefing_text(const Task&);
 
 /// The verdict as `task --check --json` writes it.
 nlohmann::ordered_json verdict_json(const Task&, const TaskVerdict&);

@@ -1,49 +1,16 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "scenarios/src/answer/json_reference.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
 #include "tools/verbs/lessons/lesson_page.hpp"
+#include "tools/verbs/lessons/lesson_search.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
-
-using nlohmann::ordered_json;
-
-struct RunLesson {
-  LessonAnswer answer;
-  ordered_json json;
-};
-
-/// Runs all commands of the lesson. `pictures`: keep their pictures, which only a page needs.
-RunLesson run_lesson(const NumberedFile& file, bool pictures) {
-  RunLesson run{{read_lesson(file), {}, {}, {}}, {}};
-  LessonAnswer& a = run.answer;
-  ordered_json figures = ordered_json::object();
-  for (const LessonRun& lesson_run : a.lesson.runs) {
-    a.answers.push_back(answer_of(lesson_run.command, pictures ? lesson_run.picture : ""));
-    ordered_json answer = ordered_json::parse(a.answers.back().json);
-    if (lesson_run.name.empty())
-      figures = std::move(answer);
-    else
-      figures[lesson_run.name] = std::move(answer);
-  }
-  ordered_json holds = ordered_json::array();
-  for (const LessonText& sentence : a.lesson.says) a.says.push_back(told(figures, sentence.text, sentence.place));
-  for (const Criterion& criterion : a.lesson.holds) {
-    a.holds.push_back(judge(criterion, figures));
-    holds.push_back({{"text", a.holds.back().text}, {"holds", a.holds.back().holds}});
-  }
-  run.json = {{"lesson", file.name}, {"number", file.number}, {"group", file.group}, {"title", a.lesson.title},
-              {"says", a.says},      {"holds", holds},        {"figures", figures}};
-  return run;
-}
 
 std::string lesson_screen(const LessonAnswer& a, bool brief) {
   const Lesson& lesson = a.lesson;
@@ -53,20 +20,21 @@ std::string lesson_screen(const LessonAnswer& a, bool brief) {
     if (!brief) text += a.answers[i].screen;
   }
   text += "\n";
-  for (const std::string& sentence : a.says) text += labelled("this run", sentence);
-  for (const LessonText& look : lesson.look) text += labelled("look at", look.text);
-  for (const LessonText& change : lesson.change) {
+  for (const JudgedClaim& claim : a.says)
+    if (claim.holds()) text += labelled("this run", claim.text);
+  for (const JudgedClaim& claim : a.look)
+    if (claim.holds()) text += labelled("look at", claim.text);
+  for (const LessonChange& change : lesson.change) {
     text += labelled("change", change.text);
     if (!change.command.empty()) text += labelled("", "trainyard " + change.command);
   }
-  for (const Verdict& verdict : a.holds)
-    if (!verdict.holds) text += labelled("NOT SO", verdict.text);
+  for (const std::string& sentence : a.contradictions()) text += labelled("NOT SO", sentence);
   return text;
 }
 
 std::string lesson_list(const std::vector<NumberedFile>& files) {
-  std::vector<std::string> titles;
-  for (const NumberedFile& file : files) titles.push_back(read_lesson(file).title);
+  std::vector<std::vector<std::string>> titles;
+  for (const NumberedFile& file : files) titles.push_back({read_lesson(file).title});
   return numbered_list(files, titles) + "\ntrainyard lesson NUMBER runs a lesson and explains what it shows\n";
 }
 
@@ -77,26 +45,32 @@ int lesson(const std::vector<std::string>& words) {
       "shows, what to look at, and what to change. Without a number it lists the lessons. The exit code "
       "is 1 if a run contradicts its lesson.",
       "lesson 3 --html ring.html");
-  std::string which, html, json;
+  std::string which, html, json, find;
   bool brief = false;
   arguments.positional("LESSON", which, "number or name of the lesson", false);
   arguments.output("--html", html, "write the lesson as a page with pictures; - is stdout");
   arguments.output("--json", json, "write the figures and sentences of the lesson as JSON; - is stdout");
   arguments.flag("--brief", brief, "leave out the output of the commands");
+  arguments.option("--find", find, "WORD", "list the lessons about this word of the field, the nearest first");
   if (!arguments.parse(words)) return kGood;
   const std::vector<NumberedFile> files = numbered_files("scenarios/lessons");
+  if (!find.empty()) {
+    if (!(which + html + json).empty())
+      throw UserError("trainyard lesson: --find WORD, without a lesson and its outputs");
+    write_atomically("-", found_lessons(files, find));
+    return kGood;
+  }
   if (which.empty()) {
     if (!(html + json).empty())
       throw UserError("trainyard lesson: --html and --json need the number or name of a lesson");
     write_atomically("-", lesson_list(files));
     return kGood;
   }
-  const RunLesson run = run_lesson(find_numbered(files, "lesson", which), !html.empty());
-  if (!json.empty()) write_atomically(json, json_text(run.json, 2) + "\n");
-  if (!html.empty()) write_atomically(html, lesson_page(run.answer, read_glossary(), run.json));
-  if (json != "-" && html != "-") write_atomically("-", lesson_screen(run.answer, brief));
-  const auto& holds = run.answer.holds;
-  return std::all_of(holds.begin(), holds.end(), [](const Verdict& j) { return j.holds; }) ? kGood : kFailsLimit;
+  const LessonAnswer answer = run_lesson(find_numbered(files, "lesson", which), !html.empty());
+  if (!json.empty()) write_atomically(json, json_text(answer.json, 2) + "\n");
+  if (!html.empty()) write_atomically(html, lesson_page(answer, read_glossary()));
+  if (json != "-" && html != "-") write_atomically("-", lesson_screen(answer, brief));
+  return answer.contradictions().empty() ? kGood : kFailsLimit;
 }
 
 std::vector<FieldRow> lesson_rows() {
@@ -106,7 +80,14 @@ std::vector<FieldRow> lesson_rows() {
       {"group", "text", "group of the lesson", ""},
       {"title", "text", "title of the lesson", ""},
       {"says", "list", "sentences with the figures of this run", ""},
-      {"holds", "list", "statements of the lesson, checked against this run", ""},
+      {"says[].text", "text", "the sentence", ""},
+      {"says[].holds", "true|false", "true: all criteria hold, so that the lesson shows the sentence", ""},
+      {"says[].criteria", "list", "what has to hold for the sentence to be true", ""},
+      {"says[].criteria[].text", "text", "the figure and the expected value", ""},
+      {"says[].criteria[].holds", "true|false", "true: the criterion holds in this run", ""},
+      {"look", "list", "what to look at in the pictures; items as in says", ""},
+      {"claims", "number", "number of criteria that this run was checked against", ""},
+      {"holds", "list", "statements of the lesson as a whole, checked against this run", ""},
       {"holds[].text", "text", "the figure and the expected value", ""},
       {"holds[].holds", "true|false", "true: the statement holds in this run", ""},
       {"figures", "object", "the --json answer of the lesson's command; with several commands, by the run's name", ""}};

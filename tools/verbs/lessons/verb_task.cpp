@@ -9,48 +9,71 @@
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
 #include "tools/verbs/lessons/task_check.hpp"
+#include "tools/verbs/lessons/task_progress.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
 
 struct TaskFlags {
-  std::string which, check, to = "-", json;
+  std::string which, check, to, json, record;
   int hint = 0;
   bool solution = false;
 };
 
-std::string task_list(const std::vector<NumberedFile>& files) {
-  std::vector<std::string> titles;
-  for (const NumberedFile& file : files) titles.push_back(read_task(file).title);
-  return numbered_list(files, titles) +
-         "\ntrainyard task NUMBER prints the task's scenario, --hint 1 a hint; --check MY.yaml judges your scenario\n";
+std::string task_list(const std::vector<NumberedFile>& files, const TaskProgress& progress) {
+  std::vector<std::vector<std::string>> cells;
+  int solved = 0;
+  for (const NumberedFile& file : files) {
+    const Task task = read_task(file);
+    const bool is_solved = progress.is_solved(file.name);
+    solved += is_solved ? 1 : 0;
+    cells.push_back({task.level, is_solved ? "solved" : "", task.title});
+  }
+  return numbered_list(files, cells) +
+         fmt::format(
+             "\n{} of {} tasks solved\n"
+             "trainyard task NUMBER prints the task and its scenario, --hint 1 a hint; --check MY.yaml judges yours\n",
+             solved, files.size());
 }
 
-/// The scenario below comments with the task's title, its objectives and the fields that may change.
+/// The scenario below comments with the task's situation, its objectives and the fields that may change.
 std::string task_text(const Task& task, const std::string& scenario) {
   std::string text = labelled("task", fmt::format("{}: {}", task.file.number, task.title));
-  for (const std::string& objective : task.objectives) text += labelled("", objective);
-  text += labelled("may change", fmt::format("{}", fmt::join(task.may_change, ", ")));
+  if (!task.level.empty()) text += labelled("level", task.level);
+  if (!task.briefing.empty()) text += labelled("briefing", briefing_text(task));
+  for (const std::string& objective : task.objectives) text += labelled("objective", objective);
+  text += labelled("may change", fmt::format("{}; all else stays as it is", fmt::join(task.may_change, ", ")));
+  if (!task.reproduces.empty()) text += labelled("published", task.reproduces);
+  if (!task.lesson.empty()) text += labelled("lesson", "trainyard lesson " + task.lesson);
   text += labelled("then", fmt::format("trainyard task {} --check MY.yaml (--hint 1 for a hint)", task.file.number));
   text.insert(0, "# ");
   for (std::size_t end = 0; (end = text.find('\n', end)) + 1 < text.size();) text.insert(++end, "# ");
   return text + scenario;
 }
 
-int check_task(const Task& task, const TaskFlags& flags) {
-  const TaskVerdict verdict = judge_task(task, flags.check);
+std::string verdict_text(const Task& task, const TaskVerdict& verdict) {
   std::string text;
   for (const Verdict& criterion : verdict.criteria)
     text += labelled(criterion.holds ? "yes" : "NOT YET", criterion.text);
-  if (verdict.solved()) text += labelled("solved", task.explanation);
-  if (!flags.json.empty()) write_atomically(flags.json, json_text(verdict_json(task, verdict), 2) + "\n");
-  if (flags.json != "-") write_atomically("-", text);
-  return verdict.solved() ? kGood : kFailsLimit;
+  if (!verdict.solved()) return verdict.because.empty() ? text : text + labelled("because", verdict.because);
+  text += labelled("solved", fmt::format("task {}: {}", task.file.number, task.title));
+  for (const std::string& sentence : verdict.explanation) text += labelled("", sentence);
+  return task.paper.empty() ? text : text + labelled("paper", task.paper);
 }
 
-int one_task(const Task& task, const TaskFlags& flags) {
-  if (!flags.check.empty()) return check_task(task, flags);
+int check_task(const Task& task, const TaskFlags& flags, TaskProgress& progress) {
+  const TaskVerdict verdict = judge_task(task, flags.check);
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(verdict_json(task, verdict), 2) + "\n");
+  if (flags.json != "-") write_atomically("-", verdict_text(task, verdict));
+  if (!verdict.solved()) return kFailsLimit;
+  if (const std::string problem = progress.record(task.file.name); !problem.empty())
+    complain("trainyard task: progress is not kept: " + problem);
+  return kGood;
+}
+
+int one_task(const Task& task, const TaskFlags& flags, TaskProgress& progress) {
+  if (!flags.check.empty()) return check_task(task, flags, progress);
   if (flags.hint > 0) {
     const auto count = static_cast<int>(task.hints.size());
     if (flags.hint > count)
@@ -61,7 +84,8 @@ int one_task(const Task& task, const TaskFlags& flags) {
     write_atomically("-", text);
     return kGood;
   }
-  write_atomically(flags.to, task_text(task, flags.solution ? yaml_text(solved(task)) : task.start_text));
+  write_atomically(flags.to,
+                   task_text(task, flags.solution ? yaml_text(changed_start(task, task.solution)) : task.start_text));
   return kGood;
 }
 
@@ -78,23 +102,31 @@ int task(const std::vector<std::string>& words) {
   arguments.flag("--solution", flags.solution, "write a solution instead of the scenario to start from");
   arguments.option("--check", flags.check, "FILE", "judge this scenario");
   arguments.output("--json", flags.json, "with --check: write the verdict as JSON; - is stdout");
+  arguments.output("--record", flags.record,
+                   "file that keeps which tasks are solved; a --check that succeeds writes it (default: "
+                   "trainyard/progress.json in the XDG state folder)");
   if (!arguments.parse(words)) return kGood;
   if (!flags.json.empty() && flags.check.empty()) throw UserError("trainyard task: --json: only with --check");
+  if (flags.record == "-") throw UserError("trainyard task: --record -: a file expected");
+  TaskProgress progress(flags.record);
   const std::vector<NumberedFile> files = numbered_files("scenarios/tasks");
   if (flags.which.empty()) {
-    write_atomically("-", task_list(files));
+    write_atomically("-", task_list(files, progress));
     return kGood;
   }
-  return one_task(read_task(find_numbered(files, "task", flags.which)), flags);
+  return one_task(read_task(find_numbered(files, "task", flags.which)), flags, progress);
 }
 
 std::vector<FieldRow> task_rows() {
   return {{"task", "text", "name of the task", ""},
           {"number", "number", "number of the task in reading order", ""},
+          {"level", "text", "easy, medium or hard", ""},
           {"solved", "true|false", "true: all criteria hold", ""},
           {"criteria", "list", "criteria of the task", ""},
           {"criteria[].text", "text", "the figure and the expected value", ""},
-          {"criteria[].holds", "true|false", "true: the criterion holds", ""}};
+          {"criteria[].holds", "true|false", "true: the criterion holds", ""},
+          {"because", "text", "why this answer is wrong, if the task knows it; else empty", ""},
+          {"explanation", "list", "sentences that are true of this answer, if it solves the task", ""}};
 }
 const RegisterJsonReference task_reference{"task", "a scenario judged by a task (with --check)", task_rows};
 const RegisterVerb registered_task{"task", VerbGroup::teach, "set an exercise: change a scenario until it meets a goal",

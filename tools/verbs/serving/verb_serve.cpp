@@ -27,6 +27,7 @@ ServedTasks served_tasks() {
     const TaskVerdict verdict = judge_task_text(task, scenario);
     return nlohmann::ordered_json{{"answer", nlohmann::ordered_json::parse(verdict.answer.json)},
                                   {"screen", verdict.answer.screen},
+                                  {"briefing", briefing_text(task)},
                                   {"verdict", verdict_json(task, verdict)}};
   };
   return served;

@@ -1,0 +1,228 @@
+#include "tools/verbs/lessons/course_pages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "models/reading/xml_text.hpp"
+#include "tools/reports/html_page.hpp"
+#include "tools/verbs/lessons/lesson_page.hpp"
+#include "tools/verbs/lessons/linked_text.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr const char* kWords = "words.html";
+
+std::string link(const std::string& page, const std::string& text) {
+  return fmt::format("<a href=\"{}\">{}</a>", page, xml_escaped(text));
+}
+
+const CourseStep* step_of(const Course& course, const std::string& lesson) {
+  const auto found = std::find_if(course.steps.begin(), course.steps.end(),
+                                  [&lesson](const CourseStep& step) { return step.lesson.file.name == lesson; });
+  return found == course.steps.end() ? nullptr : &*found;
+}
+
+std::string numbered_title(const Lesson& lesson) { return fmt::format("{}. {}", lesson.file.number, lesson.title); }
+std::string numbered_title(const Task& task) {
+  return fmt::format("Task {}: {}{}", task.file.number, task.title, task.level.empty() ? "" : ", " + task.level);
+}
+
+/// A link to the lesson if the course has it; else the command that runs it.
+std::string lesson_link(const Course& course, const std::string& lesson) {
+  if (const CourseStep* step = step_of(course, lesson))
+    return link(page_name(step->lesson), numbered_title(step->lesson));
+  return fmt::format("<code>trainyard lesson {}</code>", xml_escaped(lesson));
+}
+
+/// A link to the lesson that the command runs, or the command.
+std::string command_link(const Course& course, const std::string& command) {
+  const std::string verb = "lesson ";
+  if (command.starts_with(verb)) return lesson_link(course, command.substr(verb.size()));
+  return fmt::format("<code>trainyard {}</code>", xml_escaped(command));
+}
+
+/// The pages of lessons and tasks in reading order, with their titles.
+std::vector<std::pair<std::string, std::string>> page_sequence(const Course& course) {
+  std::vector<std::pair<std::string, std::string>> pages;
+  for (const CourseStep& step : course.steps) {
+    pages.emplace_back(page_name(step.lesson), numbered_title(step.lesson));
+    for (const Task& task : step.tasks) pages.emplace_back(page_name(task), numbered_title(task));
+  }
+  return pages;
+}
+
+/// Links to the page before, to the index and to the page after.
+std::string navigation(const Course& course, const std::string& page) {
+  const auto pages = page_sequence(course);
+  const auto position = std::find_if(pages.begin(), pages.end(), [&page](const auto& p) { return p.first == page; });
+  std::string html = "<nav class=\"bar course\">";
+  if (position != pages.end() && position != pages.begin()) {
+    const auto& [before, title] = *std::prev(position);
+    html += fmt::format("<a rel=\"prev\" href=\"{}\">← {}</a>", before, xml_escaped(title));
+  }
+  html += "<a href=\"index.html\">Course</a>";
+  if (position != pages.end() && std::next(position) != pages.end()) {
+    const auto& [after, title] = *std::next(position);
+    html += fmt::format("<a rel=\"next\" href=\"{}\">{} →</a>", after, xml_escaped(title));
+  }
+  return html + "</nav>\n";
+}
+
+std::string page_text(const Course& course, const std::string& title, const std::string& page,
+                      const std::string& body) {
+  const std::string around = navigation(course, page);
+  return html_text({title, "<main>\n" + around + body + around + "</main>\n", "data", nullptr, {}});
+}
+
+std::string list(const std::vector<std::string>& items) {
+  std::string html;
+  for (const std::string& item : items) html += "<li>" + item + "</li>\n";
+  return html.empty() ? "" : "<ul>\n" + html + "</ul>\n";
+}
+
+std::string folded(const std::string& summary, const std::string& markup) {
+  return fmt::format("<details><summary>{}</summary>{}</details>\n", summary, markup);
+}
+
+std::string escaped_lines(const std::string& text) {
+  std::string html;
+  for (const char c : text) html += c == '\n' ? "\n" : xml_escaped(std::string(1, c));
+  return html;
+}
+
+/// The lessons of each publication: those that the reading list names, and those of the tasks that cite it.
+std::map<std::string, std::vector<std::string>> lessons_of_papers(const Course& course) {
+  std::map<std::string, std::vector<std::string>> lessons;
+  for (const CoursePaper& paper : course.reading.papers)
+    for (const std::string& lesson : paper.lessons) lessons[paper.paper].push_back(lesson_link(course, lesson));
+  for (const CourseStep& step : course.steps)
+    for (const Task& task : step.tasks)
+      if (!task.paper.empty()) lessons[task.paper].push_back(link(page_name(task), numbered_title(task)));
+  return lessons;
+}
+
+}  // namespace
+
+std::string page_name(const Lesson& lesson) {
+  return fmt::format("lesson-{:02}-{}.html", lesson.file.number, lesson.file.name);
+}
+std::string page_name(const Task& task) { return fmt::format("task-{:02}-{}.html", task.file.number, task.file.name); }
+
+Course read_course(const std::vector<std::string>& lessons) {
+  const std::vector<NumberedFile> files = numbered_files("scenarios/lessons");
+  std::vector<NumberedFile> chosen = lessons.empty() ? files : std::vector<NumberedFile>{};
+  for (const std::string& name : lessons) chosen.push_back(find_numbered(files, "lesson", name));
+  std::sort(chosen.begin(), chosen.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  Course course{{}, read_glossary(), read_course_reading()};
+  for (const NumberedFile& file : chosen) course.steps.push_back({read_lesson(file), {}});
+  std::vector<std::string> names;
+  for (const NumberedFile& file : files) names.push_back(file.name);
+  for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
+    const Task task = read_task(file);
+    if (!task.lesson.empty() && std::find(names.begin(), names.end(), task.lesson) == names.end())
+      fail(task.place, fmt::format("task.lesson: there is no lesson {}{}", task.lesson, hint(task.lesson, names)));
+    for (CourseStep& step : course.steps)
+      if (step.lesson.file.name == task.lesson) step.tasks.push_back(task);
+  }
+  return course;
+}
+
+std::string index_page(const Course& course) {
+  std::string body =
+      "<h1>Distributed training, by simulation</h1>\n"
+      "<p>Each lesson runs commands of trainyard and says what these runs show. After a lesson come its tasks: a "
+      "scenario to change until it meets its objectives.</p>\n" +
+      list({link(kWords, "The words of the field"), link("texts.html", "Your text says … → run …"),
+            link("papers.html", "Papers to read")});
+  std::string group;
+  for (const CourseStep& step : course.steps) {
+    const NumberedFile& file = step.lesson.file;
+    if (file.group != group) {
+      std::string chapter = file.group;
+      chapter.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(chapter.front())));
+      body +=
+          fmt::format("{}<section><h2>{}</h2>\n<ul>\n", group.empty() ? "" : "</ul></section>\n", xml_escaped(chapter));
+    }
+    group = file.group;
+    std::vector<std::string> tasks;
+    for (const Task& task : step.tasks) tasks.push_back(link(page_name(task), numbered_title(task)));
+    body += "<li>" + link(page_name(step.lesson), numbered_title(step.lesson)) + list(tasks) + "</li>\n";
+  }
+  return page_text(course, "Distributed training, by simulation", "", body + "</ul></section>\n");
+}
+
+std::string words_page(const Course& course) {
+  std::vector<GlossaryWord> words = course.words;
+  std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.word < b.word; });
+  std::string body = "<h1>The words of the field</h1>\n<dl>\n";
+  for (const GlossaryWord& word : words) body += definition_markup(word, lesson_link(course, word.lesson));
+  return page_text(course, "The words of the field", kWords, body + "</dl>\n");
+}
+
+std::string papers_page(const Course& course) {
+  std::string body = "<h1>Papers to read</h1>\n<dl>\n";
+  for (const auto& [paper, lessons] : lessons_of_papers(course))
+    body += fmt::format("<dt>{}</dt><dd>{}</dd>\n", xml_escaped(paper), fmt::join(lessons, ", "));
+  return page_text(course, "Papers to read", "papers.html", body + "</dl>\n");
+}
+
+std::string texts_page(const Course& course) {
+  std::string body =
+      "<h1>Your text says … → run …</h1>\n"
+      "<p>Statements of texts about distributed training, in our words, and what shows each of them.</p>\n";
+  for (const CourseText& text : course.reading.texts) {
+    body += fmt::format("<section><h2>{}</h2>\n", xml_escaped(text.title));
+    for (const TextSection& section : text.sections) {
+      body += fmt::format("<div class=\"scroll\"><table><thead><tr><th>{}</th><th>run</th></tr></thead>\n",
+                          xml_escaped(section.title));
+      for (const TextStatement& statement : section.statements)
+        body += fmt::format("<tr><td class=\"words\">{}</td><td class=\"words\">{}</td></tr>\n",
+                            xml_escaped(statement.says), command_link(course, statement.run));
+      body += "</table></div>\n";
+    }
+    body += "</section>\n";
+  }
+  return page_text(course, "Your text says … → run …", "texts.html", body);
+}
+
+std::string lesson_page(const Course& course, const CourseStep& step, const LessonAnswer& answer) {
+  LinkedText linked(course.words, kWords);
+  std::string body = lesson_markup(answer, linked);
+  std::vector<std::string> tasks, papers;
+  for (const Task& task : step.tasks) tasks.push_back(link(page_name(task), numbered_title(task)));
+  for (const CoursePaper& paper : course.reading.papers)
+    if (std::find(paper.lessons.begin(), paper.lessons.end(), step.lesson.file.name) != paper.lessons.end())
+      papers.push_back(xml_escaped(paper.paper));
+  if (!tasks.empty()) body += "<section><h2>Tasks</h2>\n" + list(tasks) + "</section>\n";
+  if (!papers.empty()) body += "<section><h2>Papers</h2>\n" + list(papers) + "</section>\n";
+  return page_text(course, step.lesson.title, page_name(step.lesson), body);
+}
+
+std::string task_page(const Course& course, const CourseStep& step, const Task& task, const std::string& briefing) {
+  LinkedText linked(course.words, kWords);
+  std::string body = fmt::format("<h1>{}</h1>\n<p class=\"quiet\">After the lesson {}</p>\n<p>{}</p>\n",
+                                 xml_escaped(numbered_title(task)), lesson_link(course, step.lesson.file.name),
+                                 linked.with_links(briefing));
+  std::vector<std::string> objectives;
+  for (const std::string& objective : task.objectives) objectives.push_back(xml_escaped(objective));
+  body += "<section><h2>Objectives</h2>\n" + list(objectives);
+  body += fmt::format("<p>May change: <code>{}</code>. All else stays as it is.</p></section>\n",
+                      xml_escaped(fmt::format("{}", fmt::join(task.may_change, ", "))));
+  if (!task.reproduces.empty())
+    body += fmt::format("<section><h2>Published</h2>\n<p>{}</p></section>\n", xml_escaped(task.reproduces));
+  body += fmt::format(
+      "<section><h2>Scenario</h2>\n<pre>{}</pre>\n<pre>trainyard task {} --to mine.yaml\n"
+      "trainyard task {} --check mine.yaml\ntrainyard serve --task {}</pre></section>\n",
+      escaped_lines(task.start_text), task.file.number, task.file.number, task.file.number);
+  body += "<section><h2>Hints</h2>\n";
+  for (std::size_t i = 0; i < task.hints.size(); ++i)
+    body += folded(fmt::format("Hint {}", i + 1), "<p>" + xml_escaped(task.hints[i]) + "</p>");
+  body += "</section>\n";
+  if (!task.paper.empty()) body += fmt::format("<p class=\"quiet\">Paper: {}</p>\n", xml_escaped(task.paper));
+  return page_text(course, task.title, page_name(task), body);
+}
+
+}  // namespace trainyard

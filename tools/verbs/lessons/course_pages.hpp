@@ -1,0 +1,43 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "scenarios/src/lessons/course_reading.hpp"
+#include "scenarios/src/lessons/glossary.hpp"
+#include "scenarios/src/lessons/task_file.hpp"
+#include "tools/verbs/lessons/lesson_run.hpp"
+
+namespace trainyard {
+
+/// A lesson of the course and the tasks that belong to it.
+struct CourseStep {
+  Lesson lesson;
+  std::vector<Task> tasks;
+};
+
+/// The parts of a course.
+struct Course {
+  std::vector<CourseStep> steps;  ///< in reading order
+  std::vector<GlossaryWord> words;
+  CourseReading reading;
+};
+
+/// The course of the lessons with these names; of all, if there are none. Throws UserError for an unknown name, and for
+/// a task of an unknown lesson.
+Course read_course(const std::vector<std::string>& lessons);
+
+/// The names of the pages of a lesson and of a task, which are in one folder.
+std::string page_name(const Lesson&);
+std::string page_name(const Task&);
+
+/// The pages of a course. All open without a network and link to each other.
+std::string index_page(const Course&);
+std::string words_page(const Course&);
+std::string papers_page(const Course&);
+/// "Your text says … → run …".
+std::string texts_page(const Course&);
+std::string lesson_page(const Course&, const CourseStep&, const LessonAnswer&);
+/// `briefing`: the task's, with its figures.
+std::string task_page(const Course&, const CourseStep&, const Task&, const std::string& briefing);
+
+}  // namespace trainyard
