@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/batch_error.hpp"
 #include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "tests/scenarios/learned.hpp"
 #include "tests/temporary_folder.hpp"
@@ -305,6 +306,16 @@ TEST_CASE("LAMB diverges with the scaling of SGD, says so, and learns with its o
   const LearnResult learned = published.run();
   CHECK(learned.diverged_at < 0);
   CHECK(learned.last().loss < 0.5 * learned.points.front().loss);
+}
+
+TEST_CASE("errors are published for the published batches only", "[learn]") {
+  const auto curve = batch_error_curve(Catalog(), "resnet50");
+  REQUIRE(curve);
+  CHECK(curve->range() == std::pair(256.0, 65536.0));
+  CHECK_FALSE(curve->at(255));
+  CHECK(curve->at(256));
+  CHECK(*curve->at(65536) == Approx(33.96).epsilon(0.01));
+  CHECK_FALSE(curve->at(131072));
 }
 
 TEST_CASE("momentum correction saves what top-k loses of momentum", "[learn]") {
