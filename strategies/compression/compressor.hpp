@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,6 +87,8 @@ class Compressor {
   virtual bool by_messages() const { return false; }
   /// True if the payload of one rank can be decoded alone, so that a server can add it to those of others.
   virtual bool pushes() const { return true; }
+  /// The momentum that it puts into what is sent. The optimizer must then not apply momentum again. No value: none.
+  virtual std::optional<double> momentum() const { return std::nullopt; }
   /// Number of warm-up stages before the final one, number of steps in each, and the stage that a step belongs to.
   virtual int warm_up_stages() const { return 0; }
   virtual int warm_up_steps() const { return 0; }

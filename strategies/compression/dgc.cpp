@@ -1,6 +1,7 @@
 // Deep gradient compression (Lin et al. 2018). Unsent parts are accumulated as velocity, not as gradient (momentum
 // correction), after local clipping. Sent elements are also removed from the momentum (momentum factor masking). The
-// density falls in stages. The optimizer then has no momentum of its own.
+// density falls in stages. The momentum of the training is then in what is sent, and the optimizer applies none. Without
+// momentum correction it is top-k of gradients with the same clipping and stages, and the optimizer has the momentum.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@ constexpr std::array<double, 4> kWarmUp{0.25, 0.0625, 0.015625, 0.004};
 
 struct DgcChoice {
   Selection selection;
+  bool corrects = true;  // momentum correction
   double momentum = 0.9;
   double clip = 0;  // limit on the norm of a whole gradient; 0: none
   bool masking = true;
@@ -49,7 +51,7 @@ class DgcCodec : public GradientCodec {
   std::vector<double> encode(int, std::span<const double> input) override {
     const double scale = clipping(input);
     for (std::size_t i = 0; i < input.size(); ++i) {
-      momentum_[i] = choice_.momentum * momentum_[i] + scale * input[i];
+      momentum_[i] = (choice_.corrects ? choice_.momentum * momentum_[i] : 0) + scale * input[i];
       velocity_[i] += momentum_[i];
     }
     const Selection selection = choice_.selection_in(choice_.stage(static_cast<int>(step_)));
@@ -94,7 +96,10 @@ class Dgc : public Compressor {
     const double n = shape.elements(), count = chosen_elements(selection.density, n);
     CompressionRound round = sparse_round(shape, count, false);
     if (choice_.clip > 0) round.kernels.push_back(moves("norm", n * shape.element.value));
-    round.kernels.push_back(moves("momentum and velocity", n * (shape.element.value + 4 * kResidualBytes)));
+    if (choice_.corrects)
+      round.kernels.push_back(moves("momentum and velocity", n * (shape.element.value + 4 * kResidualBytes)));
+    else
+      round.kernels.push_back(add_residual(shape));
     for (KernelCall& kernel : selection_kernels(selection, shape, kResidualBytes))
       round.kernels.push_back(std::move(kernel));
     round.kernels.push_back(moves("mask what is sent", count * kResidualBytes * (choice_.masking ? 2 : 1)));
@@ -104,12 +109,18 @@ class Dgc : public Compressor {
     return std::make_unique<DgcCodec>(choice_, shape, hashed({seed, static_cast<std::uint64_t>(rank)}));
   }
   std::string summary() const override {
-    return fmt::format("DGC of {}, momentum {}{}{}", in_words(choice_.selection), choice_.momentum,
+    return fmt::format("DGC of {}, {}{}{}", in_words(choice_.selection),
+                       choice_.corrects ? fmt::format("momentum {}", choice_.momentum) : "no momentum correction",
                        choice_.clip > 0 ? fmt::format(", clipped at {}", choice_.clip) : "",
-                       choice_.masking ? "" : ", no momentum masking");
+                       choice_.masking || !choice_.corrects ? "" : ", no momentum masking");
   }
-  /// The state is momentum and velocity.
-  Bytes state(const GradientShape& shape) const override { return Bytes{2 * shape.elements() * kResidualBytes}; }
+  /// The state is the velocity, and with momentum correction the momentum.
+  Bytes state(const GradientShape& shape) const override {
+    return Bytes{(choice_.corrects ? 2 : 1) * shape.elements() * kResidualBytes};
+  }
+  std::optional<double> momentum() const override {
+    return choice_.corrects ? std::optional(choice_.momentum) : std::nullopt;
+  }
   int warm_up_stages() const override { return choice_.stages(); }
   int warm_up_steps() const override { return choice_.warm_up_steps; }
   int warm_up_stage(int step) const override { return choice_.stage(step); }
@@ -122,11 +133,18 @@ const RegisterCompressor register_dgc{
     {"dgc",
      "deep gradient compression: the largest elements of an accumulated velocity; the density falls in stages",
      "all-gather",
-     {"density", "sample", "momentum", "clip", "momentum_masking", "warmup_steps"},
+     {"density", "sample", "momentum_correction", "momentum", "clip", "momentum_masking", "warmup_steps"},
      [](Fields& fields) -> std::shared_ptr<const Compressor> {
        DgcChoice choice;
        choice.selection.density = read_density(fields);
        choice.selection.sample = fields.number("sample", 0, 1, 0.01);
+       choice.corrects = fields.boolean(
+           {"momentum_correction",
+            "Whether dgc accumulates momentum instead of gradients; `learn`'s optimizer then applies none. Default: "
+            "true."},
+           true);
+       for (const char* key : {"momentum", "momentum_masking"})
+         fields.only(key, choice.corrects, "with momentum_correction, which keeps the momentum in what is sent");
        choice.momentum = fields.number("momentum", 0, 1, 0.9);
        choice.clip = fields.number("clip", 0, 1e300, 0);
        choice.masking = fields.boolean("momentum_masking", true);

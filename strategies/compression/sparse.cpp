@@ -60,7 +60,7 @@ std::vector<std::uint32_t> largest(std::span<const double> values, std::size_t c
 std::vector<std::uint32_t> select_places(std::span<const double> values, const Selection& selection,
                                          std::uint64_t draw) {
   const std::size_t count = count_of(selection, values.size());
-  if (selection.sample == 0 || values.empty()) return largest(values, count);
+  if (selection.sample == 0 || count >= values.size()) return largest(values, count);
   const auto wanted = static_cast<std::size_t>(chosen_elements(selection.sample, static_cast<double>(values.size())));
   const std::size_t stride = values.size() / wanted;
   std::vector<double> sample;

@@ -70,7 +70,8 @@ SharedUpdates::Step& SharedUpdates::step(int number) {
 
 void SharedUpdates::compute(int number, const Weights& weights, const std::vector<Index>& samples) {
   Step& s = step(number);
-  if (s.weights && s.weights != weights) throw InternalError("gradients of a step are of unlike weights");
+  if (s.weights && s.weights != weights && !setup_.leaves_all_gather)
+    throw InternalError("gradients of a step are of unlike weights");
   s.weights = weights;
   s.samples.insert(s.samples.end(), samples.begin(), samples.end());
 }
@@ -85,11 +86,15 @@ void SharedUpdates::give(int number, Actor rank, Index first, const Eigen::Vecto
 /// The gradient of the step, summed over all ranks.
 Eigen::VectorXd SharedUpdates::summed(Step& s) {
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(first_->size());
-  if (!coding_) {
+  if (!by_rank()) {
     std::sort(s.samples.begin(), s.samples.end());  // the sum does not depend on the order of the ranks
     last_loss_ = setup_.task->add_gradient(*s.weights, s.samples, 1 / batch_, sum) / batch_;
     loss_ += last_loss_;
     ++losses_;
+    return sum;
+  }
+  if (!coding_) {
+    for (const Eigen::VectorXd& of_rank : s.of_ranks) sum += of_rank;
     return sum;
   }
   const std::vector<Index> cuts = bucket_cuts(plan_, first_->size());
@@ -114,6 +119,11 @@ void SharedUpdates::advance() {
   auto next = std::make_shared<Eigen::VectorXd>(*versions_.back().weights);
   apply(setup_, *next, gradient, optimizer_);
   versions_.push_back({std::move(next), 0});
+}
+
+std::pair<Index, Index> SharedUpdates::slice_of(Actor rank) const {
+  const Index size = first_->size(), first = size * rank / plan_.ranks();
+  return {first, size * (rank + 1) / plan_.ranks() - first};
 }
 
 SharedUpdates::Weights SharedUpdates::after(int updates) {
@@ -158,7 +168,7 @@ void LearnerReplica::fill_bucket(std::size_t place, Eigen::VectorXd& buffer) {
     return;
   }
   buffer.resize(0);  // messages carry no values: the sum is made here
-  if (!shared_->coding()) return;
+  if (!shared_->by_rank()) return;
   shared_->give(filled_[bucket]++, rank_, cuts_[bucket + 1], gradients(bucket));
   clear_gradients(bucket);
 }
@@ -169,7 +179,13 @@ void LearnerReplica::keep_gradients(std::size_t place, const Eigen::VectorXd& bu
 
 void LearnerReplica::update(std::size_t set) {
   if (!shared_) return apply_gradients(set);
-  parameters_ = shared_->after(++updates_);
+  const SharedUpdates::Weights weights = shared_->after(++updates_);
+  if (!setup_.leaves_all_gather) {
+    parameters_ = weights;
+    return;
+  }
+  const auto [first, count] = shared_->slice_of(rank_);
+  own_parameters().segment(first, count) = weights->segment(first, count);
 }
 
 void LearnerReplica::take_parameters(std::size_t bucket, const Eigen::VectorXd& values) {

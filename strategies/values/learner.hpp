@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "strategies/plan/training_plan.hpp"
@@ -19,7 +20,10 @@ namespace trainyard {
 struct LearningSetup {
   std::shared_ptr<const LearningTask> task;
   UpdateRule rule;
-  std::uint64_t seed = 1;              ///< seed of the order of samples
+  std::uint64_t seed = 1;  ///< seed of the order of samples
+  /// Each rank updates only its slice of the weights, with the gradients of all, and keeps the initial weights elsewhere:
+  /// a reduce-scatter without the all-gather after it.
+  bool leaves_all_gather = false;
   std::vector<Eigen::VectorXd> start;  ///< initial parameters, assigned to ranks in turn; empty: those of the task
 };
 
@@ -28,12 +32,14 @@ struct LearningEvent {
   enum class What : std::uint8_t {
     gradient,  ///< a worker has computed a gradient
     update,    ///< an actor's weights have changed
+    merge,     ///< all replicas have averaged their weights
   };
   What what = What::gradient;
   Actor actor = 0;
   Actor worker = -1;            ///< for `update`: the only worker whose gradient or weights were applied; −1: all
   std::uint64_t version = 0;    ///< number of updates in the weights: for `gradient` before it, for `update` after it
   std::uint32_t staleness = 0;  ///< for `update`: number of updates that the gradient missed
+  double lambda = 1;            ///< for `update`: factor on the gradient, or share of a worker's weights in the mean
   double loss = 0;              ///< for `gradient`: mean over its samples; NaN if ranks compute it together
 };
 
@@ -50,21 +56,25 @@ class SharedUpdates {
   Weights first() const { return first_; }
   /// A rank computes its part of the step's gradient, for these samples and weights.
   void compute(int step, const Weights&, const std::vector<Eigen::Index>& samples);
-  /// If gradients are compressed: takes a part of the gradient of one rank, from element `first` on.
+  /// If gradients are kept by rank: takes a part of the gradient of one rank, from element `first` on.
   void give(int step, Actor rank, Eigen::Index first, const Eigen::VectorXd& values);
   /// The weights after this number of updates. Update number u applies the gradients of step u − 1.
   Weights after(int updates);
+  /// First element and number of elements of the slice that a rank updates, if each has its own.
+  std::pair<Eigen::Index, Eigen::Index> slice_of(Actor rank) const;
   /// Mean loss of the steps that were summed since the last call; NaN if there were none.
   double take_loss();
   double last_loss() const { return last_loss_; }
-  CompressedCoding* coding() const { return coding_; }            ///< null: gradients are not compressed
+  CompressedCoding* coding() const { return coding_; }  ///< null: gradients are not compressed
+  /// Are gradients kept by rank until they are summed? Otherwise the sum over all samples is computed at once.
+  bool by_rank() const { return coding_ || (setup_.leaves_all_gather && plan_.ranks() > 1); }
   const OptimizerState& optimizer() const { return optimizer_; }  ///< state of the newest weights
 
  private:
   struct Step {
     Weights weights;
     std::vector<Eigen::Index> samples;
-    std::vector<Eigen::VectorXd> of_ranks;  ///< gradients by rank, if they are compressed
+    std::vector<Eigen::VectorXd> of_ranks;  ///< gradients by rank (see by_rank)
   };
   struct Version {
     Weights weights;
@@ -128,7 +138,7 @@ class LearnerReplica : public Replica {
   int updates_ = 0;
   std::vector<int> filled_;  // by bucket: number of steps whose gradients were sent
 
-  bool keeps_gradients() const { return !shared_ || shared_->coding(); }
+  bool keeps_gradients() const { return !shared_ || shared_->by_rank(); }
   Eigen::Index count(std::size_t bucket) const { return cuts_[bucket] - cuts_[bucket + 1]; }
   Eigen::VectorXd& own_parameters();
   friend class LearnerRank;

@@ -46,6 +46,7 @@ TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& pla
 
 TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& plan, Values& values)
     : rule_(setup.rule), plan_(plan), values_(values), calls_(values), rides_(true), sums_(plan.ranks()) {
+  leaves_all_gather_ = setup.leaves_all_gather && plan.ranks() > 1;
   if (plan.compression) coding_ = std::make_unique<CompressedCoding>(plan, setup.seed);
   const UpdatePolicy& policy = update_policy_of(plan);
   bool shares = !plan.through_center;
@@ -144,7 +145,7 @@ void TrainingValues::applied(double gradients, LearningEvent event) {
 }
 
 double TrainingValues::take_loss() {
-  if (shared_ && !shared_->coding()) return shared_->take_loss();
+  if (shared_ && !shared_->by_rank()) return shared_->take_loss();
   const double mean = loss_ / losses_;  // NaN if there were none
   loss_ = losses_ = 0;
   return mean;

@@ -71,6 +71,8 @@ class TrainingValues {
   Actor learner() const { return learner_; }
   /// The learned parameters: those of `learner()`, or the mean of all replicas if each has its own.
   Eigen::VectorXd learned() const;
+  /// Does each rank have parameters of its own?
+  bool replicas_differ() const { return shared_ ? leaves_all_gather_ : !plan_.through_center; }
   /// Root mean square distance of the replicas from `learned()`; 0 if all make the same updates.
   double apart() const;
   /// Loss of the global batch of a step, from the ranks with tensor coordinate `tensor`; infinite if a part is missing.
@@ -108,13 +110,15 @@ class TrainingValues {
   void watch(Watch watch) { watch_ = std::move(watch); }
   /// Counts `gradients` applied gradients and passes the event to the observer.
   void applied(double gradients, LearningEvent event);
+  /// Passes on that all replicas have averaged their weights.
+  void merged() { tell({.what = LearningEvent::What::merge}); }
   double applied() const { return applied_; }
   /// Sets the number of updates in a worker's weights, if servers hold the weights.
   void set_version(Actor worker, std::uint64_t version) {
     if (rides_) static_cast<LearnerRank&>(rank(worker)).version = version;
   }
   /// Loss of the last gradient that was computed; NaN if there was none.
-  double last_loss() const { return shared_ && !coding_ ? shared_->last_loss() : last_loss_; }
+  double last_loss() const { return shared_ && !shared_->by_rank() ? shared_->last_loss() : last_loss_; }
   /// Has the training diverged? The loss is NaN then.
   bool lost() const { return std::isnan(last_loss()) && applied_ > plan_.ranks(); }
   /// Mean loss of the gradients that were computed since the last call; NaN if there were none.
@@ -132,12 +136,11 @@ class TrainingValues {
   std::map<Actor, std::unique_ptr<Replica>> extra_replicas_;
   Actor learner_ = 0;
   std::unique_ptr<numeric::CompressedValues> compressed_;  // null: gradients are not compressed
-  bool rides_ = false;
+  bool rides_ = false, leaves_all_gather_ = false;
   RankSums sums_;
   Watch watch_;
   double applied_ = 0, loss_ = 0, losses_ = 0, last_loss_ = std::numeric_limits<double>::quiet_NaN();
 
-  bool replicas_differ() const { return !shared_ && !plan_.through_center; }
   void begin();
   void place_layers();
   void tell(const LearningEvent&);

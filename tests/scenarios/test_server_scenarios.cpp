@@ -196,7 +196,9 @@ TEST_CASE("what servers cannot be is refused, with its place", "[servers]") {
   CHECK_THAT(refusal("consistency: stale, staleness: -1"), Catch::Contains("staleness"));
   CHECK_THAT(refusal("staleness: 1"), Catch::Contains("with consistency stale only"));
   CHECK_THAT(refusal("backup_workers: 6"), Catch::Contains("at most 5"));
-  CHECK_THAT(refusal("consistency: asynchronous, worker_weights: [0.5]"), Catch::Contains("1 weights for 6 workers"));
+  CHECK_THAT(refusal("consistency: asynchronous, worker_weights: [0.5]"), Catch::Contains("1 numbers for 6 workers"));
+  CHECK_THAT(refusal("consistency: asynchronous, worker_weights: [2]"), Catch::Contains("at most 1, expected"));
+  CHECK_THAT(refusal("mixing_shares: [0.5]"), Catch::Contains("stale or asynchronous only"));
   CHECK_THAT(refusal("worker_weights: [0.5]"), Catch::Contains("stale or asynchronous only"));
   CHECK_THAT(refusal("", "faults: {stragglers: {kind: one-slow, rank: 6, factor: 2}}\n"),
              Catch::Contains("ranks 0 to 5"));

@@ -91,7 +91,8 @@ TEST_CASE("so does each kind of parameter server", "[values]") {
   for (const char* data_parallel :
        {"servers: {count: 2, on: gpu}, consistency: asynchronous", "servers: 1, consistency: stale, staleness: 2",
         "servers: {count: 2, on: gpu}, backup_workers: 1",
-        "servers: 1, consistency: asynchronous, worker_weights: [0.5, 0.5, 0.5, 0.5]"}) {
+        "servers: 1, consistency: asynchronous, worker_weights: [0.5, 0.5, 0.5, 0.5]",
+        "servers: 1, consistency: asynchronous, mixing_shares: [0.5, 0.5, 0.5, 0.5]"}) {
     CAPTURE(data_parallel);
     const Learned l = learn(std::string("mechanism: parameter-server, ") + data_parallel);
     CHECK(l.losses.back() < 0.9 * l.losses.front());

@@ -232,7 +232,7 @@ double mixed_weight(const std::vector<double>& lambdas, const std::vector<double
            for (int worker = 0; worker < workers; ++worker) cell.slower.push_back(worker + 1);
            cell.change = [&](ServerPlan& plan) {
              plan.consistency = Consistency::asynchronous;
-             plan.worker_weights = lambdas;
+             plan.mixing_shares = lambdas;
            };
            ServerCellRun run(cell);
            Values values;
@@ -295,26 +295,13 @@ SeedFigures psname_01(const Node& inputs) {
           {"more_servers_lift_the_plateau", lifts}};
 }
 
-/// Seconds until so many workers have learned what the scenario asks for, a mean over seeds: asynchronous servers, the
-/// learning rate in proportion to the workers.
+/// Seconds until so many workers have learned what the shipped study asks for, a mean over seeds.
 double seconds_to_target(int workers, int seeds) {
   double sum = 0;
   for (int seed = 1; seed <= seeds; ++seed) {
-    const Scenario s = read_scenario(shipped_file("scenarios/learn-async-vs-sync.yaml"),
-                                     {{"cluster.hca.rate", "25 Gbit/s"},
-                                      {"plan.data_parallel.servers.label", fmt::format("{}W2PS", workers)},
-                                      {"plan.micro_batch_size", "20"},
-                                      {"plan.idle_devices", "allowed"},
-                                      {"faults", "null"},
-                                      {"learn.layers", "[32]"},
-                                      {"learn.learning_rate", "0.05"},
-                                      {"learn.scaling", "linear"},
-                                      {"learn.base_batch", "20"},
-                                      {"learn.momentum", "0"},
-                                      {"learn.steps", "1500"},
-                                      {"learn.evaluate_every", "5"},
-                                      {"learn.target.accuracy", "0.8"},
-                                      {"learn.seed", std::to_string(seed)}});
+    const Scenario s = read_scenario(
+        shipped_file("scenarios/learn-workers.yaml"),
+        {{"plan.data_parallel.servers.label", fmt::format("{}W4PS", workers)}, {"learn.seed", std::to_string(seed)}});
     LearnOptions options;
     options.noise = false;
     const LearnResult r = learn(s, options);

@@ -49,7 +49,7 @@ struct ReplicaReplay {
   /// Averages replicas that have updated alone.
   void meet(std::vector<VectorXd>& replicas, int step) const {
     const std::vector<VectorXd> before = replicas;
-    if (updates.local_steps > 0 && (step + 1) % updates.local_steps == 0) {
+    if (updates.local_steps > 0 && ((step + 1) % updates.local_steps == 0 || step + 1 == steps)) {
       VectorXd sum = before.front();
       for (std::size_t rank = 1; rank < before.size(); ++rank) sum += before[rank];
       for (VectorXd& replica : replicas) replica = sum / static_cast<double>(replicas.size());

@@ -43,7 +43,7 @@ class ServerReplay {
         break;
       case ServerEvent::Type::applied:
         if (plan_.mixes())
-          weights += plan_.worker_weights[w] * (next_push(event) - weights);
+          weights += plan_.mixing_shares[w] * (next_push(event) - weights);
         else
           weights -= rate * next_push(event);
         break;

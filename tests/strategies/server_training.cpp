@@ -29,7 +29,7 @@ ServerPlan plan_of(const ServerTraining& s, const Network& network) {
   plan.consistency = s.consistency;
   plan.staleness = s.staleness;
   plan.backup_workers = s.backups;
-  plan.worker_weights = s.lambdas;
+  plan.mixing_shares = s.lambdas;
   for (const ServerRule& rule : server_rules())
     if (rule.name == s.rule) plan.rule = rule;
   plan.replication = {s.copies, s.forward, {}};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/studies/batch_study.hpp"
 #include "tools/reports/table.hpp"
@@ -33,11 +35,16 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
       row.push_back(long_time(Seconds{p.time()}));
       row.emplace_back(&p == study.fastest() ? "fastest" : "");
       if (study.measured) {
-        row.push_back(p.learned ? fmt::format("{:.0f}", *p.learned) : "not reached");
+        row.push_back(p.learned            ? fmt::format("{:.0f}", *p.learned)
+                      : p.diverged_at >= 0 ? fmt::format("diverged at {:.0f}", p.diverged_at)
+                                           : "not reached");
         row.push_back(p.learned ? long_time(Seconds{p.learned_time()}) : "-");
         row.emplace_back(&p == study.fastest_learned() ? "fastest" : "");
       }
-      if (study.published) row.push_back(fmt::format("{:.1f} %", study.published->at(p.batch)));
+      if (study.published) {
+        const std::optional<double> error = study.published->at(p.batch);
+        row.push_back(error ? fmt::format("{:.1f} %", *error) : "-");
+      }
     } else {
       row.push_back(p.error);
     }
@@ -47,9 +54,13 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
   text += table.text("  ");
   if (study.published)
     text += fmt::format(
-        "published error: a curve fitted to {} points (at most {:.1f} points off), no prediction of this training:\n  "
-        "{}\n",
-        study.published->points.size(), study.published->worst(), study.published->source);
+        "published error: a curve fitted to {} points of batches {:.0f} to {:.0f} (at most {:.1f} points off), no "
+        "prediction of this training, and no figure beyond these batches:\n  {}\n",
+        study.published->points.size(), study.published->range().first, study.published->range().second,
+        study.published->worst(), study.published->source);
+  const bool diverged =
+      std::any_of(study.points.begin(), study.points.end(), [](const BatchPoint& p) { return p.diverged_at >= 0; });
+  if (diverged) text += scaling_advice(s);
   return text;
 }
 

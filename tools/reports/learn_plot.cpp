@@ -37,6 +37,29 @@ std::vector<ChartSeries::Point> mean_points(const LearnVariant& v, double LearnP
   return points;
 }
 
+/// The way of each replica's first parameter, in the first seed: an empty chart if a task has many parameters. The dashed
+/// line is their mean.
+Chart positions_chart(const LearnStudy& study, std::size_t variant) {
+  const LearnVariant& v = study.variants[variant];
+  Chart chart{study.variants.size() == 1 ? "replicas' positions against steps" : "positions: " + v.name};
+  if (v.runs.empty() || v.runs.front().points.front().positions.empty()) return chart;
+  const std::vector<LearnPoint>& points = v.runs.front().points;
+  const std::size_t replicas = points.front().positions.size();
+  ChartSeries mean{.color = series_color(variant + 1), .dashed = true};
+  for (std::size_t replica = 0; replica < replicas; ++replica) {
+    ChartSeries way{.color = series_color(variant)};
+    for (const LearnPoint& p : points) way.points.push_back({p.steps, p.positions.at(replica)});
+    chart.series.push_back(std::move(way));
+  }
+  for (const LearnPoint& p : points) {
+    double sum = 0;
+    for (const double w : p.positions) sum += w;
+    mean.points.push_back({p.steps, sum / static_cast<double>(replicas)});
+  }
+  if (replicas > 1) chart.series.push_back(std::move(mean));
+  return chart;
+}
+
 }  // namespace
 
 std::string learn_svg(const std::string& title, const LearnStudy& study) {
@@ -57,6 +80,8 @@ std::string learn_svg(const std::string& title, const LearnStudy& study) {
     return !v.runs.empty() && std::isfinite(v.runs.front().last().accuracy);
   });
   if (!tells) charts.resize(std::size(kAgainst));
+  for (std::size_t v = 0; v < study.variants.size(); ++v)
+    if (const Chart chart = positions_chart(study, v); !chart.series.empty()) charts.push_back(chart);
   return charts_svg(sheet, charts);
 }
 

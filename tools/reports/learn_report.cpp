@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "scenarios/src/reading/training_length.hpp"
@@ -42,8 +43,13 @@ std::string rule_words(const Scenario& s) {
   const LearnChoice& learn = s.learn;
   std::string words = fmt::format("{}, rate {:.4g}", s.optimizer.name, learn.rule.learning_rate);
   if (learn.scaling != RateScaling::none)
-    words += fmt::format(" ({:.4g} at {:.6g} samples, {} scaling)", learn.base_rate, learn.base_batch,
-                         scaling_names()[static_cast<std::size_t>(learn.scaling)]);
+    words += fmt::format(" ({:.4g} at {:.6g} samples, {} scaling{})", learn.base_rate, learn.base_batch,
+                         scaling_names()[static_cast<std::size_t>(learn.scaling)],
+                         learn.scaling != RateScaling::published ? ""
+                         : learn.exponent == 1                   ? ": linear"
+                                                                 : ": by the square root");
+  if (learn.rule.gradients_have_momentum)
+    words += fmt::format(", momentum {:.4g} by the compressor", learn.rule.momentum);
   if (learn.rule.schedule.warmup > 0) words += fmt::format(", warm-up {:.0f} steps", learn.rule.schedule.warmup);
   if (learn.rule.schedule.decay != RateSchedule::Decay::none)
     words += fmt::format(", {} decay", decay_names()[static_cast<std::size_t>(learn.rule.schedule.decay)]);
@@ -73,13 +79,31 @@ std::string curve(const LearnResult& r) {
   return table.text("  ");
 }
 
+std::string diverged_words(const LearnResult& r) {
+  return std::isfinite(r.diverged_loss)
+             ? fmt::format("the loss is {:.3g}, where it began with {:.3g}", r.diverged_loss, r.points.front().loss)
+             : "the loss is no longer a number";
+}
+
 std::string ended_words(const LearnResult& r) {
-  if (r.diverged_at >= 0)
-    return fmt::format("diverged at step {:.0f}: the loss is no longer a number\n", r.diverged_at);
+  if (r.diverged_at >= 0) return fmt::format("diverged at step {:.0f}: {}\n", r.diverged_at, diverged_words(r));
   if (r.ended == "early stopping")
     return fmt::format("stopped at step {:.0f}: the loss was best at step {:.0f}\n", r.last().steps, r.best().steps);
   if (r.ended == "interrupted") return fmt::format("interrupted after step {:.0f}\n", r.last().steps);
+  if (r.worse_than_start())
+    return fmt::format("learned nothing: the loss is {:.4g} at the end and was {:.4g} at the start\n", r.last().loss,
+                       r.points.front().loss);
   return "";
+}
+
+/// Where replicas are at the evaluation at which they are farthest apart.
+std::string positions_line(const LearnResult& r) {
+  const LearnPoint& far = r.farthest();
+  const auto below = std::count_if(far.positions.begin(), far.positions.end(), [](double w) { return w < 0; });
+  return fmt::format(
+      "positions  farthest apart at step {:.0f}: {} replicas below 0, {} above; their own loss is {:.3g} on average, "
+      "that of their mean {:.3g}\n",
+      far.steps, below, std::ssize(far.positions) - below, far.replicas_loss, far.loss);
 }
 
 std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
@@ -88,6 +112,8 @@ std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
   if (v.reached() == 0 && v.runs.front().ended == "interrupted")
     return fmt::format("target     {}: not within {:.0f} steps, before the interruption\n", target,
                        v.runs.front().last().steps);
+  if (v.reached() == 0 && v.diverged() == v.runs.size())
+    return fmt::format("target     {}: not reached, the training diverged\n", target);
   if (v.reached() == 0) return fmt::format("target     {}: not within {} steps\n", target, s.learn.steps);
   const std::string seeds_text = v.reached() < static_cast<std::size_t>(seeds)
                                      ? fmt::format(" ({} of {} seeds reached it)", v.reached(), seeds)
@@ -104,13 +130,39 @@ std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
 
 }  // namespace
 
+std::string scaling_advice(const Scenario& s) {
+  const LearnChoice& learn = s.learn;
+  const UpdateRule::Kind kind = learn.rule.kind;
+  const bool lamb = kind == UpdateRule::Kind::lamb;
+  const bool adapts = lamb || kind == UpdateRule::Kind::adam || kind == UpdateRule::Kind::adamw;
+  std::string text;
+  if (learn.scaling == RateScaling::linear && adapts)
+    text +=
+        "           linear scaling is SGD's (Goyal et al. 2017); LAMB's paper scales by the square root of the\n"
+        "           batch, with a warm-up: --set learn.scaling=published\n";
+  constexpr double large = 0.1;
+  if (lamb && learn.rule.learning_rate > large)
+    text += fmt::format(
+        "           a step of LAMB changes each layer by the rate times the norm of its weights; the\n"
+        "           rate is {:.3g}: set a smaller learn.learning_rate\n",
+        learn.rule.learning_rate);
+  return text;
+}
+
 std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
   const LearnResult& r = v.runs.front();
   std::string text = header(s, r);
   if (r.parameters > 0) text += "\n" + curve(r) + "\n" + ended_words(r);
+  if (v.diverged() > 0) text += scaling_advice(s);
+  if (r.mean_lambda != 1)
+    text +=
+        fmt::format("lambda     {:.3g} on average: the factor on a worker's gradient, or the share of its weights\n",
+                    r.mean_lambda);
   if (r.worst_staleness > 0)
     text += fmt::format("staleness  {:.3g} updates on average, {} at most\n", r.mean_staleness, r.worst_staleness);
-  if (r.last().apart > 0)
+  if (r.merges > 0) text += fmt::format("merges     {:.0f} in {:.0f} steps\n", r.merges, r.last().steps);
+  if (const std::vector<double>& all = r.last().positions; all.size() > 1) text += positions_line(r);
+  if (r.last().apart > 0 || r.merges > 0)
     text += fmt::format("replicas   {:.3g} from their mean at the end, root mean square\n", r.last().apart);
   if (seeds > 1)
     text +=
@@ -127,9 +179,11 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
     return std::string();
   }());
   TextTable table{{"", "a step", "loss", "accuracy", "samples", "bytes"}, {false, true, true, true, true, true}};
+  const bool compares = study.variants.size() > 1;
   const bool formula = s.learn.task.formula.given();
   if (study.has_target || formula) {
-    for (const char* head : {"time to target", "steps", "samples", "GPU-hours", "reached"}) {
+    for (const char* head : {"time to target", "times as fast", "steps", "samples", "GPU-hours", "reached"}) {
+      if (!compares && head == std::string("times as fast")) continue;
       table.head.emplace_back(head);
       table.right.push_back(true);
     }
@@ -156,9 +210,14 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
             return 0.0;
           }(),
           v.diverged() < v.runs.size() ? fmt::format(" ({} of {})", v.diverged(), v.runs.size()) : "");
+    else if (std::all_of(v.runs.begin(), v.runs.end(), [](const LearnResult& r) { return r.worse_than_start(); }))
+      row[2] += ", above the start's";
     if (table.head.size() > row.size()) {
       row.push_back(
           with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.time; }), time_text));
+      if (compares)
+        row.push_back(
+            with_interval(v.speedup(study.variants.front()), [](double x) { return fmt::format("{:.3g}", x); }));
       row.push_back(
           with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.steps; }), count_text));
       row.push_back(

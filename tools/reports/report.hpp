@@ -59,6 +59,8 @@ std::string layer_costs_text(const Scenario&, const LayerCosts&, const Result&);
 nlohmann::ordered_json layer_costs_json(const LayerCosts&, const Result&);
 /// Steps, samples and time to the target by batch, by the formula and by the learner.
 std::string batch_report(const Scenario&, const BatchStudy&);
+/// Advice about the learning rate of a training that diverged, as a line; "" if none is known.
+std::string scaling_advice(const Scenario&);
 /// A table for each kind of parallelism, and in a line how far it helps.
 std::string limits_screen(const AxisLimits&);
 

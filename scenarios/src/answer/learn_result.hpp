@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -16,6 +17,10 @@ struct LearnPoint {
   double loss = 0, accuracy = 0;  ///< on the validation samples
   double noise_scale = 0;         ///< gradient noise scale, samples
   double apart = 0;               ///< root mean square distance of replicas from their mean; 0: they are equal
+  /// Mean over the replicas of the loss of each one's own weights, in a task of a few parameters; else NaN.
+  double replicas_loss = std::numeric_limits<double>::quiet_NaN();
+  /// The first parameter of each replica, or of the only weights there are, in a task of a few parameters; else empty.
+  std::vector<double> positions;
 };
 
 /// One of the first events of the training: a computed gradient, or an update of weights.
@@ -28,6 +33,7 @@ struct LearnedUpdate {
   double version = 0;
   int staleness = 0;
   double loss = 0;
+  double lambda = 1;  ///< factor on the gradient, or share of a worker's weights in the mean
 };
 
 /// One training, from its first step to its end.
@@ -36,14 +42,20 @@ struct LearnResult {
   std::optional<LearnPoint> reached;  ///< first evaluation that reached the target
   std::string ended;                  ///< "target", "steps", "early stopping", "diverged"
   double diverged_at = -1;            ///< step at which it diverged; −1: it did not diverge
+  double diverged_loss = 0;           ///< the loss at that step; infinite: it was no longer a number
   std::string task, mechanism;
   double ranks = 0, parameters = 0, updates = 0;
   double mean_staleness = 0;
   int worst_staleness = 0;
+  double mean_lambda = 1;  ///< mean of the factors on the gradients
+  double merges = 0;       ///< how often all replicas averaged their weights
   std::vector<LearnedUpdate> first;
 
   const LearnPoint& last() const { return points.back(); }
   const LearnPoint& best() const;
+  const LearnPoint& farthest() const;  ///< the evaluation at which replicas are farthest apart
+  /// Is the loss at the end above that of the initial weights?
+  bool worse_than_start() const { return points.size() > 1 && last().loss > points.front().loss; }
   double step_time() const { return last().steps > 0 ? last().time / last().steps : 0; }
   double gpu_hours(const LearnPoint& p) const { return p.time * ranks / 3600; }
 };

@@ -13,16 +13,20 @@
 namespace trainyard {
 namespace {
 
+constexpr const char* kAsynchronous =
+    "mechanism: parameter-server, servers: {count: 1, keys: buckets}, consistency: asynchronous";
+
 /// The keys of plan.data_parallel for each method that the command line names.
 const std::map<std::string, std::string>& keys_of_ways() {
   static const std::map<std::string, std::string> all{
       {"all-reduce", "all_reduce: ring"},
-      {"asynchronous", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, consistency: asynchronous"},
+      {"asynchronous", kAsynchronous},
       {"backup", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, backup_workers: 1"},
       {"delayed", "delay: 1"},
       {"gossip", "gossip: ring"},
       {"local-sgd", "local_steps: 2"},
       {"stale", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, consistency: stale, staleness: 1"},
+      {"staleness-aware", kAsynchronous},
       {"synchronous", "mechanism: parameter-server, servers: {count: 1, keys: buckets}"}};
   return all;
 }
@@ -34,7 +38,8 @@ std::vector<std::string> figures_of(const LearnedUpdate& u) {
             std::isfinite(u.loss) ? fmt::format("its loss {:.3f}", u.loss) : ""};
   const std::string by = u.worker >= 0 && u.worker != u.actor ? fmt::format(" by rank {}'s", u.worker) : "";
   return {when, u.actor_name, fmt::format("has weights {:.0f}{}", u.version, by),
-          u.staleness > 0 ? fmt::format("{} update{} late", u.staleness, u.staleness == 1 ? "" : "s") : ""};
+          (u.staleness > 0 ? fmt::format("{} update{} late", u.staleness, u.staleness == 1 ? "" : "s") : "") +
+              (u.lambda != 1 ? fmt::format("{}lambda {:.3g}", u.staleness > 0 ? ", " : "", u.lambda) : "")};
 }
 
 nlohmann::ordered_json event_json(const LearnedUpdate& u) {
@@ -44,6 +49,7 @@ nlohmann::ordered_json event_json(const LearnedUpdate& u) {
                            {"weights", u.version}};
   if (u.gradient && std::isfinite(u.loss)) j["loss"] = u.loss;
   if (!u.gradient) j["staleness"] = u.staleness;
+  if (!u.gradient) j["lambda"] = u.lambda;
   if (!u.gradient && u.worker >= 0) j["worker"] = u.worker;
   return j;
 }
@@ -84,8 +90,8 @@ Scenario small_training(const std::string& method, int workers, const Overrides&
       "model: {{mlp: {{widths: [256, 1024, 10], loss: softmax_cross_entropy}}}}\n"
       "plan: {{micro_batch_size: 8, precision: fp32, optimizer: sgd, data_parallel: {{size: {0}, {1}}}}}\n"
       "faults: {{stragglers: {{kind: lognormal, sigma: 0.5, seed: 1}}}}\n"
-      "learn: {{task: softmax, steps: 20, evaluate_every: 20, data: {{classes: 3, features: 4, samples: 256}}}}\n",
-      workers, keys_of_ways().at(method));
+      "learn: {{task: softmax, steps: 20, evaluate_every: 20, data: {{classes: 3, features: 4, samples: 256}}{2}}}\n",
+      workers, keys_of_ways().at(method), method == "staleness-aware" ? ", staleness_aware: true" : "");
   return read_scenario_text(text, method + ".yaml", overrides);
 }
 
@@ -107,7 +113,18 @@ LessonView teach_learning(const Scenario& s, int events) {
   if (r.worst_staleness > 0)
     view.sums = {fmt::format("over the whole run, gradients came {:.3g} updates late on average, {} at most",
                              r.mean_staleness, r.worst_staleness)};
-  view.json = json_text(nlohmann::ordered_json{{"scenario", s.name}, {"events", rows}}, 2);
+  if (r.diverged_at >= 0) view.sums.push_back(fmt::format("the training diverged at step {:.0f}", r.diverged_at));
+  if (r.mean_lambda != 1)
+    view.sums.push_back(
+        fmt::format("lambda, the factor on a gradient or the share of a worker's weights, was {:.3g} on "
+                    "average",
+                    r.mean_lambda));
+  view.json = json_text(nlohmann::ordered_json{{"scenario", s.name},
+                                               {"events", rows},
+                                               {"mean_staleness", r.mean_staleness},
+                                               {"worst_staleness", r.worst_staleness},
+                                               {"mean_lambda", r.mean_lambda}},
+                        2);
   return view;
 }
 

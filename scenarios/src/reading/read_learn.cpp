@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "strategies/compression/compressor.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
@@ -25,6 +26,29 @@ UpdateRule::Kind update_kind_of(const std::string& optimizer) {
 
 bool adaptive(UpdateRule::Kind kind) {
   return kind == UpdateRule::Kind::adam || kind == UpdateRule::Kind::adamw || kind == UpdateRule::Kind::lamb;
+}
+
+/// With momentum correction, compressed gradients have their momentum already. The optimizer then applies none, and has
+/// no momentum that could differ.
+void read_compressed_momentum(UpdateRule& rule, Fields& fields, const Scenario& s) {
+  const std::optional<double> momentum = s.plan.compression ? s.plan.compression->momentum() : std::nullopt;
+  if (!momentum) return;
+  const std::string& optimizer = s.optimizer.name;
+  if (optimizer != "momentum" && *momentum > 0)
+    fail(s.plan.compression_place,
+         fmt::format("plan.data_parallel.compression: {}: plan.optimizer is {}, but the correction is for optimizer: "
+                     "momentum; set momentum_correction: false, or momentum: 0",
+                     s.plan.compression->summary(), optimizer));
+  if (fields.has("momentum") && rule.momentum != *momentum)
+    fields.refuse("momentum", fmt::format("{:.4g}, but plan.data_parallel.compression.momentum is {:.4g}, and the "
+                                          "compressor applies the momentum; set both alike, or only that",
+                                          rule.momentum, *momentum));
+  if (rule.clip > 0)
+    fields.refuse("clip",
+                  "would clip momentum; with momentum correction each rank clips its gradient before it is "
+                  "accumulated: plan.data_parallel.compression.clip");
+  rule.momentum = *momentum;
+  rule.gradients_have_momentum = optimizer == "momentum";
 }
 
 void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
@@ -51,6 +75,7 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   rule.weight_decay = fields.number({"weight_decay", "Weight decay of the optimizer, for example 0.01."}, 0, 1e3, 0);
   rule.clip = fields.number(
       {"clip", "Largest norm of a gradient; larger gradients are scaled down to it. 0: no limit."}, 0, 1e12, 0);
+  read_compressed_momentum(rule, fields, s);
   rule.staleness_aware =
       fields.boolean({"staleness_aware", "Whether a parameter server divides a gradient by its staleness."}, false);
   if (rule.staleness_aware && s.plan.mechanism->stops_together())
@@ -59,18 +84,39 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   if (!s.plan.mechanism->stops_together()) rule.updates_per_step = s.ranks();
 }
 
+/// The power of the batch with which the learning rate grows. Published: linear for SGD (Goyal et al. 2017) and LARS,
+/// square root for Adam and LAMB (You et al. 2020).
+double exponent_of(RateScaling scaling, UpdateRule::Kind kind) {
+  if (scaling == RateScaling::none) return 0;
+  if (scaling == RateScaling::published) return adaptive(kind) ? 0.5 : 1;
+  return scaling == RateScaling::linear ? 1 : 0.5;
+}
+
+/// The share of the steps in which the published learning rates rise: 5 of 90 epochs (Goyal et al. 2017, section 2.2),
+/// and a fifth of the steps when LAMB trained BERT at its largest batch (You et al. 2020).
+double published_warmup(UpdateRule::Kind kind) {
+  constexpr double goyal = 5.0 / 90, you = 1.0 / 5;
+  return adaptive(kind) ? you : goyal;
+}
+
 void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
   RateSchedule& schedule = learn.rule.schedule;
-  learn.scaling =
-      fields.one_of({"scaling", "Growth of the learning rate with the global batch: none, square-root or linear."},
-                    scaling_names(), RateScaling::none);
+  learn.scaling = fields.one_of(
+      {"scaling",
+       "Growth of the learning rate with the global batch: none, square-root, linear, or published (linear for SGD and "
+       "LARS, square root for Adam and LAMB, both with a warm-up)."},
+      scaling_names(), RateScaling::none);
+  learn.exponent = exponent_of(learn.scaling, learn.rule.kind);
   learn.base_batch = fields.number(
       {"base_batch", "Global batch for which the learning rate is stated. Default: that of the plan."}, 1, 1e12, batch);
-  fields.only("base_batch", learn.scaling != RateScaling::none, "with scaling square-root or linear");
-  learn.rule.learning_rate =
-      learn.base_rate * std::pow(batch / learn.base_batch, 0.5 * static_cast<double>(learn.scaling));
+  fields.only("base_batch", learn.scaling != RateScaling::none, "with scaling square-root, linear or published");
+  learn.rule.learning_rate = learn.base_rate * std::pow(batch / learn.base_batch, learn.exponent);
+  const double share = learn.scaling == RateScaling::published ? published_warmup(learn.rule.kind) : 0;
   schedule.warmup = static_cast<double>(fields.integer_within<int>(
-      {"warmup", "Number of steps in which the learning rate rises linearly from 0."}, 0, kMostLearnedSteps, 0));
+      {"warmup",
+       "Number of steps in which the learning rate rises linearly from 0. Default: 0; with scaling published, an "
+       "eighteenth of the steps, and a fifth for Adam and LAMB."},
+      0, kMostLearnedSteps, std::llround(share * learn.steps)));
   schedule.decay = fields.one_of({"decay", "How the learning rate falls after the warm-up."}, decay_names(),
                                  RateSchedule::Decay::none);
   schedule.steps = learn.steps;
@@ -122,7 +168,7 @@ void require_whole_replicas(const Scenario& s, const Place& place) {
 }  // namespace
 
 const std::vector<std::string>& scaling_names() {
-  static const std::vector<std::string> names{"none", "square-root", "linear"};
+  static const std::vector<std::string> names{"none", "square-root", "linear", "published"};
   return names;
 }
 
@@ -142,6 +188,16 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
     learn.every = fields.integer_within<int>(
         {"evaluate_every", "Number of steps between two evaluations. Default: a fiftieth of steps."}, 1,
         kMostLearnedSteps, std::max(1, learn.steps / 50));
+    learn.leaves_all_gather =
+        fields.choice(
+            {"leave_out",
+             "Exchange that is left out, to see what it is for: all-gather (each rank updates its slice of the "
+             "weights with the gradients of all, and does not get the slices of the others), or none."},
+            {"none", "all-gather"}, "none") == "all-gather";
+    if (learn.leaves_all_gather && (s.plan.mechanism_name != kAllReduce || s.plan.compression))
+      fields.refuse("leave_out",
+                    "an all-gather is the second half of an all-reduce of whole gradients; it needs "
+                    "mechanism all-reduce and no compression");
     read_rule(learn, fields, s);
     read_schedule(learn, fields, static_cast<double>(s.global_batch_size));
     read_ends(learn, fields);

@@ -36,6 +36,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kWeights = "trainyard weights\n";
 constexpr int kNoiseGroups = 8;       // groups of samples in one measurement of the noise
 constexpr double kNoiseMemory = 0.8;  // weight of earlier measurements (McCandlish et al. 2018, A.1: a running mean)
+constexpr double kDiverged = 100;     // a training has diverged when its loss is so many times that of its start
 constexpr double kAlmost = 1e-9;      // the parts of a gradient sum to it, except for rounding
 
 Eigen::VectorXd read_weights(const std::string& file, Eigen::Index size, const Place& place) {
@@ -74,6 +75,7 @@ LearningSetup setup_of(const LearnChoice& learn) {
   setup.task = learning_tasks().find(learn.task.name, learn.place).make(learn.task);
   setup.rule = learn.rule;
   setup.seed = learn.seed;
+  setup.leaves_all_gather = learn.leaves_all_gather;
   const Eigen::Index size = setup.task->size();
   for (const double value : learn.task.start) setup.start.push_back(Eigen::VectorXd::Constant(size, value));
   if (!learn.from.empty()) setup.start = {read_weights(learn.from, size, learn.place)};
@@ -96,6 +98,7 @@ class Learning {
     result_.ranks = s.ranks();
     result_.parameters = static_cast<double>(setup.task->size());
     look();
+    if (!result_.points.empty()) start_loss_ = std::abs(result_.points.front().loss);
     training.watch([this](const LearningEvent& event) { happened(event); });
   }
 
@@ -103,9 +106,9 @@ class Learning {
   const Values* clock = nullptr;
 
   LearnResult end() {
-    if (!enough_ && result_.points.back().steps < steps()) look();
+    if (!enough_ && (waits_for_end_ || result_.points.back().steps < steps())) look();
     if (result_.ended.empty()) result_.ended = "steps";
-    if (pushes_ > 0) result_.mean_staleness /= pushes_;
+    take_means(result_);
     return std::move(result_);
   }
   void name_actors(const Machine& machine) {
@@ -123,9 +126,10 @@ class Learning {
   SampleOrder order_;
   LearnResult result_;
   GradientNoise noise_;
-  double noises_ = 0, computed_ = 0, pushes_ = 0;
+  double noises_ = 0, computed_ = 0, pushes_ = 0, lambdas_ = 0, start_loss_ = 0;
   int looks_without_ = 0;
   bool enough_ = false;
+  bool waits_for_end_ = false;  // the last update is done, and replicas may still average
   ProgressLine line_;
 
   double steps() const { return training_.applied() / s_.ranks() + kAlmost; }
@@ -137,21 +141,42 @@ class Learning {
       computed_ += static_cast<double>(s_.micro_batch_size);
       return;
     }
+    if (event.what == LearningEvent::What::merge) {
+      ++result_.merges;
+      return;
+    }
     ++result_.updates;
     if (event.staleness > 0)
       result_.worst_staleness = std::max(result_.worst_staleness, static_cast<int>(event.staleness));
     result_.mean_staleness += event.staleness;
+    lambdas_ += event.lambda;
     ++pushes_;
-    if (std::isinf(training_.last_loss()) || training_.lost()) return diverged();
+    if (is_diverging()) return diverged(training_.last_loss());
     const double next = (std::floor(result_.points.back().steps / learn_.every) + 1) * learn_.every;
-    if (steps() >= std::min<double>(next, learn_.steps)) look();
+    if (steps() < std::min<double>(next, learn_.steps)) return;
+    waits_for_end_ = training_.replicas_differ() && s_.plan.mechanism->in_step() && steps() >= learn_.steps;
+    if (!waits_for_end_) look();
+  }
+
+  /// Compares the loss with those of the initial weights: on the validation samples, and in the first step.
+  bool is_diverging() {
+    const double loss = training_.last_loss();
+    if (std::isinf(loss) || training_.lost()) return true;
+    if (result_.updates <= s_.ranks() && std::isfinite(loss)) start_loss_ = std::max(start_loss_, std::abs(loss));
+    return start_loss_ > 0 && loss > kDiverged * start_loss_;
+  }
+  void take_means(LearnResult& result) const {
+    if (pushes_ == 0) return;
+    result.mean_staleness /= pushes_;
+    result.mean_lambda = lambdas_ / pushes_;
   }
 
   void keep(const LearningEvent& event) {
+    if (event.what == LearningEvent::What::merge) return;
     if (std::ssize(result_.first) >= options_.first_events || same_as_before(event)) return;
     result_.first.push_back({training_.values().now().value, event.what == LearningEvent::What::gradient, event.actor,
                              event.worker, "", static_cast<double>(event.version), static_cast<int>(event.staleness),
-                             event.loss});
+                             event.loss, event.lambda});
   }
 
   /// Whether an event belongs to another key of an update that is kept already.
@@ -164,8 +189,9 @@ class Learning {
            std::any_of(result_.first.begin(), result_.first.end(), same);
   }
 
-  void diverged() {
+  void diverged(double loss) {
     result_.diverged_at = std::floor(steps());
+    result_.diverged_loss = std::isfinite(loss) ? loss : HUGE_VAL;
     result_.ended = "diverged";
     enough_ = true;
   }
@@ -173,7 +199,8 @@ class Learning {
   void look() {
     const Eigen::VectorXd weights = training_.learned();
     const TaskScore score = setup_.task->score(weights);
-    if (!std::isfinite(score.loss)) return diverged();
+    if (!std::isfinite(score.loss) || (start_loss_ > 0 && score.loss > kDiverged * start_loss_))
+      return diverged(score.loss);
     LearnPoint p;
     p.time = training_.values().now().value;
     p.steps = std::floor(steps());
@@ -183,6 +210,7 @@ class Learning {
     p.loss = score.loss;
     p.accuracy = score.accuracy;
     p.apart = training_.apart();
+    if (setup_.task->shows_position()) place_replicas(p, weights);
     p.noise_scale = options_.noise ? noise(weights) : kNaN;
     looks_without_ = result_.points.empty() || p.loss < result_.best().loss ? 0 : looks_without_ + 1;
     result_.points.push_back(p);
@@ -201,8 +229,20 @@ class Learning {
     }
     if (!options_.look) return;
     LearnResult now = result_;
-    if (pushes_ > 0) now.mean_staleness /= pushes_;
+    take_means(now);
     options_.look(now);
+  }
+  void place_replicas(LearnPoint& p, const Eigen::VectorXd& weights) const {
+    p.positions = {weights[0]};
+    p.replicas_loss = p.loss;
+    if (!training_.replicas_differ()) return;
+    p.positions.clear();
+    p.replicas_loss = 0;
+    for (Actor rank = 0; rank < s_.ranks(); ++rank) {
+      const Eigen::VectorXd replica = training_.replica(rank).all_parameters();
+      p.positions.push_back(replica[0]);
+      p.replicas_loss += setup_.task->score(replica).loss / s_.ranks();
+    }
   }
   void finish(const char* why) {
     result_.ended = why;
@@ -227,9 +267,11 @@ class Learning {
 /// every 4 steps".
 std::string mechanism_words(const Scenario& s, const Plan& planned) {
   const std::string how = s.plan.mechanism->summary(all_reduce_name(planned.all_reduce));
-  return s.plan.mechanism_name == kAllReduce || how == s.plan.mechanism_name || how.starts_with(s.plan.mechanism_name)
-             ? how
-             : fmt::format("{} by {}", s.plan.mechanism_name, how);
+  const std::string words =
+      s.plan.mechanism_name == kAllReduce || how == s.plan.mechanism_name || how.starts_with(s.plan.mechanism_name)
+          ? how
+          : fmt::format("{} by {}", s.plan.mechanism_name, how);
+  return s.learn.leaves_all_gather ? words + " without its all-gather" : words;
 }
 
 /// Returns the most steps that a worker may do: if workers are not in step, one may do the steps of all.

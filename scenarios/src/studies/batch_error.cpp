@@ -44,13 +44,19 @@ void fit(BatchErrorCurve& curve) {
 
 }  // namespace
 
-double BatchErrorCurve::at(double batch) const {
+std::pair<double, double> BatchErrorCurve::range() const {
+  const auto [least, most] = std::minmax_element(points.begin(), points.end());
+  return {least->first, most->first};
+}
+
+std::optional<double> BatchErrorCurve::at(double batch) const {
+  if (const auto [least, most] = range(); batch < least || batch > most) return std::nullopt;
   return batch <= flat_up_to ? flat : flat + scale * (std::pow(batch / flat_up_to, power) - 1);
 }
 
 double BatchErrorCurve::worst() const {
   double most = 0;
-  for (const auto& [batch, error] : points) most = std::max(most, std::abs(at(batch) - error));
+  for (const auto& [batch, error] : points) most = std::max(most, std::abs(*at(batch) - error));
   return most;
 }
 

@@ -17,8 +17,10 @@ struct BatchErrorCurve {
   double flat_up_to = 0;                          ///< B0, samples
   double scale = 0, power = 0;                    ///< a (percent), q
 
-  double at(double batch) const;  ///< error at a batch, percent
-  double worst() const;           ///< largest distance of a point from the curve, percentage points
+  /// Error at a batch, percent. No value: the batch is outside the fitted points, about which the fit says nothing.
+  std::optional<double> at(double batch) const;
+  std::pair<double, double> range() const;  ///< the smallest and the largest batch of the points
+  double worst() const;                     ///< largest distance of a point from the curve, percentage points
 };
 
 /// Fits the curve of a network by least squares. No value: the catalog has no published errors of it.

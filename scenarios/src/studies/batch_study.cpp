@@ -46,6 +46,12 @@ void measure(const Scenario& s, BatchStudy& study) {
   if (!s.learn.used()) throw UserError(fmt::format("{}: --batch needs a section `learn` with a target", s.name));
   if (!s.learn.has_target()) fail(s.learn.place, "learn: --batch needs a target");
   const LearnResult r = learn(s);
+  if (r.diverged_at >= 0)
+    fail(s.learn.place,
+         fmt::format(
+             "learn: the training at batch {} diverges at step {:.0f}, with a loss of {:.3g} after {:.3g} at the "
+             "start: no curve can be computed; set a smaller learn.learning_rate",
+             s.global_batch_size, r.diverged_at, r.diverged_loss, r.points.front().loss));
   if (!r.reached)
     fail(s.learn.place,
          fmt::format("learn: the target is not reached within {} steps: no curve can be computed", s.learn.steps));
@@ -87,8 +93,11 @@ BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, 
       SimulateOptions options;
       options.critical_path = false;
       p.step_time = simulate(changed, plan(changed), options).step_time;
-      if (study.measured)
-        if (const LearnResult r = learn(changed); r.reached) p.learned = r.reached->steps;
+      if (study.measured) {
+        const LearnResult r = learn(changed);
+        if (r.reached) p.learned = r.reached->steps;
+        p.diverged_at = r.diverged_at;
+      }
       p.steps = study.model.steps(p.batch);
     } catch (const UserError& e) {
       p.error = e.what();
@@ -117,11 +126,14 @@ Json batch_study_json(const Scenario& s, const BatchStudy& study) {
         j["learned_steps"] = *p.learned;
         j["learned_time_s"] = p.learned_time();
       }
-      if (study.published) j["published_error_percent"] = study.published->at(p.batch);
+      if (p.diverged_at >= 0) j["diverged_at_step"] = p.diverged_at;
+      if (study.published)
+        if (const std::optional<double> error = study.published->at(p.batch)) j["published_error_percent"] = *error;
     }
     points.push_back(j);
   }
   return {{"scenario", s.name},
+          {"optimizer", s.optimizer.name},
           {"noise_scale_samples", study.model.noise},
           {"least_steps", study.model.least},
           {"measured", study.measured},

@@ -16,6 +16,7 @@ struct BatchPoint {
   double step_time = 0;           ///< s
   double steps = 0;               ///< steps to the target, computed from the noise scale
   std::optional<double> learned;  ///< steps that the learner needed; no value: it has no target, or did not reach it
+  double diverged_at = -1;        ///< step at which the learner diverged; −1: it did not
   std::string error;              ///< why this batch is impossible; empty: it is possible
 
   double time() const { return steps * step_time; }

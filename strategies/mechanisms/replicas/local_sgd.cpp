@@ -1,5 +1,5 @@
-// Local SGD (Stich 2019): each replica updates alone; every few steps the parameters of all replicas are averaged.
-// Optimizer states are not averaged.
+// Local SGD (Stich 2019): each replica updates alone; every few steps, and at the end of the training, the parameters of
+// all replicas are averaged. Optimizer states are not averaged.
 #include <fmt/format.h>
 
 #include "strategies/mechanisms/replicas/replicas.hpp"
@@ -18,6 +18,9 @@ class RankLocalSgd : public RankUpdates {
   Ops after_backward(int step) override {
     co_yield RankUpdates::after_backward(step);
     if ((step + 1) % period_ == 0) co_yield average();
+  }
+  Ops after_training() override {
+    if (parts_.step.plan.steps % period_ != 0) co_yield average();
   }
 
  private:
@@ -57,6 +60,7 @@ class LocalSgdPolicy : public UpdatePolicy {
     values.on(TrainingCall::take_parameters, [&values](Actor rank, const CallArguments& call) {
       const Eigen::VectorXd& sum = values.sum(rank, {TrainingBuffer::Kind::parameters, call.bucket()});
       values.replica(rank).take_parameters(call.bucket(), sum / values.plan().ranks());
+      if (rank == 0 && call.bucket() == 0) values.merged();  // bucket 0 comes last
     });
   }
 

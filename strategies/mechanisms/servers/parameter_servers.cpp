@@ -191,14 +191,14 @@ class ParameterServers : public Mechanism {
   std::string refuses_compression() const override {
     if (choice_.aggregation != ServerChoice::Aggregation::none)
       return "gradients are summed in nodes before they are pushed";
-    return choice_.worker_weights.empty() ? "" : "workers push weights, and no gradients";
+    return choice_.mixing_shares.empty() ? "" : "workers push weights, and no gradients";
   }
   bool survives_server() const override { return choice_.replication.used(); }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
     without_all_reduce(plan);
     plan.stages.front().buckets = keys_of(plan, choice_.keys);
-    const bool workers_update = !choice_.worker_weights.empty() || !choice_.rule.updates;
+    const bool workers_update = !choice_.mixing_shares.empty() || !choice_.rule.updates;
     plan.stages.front().memory = worker_memory(plan, states, workers_update ? parameters_of(plan) : 0);
     if (plan.compression) add_compression_memory(plan);
   }
@@ -244,6 +244,7 @@ class ParameterServers : public Mechanism {
     plan.staleness = choice_.staleness;
     plan.backup_workers = choice_.backup_workers;
     plan.worker_weights = choice_.worker_weights;
+    plan.mixing_shares = choice_.mixing_shares;
     plan.rule = choice_.rule;
     plan.replication = choice_.replication;
     if (!plan.mixes()) plan.replication.state = optimizer_state_size(site.states.optimizer, site.states.precision);

@@ -102,7 +102,7 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
                                             Operation::broadcast);
   fields.finish();
   if (choice.aggregation == ServerChoice::Aggregation::none) return;
-  for (const char* key : {"backup_workers", "worker_weights"})
+  for (const char* key : {"backup_workers", "worker_weights", "mixing_shares"})
     if (data_parallel.has(key))
       data_parallel.refuse(
           key,
@@ -168,6 +168,25 @@ void place_by_default(ServerChoice& choice, const ClusterSpec& cluster) {
   for (int i = 0; i < used; ++i) choice.nodes.push_back(choice.dedicated ? cluster.nodes - used + i : i);
 }
 
+/// Reads a number above 0 and up to 1 for each worker; empty: the key is absent.
+std::vector<double> read_shares(Fields& fields, const Key& key) {
+  std::vector<double> shares;
+  const std::vector<Node>* list = fields.list(key);
+  for (std::size_t i = 0; list && i < list->size(); ++i) {
+    const Node& item = (*list)[i];
+    double share = 0;
+    try {
+      share = parse_number(item.scalar);
+    } catch (const UserError&) {
+    }
+    if (!(share > 0) || share > 1)
+      fail(item.place,
+           fmt::format("plan.data_parallel.{}: \"{}\"; a number above 0, at most 1, expected", key.name, item.scalar));
+    shares.push_back(share);
+  }
+  return shares;
+}
+
 void read_consistency(ServerChoice& choice, Fields& fields) {
   choice.consistency = fields.one_of(
       {"consistency",
@@ -176,32 +195,30 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
   fields.only({"staleness", "Number of steps that the fastest worker may be ahead of the slowest, for example 3."},
               choice.consistency == Consistency::stale, "with consistency stale");
   fields.only("backup_workers", choice.in_step(), "with consistency synchronous");
-  fields.only("worker_weights", !choice.in_step(), "with consistency stale or asynchronous");
+  for (const char* key : {"worker_weights", "mixing_shares"})
+    fields.only(key, !choice.in_step(), "with consistency stale or asynchronous");
   if (choice.consistency == Consistency::stale)
     choice.staleness = fields.integer_within<int>("staleness", 0, kMostStaleness);
   choice.backup_workers = fields.integer_within<int>(
       {"backup_workers", "Number of workers whose gradients a step does not wait for."}, 0, kMostServers, 0);
-  if (const std::vector<Node>* weights = fields.list(
-          {"worker_weights",
-           "List of the share with which each worker's weights enter those of the servers, for example [0.5, 1]."}))
-    for (const Node& item : *weights) {
-      double weight = 0;
-      try {
-        weight = parse_number(item.scalar);
-      } catch (const UserError&) {
-      }
-      if (!(weight > 0) || weight > 1)
-        fail(item.place, fmt::format("plan.data_parallel.worker_weights: \"{}\"; a share above 0, at most 1, expected",
-                                     item.scalar));
-      choice.worker_weights.push_back(weight);
-    }
+  choice.worker_weights = read_shares(
+      fields,
+      {"worker_weights",
+       "List of the factor with which each worker's gradients count, above 0, at most 1, for example [0.5, 1]."});
+  choice.mixing_shares = read_shares(
+      fields, {"mixing_shares",
+               "Workers update their own weights and push these: list of the share with which each worker's weights "
+               "enter those "
+               "of the servers, above 0, at most 1, for example [0.5, 0.25]. Default: workers push gradients."});
+  if (!choice.worker_weights.empty() && !choice.mixing_shares.empty())
+    fields.refuse("worker_weights", "with mixing_shares workers push weights, and no gradients; leave out one of them");
 }
 
 }  // namespace
 
 const std::vector<Key>& server_keys() {
-  static const std::vector<Key> keys{"servers",        "server",         "consistency",      "staleness",
-                                     "backup_workers", "worker_weights", "local_aggregation"};
+  static const std::vector<Key> keys{"servers",        "server",         "consistency",   "staleness",
+                                     "backup_workers", "worker_weights", "mixing_shares", "local_aggregation"};
   return keys;
 }
 
@@ -268,8 +285,10 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
   if (choice.backup_workers >= workers)
     fields.refuse("backup_workers",
                   fmt::format("{} of {} workers; at most {}", choice.backup_workers, workers, workers - 1));
-  if (!choice.worker_weights.empty() && static_cast<int>(choice.worker_weights.size()) != workers)
-    fields.refuse("worker_weights", fmt::format("{} weights for {} workers", choice.worker_weights.size(), workers));
+  for (const auto& [key, shares] :
+       {std::pair{"worker_weights", &choice.worker_weights}, std::pair{"mixing_shares", &choice.mixing_shares}})
+    if (!shares->empty() && static_cast<int>(shares->size()) != workers)
+      fields.refuse(key, fmt::format("{} numbers for {} workers", shares->size(), workers));
 }
 
 }  // namespace trainyard

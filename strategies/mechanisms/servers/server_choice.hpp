@@ -20,7 +20,7 @@ struct ServerChoice {
   KeySharding shards = KeySharding::balanced;
   Consistency consistency = Consistency::synchronous;
   int staleness = 0, backup_workers = 0;
-  std::vector<double> worker_weights;
+  std::vector<double> worker_weights, mixing_shares;
   KeySplit split;
   ServerRule rule = server_rules().front();
   Replication replication;
@@ -41,7 +41,7 @@ const std::vector<Key>& server_keys();
 /// dedicated, on: cpu | gpu | gpus, nodes: […], keys: tensors | layers | buckets, shards: balanced | round-robin |
 /// split, split: none | mxnet | byteps | {bigarray_bound} | {partition_bytes}, rule: optimizer | sum | mean, replicas:
 /// 2 | {count, forward: chain | parallel}}), `server` (the node of one), `consistency`, `staleness`, `backup_workers`,
-/// `worker_weights`, `local_aggregation` (none | gpu | cpu | {on, reduce, broadcast}). Without `nodes`,
+/// `worker_weights`, `mixing_shares`, `local_aggregation` (none | gpu | cpu | {on, reduce, broadcast}). Without `nodes`,
 /// servers are on the first nodes, dedicated servers on the last. Throws UserError with the place.
 ServerChoice read_servers(Fields& data_parallel, const ClusterSpec&);
 /// Checks the keys that depend on the number of workers: their nodes and the number of their weights. Throws UserError.

@@ -83,6 +83,8 @@ struct ServerPlan {
       0;  ///< synchronous: a step takes the first workers − backup_workers gradients and drops the rest
   /// λ by worker (not synchronous): a worker updates its own weights and pushes them; the server computes
   /// w ← w + λ (w_k − w). Empty: workers push gradients, which are applied.
+  std::vector<double> mixing_shares;
+  /// Factor on each worker's gradients (not synchronous). Empty: all count alike.
   std::vector<double> worker_weights;
   Work mixing;  ///< work of one element of this computation
   ServerRule rule;
@@ -95,7 +97,7 @@ struct ServerPlan {
   Actor first_client() const { return local.used() ? workers() + servers : 0; }
   std::size_t keys() const { return base.step.stages.front().buckets.size(); }
   const GradientBucket& key(std::size_t k) const { return base.step.stages.front().buckets[k]; }
-  bool mixes() const { return !worker_weights.empty(); }
+  bool mixes() const { return !mixing_shares.empty(); }
   /// Do workers run the optimizer, on the combined gradients of all?
   bool workers_update() const { return !rule.updates; }
   /// The slices of one key. They are consecutive keys; within a node they are sent as one. Most keys have one slice.

@@ -139,19 +139,25 @@ void ServerValues::learn(ServerCall call, const ServerPush& push, const Eigen::V
   const bool alone = call == ServerCall::apply;
   const std::uint32_t missed =
       alone ? static_cast<std::uint32_t>(all[all.size() - 1]) - pulled_[{push.worker, push.key}] : 0;
-  if (call == ServerCall::apply && plan_.mixes())
-    weights += plan_.worker_weights[push.worker] * (gradient - weights);  // the worker has pushed weights
-  else if (plan_.workers_update())
+  const auto worker = static_cast<std::size_t>(push.worker);
+  double lambda = 1;
+  if (alone && plan_.mixes()) {
+    lambda = plan_.mixing_shares[worker];
+    weights += lambda * (gradient - weights);  // the worker has pushed weights
+  } else if (plan_.workers_update()) {
     weights = gradient;
-  else
-    states_[push.key].update(values_.rule(), weights, gradient * values_.rule().late(missed));
+  } else {
+    if (alone) lambda = values_.rule().late(missed) * (plan_.worker_weights.empty() ? 1 : plan_.worker_weights[worker]);
+    states_[push.key].update(values_.rule(), weights, gradient * lambda);
+  }
   all[all.size() - 1] += 1;
   if (!model_) return;
   model_->take_parameters(push.key, weights);
   applied(alone ? push.worker : -1, alone ? 1 : plan_.workers() - plan_.backup_workers,
           {.actor = plan_.workers() + plan_.server_of[push.key],
            .version = static_cast<std::uint64_t>(all[all.size() - 1]),
-           .staleness = missed});
+           .staleness = missed,
+           .lambda = lambda});
 }
 
 }  // namespace trainyard

@@ -20,6 +20,11 @@ struct Tensor {
 auto decayed(const UpdateRule& rule, const Tensor& t) { return t.g + rule.weight_decay * t.w; }
 
 void momentum(const UpdateRule& rule, Tensor& t) {
+  if (rule.gradients_have_momentum) {
+    t.first = rule.momentum * t.first + rule.weight_decay * t.w;
+    t.w -= t.rate * (t.g + t.first);
+    return;
+  }
   t.first = rule.momentum * t.first + decayed(rule, t);
   t.w -= t.rate * t.first;
 }

@@ -23,7 +23,10 @@ struct UpdateRule {
   enum class Kind : std::uint8_t { momentum, nesterov, adam, adamw, lars, lamb };
   Kind kind = Kind::momentum;
   double learning_rate = 0.1;
-  double momentum = 0.9;                             ///< for momentum, nesterov and lars; 0: plain SGD
+  double momentum = 0.9;  ///< for momentum, nesterov and lars; 0: plain SGD
+  /// For momentum: the gradients that are summed have their momentum already (see Compressor::momentum). The rule then
+  /// applies momentum to the weight decay only.
+  bool gradients_have_momentum = false;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< for adam, adamw and lamb (Kingma & Ba 2015)
   double weight_decay = 0;
   double trust = 0.001;  ///< for lars: coefficient of the trust ratio (You et al. 2017)

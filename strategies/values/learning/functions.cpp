@@ -1,6 +1,8 @@
 // Functions of a few parameters, whose minima and gradient noise are known exactly.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "strategies/values/learning/draws.hpp"
 #include "strategies/values/learning/tasks.hpp"
 
@@ -37,6 +39,7 @@ class Quadratic : public LearningTask {
     return loss;
   }
   TaskScore score(const Vector& w) const override { return {curvatures_.dot(w.cwiseAbs2()) / 2}; }
+  bool shows_position() const override { return true; }
   std::string in_words() const override { return fmt::format("quadratic function of {} parameters", size()); }
 
  private:
@@ -63,6 +66,7 @@ class DoubleWell : public LearningTask {
     return loss;
   }
   TaskScore score(const Vector& w) const override { return {(w.array().square() - 1).square().sum()}; }
+  bool shows_position() const override { return true; }
   std::string in_words() const override { return fmt::format("double well of {} parameters", size_); }
 
  private:
@@ -72,15 +76,18 @@ class DoubleWell : public LearningTask {
 };
 
 constexpr int kMostDimensions = 1 << 20;
+constexpr double kWellNoise = 1;  // a sample then tilts the hill enough to push a worker off its top
 
-void read_start(Fields& learn, TaskChoice& choice) {
-  choice.noise = learn.number("noise", 0, 1e9, 0);
+void read_start(Fields& learn, TaskChoice& choice, double noise) {
+  choice.noise = learn.number(
+      {"noise", "Standard deviation of the samples around their mean. Default: 0, and 1 for the double well."}, 0, 1e9,
+      noise);
   if (const std::vector<Node>* start = learn.list("start"))
     for (const Node& value : *start) choice.start.push_back(read_real(value, "learn.start"));
 }
 
 void read_quadratic(Fields& learn, TaskChoice& choice) {
-  read_start(learn, choice);
+  read_start(learn, choice, 0);
   choice.curvatures = {1};
   if (const std::vector<Node>* all = learn.list("curvatures")) {
     choice.curvatures.clear();
@@ -89,7 +96,9 @@ void read_quadratic(Fields& learn, TaskChoice& choice) {
 }
 
 void read_double_well(Fields& learn, TaskChoice& choice) {
-  read_start(learn, choice);
+  read_start(learn, choice, kWellNoise);
+  if (choice.noise == 0 && std::count(choice.start.begin(), choice.start.end(), 0) == std::ssize(choice.start))
+    learn.refuse("noise", "0 leaves every worker on top of the hill, where the gradient is 0; give noise or a start");
   choice.dimensions = learn.integer_within<int>("dimensions", 1, kMostDimensions, 1);
 }
 

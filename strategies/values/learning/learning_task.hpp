@@ -37,6 +37,8 @@ class LearningTask {
   virtual double add_gradient(const Vector& parameters, std::span<const Index> samples, double scale,
                               Vector& sum) const = 0;
   virtual TaskScore score(const Vector& parameters) const = 0;
+  /// Do its first parameter's values show where a training is? True for functions of a few parameters.
+  virtual bool shows_position() const { return false; }
   /// A description such as "MLP 20-64-64-10 (6,154 parameters) on 4,096 samples".
   virtual std::string in_words() const = 0;
 };

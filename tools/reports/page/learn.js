@@ -22,6 +22,23 @@ function curves(title, key, unit, of) {
       label: c => `${c.dataset.label}, seed ${c.dataset.seed}: ${units[unit](c.parsed.y)}`}}}}});
   build();
 }
+// The first parameter of each replica in the first seed, and their mean, for tasks of a few parameters.
+function positions() {
+  const line = (v, i, points, of, extra) => ({label: nameOf(v), data: points.map(p => ({x: p.steps, y: of(p)})), pointRadius: 0, pointHitRadius: 8,
+    borderColor: hues[i % hues.length], backgroundColor: hues[i % hues.length], borderWidth: 1, ...extra});
+  const sets = able.flatMap((v, i) => {
+    const points = v.runs[0].points.filter(p => p.positions);
+    if (!points.length) return [];
+    const replicas = points[0].positions.map((_, r) => line(v, i, points, p => p.positions[r], {label: `${nameOf(v)}, replica ${r}`, first: r === 0}));
+    return replicas.length < 2 ? replicas : replicas.concat(line(v, i, points, p => p.positions.reduce((a, b) => a + b) / p.positions.length,
+      {label: `${nameOf(v)}, the mean of the replicas`, first: true, borderDash: [6, 4], borderWidth: 2}));
+  });
+  if (!sets.length) return;
+  const made = chart(section('Positions of the replicas'), 340, 'Positions of the replicas', {type: 'line', data: {datasets: sets}, options: {parsing: false,
+    interaction: {mode: 'nearest', intersect: false}, plugins: {legend: {position: 'bottom', labels: {filter: (item, data) => data.datasets[item.datasetIndex].first}}}}});
+  made.plain.scales = {x: axis('steps', v => units.number(v), {type: 'linear'}), y: axis('', v => units.number(v))};
+  redraw(made);
+}
 function mean(m, unit) {
   if (!m || typeof m.mean !== 'number') return {text: '–', sort: Infinity};
   const half = typeof m.half_width === 'number' && m.half_width > 0 ? ` ± ${units[unit](m.half_width)}` : '';
@@ -35,12 +52,13 @@ function outcomes() {
   section('Outcomes', table(columns, variants.map((v, i) => v.error ? [nameOf(v), v.error].concat(Array(columns.length - 2).fill('')) : [nameOf(v),
     {text: el('span', {'data-path': `variants.${i}.step_time_s`, 'data-value': JSON.stringify(v.step_time_s)}, units.seconds(v.step_time_s)), sort: v.step_time_s},
     `${v.reached} of ${v.runs.length}`].concat(target ? [mean((v.to_target || {}).time_s, 'seconds'), mean((v.to_target || {}).samples, 'number')] : [],
-    [mean(v.final.loss, 'number'), mean(v.final.accuracy, 'share')])), true));
+    [v.diverged ? `diverged at step ${v.runs.find(run => run.diverged_at_step >= 0).diverged_at_step}` : mean(v.final.loss, 'number'), mean(v.final.accuracy, 'share')])), true));
 }
 
 heading('Learning: ' + page.answer.scenario, able.length ? `${able[0].task}, ${able[0].parameters} parameters; ${page.answer.seeds} seed` +
   `${page.answer.seeds > 1 ? 's' : ''} of each` : '');
 curves('Loss', 'loss', 'number');
 curves('Accuracy', 'accuracy', 'share');
+positions();
 outcomes();
 finish();

@@ -55,10 +55,21 @@ Json run_json(const LearnResult& r, std::uint64_t seed) {
   for (const LearnPoint& p : r.points) points.push_back(learn_point_json(p));
   Json j{{"seed", seed}, {"ended", r.ended}};
   if (r.diverged_at >= 0) j["diverged_at_step"] = r.diverged_at;
+  if (r.diverged_at >= 0) j["diverged_loss"] = finite(r.diverged_loss);
+  j["worse_than_start"] = r.worse_than_start();
   if (r.reached) j["reached"] = learn_point_json(*r.reached);
   j["updates"] = r.updates;
   j["mean_staleness"] = r.mean_staleness;
   j["worst_staleness"] = r.worst_staleness;
+  j["mean_lambda"] = r.mean_lambda;
+  if (r.merges > 0) j["merges"] = r.merges;
+  if (r.farthest().positions.size() > 1) {
+    const std::vector<double>& all = r.farthest().positions;
+    const auto below = std::count_if(all.begin(), all.end(), [](double w) { return w < 0; });
+    j["farthest"] = learn_point_json(r.farthest());
+    j["farthest"]["below_zero"] = below;
+    j["farthest"]["above_zero"] = std::ssize(all) - below;
+  }
   j["points"] = points;
   return j;
 }
@@ -144,6 +155,14 @@ SeedMean LearnVariant::at_end(double LearnPoint::*figure) const {
   return mean_of(values);
 }
 
+SeedMean LearnVariant::speedup(const LearnVariant& base) const {
+  std::vector<double> values;
+  for (std::size_t seed = 0; seed < std::min(runs.size(), base.runs.size()); ++seed)
+    if (runs[seed].reached && base.runs[seed].reached)
+      values.push_back(base.runs[seed].reached->time / runs[seed].reached->time);
+  return mean_of(values);
+}
+
 std::size_t LearnVariant::reached() const {
   return static_cast<std::size_t>(
       std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.reached.has_value(); }));
@@ -225,10 +244,12 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
     j["diverged"] = v.diverged();
     Json target;
     for (const auto& [key, figure] : kOfTarget) target[key] = mean_json(v.to_target(figure));
+    if (study.variants.size() > 1) target["speedup"] = mean_json(v.speedup(study.variants.front()));
     if (v.reached() > 0) j["to_target"] = target;
     j["final"] = {{"loss", mean_json(v.at_end(&LearnPoint::loss))},
                   {"accuracy", mean_json(v.at_end(&LearnPoint::accuracy))},
-                  {"noise_scale_samples", mean_json(v.at_end(&LearnPoint::noise_scale))}};
+                  {"noise_scale_samples", mean_json(v.at_end(&LearnPoint::noise_scale))},
+                  {"replicas_apart", mean_json(v.at_end(&LearnPoint::apart))}};
     Json runs = Json::array();
     std::uint64_t seed = read_scenario(q.scenario, v.overrides).learn.seed;
     for (const LearnResult& r : v.runs) runs.push_back(run_json(r, seed++));
@@ -262,22 +283,36 @@ std::vector<FieldRow> learn_rows() {
       {"variants[].to_target", "object", "what it took to the target, over the seeds that reached it", "if any did"}};
   for (const auto& [key, figure] : kOfTarget)
     rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any did"});
+  rows.push_back({"variants[].to_target.speedup", "object",
+                  "time of the first variant divided by this time, seed by seed: " + over_seeds,
+                  "if any did, and there are several variants"});
   rows.push_back({"variants[].final", "object", "at the end", ""});
-  for (const char* key : {"loss", "accuracy", "noise_scale_samples"})
+  for (const char* key : {"loss", "accuracy", "noise_scale_samples", "replicas_apart"})
     rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
   rows.push_back({"variants[].runs", "list", "one a seed", ""});
   const std::pair<const char*, const char*> of_run[] = {{"seed", "of initial values and the order of samples"},
                                                         {"updates", "of weights"},
                                                         {"mean_staleness", "updates that a gradient missed"},
-                                                        {"worst_staleness", "the most of them"}};
+                                                        {"worst_staleness", "the most of them"},
+                                                        {"mean_lambda",
+                                                         "factor on a gradient, or share of a worker's "
+                                                         "weights in those of the servers"}};
   for (const auto& [key, words] : of_run)
     rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
   rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping, diverged or interrupted", ""});
   rows.push_back({"variants[].runs[].diverged_at_step", "number", "the step", "if it did"});
+  rows.push_back(
+      {"variants[].runs[].diverged_loss", "number", "the loss at that step; null: it is no number", "if it did"});
+  rows.push_back({"variants[].runs[].worse_than_start", "true or false", "the loss at the end is above the first", ""});
+  rows.push_back({"variants[].runs[].merges", "number", "how often all replicas averaged their weights", "if they do"});
   rows.push_back({"variants[].runs[].reached", "object", "the look at which the target was reached", "if it was"});
+  rows.push_back({"variants[].runs[].farthest", "object",
+                  "the look at which replicas were farthest apart, with below_zero and above_zero: on which side of 0",
+                  "in a task of a few parameters"});
   rows.push_back({"variants[].runs[].points", "list",
                   "looks at what was learned: time_s, steps, samples, bytes, "
-                  "training_loss, loss, accuracy, noise_scale_samples, replicas_apart",
+                  "training_loss, loss, accuracy, noise_scale_samples, replicas_apart; replicas_loss and positions of "
+                  "the replicas in a task of a few parameters",
                   ""});
   return rows;
 }

@@ -27,6 +27,8 @@ struct LearnVariant {
   SeedMean to_target(const std::function<double(const LearnResult&, const LearnPoint&)>&) const;
   /// Mean of a value at the end over all runs that did not diverge.
   SeedMean at_end(double LearnPoint::*) const;
+  /// Time to the target of `base` divided by this one's, by seed. Seeds that one of both did not reach are left out.
+  SeedMean speedup(const LearnVariant& base) const;
   std::size_t reached() const;
   std::size_t diverged() const;
 };
