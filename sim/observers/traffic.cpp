@@ -23,6 +23,7 @@ void Traffic::link_changed(LinkId link, BytesPerSecond capacity) {
 void Traffic::transferred(const TransferRun& run) {
   const Bytes arrived = run.last_leg ? run.bytes : Bytes{0};  // counted once for each message, at its last leg
   double copies = 1;                                          // number of groups that this one stands for
+  const Bytes before = total_;
   if (run.group) {
     copies = run.group->copies;
     for (const GroupFlow::Edge& edge : run.group->edges) {
@@ -42,6 +43,10 @@ void Traffic::transferred(const TransferRun& run) {
     received_.grown(run.to) += arrived;
     total_ += arrived * copies;
   }
+  if (run.send) {
+    if (of_group_.size() <= run.send->group) of_group_.resize(run.send->group + 1U);
+    of_group_[run.send->group] += total_ - before;
+  }
   for (const LinkUse& use : run.route.links) on_link_[use.link] += run.bytes * use.weight;
   messages_ += run.last ? copies * run.joins : 0;
 }
@@ -54,10 +59,13 @@ Traffic Traffic::since(const Traffic& before) const {
   subtract(rest.on_link_, before.on_link_);
   subtract(rest.sent_, before.sent_);
   subtract(rest.received_, before.received_);
+  for (std::size_t g = 0; g < before.of_group_.size(); ++g) rest.of_group_[g] -= before.of_group_[g];
   rest.messages_ -= before.messages_;
   rest.total_ -= before.total_;
   return rest;
 }
+
+Bytes Traffic::of_group(GroupId group) const { return group < of_group_.size() ? of_group_[group] : Bytes{}; }
 
 Bytes Traffic::most_sent() const {
   Bytes most;
@@ -70,6 +78,15 @@ std::map<std::string, Bytes> Traffic::by_link_kind() const {
   for (LinkId link = 0; link < on_link_.end_id(); ++link)
     sums[links_[position(link)].kind] += on_link_[link] * multiplicity_.of_link(link);
   return sums;
+}
+
+std::map<std::string, double> Traffic::busiest(Seconds over) const {
+  std::map<std::string, double> shares;
+  for (LinkId link = 0; link < on_link_.end_id(); ++link) {
+    double& most = shares[links_[position(link)].kind];
+    most = std::max(most, on_link_[link].value / (most_[link] * over).value);
+  }
+  return shares;
 }
 
 void Traffic::check(Seconds end) const {

@@ -42,8 +42,11 @@ class Traffic : public Observer, private RoundSums {
   Bytes total() const { return total_; }  ///< bytes of all messages, each counted once
   /// Traffic since an earlier state `before`.
   Traffic since(const Traffic& before) const;
+  Bytes of_group(GroupId group) const;                ///< bytes of all messages of a group (see Names)
   Bytes most_sent() const;                            ///< largest number of bytes sent by one actor
   std::map<std::string, Bytes> by_link_kind() const;  ///< bytes over each link, summed over all links of a kind
+  /// Share of the time `over` in which the busiest link of each kind works, by its highest rate.
+  std::map<std::string, double> busiest(Seconds over) const;
   /// Throws InternalError if more bytes left than arrived, or a link carried more than its capacity over `end`.
   void check(Seconds end) const;
 
@@ -54,6 +57,7 @@ class Traffic : public Observer, private RoundSums {
   IndexedVector<BytesPerSecond, LinkId> most_;  // highest capacity that each link has had
   IndexedVector<Bytes, LinkId> on_link_;
   ByActor sent_, received_;
+  std::vector<Bytes> of_group_;
   double messages_ = 0;
   Bytes total_;
   Multiplicity multiplicity_;
@@ -64,6 +68,7 @@ class Traffic : public Observer, private RoundSums {
     for (Bytes& bytes : on_link_) visit(bytes.value);
     for (Bytes& bytes : sent_) visit(bytes.value);
     for (Bytes& bytes : received_) visit(bytes.value);
+    for (Bytes& bytes : of_group_) visit(bytes.value);
     visit(messages_);
     visit(total_.value);
   }

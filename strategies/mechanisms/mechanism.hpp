@@ -53,6 +53,7 @@ struct StepWindow {
   bool found = false;                          ///< a search for the steady state ended them: steps may follow
   std::function<BreakdownParts(Actor)> parts;  ///< breakdown of a worker's time in its own steps of the window
   std::function<double(Actor)> own_steps;      ///< number of a worker's own steps in the window
+  std::function<double(Actor)> work;           ///< time of an actor's kernels in a step, s
   Seconds step;                                ///< time of one step of all workers
 };
 

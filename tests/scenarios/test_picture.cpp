@@ -115,7 +115,7 @@ TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") 
     options.watch = [](const StepRun&) {};
     const StepRun run(s, laid_out, options);
     const double end = run.end.end.value;
-    const StepPicture p = step_picture(run, 2);
+    const StepPicture p = step_picture(run, 2, Pictured::one_step);
     double sum = 0, exposed = 0;
     bool ordered = true;
     for (const auto& tone : p.tones) sum += tone.seconds;
@@ -165,6 +165,10 @@ TEST_CASE("a step that waits for its samples is drawn too", "[picture][input]") 
     for (int rank = 0; rank < 4; ++rank) {
       const Drawn picture = drawn(read_scenario_text(text, "input.yaml", {{"input.overlap", overlap}}), rank);
       CHECK(has(picture.svg, "exposed input"));
+      CHECK(has(picture.svg, ">CPU read<"));  // the lane of the host above that of the GPU
+      CHECK(has(picture.svg, "read samples on the host"));
+      CHECK(picture.svg.find(">CPU read<") < picture.svg.find(">compute<"));
+      CHECK(has(picture.svg, "One training step of mlp: " + show(Seconds{picture.result.step_time})));
     }
 }
 

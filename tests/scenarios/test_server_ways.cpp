@@ -108,8 +108,8 @@ TEST_CASE("one push leaves a node that aggregates", "[servers]") {
   CHECK(cpu.bytes_total == near(3 * 6 * all));  // reduce, up, push and back, of three nodes
   CHECK(gpu.bytes_total == near(3 * 4 * all));
   CHECK(gpu.memory.peak - cpu.memory.peak == near(all));  // the GPU holds what the CPU did
-  CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").size() == 7);
-  CHECK(figure<std::vector<NamedTime>>(gpu.servers, "stages").size() == 5);
+  CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").size() == 8);
+  CHECK(figure<std::vector<NamedTime>>(gpu.servers, "stages").size() == 6);
   CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").at(0).time == near(cpu.breakdown.compute));
   const nlohmann::json j = to_json(cpu);
   CHECK(j.at("servers").at("stages").at(3).at("name") == "push");

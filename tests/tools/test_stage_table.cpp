@@ -27,7 +27,7 @@ TEST_CASE("the table of stages joins rows that are alike, and shows memory where
   CHECK(stage_table(r) ==
         "by stage    stage     layers   compute   exposed    bubble  optimizer   other    peak   (ms, "
         "GiB)\n"
-        "              0-2          4       150      30.0      20.0       0.00    0.00     3.0\n");
+        "              0-2          4     150.0      30.0      20.0        0.0     0.0     3.0\n");
   r.stages[1].memory.activations = 1.0 * (1U << 30);
   r.fits = false;
   CHECK_THAT(stage_table(r), Contains("activations") && Contains("\n                1     3.0"));

@@ -33,11 +33,33 @@ std::vector<LayerGroup> groups_of(const std::vector<LayerCost>& layers) {
 
 /// The share of the step that all layers of a group take in all micro-batches.
 double share_of(const LayerGroup& group, const LayerCosts& costs, const Result& r) {
-  return group.both.time.value * group.count * costs.micro_batches / r.step_time;
+  return group.both.time.value * group.count * costs.micro_batches / r.breakdown.step_time;
 }
 
 /// The time that concurrent communication and late launches by the host add to the kernels.
 Seconds slowed(const LayerCosts& costs, const Result& r) { return Seconds{r.breakdown.compute} - costs.step(); }
+
+/// "memory", or "memory 59 %" if less than nearly all of the time is bound by it.
+std::string bound_in_words(const KernelTotals& totals) {
+  constexpr double kNearlyAll = 0.95;
+  const char* bound = name_of(totals.bound());
+  return totals.bound_share() > kNearlyAll ? bound : fmt::format("{} {}", bound, percent(totals.bound_share(), 0));
+}
+
+/// The kernels of all layers by their kind: what a convolution takes beside a matrix product.
+std::string kinds_text(const LayerCosts& costs, const Result& r) {
+  TextTable table{{"kernels", "time", "FLOPs", "bytes", "FLOP/byte", "bound", "of the step"},
+                  {false, true, true, true, true, false, true},
+                  {}};
+  for (std::size_t kind = 0; kind < costs.kinds.size(); ++kind) {
+    const KernelTotals& k = costs.kinds[kind];
+    if (k.time > Seconds{0})
+      table.rows.push_back({name_of(static_cast<Kernel>(kind)), show(k.time), show_flops(k.flops), show(k.bytes),
+                            fmt::format("{:.4g}", k.flops_per_byte()), bound_in_words(k),
+                            percent(k.time.value * costs.micro_batches / r.breakdown.step_time)});
+  }
+  return table.text("  ");
+}
 
 std::string head_text(const Scenario& s, const LayerCosts& costs) {
   return fmt::format(
@@ -49,7 +71,7 @@ std::string head_text(const Scenario& s, const LayerCosts& costs) {
 
 std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r) {
   const auto line = [&r](const std::string& what, Seconds time) {
-    return fmt::format("  {:<58} {:>10} {:>8}\n", what, show(time), percent(time.value / r.step_time));
+    return fmt::format("  {:<58} {:>10} {:>8}\n", what, show(time), percent(time.value / r.breakdown.step_time));
   };
   std::string text =
       line(fmt::format("layers, {} micro-batch{}", costs.micro_batches, costs.micro_batches == 1 ? "" : "es"),
@@ -57,9 +79,11 @@ std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r
   if (costs.accumulation.value > 0)
     text += line("adding gradients to those of earlier micro-batches", costs.accumulation);
   if (costs.bucket_copies.value > 0) text += line("gradients into buckets and back", costs.bucket_copies);
-  if (slowed(costs, r).value > 1e-9 * r.step_time)
-    text += line(s.software.host.runs_ahead ? "slowed by communication, or waiting for launches"
-                                            : "slowed by communication on the same GPU",
+  if (std::abs(slowed(costs, r).value) > 1e-9 * r.breakdown.step_time)
+    text += line(!s.slow.stragglers.empty()      ? "stragglers, and communication on the same GPU"
+                 : slowed(costs, r) < Seconds{0} ? "the rest of the compute"
+                 : s.software.host.runs_ahead    ? "slowed by communication, or waiting for launches"
+                                                 : "slowed by communication on the same GPU",
                  slowed(costs, r));
   text +=
       line(fmt::format("compute of the step, as simulated (rank {})", r.breakdown.rank), Seconds{r.breakdown.compute});
@@ -77,7 +101,7 @@ std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const R
   const auto row = [&table](const std::string& name, const std::string& count, const KernelTotals& forward,
                             const KernelTotals& backward, const KernelTotals& both, double share) {
     table.rows.push_back({name, count, show(forward.time), show(backward.time), show_flops(both.flops),
-                          show(both.bytes), fmt::format("{:.4g}", both.flops_per_byte()), name_of(both.bound()),
+                          show(both.bytes), fmt::format("{:.4g}", both.flops_per_byte()), bound_in_words(both),
                           percent(share)});
   };
   KernelTotals forward, backward;
@@ -89,8 +113,8 @@ std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const R
     row(group.name, group.count == 1 ? "" : fmt::format("× {}", group.count), group.forward, group.backward, group.both,
         share_of(group, costs, r));
   row("all layers", "", forward, backward, costs.micro_batch,
-      costs.micro_batch.time.value * costs.micro_batches / r.step_time);
-  return head_text(s, costs) + table.text("  ") + "\n" + sum_text(s, costs, r);
+      costs.micro_batch.time.value * costs.micro_batches / r.breakdown.step_time);
+  return head_text(s, costs) + table.text("  ") + "\n" + kinds_text(costs, r) + "\n" + sum_text(s, costs, r);
 }
 
 nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r) {
@@ -105,19 +129,32 @@ nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r
                       {"bytes", group.both.bytes.value},
                       {"FLOP_per_byte", group.both.flops_per_byte()},
                       {"bound", name_of(group.both.bound())},
+                      {"bound_share", group.both.bound_share()},
                       {"share", share_of(group, costs, r)}});
+  auto kinds = nlohmann::ordered_json::array();
+  for (std::size_t kind = 0; kind < costs.kinds.size(); ++kind)
+    if (const KernelTotals& k = costs.kinds[kind]; k.time > Seconds{0})
+      kinds.push_back({{"kernels", name_of(static_cast<Kernel>(kind))},
+                       {"time_s", k.time.value},
+                       {"FLOPs", k.flops.value},
+                       {"bytes", k.bytes.value},
+                       {"FLOP_per_byte", k.flops_per_byte()},
+                       {"bound", name_of(k.bound())},
+                       {"bound_share", k.bound_share()},
+                       {"share", k.time.value * costs.micro_batches / r.breakdown.step_time}});
   return {{"gpu", costs.gpu},
           {"ridge_FLOP_per_byte", costs.ridge},
           {"product_ridge_FLOP_per_byte", costs.product_ridge},
           {"micro_batches", costs.micro_batches},
           {"layers", layers},
+          {"kernels", kinds},
           {"layers_s", costs.micro_batch.time.value * costs.micro_batches},
           {"accumulation_s", costs.accumulation.value},
           {"bucket_copies_s", costs.bucket_copies.value},
           {"slowed_by_communication_s", slowed(costs, r).value},
           {"framework_dispatch_s", costs.micro_batch.dispatch.value * costs.micro_batches},
           {"compute_s", r.breakdown.compute},
-          {"step_time_s", r.step_time}};
+          {"step_time_s", r.breakdown.step_time}};
 }
 
 }  // namespace trainyard

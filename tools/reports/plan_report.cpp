@@ -113,9 +113,10 @@ std::string plan_screen(const PlanAnswer& a) {
   text += wrapped(report_label("best"), {a.best.front().plan}, "");
   text += fmt::format("{}{}, {:.1f} samples/s, MFU {:.1f} %, {} of {} GiB\n", report_label("step"),
                       plan_time(best.step_time), best.samples_per_s, best.mfu * 100, gib(best.peak), gib(a.capacity));
-  text +=
-      fmt::format("{}compute {} │ exposed communication {} │ bubble {} │ optimizer {}\n", report_label(""),
-                  plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer));
+  text += fmt::format(
+      "{}compute {} │ exposed communication {} │ bubble {} │ optimizer {} │ other {}\n", report_label(""),
+      plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer),
+      plan_time(std::max(0.0, best.step_time - best.compute - best.exposed - best.bubble - best.optimizer)));
   text += headroom_line(a);
   if (a.own)
     text += fmt::format(

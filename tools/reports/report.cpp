@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
@@ -89,39 +91,65 @@ std::string head(const Scenario& s, const Plan& plan) {
                      s.global_batch_size == 1 ? "" : "s", tokens, s.micro_batch_size);
 }
 
-/// The rank whose time the parts are.
-std::string rank_of_parts(const Result& r) {
-  if (r.breakdown.step_time != r.step_time)  // workers are not in step
-    return fmt::format("rank {}, whose own steps take {} each", r.breakdown.rank, show(Seconds{r.breakdown.step_time}));
+/// The rank whose time the parts are. Workers that are not in step have steps of their own.
+std::string rank_of_parts(const Scenario& s, const Result& r) {
+  if (r.breakdown.step_time != r.step_time)
+    return fmt::format("rank {}, whose own steps take longest; {}", r.breakdown.rank,
+                       s.plan.mechanism->stops_together()
+                           ? fmt::format("a step of {} ends without the slowest workers", show(Seconds{r.step_time}))
+                           : fmt::format("in a step of {} all {} workers together end {} steps",
+                                         show(Seconds{r.step_time}), counted(r.ranks), counted(r.ranks)));
   for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
     if (r.stages[stage].breakdown.rank == r.breakdown.rank)
       return fmt::format("rank {} of stage {}, which waits least", r.breakdown.rank, stage);
   return r.simulated_ranks > 1 ? "the rank that finishes last" : "";
 }
 
-/// The parts of the step, which sum to it. Parts that would be printed as 0.00 are left out. The note names the
-/// communication without exposed time, whether other work hides it or there is none.
+/// The name of the only actor besides the ranks, if ranks wait while it computes; "" otherwise.
+std::string center_waited_for(const Result& r) {
+  std::vector<const Result::ActorUse*> others;
+  for (const Result::ActorUse& use : r.actors)
+    if (!use.name.starts_with("rank")) others.push_back(&use);
+  const auto memory = r.critical_path.find("host memory");
+  const double bubble = r.breakdown.bubble;
+  const bool waits = others.size() == 1 && bubble > 1e-5 * r.step_time && memory != r.critical_path.end() &&
+                     std::min(memory->second, others.front()->work) >= bubble * (1 - 1e-6);
+  return waits ? others.front()->name : "";
+}
+
+/// The parts of the step, which sum to it as printed. Parts that would be printed as 0.0 are left out. The note names
+/// the communication without exposed time, whether other work hides it or there is none.
 std::string breakdown(const Scenario& s, const Result& r) {
   const Result::Breakdown& b = r.breakdown;
-  std::vector<std::string> parts{fmt::format("compute {}", part_of(r, b.compute))}, unexposed;
-  const auto add = [&r, &parts](const std::string& name, double seconds) {
-    const std::string part = part_of(r, seconds);
-    if (part != "0.00") parts.push_back(fmt::format("{} {}", name, part));
-    return part != "0.00";
+  const PartUnit unit = part_unit(r);
+  std::vector<std::string> names{"compute"}, words, unexposed;
+  std::vector<double> times{b.compute};
+  const auto add = [&](const std::string& name, double seconds) {
+    names.push_back(name);
+    times.push_back(seconds);
   };
-  for (const auto& [group, seconds] : b.exposed_communication)
-    if (!add("exposed " + group, seconds) && r.ranks > 1 && !s.plan.inference) unexposed.push_back(group);
+  for (const auto& [group, seconds] : b.exposed_communication) {
+    add("exposed " + group, seconds);
+    constexpr double kNone = 1e-5;  // share of the step below which no time is exposed
+    if (seconds < kNone * b.step_time && r.ranks > 1 && !s.plan.inference) unexposed.push_back(group);
+  }
   add("compression", b.compression);
   add("bubble", b.bubble);
   add("optimizer", b.optimizer);
   add("input", b.input);
   add("framework", b.framework);
   add("other", b.other);
-  const std::string rank = rank_of_parts(r);
-  std::string note = in_seconds(r) ? "s" : "ms";
-  if (!rank.empty()) note += " on " + rank;
+  const double last_digit = unit.seconds * std::pow(10.0, -unit.decimals);
+  const std::vector<double> rounded = rounded_parts(times, last_digit);
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (i == 0 || rounded[i] > last_digit / 2) words.push_back(fmt::format("{} {}", names[i], unit.number(rounded[i])));
+  const std::string rank = rank_of_parts(s, r);
+  std::string note = fmt::format("{}, together {}", unit.name, unit.number(b.step_time));
+  if (!rank.empty()) note += ", on " + rank;
+  if (const std::string center = center_waited_for(r); !center.empty())
+    note += fmt::format("; bubble: the wait until {} has computed", center);
   if (!unexposed.empty()) note += fmt::format("; no exposed {}", fmt::join(unexposed, ", no exposed "));
-  return fmt::format("{}{}   ({})\n", report_label(""), fmt::join(parts, " │ "), note);
+  return fmt::format("{}{}   ({})\n", report_label(""), fmt::join(words, " │ "), note);
 }
 
 std::string use_of_capacity(double peak, double capacity) {
@@ -183,7 +211,7 @@ std::string memory(const Result& r, const TrainingPlan& plan) {
 /// The lines that the mechanism adds.
 std::string mechanism(const Scenario& s, const Result& r) {
   const Mechanism::Report report = s.plan.mechanism->report(
-      r.of_mechanism(), [&r](double seconds) { return part_of(r, seconds); }, in_seconds(r) ? "s" : "ms");
+      r.of_mechanism(), [&r](double seconds) { return part_of(r, seconds); }, part_unit(r).name);
   std::string text;
   for (std::size_t i = 0; i < report.lines.size(); ++i)
     text += fmt::format("{}{}\n", report_label(i == 0 ? report.label.c_str() : ""), report.lines[i]);
@@ -194,9 +222,10 @@ std::string mechanism(const Scenario& s, const Result& r) {
 std::string compression(const Result& r) {
   const Result::Compression& c = r.compression;
   if (c.name.empty()) return "";
-  return fmt::format("{}{}: {:.4g} of {:.4g} MB a step and rank, 1 : {:.4g} · encode {} │ decode {} {}\n",
+  return fmt::format("{}{}: {:.4g} of {:.4g} MB a step and rank, 1 : {:.4g} · encode {} {}{}\n",
                      report_label("gradients"), c.name, c.sent * 1e-6, c.dense * 1e-6, c.ratio(), part_of(r, c.encode),
-                     part_of(r, c.decode), in_seconds(r) ? "s" : "ms");
+                     part_unit(r).name,
+                     c.decode > 0 ? fmt::format(" │ decode {} {}", part_of(r, c.decode), part_unit(r).name) : "");
 }
 
 /// Where samples come from, and whether they come in time.
@@ -236,13 +265,32 @@ std::string actors(const Result& r) {
   std::string text;
   for (std::size_t i = 0; i < std::min(r.actors.size(), kMost); ++i) {
     const Result::ActorUse& use = r.actors[i];
-    text += fmt::format("{}{}: {}holds {} GiB, sends {:.4g} and receives {:.4g} MB a step\n",
+    text += fmt::format("{}{}: {}holds {} GiB, sends {:.4g} and receives {:.4g} MB a step{}\n",
                         report_label(i == 0 ? "by rank" : ""), use.name, use.count > 1 ? "each " : "", gib(use.memory),
-                        use.sent * 1e-6, use.received * 1e-6);
+                        use.sent * 1e-6, use.received * 1e-6,
+                        use.work > 0 && !use.name.starts_with("rank")
+                            ? fmt::format(", computes {} {}", part_of(r, use.work), part_unit(r).name)
+                            : "");
   }
   if (r.actors.size() > kMost)
     text += fmt::format("{}… {} more: --json lists all\n", report_label(""), r.actors.size() - kMost);
   return text;
+}
+
+/// The bytes of a step by what they carry, and with TCP the work of the CPUs.
+std::string traffic(const Result& r) {
+  if (r.bytes_by_content.empty()) return "";
+  std::vector<std::pair<double, std::string>> contents;
+  for (const auto& [content, bytes] : r.bytes_by_content) contents.emplace_back(bytes, content);
+  std::ranges::stable_sort(contents, std::greater{}, &std::pair<double, std::string>::first);
+  std::vector<std::string> words;
+  const double most = contents.front().first, unit = most >= 1e10 ? 1e9 : 1e6;
+  for (const auto& [bytes, content] : contents)
+    words.push_back(fmt::format("{} {} {}", content, thousands(bytes / unit), most >= 1e10 ? "GB" : "MB"));
+  std::string text = fmt::format("{}{} a step, of all messages", report_label("traffic"), fmt::join(words, " │ "));
+  if (const auto copies = r.busiest_link.find("CPU copies"); copies != r.busiest_link.end() && copies->second > 0)
+    text += fmt::format(" · TCP: the busiest CPU copies in {} of the step", percent(copies->second, 0));
+  return text + "\n";
 }
 
 /// How many ranks were simulated, and why not fewer; nothing for one device.
@@ -252,6 +300,20 @@ std::string simulated_ranks(const Result& r) {
     return fmt::format("{}{} of {} ranks; the others are identical to one of these (show --fold)\n",
                        report_label("simulated"), r.simulated_ranks, counted(r.ranks));
   return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), counted(r.ranks), r.unfolded);
+}
+
+/// Says that "compute" and "GPU compute" are not the same, if kernels of the forward and backward pass wait for memory.
+std::string kernels_bound_by_memory(const Result& r) {
+  constexpr double kWorthSaying = 0.05;  // share of the step
+  const auto memory = r.critical_path.find("GPU memory");
+  const Result::Breakdown& b = r.breakdown;
+  if (memory == r.critical_path.end() || memory->second - b.optimizer - b.compression < kWorthSaying * r.step_time)
+    return "";
+  return fmt::format(
+      "{}\"compute\" ({} of the step) is the time of kernels; GPU memory bounds some of them, which no faster GPU "
+      "compute "
+      "shortens\n",
+      report_label(""), percent(b.compute / b.step_time, 0));
 }
 
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -266,7 +328,7 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
                                  percent(r.bottleneck_share, 0));
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
     text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second, percent(shares[i].first / r.step_time));
-  text += "\n";
+  text += "\n" + kernels_bound_by_memory(r);
   if (what_ifs.empty()) return text;
   std::vector<WhatIf> best = what_ifs;
   std::ranges::stable_sort(best, {}, &WhatIf::step_time);
@@ -384,6 +446,9 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   for (const Result::Phase& phase : r.phases)
     text += fmt::format("{}{} {}{}\n", report_label(""), phase.name, show(Seconds{phase.time}),
                         phase.times > 1 ? fmt::format(" × {}", thousands(phase.times)) : "");
+  if (const Result::HostMemory& host = r.host_memory; host.weights > 0)
+    text += fmt::format("{}weights pass through the host memory of rank 0's node: {}\n", report_label(""),
+                        use_of_capacity(host.weights, host.weights_capacity));
   if (r.alone_time > 0)
     text += fmt::format("{}rank 0 ends {} after the others\n", report_label(""), show(Seconds{r.alone_time}));
   if (s.plan.inference)
@@ -409,6 +474,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   text += input(s, r);
   text += memory(r, plan.training);
   text += cost_lines(r);
+  text += traffic(r);
   text += actors(r);
   text += simulated_ranks(r);
   text += bottleneck(s, r, what_ifs);

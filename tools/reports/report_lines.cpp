@@ -2,17 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
 #include <sstream>
 
 namespace trainyard {
 
-bool in_seconds(const Result& r) { return r.step_time >= 10; }
-
-std::string part_of(const Result& r, double seconds) {
-  const double v = in_seconds(r) ? seconds : seconds * 1e3;
-  if (v >= 99.95) return fmt::format("{:.0f}", v);
-  return v >= 9.995 ? fmt::format("{:.1f}", v) : fmt::format("{:.2f}", v);
+std::string PartUnit::number(double seconds_of_part) const {
+  return fmt::format("{:.{}f}", seconds_of_part / seconds, decimals);
 }
+
+PartUnit part_unit(const Result& r) {
+  PartUnit unit = r.step_time >= 10     ? PartUnit{"s", 1, 0}
+                  : r.step_time >= 1e-4 ? PartUnit{"ms", 1e-3, 0}
+                                        : PartUnit{"us", 1e-6, 0};
+  const double units = r.step_time / unit.seconds;
+  unit.decimals = units >= 99.995 ? 1 : units >= 9.9995 ? 2 : 3;
+  return unit;
+}
+
+std::vector<double> rounded_parts(const std::vector<double>& parts, double unit) {
+  std::vector<double> rounded;
+  std::vector<std::size_t> order;
+  double sum = 0, floors = 0;
+  for (const double part : parts) {
+    sum += part / unit;
+    rounded.push_back(std::floor(part / unit + 1e-9));
+    floors += rounded.back();
+    order.push_back(order.size());
+  }
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return parts[i] / unit - rounded[i]; });
+  const double missing = std::round(sum) - floors;
+  for (std::size_t i = 0; i < order.size() && static_cast<double>(i) + 0.5 < missing; ++i) ++rounded[order[i]];
+  for (double& part : rounded) part *= unit;
+  return rounded;
+}
+
+std::string part_of(const Result& r, double seconds) { return part_unit(r).number(seconds); }
 
 std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30)); }
 
@@ -26,6 +54,21 @@ std::string joules(double j) {
   return fmt::format("{:.3g} {}J", j / unit, unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");
 }
 
+/// "GPU 61 % + CPU 20 % + rest of the node 19 %": the devices' shares of their energy.
+std::string energy_shares(const Energy& e) {
+  std::vector<std::pair<double, std::string>> parts;
+  for (const auto& [name, joules_of_part] : e.parts)
+    if (joules_of_part > 0) parts.emplace_back(joules_of_part / e.devices(), name);
+  std::ranges::stable_sort(parts, std::greater{}, &std::pair<double, std::string>::first);
+  std::vector<double> shares;
+  for (const auto& [share, name] : parts) shares.push_back(share);
+  const std::vector<double> rounded = rounded_parts(shares, 0.01);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    words.push_back(fmt::format("{} {}", parts[i].second, percent(rounded[i], 0)));
+  return fmt::format("{}", fmt::join(words, " + "));
+}
+
 /// Whole from a thousand on, else three digits.
 std::string amount(double v) { return v >= 1000 ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v); }
 
@@ -36,8 +79,8 @@ std::string cost_lines(const Result& r) {
   if (r.energy) {
     const Energy& e = *r.energy;
     const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time;
-    text += fmt::format("{}{} a step (with a PUE of {:.3g}) · {:.3g} {}/J · {:.0f} of {:.0f} W a GPU",
-                        report_label("energy"), joules(e.step()), e.pue, things / e.step(),
+    text += fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {:.3g} {}/J · {:.0f} of {:.0f} W a GPU",
+                        report_label("energy"), joules(e.step()), energy_shares(e), e.pue, things / e.step(),
                         r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit);
     if (const double kwh = r.training_energy() / kJoulesOfKwh; kwh > 0)
       text += kwh < 1000 ? fmt::format(" · training {:.3g} kWh", kwh)

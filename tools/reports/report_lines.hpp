@@ -6,8 +6,17 @@
 
 namespace trainyard {
 
-/// Parts of a step are in one unit, that of the whole: seconds or milliseconds.
-bool in_seconds(const Result&);
+/// The unit and the number of decimals in which a time and its parts are printed.
+struct PartUnit {
+  const char* name;  ///< "s", "ms" or "us"
+  double seconds;    ///< length of the unit
+  int decimals;
+  std::string number(double seconds_of_part) const;
+};
+/// Returns the unit of the parts of a step, by the step time.
+PartUnit part_unit(const Result&);
+/// Rounds parts to multiples of `unit` that sum to the rounded sum of the parts: the largest remainders are rounded up.
+std::vector<double> rounded_parts(const std::vector<double>& parts, double unit);
 std::string part_of(const Result&, double seconds);
 std::string gib(double bytes);
 /// "step       ": where a line of the one-screen answer begins.

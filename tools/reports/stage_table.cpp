@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 
 #include "scenarios/src/answer/result.hpp"
@@ -47,10 +48,13 @@ std::string times(const Result& r, const Result::Stage& stage, const std::string
   const Result::Breakdown& b = stage.breakdown;
   double exposed = 0;
   for (const auto& [group, seconds] : b.exposed_communication) exposed += seconds;
-  const auto part = [&r](double seconds) { return part_of(r, seconds); };
-  return fmt::format("{:>{}}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}", layers, kLayersWidth, part(b.compute), part(exposed),
-                     part(b.bubble), part(b.optimizer), part(b.compression + b.input + b.framework + b.other),
-                     gib(stage.memory.peak));
+  const PartUnit unit = part_unit(r);
+  const std::vector<double> parts =
+      rounded_parts({b.compute, exposed, b.bubble, b.optimizer, b.compression + b.input + b.framework + b.other},
+                    unit.seconds * std::pow(10.0, -unit.decimals));
+  const auto part = [&](std::size_t i) { return unit.number(parts[i]); };
+  return fmt::format("{:>{}}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}", layers, kLayersWidth, part(0), part(1), part(2),
+                     part(3), part(4), gib(stage.memory.peak));
 }
 
 std::string parts_of_memory(const Result::Stage& stage) {
@@ -69,8 +73,8 @@ std::string stage_table(const Result& r, const TrainingPlan* plan) {
     ends = ends || layers(stage).find('+') != std::string::npos;
   std::string text = table(r, "by stage",
                            fmt::format("{:>{}}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}   ({}, GiB{})", "layers", kLayersWidth,
-                                       "compute", "exposed", "bubble", "optimizer", "other", "peak",
-                                       in_seconds(r) ? "s" : "ms", ends ? "; E: embedding, H: head" : ""),
+                                       "compute", "exposed", "bubble", "optimizer", "other", "peak", part_unit(r).name,
+                                       ends ? "; E: embedding, H: head" : ""),
                            [&](std::size_t stage) { return times(r, r.stages[stage], layers(stage)); });
   if (!r.fits)
     text += table(r, "",

@@ -18,10 +18,11 @@ namespace {
 
 /// The mean with its interval, "327.1 ± 2.9 ms": two digits of the interval, at most four of the mean.
 std::string with_interval(const Result& r, double half_width) {
-  const double unit = in_seconds(r) ? 1 : 1e-3, mean = r.step_time / unit, width = half_width / unit;
+  const PartUnit unit = part_unit(r);
+  const double mean = r.step_time / unit.seconds, width = half_width / unit.seconds;
   const auto places = [](double v, int digits) { return digits - 1 - static_cast<int>(std::floor(std::log10(v))); };
   const int most = std::max(0, places(mean, 4)), decimals = width > 0 ? std::clamp(places(width, 2), 0, most) : most;
-  return fmt::format("{:.{}f} ± {:.{}f} {}", mean, decimals, width, decimals, unit < 1 ? "ms" : "s");
+  return fmt::format("{:.{}f} ± {:.{}f} {}", mean, decimals, width, decimals, unit.name);
 }
 
 std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) {

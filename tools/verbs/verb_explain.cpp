@@ -71,6 +71,7 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
 }
 
 int explain_layers(const Scenario& scenario, const Plan& plan, const std::string& json) {
+  require_simulable(scenario, plan);
   SimulateOptions options;
   options.critical_path = false;
   const Result result = simulate(scenario, plan, options);

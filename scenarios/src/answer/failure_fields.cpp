@@ -57,10 +57,11 @@ JsonFields<FailureResult> training_fields() {
       .value("count", "", &F::failures, "number of failures in a training")
       .value("by_component", "", &F::failures_of, "number of failures in a training, by kind of component")
       .value("time_between_s", "s", &F::time_between_failures, "mean time between failures of the whole cluster")
-      .value("training_time_s", "s", &F::end, "length of the training, including the cost of failures")
+      .value("training_time_s", "s", &F::end,
+             "length of all steps, including the cost of failures, without training_phases")
       .value("steps", "", &F::steps, "number of completed steps")
       .value("effective_step_time_s", "s", &F::effective_step_time,
-             "training time divided by the number of completed steps")
+             "that time divided by the number of completed steps")
       .value("checkpoint_stall_s", "s", &F::stalled, "time for which training is stopped for checkpoints")
       .value("down_s", "s", &F::down, "time to detect failures, restart and read checkpoints")
       .value("waiting_for_repair_s", "s", &F::without_node,

@@ -14,9 +14,10 @@ class JsonFields;
 struct FailureResult {
   int runs = 1;
   double time_between_failures = 0;               ///< mean over the whole cluster; 0: there are no random failures
-  double end = 0;                                 ///< length of the training
+  double end = 0;                                 ///< length of all steps, without the phases besides them
+  double useful = 0;                              ///< time of completed steps that no failure undid
   double steps = 0;                               ///< number of completed steps
-  double goodput = 1, goodput_deviation = 0;      ///< useful share of the time; standard deviation over the runs
+  double goodput = 1, goodput_deviation = 0;      ///< `useful` over `end`; standard deviation over the runs
   double lost_work = 0, lost_work_deviation = 0;  ///< time of repeated work; standard deviation over the runs
   /// Time stopped for checkpoints; for restarts; without a node; lost with fewer replicas (see LongRunResult).
   double stalled = 0, down = 0, without_node = 0, slower = 0;

@@ -115,10 +115,13 @@ struct Result {
   struct HostMemory {
     double capacity = 0;  ///< capacity of the node; 0: not stated
     double peak = 0, parameters = 0, gradients = 0, optimizer = 0, buffers = 0;
-    double activations = 0;  ///< activations between their forward and backward pass
-    double input = 0;        ///< batches on their way to the devices, and the cache
-    int node = 0;            ///< the fullest node
+    double activations = 0;       ///< activations between their forward and backward pass
+    double input = 0;             ///< batches on their way to the devices, and the cache
+    int node = 0;                 ///< the fullest node
+    double weights = 0;           ///< weights that pass through the host of rank 0 before the first step
+    double weights_capacity = 0;  ///< capacity of that node; 0: not stated
     bool offloads() const { return peak > input; }
+    bool holds_weights() const { return weights_capacity == 0 || weights <= weights_capacity; }
   } host_memory;  ///< host memory of the fullest node; peak 0: neither offload nor an input pipeline
   struct Drive {
     double capacity = 0, peak = 0;
@@ -130,6 +133,7 @@ struct Result {
     int count = 1;
     double memory = 0;              ///< peak of each actor
     double sent = 0, received = 0;  ///< traffic of each actor in a step
+    double work = 0;                ///< time of each actor's kernels in a step, s
   };
   std::vector<ActorUse> actors;                 ///< empty: the mechanism's ranks are all alike
   bool fits = true;                             ///< whether the plan fits on GPUs, hosts and drives
@@ -144,6 +148,8 @@ struct Result {
   std::string bottleneck;  ///< resource with the largest share
   double bottleneck_share = 0;
   std::map<std::string, double> bytes_by_link_kind;
+  std::map<std::string, double> busiest_link;      ///< share of the time in which the busiest link of a kind works
+  std::map<std::string, double> bytes_by_content;  ///< bytes of messages by what they carry
   double bytes_sent_per_rank_max = 0, bytes_total = 0;
   std::uint64_t operations = 0, messages = 0;
   std::uint64_t late_by_look_ahead = 0;
@@ -187,8 +193,13 @@ struct Result {
   double training_energy() const;
   std::optional<Money> money;  ///< No value: the scenario has no prices
   std::optional<Input> input;  ///< No value: the scenario has no input pipeline
-  /// Returns the time of the training, including the cost of failures; s.
-  double whole_time() const { return failures ? failures->end : training_time; }
+  /// Returns the time of the training, including its phases and the cost of failures; s.
+  double whole_time() const {
+    double all = failures ? failures->end : training_time;
+    if (failures)
+      for (const Phase& phase : phases) all += phase.time * phase.times;
+    return all;
+  }
   double wall_s = 0;                   ///< wall-clock time of the simulation; 0: not requested
   std::optional<Capacity> capacity;    ///< No value: not requested
   std::vector<FittingChange> changes;  ///< empty: not requested, or none is known

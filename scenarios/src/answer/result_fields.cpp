@@ -68,7 +68,8 @@ JsonFields<Result::ActorUse> actor_fields() {
       .value("count", "", &A::count, "number of equivalent ranks or servers")
       .value("memory_peak", "bytes", &A::memory, "peak of device memory of each")
       .value("sent", "bytes", &A::sent, "bytes that each sends in a step")
-      .value("received", "bytes", &A::received, "bytes that each receives in a step");
+      .value("received", "bytes", &A::received, "bytes that each receives in a step")
+      .value("work_s", "s", &A::work, "time of the kernels of each in a step, such as sums and updates of a server");
 }
 
 JsonFields<Result::HostMemory> host_memory_fields() {
@@ -78,6 +79,11 @@ JsonFields<Result::HostMemory> host_memory_fields() {
              "activations at the peak, between their forward and backward pass")
       .value("input", "bytes", &M::input, "batches on their way to the devices, and cached samples, at the peak")
       .value("capacity", "bytes", &M::capacity, "capacity of the node's host memory; 0: not stated")
+      .value("weights", "bytes", &M::weights,
+             "weights that pass through the host memory of rank 0's node before the first step; not in the peak")
+      .when([](const M& m) { return m.weights > 0; }, "with weights in plan.training")
+      .value("weights_capacity", "bytes", &M::weights_capacity, "capacity of that host memory; 0: not stated")
+      .when([](const M& m) { return m.weights > 0; }, "with weights in plan.training")
       .value("node", "", &M::node, "number of the fullest node");
 }
 
@@ -183,7 +189,7 @@ JsonFields<PathLine> path_fields() {
 /// Fields that every answer has.
 JsonFields<Result> common_fields() {
   using R = Result;
-  const auto hosts = [](const R& r) { return r.host_memory.peak > 0; };
+  const auto hosts = [](const R& r) { return r.host_memory.peak + r.host_memory.weights > 0; };
   const auto drives = [](const R& r) { return r.host_memory.offloads(); };
   const auto tokens = [](const R& r) { return r.tokens_per_s > 0; };
   return JsonFields<R>()
@@ -228,7 +234,7 @@ JsonFields<Result> common_fields() {
       .when([](const R& r) { return !r.actors.empty(); }, "if ranks do not all do the same: with servers or a master")
       .value("fits", "", &R::fits, "whether the plan fits into the memory of devices and hosts, and on drives")
       .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "host memory of the fullest node")
-      .when(hosts, "with offload or an input pipeline")
+      .when(hosts, "with offload, an input pipeline, or weights in plan.training")
       .object("drive_bytes", &R::drive, drive_fields(), "data of offload on the drives of the fullest node")
       .when(drives, "with offload")
       .value("critical_path_s", "s", &R::critical_path, "time on the critical path of the step, by resource")
@@ -237,13 +243,20 @@ JsonFields<Result> common_fields() {
                   .value("resource", "", &R::bottleneck, "resource with the largest share of the critical path")
                   .value("share", "share", &R::bottleneck_share, "share of that resource in the critical path"),
               "resource that limits the step")
-      .object("traffic_bytes",
-              JsonFields<R>()
-                  .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "bytes carried in a step, by kind of link")
-                  .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max,
-                         "most bytes that a rank sends in a step")
-                  .value("total", "bytes", &R::bytes_total, "bytes of all messages of a step"),
-              "network traffic of a step")
+      .object(
+          "traffic_bytes",
+          JsonFields<R>()
+              .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "bytes carried in a step, by kind of link")
+              .value("busiest_share", "share", &R::busiest_link,
+                     "share of the time in which the busiest link of a kind works; of CPU copies (TCP): in which a "
+                     "CPU copies")
+              .value("by_content", "bytes", &R::bytes_by_content,
+                     "bytes of messages of a step by what they carry: activations (and their gradients), gradients, "
+                     "weights, samples, or another group of the breakdown; they sum to total")
+              .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max,
+                     "most bytes that a rank sends in a step")
+              .value("total", "bytes", &R::bytes_total, "bytes of all messages of a step"),
+          "network traffic of a step")
       .object("fold",
               JsonFields<R>()
                   .value("ranks", "", &R::ranks, "number of ranks of the plan")
@@ -269,7 +282,8 @@ JsonFields<Result::Compression> compression_fields() {
       .value("sent_bytes", "bytes", &C::sent, "bytes that a rank sends in place of them, in a step")
       .value("ratio", "", &C::ratio, "dense_bytes over sent_bytes")
       .value("encode_s", "s", &C::encode, "time of the kernels before exchanges, in a step")
-      .value("decode_s", "s", &C::decode, "time of the kernels after exchanges, in a step");
+      .value("decode_s", "s", &C::decode,
+             "time of the kernels after exchanges, in a step; 0 with servers, which decode");
 }
 
 }  // namespace

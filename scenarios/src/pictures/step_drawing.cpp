@@ -11,7 +11,7 @@ namespace {
 using Piece = StepPicture::Piece;
 using Tone = StepPicture::Tone;
 
-constexpr double kWidth = 900, kLeft = 76, kRight = 884, kLane = 30;
+constexpr double kWidth = 900, kLeft = 92, kRight = 884, kLane = 30;
 constexpr double kColumn = 0.5;  // px; narrower pieces are not drawn
 constexpr double kZoom = 0.1;    // share of the step that is drawn again at a larger scale
 constexpr const char *kInk = "#222222", *kFaint = "#666666", *kPaper = "#f6f6f6", *kMemory = "#9fc5bf",
@@ -96,6 +96,8 @@ class Drawing {
     for (const Tone& tone : picture_.tones)
       if (tone.seconds > 0)
         entries.push_back({tone.fill, fmt::format("{} {}", tone.name, show(Seconds{tone.seconds}))});
+      else if (tone.on_host > 0)
+        entries.push_back({tone.fill, fmt::format("{} on the host {}", tone.name, show(Seconds{tone.on_host}))});
       else if (tone.beside > 0)
         entries.push_back({tone.fill, fmt::format("{} behind other work {}", tone.name, show(Seconds{tone.beside}))});
     draw_legend(svg_, 16, y, kRight, entries);

@@ -21,12 +21,12 @@ struct Span {
   double begin = 0, end = 0;
 };
 
-/// Sorts spans and joins those that touch.
-std::vector<Span> joined(std::vector<Span> spans) {
+/// Sorts spans and joins those that overlap, or touch each other.
+std::vector<Span> joined(std::vector<Span> spans, bool touching = true) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
   std::vector<Span> result;
   for (const Span& s : spans)
-    if (!result.empty() && s.begin <= result.back().end)
+    if (!result.empty() && (touching ? s.begin <= result.back().end : s.begin < result.back().end))
       result.back().end = std::max(result.back().end, s.end);
     else
       result.push_back(s);
@@ -55,6 +55,8 @@ std::string tone_name(const Group& group, std::uint8_t phase) {
                                                                         : group.name;
 }
 
+constexpr const char *kReadOnHost = "read samples", *kDecodeOnHost = "decode samples", *kCopyOnHost = "copy samples";
+
 /// Hues that people with the common kinds of colour blindness can tell apart at least by lightness.
 Tone tone_of(const std::string& name) {
   static const std::map<std::string, Tone> tones = [] {
@@ -66,7 +68,9 @@ Tone tone_of(const std::string& name) {
           Tone{name_of(ComputePhase::encode), "#b5489a", "#b5489a", 0, 0, true},
           Tone{name_of(ComputePhase::decode), "#e39bc8", "#e39bc8"},
           Tone{"optimizer", "#4f9d4a", "#4f9d4a", 0, 0, true}, Tone{"framework", "#8c6d5d", "#8c6d5d", 0, 0, true},
-          Tone{"bubble", "#e4e4e4", "#e4e4e4"}, Tone{"other", "#cccccc", "#cccccc"}})
+          Tone{kReadOnHost, "#7fc4b4", "#5fae9d"}, Tone{kDecodeOnHost, "#2f8f7f", "#24786a", 0, 0, true},
+          Tone{kCopyOnHost, "#c9b458", "#b59f3f"}, Tone{"bubble", "#e4e4e4", "#e4e4e4"},
+          Tone{"other", "#cccccc", "#cccccc"}})
       all.emplace(tone.name, tone);
     return all;
   }();
@@ -78,17 +82,17 @@ Tone exposed_tone(const std::string& group) { return {"exposed " + group, "#d627
 
 class Painter {
  public:
-  Painter(StepPicture& picture, const Names& names, const std::vector<std::string>& streams)
-      : picture_(picture), names_(names), streams_(streams) {}
+  Painter(StepPicture& picture, const Names& names, const std::vector<std::string>& streams, Span time)
+      : picture_(picture), names_(names), streams_(streams), time_(time) {}
 
-  void add(const OpRecord& r) {
+  void add(const OpRecord& record) {
+    const OpRecord r = within_time(record);
     const Group& group = names_.groups()[r.group];
     if (r.kind == Kind::mark || r.ended <= r.posted) return;
     if (group.role == Role::work) {
       const std::size_t tone = tone_at(tone_of(tone_name(group, names_.phase(r.name))));
-      picture_.tones[tone].seconds += r.ended - r.started;
       lane(r.stream).bars.push_back({r.started, r.ended, tone, 0, r.name});
-      work_.push_back({r.started, r.ended});
+      work_[{r.group, tone}].push_back({r.started, r.ended});
       return;
     }
     lane(r.stream).in_progress = true;
@@ -103,7 +107,7 @@ class Painter {
 
   void exposed() {
     if (picture_.lanes.empty()) return;
-    covered_ = joined(work_);
+    for (const auto& [kind, spans] : work_) count_work(kind.second, joined(spans));
     const auto expose_all = [this](bool prefetched) {
       for (GroupId g = 0; g < kGroups; ++g)
         if (!messages_[g].empty() && (names_.groups()[g].role == Role::prefetch) == prefetched) expose(g);
@@ -124,9 +128,32 @@ class Painter {
     if (picture_.end - sum > 1e-9 * picture_.end) tones[tone_named("other")].seconds = picture_.end - sum;
   }
 
-  /// Adds a lane per stream, except for streams without operations.
+  /// Adds an operation of the loader of the rank's samples.
+  void add_loading(const OpRecord& record) {
+    const OpRecord r = within_time(record);
+    const std::string& group = names_.groups()[r.group].name;
+    const double began = std::max(r.posted, r.started);
+    if (r.kind == Kind::mark || r.ended <= began) return;
+    loading_[group == kReadGroup ? 0 : group == kCopyGroup ? 2 : 1].push_back({began, r.ended});
+  }
+
+  /// Ends the picture: leaves out streams without operations, and puts the lanes of the host above the others.
   void close() {
     std::erase_if(picture_.lanes, [](const StepPicture::Lane& lane) { return lane.bars.empty(); });
+    constexpr std::pair<const char*, const char*> names[] = {// lane and tone
+                                                             {"CPU read", kReadOnHost},
+                                                             {"CPU decode", kDecodeOnHost},
+                                                             {"CPU copy", kCopyOnHost}};
+    for (std::size_t i = std::size(names); i-- > 0;) {
+      if (loading_[i].empty()) continue;
+      const std::size_t tone = tone_named(names[i].second);
+      StepPicture::Lane lane{names[i].first, {}, false};
+      for (const Span& s : joined(loading_[i], false)) {
+        lane.bars.push_back({s.begin, s.end, tone, 0, 0});
+        picture_.tones[tone].on_host += s.end - s.begin;
+      }
+      picture_.lanes.insert(picture_.lanes.begin(), std::move(lane));
+    }
   }
 
  private:
@@ -134,12 +161,30 @@ class Painter {
   StepPicture& picture_;
   const Names& names_;
   const std::vector<std::string>& streams_;
-  std::vector<Span> work_, messages_[kGroups], waits_;
+  Span time_;                                                          // the pictured part of the run
+  std::map<std::pair<GroupId, std::size_t>, std::vector<Span>> work_;  // by group and tone
+  std::vector<Span> messages_[kGroups], waits_, loading_[3];
   std::vector<Span> covered_;  // joined
 
+  /// The part of an operation in the pictured time, which begins at 0.
+  OpRecord within_time(OpRecord r) const {
+    for (double* time : {&r.posted, &r.started, &r.ended})
+      *time = std::clamp(*time, time_.begin, time_.end) - time_.begin;
+    return r;
+  }
   void cover(const std::vector<Span>& spans) {
     covered_.insert(covered_.end(), spans.begin(), spans.end());
     covered_ = joined(covered_);
+  }
+  /// Counts work of a tone. Where kinds of work overlap, the earlier group counts, as in the breakdown.
+  void count_work(std::size_t tone, const std::vector<Span>& spans) {
+    double all = 0;
+    for (const Span& s : spans) all += s.end - s.begin;
+    double counted = 0;
+    for (const Span& s : without(spans, covered_)) counted += s.end - s.begin;
+    picture_.tones[tone].seconds += counted;
+    picture_.tones[tone].beside += all - counted;
+    cover(spans);
   }
   /// Adds the parts of a group's messages that nothing covers yet.
   void expose(GroupId g) {
@@ -182,35 +227,53 @@ std::string how_in_words(const StepRun& run) {
 
 }  // namespace
 
-StepPicture step_picture(const StepRun& run, Actor rank) {
+StepPicture step_picture(const StepRun& run, Actor rank, Pictured pictured) {
   const Scenario& s = run.scenario;
+  const bool one_step = pictured == Pictured::one_step;
   StepPicture picture;
-  const double end = picture.end = run.end.end.value;
-  const Actor actor = run.seen(rank);
-  Painter painter(picture, run.names, run.streams);
-  for (const OpRecord& r : run.timeline.records())
-    if (r.actor == actor) painter.add(r);
-  painter.exposed();
+  const Actor actor = run.seen(rank), loader = s.input.used() ? run.plan.input.loader_of_rank[rank] : -1;
+  SteadyWindow::Step step{0, run.end.end.value, run.breakdown.parts(actor)};
   // A rank that ends early waits for the last one. This is bubble too, as in the answer's breakdown.
-  const double waits_at_end = std::max(0.0, end - run.breakdown.end(actor).value);
-  painter.rest(run.breakdown.parts(actor).bubble.value + waits_at_end);
+  double waits_at_end = std::max(0.0, step.end - run.breakdown.end(actor).value);
+  if (one_step && run.plan.marks_steps) {
+    step = run.window.middle_step(actor);
+    waits_at_end = 0;
+  }
+  const double end = picture.end = step.end - step.begin;
+  Painter painter(picture, run.names, run.streams, {step.begin, step.end});
+  for (const OpRecord& r : run.timeline.records()) {
+    if (r.actor == actor) painter.add(r);
+    if (r.actor == loader) painter.add_loading(r);
+  }
+  painter.exposed();
+  painter.rest(step.parts.bubble.value + waits_at_end);
   painter.close();
 
   double exposed = 0, booked = 0;
   for (const Tone& tone : picture.tones)
     if (tone.exposed) exposed += tone.seconds;
-  for (const auto& [group, seconds] : run.breakdown.parts(actor).exposed) booked += seconds.value;
-  if (std::abs(exposed - booked) > 1e-9 * end)
+  for (const auto& [group, seconds] : step.parts.exposed) booked += seconds.value;
+  if (std::abs(exposed - booked) > 1e-9 * step.end)
     throw InternalError(fmt::format("the picture shows {} s of exposed communication, not {} s", exposed, booked));
 
-  picture.memory = run.memory.samples(actor);
+  for (MemoryUse::Sample sample : run.memory.samples(actor)) {
+    sample.time = std::max(0.0, sample.time - step.begin);
+    if (sample.time <= end) picture.memory.push_back(sample);
+  }
   picture.capacity = s.cluster.type_of_gpu(rank).gpu.memory_capacity.value;
   picture.peak = run.memory.peak(actor).value;
-  picture.title = fmt::format("One training step of {}: {}", s.network.name, show(Seconds{end}));
+  const int steps = one_step && run.plan.marks_steps ? 1 : run.plan.steps;
+  const char* kind = s.plan.inference ? "inference" : "training";
+  picture.title = fmt::format("{} {} step{} of {}: {}", steps == 1 ? "One" : fmt::format("{}", steps), kind,
+                              steps == 1 ? "" : "s", s.network.name, show(Seconds{end}));
   picture.subtitle = fmt::format(
       "{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name, how_in_words(run),
       s.micro_batches() == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.micro_batches()), s.micro_batch_size,
       rank);
+  if (step.steps > 1)
+    picture.subtitle +=
+        fmt::format(" · step {} of {}, {} each in the mean", step.number, step.steps,
+                    show((run.window.end(actor) - run.window.begin(actor)) / run.window.own_steps(actor)));
   for (const Tone& tone : picture.tones)
     if (tone.seconds > 0)
       picture.description +=
@@ -257,8 +320,9 @@ std::function<void(const StepRun&)> picture_of(const Scenario& s, const std::fil
                                                std::optional<int> rank) {
   if (rank && (*rank < 0 || *rank >= s.ranks()))
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
-  return
-      [file, rank](const StepRun& run) { write_atomically(file, draw(step_picture(run, rank.value_or(run.last())))); };
+  return [file, rank](const StepRun& run) {
+    write_atomically(file, draw(step_picture(run, rank.value_or(run.last()), Pictured::one_step)));
+  };
 }
 
 }  // namespace trainyard

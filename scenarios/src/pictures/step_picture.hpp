@@ -26,6 +26,7 @@ struct StepPicture {
     double beside = 0;     ///< s that overlap with tones of higher precedence, not in `seconds`
     bool dark = false;     ///< text on this fill is white
     bool exposed = false;  ///< communication that no work overlaps
+    double on_host = 0;    ///< s in which the host reads, decodes or copies samples for the rank, not in `seconds`
   };
   struct Bar {
     double begin = 0, end = 0;  // s
@@ -57,9 +58,12 @@ struct StepPicture {
   double capacity = 0, peak = 0;  // bytes
 };
 
-/// Prepares the picture of the step of `rank`. While its work waits for communication, its first lane has bars of the
-/// tone "exposed …". Their sum is the exposed time of the breakdown. Every operation must have been recorded.
-StepPicture step_picture(const StepRun&, Actor rank);
+/// The pictured time: the middle one of the averaged steps, or all steps of the run.
+enum class Pictured { one_step, whole_run };
+/// Prepares the picture of `rank`. While its work waits for communication, its compute lane has bars of the tone
+/// "exposed …". Their sum is the exposed time of the breakdown. With an input pipeline, lanes of the host that loads the
+/// rank's samples lie above. Every operation must have been recorded.
+StepPicture step_picture(const StepRun&, Actor rank, Pictured);
 
 /// Joins bars that are shorter than a cell and begin in the same cell. `cell`: s.
 std::vector<StepPicture::Piece> joined_bars(const std::vector<StepPicture::Bar>&, double cell);

@@ -68,7 +68,7 @@ class TimelineText {
       : run_(run), memory_(memory), end_(run.end.end.value), tick_(end_ / kTicks) {
     for (const Actor rank : shown_ranks(run, memory)) {
       ranks_.push_back(rank);
-      pictures_.push_back(step_picture(run, rank));
+      pictures_.push_back(step_picture(run, rank, Pictured::whole_run));
     }
     cell_ = cell_for(pictures_, end_);
   }

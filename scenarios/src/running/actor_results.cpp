@@ -1,4 +1,4 @@
-// Memory and traffic of each rank and server.
+// Memory, traffic and work of each rank and server.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -22,6 +22,15 @@ bool alike(const Result::ActorUse& a, const Result::ActorUse& b, bool searched) 
 
 }  // namespace
 
+double work_in_step(const StepRun& run, Actor actor) {
+  const bool is_rank = actor < run.plan.ranks();  // only ranks have averaged steps of their own
+  const Actor seen = run.seen(actor);
+  const BreakdownParts parts = is_rank ? run.window.parts(seen) : run.breakdown.parts(seen);
+  double sum = 0;
+  for (const auto& [group, seconds] : parts.work) sum += seconds.value;
+  return sum / (is_rank ? run.window.own_steps(seen) : run.planned.search ? run.window.simulated() : run.plan.steps);
+}
+
 void book_actors(const StepRun& run, Result& r) {
   if (run.scenario.plan.mechanism->ranks_alike()) return;
   const int ranks = run.plan.ranks();
@@ -32,8 +41,12 @@ void book_actors(const StepRun& run, Result& r) {
     const double steps = has_own_steps ? run.window.own_steps(actor) : run.traffic_steps();
     const Traffic& traffic = run.traffic_of_steps();
     const Actor seen = run.seen(actor);
-    Result::ActorUse use{"", 1, run.memory.peak(seen).value, traffic.sent(seen).value / steps,
-                         traffic.received(seen).value / steps};
+    Result::ActorUse use{"",
+                         1,
+                         run.memory.peak(seen).value,
+                         traffic.sent(seen).value / steps,
+                         traffic.received(seen).value / steps,
+                         work_in_step(run, actor)};
     if (actor >= ranks) {
       use.name = run.machine.top().actor_name(actor);
       if (use.memory + use.sent + use.received > 0) r.actors.push_back(use);
@@ -46,6 +59,7 @@ void book_actors(const StepRun& run, Result& r) {
         group.sent += (use.sent - group.sent) / group.count;
         group.received += (use.received - group.received) / group.count;
       }
+      group.work += (use.work - group.work) / group.count;
       group.name = fmt::format("ranks {}-{}", first, actor);
       continue;
     }

@@ -81,4 +81,13 @@ BreakdownParts SteadyWindow::parts(Actor actor) const {
   return breakdown_.parts_between(s->booked[from], s->booked[to]);
 }
 
+SteadyWindow::Step SteadyWindow::middle_step(Actor actor) const {
+  const State* s = find(actor);
+  if (!s) return {0, breakdown_.end(actor).value, breakdown_.parts(actor)};
+  const auto [first, behind] = averaged_steps(*s);
+  const std::size_t steps = std::max<std::size_t>(behind, first + 1) - first, from = first + (steps - 1) / 2;
+  return {s->ends[from], s->ends[from + 1], breakdown_.parts_between(s->booked[from], s->booked[from + 1]),
+          from - first + 1, steps};
+}
+
 }  // namespace trainyard

@@ -49,6 +49,13 @@ class SteadyWindow : public Observer {
   Seconds end(Actor) const;
   double own_steps(Actor) const;      ///< their number
   BreakdownParts parts(Actor) const;  ///< their breakdown
+  /// The middle one of the averaged steps of one actor. `number` of `steps`, from 1 on.
+  struct Step {
+    double begin = 0, end = 0;  ///< s
+    BreakdownParts parts;
+    std::size_t number = 1, steps = 1;
+  };
+  Step middle_step(Actor) const;
 
  private:
   struct State {

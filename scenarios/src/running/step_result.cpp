@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "scenarios/src/reading/idle_devices.hpp"
@@ -240,6 +241,7 @@ void book_mechanism(const StepRun& run, Result& r) {
                                 .found = run.window.state().has_value(),
                                 .parts = [&run](Actor worker) { return run.window.parts(run.seen(worker)); },
                                 .own_steps = [&run](Actor worker) { return run.window.own_steps(run.seen(worker)); },
+                                .work = [&run](Actor actor) { return work_in_step(run, actor); },
                                 .step = Seconds{r.step_time}});
   r.servers = figures.servers;
   r.replicas = figures.replicas;
@@ -270,8 +272,31 @@ void book_compression(const StepRun& run, Result& r) {
   for (std::size_t b = 0; b < run.plan.stages[static_cast<std::size_t>(stage)].buckets.size(); ++b) {
     const CompressedBucket& bucket = run.mechanism->tables().compression().bucket(stage, b, 0);
     for (const CompressedBucket::Round& round : bucket.rounds) add(r.compression.encode, round.kernels);
-    add(r.compression.decode, bucket.decode);
+    if (run.scenario.plan.mechanism->servers() == 0) add(r.compression.decode, bucket.decode);  // else servers decode
   }
+}
+
+/// Returns the kind of data that the messages of a group of the breakdown carry.
+std::string content_of(const std::string& group) {
+  static const std::map<std::string, std::vector<std::string>> contents{
+      {"activations",
+       {"tensor parallel", "context parallel", "expert parallel", "expert tensor parallel", "pipeline",
+        "remote embedding"}},
+      {"gradients",
+       {"all-reduce", "compressed gradients", "reduce-scatter of gradients", "gradients of experts",
+        "all-reduce over copies", "tied weight", "gradients"}},
+      {"weights", {"all-gather of parameters", "parameters", "gossip"}},
+      {"samples", {"inputs and outputs", kReadGroup, kCopyGroup, kInputGroup}}};
+  for (const auto& [content, groups] : contents)
+    if (std::ranges::find(groups, group) != groups.end()) return content;
+  return group;
+}
+
+void book_content(const StepRun& run, Result& r) {
+  const std::vector<Group>& groups = run.names.groups();
+  for (GroupId g = 0; g < groups.size(); ++g)
+    if (const double bytes = run.traffic_of_steps().of_group(g).value; bytes > 0)
+      r.bytes_by_content[content_of(groups[g].name)] += bytes / run.traffic_steps();
 }
 
 }  // namespace
@@ -316,6 +341,9 @@ Result result_of(const StepRun& run) {
   for (const Link& link : run.machine.top().links()) r.bytes_by_link_kind.try_emplace(link.kind, 0);
   for (const auto& [kind, bytes] : run.traffic_of_steps().by_link_kind())
     r.bytes_by_link_kind[kind] = bytes.value / run.traffic_steps();
+  book_content(run, r);
+  r.busiest_link =
+      run.traffic_of_steps().busiest(run.planned.search ? run.window.end() - run.window.begin() : run.end.end);
   r.bytes_sent_per_rank_max = most_sent(run).value / run.traffic_steps();
   r.bytes_total = run.traffic_of_steps().total().value / run.traffic_steps();
   return r;

@@ -26,7 +26,9 @@ void book_input_wait(const Result& fed, Result&);
 
 /// Adds the critical path of the averaged steps, in seconds by resource. Does nothing if it is empty.
 void book_critical_path(const StepRun&, const std::map<std::string, double>& path, Result&);
-/// Adds memory and traffic by actor, if ranks are not alike.
+/// Returns the time of an actor's kernels in a step, s.
+double work_in_step(const StepRun&, Actor);
+/// Adds memory, traffic and work by actor, if ranks are not alike.
 void book_actors(const StepRun&, Result&);
 /// Adds the energy of the step, if the power of the GPUs is stated.
 void book_energy(const StepRun&, Result&);

@@ -59,7 +59,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   const bool prescribed = !r.step_time_source.empty();
   const bool again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
   if (again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);
-  if (options.changes && !r.fits) r.changes = fitting_changes(s);
+  if (options.changes && !r.fits && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
   if (options.reasons && r.failures) {
     add_goodput(a.what_ifs, s, *r.failures);

@@ -4,6 +4,7 @@
 
 #include "scenarios/src/planning/layer_times.hpp"
 #include "strategies/plan/training_plan.hpp"
+#include "strategies/plan/update_policy.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -42,6 +43,10 @@ const char* name_of(KernelBound bound) {
 
 KernelBound KernelTotals::bound() const {
   return static_cast<KernelBound>(std::max_element(parts.begin(), parts.end()) - parts.begin());
+}
+
+double KernelTotals::bound_share() const {
+  return time > Seconds{0} ? parts[static_cast<std::size_t>(bound())] / time : 0;
 }
 
 double KernelTotals::flops_per_byte() const { return bytes.value > 0 ? flops.value / bytes.value : 0; }
@@ -106,12 +111,20 @@ LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
     const Layer& layer = *of_rank;
     LayerCost& cost = costs.layers.emplace_back();
     cost.name = layer.name;
-    for (const KernelCall& call : layer.forward) cost.forward += cost_of(call.work, node, s.software);
-    for (const BackwardKernel& call : layer.backward) cost.backward += cost_of(call.work, node, s.software);
-    costs.accumulation += accumulation_time(layer, plan.accumulation, node, s.software) * (costs.micro_batches - 1);
+    const auto add = [&](KernelTotals& pass, const Work& work) {
+      const KernelTotals kernel = cost_of(work, node, s.software);
+      pass += kernel;
+      costs.kinds[static_cast<std::size_t>(kind_of(work.kernel))] += kernel;
+    };
+    for (const KernelCall& call : layer.forward) add(cost.forward, call.work);
+    if (!s.plan.inference)
+      for (const BackwardKernel& call : layer.backward) add(cost.backward, call.work);
+    if (!s.plan.inference && !plan.offload.used())  // with offload, the CPU adds gradients
+      costs.accumulation += accumulation_time(layer, plan.accumulation, node, s.software) * (costs.micro_batches - 1);
     costs.micro_batch += cost.both();
   }
-  if (plan.bucket_copy && !plan.host_buckets)  // else the CPU copies them
+  const bool exchanges = plan.lane(Lane::gradients).used() && update_policy_of(plan).sums_gradients(0);
+  if (exchanges && plan.bucket_copy && !plan.host_buckets)  // else the CPU copies them, or nobody
     for (const GradientBucket& bucket : plan.stage_of(rank).buckets)
       costs.bucket_copies += kernel_cost(node, s.software, bucket_copy(bucket, plan.stage_of(rank), plan)) * 2;
   return costs;

@@ -24,6 +24,7 @@ struct KernelTotals {
   std::array<Seconds, kKernelBounds> parts;  ///< `time` by each kernel's bottleneck
 
   KernelBound bound() const;      ///< bottleneck with the largest part
+  double bound_share() const;     ///< that part of `time`; 0 if there is no time
   double flops_per_byte() const;  ///< 0 if there are no bytes
   KernelTotals& operator+=(const KernelTotals&);
 };
@@ -36,7 +37,7 @@ struct LayerCost {
   bool same_cost(const LayerCost&) const;
 };
 
-/// The compute of a step by layer, on the GPU of one rank.
+/// The compute of a step by layer, on the GPU of one rank. In inference layers have no backward pass.
 struct LayerCosts {
   std::string gpu;
   FlopsPerSecond peak;  ///< dense peak in the scenario's precision
@@ -44,10 +45,11 @@ struct LayerCosts {
   double ridge = 0;          ///< FLOP/byte at which peak and bandwidth take equally long
   double product_ridge = 0;  ///< the same with the achieved peak and bandwidth of large matrix products
   int micro_batches = 1;
-  std::vector<LayerCost> layers;  ///< costs of one micro-batch, in the order of the forward pass
-  KernelTotals micro_batch;       ///< sum of the layers
-  Seconds accumulation;           ///< per step: adding up the gradients of further micro-batches
-  Seconds bucket_copies;          ///< per step: copying gradients into their buckets and back
+  std::vector<LayerCost> layers;             ///< costs of one micro-batch, in the order of the forward pass
+  KernelTotals micro_batch;                  ///< sum of the layers
+  std::array<KernelTotals, kKernels> kinds;  ///< the same sum by kind of kernel
+  Seconds accumulation;                      ///< per step: adding up the gradients of further micro-batches
+  Seconds bucket_copies;                     ///< per step: copying gradients into their buckets and back
 
   /// Compute time of a step without interference from communication. With it, it is `Result::breakdown.compute`.
   Seconds step() const;

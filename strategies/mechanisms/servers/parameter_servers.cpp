@@ -125,7 +125,10 @@ class ServerRun : public MechanismRun {
     if (plan_.consistency == Consistency::synchronous && !plan_.base.step.marks_steps)
       waits[bubble] += std::max(0.0, window.step.value - own_time);
     f["waits_s"] = waits;
-    if (stages_) f["stages"] = stages_->stages(compute, window);
+    Seconds update;
+    for (Actor server = plan_.workers(); server < plan_.workers() + plan_.servers; ++server)
+      update = std::max(update, Seconds{window.work(server)});
+    if (stages_) f["stages"] = stages_->stages(compute, update, window);
     figures.taught_share = static_cast<double>(plan_.workers() - plan_.backup_workers) / plan_.workers();
   }
 
@@ -282,8 +285,9 @@ class ParameterServers : public Mechanism {
       for (const NamedTime& stage : figure<std::vector<NamedTime>>(f, "stages"))
         stages.push_back(fmt::format("{} {}", stage.name, time(stage.time)));
     if (!stages.empty())
-      report.lines.push_back(
-          fmt::format("stages of a step, of {} keys: {}   ({})", integer("keys"), fmt::join(stages, " │ "), unit));
+      report.lines.push_back(fmt::format("stages of a step, of {} key{}: {}   ({})", integer("keys"),
+                                         integer("keys") == 1 ? "" : "s", fmt::join(stages, " │ "),
+                                         unit + (integer("keys") == 1 ? "" : "; stages of different keys overlap")));
     double pushes = 0, missed = 0;
     for (const auto& [staleness, count] : figures.staleness) {
       pushes += static_cast<double>(count);
@@ -345,7 +349,9 @@ const RegisterMechanism register_parameter_servers{
       {"copies", "number of servers that hold each key", std::int64_t{}},
       {"dropped_share", "share of the pushes that came too late for their step and were dropped", 0.0, "share"},
       {"stages",
-       "stages of a step, each with the time in which its messages are under way; with several keys they overlap",
+       "stages of a step, each with the time in which its messages are under way, or in which workers or servers "
+       "compute; with several "
+       "keys they overlap",
        std::vector<NamedTime>{}, "", "with local aggregation"}},
      "",
      &MechanismFigures::servers}};

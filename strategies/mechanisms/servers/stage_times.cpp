@@ -54,7 +54,7 @@ void StageTimes::transferred(const TransferRun& run) {
   busy_[{static_cast<std::size_t>(stage - stages_.begin()), node}].add(run.started.value, run.ended.value);
 }
 
-std::vector<NamedTime> StageTimes::stages(Seconds compute, const StepWindow& window) const {
+std::vector<NamedTime> StageTimes::stages(Seconds compute, Seconds update, const StepWindow& window) const {
   std::vector<NamedTime> all{{"compute", compute.value}};
   for (const Stage& stage : stages_) all.push_back({stage.words, 0});
   const auto up_to = [this](int steps) { return by_step_.at(static_cast<std::size_t>(steps - 1)); };
@@ -66,6 +66,8 @@ std::vector<NamedTime> StageTimes::stages(Seconds compute, const StepWindow& win
     double& longest = all[place.first + 1].time;
     longest = std::max(longest, length / (found ? window.steps : plan_.base.step.steps));
   }
+  const auto pull = std::ranges::find(all, std::string_view("pull"), &NamedTime::name);
+  all.insert(pull, {"update on the servers", update.value});
   return all;
 }
 

@@ -22,8 +22,8 @@ class StageTimes : public Observer {
   /// A step of all workers has ended.
   void step_over() { by_step_.push_back(lengths()); }
 
-  /// The stages of a step in their order. The caller measures `compute`.
-  std::vector<NamedTime> stages(Seconds compute, const StepWindow&) const;
+  /// The stages of a step in their order. The caller measures the workers' compute and the servers' update.
+  std::vector<NamedTime> stages(Seconds compute, Seconds update, const StepWindow&) const;
 
  private:
   struct Stage {

@@ -124,6 +124,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
 void add(FailureResult& study, const LongRunResult& run) {
   study.end += run.end.value;
   study.steps += run.steps;
+  study.useful += run.useful.value;
   study.goodput += run.goodput();
   study.goodput_deviation += run.goodput() * run.goodput();
   study.lost_work += run.lost_work.value;
@@ -140,9 +141,9 @@ void add(FailureResult& study, const LongRunResult& run) {
 /// Turns sums into means, and sums of squares into standard deviations.
 void divide(FailureResult& study) {
   const double n = study.runs;
-  for (double* sum : {&study.end, &study.steps, &study.goodput, &study.goodput_deviation, &study.lost_work,
-                      &study.lost_work_deviation, &study.stalled, &study.down, &study.without_node, &study.slower,
-                      &study.failures, &study.checkpoints})
+  for (double* sum : {&study.end, &study.useful, &study.steps, &study.goodput, &study.goodput_deviation,
+                      &study.lost_work, &study.lost_work_deviation, &study.stalled, &study.down, &study.without_node,
+                      &study.slower, &study.failures, &study.checkpoints})
     *sum /= n;
   for (auto& [what, count] : study.failures_of) count /= n;
   const double bessel = n > 1 ? n / (n - 1) : 0;
@@ -150,6 +151,7 @@ void divide(FailureResult& study) {
     return std::sqrt(std::max(0.0, mean_square - mean * mean) * bessel);
   };
   study.goodput_deviation = deviation(study.goodput, study.goodput_deviation);
+  if (study.end > 0) study.goodput = study.useful / study.end;  // with the lost times, it sums to the whole time
   study.lost_work_deviation = deviation(study.lost_work, study.lost_work_deviation);
 }
 

@@ -166,7 +166,12 @@ void book_phases(const Scenario& s, Result& r) {
   Seconds configured;  // all FPGAs are configured at the same time
   for (const NodeType* type : s.cluster.types()) configured = std::max(configured, type->gpu.reconfigure);
   if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured.value});
-  if (ends.weights) r.phases.push_back({"weights to all GPUs", hand_out_weights(s)});
+  if (ends.weights) {
+    r.phases.push_back({"weights to all GPUs", hand_out_weights(s)});
+    r.host_memory.weights = weights_of(s).value;
+    r.host_memory.weights_capacity = s.cluster.type_of_gpu(0).host_memory.value;
+    r.fits = r.fits && r.host_memory.holds_weights();
+  }
   if (ends.samples > 0) r.phases.push_back({"evaluation", evaluate(s), ends.evaluations(r.training_steps)});
   if (ends.alone) book_work_alone(s, r);
   for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;
