@@ -29,7 +29,10 @@ double bytes_of_step(const StepRun& run, LinkId link) {
 ordered_json link_use(const StepRun& run) {
   const DeviceGraph& graph = run.machine.cluster.graph();
   const double step = (run.end_of_steps() - run.begin()) / run.steps();
-  const LinkHeat heat = [&](LinkId id) { return bytes_of_step(run, id) / graph.links()[id].capacity.value / step; };
+  // A message counts when it arrives, and may have begun before the averaged steps.
+  const LinkHeat heat = [&](LinkId id) {
+    return std::min(1.0, bytes_of_step(run, id) / graph.links()[id].capacity.value / step);
+  };
   ordered_json classes = ordered_json::array();
   for (const LinkClass& c : link_classes(graph)) {
     double bytes = 0, most = 0;
@@ -44,7 +47,7 @@ ordered_json link_use(const StepRun& run) {
                          {"count", c.count},
                          {"rate_Bps", c.rate.value},
                          {"bytes", bytes},
-                         {"busy_mean", bytes / c.count / c.rate.value / step},
+                         {"busy_mean", std::min(1.0, bytes / c.count / c.rate.value / step)},
                          {"busy_max", most}});
   }
   const Actor last = run.last();

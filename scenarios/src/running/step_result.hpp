@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
+#include "sim/op.hpp"
 
 namespace trainyard {
 
