@@ -82,7 +82,7 @@ bool compares(const Criterion& criterion, const std::vector<LessonRun>& runs) {
   for (const LessonRun& run : runs)
     if (!run.name.empty() && std::regex_search(text, std::regex("(^|[^\\w.-])" + run.name + "\\b[.\\[]")))
       sides.insert(run.name);
-  const std::regex point("\\b(points|rows)\\[(-?\\d+)\\]");
+  const std::regex point("\\b(points|rows|variants)\\[(-?\\d+)\\]");
   for (std::sregex_iterator at(text.begin(), text.end(), point), end; at != end; ++at) sides.insert((*at)[2]);
   return sides.size() > 1;
 }
@@ -127,7 +127,11 @@ std::vector<InventoryRow> read_inventory(const std::filesystem::path& file) {
 const ordered_json& InventoryAnswers::of(const std::string& command) {
   const auto found = answers_.find(command);
   if (found != answers_.end()) return found->second;
-  return answers_[command] = ordered_json::parse(answer_of(command).json);
+  const std::string mark = "{folder}/";
+  std::string line = command;
+  for (std::size_t at = 0; (at = line.find(mark, at)) != std::string::npos;)
+    line.replace(at, mark.size(), folder_.file(""));
+  return answers_[command] = ordered_json::parse(answer_of(line).json);
 }
 
 bool JudgedRow::holds() const {

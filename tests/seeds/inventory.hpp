@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scenarios/src/lessons/claims.hpp"
+#include "tools/verbs/lessons/answer_folder.hpp"
 
 namespace trainyard {
 
@@ -36,13 +37,14 @@ struct JudgedRow {
   bool holds() const;
 };
 
-/// The JSON of commands; each command runs once.
+/// The JSON of commands; each command runs once. `{folder}` in a command is a temporary folder that all of them share.
 class InventoryAnswers {
  public:
   /// Throws the errors of the command.
   const nlohmann::ordered_json& of(const std::string& command);
 
  private:
+  AnswerFolder folder_;
   std::map<std::string, nlohmann::ordered_json> answers_;
 };
 
