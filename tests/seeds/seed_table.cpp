@@ -1,4 +1,5 @@
-// `tools/test --seeds`: the table of the seed cases, what is expected and what the simulator gives.
+// `tools/test --seeds`: the table of the seed cases, what is expected and what the simulator gives, and the table of the
+// inventory, each row with its command and the figures that it asserts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "sim/process/output.hpp"
+#include "tests/seeds/inventory.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -52,10 +54,30 @@ json row(const SeedOutcome& o) {
   return {{"id", o.id}, {"pass", pass}, {"expected", o.expected}, {"got", o.got}};
 }
 
+void print(const InventoryRow& row, const JudgedRow& judged) {
+  if (row.command.empty()) {
+    fmt::print("{:10} {:7} {} says that it is out of scope\n", row.id, "pass", row.page);
+    return;
+  }
+  fmt::print("{:10} {:7} {}\n", row.id, judged.holds() ? "pass" : "FAIL", row.command);
+  for (const Verdict& verdict : judged.verdicts)
+    fmt::print("           {:8} {}\n", verdict.holds ? "holds" : "NOT SO", verdict.text);
+  if (!judged.error.empty()) fmt::print("           error    {}\n", judged.error);
+  if (!row.lacks.empty()) fmt::print("           lacks    {}\n", row.lacks);
+}
+
+json row(const InventoryRow& row, const JudgedRow& judged) {
+  json figures = json::array();
+  for (const Verdict& verdict : judged.verdicts) figures.push_back({{"text", verdict.text}, {"holds", verdict.holds}});
+  return {{"id", row.id},       {"command", row.command},      {"pass", judged.holds()},
+          {"figures", figures}, {"compares", judged.compares}, {"error", judged.error},
+          {"lacks", row.lacks}};
+}
+
 struct TableOptions {
   std::vector<std::string> ids;
   std::string json_file;
-  bool all = false;
+  bool all = false, rows_only = false;
 };
 
 TableOptions read_options(const std::vector<std::string>& words) {
@@ -63,10 +85,12 @@ TableOptions read_options(const std::vector<std::string>& words) {
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (*word == "--all")
       options.all = true;
+    else if (*word == "--rows")
+      options.rows_only = true;
     else if (*word == "--json" && word + 1 != words.end())
       options.json_file = *++word;
     else if (word->starts_with("-"))
-      throw UserError(fmt::format("--seeds: {}: expected case ids, --all or --json FILE", *word));
+      throw UserError(fmt::format("--seeds: {}: expected ids of cases or rows, --rows, --all or --json FILE", *word));
     else
       options.ids.push_back(*word);
   }
@@ -74,8 +98,8 @@ TableOptions read_options(const std::vector<std::string>& words) {
   return options;
 }
 
-int run(const std::vector<std::string>& words) {
-  const auto [ids, json_file, all] = read_options(words);
+/// Runs the cases and prints them. Returns their JSON.
+json show_cases(const std::vector<std::string>& ids, bool all, bool quiet) {
   const std::vector<SeedOutcome> outcomes = run_seed_cases(shipped_file("tests/seeds/cases.yaml"), ids);
   const auto count = [&outcomes](SeedState state) {
     return std::count_if(outcomes.begin(), outcomes.end(), [state](const SeedOutcome& o) { return o.state == state; });
@@ -83,14 +107,53 @@ int run(const std::vector<std::string>& words) {
   json cases = json::array();
   for (const SeedOutcome& o : outcomes) {
     cases.push_back(row(o));
-    if (json_file != "-") print(o, all);
+    if (!quiet) print(o, all);
   }
-  const auto failed = count(SeedState::fail);
-  if (json_file != "-")
-    fmt::print("{} of {} seed cases pass, {} fail, {} are missing\n", count(SeedState::pass), outcomes.size(), failed,
-               count(SeedState::missing));
-  if (!json_file.empty()) write_atomically(json_file, json{{"cases", cases}}.dump(2) + "\n");
-  return failed == 0 ? kGood : kFailsLimit;
+  if (!quiet)
+    fmt::print("{} of {} seed cases pass, {} fail, {} are missing\n", count(SeedState::pass), outcomes.size(),
+               count(SeedState::fail), count(SeedState::missing));
+  return cases;
+}
+
+/// The same for rows of the inventory.
+json show_rows(const std::vector<InventoryRow>& rows, bool quiet) {
+  InventoryAnswers answers;
+  json list = json::array();
+  std::size_t figures = 0, pass = 0, comparing = 0, lacking = 0;
+  for (const InventoryRow& one : rows) {
+    const JudgedRow judged = judge(one, answers);
+    list.push_back(row(one, judged));
+    if (!quiet) print(one, judged);
+    figures += judged.verdicts.size();
+    pass += judged.holds() ? 1 : 0;
+    comparing += judged.compares ? 1 : 0;
+    lacking += one.lacks.empty() ? 0 : 1;
+  }
+  if (!quiet)
+    fmt::print("{} of {} rows of the inventory pass; {} criteria; {} rows compare runs; {} rows lack something\n", pass,
+               rows.size(), figures, comparing, lacking);
+  return list;
+}
+
+bool passes(const json& list) {
+  return std::none_of(list.begin(), list.end(), [](const json& one) { return one["pass"] == false; });
+}
+
+int run(const std::vector<std::string>& words) {
+  const auto [ids, json_file, all, rows_only] = read_options(words);
+  std::vector<std::string> case_ids;
+  std::vector<InventoryRow> rows = read_inventory(shipped_file("tests/seeds/inventory.yaml"));
+  for (const std::string& id : ids)
+    if (std::none_of(rows.begin(), rows.end(), [&id](const InventoryRow& one) { return one.id == id; }))
+      case_ids.push_back(id);
+  if (!ids.empty())
+    std::erase_if(
+        rows, [&ids = ids](const InventoryRow& one) { return std::find(ids.begin(), ids.end(), one.id) == ids.end(); });
+  const bool quiet = json_file == "-", cases_too = ids.empty() ? !rows_only : !case_ids.empty();
+  const json cases = cases_too ? show_cases(case_ids, all, quiet) : json::array();
+  const json judged = rows.empty() ? json::array() : show_rows(rows, quiet);
+  if (!json_file.empty()) write_atomically(json_file, json{{"cases", cases}, {"rows", judged}}.dump(2) + "\n");
+  return passes(cases) && passes(judged) ? kGood : kFailsLimit;
 }
 
 }  // namespace
