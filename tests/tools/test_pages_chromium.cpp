@@ -163,4 +163,18 @@ TEST_CASE("a task on the what-if page shows its criteria, its controls, and at l
   CHECK_THAT(solved.dom, Contains("data-solved=\"true\"") && Contains("id=\"explanation\""));
 }
 
+TEST_CASE("pages of the course draw without errors, on a desk and on a phone", "[.chromium]") {
+  const PageFolder folder;
+  REQUIRE(folder.trainyard("course --html course --lessons ring-all-reduce,fewer-nodes,gpipe").exit == 0);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "course"))
+    for (const char* width : {"1400", "390"}) {
+      const std::string page = "course/" + entry.path().filename().string();
+      INFO(page << " " << width);
+      const Rendered shown =
+          rendered(folder, page, std::string("--virtual-time-budget=20000 --window-size=") + width + ",1200");
+      CHECK_THAT(shown.console, !Contains("CONSOLE"));
+      CHECK_THAT(shown.dom, Contains("<h1>"));
+    }
+}
+
 }  // namespace tools_test_pages_chromium

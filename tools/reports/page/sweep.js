@@ -36,7 +36,9 @@ function curves() {
   let x = axes.length ? axes.slice().sort((a, b) => places[b].numbers - places[a].numbers || places[b].texts.length - places[a].texts.length)[0] : figures[0];
   let y = figures[0], made;
   const build = () => {
-    const others = axes.filter(a => a !== x), lines = new Map();
+    // A field that moves together with x tells no lines apart.
+    const others = axes.filter(a => a !== x && good.some(p => good.some(q => p.set[x] === q.set[x] && p.set[a] !== q.set[a])));
+    const lines = new Map();
     for (const p of good.filter(p => y in p)) {
       const name = others.map(a => `${a.split('.').pop()} ${p.set[a]}`).join(', ') || y;
       if (!lines.has(name)) lines.set(name, []);

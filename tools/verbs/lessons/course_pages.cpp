@@ -54,8 +54,9 @@ std::vector<std::pair<std::string, std::string>> page_sequence(const Course& cou
   return pages;
 }
 
-/// Links to the page before, to the index and to the page after.
+/// Links to the page before, to the index and to the page after. The index, which has no name here, has none.
 std::string navigation(const Course& course, const std::string& page) {
+  if (page.empty()) return "";
   const auto pages = page_sequence(course);
   const auto position = std::find_if(pages.begin(), pages.end(), [&page](const auto& p) { return p.first == page; });
   std::string html = "<nav class=\"bar course\">";
@@ -176,12 +177,11 @@ std::string texts_page(const Course& course) {
   for (const CourseText& text : course.reading.texts) {
     body += fmt::format("<section><h2>{}</h2>\n", xml_escaped(text.title));
     for (const TextSection& section : text.sections) {
-      body += fmt::format("<div class=\"scroll\"><table><thead><tr><th>{}</th><th>run</th></tr></thead>\n",
-                          xml_escaped(section.title));
+      body += fmt::format("<h3>{}</h3>\n<dl>\n", xml_escaped(section.title));
       for (const TextStatement& statement : section.statements)
-        body += fmt::format("<tr><td class=\"words\">{}</td><td class=\"words\">{}</td></tr>\n",
-                            xml_escaped(statement.says), command_link(course, statement.run));
-      body += "</table></div>\n";
+        body +=
+            fmt::format("<dt>{}</dt><dd>→ {}</dd>\n", xml_escaped(statement.says), command_link(course, statement.run));
+      body += "</dl>\n";
     }
     body += "</section>\n";
   }
