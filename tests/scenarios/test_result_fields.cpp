@@ -120,6 +120,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.compression = {"top-k of 1 %", 8, 2, 0.25, 0.125};
   r.breakdown.compression = r.stages[1].breakdown.compression = 0.375;
   r.host_memory.peak = 5;
+  r.host_memory.weights = 1;
   r.idle_devices = 3;
   for (const MechanismFigureKind& of_servers : mechanisms().find("parameter-server", {}).figures)
     r.servers[of_servers.key] = of_servers.none;
