@@ -19,8 +19,7 @@ std::vector<Claim> claims(Fields& fields, const char* key) {
   std::vector<Claim> all;
   const std::vector<Node>* items = fields.list(key);
   for (const Node& item : items ? *items : std::vector<Node>{})
-    all.push_back(item.kind == Node::Kind::scalar ? Claim{item.scalar, {}, item.place}
-                                                  : read_claim(item, std::string("lesson.") + key));
+    all.push_back(read_claim(item, std::string("lesson.") + key));
   return all;
 }
 
@@ -28,10 +27,6 @@ std::vector<LessonChange> changes(Fields& fields, const NumberedFile& file) {
   std::vector<LessonChange> all;
   const std::vector<Node>* items = fields.list("change");
   for (const Node& item : items ? *items : std::vector<Node>{}) {
-    if (item.kind == Node::Kind::scalar) {
-      all.push_back({item.scalar});
-      continue;
-    }
     Fields change(item, "lesson.change");
     all.push_back({change.text("words"), of_file(change.text("run"), file)});
     change.finish();
@@ -45,7 +40,7 @@ Lesson read_lesson(const NumberedFile& file) {
   const Node document = read_document(file.file);
   Fields root(document, "the file");
   Fields fields(root.required_child("lesson"), "lesson");
-  Lesson lesson{file, fields.text("title"), fields.text("shows"), fields.texts("aliases"), {}, {}, {}, {}, {}};
+  Lesson lesson{file, fields.text("title"), fields.text("shows"), fields.texts("aliases"), {}, {}, {}, {}};
   if (fields.has("run")) {
     const std::string command = fields.text("run");
     lesson.runs.push_back({"", of_file(command, file), picture_of(command, fields.text("picture", ""))});
@@ -61,8 +56,6 @@ Lesson read_lesson(const NumberedFile& file) {
   lesson.says = claims(fields, "says");
   lesson.look = claims(fields, "look");
   lesson.change = changes(fields, file);
-  if (const std::vector<Node>* holds = fields.list("holds"))
-    for (const Node& item : *holds) lesson.holds.push_back(read_criterion(item));
   fields.finish();
   return lesson;
 }

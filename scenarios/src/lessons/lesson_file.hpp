@@ -17,7 +17,7 @@ struct LessonRun {
 /// A suggestion what to change.
 struct LessonChange {
   std::string text;
-  std::string command = {};  ///< the command that makes the change; may be empty
+  std::string command = {};  ///< the command that makes the change
 };
 
 /// The section `lesson` of a file. The rest of the file, if there is any, is a scenario.
@@ -29,7 +29,6 @@ struct Lesson {
   std::vector<Claim> says;  ///< sentences with {figures} of the runs
   std::vector<Claim> look;  ///< what to look at in the pictures
   std::vector<LessonChange> change;
-  std::vector<Criterion> holds;  ///< criteria of the lesson as a whole
 };
 Lesson read_lesson(const NumberedFile&);
 

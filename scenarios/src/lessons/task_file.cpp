@@ -46,8 +46,7 @@ Place place_of(const Node& document, const std::string& path) {
 }
 
 std::vector<Claim> explanation(Fields& fields) {
-  const Node& node = fields.required_child("explanation");
-  if (node.kind == Node::Kind::scalar) return {{node.scalar, {}, node.place}};
+  fields.required_child("explanation");
   std::vector<Claim> all;
   for (const Node& item : *fields.list("explanation")) all.push_back(read_claim(item, "task.explanation"));
   return all;
@@ -73,21 +72,21 @@ Task read_task(const NumberedFile& file) {
   Fields fields(task.start.fields.front().second, "task");
   task.place = task.start.fields.front().second.place;
   task.title = fields.text("title");
-  task.level = fields.choice("level", {"easy", "medium", "hard"}, "");
-  task.lesson = fields.text("lesson", "");
-  task.briefing = fields.text("briefing", "");
+  task.level = fields.choice("level", {"easy", "medium", "hard"});
+  task.lesson = fields.text("lesson");
+  task.briefing = fields.text("briefing");
   task.command = fields.text("run", "run {this} --no-what-if");
   task.objectives = fields.texts("objectives");
   task.hints = fields.texts("hints");
   task.may_change = fields.texts("may_change");
   task.explanation = explanation(fields);
-  task.paper = fields.text("paper", "");
+  task.paper = fields.text("paper");
   task.reproduces = fields.text("reproduces", "");
   fields.required_child("criteria");
   for (const Node& item : *fields.list("criteria")) task.criteria.push_back(read_criterion(item));
   task.solution = fields.required_child("solution").fields;
-  if (const std::vector<Node>* wrong = fields.list("wrong"))
-    for (const Node& item : *wrong) task.wrong.push_back(wrong_answer(item));
+  fields.required_child("wrong");
+  for (const Node& item : *fields.list("wrong")) task.wrong.push_back(wrong_answer(item));
   fields.finish();
   task.start_text = text_after_task(file.file, task.start.fields[1].second.key_place.line);
   task.start.fields.erase(task.start.fields.begin());

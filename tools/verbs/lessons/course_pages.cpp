@@ -27,7 +27,7 @@ const CourseStep* step_of(const Course& course, const std::string& lesson) {
 
 std::string numbered_title(const Lesson& lesson) { return fmt::format("{}. {}", lesson.file.number, lesson.title); }
 std::string numbered_title(const Task& task) {
-  return fmt::format("Task {}: {}{}", task.file.number, task.title, task.level.empty() ? "" : ", " + task.level);
+  return fmt::format("Task {}: {}, {}", task.file.number, task.title, task.level);
 }
 
 /// A link to the lesson if the course has it; else the command that runs it.
@@ -100,8 +100,7 @@ std::map<std::string, std::vector<std::string>> lessons_of_papers(const Course& 
   for (const CoursePaper& paper : course.reading.papers)
     for (const std::string& lesson : paper.lessons) lessons[paper.paper].push_back(lesson_link(course, lesson));
   for (const CourseStep& step : course.steps)
-    for (const Task& task : step.tasks)
-      if (!task.paper.empty()) lessons[task.paper].push_back(link(page_name(task), numbered_title(task)));
+    for (const Task& task : step.tasks) lessons[task.paper].push_back(link(page_name(task), numbered_title(task)));
   return lessons;
 }
 
@@ -123,7 +122,7 @@ Course read_course(const std::vector<std::string>& lessons) {
   for (const NumberedFile& file : files) names.push_back(file.name);
   for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
     const Task task = read_task(file);
-    if (!task.lesson.empty() && std::find(names.begin(), names.end(), task.lesson) == names.end())
+    if (std::find(names.begin(), names.end(), task.lesson) == names.end())
       fail(task.place, fmt::format("task.lesson: there is no lesson {}{}", task.lesson, hint(task.lesson, names)));
     for (CourseStep& step : course.steps)
       if (step.lesson.file.name == task.lesson) step.tasks.push_back(task);
@@ -221,7 +220,7 @@ std::string task_page(const Course& course, const CourseStep& step, const Task& 
   for (std::size_t i = 0; i < task.hints.size(); ++i)
     body += folded(fmt::format("Hint {}", i + 1), "<p>" + xml_escaped(task.hints[i]) + "</p>");
   body += "</section>\n";
-  if (!task.paper.empty()) body += fmt::format("<p class=\"quiet\">Paper: {}</p>\n", xml_escaped(task.paper));
+  body += fmt::format("<p class=\"quiet\">Paper: {}</p>\n", xml_escaped(task.paper));
   return page_text(course, task.title, page_name(task), body);
 }
 

@@ -19,7 +19,7 @@ ordered_json lesson_json(const LessonAnswer& a, const ordered_json& figures) {
   const NumberedFile& file = a.lesson.file;
   ordered_json json = {
       {"lesson", file.name}, {"number", file.number}, {"group", file.group}, {"title", a.lesson.title}};
-  std::size_t criteria = a.holds.size();
+  std::size_t criteria = 0;
   for (const auto& [key, claims] : {std::pair{"says", &a.says}, std::pair{"look", &a.look}}) {
     json[key] = ordered_json::array();
     for (const JudgedClaim& claim : *claims) {
@@ -28,7 +28,6 @@ ordered_json lesson_json(const LessonAnswer& a, const ordered_json& figures) {
       criteria += claim.verdicts.size();
     }
   }
-  json["holds"] = verdicts_json(a.holds);
   json["claims"] = criteria;
   json["figures"] = figures;
   return json;
@@ -37,7 +36,7 @@ ordered_json lesson_json(const LessonAnswer& a, const ordered_json& figures) {
 }  // namespace
 
 LessonAnswer run_lesson(const NumberedFile& file, bool pictures) {
-  LessonAnswer a{read_lesson(file), {}, {}, {}, {}, {}};
+  LessonAnswer a{read_lesson(file), {}, {}, {}, {}};
   ordered_json figures = ordered_json::object();
   for (const LessonRun& lesson_run : a.lesson.runs) {
     a.answers.push_back(answer_of(lesson_run.command, pictures ? lesson_run.picture : ""));
@@ -54,7 +53,6 @@ LessonAnswer run_lesson(const NumberedFile& file, bool pictures) {
   };
   a.says = judged(a.lesson.says);
   a.look = judged(a.lesson.look);
-  for (const Criterion& criterion : a.lesson.holds) a.holds.push_back(judge(criterion, figures));
   a.json = lesson_json(a, figures);
   return a;
 }
@@ -65,8 +63,6 @@ std::vector<std::string> LessonAnswer::contradictions() const {
     for (const JudgedClaim& claim : *claims)
       for (const Verdict& verdict : claim.verdicts)
         if (!verdict.holds) texts.push_back(fmt::format("{} ({})", claim.text, verdict.text));
-  for (const Verdict& verdict : holds)
-    if (!verdict.holds) texts.push_back(verdict.text);
   return texts;
 }
 

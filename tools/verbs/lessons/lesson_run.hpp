@@ -13,7 +13,6 @@ struct LessonAnswer {
   Lesson lesson;
   std::vector<CommandAnswer> answers;
   std::vector<JudgedClaim> says, look;
-  std::vector<Verdict> holds;   ///< the criteria of the lesson as a whole
   nlohmann::ordered_json json;  ///< as --json writes it
 
   /// The sentences that their criteria contradict, each with the criterion.

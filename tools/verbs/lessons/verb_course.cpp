@@ -21,8 +21,7 @@ std::string outline(const Course& course) {
     group = file.group;
     text += fmt::format("  {:>2}  {}\n", file.number, step.lesson.title);
     for (const Task& task : step.tasks)
-      text += fmt::format("        task {}: {}{}\n", task.file.number, task.title,
-                          task.level.empty() ? "" : " (" + task.level + ")");
+      text += fmt::format("        task {}: {} ({})\n", task.file.number, task.title, task.level);
   }
   return text + "\ntrainyard course --html DIR writes the course as pages\n";
 }

@@ -87,9 +87,6 @@ std::vector<FieldRow> lesson_rows() {
       {"says[].criteria[].holds", "true|false", "true: the criterion holds in this run", ""},
       {"look", "list", "what to look at in the pictures; items as in says", ""},
       {"claims", "number", "number of criteria that this run was checked against", ""},
-      {"holds", "list", "statements of the lesson as a whole, checked against this run", ""},
-      {"holds[].text", "text", "the figure and the expected value", ""},
-      {"holds[].holds", "true|false", "true: the statement holds in this run", ""},
       {"figures", "object", "the --json answer of the lesson's command; with several commands, by the run's name", ""}};
 }
 const RegisterJsonReference lesson_reference{"lesson", "a lesson that was run", lesson_rows};

@@ -40,12 +40,12 @@ std::string task_list(const std::vector<NumberedFile>& files, const TaskProgress
 /// The scenario below comments with the task's situation, its objectives and the fields that may change.
 std::string task_text(const Task& task, const std::string& scenario) {
   std::string text = labelled("task", fmt::format("{}: {}", task.file.number, task.title));
-  if (!task.level.empty()) text += labelled("level", task.level);
-  if (!task.briefing.empty()) text += labelled("briefing", briefing_text(task));
+  text += labelled("level", task.level);
+  text += labelled("briefing", briefing_text(task));
   for (const std::string& objective : task.objectives) text += labelled("objective", objective);
   text += labelled("may change", fmt::format("{}; all else stays as it is", fmt::join(task.may_change, ", ")));
   if (!task.reproduces.empty()) text += labelled("published", task.reproduces);
-  if (!task.lesson.empty()) text += labelled("lesson", "trainyard lesson " + task.lesson);
+  text += labelled("lesson", "trainyard lesson " + task.lesson);
   text += labelled("then", fmt::format("trainyard task {} --check MY.yaml (--hint 1 for a hint)", task.file.number));
   text.insert(0, "# ");
   for (std::size_t end = 0; (end = text.find('\n', end)) + 1 < text.size();) text.insert(++end, "# ");
@@ -59,7 +59,7 @@ std::string verdict_text(const Task& task, const TaskVerdict& verdict) {
   if (!verdict.solved()) return verdict.because.empty() ? text : text + labelled("because", verdict.because);
   text += labelled("solved", fmt::format("task {}: {}", task.file.number, task.title));
   for (const std::string& sentence : verdict.explanation) text += labelled("", sentence);
-  return task.paper.empty() ? text : text + labelled("paper", task.paper);
+  return text + labelled("paper", task.paper);
 }
 
 int check_task(const Task& task, const TaskFlags& flags, TaskProgress& progress) {
