@@ -48,15 +48,16 @@ TEST_CASE("its own work of a micro-batch is not hidden either", "[launch-blockin
 
 namespace {
 
-/// One GPU with all experts of a Mixtral of two layers; `kernel_us` is the host's time for a launch.
+/// A Mixtral of two layers on one GPU or, with `expert_parallel` in `experts`, on eight; `kernel_us` is the host's time for
+/// a launch.
 double step_of_experts(const std::string& precision, const std::string& software, double kernel_us,
                        const std::string& experts = "") {
   const std::string text = fmt::format(
       "cluster: {{node: dgx-h100}}\nmodel: {{config: mixtral-8x7b.json, num_hidden_layers: 2}}\n"
       "software: {{base: plain, kernel_dispatch: {} us{}}}\n"
-      "plan: {{global_batch_size: 4, micro_batch_size: 1, seq_length: 1024, precision: {}, data_parallel: 1, "
-      "idle_devices: allowed{}}}\n",
-      kernel_us, software, precision, experts);
+      "plan: {{global_batch_size: {}, micro_batch_size: 1, seq_length: 1024, precision: {}, "
+      "data_parallel: {}, idle_devices: allowed{}}}\n",
+      kernel_us, software, experts.empty() ? 4 : 32, precision, experts.empty() ? 1 : 8, experts);
   return simulate(read_scenario_text(text, "experts.yaml", {})).step_time;
 }
 
@@ -71,7 +72,7 @@ TEST_CASE("a layer of experts in fp8 has the launches that its stack states, unl
            10e-6;
   };
   const std::string stated = ", expert_layer_launches: 1000, expert_launches: 25";
-  const std::string dropping = ", expert_parallel: {size: 1, capacity: 1.25}";
+  const std::string dropping = ", expert_parallel: {size: 8, capacity: 1.25}";
   // Two layers and four micro-batches; 8 experts on the GPU. Launches are shared out in whole numbers over some 30 kernels.
   const double more = launches("fp8", stated, "") - launches("fp8", "", "");
   CHECK(more == Approx(2 * 4 * (1000 + 8 * 25)).epsilon(0.05));

@@ -165,7 +165,8 @@ void check_json(const Json& j, const Scenario& s) {
   if (j.contains("compression")) {
     const double kernels =
         j.at("compression").at("encode_s").get<double>() + j.at("compression").at("decode_s").get<double>();
-    CHECK(kernels <= parts.value("compression", 0.0) * (1 + 1e-9));
+    const double slack = s.document.find("faults") ? 0.01 : 1e-9;  // the kernels of a straggler are drawn at random
+    CHECK(kernels <= parts.value("compression", 0.0) * (1 + slack));
   }
   if (j.contains("energy"))
     CHECK(sum_of(j.at("energy").at("devices_J")) * j.at("energy").at("pue").get<double>() ==
@@ -186,7 +187,7 @@ void check_screen(const std::string& text, const Json& j) {
     sum += std::stod((*part)[1]);
   const double unit = found[2] == "s" ? 1 : found[2] == "ms" ? 1e-3 : 1e-6;
   CHECK(fmt::format("{:.6g}", sum) == fmt::format("{:.6g}", std::stod(found[3])));
-  CHECK(sum * unit == Approx(j.at("breakdown_step_time_s").get<double>()).epsilon(1e-3));
+  CHECK(sum * unit == Approx(j.at("breakdown_step_time_s").get<double>()).epsilon(2e-3));  // three digits of each part
 }
 
 /// The layers and what is beside them sum to the compute of the step.

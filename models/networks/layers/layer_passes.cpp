@@ -89,9 +89,9 @@ void LayerBuilder::share_out_launches() {
   double kernels = 0;
   for (const Operator& op : operators_) kernels += static_cast<double>(op.forward.size());
   const double most = std::numeric_limits<decltype(Work::launches)>::max();
-  const auto each = static_cast<decltype(Work::launches)>(std::clamp(std::round(launches_ / kernels), 1.0, most));
+  const auto launches = static_cast<decltype(Work::launches)>(std::clamp(std::round(launches_ / kernels), 1.0, most));
   for (Operator& op : operators_)
-    for (KernelCall& kernel : op.forward) kernel.work.launches = each;
+    for (KernelCall& kernel : op.forward) kernel.work.launches = launches;
 }
 
 void LayerBuilder::recompute_core() {

@@ -85,7 +85,7 @@ Straggler read_straggler(const Node& node, int ranks) {
     case StragglerKind::one_slow:
       s.factor = factor();
       s.slow.assign(static_cast<std::size_t>(ranks), false);
-      s.slow[rank_of(fields.required_child("rank"), ranks)] = true;
+      s.slow[rank_of(fields.required_child({"rank", "The one slow rank, for example 3."}), ranks)] = true;
       break;
     case StragglerKind::periodic: {
       constexpr std::int64_t most_steps = 1 << 20;

@@ -153,10 +153,12 @@ Gossip read_edges(const Node& list, int ranks) {
 }
 
 Gossip read_topology(Fields& fields, int ranks) {
-  const std::string name = fields.choice("topology", {"ring", "torus", "exponential", "pairs"});
+  const std::string name = fields.choice(
+      {"topology", "Graph of the replicas that average with each other: ring, torus, exponential, or random pairs."},
+      {"ring", "torus", "exponential", "pairs"});
   if (fields.has("seed") && name != "pairs")
     fields.refuse("seed", fmt::format("only random pairs have a seed; a {} has none", name));
-  const auto seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  const auto seed = fields.integer<std::uint64_t>({"seed", "Seed of the random pairs."}, 0, 1);
   if (name == "pairs") return Gossip::pairs(ranks, seed);
   return name == "ring" ? Gossip::ring(ranks) : name == "torus" ? Gossip::torus(ranks) : Gossip::exponential(ranks);
 }
@@ -166,7 +168,9 @@ Gossip read_topology(Fields& fields, int ranks) {
 Gossip read_gossip(const Node& node, int ranks) {
   const Node map = long_form(&node, node.find("edges") ? nullptr : "topology", node.place);
   Fields fields(map, "plan.data_parallel.gossip");
-  const Node* edges = fields.child("edges");
+  const Node* edges = fields.child(
+      {"edges",
+       "Pairs of replicas that average with each other, for example [[0, 1], [1, 2]], instead of a topology."});
   if (edges && fields.has("topology")) fail(edges->place, "plan.data_parallel.gossip: either a topology or edges");
   const Gossip gossip = edges ? read_edges(*edges, ranks) : read_topology(fields, ranks);
   fields.finish();
