@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <array>
+
 #include "sim/ops.hpp"
 #include "strategies/collectives/emitter.hpp"
 #include "strategies/plan/training_buffers.hpp"
@@ -13,7 +16,17 @@ namespace trainyard {
 /// operation holds two; if there are more, marks before it take the others.
 class PendingWaits {
  public:
-  void add(Dep dep) { deps_.at(static_cast<std::size_t>(count_++)) = dep; }
+  /// Operations of a stream end in order, so that if there is no room left one dependency on a stream does for all.
+  void add(Dep dep) {
+    const auto end = deps_.begin() + count_;
+    const auto same = count_ < static_cast<int>(deps_.size())
+                          ? end
+                          : std::find_if(deps_.begin(), end, [dep](const Dep& d) { return d.stream == dep.stream; });
+    if (same == end)
+      deps_.at(static_cast<std::size_t>(count_++)) = dep;
+    else
+      same->count = std::max(same->count, dep.count);
+  }
   void add(const PendingWaits& others) {
     for (int i = 0; i < others.count_; ++i) add(others.deps_[static_cast<std::size_t>(i)]);
   }
