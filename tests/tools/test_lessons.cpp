@@ -218,6 +218,7 @@ TEST_CASE("a task refuses changes of what has to stay, and reveals hints one by 
   CHECK(shell.trainyard("task rng-for-master").err ==
         "trainyard task: there is no task rng-for-master; did you mean \"ring-for-master\"?\n");
   CHECK(shell.trainyard("lesson 999").exit == 2);
+  CHECK_THAT(shell.trainyard("task 2").out, Contains("Many ranks, few bytes") && Contains("\nplan:"));
   CHECK_THAT(shell.trainyard("task --record solved.json").out, Contains("ring-for-master") && Contains("\n0 of "));
   shell.write("solved.json", "{\"solved\": [\"ring-for-master\"]}");
   CHECK_THAT(shell.trainyard("task --record solved.json").out, Contains("\n1 of "));

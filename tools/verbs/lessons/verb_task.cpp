@@ -16,7 +16,7 @@ namespace trainyard {
 namespace {
 
 struct TaskFlags {
-  std::string which, check, to, json, record;
+  std::string which, check, to = "-", json, record;
   int hint = 0;
   bool solution = false;
 };
