@@ -67,6 +67,13 @@ std::vector<FrameworkMode> make_modes() {
   megatron.schedules = {"1f1b", "interleaved-1f1b"};
   megatron.stack = "megatron-core";
   megatron.stacks = {"megatron-2022", "nemo"};
+  add("pytorch-lightning", "PyTorch Lightning's Trainer with strategy=\"ddp\": DistributedDataParallel").stack =
+      "pytorch-ddp";
+  FrameworkMode& fairscale =
+      add("fairscale", "FairScale: FullyShardedDataParallel (ZeRO 3), or ShardedDataParallel and OSS (ZeRO 2 and 1)");
+  fairscale.zero_stage = fairscale.most_zero_stage = 3;
+  fairscale.least_zero_stage = 1;
+  fairscale.stack = "pytorch-fsdp";
   return modes;
 }
 
