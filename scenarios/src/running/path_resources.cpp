@@ -77,7 +77,8 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   if (is_work(record)) {
     if (!on_gpu) return 0;
     if (is_dispatch(run, duration)) return seconds;
-    if (stack.host.launch_blocking) return stack.kernel_dispatch.value;  // every kernel waits for it
+    if (stack.host.launch_blocking)  // every kernel waits for it
+      return stack.kernel_dispatch.value * record.work.launches;
     return waited_for_host(run, record, run.simulated().price(record.work, record.actor).duration.value);
   }
   if (piece != "latency") return 0;
@@ -124,8 +125,9 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
         continue;
       }
       if (const SoftwareStack& stack = run_.scenario.software; stack.host.launch_blocking) {
-        kernels.add(kFrameworkName, stack.kernel_dispatch.value);
-        alone -= stack.kernel_dispatch.value;
+        const double launches = stack.kernel_dispatch.value * work.launches;
+        kernels.add(kFrameworkName, launches);
+        alone -= launches;
       }
       const double start = is_kernel(work.kernel) ? start_share(run_, record.actor, work) * alone : 0;
       if (start > 0) kernels.add(kKernelStart, start);
