@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr double kContrast = 0.05;  // least distance of a contrast, as a share of the limit
 constexpr const char* kRelations[] = {"at_most", "at_least", "above", "below", "equals"};
 
 /// A number or quantity, with the kind of figure that its unit implies; empty: none.
@@ -54,10 +55,10 @@ StatedAmount in_figure_unit(StatedAmount quantity, const std::string& kind) {
 
 /// Returns the least distance from the limit, or the tolerance of an equality.
 double distance_of(const Criterion& criterion, double value, double limit, const std::string& kind) {
-  constexpr double contrast = 0.05, rounding = 1e-9;
+  constexpr double rounding = 1e-9;
   const double largest = std::max(std::abs(value), std::abs(limit));
   if (criterion.distance.empty())
-    return criterion.relation == "equals" ? rounding * largest : contrast * std::abs(limit);
+    return criterion.relation == "equals" ? rounding * largest : kContrast * std::abs(limit);
   const StatedAmount distance = in_figure_unit(*parsed_quantity(criterion.distance), kind);
   // A percentage is a share of the limit. If the limit is 0, the percentage itself is the distance.
   return distance.kind == "percent" && limit != 0 ? distance.value * std::abs(limit) : distance.value;
@@ -78,7 +79,8 @@ std::string relation_words(const Criterion& criterion) {
   std::string words = criterion.relation == "equals" ? "" : criterion.relation + " ";
   std::replace(words.begin(), words.end(), '_', ' ');
   if (criterion.relation == "above" || criterion.relation == "below")
-    words += fmt::format("(by {}) ", criterion.distance.empty() ? "5 %" : criterion.distance);
+    words += fmt::format("(by {}) ",
+                         criterion.distance.empty() ? fmt::format("{:g} %", 100 * kContrast) : criterion.distance);
   if (criterion.relation == "equals" && !criterion.distance.empty())
     words += fmt::format("(within {}) ", criterion.distance);
   return words;
@@ -145,6 +147,13 @@ Claim read_claim(const Node& node, const std::string& what) {
   for (const Node& item : *holds) claim.holds.push_back(read_criterion(item));
   fields.finish();
   return claim;
+}
+
+std::vector<Claim> read_claims(Fields& fields, const char* key, const std::string& what) {
+  std::vector<Claim> claims;
+  const std::vector<Node>* items = fields.list(key);
+  for (const Node& item : items ? *items : std::vector<Node>{}) claims.push_back(read_claim(item, what));
+  return claims;
 }
 
 bool JudgedClaim::holds() const {

@@ -34,6 +34,8 @@ struct Claim {
 };
 /// Reads {text, holds}.
 Claim read_claim(const Node&, const std::string& what);
+/// Reads a list of claims; none if the key is absent. `what` names an item in errors.
+std::vector<Claim> read_claims(Fields&, const char* key, const std::string& what);
 
 /// A claim with its figures filled in.
 struct JudgedClaim {

@@ -15,14 +15,6 @@ std::string picture_of(const std::string& command, const std::string& stated) {
   return stated.empty() && command.starts_with("sweep ") ? "html" : stated;
 }
 
-std::vector<Claim> claims(Fields& fields, const char* key) {
-  std::vector<Claim> all;
-  const std::vector<Node>* items = fields.list(key);
-  for (const Node& item : items ? *items : std::vector<Node>{})
-    all.push_back(read_claim(item, std::string("lesson.") + key));
-  return all;
-}
-
 std::vector<LessonChange> changes(Fields& fields, const NumberedFile& file) {
   std::vector<LessonChange> all;
   const std::vector<Node>* items = fields.list("change");
@@ -53,8 +45,8 @@ Lesson read_lesson(const NumberedFile& file) {
       lesson.runs.push_back({name, of_file(command.scalar, file), picture_of(command.scalar, pictures.text(name, ""))});
     pictures.finish();
   }
-  lesson.says = claims(fields, "says");
-  lesson.look = claims(fields, "look");
+  lesson.says = read_claims(fields, "says", "lesson.says");
+  lesson.look = read_claims(fields, "look", "lesson.look");
   lesson.change = changes(fields, file);
   fields.finish();
   return lesson;

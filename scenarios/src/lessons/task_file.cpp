@@ -45,13 +45,6 @@ Place place_of(const Node& document, const std::string& path) {
   return node->place;
 }
 
-std::vector<Claim> explanation(Fields& fields) {
-  fields.required_child("explanation");
-  std::vector<Claim> all;
-  for (const Node& item : *fields.list("explanation")) all.push_back(read_claim(item, "task.explanation"));
-  return all;
-}
-
 WrongAnswer wrong_answer(const Node& node) {
   Fields fields(node, "task.wrong");
   const Node& set = fields.required_child("set");
@@ -79,7 +72,8 @@ Task read_task(const NumberedFile& file) {
   task.objectives = fields.texts("objectives");
   task.hints = fields.texts("hints");
   task.may_change = fields.texts("may_change");
-  task.explanation = explanation(fields);
+  fields.required_child("explanation");
+  task.explanation = read_claims(fields, "explanation", "task.explanation");
   task.paper = fields.text("paper");
   task.reproduces = fields.text("reproduces", "");
   fields.required_child("criteria");
