@@ -1,4 +1,6 @@
 // `trainyard serve`: which requests are accepted, and their answers.
+#include <sys/syscall.h>
+
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -381,6 +383,16 @@ TEST_CASE("questions that come at once are answered each", "[serve]") {
   for (unsigned t = 0; t < 8; ++t) threads.emplace_back([&, t] { ask_at_random(served, t, 25, wrong); });
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
+  CHECK(served.stop() == 0);
+}
+
+TEST_CASE("a signal that reaches another thread does not leave the server waiting for ever", "[serve]") {
+  const PageFolder folder;
+  ServedProcess served(folder);
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(served.pid()) + "/task"))
+    if (const int id = std::stoi(thread.path().filename()); id != served.pid())
+      REQUIRE(::syscall(SYS_tgkill, served.pid(), id, SIGINT) == 0);
+  for (int i = 0; i < 20; ++i) CHECK(served.ask("[]").contains("answer"));  // no thread has taken it
   CHECK(served.stop() == 0);
 }
 

@@ -188,10 +188,34 @@ void set_limits(httplib::Server& server) {
        {"Cache-Control", "no-store"}});
 }
 
+/// Blocks SIGINT and SIGTERM in this thread, and in the threads that it starts, until it is destroyed. A signal to the
+/// process is then taken by the thread that waits for it, and by no other.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    ::sigaddset(&ends, SIGINT);
+    ::sigaddset(&ends, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
+  }
+  ~EndSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  void wait() {
+    while (!interrupted()) ::ppoll(nullptr, 0, nullptr, &before_);
+  }
+
+ private:
+  sigset_t before_{};
+};
+
 }  // namespace
 
 void serve_page(const ServedPage& page, const std::function<std::string(const std::string&)>& answer,
                 const std::function<void(int)>& ready) {
+  EndSignals signals;  // before the server, whose threads must not take a signal
   Turns turns(processors());
   PageServer server;
   set_limits(server);
@@ -215,17 +239,11 @@ void serve_page(const ServedPage& page, const std::function<std::string(const st
   });
   if (page.port > 0 ? !server.bind_to_port("127.0.0.1", page.port) : (port = server.bind_to_any_port("127.0.0.1")) <= 0)
     throw UserError(fmt::format("--port {}: another program uses this port (0 takes any free port)", page.port));
-  sigset_t ends, before;
-  ::sigemptyset(&ends);
-  ::sigaddset(&ends, SIGINT);
-  ::sigaddset(&ends, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &ends, &before);  // only this thread gets the signals, while it waits in ppoll
   std::thread listening([&server] { server.listen_after_bind(); });
   ready(port);
-  while (!interrupted()) ::ppoll(nullptr, 0, nullptr, &before);
+  signals.wait();
   server.stop();
   listening.join();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace trainyard
