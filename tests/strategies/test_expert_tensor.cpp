@@ -148,6 +148,8 @@ TEST_CASE("impossible expert-tensor ranks are refused at their place", "[expert-
                         Contains("nearest: 16 ranks"));
   CHECK_THROWS_WITH(plan(mixtral("expert_parallel: {size: 4, tensor: 2, dispatcher: deepep}")),
                     Contains("with dispatcher deepep") && Contains("expected 1, or dispatcher: all-to-all"));
+  CHECK_THROWS_WITH(plan(mixtral("expert_parallel: {size: 8, capacity: 1, dispatcher: deepep}")),
+                    Contains("folded.yaml:4") && Contains("deepep sends every token; expected dispatcher: all-to-all"));
   CHECK_THROWS_WITH(plan(mixtral("expert_parallel: {size: 4, tenser: 2}")), Contains("did you mean \"tensor\"?"));
   CHECK_THROWS_WITH(expert_layer({.expert_tensor = 3}),
                     Contains("expert-tensor parallelism over 3 ranks: they must divide the 256 columns of an expert"));

@@ -98,10 +98,14 @@ void read_expert(PlanChoice& choice, Fields& plan) {
   choice.sharding.expert_imbalance =
       fields.number({"imbalance", "Tokens of the busiest rank over the mean, for example 1.2."}, 1, 1e6, 1);
   if (fields.has({"capacity",
-                  "Most tokens that an expert takes, over the mean, for example 1.25; the rest is dropped. Default: no "
-                  "limit."}))
+                  "Most tokens that an expert takes, over the mean, for example 1.25; the rest is dropped. Only with "
+                  "dispatcher: all-to-all. Default: no limit."}))
     choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
   read_dispatcher(choice, fields);
+  // Megatron-LM (moe_expert_capacity_factor) refuses other dispatchers too.
+  if (choice.sharding.one_row_a_rank && choice.sharding.expert_capacity > 0)
+    fields.refuse("capacity", fmt::format("{} sends every token; expected dispatcher: all-to-all, or no capacity",
+                                          choice.dispatcher.name));
   if (choice.mesh.expert_tensor > 1 && choice.sharding.one_row_a_rank)
     fields.refuse(
         "tensor",
