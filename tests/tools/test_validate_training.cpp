@@ -137,7 +137,7 @@ TEST_CASE("a family is validated by constants fitted without it", "[validate-tra
        {"memory --left-out", "training --left-out --knobs", "training --left-out --html /dev/null"}) {
     const TopoAnswer refused = shell.trainyard(std::string("validate ") + words);
     CHECK(refused.exit == 2);
-    CHECK_THAT(refused.err, Contains("only with validate training and mlperf"));
+    CHECK_THAT(refused.err, Contains("only with validate training, training-2026, mlperf and mlperf-v6"));
   }
   CHECK_THAT(shell.trainyard("validate training --csv -").err, Contains("--csv: only with --left-out"));
   CHECK_THAT(shell.trainyard("validate training --left-out --family korthikanti").err, Contains("korthikanti-small"));
@@ -181,6 +181,7 @@ TEST_CASE("a scaling efficiency is computed from the named row, in percentage po
 TEST_CASE("all measured training steps are predicted within the limits, as their stacks say",
           "[validate-training][.deep]") {
   check_stacks(sets_of(""));
+  check_stacks(sets_of("", "training-2026"), {}, "training-2026");
 }
 
 TEST_CASE("the kept errors of a family left out of the fit are those that the command prints",
@@ -191,6 +192,8 @@ TEST_CASE("the kept errors of a family left out of the fit are those that the co
 TEST_CASE("all kept errors left out of the fit are those that the commands print", "[validate-training][.deep]") {
   check_left_out("training", "");
   check_left_out("mlperf", "");
+  check_left_out("training-2026", "");
+  check_left_out("mlperf-v6", "");
 }
 
 TEST_CASE("a row of a family of measured runs is a scenario", "[validate-training][scenario]") {

@@ -24,10 +24,9 @@ const std::vector<std::pair<std::string, int (*)(const ValidationRequest&)>> kCo
     {"packets", validate_packets},
     {"engines", validate_engines}};
 
-/// Whether the set is a file of measured runs, or a folder of scenarios/measured.
-bool is_table(const std::string& set) {
-  return set.ends_with(".yaml") ||
-         (set.find('/') == std::string::npos && !shipped_yaml_files("scenarios/measured/" + set).empty());
+/// Whether the set is a folder of scenarios/measured.
+bool is_shipped(const std::string& set) {
+  return set.find('/') == std::string::npos && !shipped_yaml_files("scenarios/measured/" + set).empty();
 }
 
 int validate_verb(const std::vector<std::string>& words) {
@@ -40,7 +39,8 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.positional(
       "SET", request.set,
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
-      "training steps and their peak memory), memory (peak and reserved memory only), plans (whether the best of the "
+      "training steps and their peak memory), training-2026 (published steps of 2022 to 2026), memory (peak and "
+      "reserved memory only), plans (whether the best of the "
       "measured plans is chosen), mlperf (steps of MLPerf's submissions, and the scaling of its data-parallel ones), "
       "published (the rates of famous runs in their papers), dataparallel (scaling of CNNs over GPUs), horovod (a "
       "measured study on two T4), packets (the default transport against TCP packet by packet: incast, slow start, "
@@ -56,13 +56,14 @@ int validate_verb(const std::vector<std::string>& words) {
                  "training: show instead the fitted constants, what they belong to, and the data of their fits");
   arguments.flag(
       "--left-out", request.left_out,
-      "training, mlperf: show also the error of each family with constants that are fitted without its runs");
+      "training, training-2026, mlperf, mlperf-v6: show also the error of each family with constants that are fitted "
+      "without its runs");
   arguments.flag("--fit", request.fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", request.json, "write the errors as JSON; - is stdout");
   arguments.output("--html", request.html,
                    "collectives, training, memory, mlperf: write a page with all points; - is stdout");
   arguments.output("--csv", request.csv,
-                   "training and mlperf with --left-out: write the errors by network, stack, GPU and precision, in the "
+                   "with --left-out: write the errors by network, stack, GPU and precision, in the "
                    "form of scenarios/measured/tables; - is stdout");
   arguments.output("--svg", request.svg, "collectives: draw the measured and predicted bus bandwidth of every system");
   arguments.option("--systems", request.systems, "A,B", "collectives: draw only these systems");
@@ -71,14 +72,16 @@ int validate_verb(const std::vector<std::string>& words) {
   for (const auto& [name, compare] : kComparisons) names.push_back(name);
   const std::string& set = request.set;
   const auto at = std::ranges::find(names, set);
-  if (at == names.end() && !is_table(set))
+  if (at == names.end() && !set.ends_with(".yaml") && !is_shipped(set))
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, names)));
   if (set != "horovod" && request.fit) throw UserError("--fit: only with validate horovod");
-  const bool fitted = set == "training" || set == "mlperf", runs = fitted || at == names.end();
+  const bool other_runs = at == names.end(), runs = set == "training" || set == "mlperf" || other_runs;
   if (!runs && set != "plans" && !request.families.empty())
     throw UserError("--family: only with validate training, plans and mlperf");
-  if (request.left_out && (!fitted || request.knobs || !request.html.empty()))
-    throw UserError("--left-out: only with validate training and mlperf, and without --knobs and --html");
+  if (request.left_out && (!runs || !is_shipped(set) || request.knobs || !request.html.empty()))
+    throw UserError(
+        "--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --knobs "
+        "and --html");
   if (!request.left_out && !request.csv.empty()) throw UserError("--csv: only with --left-out");
   if (request.knobs && (set != "training" || request.points || !request.families.empty()))
     throw UserError("--knobs: only with validate training, and without --points and --family");
@@ -89,8 +92,8 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError("--html: only with validate collectives, training, memory and mlperf");
   if (request.knobs) return show_knobs(request);
   if (request.left_out) return validate_left_out(request);
-  return at == names.end() ? validate_runs(request)
-                           : kComparisons[static_cast<std::size_t>(at - names.begin())].second(request);
+  return other_runs ? validate_runs(request)
+                    : kComparisons[static_cast<std::size_t>(at - names.begin())].second(request);
 }
 
 const RegisterVerb registered_validate{"validate", VerbGroup::measure, "compare the simulator with measurements",

@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-constexpr const char* kSets[] = {"training", "mlperf"};
+constexpr const char* kSets[] = {"training", "training-2026", "mlperf", "mlperf-v6"};
 constexpr const char* kTraitNames[] = {"network", "stack", "gpu", "precision"};
 
 std::string kind_of_network(const ModelChoice& model) {

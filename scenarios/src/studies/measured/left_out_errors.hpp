@@ -18,7 +18,7 @@ StepTraits traits_of(const Scenario&);
 
 /// Errors of the step times of a family's runs with equal traits, as fractions.
 struct LeftOutErrors {
-  std::string set;  ///< "training" or "mlperf"
+  std::string set;  ///< "training", "mlperf", or a later one
   std::string family;
   StepTraits traits;
   int steps = 0;
