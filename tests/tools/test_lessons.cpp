@@ -36,6 +36,9 @@ TEST_CASE("texts show figures of an answer by paths and arithmetic", "[lessons]"
   CHECK(figure_of(answer, "2 * (step_time_s + 1) / 4 - 0.5", place) == Approx(0.25));
   CHECK(figure_of(answer, "points[-1].mfu / points[0].mfu", place) == Approx(2));
   CHECK(figure_of(answer, "count(points)", place) == 2);
+  CHECK(figure_of(answer, "sqrt(16) - min(3, 2 * 1) * max(1, count(points), 1.5)", place) == 0);
+  CHECK_THROWS_WITH(figure_of(answer, "sqrt(0 - 4)", place), Contains("the square root of -4"));
+  CHECK_THROWS_WITH(figure_of(answer, "min(1, 2", place), Contains("\")\" expected"));
   CHECK(with_figures(answer, "{name}: {step_time_s}, {memory_bytes.peak}, {points[0].mfu}, {fits}", place) ==
         "ring: 500 ms, 3.00 GiB, 25.0 %, yes");
   CHECK(with_figures(answer, "{by-kind[\"GPU compute\"] | time} {step_time_s * 7200 | time} {step_time_s * 25000}",

@@ -52,12 +52,17 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
 
 std::string section(const char* title, const std::string& text) { return fmt::format("\n{}\n{}", title, text); }
 
+/// How many plans are nearly as good as the best: "1 to 67 plans within 1 % of the best step, 4 to 90 within 5 %".
 std::string flatness_line(const PlanAnswer& a) {
   std::vector<std::string> words;
   for (const PlanAnswer::Flatness& f : a.flatness)
-    words.push_back(fmt::format("within {:.0f} % {}{}", f.share * 100, f.at_least,
-                                f.at_most > f.at_least ? fmt::format(" to {}", f.at_most) : ""));
-  return wrapped(report_label("flat"), words, ",");
+    words.push_back(fmt::format("{}{}{} within {:.0f} %{}", f.at_least,
+                                f.at_most > f.at_least ? fmt::format(" to {}", f.at_most) : "",
+                                !words.empty()   ? ""
+                                : f.at_most == 1 ? " plan"
+                                                 : " plans",
+                                f.share * 100, words.empty() ? " of the best step" : ""));
+  return wrapped(report_label("close"), words, ",");
 }
 
 /// The headroom of the memory, and the best plan without headroom.

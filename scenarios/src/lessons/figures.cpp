@@ -85,7 +85,8 @@ class FigureReader {
   }
   /// Returns the value at a path if the expression is a path alone; else null. `names`: receives the names of the path.
   const ordered_json* lone_path(std::vector<std::string>& names) {
-    if (std::isalpha(static_cast<unsigned char>(next())) == 0 || text_.substr(at_).starts_with("count("))
+    if (std::isalpha(static_cast<unsigned char>(next())) == 0 || is_function("count(") || is_function("sqrt(") ||
+        is_function("min(") || is_function("max("))
       return nullptr;
     const ordered_json& found = path(names);
     return next() == 0 ? &found : nullptr;
@@ -133,11 +134,28 @@ class FigureReader {
       else
         return v;
   }
+  void close() {
+    if (!take(')')) refuse("\")\"");
+  }
+  bool is_function(std::string_view begin) const { return text_.substr(at_).starts_with(begin); }
+  bool takes_function(std::string_view begin) {
+    if (!is_function(begin)) return false;
+    at_ += begin.size();
+    return true;
+  }
+  /// Reads the values of a function to its end, and returns the one that comes before all others.
+  double least_of(bool (*before)(double, double)) {
+    double v = sum();
+    while (take(','))
+      if (const double other = sum(); before(other, v)) v = other;
+    close();
+    return v;
+  }
   double factor() {
     const char c = next();
     if (take('(')) {
       const double v = sum();
-      if (!take(')')) refuse("\")\"");
+      close();
       return v;
     }
     if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.') {
@@ -149,12 +167,19 @@ class FigureReader {
       return v;
     }
     std::vector<std::string> names;
-    if (text_.substr(at_).starts_with("count(")) {
-      at_ += 6;
+    if (takes_function("count(")) {
       const ordered_json& list = path(names);
-      if (!take(')')) refuse("\")\"");
+      close();
       return static_cast<double>(list.size());
     }
+    if (takes_function("sqrt(")) {
+      const double v = sum();
+      close();
+      if (v < 0) miss(fmt::format("the square root of {:g}", v));
+      return std::sqrt(v);
+    }
+    if (takes_function("min(")) return least_of([](double a, double b) { return a < b; });
+    if (takes_function("max(")) return least_of([](double a, double b) { return a > b; });
     const ordered_json& found = path(names);
     if (found.is_boolean()) return found.get<bool>() ? 1 : 0;
     if (!found.is_number()) miss(fmt::format("{} is no number", names.back()));
