@@ -216,6 +216,9 @@ TEST_CASE("an installed program finds what it ships, and has a man page and comp
   CHECK_THAT(folder.text(".out"), Contains("moved/share/trainyard") || !Contains(TRAINYARD_SOURCE_DIR));
   CHECK_THAT(folder.text("moved/share/man/man1/trainyard.1"),
              Contains(".SH TRAINYARD SWEEP") && Contains("\\-\\-shard I/N"));
+  if (shell(folder, "command -v lowdown") == 0)
+    CHECK_THAT(folder.text("moved/share/man/man7/trainyard-planning-and-cost.7"),
+               Contains("\ntrainyard-planning-and-cost \\- Planning and cost\n") && Contains("The fastest plan"));
   CHECK(shell(folder,
               "bash -c 'source moved/share/bash-completion/completions/trainyard; PATH=$PWD/moved/bin:$PATH; "
               "COMP_WORDS=(trainyard sw); COMP_CWORD=1; _trainyard; echo ${COMPREPLY[@]}; "

@@ -93,6 +93,8 @@ TEST_CASE("Markdown becomes markup with anchors, and links without a page stay a
         "<h1 id=\"plan--cost-now\">Plan &amp; <code>cost</code>, now</h1>\n<h2 id=\"same\">Same</h2>\n"
         "<h2 id=\"same-1\">Same</h2>\n");
   CHECK(markup("[a *b*](a.md) [c](c.md) ![d](d.png)") == "<p><a href=\"a.html\">a <em>b</em></a> c d</p>\n");
+  const auto unchanged = [](const std::string& target) { return target; };
+  CHECK(trainyard::markdown_markup("![d](https://example.org/d.png)", unchanged) == "<p>d</p>\n");
   CHECK_THAT(markup("| a | b |\n|---|--:|\n| `x\\|y` | 1 |\n"),
              Contains("<table>") && Contains("<td><code>x|y</code></td>") && Contains("<td align=\"right\">1</td>"));
 }

@@ -82,13 +82,14 @@ class ManualWriter {
           fmt::format("<h1>{}</h1>\n", xml_escaped(topic.title)) +
               markdown_markup(topic.markdown, [](const std::string&) { return std::string(); }));
     add(kWords, "The words of the field", words_markup({{}, read_glossary(), {}}));
+    files_.insert(files_.end(), pictures_.begin(), pictures_.end());
     return std::move(files_);
   }
 
  private:
   std::vector<Chapter> chapters_;
   const std::vector<HelpTopic>& topics_;
-  std::vector<ManualFile> files_;
+  std::vector<ManualFile> files_, pictures_;
 
   void add(const std::string& page, const std::string& title, const std::string& body) {
     std::vector<std::pair<std::string, std::string>> sequence;
@@ -123,8 +124,8 @@ class ManualWriter {
       if (chapter.file == file) return chapter.page + target.substr(mark);
     if (!file.starts_with("tools/pictures/")) return "";
     const std::string name = fs::path(file).filename().string();
-    if (std::none_of(files_.begin(), files_.end(), [&name](const ManualFile& f) { return f.name == name; }))
-      files_.push_back({name, content_of(file)});
+    if (std::none_of(pictures_.begin(), pictures_.end(), [&name](const ManualFile& f) { return f.name == name; }))
+      pictures_.push_back({name, content_of(file)});
     return name;
   }
 

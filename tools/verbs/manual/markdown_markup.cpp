@@ -65,11 +65,15 @@ std::string markdown_markup(const std::string& markdown, const PageAddress& addr
   });
   html = replaced(html, picture, [&address](const std::smatch& match) {
     const std::string target = address(match[1]);
-    return target.empty() ? match[2].str() : "<img src=\"" + target + "\" alt=\"" + match[2].str() + "\">";
+    return target.empty() || target.starts_with("http") ? match[2].str()
+                                                        : "<img src=\"" + target + "\" alt=\"" + match[2].str() + "\">";
   });
   html = replaced(html, table, [](const std::smatch& match) {
     return match[1].length() > 0 ? "</table></div>" : "<div class=\"scroll\" tabindex=\"0\"><table>";
   });
+  // md4c leaves the backslash before a bar in the code of a cell.
+  static const std::regex cell("<td[^>]*>.*</td>"), bar("\\\\\\|");
+  html = replaced(html, cell, [](const std::smatch& match) { return std::regex_replace(match.str(), bar, "|"); });
   return with_anchors(html);
 }
 

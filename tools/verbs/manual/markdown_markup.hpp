@@ -8,7 +8,7 @@ namespace trainyard {
 using PageAddress = std::function<std::string(const std::string& target)>;
 
 /// Markdown as HTML. Headings have the anchors that GitHub gives them, and wide tables scroll. The text of a link
-/// without a page stays, and a picture without one is replaced by its description.
+/// without a page stays. A picture without a file, or on the network, is replaced by its description.
 std::string markdown_markup(const std::string& markdown, const PageAddress&);
 
 }  // namespace trainyard

@@ -144,11 +144,11 @@ int explain_topic(const std::vector<std::string>& words) {
 int help(const std::vector<std::string>& words) {
   Arguments arguments(
       "help",
-      "Lists the verbs by what they are for, explains one of them, or lists the keys of a scenario (scenario), the "
-      "keys "
-      "of the JSON of all commands or of one (json, json COMMAND), and what is not modelled (limits). With --html, it "
-      "writes the manual as pages: its chapters, the help of each verb, these references and the words of the field. "
-      "The pages open without a network.",
+      "Lists the verbs by what they are for, explains a verb, or lists the keys of a scenario (scenario), the keys of "
+      "the "
+      "JSON (json; json COMMAND for those of a command), and what is not modelled (limits). With --html, it writes the "
+      "manual as pages: its chapters, the help of each verb, these references and the words of the field. The pages "
+      "open without a network.",
       "help --html manual");
   std::vector<std::string> topic;
   std::string html;
