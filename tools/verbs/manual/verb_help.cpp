@@ -101,6 +101,7 @@ std::vector<HelpTopic> reference_topics() {
 /// Writes all pages. All are made before the first is written, and index.html is the last.
 void write_manual(const std::filesystem::path& folder) {
   const std::vector<ManualFile> files = manual_pages(reference_topics());
+  end_if_interrupted();
   std::error_code error;
   std::filesystem::create_directory(folder, error);
   if (error) throw UserError(fmt::format("{}: {}", folder.string(), error.message()));
