@@ -98,18 +98,17 @@ std::vector<HelpTopic> reference_topics() {
           {"limits", "What is not modelled", limits_text()}};
 }
 
-/// Writes all pages. All are made before the first is written, and index.html is the last.
+/// Writes all pages. All are made before the first is written, and index.html is the last. A signal ends the work only
+/// before the first page is written: writing takes a few milliseconds.
 void write_manual(const std::filesystem::path& folder) {
+  watch_interrupts();
   const std::vector<ManualFile> files = manual_pages(reference_topics());
   end_if_interrupted();
   std::error_code error;
   std::filesystem::create_directory(folder, error);
   if (error) throw UserError(fmt::format("{}: {}", folder.string(), error.message()));
   for (const ManualFile& file : files) check_writable(folder / file.name);
-  for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    end_if_interrupted();
-    write_atomically(folder / file->name, file->content);
-  }
+  for (auto file = files.rbegin(); file != files.rend(); ++file) write_atomically(folder / file->name, file->content);
   write_atomically(
       "-", labelled("written", fmt::format("{} files; open {}", files.size(), (folder / "index.html").string())));
 }
