@@ -177,4 +177,16 @@ TEST_CASE("pages of the course draw without errors, on a desk and on a phone", "
     }
 }
 
+TEST_CASE("pages of the manual draw without errors, on a desk and on a phone", "[.chromium]") {
+  const PageFolder folder;
+  REQUIRE(folder.trainyard("help --html manual").exit == 0);
+  for (const char* page : {"manual/index.html", "manual/validation.html", "manual/help-scenario.html"})
+    for (const char* width : {"1400", "390"}) {
+      INFO(page << " " << width);
+      const Rendered shown = rendered(folder, page, std::string("--window-size=") + width + ",1200");
+      CHECK_THAT(shown.console, !Contains("CONSOLE"));
+      CHECK_THAT(shown.dom, Contains("<h1"));
+    }
+}
+
 }  // namespace tools_test_pages_chromium

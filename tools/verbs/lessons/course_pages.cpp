@@ -54,27 +54,10 @@ std::vector<std::pair<std::string, std::string>> page_sequence(const Course& cou
   return pages;
 }
 
-/// Links to the page before, to the index and to the page after. The index, which has no name here, has none.
-std::string navigation(const Course& course, const std::string& page) {
-  if (page.empty()) return "";
-  const auto pages = page_sequence(course);
-  const auto position = std::find_if(pages.begin(), pages.end(), [&page](const auto& p) { return p.first == page; });
-  std::string html = "<nav class=\"bar course\">";
-  if (position != pages.end() && position != pages.begin()) {
-    const auto& [before, title] = *std::prev(position);
-    html += fmt::format("<a rel=\"prev\" href=\"{}\">← {}</a>", before, xml_escaped(title));
-  }
-  html += "<a href=\"index.html\">Course</a>";
-  if (position != pages.end() && std::next(position) != pages.end()) {
-    const auto& [after, title] = *std::next(position);
-    html += fmt::format("<a rel=\"next\" href=\"{}\">{} →</a>", after, xml_escaped(title));
-  }
-  return html + "</nav>\n";
-}
-
 std::string page_text(const Course& course, const std::string& title, const std::string& page,
                       const std::string& body) {
-  const std::string around = navigation(course, page);
+  // The index, which has no name here, has no links.
+  const std::string around = page.empty() ? "" : page_navigation(page_sequence(course), page, "Course");
   return html_text({title, "<main>\n" + around + body + around + "</main>\n", "data", nullptr, {}});
 }
 
@@ -88,12 +71,6 @@ std::string folded(const std::string& summary, const std::string& markup) {
   return fmt::format("<details><summary>{}</summary>{}</details>\n", summary, markup);
 }
 
-std::string escaped_lines(const std::string& text) {
-  std::string html;
-  for (const char c : text) html += c == '\n' ? "\n" : xml_escaped(std::string(1, c));
-  return html;
-}
-
 /// The lessons of each publication: those that the reading list names, and those of the tasks that cite it.
 std::map<std::string, std::vector<std::string>> lessons_of_papers(const Course& course) {
   std::map<std::string, std::vector<std::string>> lessons;
@@ -105,6 +82,28 @@ std::map<std::string, std::vector<std::string>> lessons_of_papers(const Course& 
 }
 
 }  // namespace
+
+std::string page_navigation(const std::vector<std::pair<std::string, std::string>>& pages, const std::string& page,
+                            const std::string& index) {
+  const auto position = std::find_if(pages.begin(), pages.end(), [&page](const auto& p) { return p.first == page; });
+  std::string html = "<nav class=\"bar course\">";
+  if (position != pages.end() && position != pages.begin()) {
+    const auto& [before, title] = *std::prev(position);
+    html += fmt::format("<a rel=\"prev\" href=\"{}\">← {}</a>", before, xml_escaped(title));
+  }
+  html += fmt::format("<a href=\"index.html\">{}</a>", xml_escaped(index));
+  if (position != pages.end() && std::next(position) != pages.end()) {
+    const auto& [after, title] = *std::next(position);
+    html += fmt::format("<a rel=\"next\" href=\"{}\">{} →</a>", after, xml_escaped(title));
+  }
+  return html + "</nav>\n";
+}
+
+std::string escaped_lines(const std::string& text) {
+  std::string html;
+  for (const char c : text) html += c == '\n' ? "\n" : xml_escaped(std::string(1, c));
+  return html;
+}
 
 std::string page_name(const Lesson& lesson) {
   return fmt::format("lesson-{:02}-{}.html", lesson.file.number, lesson.file.name);
@@ -154,12 +153,16 @@ std::string index_page(const Course& course) {
   return page_text(course, "Distributed training, by simulation", "", body + "</ul></section>\n");
 }
 
-std::string words_page(const Course& course) {
+std::string words_markup(const Course& course) {
   std::vector<GlossaryWord> words = course.words;
   std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.word < b.word; });
   std::string body = "<h1>The words of the field</h1>\n<dl>\n";
   for (const GlossaryWord& word : words) body += definition_markup(word, lesson_link(course, word.lesson));
-  return page_text(course, "The words of the field", kWords, body + "</dl>\n");
+  return body + "</dl>\n";
+}
+
+std::string words_page(const Course& course) {
+  return page_text(course, "The words of the field", kWords, words_markup(course));
 }
 
 std::string papers_page(const Course& course) {

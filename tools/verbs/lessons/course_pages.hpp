@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scenarios/src/lessons/course_reading.hpp"
@@ -33,11 +34,20 @@ std::string page_name(const Task&);
 /// The pages of a course. All open without a network and link to each other.
 std::string index_page(const Course&);
 std::string words_page(const Course&);
+/// The main part of the page of words. A word whose lesson the course does not have names the command of the lesson.
+std::string words_markup(const Course&);
 std::string papers_page(const Course&);
 /// "Your text says … → run …".
 std::string texts_page(const Course&);
 std::string lesson_page(const Course&, const CourseStep&, const LessonAnswer&);
 /// `briefing`: the task's, with its figures.
 std::string task_page(const Course&, const CourseStep&, const Task&, const std::string& briefing);
+
+/// Links to the page before, to index.html with the text `index`, and to the page after. `pages`: the name and title of
+/// each page, in reading order.
+std::string page_navigation(const std::vector<std::pair<std::string, std::string>>& pages, const std::string& page,
+                            const std::string& index);
+/// Text of several lines, escaped for a page.
+std::string escaped_lines(const std::string& text);
 
 }  // namespace trainyard

@@ -1,12 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "models/reading/not_modelled.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/lessons/course_text.hpp"
+#include "tools/verbs/manual/manual_pages.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -84,10 +89,33 @@ std::string limits_text() {
          table.text();
 }
 
-int help(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = arguments;
-  if (std::erase(words, "--markdown") > 0) write_tables_as_markdown();
-  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+/// The references as Markdown. The keys of the JSON are indented by depth, so that they stay as they are printed.
+std::vector<HelpTopic> reference_topics() {
+  const std::string json = commands_as_json({});
+  write_tables_as_markdown();
+  return {{"scenario", "The keys of a scenario", scenario_reference()},
+          {"json", "The keys of the JSON", "````\n" + json + "````\n"},
+          {"limits", "What is not modelled", limits_text()}};
+}
+
+/// Writes all pages. All are made before the first is written, and index.html is the last. A signal ends the work only
+/// before the first page is written: writing takes a few milliseconds.
+void write_manual(const std::filesystem::path& folder) {
+  watch_interrupts();
+  const std::vector<ManualFile> files = manual_pages(reference_topics());
+  end_if_interrupted();
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);
+  if (error) throw UserError(fmt::format("{}: {}", folder.string(), error.message()));
+  for (const ManualFile& file : files) check_writable(folder / file.name);
+  for (auto file = files.rbegin(); file != files.rend(); ++file) write_atomically(folder / file->name, file->content);
+  write_atomically(
+      "-", labelled("written", fmt::format("{} files; open {}", files.size(), (folder / "index.html").string())));
+}
+
+/// Prints what the words name: nothing, a verb, or a reference.
+int explain_topic(const std::vector<std::string>& words) {
+  if (words.empty()) {
     write_atomically("-", usage());
     return kGood;
   }
@@ -113,10 +141,32 @@ int help(const std::vector<std::string>& arguments) {
   throw UserError(fmt::format("trainyard help: unknown topic \"{}\"{}", words[0], hint(words[0], topics)));
 }
 
+int help(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "help",
+      "Lists the verbs by what they are for, explains a verb, or lists the keys of a scenario (scenario), the keys of "
+      "the "
+      "JSON (json; json COMMAND for those of a command), and what is not modelled (limits). With --html, it writes the "
+      "manual as pages: its chapters, the help of each verb, these references and the words of the field. The pages "
+      "open without a network.",
+      "help --html manual");
+  std::vector<std::string> topic;
+  std::string html;
+  arguments.positionals("TOPIC", topic, "a verb, scenario, json, json COMMAND, or limits; none: the list of verbs");
+  arguments.output("--html", html, "folder to write the manual to; index.html is the first page", true);
+  if (!arguments.parse(words)) return kGood;
+  if (html.empty()) return explain_topic(topic);
+  if (html == "-") throw UserError("trainyard help: --html -: a folder expected");
+  if (!topic.empty())
+    throw UserError(fmt::format("trainyard help: --html writes the whole manual; leave out \"{}\"", topic[0]));
+  write_manual(html);
+  return kGood;
+}
+
 const RegisterVerb registered_help{
     "help", VerbGroup::prepare,
     "explain a verb, the keys of a scenario (help scenario) or of the JSON (help json), and what is not modelled "
-    "(help limits)",
+    "(help limits); write the manual as pages (help --html DIR)",
     help};
 
 }  // namespace

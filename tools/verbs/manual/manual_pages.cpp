@@ -1,0 +1,147 @@
+#include "tools/verbs/manual/manual_pages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "models/reading/shipped_files.hpp"
+#include "models/reading/xml_text.hpp"
+#include "sim/error.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/html_page.hpp"
+#include "tools/verbs/lessons/course_pages.hpp"
+#include "tools/verbs/manual/markdown_markup.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFolder = "tools/manual";
+constexpr const char* kWords = "words.html";
+
+std::string content_of(const std::string& shipped) {
+  const fs::path file = shipped_file(shipped);
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in || text.empty())
+    throw UserError(fmt::format("{}: the manual cannot be read: {}", file.string(), std::strerror(errno)));
+  return text;
+}
+
+/// A file in Markdown that becomes a page.
+struct Chapter {
+  std::string file;  ///< its path in the repository
+  std::string page;
+  std::string markdown;
+  std::string title() const { return markdown.substr(2, markdown.find('\n') - 2); }
+};
+
+/// The manual's first page, its chapters in the order of that page, and the README.
+std::vector<Chapter> read_chapters() {
+  std::vector<Chapter> chapters;
+  const std::string first = content_of(fmt::format("{}/README.md", kFolder));
+  for (const auto& entry : fs::directory_iterator(shipped_file(kFolder))) {
+    const std::string name = entry.path().stem().string(), file = fmt::format("{}/{}.md", kFolder, name);
+    if (entry.path().extension() == ".md" && name != "README")
+      chapters.push_back({file, name + ".html", content_of(file)});
+  }
+  const auto position = [&first](const Chapter& chapter) {
+    return first.find("(" + fs::path(chapter.file).filename().string() + ")");
+  };
+  std::sort(chapters.begin(), chapters.end(),
+            [&](const Chapter& a, const Chapter& b) { return position(a) < position(b); });
+  chapters.insert(chapters.begin(), {fmt::format("{}/README.md", kFolder), "index.html", first});
+  chapters.push_back({"README.md", "readme.html", content_of("README.md")});
+  return chapters;
+}
+
+std::string page_of_verb(const std::string& verb) { return fmt::format("verb-{}.html", verb); }
+std::string page_of(const HelpTopic& topic) { return fmt::format("help-{}.html", topic.name); }
+
+std::string item(const std::string& page, const std::string& term, const std::string& meaning) {
+  return fmt::format("<dt><a href=\"{}\">{}</a></dt><dd>{}</dd>\n", page, xml_escaped(term), xml_escaped(meaning));
+}
+
+/// Writes the pages and collects the pictures that they show.
+class ManualWriter {
+ public:
+  explicit ManualWriter(const std::vector<HelpTopic>& topics) : chapters_(read_chapters()), topics_(topics) {}
+
+  std::vector<ManualFile> files() {
+    for (const Chapter& chapter : chapters_) add_chapter(chapter);
+    for (const std::string& verb : verbs().names()) add_verb(verb);
+    for (const HelpTopic& topic : topics_)
+      add(page_of(topic), topic.title,
+          fmt::format("<h1>{}</h1>\n", xml_escaped(topic.title)) +
+              markdown_markup(topic.markdown, [](const std::string&) { return std::string(); }));
+    add(kWords, "The words of the field", words_markup({{}, read_glossary(), {}}));
+    files_.insert(files_.end(), pictures_.begin(), pictures_.end());
+    return std::move(files_);
+  }
+
+ private:
+  std::vector<Chapter> chapters_;
+  const std::vector<HelpTopic>& topics_;
+  std::vector<ManualFile> files_, pictures_;
+
+  void add(const std::string& page, const std::string& title, const std::string& body) {
+    std::vector<std::pair<std::string, std::string>> sequence;
+    for (const Chapter& chapter : chapters_) sequence.emplace_back(chapter.page, chapter.title());
+    const std::string around = page == "index.html" ? "" : page_navigation(sequence, page, "Manual");
+    files_.push_back(
+        {page,
+         html_text({title, "<main class=\"manual\">\n" + around + body + around + "</main>\n", "data", nullptr, {}})});
+  }
+
+  void add_chapter(const Chapter& chapter) {
+    const fs::path folder = fs::path(chapter.file).parent_path();
+    std::string body =
+        markdown_markup(chapter.markdown, [&](const std::string& target) { return address(folder, target); });
+    if (chapter.page == "index.html") body += references();
+    add(chapter.page, chapter.title(), body);
+  }
+
+  void add_verb(const std::string& verb) {
+    CaughtOutput caught;
+    verbs().find(verb, {}).run({"--help"});
+    add(page_of_verb(verb), "trainyard " + verb,
+        fmt::format("<h1>trainyard {}</h1>\n<pre>{}</pre>\n", verb, escaped_lines(caught.text)));
+  }
+
+  /// The page or picture of a link in a file of `folder`; "" if the pages do not have it.
+  std::string address(const fs::path& folder, const std::string& target) {
+    if (target.starts_with("#") || target.starts_with("https://") || target.starts_with("http://")) return target;
+    const std::size_t mark = std::min(target.find('#'), target.size());
+    const std::string file = (folder / target.substr(0, mark)).lexically_normal().string();
+    for (const Chapter& chapter : chapters_)
+      if (chapter.file == file) return chapter.page + target.substr(mark);
+    if (!file.starts_with("tools/pictures/")) return "";
+    const std::string name = fs::path(file).filename().string();
+    if (std::none_of(pictures_.begin(), pictures_.end(), [&name](const ManualFile& f) { return f.name == name; }))
+      pictures_.push_back({name, content_of(file)});
+    return name;
+  }
+
+  /// The part of the first page that links to what the program says about itself.
+  std::string references() const {
+    std::string html = "<section><h2 id=\"verbs\">Verbs</h2>\n<dl>\n";
+    for (const std::string& verb : verbs().names())
+      html += item(page_of_verb(verb), verb, verbs().find(verb, {}).summary);
+    html += "</dl></section>\n<section><h2 id=\"references\">References</h2>\n<dl>\n";
+    for (const HelpTopic& topic : topics_) html += item(page_of(topic), topic.title, "trainyard help " + topic.name);
+    return html + item(kWords, "The words of the field", "trainyard glossary") + "</dl></section>\n";
+  }
+};
+
+}  // namespace
+
+std::vector<ManualFile> manual_pages(const std::vector<HelpTopic>& topics) { return ManualWriter(topics).files(); }
+
+}  // namespace trainyard
