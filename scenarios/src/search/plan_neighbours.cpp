@@ -91,13 +91,14 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
   plain.reshard = true;
   plain.sync_last = false;
   plain.zero_group = 0;
-  for (const PlanPoint& p : sharings(plain)) {
-    std::string what = fmt::format("ZeRO {}", p.zero);
-    if (!p.reshard) what += " without resharding";
-    if (p.sync_last) what += ", gradients exchanged last";
-    if (p.zero_group > 0) what += fmt::format(", shared by {}", p.zero_group);
-    add(what + " instead of " + (best.zero > 0 ? fmt::format("ZeRO {}", best.zero) : std::string("none")), p);
-  }
+  const auto words = [](const PlanPoint& p) {
+    std::string text = p.zero > 0 ? fmt::format("ZeRO {}", p.zero) : "no ZeRO";
+    if (!p.reshard) text += " without resharding";
+    if (p.sync_last) text += ", gradients exchanged last";
+    if (p.zero_group > 0) text += fmt::format(", shared by {}", p.zero_group);
+    return text;
+  };
+  for (const PlanPoint& p : sharings(plain)) add(words(p) + " instead of " + words(best), p);
   return all;
 }
 
