@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFolder = "tools/manual";
-constexpr const char* kWords = "words.html";
+constexpr const char* kManualFolder = "tools/manual";
+constexpr const char* kWordsPage = "words.html";
 
 std::string content_of(const std::string& shipped) {
   const fs::path file = shipped_file(shipped);
@@ -46,9 +46,9 @@ struct Chapter {
 /// The manual's first page, its chapters in the order of that page, and the README.
 std::vector<Chapter> read_chapters() {
   std::vector<Chapter> chapters;
-  const std::string first = content_of(fmt::format("{}/README.md", kFolder));
-  for (const auto& entry : fs::directory_iterator(shipped_file(kFolder))) {
-    const std::string name = entry.path().stem().string(), file = fmt::format("{}/{}.md", kFolder, name);
+  const std::string first = content_of(fmt::format("{}/README.md", kManualFolder));
+  for (const auto& entry : fs::directory_iterator(shipped_file(kManualFolder))) {
+    const std::string name = entry.path().stem().string(), file = fmt::format("{}/{}.md", kManualFolder, name);
     if (entry.path().extension() == ".md" && name != "README")
       chapters.push_back({file, name + ".html", content_of(file)});
   }
@@ -57,7 +57,7 @@ std::vector<Chapter> read_chapters() {
   };
   std::sort(chapters.begin(), chapters.end(),
             [&](const Chapter& a, const Chapter& b) { return position(a) < position(b); });
-  chapters.insert(chapters.begin(), {fmt::format("{}/README.md", kFolder), "index.html", first});
+  chapters.insert(chapters.begin(), {fmt::format("{}/README.md", kManualFolder), "index.html", first});
   chapters.push_back({"README.md", "readme.html", content_of("README.md")});
   return chapters;
 }
@@ -81,7 +81,7 @@ class ManualWriter {
       add(page_of(topic), topic.title,
           fmt::format("<h1>{}</h1>\n", xml_escaped(topic.title)) +
               markdown_markup(topic.markdown, [](const std::string&) { return std::string(); }));
-    add(kWords, "The words of the field", words_markup({{}, read_glossary(), {}}));
+    add(kWordsPage, "The words of the field", words_markup({{}, read_glossary(), {}}));
     files_.insert(files_.end(), pictures_.begin(), pictures_.end());
     return std::move(files_);
   }
@@ -136,7 +136,7 @@ class ManualWriter {
       html += item(page_of_verb(verb), verb, verbs().find(verb, {}).summary);
     html += "</dl></section>\n<section><h2 id=\"references\">References</h2>\n<dl>\n";
     for (const HelpTopic& topic : topics_) html += item(page_of(topic), topic.title, "trainyard help " + topic.name);
-    return html + item(kWords, "The words of the field", "trainyard glossary") + "</dl></section>\n";
+    return html + item(kWordsPage, "The words of the field", "trainyard glossary") + "</dl></section>\n";
   }
 };
 
