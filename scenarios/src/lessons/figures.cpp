@@ -85,9 +85,7 @@ class FigureReader {
   }
   /// Returns the value at a path if the expression is a path alone; else null. `names`: receives the names of the path.
   const ordered_json* lone_path(std::vector<std::string>& names) {
-    if (std::isalpha(static_cast<unsigned char>(next())) == 0 || is_function("count(") || is_function("sqrt(") ||
-        is_function("min(") || is_function("max("))
-      return nullptr;
+    if (std::isalpha(static_cast<unsigned char>(next())) == 0 || !function().empty()) return nullptr;
     const ordered_json& found = path(names);
     return next() == 0 ? &found : nullptr;
   }
@@ -137,19 +135,22 @@ class FigureReader {
   void close() {
     if (!take(')')) refuse("\")\"");
   }
-  bool is_function(std::string_view begin) const { return text_.substr(at_).starts_with(begin); }
-  bool takes_function(std::string_view begin) {
-    if (!is_function(begin)) return false;
-    at_ += begin.size();
-    return true;
+  /// The name of the function that begins here, with its parenthesis; "" if none does.
+  std::string_view function() const {
+    for (const std::string_view name : {"count(", "sqrt(", "min(", "max("})
+      if (text_.substr(at_).starts_with(name)) return name;
+    return {};
   }
-  /// Reads the values of a function to its end, and returns the one that comes before all others.
-  double least_of(bool (*before)(double, double)) {
-    double v = sum();
-    while (take(','))
-      if (const double other = sum(); before(other, v)) v = other;
+  /// Reads a function to its end.
+  double value_of(std::string_view name) {
+    at_ += name.size();
+    std::vector<std::string> names;
+    double v = name == "count(" ? static_cast<double>(path(names).size()) : sum();
+    while (name.starts_with('m') && take(',')) v = name == "min(" ? std::min(v, sum()) : std::max(v, sum());
     close();
-    return v;
+    if (name != "sqrt(") return v;
+    if (v < 0) miss(fmt::format("the square root of {:g}", v));
+    return std::sqrt(v);
   }
   double factor() {
     const char c = next();
@@ -166,20 +167,8 @@ class FigureReader {
       at_ = end;
       return v;
     }
+    if (const std::string_view name = function(); !name.empty()) return value_of(name);
     std::vector<std::string> names;
-    if (takes_function("count(")) {
-      const ordered_json& list = path(names);
-      close();
-      return static_cast<double>(list.size());
-    }
-    if (takes_function("sqrt(")) {
-      const double v = sum();
-      close();
-      if (v < 0) miss(fmt::format("the square root of {:g}", v));
-      return std::sqrt(v);
-    }
-    if (takes_function("min(")) return least_of([](double a, double b) { return a < b; });
-    if (takes_function("max(")) return least_of([](double a, double b) { return a > b; });
     const ordered_json& found = path(names);
     if (found.is_boolean()) return found.get<bool>() ? 1 : 0;
     if (!found.is_number()) miss(fmt::format("{} is no number", names.back()));

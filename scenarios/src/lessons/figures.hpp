@@ -15,8 +15,8 @@ struct MissingFigure : UserError {
 
 /// Evaluates an expression over an answer as --json writes it. An expression has paths (`memory_bytes.peak`,
 /// `points[1].step_time_s`, `points[-1].mfu`, `critical_path_s["GPU compute"]`), `count(list)`, `sqrt(x)`, `min(a, b)`,
-/// `max(a, b)`, numbers, + - * / and parentheses. A minus needs spaces around it, because names have hyphens. Throws UserError at `where` for a faulty
-/// expression, and MissingFigure with the nearest name for an unknown figure.
+/// `max(a, b)`, numbers, + - * / and parentheses. A minus needs spaces around it, because names have hyphens. Throws
+/// UserError at `where` for a faulty expression, and MissingFigure with the nearest name for an unknown figure.
 double figure_of(const nlohmann::ordered_json& answer, const std::string& expression, const Place& where);
 
 /// The result of an expression: a number, or a text if the expression is a path alone that leads to a text.

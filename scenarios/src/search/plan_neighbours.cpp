@@ -92,11 +92,7 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
   plain.sync_last = false;
   plain.zero_group = 0;
   const auto words = [](const PlanPoint& p) {
-    std::string text = p.zero > 0 ? fmt::format("ZeRO {}", p.zero) : "no ZeRO";
-    if (!p.reshard) text += " without resharding";
-    if (p.sync_last) text += ", gradients exchanged last";
-    if (p.zero_group > 0) text += fmt::format(", shared by {}", p.zero_group);
-    return text;
+    return (p.zero > 0 ? fmt::format("ZeRO {}", p.zero) : "no ZeRO") + sharing_details(p);
   };
   for (const PlanPoint& p : sharings(plain)) add(words(p) + " instead of " + words(best), p);
   return all;

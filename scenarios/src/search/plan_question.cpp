@@ -164,6 +164,13 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   return plan;
 }
 
+std::string sharing_details(const PlanPoint& p) {
+  std::string text = p.reshard ? "" : " without resharding";
+  if (p.sync_last) text += ", gradients exchanged last";
+  if (p.zero_group > 0) text += fmt::format(", shared by {}", p.zero_group);
+  return text;
+}
+
 std::string words_of(const PlanPoint& p, std::int64_t data) {
   Mesh mesh;
   mesh.tensor = p.tensor;
@@ -179,9 +186,7 @@ std::string words_of(const PlanPoint& p, std::int64_t data) {
   if (p.recompute != "none") text += fmt::format(", {} recomputation", p.recompute);
   if (p.recomputed_blocks > 0) text += fmt::format(" of {} blocks a stage", p.recomputed_blocks);
   if (p.zero > 0) text += fmt::format(", ZeRO {}", p.zero);
-  if (!p.reshard) text += " without resharding";
-  if (p.sync_last) text += ", gradients exchanged last";
-  if (p.zero_group > 0) text += fmt::format(", shared by {}", p.zero_group);
+  text += sharing_details(p);
   if (p.offload != "none") text += ", optimizer on " + p.offload;
   for (const auto& [path, value] : p.extra) text += fmt::format(", {} {}", path.substr(5), value);
   return text;

@@ -45,6 +45,8 @@ Node without_choices(const Node& section);
 /// Adds the choices of a point to such a section. `data`: number of data-parallel ranks; `global_batch_size`: samples
 /// per step.
 Node plan_section(const Node& bare, const PlanPoint&, std::int64_t data, std::int64_t global_batch_size);
+/// The sharing of a plan besides its ZeRO stage: " without resharding, gradients exchanged last".
+std::string sharing_details(const PlanPoint&);
 /// Describes a plan: "tensor 8 x pipeline 8 x data 16, micro-batch 1, interleaved-1f1b of 3 chunks, selective
 /// recomputation, ZeRO 1".
 std::string words_of(const PlanPoint&, std::int64_t data);

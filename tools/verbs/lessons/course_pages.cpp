@@ -6,6 +6,7 @@
 #include <map>
 
 #include "models/reading/xml_text.hpp"
+#include "sim/error.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/verbs/lessons/lesson_page.hpp"
 #include "tools/verbs/lessons/linked_text.hpp"
@@ -97,6 +98,12 @@ std::string page_navigation(const std::vector<std::pair<std::string, std::string
     html += fmt::format("<a rel=\"next\" href=\"{}\">{} →</a>", after, xml_escaped(title));
   }
   return html + "</nav>\n";
+}
+
+void create_page_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);
+  if (error) throw UserError(fmt::format("{}: {}", folder.string(), error.message()));
 }
 
 std::string escaped_lines(const std::string& text) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,8 @@ std::string task_page(const Course&, const CourseStep&, const Task&, const std::
 /// each page, in reading order.
 std::string page_navigation(const std::vector<std::pair<std::string, std::string>>& pages, const std::string& page,
                             const std::string& index);
+/// Creates the folder of a set of pages, unless it exists. Throws UserError, which names it.
+void create_page_folder(const std::filesystem::path&);
 /// Text of several lines, escaped for a page.
 std::string escaped_lines(const std::string& text);
 

@@ -61,9 +61,7 @@ int course(const std::vector<std::string>& words) {
     write_atomically("-", outline(course));
     return kGood;
   }
-  std::error_code error;
-  std::filesystem::create_directory(html, error);
-  if (error) throw UserError(fmt::format("{}: {}", html, error.message()));
+  create_page_folder(html);
   const std::vector<std::string> contradictions = write_pages(course, html);
   std::size_t tasks = 0;
   for (const CourseStep& step : course.steps) tasks += step.tasks.size();

@@ -104,9 +104,7 @@ void write_manual(const std::filesystem::path& folder) {
   watch_interrupts();
   const std::vector<ManualFile> files = manual_pages(reference_topics());
   end_if_interrupted();
-  std::error_code error;
-  std::filesystem::create_directory(folder, error);
-  if (error) throw UserError(fmt::format("{}: {}", folder.string(), error.message()));
+  create_page_folder(folder);
   for (const ManualFile& file : files) check_writable(folder / file.name);
   for (auto file = files.rbegin(); file != files.rend(); ++file) write_atomically(folder / file->name, file->content);
   write_atomically(
@@ -145,10 +143,9 @@ int help(const std::vector<std::string>& words) {
   Arguments arguments(
       "help",
       "Lists the verbs by what they are for, explains a verb, or lists the keys of a scenario (scenario), the keys of "
-      "the "
-      "JSON (json; json COMMAND for those of a command), and what is not modelled (limits). With --html, it writes the "
-      "manual as pages: its chapters, the help of each verb, these references and the words of the field. The pages "
-      "open without a network.",
+      "the JSON (json; json COMMAND for those of a command), and what is not modelled (limits). With --html, it writes "
+      "the manual as pages: its chapters, the help of each verb, these references and the words of the field. The "
+      "pages open without a network.",
       "help --html manual");
   std::vector<std::string> topic;
   std::string html;

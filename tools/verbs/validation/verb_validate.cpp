@@ -40,8 +40,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "SET", request.set,
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
       "training steps and their peak memory), training-2026 (published steps of 2022 to 2026), memory (peak and "
-      "reserved memory only), plans (whether the best of the "
-      "measured plans is chosen), mlperf (steps of MLPerf's submissions, and the scaling of its data-parallel ones), "
+      "reserved memory only), plans (whether the best of the measured plans is chosen), mlperf (steps of MLPerf's "
+      "submissions, and the scaling of its data-parallel ones), "
       "published (the rates of famous runs in their papers), dataparallel (scaling of CNNs over GPUs), horovod (a "
       "measured study on two T4), packets (the default transport against TCP packet by packet: incast, slow start, "
       "round-trip times; takes half a minute), engines (the default transport against SimGrid's own communications, on "
@@ -63,8 +63,8 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.output("--html", request.html,
                    "collectives, training, memory, mlperf: write a page with all points; - is stdout");
   arguments.output("--csv", request.csv,
-                   "with --left-out: write the errors by network, stack, GPU and precision, in the "
-                   "form of scenarios/measured/tables; - is stdout");
+                   "with --left-out: write the errors by network, stack, GPU and precision, in the form of "
+                   "scenarios/measured/tables; - is stdout");
   arguments.output("--svg", request.svg, "collectives: draw the measured and predicted bus bandwidth of every system");
   arguments.option("--systems", request.systems, "A,B", "collectives: draw only these systems");
   if (!arguments.parse(words)) return kGood;
