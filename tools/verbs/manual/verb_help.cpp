@@ -10,6 +10,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
+#include "tools/verbs/lessons/course_pages.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
 #include "tools/verbs/manual/manual_pages.hpp"
 #include "tools/verbs/verbs.hpp"
