@@ -116,7 +116,7 @@ TEST_CASE("types are nouns", "[words]") {
 TEST_CASE("names that are prepositions, articles or participles become fewer", "[words]") {
   // Lines that declare, call or assign such a name. A figure here may be lowered, never raised.
   const std::map<std::string, int> most{{"of", 75},   {"told", 0},  {"said", 2},  {"known", 5},  {"whole", 86},
-                                        {"own", 22},  {"held", 15}, {"asked", 9}, {"given", 76}, {"kept", 38},
+                                        {"own", 22},  {"held", 15}, {"asked", 9}, {"given", 64}, {"kept", 38},
                                         {"tried", 9}, {"left", 58}, {"way", 14},  {"each", 11},  {"one", 13},
                                         {"there", 1}, {"here", 6}};
   std::map<std::string, std::pair<int, std::regex>> names;

@@ -304,12 +304,13 @@ TEST_CASE("no cell of a table is a formula to a spreadsheet", "[sweep]") {
       sweep_csv(sweep, points) ==
       "model,mfu,error\n'=1+1,-0.5,\n'+cmd|' /C calc'!A0,,'=1: not a number\n'-2+3,-0.5,\n'@SUM(1),-0.5,\n'\t=1,-0.5,\n"
       "-1.5e3,-0.5,\n+7,-0.5,\na=b,-0.5,\n'-,-0.5,\n");
-  LeftOutErrors errors;
-  errors.family = "=1+1";
-  errors.traits = {"@SUM(1)", "-2+3", "a, b", "+cmd|' /C calc'!A0"};
-  errors.steps = 3;
-  const std::string table = left_out_csv("training", {errors});
-  CHECK_THAT(table, Catch::Contains("\n'=1+1,'@SUM(1),'-2+3,\"a, b\",'+cmd|' /C calc'!A0,3,0.0000,0.0000,0.0000\n"));
+  LeftOutStep step;
+  step.family = "=1+1";
+  step.row = "@row";
+  step.profile.traits = {"@SUM(1)", "-2+3", "a, b", "+cmd|' /C calc'!A0"};
+  const std::string table = left_out_csv("training", {step});
+  CHECK_THAT(table, Catch::Contains("\n'=1+1,'@row,'@SUM(1),'-2+3,\"a, b\",'+cmd|' /C calc'!A0,1,0.000,0.000,no,no,no,"
+                                    "0.0000,0.0000\n"));
 }
 
 }  // namespace scenarios_test_sweep

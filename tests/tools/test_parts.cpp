@@ -226,7 +226,7 @@ int check_shipped(double most, const Overrides& changes = {}) {
     all.insert(all.end(), changes.begin(), changes.end());
     try {
       const Scenario s = read_scenario(run.file, all);
-      if (s.prescribed_step.given()) continue;
+      if (s.prescribed_step.exists()) continue;
       const Plan laid_out = plan(s);
       if (estimated_operations(laid_out) > most) continue;
       Result r;

@@ -100,6 +100,19 @@ TEST_CASE("the README shows the answer of its first command", "[readme]") {
   CHECK(lines > 10);
 }
 
+TEST_CASE("the manual shows the coverage and the interval that the program prints", "[readme][coverage]") {
+  const trainyard::test::TopoFolder shell;
+  const std::string page = readme("tools/manual/validation.md");
+  const trainyard::test::TopoAnswer coverage = shell.trainyard("validate coverage");
+  REQUIRE(coverage.exit == 0);
+  CHECK(page.find("```\n" + coverage.out + "```\n") != std::string::npos);
+  const std::string begin = "`step 4.14 s (80 %: 3.42 s to 5.02 s)`";
+  CHECK(page.find(begin) != std::string::npos);
+  std::string line = begin.substr(1, begin.size() - 2);
+  line.replace(0, 5, "step       ");
+  CHECK(shell.trainyard("run mixtral-ep8").out.find(line) != std::string::npos);
+}
+
 TEST_CASE("the course shows below a command what the command prints", "[readme][lessons]") {
   std::istringstream in(readme("scenarios/README.md"));
   const trainyard::test::TopoFolder shell;

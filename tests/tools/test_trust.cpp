@@ -51,7 +51,7 @@ TEST_CASE("the nearest measured steps share most traits, the kind of network fir
 }
 
 TEST_CASE("the kept errors cover every measured step, and are those with its family left out of the fit", "[trust]") {
-  const std::vector<LeftOutErrors> all = kept_left_out_errors();
+  const std::vector<LeftOutErrors> all = errors_by_traits(kept_left_out_steps());
   REQUIRE(all.size() > 20);
   for (const LeftOutErrors& errors : all) {
     CAPTURE(errors.family);

@@ -40,7 +40,7 @@ void check_stacks(const std::map<std::string, json>& sets, const std::string& bu
     double errors = 0;
   };
   std::map<std::string, OfStack> kept;
-  for (const LeftOutErrors& errors : kept_left_out_errors()) {
+  for (const LeftOutErrors& errors : errors_by_traits(kept_left_out_steps())) {
     const std::string& stack = errors.traits[static_cast<std::size_t>(StepTrait::stack)];
     if (errors.set != set_of_runs || stack == but) continue;
     OfStack& of = kept[stack + " on " + errors.traits[static_cast<std::size_t>(StepTrait::gpu)]];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "scenarios/src/search/plan_answer.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -33,19 +34,59 @@ std::string counted_plans(const PlanAnswer& a) {
                                         (1 - s.open_floor / s.best()->outcome.step_time) * 100));
 }
 
+/// How sure it is that a plan is slower than the best: "94 %", or "equal".
+std::string sureness(const PlanRow& row) {
+  if (!row.slower) return "-";
+  return *row.slower < kSurelySlower ? "equal" : probability_text(*row.slower);
+}
+
+/// ", 94 % sure" or ", which counts as equal"; "" if the plan is not compared.
+std::string sure_words(const PlanRow& row) {
+  if (!row.slower) return "";
+  return *row.slower < kSurelySlower ? ", which counts as equal" : ", " + sureness(row) + " sure";
+}
+
+/// The interval of the best step, and which plans count as equal to it.
+std::string doubt_line(const PlanAnswer& a) {
+  const PlanOutcome& best = a.best.front().outcome;
+  const std::optional<std::array<double, 2>> likely = likely_step_times(best.step_time, best.doubt);
+  if (!likely) return "";
+  const auto range = [&best](int tensor) {
+    StepDoubt other = best.doubt;
+    other.tensor = tensor;
+    return percent(spread_of_ratio(best.doubt, other));
+  };
+  return wrapped(
+      report_label("doubt"),
+      {fmt::format("the step is measured between {} and {} with a probability of 80 %", plan_time((*likely)[0]),
+                   plan_time((*likely)[1])),
+       fmt::format("common doubts cancel between plans, so that ratios scatter by {} (another tensor degree: {})",
+                   range(best.doubt.tensor), range(best.doubt.tensor + 1)),
+       fmt::format(
+           "{} of the simulated plans count as equal to the best: they are slower with a probability below {:.0f} %",
+           a.equals, kSurelySlower * 100)},
+      ";");
+}
+
 TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, const char* first) {
   const double best = a.best.front().outcome.step_time;
-  TextTable table{{"step", "over", "MFU", "memory", first}, {true, true, true, true}, {}};
+  const bool has_doubt = a.best.front().outcome.doubt.exists();
+  TextTable table{{"step", "over"}, {true, true}, {}};
+  if (has_doubt) table.head.emplace_back("sure");
+  for (const char* name : {"MFU", "memory", first}) table.head.emplace_back(name);
+  table.right.assign(table.head.size() - 1, true);
   for (const PlanRow& row : rows) {
     const PlanOutcome& o = row.outcome;
     const std::string memory = gib(o.peak) + " GiB";
     const std::string words =
         (row.change.empty() ? row.plan : row.change) + (o.fits && !row.leaves_headroom ? " (uses the headroom)" : "");
-    if (o.fits)
-      table.rows.push_back(
-          {plan_time(o.step_time), over_best(o.step_time, best), fmt::format("{:.1f} %", o.mfu * 100), memory, words});
-    else
-      table.rows.push_back({"-", "does not fit", "-", memory, words});
+    std::vector<std::string>& cells = table.rows.emplace_back();
+    cells = o.fits ? std::vector{plan_time(o.step_time), over_best(o.step_time, best)}
+                   : std::vector<std::string>{"-", "does not fit"};
+    if (has_doubt) cells.push_back(sureness(row));
+    cells.push_back(o.fits ? fmt::format("{:.1f} %", o.mfu * 100) : "-");
+    cells.push_back(memory);
+    cells.push_back(words);
   }
   return table;
 }
@@ -122,18 +163,18 @@ std::string plan_screen(const PlanAnswer& a) {
       "{}compute {} │ exposed communication {} │ bubble {} │ optimizer {} │ other {}\n", report_label(""),
       plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer),
       plan_time(std::max(0.0, best.step_time - best.compute - best.exposed - best.bubble - best.optimizer)));
-  text += headroom_line(a);
+  text += doubt_line(a) + headroom_line(a);
   if (a.own)
     text += fmt::format(
         "{}{}{}\n", report_label("yours"),
         a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
-                                          over_best(a.own->outcome.step_time, best.step_time),
+                                          over_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
                                           a.own->leaves_headroom ? "" : ", uses the headroom")
                             : fmt::format("does not fit ({} GiB): ", gib(a.own->outcome.peak)),
         a.own_is_best ? "faster than all searched plans, by keys that the search does not vary" : a.own->plan);
   if (a.rule)
     text += wrapped(fmt::format("{}{}, {}: ", report_label("rule"), plan_time(a.rule->outcome.step_time),
-                                over_best(a.rule->outcome.step_time, best.step_time)),
+                                over_best(a.rule->outcome.step_time, best.step_time) + sure_words(*a.rule)),
                     {"data, then pipeline, then tensor parallel: " + a.rule->plan}, "");
   text += flatness_line(a);
   text += section("The fastest simulated plans", plan_table(a, a.best, "plan").text("  "));

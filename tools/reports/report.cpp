@@ -405,14 +405,21 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
 
 namespace {
 
+/// " (80 %: 3.4 to 5.0 s)"; "" without an interval.
+std::string interval_in_words(const Result& r) {
+  if (!r.likely_step_times) return "";
+  const auto [low, high] = *r.likely_step_times;
+  return fmt::format(" (80 %: {} to {})", show(Seconds{low}), show(Seconds{high}));
+}
+
 std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
   const bool tokens = s.network.tokens_per_sample > 1;
   std::string text = head(s, plan);
   if (const int idle = idle_devices(s.plan, s.cluster); idle > 0)
     text += fmt::format("{}{} of {} GPUs {} no work (plan.idle_devices: allowed)\n", report_label("idle"), idle,
                         s.cluster.gpus(), idle == 1 ? "has" : "have");
-  text +=
-      fmt::format("{}{} · {} samples/s", report_label("step"), show(Seconds{r.step_time}), thousands(r.samples_per_s));
+  text += fmt::format("{}{}{} · {} samples/s", report_label("step"), show(Seconds{r.step_time}), interval_in_words(r),
+                      thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s a GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
   const std::string thing = tokens ? "token" : "sample";

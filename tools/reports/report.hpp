@@ -11,6 +11,7 @@ namespace trainyard {
 struct AxisLimits;
 struct BatchStudy;
 struct Capacity;
+struct DoubtAnswer;
 struct FailureResult;
 struct FailureWhatIf;
 struct LayerCosts;
@@ -43,6 +44,8 @@ std::string capacity_line(const Capacity&);
 std::string trust_lines(const Scenario&);
 /// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of simulated.
 std::string trust_details(const Scenario&);
+/// The doubts that make the interval of a step time wide, the largest first.
+std::string doubt_screen(const DoubtAnswer&);
 /// Every figure with its source, a line each.
 std::string source_table(const Sources&);
 /// Goodput, what was lost to what, failures, the interval of checkpoints.

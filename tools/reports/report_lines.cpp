@@ -42,6 +42,9 @@ std::vector<double> rounded_parts(const std::vector<double>& parts, double unit)
 
 std::string part_of(const Result& r, double seconds) { return part_unit(r).number(seconds); }
 
+std::string probability_text(double probability) {
+  return probability > 0.995 ? "> 99 %" : probability < 0.005 ? "< 1 %" : fmt::format("{:.0f} %", probability * 100);
+}
 std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30)); }
 
 std::string report_label(const char* name) { return fmt::format("{:<11}", name); }

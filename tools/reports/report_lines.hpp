@@ -19,6 +19,8 @@ PartUnit part_unit(const Result&);
 std::vector<double> rounded_parts(const std::vector<double>& parts, double unit);
 std::string part_of(const Result&, double seconds);
 std::string gib(double bytes);
+/// A probability in per cent: "84 %", but "> 99 %" and "< 1 %".
+std::string probability_text(double);
 /// "step       ": where a line of the one-screen answer begins.
 std::string report_label(const char* name);
 /// Energy of a step, and money where it is priced: a line each; nothing where neither is known.

@@ -10,8 +10,10 @@
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
 
 namespace trainyard {
 namespace {
@@ -104,7 +106,7 @@ std::string judgement(const Scenario& s) {
            "the compute time is measured, its division among layers modelled; communication is simulated and was not "
            "compared with measured steps\n";
   const StepTraits traits = traits_of(s);
-  const std::vector<LeftOutErrors> kept = kept_left_out_errors();
+  const std::vector<LeftOutErrors> kept = errors_by_traits(kept_left_out_steps());
   const NearestSteps nearest = nearest_steps(traits, kept);
   const std::vector<std::string> missing = unmeasured(s, traits, nearest);
   std::string unseen;
@@ -150,6 +152,23 @@ std::string trust_details(const Scenario& s) {
   if (s.fp8 && s.software.fp8_attention)
     text += "attention keeps its tensors in fp8 and takes as long as in 16 bits: no rate was measured\n";
   return broken_lines(text);
+}
+
+std::string doubt_screen(const DoubtAnswer& a) {
+  const std::string step = fmt::format("step of {}: {}", a.scenario, show(Seconds{a.step_time}));
+  if (!a.interval) return fmt::format("{}; no interval: {}\n", step, a.no_interval);
+  const auto [low, high] = *a.interval;
+  TextTable table{{"alone", "without", "doubt"}, {true, true, false}, {}};
+  for (const DoubtPart& part : a.parts)
+    table.rows.push_back({"±" + percent(part.alone), "±" + percent(part.without), part.words});
+  std::string text = fmt::format(
+      "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}"
+      "alone: half width of the interval with this doubt alone; without: with all others (their squares add)\n",
+      step, show(Seconds{low}), show(Seconds{high}), percent((high - low) / 2 / a.step_time), table.text("  "));
+  if (const DoubtPart* most = a.narrows_most())
+    text += wrapped(
+        "narrows most: ", {most->narrows, fmt::format("±{} without \"{}\"", percent(most->without), most->words)}, ";");
+  return text;
 }
 
 std::string source_table(const Sources& sources) {

@@ -36,6 +36,19 @@ std::string figures_table(const Comparison& comparison) {
   add("against the first", [&first](const Result& r) {
     return &r == &first ? std::string("-") : fmt::format("{:+.1f} %", (r.step_time / first.step_time - 1) * 100);
   });
+  if (std::any_of(comparison.results.begin(), comparison.results.end(),
+                  [](const Result& r) { return r.likely_step_times.has_value(); }))
+    add("step of 80 %, ms", [](const Result& r) {
+      if (!r.likely_step_times) return std::string("-");
+      return fmt::format("{:.4g} to {:.4g}", (*r.likely_step_times)[0] * 1e3, (*r.likely_step_times)[1] * 1e3);
+    });
+  std::vector<std::string> slower{"slower in truth"};
+  for (std::size_t i = 0; i < comparison.results.size(); ++i) {
+    const std::optional<double> probability = comparison.slower(i);
+    slower.push_back(probability ? probability_text(*probability) : "-");
+  }
+  if (std::any_of(slower.begin() + 1, slower.end(), [](const std::string& cell) { return cell != "-"; }))
+    table.rows.push_back(std::move(slower));
   add("samples/s", [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
   add("MFU", [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
   add("memory, GiB", [](const Result& r) { return gib(r.memory.peak) + (r.fits ? "" : " (does not fit)"); });

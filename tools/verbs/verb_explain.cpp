@@ -16,6 +16,7 @@
 #include "scenarios/src/studies/batch_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "scenarios/src/studies/layer_costs.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/output.hpp"
@@ -112,6 +113,13 @@ int explain_limits(const std::string& file, const Overrides& overrides, int most
   return kGood;
 }
 
+int show_doubt(const Scenario& s, const std::string& json) {
+  const DoubtAnswer doubt = explain_doubt(s, answer(s).result);
+  if (json != "-") print(in_words_of(device_noun(s.cluster), doubt_screen(doubt)));
+  if (!json.empty()) write_atomically(json, json_text(doubt_fields().json(doubt), 2) + "\n");
+  return kGood;
+}
+
 int explain_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "explain",
@@ -122,7 +130,7 @@ int explain_verb(const std::vector<std::string>& words) {
   std::string file, json, svg;
   std::vector<std::string> sets;
   int pieces = 12, factor = 2, most = 0;
-  bool layers = false, batch = false, limits = false;
+  bool layers = false, batch = false, limits = false, doubt = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
   arguments.option("--pieces", pieces, "N", "show the N longest pieces of the critical path");
@@ -131,12 +139,13 @@ int explain_verb(const std::vector<std::string>& words) {
   arguments.flag("--batch", batch, "show instead the steps and time to the target of `learn` against the global batch");
   arguments.flag("--limits", limits,
                  "show instead up to how many devices help, for data, tensor and pipeline parallelism alone");
+  arguments.flag("--doubt", doubt, "show instead what makes the interval of the step time wide, and what narrows it");
   arguments.option("--most", most, "N",
                    "with --limits: try at most N devices (default: those of the cluster, at least 64)");
   arguments.output("--svg", svg, "with --limits: draw the curves with the ideal line; - is stdout");
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (layers + batch + limits > 1) throw UserError("--layers, --batch, --limits: one of them");
+  if (layers + batch + limits + doubt > 1) throw UserError("--layers, --batch, --limits, --doubt: one of them");
   if (!limits && (most != 0 || !svg.empty())) throw UserError("--most, --svg: only with --limits");
   if (most < 0) throw UserError(fmt::format("--most {}: expected 1 or more", most));
   if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
@@ -145,9 +154,10 @@ int explain_verb(const std::vector<std::string>& words) {
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
   if (batch) return explain_batch(scenario, json);
+  if (doubt) return show_doubt(scenario, json);
   const Plan laid_out = plan(scenario);
   if (layers) return explain_layers(scenario, laid_out, json);
-  const bool prescribed = scenario.prescribed_step.given();
+  const bool prescribed = scenario.prescribed_step.exists();
   if (prescribed && !scenario.failures.given()) require_simulable(scenario, laid_out);
   const Answer all =
       answer(scenario, laid_out, {.simulation = {}, .factor = static_cast<double>(factor), .reasons = true});

@@ -31,11 +31,14 @@
 namespace trainyard {
 namespace {
 
+/// Higher probabilities are beyond what the measured steps show.
+constexpr double kMostConfidence = 0.99;
+
 /// The scenario that `--model` changes if no file is named. It describes a whole training, with failures.
 constexpr const char* kSizeTemplate = "scenarios/size-llama3-70b.yaml";
 
 /// Reads a share less than 1: "10%" or "0.1".
-double share_of(const std::string& text) {
+double share_of(const std::string& option, const std::string& text) {
   if (text.empty()) return 0;
   const bool percent = text.back() == '%';
   double share = -1;
@@ -44,7 +47,7 @@ double share_of(const std::string& text) {
   } catch (const UserError&) {
   }
   if (!(share >= 0) || share >= 1)
-    throw UserError(fmt::format("--batch-tolerance {}: a share below 100 % expected, such as 10%", text));
+    throw UserError(fmt::format("{} {}: a share below 100 % expected, such as 10%", option, text));
   return share;
 }
 
@@ -123,8 +126,10 @@ std::string headroom_line(const SizeAnswer& a) {
 }
 
 std::string size_screen(const SizeAnswer& a) {
-  std::string text = fmt::format("{}: in {:.4g} days{}\n", a.scenario, a.days,
-                                 a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
+  std::string text =
+      fmt::format("{}: in {:.4g} days{}{}\n", a.scenario, a.days,
+                  a.confidence > 0 ? fmt::format(" with a probability of {}", percent(a.confidence, 0)) : "",
+                  a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
   if (!a.unfinished.empty())
     text += wrapped(report_label("unfinished"), {a.unfinished + "; this is what was found"}, "");
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
@@ -143,22 +148,26 @@ std::string size_screen(const SizeAnswer& a) {
   line("nearest", a.nearest);
   text += fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
-  TextTable table{{"", "model", "nodes", "GPUs", "days", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
-                  {false, false, true, true, true, true, true, true, true, true},
-                  {}};
+  TextTable table{
+      {"", "model", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
+      {false, false, true, true, true, true, true, true, true, true, true},
+      {}};
   for (const SizeRow& r : a.rows) {
     const std::string where = fmt::format("{} x {}", r.nodes, r.node);
     if (!r.good()) {
-      table.rows.push_back({"", r.model, where, fmt::format("{}", r.gpus), "-", "-", "-", "-", "-", "-", r.error});
+      table.rows.push_back({"", r.model, where, fmt::format("{}", r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
       continue;
     }
     table.rows.push_back({r.meets ? (r.pareto ? "*" : "+") : "", r.model, where, fmt::format("{}", r.gpus),
-                          fmt::format("{:.1f}", r.days()), fmt::format("{:.1f} %", r.goodput * 100),
-                          fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.4g}", r.gpu_hours),
+                          fmt::format("{:.1f}", r.days()), r.on_time ? probability_text(*r.on_time) : "-",
+                          fmt::format("{:.1f} %", r.goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
+                          fmt::format("{:.4g}", r.gpu_hours),
                           r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
                           r.money > 0 ? size_money(r.money) : "-", in_words(r)});
   }
-  text += "\n" + table.text("  ") + "  + meets deadline and budget; * also, no other is both faster and cheaper\n";
+  text += "\n" + table.text("  ") +
+          "  + meets deadline and budget; * also, no other is both faster and cheaper\n"
+          "  in time: probability that a measured training ends by the deadline\n";
   if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
   if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");
   return text;
@@ -177,7 +186,8 @@ std::string devices_of(const SizeAnswer& answer) {
 }
 
 struct SizeFlags {
-  std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance, headroom;
+  std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance, headroom,
+      confidence;
   int unit = 0, gpus = 0;
   std::vector<std::string> sets;
   StudyShares shares;
@@ -202,6 +212,9 @@ struct SizeFlags {
     arguments.option("--tokens-per-parameter", chinchilla, "N",
                      "tokens for each parameter, instead of --tokens: 20 is compute-optimal (Hoffmann et al. 2022)");
     arguments.option("--days", days, "D", "the deadline: the training takes at most D days");
+    arguments.option("--confidence", confidence, "SHARE",
+                     "the deadline is met with at least this probability, for example 90% (default: the predicted time "
+                     "meets it, which is as likely to be exceeded)");
     arguments.option("--budget", budget, "MONEY", "the most that the training may cost, in the currency of the prices");
     arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
     arguments.option("--nodes-of", nodes_of, "A,B,...",
@@ -234,7 +247,10 @@ struct SizeFlags {
     options.gpus = gpus;
     if (unit < 0) throw UserError(fmt::format("--unit {}: 1 or more expected", unit));
     options.unit = unit;
-    options.batch_tolerance = share_of(tolerance);
+    options.batch_tolerance = share_of("--batch-tolerance", tolerance);
+    options.confidence = share_of("--confidence", confidence);
+    if (!confidence.empty() && (options.confidence < 0.5 || options.confidence > kMostConfidence))
+      throw UserError(fmt::format("--confidence {}: 50 % to {:.0f} % expected", confidence, kMostConfidence * 100));
     if (!headroom.empty()) options.headroom = parse_headroom(headroom);
     options.node_types = comma_list(nodes_of);
     std::erase(options.node_types, "");

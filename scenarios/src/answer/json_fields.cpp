@@ -1,5 +1,6 @@
 #include "scenarios/src/answer/json_fields.hpp"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -55,6 +56,7 @@ std::string type_words(const std::string& unit) {
   if constexpr (std::is_same_v<V, Shares> || std::is_same_v<V, Counts>) return "{key: " + number + "}";
   if constexpr (std::is_same_v<V, std::vector<int>> || std::is_same_v<V, std::vector<std::int64_t>>)
     return "[" + number + "]";
+  if constexpr (std::is_same_v<V, std::optional<std::array<double, 2>>>) return "[" + number + ", " + number + "]";
   if constexpr (std::is_same_v<V, std::vector<std::string>>) return "[text]";
   return number;
 }
@@ -76,6 +78,7 @@ template const JsonCodec& json_codec<double>();
 template const JsonCodec& json_codec<std::string>();
 template const JsonCodec& json_codec<std::optional<double>>();
 template const JsonCodec& json_codec<std::optional<std::int64_t>>();
+template const JsonCodec& json_codec<std::optional<std::array<double, 2>>>();
 template const JsonCodec& json_codec<Shares>();
 template const JsonCodec& json_codec<Counts>();
 template const JsonCodec& json_codec<std::vector<int>>();

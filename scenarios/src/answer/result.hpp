@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -56,6 +57,9 @@ struct Result {
   double step_time = 0;
   /// Half the width of the 95 % confidence interval of the mean step time, s. No value: all steps are alike.
   std::optional<double> step_time_interval;
+  /// The interval that holds the step time of the real machine with a probability of 80 %, s. No value: nothing is known
+  /// of such steps, or the scenario states the time.
+  std::optional<std::array<double, 2>> likely_step_times;
   std::optional<double> flow_step_time;          ///< with packets: the same step by the default transport, s
   double training_steps = 0, training_time = 0;  ///< steps and time of the whole training; 0: its length is not given
   /// A phase of the training besides its steps. It occurs `times` times in `training_time` and takes `time` each.

@@ -198,6 +198,11 @@ JsonFields<Result> common_fields() {
       .value("step_time_ci95_s", "s", &R::step_time_interval,
              "half the width of the 95 % confidence interval of step_time_s, by batch means")
       .when([](const R& r) { return r.step_time_interval.has_value(); }, "if steps differ from each other")
+      .value("step_time_interval_s", "s", &R::likely_step_times,
+             "lower and upper end of the interval that holds the step time of the real machine with a probability of "
+             "80 % (validate coverage)")
+      .when([](const R& r) { return r.likely_step_times.has_value(); },
+            "for simulated training steps of a stack that one can install")
       .value("flow_step_time_s", "s", &R::flow_step_time, "time of the same step with the default transport")
       .when([](const R& r) { return r.flow_step_time.has_value(); }, "with --transport packets")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples per second of all devices together")

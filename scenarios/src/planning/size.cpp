@@ -112,7 +112,7 @@ double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {
 }
 
 void require_simulable(const Scenario& s, const Plan& plan) {
-  if (s.prescribed_step.given())
+  if (s.prescribed_step.exists())
     throw UserError(
         "plan.step_time: the time of the step is given, and it is not simulated; leave the key out to simulate it");
   const int steps = plan.training.steps;

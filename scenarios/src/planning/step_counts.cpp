@@ -71,7 +71,7 @@ std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
 int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
   std::int64_t steps = rhythm.steps.value_or(s.input.used() ? kStepsWithInput : 1), unit = rhythm.turns;
-  if (!s.prescribed_step.given()) {
+  if (!s.prescribed_step.exists()) {
     unit = unit_of(s, plan);
     if (differ || unit % common_period(s.slow) != 0) steps = std::max(steps, affordable_steps(s, plan));
   }
@@ -127,7 +127,7 @@ namespace {
 void count_steps(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
   const bool differ =
-      !s.prescribed_step.given() && (s.plan.mechanism->rhythm().varies || has_random_stragglers(s.slow));
+      !s.prescribed_step.exists() && (s.plan.mechanism->rhythm().varies || has_random_stragglers(s.slow));
   training.steps = s.plan.steps ? checked_steps(s) : steps_by_default(s, training, differ);
   if (!differ && s.plan.steps) training.steps = std::min(training.steps, most_alike(s));
   const double wanted = steps_to_steady_state(s, training);

@@ -257,7 +257,7 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
     s.prescribed_step.time = plan.seconds(
         {"step_time", "Time of one step, for example 6.2 s, which is taken as given instead of simulated."});
   }
-  if (!s.prescribed_step.given()) fail(node->place, "plan.step_time: more than 0 expected");
+  if (!s.prescribed_step.exists()) fail(node->place, "plan.step_time: more than 0 expected");
   require_possible(s, s.prescribed_step.time, static_cast<double>(s.global_batch_size), s.ranks(), node->place,
                    "plan.step_time");
 }
@@ -282,7 +282,7 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   s.failures = read_failures(faults, {s.cluster, s.ranks(), mechanism.servers(), mechanism.survives_server()}, catalog);
   s.slow = read_slow_parts(faults, s.ranks());
   faults.finish();
-  if (s.prescribed_step.given())
+  if (s.prescribed_step.exists())
     for (const char* key : {"stragglers", "links"})
       if (faults.has(key)) faults.refuse(key, "plan.step_time says how long the step takes; leave one of both out");
   check_failures(s.failures, s.training);
@@ -414,7 +414,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
                                       static_cast<double>(s.network.tokens_per_sample), catalog);
   read_prescribed_step(s, plan);
-  if (input && s.prescribed_step.given())
+  if (input && s.prescribed_step.exists())
     fail(input->place, "input: plan.step_time says how long the step takes; leave one of both out");
   if (faults) read_faults(s, *faults, catalog);
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);

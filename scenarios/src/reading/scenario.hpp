@@ -29,7 +29,7 @@ namespace trainyard {
 struct PrescribedStep {
   Seconds time;
   std::string source;
-  bool given() const { return time.value > 0; }
+  bool exists() const { return time.value > 0; }
 };
 
 /// The scenario of the user, checked. Nothing of it is laid out (see `Plan`) or simulated.

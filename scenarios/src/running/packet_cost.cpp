@@ -50,7 +50,7 @@ void require_packets(const Scenario& s) {
         fmt::format("--transport packets: simulates single messages, but gradients are all-reduced as {} here. Take "
                     "data_parallel: {{all_reduce: ring}} (trainyard list collectives)",
                     name_of(fidelity)));
-  if (s.prescribed_step.given())
+  if (s.prescribed_step.exists())
     throw UserError("--transport packets: plan.step_time gives the time of a step, and nothing is sent");
 }
 

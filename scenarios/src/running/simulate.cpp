@@ -81,7 +81,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
 Result simulate_here(const Scenario& s, const SimulateOptions& options) { return simulate_here(s, plan(s), options); }
 
 Result simulate(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
-  if (s.prescribed_step.given()) return prescribed_result(s);
+  if (s.prescribed_step.exists()) return prescribed_result(s);
   try {
     return simulate_here(s, plan, options);
   } catch (const Deadlock&) {
@@ -93,7 +93,7 @@ Result simulate(const Scenario& s, const Plan& plan, const SimulateOptions& opti
 }
 
 Result simulate(const Scenario& s, const SimulateOptions& options) {
-  if (s.prescribed_step.given()) return prescribed_result(s);
+  if (s.prescribed_step.exists()) return prescribed_result(s);
   return simulate(s, plan(s), options);
 }
 

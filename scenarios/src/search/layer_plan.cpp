@@ -341,7 +341,7 @@ class LayerPlanner {
     SimulateOptions options;
     options.critical_path = false;
     const Result result = simulate(s, options);
-    const PlanOutcome outcome = outcome_of(result);
+    const PlanOutcome outcome = outcome_of(s, result);
     division.step = outcome.step_time;
     division.leaves_headroom = outcome.leaves(answer_.headroom);
     for (std::size_t i = 0; i < division.stages.size(); ++i) {
@@ -379,7 +379,7 @@ class LayerPlanner {
   void take_own() {
     SimulateOptions options;
     options.critical_path = false;
-    const PlanOutcome own_outcome = outcome_of(simulate(own_scenario_, options));
+    const PlanOutcome own_outcome = outcome_of(own_scenario_, simulate(own_scenario_, options));
     if (own_outcome.fits) answer_.own_step = own_outcome.step_time;
     answer_.own_leaves_headroom = own_outcome.leaves(answer_.headroom);
   }

@@ -67,6 +67,7 @@ class AnswerMaker {
     if (const SimulatedPlan* best = answer_.search.best()) *answer_.document.find("plan") = space_.section(best->point);
     compare_own();
     add_rows();
+    compare_with_best();
     answer_.ended = !interrupted() ? answer_.search.ended : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
     return std::move(answer_);
   }
@@ -220,6 +221,26 @@ class AnswerMaker {
     }
   }
 
+  /// Fills in how sure it is that each plan is slower than the best in truth.
+  void compare_with_best() {
+    if (answer_.best.empty()) return;
+    const PlanOutcome best = answer_.best.front().outcome;
+    const auto compare = [&](PlanRow& row) {
+      const bool is_best = row.change.empty() && row.plan == answer_.best.front().plan;
+      if (!is_best && best.doubt.exists() && row.outcome.doubt.exists() && row.outcome.good())
+        row.slower = probability_of_longer(best.step_time, best.doubt, row.outcome.step_time, row.outcome.doubt);
+    };
+    for (std::vector<PlanRow>* rows : {&answer_.best, &answer_.pareto, &answer_.neighbours})
+      std::for_each(rows->begin(), rows->end(), compare);
+    for (std::optional<PlanRow>* row : {&answer_.own, &answer_.rule, &answer_.without_headroom})
+      if (*row) compare(**row);
+    for (const PlanRow& row : ranked_rows()) {
+      if (!best.doubt.exists() || !row.outcome.doubt.exists()) continue;
+      answer_.equals +=
+          probability_of_longer(best.step_time, best.doubt, row.outcome.step_time, row.outcome.doubt) < kSurelySlower;
+    }
+  }
+
   /// Fills the neighbours of the best plan. If a neighbour is faster, which happens only if the search was cut short,
   /// this neighbour becomes the best plan.
   void add_neighbours() {
@@ -314,7 +335,7 @@ class AnswerMaker {
     options.critical_path = false;
     PlanOutcome outcome;
     try {
-      outcome = outcome_of(simulate(*question_.own, options));
+      outcome = outcome_of(*question_.own, simulate(*question_.own, options));
     } catch (const Interrupted&) {
       return;
     }

@@ -17,7 +17,10 @@ struct PlanRow {
   double floor = 0;    ///< lower bound of its step time, s
   PlanOutcome outcome;
   bool leaves_headroom = true;
+  std::optional<double> slower = {};  ///< probability that it is slower than the best plan in truth. No value: unknown
 };
+/// Plans that are slower than the best with less probability than this count as equal to it.
+constexpr double kSurelySlower = 0.8;
 
 /// The answer of `trainyard plan`.
 struct PlanAnswer {
@@ -45,6 +48,7 @@ struct PlanAnswer {
     std::size_t at_most = 0;   ///< number including the plans that were not simulated but whose floors are low enough
   };
   std::vector<Flatness> flatness;
+  std::size_t equals = 0;  ///< number of simulated plans that count as equal to the best, with the best
   /// The best plan on the mesh of the rule of thumb: data parallelism if the model fits on a device, else as many
   /// pipeline stages as it needs, then tensor ranks.
   std::optional<PlanRow> rule;

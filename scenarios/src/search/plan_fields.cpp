@@ -16,6 +16,11 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
       .value("memory_peak_bytes", "bytes", &O::peak, "peak memory of the fullest device")
       .value("step_time_s", "s", &O::step_time, "simulated time of a step")
       .when(simulated, when)
+      .value(
+          "step_time_interval_s", "s",
+          [](auto& o) { return o.good() ? likely_step_times(o.step_time, o.doubt) : std::nullopt; },
+          "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
+      .when([](const O& o) { return o.good() && o.doubt.exists(); }, "if the stack is one that can be measured")
       .value("mfu", "share", &O::mfu, "model FLOPs over the dense peak")
       .when(simulated, when)
       .value("samples_per_s", "1/s", &O::samples_per_s, "samples per second of all devices")
@@ -33,7 +38,10 @@ JsonFields<PlanRow> plan_row_fields() {
       .value("leaves_headroom", "", &PlanRow::leaves_headroom,
              "it fits into the memory of the devices with the headroom left free")
       .value("floor_s", "s", &PlanRow::floor, "lower bound of the step time, computed before it was simulated")
-      .when([](const PlanRow& r) { return r.floor > 0; }, "if it was computed");
+      .when([](const PlanRow& r) { return r.floor > 0; }, "if it was computed")
+      .value("slower_probability", "share", &PlanRow::slower,
+             "probability that the plan is slower than the best in truth; doubts that both share cancel")
+      .when([](const PlanRow& r) { return r.slower.has_value(); }, "if the stack is one that can be measured");
 }
 
 namespace {
@@ -110,6 +118,10 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .list("neighbours", &A::neighbours, changed_row_fields("the choice in which it differs from the best plan"),
                 "plans that differ from the best in one choice")
           .list("flatness", &A::flatness, flatness_fields(), "numbers of plans that are nearly as good as the best")
+          .value(
+              "equal", "", [](auto& a) { return static_cast<std::int64_t>(a.equals); },
+              "number of simulated plans, with the best, that are slower than it with a probability below 80 %")
+          .when([](const A& a) { return a.equals > 0; }, "if the stack is one that can be measured")
           .object("rule_of_thumb", &A::rule, plan_row_fields(),
                   "the best plan with the mesh of the rule of thumb: data, then pipeline, then tensor ranks")
           .when([](const A& a) { return a.rule.has_value(); }, "if the rule has a plan")

@@ -15,7 +15,7 @@ void require_searchable(const Scenario& s) {
   };
   if (s.plan.mechanism_name != kAllReduce) refuse("a mechanism other than all-reduce");
   if (s.plan.inference) refuse("plan.mode: inference");
-  if (s.prescribed_step.given()) refuse("plan.step_time");
+  if (s.prescribed_step.exists()) refuse("plan.step_time");
   if (s.measured.given()) refuse("plan.measured_step");
   if (s.plan.steps) refuse("plan.steps");
   if (s.input.used()) refuse("an input pipeline");

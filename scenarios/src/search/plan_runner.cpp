@@ -35,6 +35,7 @@ json json_of(const PlanOutcome& outcome) {
   if (!outcome.error.empty()) return {{"error", outcome.error}};
   json j{{"fits", outcome.fits}};
   for (const auto& [name, figure] : kFigures) j[name] = outcome.*figure;
+  j["doubt"] = {outcome.doubt.spread, outcome.doubt.slow_host, outcome.doubt.tensor};
   return j;
 }
 
@@ -47,12 +48,14 @@ PlanOutcome outcome_of(const std::string& text) {
   }
   for (const auto& [name, figure] : kFigures) outcome.*figure = j.at(name);
   outcome.fits = j.at("fits");
+  const json& doubt = j.at("doubt");
+  outcome.doubt = {doubt.at(0), doubt.at(1), doubt.at(2)};
   return outcome;
 }
 
 }  // namespace
 
-PlanOutcome outcome_of(const Result& r) {
+PlanOutcome outcome_of(const Scenario& s, const Result& r) {
   double exposed = 0;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
   return {r.step_time,
@@ -65,6 +68,7 @@ PlanOutcome outcome_of(const Result& r) {
           exposed,
           r.breakdown.optimizer,
           r.memory.capacity > 0 ? r.memory.peak / r.memory.capacity : 0,
+          step_doubt(s, r),
           r.fits,
           "",
           0};
@@ -84,7 +88,7 @@ PlanOutcome PlanRunner::simulate_plan(const PlanPoint& point) {
     SimulateOptions options;
     options.critical_path = false;
     options.after = [&operations](const StepRun& run) { operations = static_cast<double>(run.end.operations); };
-    PlanOutcome outcome = outcome_of(simulate_here(s, laid_out, options));
+    PlanOutcome outcome = outcome_of(s, simulate_here(s, laid_out, options));
     outcome.operations = operations;
     return outcome;
   } catch (const UserError& e) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/src/search/plan_judge.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 
 namespace trainyard {
@@ -18,6 +19,7 @@ struct PlanOutcome {
   double step_time = 0, peak = 0, mfu = 0, samples_per_s = 0, tokens_per_s = 0;
   double compute = 0, bubble = 0, exposed = 0, optimizer = 0;
   double filled = 0;  ///< peak memory of the fullest GPU as a share of its memory
+  StepDoubt doubt;    ///< doubt of the step time
   bool fits = false;
   std::string error;      ///< why it could not be simulated; empty: it was
   double operations = 0;  ///< simulated operations, with folded ranks counted once and merged kernels as one
@@ -26,7 +28,7 @@ struct PlanOutcome {
   bool leaves(double headroom) const { return good() && filled <= 1 - headroom; }
 };
 
-PlanOutcome outcome_of(const Result&);
+PlanOutcome outcome_of(const Scenario&, const Result&);
 
 /// Judges and simulates plans of one scenario in parallel, each plan once. Outcomes in the journal are reused.
 class PlanRunner {

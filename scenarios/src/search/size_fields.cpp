@@ -46,6 +46,12 @@ JsonFields<SizeRow> size_row_fields() {
       .when(good, when)
       .value("step_time_s", "s", &R::step_time, "time of one step")
       .when(good, when)
+      .value(
+          "step_time_interval_s", "s", [](auto& r) { return likely_step_times(r.step_time, r.doubt); },
+          "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
+      .when([](const R& r) { return r.doubt.exists(); }, "if the stack is one that can be measured")
+      .value("on_time_probability", "share", &R::on_time, "probability that the training ends by the deadline")
+      .when([](const R& r) { return r.on_time.has_value(); }, "if the stack is one that can be measured")
       .value("training_s", "s", &R::time, "time of the training with failures and checkpoints")
       .when(good, when)
       .value("days", "d", &R::days, "the same in days")
@@ -81,6 +87,7 @@ const RegisterJsonReference size_reference{"size", "which clusters train a model
 std::string to_text(const SizeRow& row) {
   nlohmann::ordered_json j = size_row_fields().json(row);
   if (row.good()) j["document"] = yaml_text(row.document);
+  if (row.doubt.exists()) j["doubt"] = {row.doubt.spread, row.doubt.slow_host, row.doubt.tensor};
   return json_text(j);
 }
 
@@ -89,6 +96,10 @@ SizeRow size_row_from_text(const std::string& text) {
   const nlohmann::ordered_json j = parse_ordered_json(text);
   size_row_fields().read(j, row);
   if (j.contains("document")) row.document = parse_document(j.at("document").get<std::string>(), "--out");
+  if (j.contains("doubt")) {
+    const auto& doubt = j.at("doubt");
+    row.doubt = {doubt.at(0), doubt.at(1), doubt.at(2)};
+  }
   return row;
 }
 
@@ -98,6 +109,8 @@ const JsonFields<SizeAnswer>& size_fields() {
       JsonFields<A>()
           .value("scenario", "", &A::scenario, "name of the scenario")
           .value("deadline_days", "d", &A::days, "requested deadline")
+          .value("confidence", "share", &A::confidence, "requested probability of meeting the deadline")
+          .when([](const A& a) { return a.confidence > 0; }, "with --confidence")
           .value("budget", "money", &A::budget, "requested budget")
           .when([](const A& a) { return a.budget > 0; }, "with --budget")
           .value("currency", "", &A::currency, "currency of the prices")

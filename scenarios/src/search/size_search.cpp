@@ -49,6 +49,7 @@ class ClusterSizer {
       : document_(document), name_(name), options_(options) {
     answer_.scenario = name;
     answer_.days = options.days;
+    answer_.confidence = options.confidence;
     answer_.budget = options.budget;
     answer_.work = work();
     answer_.search_seconds = options.search_seconds;
@@ -163,7 +164,15 @@ class ClusterSizer {
         .promising_batches(batch, batch - away, batch + away, kComparedBatches);
   }
 
-  bool in_time(const SizeRow& row) const { return row.good() && row.days() <= options_.days; }
+  /// Probability that the training ends by the deadline. Failures and checkpoints scale with the step.
+  std::optional<double> on_time(const SizeRow& row) const {
+    if (!row.good() || !row.doubt.exists()) return std::nullopt;
+    return DoubtModel::shipped().probability_within(row.doubt, options_.days / row.days());
+  }
+  bool in_time(const SizeRow& row) const {
+    if (!row.good()) return false;
+    return options_.confidence > 0 ? on_time(row) >= options_.confidence : row.days() <= options_.days;
+  }
 
   /// Returns the first doubling of the unit that meets the deadline at kFirstMfu.
   int first_guess(const SizeCase& size_case) {
@@ -355,6 +364,9 @@ class ClusterSizer {
     row.parameters = s.network.parameters();
     row.tokens = r.training_steps * tokens_a_step;
     row.step_time = r.step_time;
+    row.doubt = step_doubt(s, r);
+    if (const std::string why = no_doubt_reason(s); options_.confidence > 0 && !why.empty())
+      throw UserError("--confidence: the step has no interval: " + why);
     row.time = r.whole_time();
     row.mfu = r.mfu;
     row.goodput = r.failures ? r.failures->goodput : 1;
@@ -399,7 +411,8 @@ class ClusterSizer {
     });
     for (SizeRow& row : rows) {
       if (!row.good()) continue;
-      row.meets = row.days() <= options_.days && (options_.budget <= 0 || row.money <= options_.budget);
+      row.on_time = on_time(row);
+      row.meets = in_time(row) && (options_.budget <= 0 || row.money <= options_.budget);
       row.pareto = std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
         return other.good() && other.model == row.model && other.time <= row.time && cost(other) <= cost(row) &&
                (other.time < row.time || cost(other) < cost(row));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/reading/document.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/study_shard.hpp"
 
 namespace trainyard {
@@ -29,6 +30,8 @@ struct SizeRow {
   bool meets = false;    ///< it meets deadline and budget
   bool pareto = false;   ///< no row is both faster and cheaper (without prices: takes fewer GPU-hours)
   double parameters = 0, tokens = 0;
+  StepDoubt doubt;                 ///< doubt of the step time
+  std::optional<double> on_time;   ///< probability that it meets the deadline. No value: the step has no interval
   double step_time = 0, time = 0;  ///< s; `time`: of the training with failures and checkpoints
   double mfu = 0, goodput = 1;
   double gpu_hours = 0, energy = 0;  ///< `energy`: of the site, J; 0: unknown
@@ -49,6 +52,7 @@ struct SizeAnswer {
   std::string scenario, currency;     ///< currency empty: no prices
   double days = 0, budget = 0;        ///< deadline and budget; budget 0: none
   double work = 0;                    ///< limit of work of each search, operations; 0: no limit
+  double confidence = 0;              ///< least probability of meeting the deadline; 0: the predicted time meets it
   double search_seconds = 0;          ///< limit of wall time of each search, s: then the answer is not repeatable
   std::string unfinished;             ///< place at which a signal ended it; empty: the answer is complete
   std::vector<SizeRow> rows;          ///< sorted by model, node type and number of nodes
@@ -68,7 +72,8 @@ struct SizeOptions {
   std::vector<std::string> models;  ///< models instead of the scenario's
   int gpus = 0;                     ///< number of GPUs, rounded up to whole nodes; 0: as many as the deadline needs
   double days = 0, budget = 0;
-  int unit = 0;                ///< numbers of nodes are multiples of it; 0: of 1
+  double confidence = 0;  ///< least probability of meeting the deadline, 0.5 to 0.99; 0: the predicted time meets it
+  int unit = 0;           ///< numbers of nodes are multiples of it; 0: of 1
   double batch_tolerance = 0;  ///< share by which the batch may differ, to take less time per sample
   /// Tokens of training per parameter (Hoffmann et al. 2022: 20); 0: the scenario's tokens.
   double tokens_per_parameter = 0;

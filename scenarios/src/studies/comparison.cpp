@@ -36,6 +36,9 @@ std::vector<FieldRow> comparison_rows() {
   rows.push_back({"changes", "list", "changes of each scenario but the first, relative to the first", ""});
   rows.push_back({"changes[].step_time_share", "share",
                   "increase of the step time, as a share of the first scenario's step time", ""});
+  rows.push_back({"changes[].slower_probability", "share",
+                  "probability that it is slower than the first in truth; doubts that both share cancel",
+                  "if both have an interval"});
   rows.push_back({"changes[].breakdown_s", "{part: s}",
                   "parts of the step that differ, as differences from the first scenario", ""});
   return rows;
@@ -61,7 +64,15 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
       comparison.differences.push_back(field);
   comparison.results = all_in_parallel(scenarios.size(), processors(),
                                        [&scenarios](std::size_t i) { return answer(scenarios[i]).result; });
+  for (std::size_t i = 0; i < scenarios.size(); ++i)
+    comparison.doubts.push_back(step_doubt(scenarios[i], comparison.results[i]));
   return comparison;
+}
+
+std::optional<double> Comparison::slower(std::size_t scenario) const {
+  const StepDoubt &first = doubts.front(), &other = doubts[scenario];
+  if (scenario == 0 || !first.exists() || !other.exists()) return std::nullopt;
+  return probability_of_longer(results.front().step_time, first, results[scenario].step_time, other);
 }
 
 std::vector<std::pair<std::string, double>> changed_parts(const Result& first, const Result& second) {
@@ -77,13 +88,15 @@ std::vector<std::pair<std::string, double>> changed_parts(const Result& first, c
 nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   using nlohmann::ordered_json;
   ordered_json scenarios = ordered_json::array(), differences = ordered_json::array(), changes = ordered_json::array();
-  for (const Result& r : comparison.results) {
+  for (std::size_t i = 0; i < comparison.results.size(); ++i) {
+    const Result& r = comparison.results[i];
     result_fields().write(r, scenarios.emplace_back(ordered_json::object()));
-    if (&r == &comparison.results.front()) continue;
+    if (i == 0) continue;
     const Result& first = comparison.results.front();
     ordered_json parts = ordered_json::object();
     for (const auto& [name, seconds] : changed_parts(first, r)) parts[name] = seconds;
     changes.push_back({{"step_time_share", r.step_time / first.step_time - 1}, {"breakdown_s", parts}});
+    if (const std::optional<double> slower = comparison.slower(i)) changes.back()["slower_probability"] = *slower;
   }
   for (const Comparison::Difference& difference : comparison.differences) {
     ordered_json values = ordered_json::array();

@@ -1,16 +1,22 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 
 namespace trainyard {
 
 /// Results of several scenarios and the differences of their fields.
 struct Comparison {
   std::vector<Result> results;
+  std::vector<StepDoubt> doubts;  ///< doubts of their step times
+  /// The probability that a scenario is slower than the first in truth; doubts that both share cancel. No value: one of
+  /// them has no interval.
+  std::optional<double> slower(std::size_t scenario) const;
   /// A field with different values: its path, and each scenario's value as YAML; "": the scenario does not set it.
   struct Difference {
     std::string path;

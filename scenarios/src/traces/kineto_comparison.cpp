@@ -134,7 +134,7 @@ std::string doubts_about_model(const KinetoComparison& c, const PredictedStep& s
 
 PredictedStep predicted_step(const Scenario& s, std::optional<int> rank) {
   const Plan laid_out = plan(s);
-  if (s.prescribed_step.given()) throw UserError("compare --kineto: plan.step_time is not simulated");
+  if (s.prescribed_step.exists()) throw UserError("compare --kineto: plan.step_time is not simulated");
   if (const double operations = estimated_operations(laid_out); operations > kMostKept)
     throw UserError(
         fmt::format("compare --kineto: about {:.2g} million operations; at most {:.0f} million are kept. Use fewer "

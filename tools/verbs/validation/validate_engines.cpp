@@ -35,7 +35,7 @@ EngineCase engine_case(const std::filesystem::path& file) {
   result.scenario = file.stem().string();
   try {
     const Scenario s = read_scenario(file);
-    if (s.prescribed_step.given()) throw UserError("its step time is given");
+    if (s.prescribed_step.exists()) throw UserError("its step time is given");
     const Plan laid_out = plan(s);
     result.operations = estimated_operations(laid_out);
     if (result.operations > kMostOperations)

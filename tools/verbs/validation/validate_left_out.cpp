@@ -78,7 +78,7 @@ int validate_left_out(const ValidationRequest& request) {
         determined, percent(determined_sum / determined), count - determined,
         percent((left_out_sum - determined_sum) / (count - determined)));
   text += "\nconstants of each family, in the catalog and without its runs\n" + constants;
-  if (!request.csv.empty()) write_atomically(request.csv, left_out_csv(request.set, errors_by_traits(all)));
+  if (!request.csv.empty()) write_atomically(request.csv, left_out_csv(request.set, left_out_steps(request.set, all)));
   report(request, text, Json{{"families", sets}, {"mean_in_sample", mean_fitted}, {"mean_left_out", mean_left}});
   return holds ? kGood : kFailsLimit;
 }

@@ -15,6 +15,7 @@ const std::vector<std::pair<std::string, int (*)(const ValidationRequest&)>> kCo
     {"collectives", validate_collectives},
     {"kernels", validate_kernels},
     {"training", validate_runs},
+    {"coverage", validate_coverage},
     {"memory", validate_memory},
     {"plans", validate_plans},
     {"mlperf", validate_runs},
@@ -30,16 +31,19 @@ bool is_shipped(const std::string& set) {
 }
 
 int validate_verb(const std::vector<std::string>& words) {
-  Arguments arguments("validate",
-                      "Compares the simulator with measurements. Sets: collectives, kernels, training, memory, plans, "
-                      "mlperf, published, dataparallel, horovod. Compares it also with TCP packet by packet (packets) "
-                      "and with SimGrid's own communications (engines).",
-                      "validate training --points --json -");
+  Arguments arguments(
+      "validate",
+      "Compares the simulator with measurements. Sets: collectives, kernels, training, coverage, memory, "
+      "plans, mlperf, published, dataparallel, horovod. Compares it also with TCP packet by packet (packets) "
+      "and with SimGrid's own communications (engines).",
+      "validate training --points --json -");
   ValidationRequest request;
   arguments.positional(
       "SET", request.set,
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
-      "training steps and their peak memory), training-2026 (published steps of 2022 to 2026), memory (peak and "
+      "training steps and their peak memory), training-2026 (published steps of 2022 to 2026), "
+      "coverage (how many measured steps lie in the interval that was predicted without their family), memory (peak "
+      "and "
       "reserved memory only), plans (whether the best of the measured plans is chosen), mlperf (steps of MLPerf's "
       "submissions, and the scaling of its data-parallel ones), "
       "published (the rates of famous runs in their papers), dataparallel (scaling of CNNs over GPUs), horovod (a "
@@ -62,9 +66,10 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.output("--json", request.json, "write the errors as JSON; - is stdout");
   arguments.output("--html", request.html,
                    "collectives, training, memory, mlperf: write a page with all points; - is stdout");
-  arguments.output("--csv", request.csv,
-                   "with --left-out: write the errors by network, stack, GPU and precision, in the form of "
-                   "scenarios/measured/tables; - is stdout");
+  arguments.output(
+      "--csv", request.csv,
+      "with --left-out: write the error of each step; with coverage: write the spreads that make intervals; "
+      "both in the form of scenarios/measured/tables; - is stdout");
   arguments.output("--svg", request.svg, "collectives: draw the measured and predicted bus bandwidth of every system");
   arguments.option("--systems", request.systems, "A,B", "collectives: draw only these systems");
   if (!arguments.parse(words)) return kGood;
@@ -82,7 +87,8 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError(
         "--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --knobs "
         "and --html");
-  if (!request.left_out && !request.csv.empty()) throw UserError("--csv: only with --left-out");
+  if (!request.left_out && set != "coverage" && !request.csv.empty())
+    throw UserError("--csv: only with --left-out, and with validate coverage");
   if (request.knobs && (set != "training" || request.points || !request.families.empty()))
     throw UserError("--knobs: only with validate training, and without --points and --family");
   if (request.fit && !request.json.empty()) throw UserError("--fit: prints text only; leave out --json");

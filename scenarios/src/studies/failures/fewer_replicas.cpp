@@ -53,7 +53,7 @@ Seconds FewerReplicas::operator()(int replicas) {
 
 FewerReplicas::Step FewerReplicas::find(int replicas) {
   const Step scaled{step_ * scenario_.plan.mesh.data / replicas, false};
-  if (scenario_.prescribed_step.given() || simulated_ == kMostSimulated) return scaled;
+  if (scenario_.prescribed_step.exists() || simulated_ == kMostSimulated) return scaled;
   if (estimated_operations(plan(scenario_)) > kMostKept) return scaled;
   try {
     const bool workers = scenario_.plan.mechanism->goes_on_without_some();

@@ -333,29 +333,15 @@ std::vector<RefittedFamily> refit_to_all(const std::vector<MeasuredFamily>& fami
   return Refitting(families, options, false).to_all();
 }
 
-std::vector<LeftOutErrors> errors_by_traits(const std::vector<RefittedFamily>& families) {
-  std::vector<LeftOutErrors> all;
-  for (const RefittedFamily& family : families) {
-    std::map<StepTraits, LeftOutErrors> alike;
+std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vector<RefittedFamily>& families) {
+  std::vector<LeftOutStep> rows;
+  for (const RefittedFamily& family : families)
     for (std::size_t row = 0; row < family.now.runs.size(); ++row) {
       const RunPrediction &fitted = family.now.runs[row], &left_out = family.again.runs[row];
-      if (!fitted.refused.empty() || !left_out.refused.empty()) continue;
-      LeftOutErrors& errors = alike[fitted.traits];
-      const double error = std::abs(std::expm1(log_error(left_out)));
-      ++errors.steps;
-      errors.fitted += std::abs(std::expm1(log_error(fitted)));
-      errors.left_out += error;
-      errors.worst = std::max(errors.worst, error);
+      if (fitted.refused.empty() && left_out.refused.empty())
+        rows.push_back({set, family.now.name, fitted.id, left_out.profile, log_error(fitted), log_error(left_out)});
     }
-    for (auto& [traits, errors] : alike) {
-      errors.family = family.now.name;
-      errors.traits = traits;
-      errors.fitted /= errors.steps;
-      errors.left_out /= errors.steps;
-      all.push_back(errors);
-    }
-  }
-  return all;
+  return rows;
 }
 
 }  // namespace trainyard

@@ -20,8 +20,8 @@ struct RefittedFamily {
   std::vector<RefittedConstant> constants;
 };
 
-/// Computes the errors of families, grouped by the traits of their steps.
-std::vector<LeftOutErrors> errors_by_traits(const std::vector<RefittedFamily>&);
+/// The errors of all steps that both predict.
+std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vector<RefittedFamily>&);
 
 struct LeftOutOptions {
   std::vector<std::string> only;  ///< families to leave out in turn; empty: all

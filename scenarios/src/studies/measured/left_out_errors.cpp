@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
 
 #include "models/fitted/measured_table.hpp"
+#include "models/fitted/nccl_launch.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
 
@@ -30,14 +34,53 @@ bool is_transformer(const std::string& kind) { return kind != "CNNs" && kind != 
 
 std::string table_name(const std::string& set) { return fmt::format("scenarios/measured/tables/left_out_{}.csv", set); }
 
-double share_in(const MeasuredTable& table, std::size_t column) {
+double number_in(const MeasuredTable& table, std::size_t column) {
   try {
     std::size_t read = 0;
-    const double share = std::stod(table.text(column), &read);
-    if (read == table.text(column).size() && share >= 0) return share;
+    const double number = std::stod(table.text(column), &read);
+    if (read == table.text(column).size()) return number;
   } catch (const std::exception&) {  // the error is thrown below
   }
-  table.refuse("a share from 0 expected", column);
+  table.refuse("a number expected", column);
+}
+
+/// Kernels that the host launches for a layer in a forward and a backward pass.
+double launches_of(const Layer& layer) {
+  double launches = 0;
+  for (const KernelCall& call : layer.forward) launches += call.work.launches;
+  for (const BackwardKernel& call : layer.backward) launches += call.work.launches;
+  return launches;
+}
+
+bool crosses_switches(const Scenario& s) {
+  const NodeType& node = s.cluster.node;
+  const int tensor = s.plan.mesh.widest(Axis::tensor);
+  return tensor > 1 && (tensor > node.gpus || node.interconnect == "pcie" || node.interconnect == "nvlink-mesh");
+}
+
+std::vector<LeftOutStep> read_tables() {
+  std::vector<LeftOutStep> all;
+  for (const std::string set : kSets) {
+    MeasuredTable table(shipped_file(table_name(set)));
+    while (table.next()) {
+      LeftOutStep& row = all.emplace_back();
+      row.set = set;
+      row.family = table.text(table.column("family"));
+      row.row = table.text(table.column("row"));
+      StepProfile& profile = row.profile;
+      for (std::size_t t = 0; t < profile.traits.size(); ++t)
+        profile.traits[t] = table.text(table.column(kTraitNames[t]));
+      profile.devices = table.positive(table.column("devices"));
+      profile.exchange = number_in(table, table.column("exchange"));
+      profile.slow_host = number_in(table, table.column("slow_host"));
+      profile.wide_tensor = table.text("wide_tensor") == "yes";
+      profile.other_vendor = table.text("other_vendor") == "yes";
+      profile.unmeasured_part = table.text("unmeasured_part") == "yes";
+      row.fitted = number_in(table, table.column("fitted"));
+      row.left_out = number_in(table, table.column("left_out"));
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -46,35 +89,72 @@ StepTraits traits_of(const Scenario& s) {
   return {kind_of_network(s.model), s.software.name, s.cluster.node.gpu.name, name_of(s.multiplied_in())};
 }
 
-std::string left_out_csv(const std::string& set, const std::vector<LeftOutErrors>& all) {
+double slow_host_time(const Scenario& s) {
+  constexpr double kKernel = 50e-6, kPass = 3e-3;
+  double launches = 0;
+  for (const Layer& layer : s.network.layers) launches += s.software.host.cuda_graphs ? 2 : launches_of(layer);
+  const double kernels = launches / s.plan.mesh.pipeline * kKernel;
+  return s.micro_batches() * (kernels + 2 * kPass);
+}
+
+StepProfile profile_of(const Scenario& s, double step_time, double exposed_share) {
+  const Gpu& gpu = s.cluster.node.gpu;
+  const PlanChoice& plan = s.plan;
+  StepProfile profile{traits_of(s), static_cast<double>(s.ranks()), exposed_share, slow_host_time(s) / step_time};
+  profile.other_vendor = gpu.kind != ChipKind::gpu || speaks_rccl(gpu.architecture);
+  profile.unmeasured_part =
+      plan.mechanism_name != kAllReduce || plan.compression || plan.offload.copies() || !s.cluster.others.empty();
+  profile.wide_tensor = crosses_switches(s);
+  return profile;
+}
+
+StepProfile profile_of(const Scenario& s, const Result& r) {
+  double exposed = 0;
+  for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
+  return profile_of(s, r.step_time, r.breakdown.step_time > 0 ? exposed / r.breakdown.step_time : 0);
+}
+
+std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>& all) {
   std::string text = fmt::format(
-      "# Errors of step times of families of measured runs, as shares: fitted is the mean by the catalog's constants, "
-      "left_out and worst\n# are mean and largest by constants that were fitted without the family. Repeat: trainyard "
-      "validate {} --left-out --csv FILE\nfamily,{},steps,fitted,left_out,worst\n",
+      "# Errors of step times of measured runs, as ln(predicted / measured): fitted is that by the catalog's "
+      "constants, "
+      "left_out\n# that by constants that were fitted without the family. exchange: exposed share of the step; "
+      "slow_host: time of a slow\n# host as a multiple of the step. Repeat: trainyard validate {} --left-out --csv "
+      "FILE\nfamily,row,{},devices,exchange,slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
       set, fmt::join(kTraitNames, ","));
-  for (const LeftOutErrors& e : all) {
-    text += csv_cell(e.family);
-    for (const std::string& trait : e.traits) text += "," + csv_cell(trait);
-    text += fmt::format(",{},{:.4f},{:.4f},{:.4f}\n", e.steps, e.fitted, e.left_out, e.worst);
+  for (const LeftOutStep& row : all) {
+    text += csv_cell(row.family) + "," + csv_cell(row.row);
+    for (const std::string& trait : row.profile.traits) text += "," + csv_cell(trait);
+    const StepProfile& profile = row.profile;
+    text += fmt::format(",{:.0f},{:.3f},{:.3f}", profile.devices, profile.exchange, profile.slow_host);
+    for (const bool is_so : {profile.other_vendor, profile.unmeasured_part, profile.wide_tensor})
+      text += is_so ? ",yes" : ",no";
+    text += fmt::format(",{:.4f},{:.4f}\n", row.fitted, row.left_out);
   }
   return text;
 }
 
-std::vector<LeftOutErrors> kept_left_out_errors() {
+const std::vector<LeftOutStep>& kept_left_out_steps() {
+  static const std::vector<LeftOutStep> rows = read_tables();
+  return rows;
+}
+
+std::vector<LeftOutErrors> errors_by_traits(const std::vector<LeftOutStep>& rows) {
+  std::map<std::tuple<std::string, std::string, StepTraits>, LeftOutErrors> groups;
+  for (const LeftOutStep& row : rows) {
+    LeftOutErrors& errors = groups[{row.set, row.family, row.profile.traits}];
+    const double error = std::abs(std::expm1(row.left_out));
+    ++errors.steps;
+    errors.fitted += std::abs(std::expm1(row.fitted));
+    errors.left_out += error;
+    errors.worst = std::max(errors.worst, error);
+  }
   std::vector<LeftOutErrors> all;
-  for (const std::string set : kSets) {
-    MeasuredTable table(shipped_file(table_name(set)));
-    while (table.next()) {
-      LeftOutErrors& errors = all.emplace_back();
-      errors.set = set;
-      errors.family = table.text(table.column("family"));
-      for (std::size_t t = 0; t < errors.traits.size(); ++t)
-        errors.traits[t] = table.text(table.column(kTraitNames[t]));
-      errors.steps = static_cast<int>(table.positive(table.column("steps")));
-      errors.fitted = share_in(table, table.column("fitted"));
-      errors.left_out = share_in(table, table.column("left_out"));
-      errors.worst = share_in(table, table.column("worst"));
-    }
+  for (auto& [key, errors] : groups) {
+    std::tie(errors.set, errors.family, errors.traits) = key;
+    errors.fitted /= errors.steps;
+    errors.left_out /= errors.steps;
+    all.push_back(errors);
   }
   return all;
 }

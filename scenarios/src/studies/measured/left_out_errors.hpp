@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 
 namespace trainyard {
@@ -16,20 +17,49 @@ constexpr int kStepTraits = 4;
 using StepTraits = std::array<std::string, kStepTraits>;
 StepTraits traits_of(const Scenario&);
 
-/// Errors of the step times of a family's runs with equal traits, as fractions.
-struct LeftOutErrors {
-  std::string set;  ///< "training", "mlperf", or a later one
-  std::string family;
+/// The properties of a predicted step that decide how far it may be from a measured one.
+struct StepProfile {
   StepTraits traits;
-  int steps = 0;
-  double fitted = 0;               ///< mean error with the catalog's constants, some of which are fitted to these steps
-  double left_out = 0, worst = 0;  ///< mean and largest error with constants that were fitted without the family
+  double devices = 1;
+  double exchange = 0;  ///< share of the step in which the described rank waits for messages
+  /// Time that a slow host (`slow_host_time`) would need for the step, as a multiple of the step.
+  double slow_host = 0;
+  bool other_vendor = false;  ///< the devices are not GPUs of NVIDIA
+  /// Gradients are compressed or kept equal by another mechanism than an all-reduce, something is offloaded, or nodes
+  /// are unlike.
+  bool unmeasured_part = false;
+  bool wide_tensor = false;  ///< a tensor group crosses nodes, or its GPUs share no NVSwitch and no torus
+};
+StepProfile profile_of(const Scenario&, double step_time, double exposed_share);
+StepProfile profile_of(const Scenario&, const Result&);
+
+/// The time in which a slow host launches the kernels of a rank's micro-batches: 50 us a kernel and 3 ms a pass, the
+/// largest costs that measured stacks have; s.
+double slow_host_time(const Scenario&);
+
+/// A measured step, and the errors of its prediction as ln(predicted / measured).
+struct LeftOutStep {
+  std::string set;  ///< "training", "mlperf", or a later one
+  std::string family, row;
+  StepProfile profile;  ///< profile of the prediction without the family
+  double fitted = 0;    ///< error with the catalog's constants, some of which are fitted to this step
+  double left_out = 0;  ///< error with constants that were fitted without the family
 };
 
 /// Returns the table of a set that `validate SET --left-out --csv FILE` writes.
-std::string left_out_csv(const std::string& set, const std::vector<LeftOutErrors>&);
-/// Reads the shipped tables (scenarios/measured/tables/left_out_SET.csv).
-std::vector<LeftOutErrors> kept_left_out_errors();
+std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>&);
+/// The shipped tables (scenarios/measured/tables/left_out_SET.csv), which are read once.
+const std::vector<LeftOutStep>& kept_left_out_steps();
+
+/// Errors of the step times of a family's runs with equal traits, as fractions.
+struct LeftOutErrors {
+  std::string set, family;
+  StepTraits traits;
+  int steps = 0;
+  double fitted = 0;               ///< mean error with the catalog's constants
+  double left_out = 0, worst = 0;  ///< mean and largest error with constants that were fitted without the family
+};
+std::vector<LeftOutErrors> errors_by_traits(const std::vector<LeftOutStep>&);
 
 /// The measured steps that are nearest to a scenario's step. They share its kind of network (or both are transformers),
 /// its stack or its GPU, and as many traits as any.

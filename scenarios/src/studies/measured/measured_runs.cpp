@@ -39,7 +39,6 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   RunPrediction run;
   const Scenario scenario = read_scenario(family.scenario(row), family.ids[row]);
   run.attention = scenario.software.attention_kernel;
-  run.traits = traits_of(scenario);
   run.measured = scenario.measured_run;
   run.devices = scenario.ranks();
   // All nodes have the same type.
@@ -49,6 +48,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   options.critical_path = false;
   const Result result = simulate_here(scenario, options);
   run.step_time = result.step_time;
+  run.profile = profile_of(scenario, result);
   run.tokens = static_cast<double>(scenario.global_batch_size) *
                static_cast<double>(std::max<std::int64_t>(1, scenario.network.tokens_per_sample));
   run.peak_memory = result.memory.peak;

@@ -14,7 +14,7 @@ namespace trainyard {
 /// A measured run and its prediction.
 struct RunPrediction {
   std::string id, attention;  ///< `attention`: name of the attention kernel; "": the GPU's own rates
-  StepTraits traits;          ///< traits of the step
+  StepProfile profile;
   MeasuredRun measured;
   double step_time = 0;                         ///< s
   double peak_memory = 0, reserved_memory = 0;  ///< bytes of the fullest rank
@@ -33,7 +33,7 @@ struct RunPrediction {
 
   /// Predicted and published MFU, computed as the source does; for tokens with 6 FLOP per parameter and token.
   std::pair<double, double> mfus() const;
-  const std::string& trait(StepTrait trait) const { return traits[static_cast<std::size_t>(trait)]; }
+  const std::string& trait(StepTrait trait) const { return profile.traits[static_cast<std::size_t>(trait)]; }
 };
 
 struct FamilyPrediction : FamilyDescription {

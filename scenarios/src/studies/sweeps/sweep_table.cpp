@@ -29,8 +29,13 @@ const ordered_json* find_path(const ordered_json& answer, std::string_view path)
   const ordered_json* at = &answer;
   while (at && !path.empty()) {
     const std::size_t dot = std::min(path.find('.'), path.size());
-    const auto field = at->find(path.substr(0, dot));
-    at = field == at->end() ? nullptr : &*field;
+    const std::string name(path.substr(0, dot));
+    if (at->is_array()) {
+      at = &at->at(std::stoul(name));
+    } else {
+      const auto field = at->find(name);
+      at = field == at->end() ? nullptr : &*field;
+    }
     path.remove_prefix(std::min(dot + 1, path.size()));
   }
   return at;
@@ -51,6 +56,8 @@ std::string figure_cell(const ordered_json& value) {
 const std::vector<SweepColumn>& sweep_columns() {
   static const std::vector<SweepColumn> columns{
       {"step_time_s", "step_time_s", false},
+      {"step_time_low_s", "step_time_interval_s.0", false},
+      {"step_time_high_s", "step_time_interval_s.1", false},
       {"step_time_ci95_s", "step_time_ci95_s", false},
       {"samples_per_s", "samples_per_s", false},
       {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu", false},
@@ -177,10 +184,13 @@ std::vector<FieldRow> sweep_rows() {
       {"points[].set", "{key: text}", "the point's values, by field of the scenario", ""}};
   const std::vector<FieldRow> answer = result_fields().rows();
   for (const SweepColumn& column : sweep_columns()) {
+    std::string path = column.path;
+    const bool is_item = path.ends_with(".0") || path.ends_with(".1");  // an item of an array
+    if (is_item) path.resize(path.size() - 2);
     const auto field =
-        std::find_if(answer.begin(), answer.end(), [&](const FieldRow& row) { return row.path == column.path; });
-    if (field == answer.end()) throw InternalError(std::string("a column of no field: ") + column.path);
-    rows.push_back({std::string("points[].") + column.name, field->type, field->words, field->when});
+        std::find_if(answer.begin(), answer.end(), [&](const FieldRow& row) { return row.path == path; });
+    if (field == answer.end()) throw InternalError("a column of no field: " + path);
+    rows.push_back({std::string("points[].") + column.name, is_item ? "s" : field->type, field->words, field->when});
   }
   rows.push_back(
       {"points[].error", "text", "why the point is impossible, instead of figures", "if the point is impossible"});

@@ -1,0 +1,372 @@
+#include "scenarios/src/studies/measured/step_doubt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/fitted/measured_table.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/csv_cell.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr const char* kTable = "scenarios/measured/tables/step_doubt.csv";
+/// Probabilities of the kept quantiles. Between them quantiles are interpolated.
+constexpr double kProbabilities[] = {0.5, 0.8, 0.95};
+/// A stack that nobody measured may have a host that is this much slower than the slowest measured one.
+constexpr double kSlowerHost = 1.5;
+/// A step shows its host if a slow host would need at least this share of it.
+constexpr double kShownHost = 0.5;
+/// Errors above this say that something else is wrong; they do not widen other steps' intervals further.
+constexpr double kMostError = 0.5;
+// The doubt that two plans of one job do not share (see probability_of_longer).
+constexpr double kSameTensor = 0.7, kOtherTensor = 0.2, kOwnSpread = 0.05;
+
+const std::string& stack_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::stack)]; }
+const std::string& network_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::network)]; }
+const std::string& gpu_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::gpu)]; }
+std::string product_of(const StepProfile& p) { return stack_of(p).substr(0, stack_of(p).find('@')); }
+
+std::tuple<std::string, std::string, std::string> combination_of(const StepProfile& p) {
+  return {stack_of(p), gpu_of(p), p.traits[static_cast<std::size_t>(StepTrait::precision)]};
+}
+
+std::string quantile_name(double probability) { return fmt::format("quantile {:.2f}", probability); }
+
+/// A step of the fit: what its profile gives each term, its error, and its family's weight.
+struct FittedStep {
+  std::vector<double> amounts;
+  double error = 0;   ///< |ln(measured / predicted)| beyond what a slow host explains
+  double weight = 1;  ///< weight in the sum over all steps
+};
+
+std::vector<double> amounts_of(const StepProfile& profile, const Experience& others) {
+  std::vector<double> amounts;
+  for (const DoubtTerm& term : doubt_terms()) amounts.push_back(term.amount(profile, others));
+  return amounts;
+}
+
+double variance_of(const std::vector<double>& spreads, const std::vector<double>& amounts) {
+  double variance = 0;
+  for (std::size_t t = 0; t < spreads.size(); ++t) variance += std::pow(spreads[t] * amounts[t], 2);
+  return variance;
+}
+
+/// Twice the negative logarithm of the likelihood of all errors, and of the priors.
+double misfit(const std::vector<FittedStep>& steps, const std::vector<double>& spreads) {
+  double sum = 0;
+  for (const FittedStep& step : steps) {
+    const double variance = variance_of(spreads, step.amounts), error = std::min(kMostError, step.error);
+    sum += step.weight * (std::log(variance) + error * error / variance);
+  }
+  for (std::size_t t = 0; t < spreads.size(); ++t) {
+    const double variance = spreads[t] * spreads[t], prior = doubt_terms()[t].prior;
+    sum += std::log(variance) + prior * prior / variance;
+  }
+  return sum;
+}
+
+/// Finds the spreads with the least misfit: each in turn moves up or down as long as this helps, by smaller and smaller
+/// factors.
+std::vector<double> least_misfit(const std::vector<FittedStep>& steps) {
+  std::vector<double> spreads;
+  for (const DoubtTerm& term : doubt_terms()) spreads.push_back(term.prior);
+  double best = misfit(steps, spreads);
+  for (double move = 0.4; move > 0.02;) {
+    bool moved = false;
+    for (double& spread : spreads)
+      for (const double factor : {std::exp(move), std::exp(-move)}) {
+        const double before = spread;
+        spread *= factor;
+        const double now = misfit(steps, spreads);
+        if (now < best - 1e-9) {
+          best = now;
+          moved = true;
+          break;
+        }
+        spread = before;
+      }
+    if (!moved) move /= 2;
+  }
+  return spreads;
+}
+
+double weighted_quantile(std::vector<std::pair<double, double>> weighted, double probability) {
+  std::sort(weighted.begin(), weighted.end());
+  double all = 0, sum = 0;
+  for (const auto& [value, weight] : weighted) all += weight;
+  for (const auto& [value, weight] : weighted)
+    if ((sum += weight) >= probability * all) return value;
+  return weighted.back().first;
+}
+
+/// The error of a prediction beyond what a slow host explains.
+double unexplained(const LeftOutStep& step, const Experience& others) {
+  const double slower = -step.left_out;
+  return slower < 0 ? -slower : std::max(0.0, slower - std::log(slow_host_factor(step.profile, others)));
+}
+
+}  // namespace
+
+Experience::Experience(const std::vector<LeftOutStep>& steps, const std::string& family) {
+  for (const LeftOutStep& step : steps) {
+    if (step.family == family) continue;
+    const StepProfile& profile = step.profile;
+    networks_.insert(network_of(profile));
+    gpus_.insert(gpu_of(profile));
+    combinations_.insert(combination_of(profile));
+    double& devices = devices_[product_of(profile)];
+    devices = std::max(devices, profile.devices);
+    double& host = hosts_[product_of(profile)];
+    host = std::max(host, profile.slow_host);
+  }
+}
+
+bool Experience::has_network(const StepProfile& p) const { return networks_.contains(network_of(p)); }
+bool Experience::has_product(const StepProfile& p) const { return devices_.contains(product_of(p)); }
+bool Experience::has_gpu(const StepProfile& p) const { return gpus_.contains(gpu_of(p)); }
+bool Experience::has_combination(const StepProfile& p) const { return combinations_.contains(combination_of(p)); }
+double Experience::most_devices(const StepProfile& p) const {
+  const auto at = devices_.find(product_of(p));
+  return at == devices_.end() ? 0 : at->second;
+}
+bool Experience::shows_host(const StepProfile& p) const {
+  const auto at = hosts_.find(product_of(p));
+  return at != hosts_.end() && at->second >= kShownHost;
+}
+
+const std::vector<DoubtTerm>& doubt_terms() {
+  using P = StepProfile;
+  using E = Experience;
+  static const char* const timed_step =
+      "time one step of this stack on these GPUs, and compare it: trainyard validate FILE.yaml";
+  static const char* const timed_exchange = "run nccl-tests on this network: trainyard fit nccl LOG --out FILE.yaml";
+  static const std::vector<DoubtTerm> terms{
+      {"any", 0.06, "the model itself, on steps like the measured ones", "", [](const P&, const E&) { return 1.0; }},
+      {"combination", 0.04, "this stack, GPU and precision were not measured together", timed_step,
+       [](const P& p, const E& e) { return e.has_combination(p) ? 0.0 : 1.0; }},
+      {"stack", 0.05, "no step of this stack was measured, in any release", timed_step,
+       [](const P& p, const E& e) { return e.has_product(p) ? 0.0 : 1.0; }},
+      {"gpu", 0.04, "no step on this GPU was measured",
+       "measure its matrix products and attention: trainyard fit kernels FILE --out FILE.yaml",
+       [](const P& p, const E& e) { return e.has_gpu(p) ? 0.0 : 1.0; }},
+      {"vendor", 0.12, "few measured steps are on other devices than NVIDIA's GPUs", timed_step,
+       [](const P& p, const E&) { return p.other_vendor ? 1.0 : 0.0; }},
+      {"experts", 0.15, "steps of mixtures of experts scatter more", timed_step,
+       [](const P& p, const E&) { return network_of(p).ends_with("mixtures of experts") ? 1.0 : 0.0; }},
+      {"network", 0.05, "no step of this kind of network was measured", timed_step,
+       [](const P& p, const E& e) { return e.has_network(p) ? 0.0 : 1.0; }},
+      {"wide tensor", 0.10, "a tensor group crosses nodes, or its GPUs share no NVSwitch", timed_exchange,
+       [](const P& p, const E&) { return p.wide_tensor ? 1.0 : 0.0; }},
+      {"scale", 0.04, "more than twice the devices of any measured step of this stack", timed_exchange,
+       [](const P& p, const E& e) { return e.has_product(p) && p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }},
+      {"exchange", 0.15, "the share of the step that waits for messages", timed_exchange,
+       [](const P& p, const E&) { return p.exchange; }},
+      {"mechanism", 0.10, "no measured step has this offload, compression, mechanism, or unlike nodes", timed_step,
+       [](const P& p, const E&) { return p.unmeasured_part ? 1.0 : 0.0; }},
+  };
+  return terms;
+}
+
+std::map<std::string, std::vector<LeftOutStep>> thinned_families(const std::vector<LeftOutStep>& steps) {
+  std::map<std::string, std::vector<LeftOutStep>> families;
+  for (const LeftOutStep& step : steps) families[step.family].push_back(step);
+  for (auto& [name, rows] : families) {
+    if (rows.size() <= kMostOfFamily) continue;
+    std::vector<LeftOutStep> some;
+    for (std::size_t i = 0; i < kMostOfFamily; ++i) some.push_back(rows[i * rows.size() / kMostOfFamily]);
+    rows = std::move(some);
+  }
+  return families;
+}
+
+double slow_host_factor(const StepProfile& profile, const Experience& others) {
+  return others.shows_host(profile) ? 1 : std::max(1.0, kSlowerHost * profile.slow_host);
+}
+
+DoubtModel DoubtModel::fit(const std::vector<LeftOutStep>& all, const std::string& family) {
+  std::vector<FittedStep> steps;
+  for (const auto& [name, rows] : thinned_families(all)) {
+    if (name == family) continue;
+    const Experience others(all, name);
+    for (const LeftOutStep& row : rows)
+      steps.push_back(
+          {amounts_of(row.profile, others), unexplained(row, others), 1 / std::sqrt(static_cast<double>(rows.size()))});
+  }
+  DoubtModel model;
+  model.spreads_ = least_misfit(steps);
+  std::vector<std::pair<double, double>> errors;
+  for (const FittedStep& step : steps)
+    errors.emplace_back(step.error / std::sqrt(variance_of(model.spreads_, step.amounts)), step.weight);
+  for (const double probability : kProbabilities) model.quantiles_.push_back(weighted_quantile(errors, probability));
+  return model;
+}
+
+const DoubtModel& DoubtModel::shipped() {
+  static const DoubtModel model = [] {
+    MeasuredTable table(shipped_file(kTable), {"what", "value"});
+    std::map<std::string, double> values;
+    while (table.next()) values[table.text("what")] = table.positive("value");
+    DoubtModel read;
+    for (const DoubtTerm& term : doubt_terms()) read.spreads_.push_back(values.at(term.key));
+    for (const double probability : kProbabilities) read.quantiles_.push_back(values.at(quantile_name(probability)));
+    return read;
+  }();
+  return model;
+}
+
+std::string DoubtModel::csv() const {
+  std::string text =
+      "# How far measured steps are from predictions that were fitted without their family: the spread of each term, "
+      "and\n# quantiles of |ln(measured / predicted)| in units of the spread. Repeat: trainyard validate coverage "
+      "--csv "
+      "FILE\nwhat,value,words\n";
+  for (std::size_t t = 0; t < spreads_.size(); ++t)
+    text +=
+        fmt::format("{},{:.4f},{}\n", csv_cell(doubt_terms()[t].key), spreads_[t], csv_cell(doubt_terms()[t].words));
+  for (std::size_t q = 0; q < quantiles_.size(); ++q)
+    text += fmt::format("{},{:.4f},\n", quantile_name(kProbabilities[q]), quantiles_[q]);
+  return text;
+}
+
+double DoubtModel::quantile(double probability) const {
+  double p0 = 0, z0 = 0;
+  for (std::size_t q = 0; q < quantiles_.size(); ++q) {
+    const double p1 = kProbabilities[q], z1 = quantiles_[q];
+    if (probability <= p1) return z0 + (z1 - z0) * (probability - p0) / (p1 - p0);
+    p0 = p1, z0 = z1;
+  }
+  // Beyond the last kept quantile the tail falls exponentially: as it does between the last two.
+  const std::size_t last = quantiles_.size() - 1;
+  const double rise =
+      (quantiles_[last] - quantiles_[last - 1]) / std::log((1 - kProbabilities[last - 1]) / (1 - kProbabilities[last]));
+  return quantiles_[last] + rise * std::log((1 - kProbabilities[last]) / (1 - probability));
+}
+
+StepDoubt DoubtModel::doubt(const StepProfile& profile, const Experience& others) const {
+  return {std::sqrt(variance_of(spreads_, amounts_of(profile, others))), slow_host_factor(profile, others)};
+}
+
+StepRange DoubtModel::range(const StepDoubt& doubt, double probability) const {
+  const double away = quantile(probability) * doubt.spread;
+  return {std::exp(-away), std::exp(away) * doubt.slow_host};
+}
+
+double DoubtModel::probability_within(const StepDoubt& doubt, double factor) const {
+  const double away = std::log(factor / doubt.slow_host) / doubt.spread, z = std::abs(away);
+  // The inverse of `quantile`, which rises.
+  double low = 0, high = 1 - 1e-9;
+  while (high - low > 1e-12) {
+    const double middle = (low + high) / 2;
+    (quantile(middle) < z ? low : high) = middle;
+  }
+  return 0.5 + (away < 0 ? -low : low) / 2;
+}
+
+std::vector<DoubtPart> DoubtModel::parts(const StepProfile& profile, const Experience& others) const {
+  const std::vector<double> amounts = amounts_of(profile, others);
+  const StepDoubt together = doubt(profile, others);
+  const auto half_width = [this](double variance, double slow_host) {
+    return range({std::sqrt(std::max(0.0, variance)), slow_host}, kLikely).half_width();
+  };
+  const double variance = together.spread * together.spread;
+  std::vector<DoubtPart> parts;
+  for (std::size_t t = 0; t < amounts.size(); ++t)
+    if (const double part = std::pow(spreads_[t] * amounts[t], 2); part > 0)
+      parts.push_back({doubt_terms()[t].words, doubt_terms()[t].narrows, half_width(part, 1),
+                       half_width(variance - part, together.slow_host)});
+  if (together.slow_host > 1)
+    parts.push_back({"no measured step shows how fast this stack's host launches kernels",
+                     "time one step of few samples a GPU on one node, and compare it: trainyard validate FILE.yaml",
+                     half_width(0, together.slow_host), half_width(variance, 1)});
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.alone > b.alone; });
+  return parts;
+}
+
+const Experience& whole_experience() {
+  static const Experience all(kept_left_out_steps());
+  return all;
+}
+
+std::string no_doubt_reason(const Scenario& s) {
+  if (s.prescribed_step.exists()) return "the scenario states its step time";
+  if (s.measured.given()) return "the scenario states the compute time of a step (plan.measured_step)";
+  if (s.plan.inference) return "only training steps were measured";
+  if (s.software.name == "plain") return "plain is an ideal stack, which nobody can measure; name one in software";
+  return "";
+}
+
+StepDoubt step_doubt(const Scenario& s, const Result& r) {
+  if (!no_doubt_reason(s).empty()) return {};
+  StepDoubt doubt = DoubtModel::shipped().doubt(profile_of(s, r), whole_experience());
+  doubt.tensor = s.plan.mesh.widest(Axis::tensor);
+  return doubt;
+}
+
+std::optional<std::array<double, 2>> likely_step_times(double step_time, const StepDoubt& doubt) {
+  if (!doubt.exists()) return std::nullopt;
+  const StepRange range = DoubtModel::shipped().range(doubt, kLikely);
+  return std::array{step_time * range.low, step_time * range.high};
+}
+
+const DoubtPart* DoubtAnswer::narrows_most() const {
+  const DoubtPart* most = nullptr;
+  for (const DoubtPart& part : parts)
+    if (!part.narrows.empty() && (!most || part.without < most->without)) most = &part;
+  return most;
+}
+
+DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
+  DoubtAnswer a{r.scenario, r.step_time, likely_step_times(r.step_time, step_doubt(s, r)), no_doubt_reason(s), {}};
+  if (a.no_interval.empty()) a.parts = DoubtModel::shipped().parts(profile_of(s, r), whole_experience());
+  return a;
+}
+
+const JsonFields<DoubtAnswer>& doubt_fields() {
+  using A = DoubtAnswer;
+  using P = DoubtPart;
+  static const JsonFields<P> parts =
+      JsonFields<P>()
+          .value("doubt", "", &P::words, "what sets the step apart from those that were measured")
+          .value("half_width_alone", "share", &P::alone, "half width of the interval with this doubt alone")
+          .value("half_width_without", "share", &P::without, "half width of the interval with all other doubts")
+          .value("narrowed_by", "", &P::narrows, "the measurement that removes or narrows it");
+  static const JsonFields<A> fields =
+      JsonFields<A>()
+          .value("scenario", "", &A::scenario, "name of the scenario")
+          .value("step_time_s", "s", &A::step_time, "predicted time of a step")
+          .value("step_time_interval_s", "s", &A::interval,
+                 "lower and upper end of the interval that holds the step time of the real machine with a probability "
+                 "of 80 %")
+          .when([](const A& a) { return a.interval.has_value(); }, "if there is one")
+          .value("no_interval", "", &A::no_interval, "why there is no interval")
+          .when([](const A& a) { return !a.no_interval.empty(); }, "if there is none")
+          .list("doubts", &A::parts, parts, "what makes the interval wide, the largest first");
+  return fields;
+}
+
+namespace {
+
+const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the interval of the step time wide",
+                                            [] { return doubt_fields().rows(); }};
+
+}  // namespace
+
+double spread_of_ratio(const StepDoubt& a, const StepDoubt& b) {
+  const double correlation = a.tensor == b.tensor ? kSameTensor : kOtherTensor;
+  return std::sqrt(a.spread * a.spread + b.spread * b.spread - 2 * correlation * a.spread * b.spread +
+                   kOwnSpread * kOwnSpread);
+}
+
+double probability_of_longer(double first, const StepDoubt& a, double second, const StepDoubt& b) {
+  const double t = std::log(second / first) / spread_of_ratio(a, b);
+  // The distribution function of Student's t with 4 degrees of freedom.
+  const double u = 1 + t * t / 4;
+  return 0.5 + 0.375 * t / std::sqrt(u) * (1 - t * t / (12 * u));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,144 @@
+#pragma once
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/studies/measured/left_out_errors.hpp"
+
+namespace trainyard {
+
+template <class T>
+class JsonFields;
+
+/// How far a predicted step time may be from a measured one.
+///
+/// ln(measured / predicted) has the variance sum((spread of a term x its amount)^2). A term is something that sets the
+/// step apart from those that were measured: another stack, another vendor, a mixture of experts. Its amount is 1 or 0,
+/// or a share. Spreads are fitted to steps that were predicted without their family; each has a prior that counts as
+/// much as one family. If no measured run shows how fast the stack's host launches kernels, the step may also take as
+/// long as a slow host needs (`slow_host_time`).
+
+/// The measured steps, without those of one family, to which a step is compared.
+class Experience {
+ public:
+  /// `family`: a family whose steps are left out; "": none.
+  explicit Experience(const std::vector<LeftOutStep>&, const std::string& family = "");
+
+  bool has_network(const StepProfile&) const, has_product(const StepProfile&) const, has_gpu(const StepProfile&) const;
+  /// Whether a step has the same stack, GPU and precision.
+  bool has_combination(const StepProfile&) const;
+  /// Largest number of devices of a step with the same stack in any release; 0: there is none.
+  double most_devices(const StepProfile&) const;
+  /// Whether a step with the same stack in any release takes so little time that its host is seen.
+  bool shows_host(const StepProfile&) const;
+
+ private:
+  std::set<std::string> networks_, gpus_;
+  std::set<std::tuple<std::string, std::string, std::string>> combinations_;
+  std::map<std::string, double> devices_, hosts_;  ///< by stack: most devices, and largest share of a slow host
+};
+
+/// A term of the doubt.
+struct DoubtTerm {
+  const char* key;
+  double prior;         ///< spread before any measurement
+  const char* words;    ///< what it stands for, in a table
+  const char* narrows;  ///< the measurement that removes or narrows it
+  double (*amount)(const StepProfile&, const Experience&);
+};
+const std::vector<DoubtTerm>& doubt_terms();
+
+/// The doubt of one step time.
+struct StepDoubt {
+  double spread = 0;     ///< standard deviation of ln(measured / predicted); 0: nothing is known
+  double slow_host = 1;  ///< by how many times a slow host may lengthen the step
+  int tensor = 1;        ///< tensor ranks: plans with equally many err alike
+  bool exists() const { return spread > 0; }
+};
+
+/// The interval of a step time as factors of the predicted one.
+struct StepRange {
+  double low = 1, high = 1;
+  double half_width() const { return (high - low) / 2; }
+};
+
+/// A term as it widens the interval of one step. Half widths are those of 80 % intervals, as shares of the step.
+struct DoubtPart {
+  std::string words, narrows;
+  double alone = 0;    ///< half width if this were the only doubt
+  double without = 0;  ///< half width without this doubt
+};
+
+/// Spreads of the terms, and the quantiles of |ln(measured / predicted)| in units of the spread.
+class DoubtModel {
+ public:
+  /// Fits the spreads to steps that were predicted without their family. Each family counts as the square root of its
+  /// number of steps; at most `kMostOfFamily` steps of a family are used. Deterministic. `family`: not used in the fit.
+  static DoubtModel fit(const std::vector<LeftOutStep>&, const std::string& family = "");
+  /// Reads scenarios/measured/tables/step_doubt.csv, once.
+  static const DoubtModel& shipped();
+  std::string csv() const;
+
+  StepDoubt doubt(const StepProfile&, const Experience&) const;
+  /// Returns the interval that holds a measured step with this probability (0 to 1, exclusive).
+  StepRange range(const StepDoubt&, double probability) const;
+  /// Returns the probability that a measured step takes at most this many times the predicted one. If the host is
+  /// unknown, it is taken to be slow.
+  double probability_within(const StepDoubt&, double factor) const;
+  /// The terms that widen the interval of this step, the largest first.
+  std::vector<DoubtPart> parts(const StepProfile&, const Experience&) const;
+
+ private:
+  /// Quantile of |ln(measured / predicted)| in units of the spread.
+  double quantile(double probability) const;
+  std::vector<double> spreads_;  ///< by term
+  std::vector<double> quantiles_;
+};
+
+/// At most this many steps of a family are fitted and judged: 700 steps on one machine are one fact.
+constexpr std::size_t kMostOfFamily = 60;
+/// Returns the steps of each family, at most kMostOfFamily, spread evenly over it.
+std::map<std::string, std::vector<LeftOutStep>> thinned_families(const std::vector<LeftOutStep>&);
+/// Returns the factor by which a slow host may lengthen the step; 1: a measured run shows the stack's host.
+double slow_host_factor(const StepProfile&, const Experience&);
+
+/// The probability of the intervals that answers print.
+constexpr double kLikely = 0.8;
+/// The experience of all shipped tables.
+const Experience& whole_experience();
+
+/// Why a step has no interval; "": it has one.
+std::string no_doubt_reason(const Scenario&);
+/// The doubt of a scenario's step by the kept model. It does not exist: see `no_doubt_reason`.
+StepDoubt step_doubt(const Scenario&, const Result&);
+/// The 80 % interval of a predicted step time, s. No value: there is no doubt.
+std::optional<std::array<double, 2>> likely_step_times(double step_time, const StepDoubt&);
+
+/// The doubts that make the interval of one step wide.
+struct DoubtAnswer {
+  std::string scenario;
+  double step_time = 0;                           ///< s
+  std::optional<std::array<double, 2>> interval;  ///< 80 % interval, s
+  std::string no_interval;                        ///< why there is none; "": there is one
+  std::vector<DoubtPart> parts;
+  /// Returns the part whose measurement narrows the interval most; null: none can be measured.
+  const DoubtPart* narrows_most() const;
+};
+DoubtAnswer explain_doubt(const Scenario&, const Result&);
+const JsonFields<DoubtAnswer>& doubt_fields();
+
+/// Returns the probability that the second of two steps of one job is longer in truth. Doubts that both share cancel:
+/// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has 5 % of its
+/// own (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command repeats). The ratio follows Student's t with 4 degrees of
+/// freedom.
+double probability_of_longer(double first, const StepDoubt&, double second, const StepDoubt&);
+/// Standard deviation of the logarithm of the ratio of two such steps.
+double spread_of_ratio(const StepDoubt&, const StepDoubt&);
+
+}  // namespace trainyard

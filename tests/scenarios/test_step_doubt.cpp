@@ -1,0 +1,224 @@
+// How far a predicted step may be from a measured one: intervals, their coverage, and what they mean for decisions.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/search/plan_answer.hpp"
+#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/studies/answer.hpp"
+#include "scenarios/src/studies/comparison.hpp"
+#include "scenarios/src/studies/measured/interval_coverage.hpp"
+
+namespace scenarios_test_step_doubt {
+
+using namespace trainyard;
+
+namespace {
+
+/// The profile of a dense step on a stack that was measured on 8 GPUs.
+StepProfile profile_of_step(const char* stack = "nemo", const char* gpu = "h100") {
+  return {{"dense decoders", stack, gpu, "bf16"}, 8};
+}
+
+std::vector<LeftOutStep> one_step() { return {{"training", "a", "1", profile_of_step(), 0, 0}}; }
+
+Scenario llama(const Overrides& overrides = {}) {
+  return read_scenario(shipped_file("scenarios/llama3-8b-fsdp-64xh100.yaml"), overrides);
+}
+
+}  // namespace
+
+TEST_CASE("the kept spreads are those that the tables of errors give", "[coverage]") {
+  std::ifstream file(shipped_file("scenarios/measured/tables/step_doubt.csv"));
+  std::stringstream text;
+  text << file.rdbuf();
+  CHECK(DoubtModel::fit(kept_left_out_steps()).csv() == text.str());
+}
+
+TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps whose family they do not know", "[coverage]") {
+  const std::vector<CoveredStep> covered = cover_each_family(kept_left_out_steps());
+  for (const ClassCoverage& c : coverage_by_class(covered)) {
+    CAPTURE(c.name, c.by_steps, c.by_families, c.half_width);
+    CHECK(c.by_steps[0] <= c.by_steps[1]);
+    CHECK(c.by_steps[1] <= c.by_steps[2]);
+    CHECK(c.half_width <= c.most_half_width * 1.2);
+    if (c.name != "all") continue;
+    CHECK(c.steps > 600);
+    CHECK(c.families > 35);
+    CHECK(c.by_steps[1] == Approx(0.8).margin(0.05));
+    CHECK(c.by_families[1] == Approx(0.8).margin(0.05));
+    CHECK(c.by_steps[0] == Approx(0.5).margin(0.05));
+    CHECK(c.by_steps[2] == Approx(0.95).margin(0.05));
+  }
+  // No family has more than 60 steps here, and each step of a family is left out with the others.
+  for (const auto& [family, rows] : thinned_families(kept_left_out_steps())) CHECK(rows.size() <= kMostOfFamily);
+}
+
+TEST_CASE("what was never measured widens an interval, and every part of it counts", "[coverage]") {
+  const DoubtModel& doubt = DoubtModel::shipped();
+  const Experience measured(one_step());
+  const StepProfile plain = profile_of_step();
+  const double spread = doubt.doubt(plain, measured).spread;
+  REQUIRE(spread > 0);
+  CHECK(doubt.parts(plain, measured).size() == 1);
+  std::vector<StepProfile> stranger(8, plain);
+  stranger[0].traits[1] = "nemo@24.01";  // another release: the combination is new, the stack is not
+  stranger[1].traits[1] = "fsdp";
+  stranger[2].traits[2] = "b200";
+  stranger[3].traits[0] = "mixtures of experts";
+  stranger[4].devices = 17;
+  stranger[5].exchange = 0.1;
+  stranger[6].wide_tensor = true;
+  stranger[7].other_vendor = stranger[7].unmeasured_part = true;
+  for (const StepProfile& profile : stranger) {
+    CAPTURE(profile.traits, profile.devices);
+    const StepDoubt wider = doubt.doubt(profile, measured);
+    CHECK(wider.spread > spread);
+    const std::vector<DoubtPart> parts = doubt.parts(profile, measured);
+    REQUIRE(parts.size() > 1);
+    const StepRange range = doubt.range(wider, kLikely);
+    CHECK(range.low == Approx(1 / range.high));
+    double squares = 0;
+    for (const DoubtPart& part : parts) {
+      CHECK(part.without < range.half_width());
+      // With a factor of exp(x) on both sides, the half width is sinh(x).
+      squares += std::pow(std::asinh(part.alone), 2);
+    }
+    CHECK(std::sqrt(squares) == Approx(std::asinh(range.half_width())));
+  }
+  // 16 devices are within twice the 8 that were measured.
+  StepProfile larger = plain;
+  larger.devices = 16;
+  CHECK(doubt.doubt(larger, measured).spread == spread);
+}
+
+TEST_CASE("a stack whose host nobody measured may take as long as a slow host", "[coverage]") {
+  const DoubtModel& doubt = DoubtModel::shipped();
+  StepProfile small = profile_of_step();
+  small.slow_host = 2;
+  const StepDoubt unknown = doubt.doubt(small, Experience(one_step()));
+  CHECK(unknown.slow_host == Approx(3));  // one and a half times as slow as the slowest measured host
+  const StepRange range = doubt.range(unknown, kLikely);
+  CHECK(range.high * range.low == Approx(3));
+  std::vector<LeftOutStep> shown = one_step();
+  shown.front().profile.slow_host = 0.6;
+  CHECK(doubt.doubt(small, Experience(shown)).slow_host == 1);
+  CHECK(doubt.doubt(small, Experience(shown, "a")).slow_host == Approx(3));  // the family that shows it is left out
+}
+
+TEST_CASE("probabilities and intervals invert each other", "[coverage]") {
+  const DoubtModel& doubt = DoubtModel::shipped();
+  const StepDoubt doubtful{0.08, 1, 1};
+  double last = 0;
+  for (const double probability : {0.1, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97}) {
+    const StepRange range = doubt.range(doubtful, probability);
+    CHECK(range.high > last);
+    last = range.high;
+    CHECK(doubt.probability_within(doubtful, range.high) == Approx(0.5 + probability / 2).epsilon(1e-9));
+    CHECK(doubt.probability_within(doubtful, range.low) == Approx(0.5 - probability / 2).margin(1e-9));
+  }
+  CHECK(doubt.probability_within(doubtful, 1) == Approx(0.5));
+}
+
+TEST_CASE("doubts that two plans share cancel", "[coverage]") {
+  const StepDoubt a{0.1, 1, 4}, same{0.1, 1, 4}, other{0.1, 1, 8};
+  CHECK(spread_of_ratio(a, same) == Approx(std::sqrt(2 * 0.01 * (1 - 0.7) + 0.05 * 0.05)));
+  CHECK(spread_of_ratio(a, same) < spread_of_ratio(a, other));
+  CHECK(spread_of_ratio(a, other) < std::sqrt(2 * 0.01 + 0.05 * 0.05));  // as if nothing were shared
+  CHECK(probability_of_longer(1, a, 1, same) == Approx(0.5));
+  // The 97.5 % quantile of Student's t with 4 degrees of freedom is 2.776445.
+  const double longer = std::exp(2.776445 * spread_of_ratio(a, same));
+  CHECK(probability_of_longer(1, a, longer, same) == Approx(0.975).epsilon(1e-6));
+  CHECK(probability_of_longer(longer, a, 1, same) == Approx(0.025).epsilon(1e-4));
+}
+
+TEST_CASE("an answer has the interval, unless nothing can be measured", "[coverage]") {
+  const Scenario s = llama();
+  const Result r = answer(s).result;
+  REQUIRE(r.likely_step_times);
+  const auto [low, high] = *r.likely_step_times;
+  CHECK((low < r.step_time && r.step_time < high));
+  const StepRange range = DoubtModel::shipped().range(step_doubt(s, r), kLikely);
+  CHECK(low == Approx(r.step_time * range.low));
+  CHECK(high == Approx(r.step_time * range.high));
+  CHECK(result_fields().json(r).at("step_time_interval_s") == nlohmann::json({low, high}));
+  const DoubtAnswer doubt = explain_doubt(s, r);
+  CHECK(doubt.interval == r.likely_step_times);
+  REQUIRE(doubt.narrows_most());
+  CHECK(doubt.narrows_most()->without < (high - low) / 2 / r.step_time);
+  for (const Overrides& overrides : {Overrides{{"software", "plain"}}, Overrides{{"plan.step_time", "1 s"}}}) {
+    const Scenario ideal = llama(overrides);
+    CHECK_FALSE(answer(ideal).result.likely_step_times);
+    CHECK_FALSE(no_doubt_reason(ideal).empty());
+    CHECK(explain_doubt(ideal, answer(ideal).result).parts.empty());
+  }
+}
+
+TEST_CASE("compare says how sure it is that a scenario is slower", "[coverage]") {
+  const Comparison comparison =
+      compare_scenarios({llama(), llama(), llama({{"cluster.node.gpu.memory_bandwidth", "1 TB/s"}})});
+  CHECK_FALSE(comparison.slower(0));
+  CHECK(comparison.slower(1) == Approx(0.5));
+  CHECK(*comparison.slower(2) > 0.9);
+  CHECK(comparison_json(comparison).at("changes")[1].at("slower_probability") == *comparison.slower(2));
+}
+
+TEST_CASE("plan shows plans as equal whose difference is within the doubt that they do not share", "[coverage]") {
+  const PlanQuestion question =
+      read_plan_question(read_scenario_document(shipped_file("scenarios/llama3-8b-fsdp-64xh100.yaml")), "llama", {});
+  PlanAnswerOptions options;
+  options.search.work = 3e6;
+  const PlanAnswer answer = answer_plan(question, options);
+  REQUIRE(!answer.best.empty());
+  const PlanOutcome& best = answer.best.front().outcome;
+  REQUIRE(best.doubt.exists());
+  CHECK_FALSE(answer.best.front().slower);
+  CHECK(answer.equals >= 1);
+  bool equal = false, sure = false;
+  for (const PlanRow& row : answer.neighbours) {
+    if (!row.slower) continue;
+    CHECK(*row.slower ==
+          Approx(probability_of_longer(best.step_time, best.doubt, row.outcome.step_time, row.outcome.doubt)));
+    CHECK((*row.slower < 0.5) == (row.outcome.step_time < best.step_time));
+    (*row.slower < kSurelySlower ? equal : sure) = true;
+  }
+  CHECK((equal && sure));
+}
+
+TEST_CASE("size meets a deadline with the confidence that is asked for", "[coverage]") {
+  Node document = parse_document(
+      "cluster: {node: dgx-a100}\nmodel: gpt2\n"
+      "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, "
+      "training: {tokens: 1e9}, pipeline: {schedule: 1f1b}}\nsoftware: megatron-core\n",
+      "small.yaml");
+  SizeOptions options;
+  options.node_types = {"dgx-a100"};
+  options.work = 2e6;
+  options.gpus = 16;
+  options.days = 1;
+  const SizeAnswer calm = size_clusters(document, "small", options);
+  REQUIRE(calm.cheapest);
+  const double days = calm.cheapest->days();
+  const StepDoubt doubt = calm.cheapest->doubt;
+  REQUIRE(doubt.exists());
+  const double needed = days * DoubtModel::shipped().range(doubt, 0.8).high;  // with a probability of 90 %
+  for (const double share : {0.999, 1.001}) {
+    options.days = needed * share;
+    options.confidence = 0;
+    CHECK(size_clusters(document, "small", options).cheapest.has_value());
+    options.confidence = 0.9;
+    const SizeAnswer answer = size_clusters(document, "small", options);
+    REQUIRE(answer.rows.size() == 1);
+    CHECK(*answer.rows.front().on_time == Approx(0.9).margin(0.01));
+    CHECK(answer.cheapest.has_value() == (share > 1));
+  }
+  set_field(document, "software", "plain");
+  const SizeAnswer ideal = size_clusters(document, "small", options);
+  CHECK(ideal.rows.front().error.find("plain is an ideal stack") != std::string::npos);
+}
+
+}  // namespace scenarios_test_step_doubt

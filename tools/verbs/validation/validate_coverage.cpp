@@ -1,0 +1,120 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/studies/measured/interval_coverage.hpp"
+#include "scenarios/src/studies/measured/left_out_errors.hpp"
+#include "sim/process/output.hpp"
+#include "sim/units.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/validation/validation.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The aim: 80 % intervals hold 75 to 85 % of the steps of a class, by steps and by families. A class with fewer steps
+// than kFewestJudged says too little.
+constexpr double kLeastCovered = 0.75, kMostCovered = 0.85;
+constexpr std::size_t kFewestJudged = 20, kLikelyOne = 1;
+
+bool within_aim(double share) { return share >= kLeastCovered && share <= kMostCovered; }
+
+/// The parts of the aim that a class misses; "": none.
+std::string missed_aim(const ClassCoverage& c) {
+  if (c.steps < kFewestJudged) return "few";
+  std::string text;
+  const auto add = [&text](bool holds, const char* what) {
+    if (!holds) text += text.empty() ? what : std::string(", ") + what;
+  };
+  add(within_aim(c.by_steps[kLikelyOne]), "steps");
+  add(within_aim(c.by_families[kLikelyOne]), "families");
+  add(c.half_width <= c.most_half_width, "width");
+  return text;
+}
+
+std::string shares_of(const ClassCoverage& c, std::size_t p) {
+  return fmt::format("{:.0f} / {:.0f}", c.by_steps[p] * 100, c.by_families[p] * 100);
+}
+
+Json json_of(const ClassCoverage& c) {
+  return {{"class", c.name},
+          {"steps", c.steps},
+          {"families", c.families},
+          {"probabilities", kCoverageProbabilities},
+          {"inside_by_steps", c.by_steps},
+          {"inside_by_families", c.by_families},
+          {"median_half_width", c.half_width},
+          {"aim_of_half_width", c.most_half_width},
+          {"missed", missed_aim(c)}};
+}
+
+Json json_of(const CoveredStep& c) {
+  return {{"family", c.step.family},
+          {"row", c.step.row},
+          {"predicted_over_measured", std::exp(c.step.left_out)},
+          {"half_width", c.half_width},
+          {"inside", c.inside}};
+}
+
+std::vector<FieldRow> coverage_rows() {
+  return {
+      {"classes", "list", "coverage of the intervals by class of steps", ""},
+      {"classes[].class", "text", "name of the class", ""},
+      {"classes[].steps", "number", "number of measured steps, at most 60 of a family", ""},
+      {"classes[].families", "number", "number of families of measured runs", ""},
+      {"classes[].probabilities", "[share]", "probabilities of the intervals", ""},
+      {"classes[].inside_by_steps", "[share]", "share of the steps inside each interval", ""},
+      {"classes[].inside_by_families", "[share]", "mean over the families of each one's share", ""},
+      {"classes[].median_half_width", "share", "median half width of the 80 % interval", ""},
+      {"classes[].aim_of_half_width", "share", "aim for it", ""},
+      {"classes[].missed", "text", "what the class misses of the aim", ""},
+      {"points", "list", "the measured steps", "with --points"},
+      {"points[].family", "text", "family of measured runs", "with --points"},
+      {"points[].row", "text", "name of the run", "with --points"},
+      {"points[].predicted_over_measured", "ratio", "predicted step time over the measured one", "with --points"},
+      {"points[].half_width", "share", "half width of its 80 % interval", "with --points"},
+      {"points[].inside", "[true|false]", "whether each interval holds the measured step", "with --points"},
+  };
+}
+const RegisterJsonReference coverage_reference{"validate coverage", "how many measured steps the intervals hold",
+                                               coverage_rows};
+
+}  // namespace
+
+int validate_coverage(const ValidationRequest& request) {
+  const std::vector<LeftOutStep>& steps = kept_left_out_steps();
+  const std::vector<CoveredStep> all = cover_each_family(steps);
+  const std::vector<ClassCoverage> classes = coverage_by_class(all);
+  TextTable table{{"class", "steps", "families", "in 50 %", "in 80 %", "in 95 %", "half width", "misses"},
+                  {false, true, true, true, true, true, true, false}};
+  Json sets = Json::array(), points = Json::array();
+  for (const ClassCoverage& c : classes) {
+    table.rows.push_back({c.name, fmt::format("{}", c.steps), fmt::format("{}", c.families), shares_of(c, 0),
+                          shares_of(c, 1), shares_of(c, 2), fmt::format("±{}", percent(c.half_width)), missed_aim(c)});
+    sets.push_back(json_of(c));
+  }
+  if (request.points)
+    for (const CoveredStep& c : all) points.push_back(json_of(c));
+  const ClassCoverage& every = classes.front();
+  const bool holds = within_aim(every.by_steps[kLikelyOne]) && within_aim(every.by_families[kLikelyOne]);
+  const std::string text = fmt::format(
+      "intervals of step times against measured steps; prediction and interval know nothing of a step's family\n"
+      "(at most {} steps of a family, spread evenly; each cell: per cent of the steps / mean over families)\n{}"
+      "half width: median of the 80 % intervals. Aim of a class with {} steps or more: the 80 % intervals hold {:.0f} "
+      "to {:.0f} %\nby steps and by families, with a half width of at most 8 % (dense, known stack), 10 % (any stack), "
+      "25 % (others).\nThe classes \"dense, any stack\", \"more than 1,000 devices\" and \"all\" contain steps of the "
+      "others.\n",
+      kMostOfFamily, table.text(), kFewestJudged, kLeastCovered * 100, kMostCovered * 100);
+  if (!request.csv.empty()) write_atomically(request.csv, DoubtModel::fit(steps).csv());
+  Json json{{"classes", sets}};
+  if (request.points) json["points"] = points;
+  report(request, text, json);
+  return holds ? kGood : kFailsLimit;
+}
+
+}  // namespace trainyard
