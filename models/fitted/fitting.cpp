@@ -80,6 +80,11 @@ double sorted_quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (rank - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return sorted_quantile(values, 0.5);
+}
+
 FitErrors fit_errors(std::vector<double> errors) {
   std::sort(errors.begin(), errors.end());
   const double sum = std::accumulate(errors.begin(), errors.end(), 0.0);

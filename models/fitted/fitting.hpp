@@ -32,6 +32,9 @@ std::vector<std::string> unfelt(std::vector<SearchedConstant>, double move, cons
 /// shape decides, so that all rows of one shape are in the same half.
 bool goes_to_fit(const std::string& shape);
 
+/// Throws InternalError if there are no values.
+double median_of(std::vector<double>);
+
 /// Median, mean and 90th percentile of |predicted / measured − 1|.
 struct FitErrors {
   double median = 0, mean = 0, p90 = 0;

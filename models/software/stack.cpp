@@ -59,9 +59,17 @@ void read_slowdowns(SoftwareStack::Slowdowns& slowdowns, const Node& node, const
   read("elementwise", slowdowns.elementwise);
   read("optimizer", slowdowns.optimizer);
   read("products", slowdowns.products);
+  read("attention", slowdowns.attention);
   read("exchanges", slowdowns.exchanges);
   read("rowwise_fp8", slowdowns.rowwise_fp8);
   if (fields.has("overlapped")) slowdowns.overlapped = fields.number("overlapped", 1, most);
+  fields.finish();
+}
+
+void read_anchor(SoftwareStack::Anchor& anchor, const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  anchor.spread = fields.number("spread", 0.01, 1, 0.0);
+  anchor.devices = fields.number("devices", 1, 1e9, 1.0);
   fields.finish();
 }
 
@@ -205,6 +213,7 @@ SoftwareStack read_stack(const Node& entry) {
   read_bucket(stack, fields);
   if (const Node* host = fields.child("host")) read_host(stack.host, *host, what + ": host");
   if (const Node* slow = fields.child("slowdowns")) read_slowdowns(stack.slowdowns, *slow, what + ": slowdowns");
+  if (const Node* anchor = fields.child("anchor")) read_anchor(stack.anchor, *anchor, what + ": anchor");
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
   stack.attention_kernel = fields.text("attention_kernel", "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");

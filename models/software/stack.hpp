@@ -87,10 +87,17 @@ struct SoftwareStack : Fusions {
     double elementwise = 1;  ///< kernels bound by memory, relative to plain streaming
     double optimizer = 1;    ///< the update, relative to plain streaming
     double products = 1;     ///< matrix products
+    double attention = 1;    ///< flash attention and its backward pass
     double exchanges = 1;    ///< NCCL's exchanges in a layer: ranks arrive at different times, other kernels run
     double rowwise_fp8 = 1;  ///< products in fp8 with a scale for each row, relative to one for each tensor
     double overlapped = 0;   ///< kernels during communication; 0: as stated for the GPU
   } slowdowns;
+  /// The doubt of a step time that `trainyard anchor` left.
+  struct Anchor {
+    double spread = 0;   ///< standard deviation of ln(measured / predicted); 0: the stack is not anchored
+    double devices = 0;  ///< most devices of a measured step
+    bool exists() const { return spread > 0; }
+  } anchor;
   /// With delayed scales, ranks agree on the maxima of tensors in fp8 after each pass. true: all ranks of a pipeline
   /// stage; false: only the ranks that split a layer (Megatron-Core's tp_only_amax_red).
   bool fp8_maxima_of_stage = true;

@@ -205,7 +205,8 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
   refused(shell, "validate training --fit", "--fit: only with validate horovod");
   refused(shell, "validate seeds",
-          "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, memory, plans, "
+          "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, "
+          "memory, plans, "
           "mlperf, "
           "published, dataparallel, horovod, packets, engines");
 }

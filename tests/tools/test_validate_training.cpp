@@ -189,6 +189,24 @@ TEST_CASE("the kept errors of a family left out of the fit are those that the co
   check_left_out("training", "--family korthikanti-small");
 }
 
+TEST_CASE("anchors by two steps make the mean error of the other steps smaller", "[validate-training][.deep]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate anchors --json -");
+  REQUIRE(answer.exit == 0);
+  double left_out = 0, before = 0, after = 0;
+  const json families = json::parse(answer.out).at("families");
+  for (const json& family : families) {
+    left_out += family.at("left_out").get<double>() / static_cast<double>(families.size());
+    before += family.at("before").get<double>() / static_cast<double>(families.size());
+    after += family.at("after").get<double>() / static_cast<double>(families.size());
+  }
+  CHECK(families.size() >= 31);
+  // The figures of the manual (validation.md).
+  CHECK(left_out == Approx(0.068).margin(0.0006));
+  CHECK(before == Approx(0.045).margin(0.0006));
+  CHECK(after == Approx(0.042).margin(0.0006));
+}
+
 TEST_CASE("all kept errors left out of the fit are those that the commands print", "[validate-training][.deep]") {
   check_left_out("training", "");
   check_left_out("mlperf", "");

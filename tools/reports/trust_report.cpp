@@ -105,6 +105,9 @@ std::string judgement(const Scenario& s) {
     return report_label("trust") +
            "the compute time is measured, its division among layers modelled; communication is simulated and was not "
            "compared with measured steps\n";
+  if (s.software.anchor.exists())
+    return report_label("trust") +
+           "the stack is fitted to steps that you measured (trainyard anchor); explain --doubt says what they leave\n";
   const StepTraits traits = traits_of(s);
   const std::vector<LeftOutErrors> kept = errors_by_traits(kept_left_out_steps());
   const NearestSteps nearest = nearest_steps(traits, kept);

@@ -297,6 +297,10 @@ void set_slowdowns(const SoftwareStack::Slowdowns& slow, Gpu& gpu) {
   efficiency(Kernel::optimizer).memory /= slow.optimizer;
   efficiency(Kernel::gemm).flops /= slow.products;
   gpu.gemm.clock /= slow.products;
+  for (const Kernel kernel : {Kernel::attention, Kernel::attention_backward})
+    efficiency(kernel).flops /= slow.attention;
+  for (double* share : {&gpu.attention.forward, &gpu.attention.backward, &gpu.attention.memory})
+    *share /= slow.attention;
   if (slow.overlapped > 0) gpu.compute_while_communicating = 1 / slow.overlapped;
 }
 

@@ -33,6 +33,7 @@ int validate_runs(const ValidationRequest&);           ///< measured training ru
 int validate_memory(const ValidationRequest&);         ///< peak and reserved memory of measured runs
 int validate_left_out(const ValidationRequest&);       ///< each family, with constants fitted to the other families
 int validate_coverage(const ValidationRequest&);       ///< intervals of step times against measured steps
+int validate_anchors(const ValidationRequest&);        ///< families anchored by their first steps
 int validate_plans(const ValidationRequest&);          ///< the order of measured plans, and the plan that is chosen
 int validate_published(const ValidationRequest&);      ///< the published rates of famous runs
 int validate_data_parallel(const ValidationRequest&);  ///< the scaling of CNNs over the GPUs of a machine

@@ -16,6 +16,7 @@ const std::vector<std::pair<std::string, int (*)(const ValidationRequest&)>> kCo
     {"kernels", validate_kernels},
     {"training", validate_runs},
     {"coverage", validate_coverage},
+    {"anchors", validate_anchors},
     {"memory", validate_memory},
     {"plans", validate_plans},
     {"mlperf", validate_runs},
@@ -33,7 +34,7 @@ bool is_shipped(const std::string& set) {
 int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "validate",
-      "Compares the simulator with measurements. Sets: collectives, kernels, training, coverage, memory, "
+      "Compares the simulator with measurements. Sets: collectives, kernels, training, coverage, anchors, memory, "
       "plans, mlperf, published, dataparallel, horovod. Compares it also with TCP packet by packet (packets) "
       "and with SimGrid's own communications (engines).",
       "validate training --points --json -");
@@ -42,7 +43,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "SET", request.set,
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
       "training steps and their peak memory), training-2026 (published steps of 2022 to 2026), "
-      "coverage (how many measured steps lie in the interval that was predicted without their family), memory (peak "
+      "coverage (how many measured steps lie in the interval that was predicted without their family), anchors "
+      "(families anchored by their first two steps; takes two minutes), memory (peak "
       "and "
       "reserved memory only), plans (whether the best of the measured plans is chosen), mlperf (steps of MLPerf's "
       "submissions, and the scaling of its data-parallel ones), "

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "models/fitted/fitting.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -31,11 +33,6 @@ constexpr CoverageClassRule kClasses[] = {
     {"more than 1,000 devices", 0.25, [](const CoveredStep& c) { return c.step.profile.devices > 1000; }},
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 ClassCoverage coverage_of(const CoverageClassRule& rule, const std::vector<CoveredStep>& all) {
   ClassCoverage coverage{.name = rule.name, .most_half_width = rule.most_half_width};
   struct Family {
@@ -54,7 +51,7 @@ ClassCoverage coverage_of(const CoverageClassRule& rule, const std::vector<Cover
   if (widths.empty()) return coverage;
   coverage.steps = widths.size();
   coverage.families = families.size();
-  coverage.half_width = median(std::move(widths));
+  coverage.half_width = median_of(std::move(widths));
   for (const auto& [name, family] : families)
     for (std::size_t p = 0; p < family.inside.size(); ++p) {
       coverage.by_steps[p] += family.inside[p] / static_cast<double>(coverage.steps);

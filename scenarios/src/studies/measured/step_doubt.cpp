@@ -233,6 +233,12 @@ std::string DoubtModel::csv() const {
   return text;
 }
 
+double DoubtModel::spread_of(std::string_view term) const {
+  const auto& terms = doubt_terms();
+  const auto at = std::ranges::find(terms, term, [](const DoubtTerm& t) { return std::string_view(t.key); });
+  return spreads_.at(static_cast<std::size_t>(at - terms.begin()));
+}
+
 double DoubtModel::quantile(double probability) const {
   double p0 = 0, z0 = 0;
   for (std::size_t q = 0; q < quantiles_.size(); ++q) {
@@ -303,6 +309,11 @@ std::string no_doubt_reason(const Scenario& s) {
 StepDoubt step_doubt(const Scenario& s, const Result& r) {
   if (!no_doubt_reason(s).empty()) return {};
   StepDoubt doubt = DoubtModel::shipped().doubt(profile_of(s, r), whole_experience());
+  if (const SoftwareStack::Anchor& anchor = s.software.anchor; anchor.exists()) {
+    doubt = {anchor.spread};
+    if (s.ranks() > 2 * anchor.devices)
+      doubt.spread = std::hypot(doubt.spread, DoubtModel::shipped().spread_of("scale"));
+  }
   doubt.tensor = s.plan.mesh.widest(Axis::tensor);
   return doubt;
 }
@@ -322,7 +333,15 @@ const DoubtPart* DoubtAnswer::narrows_most() const {
 
 DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
   DoubtAnswer a{r.scenario, r.step_time, likely_step_times(r.step_time, step_doubt(s, r)), no_doubt_reason(s), {}};
-  if (a.no_interval.empty()) a.parts = DoubtModel::shipped().parts(profile_of(s, r), whole_experience());
+  if (!a.no_interval.empty()) return a;
+  if (s.software.anchor.exists()) {
+    const StepDoubt doubt = step_doubt(s, r);
+    a.parts.push_back({"the stack is anchored by measured steps; this is what they leave",
+                       "time a step of another plan or of more nodes, and anchor again: trainyard anchor",
+                       DoubtModel::shipped().range(doubt, kLikely).half_width(), 0});
+  } else {
+    a.parts = DoubtModel::shipped().parts(profile_of(s, r), whole_experience());
+  }
   return a;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -91,6 +92,7 @@ class DoubtModel {
   /// Returns the probability that a measured step takes at most this many times the predicted one. If the host is
   /// unknown, it is taken to be slow.
   double probability_within(const StepDoubt&, double factor) const;
+  double spread_of(std::string_view term) const;
   /// The terms that widen the interval of this step, the largest first.
   std::vector<DoubtPart> parts(const StepProfile&, const Experience&) const;
 

@@ -1,0 +1,115 @@
+// The forms in which measured steps come: tables, families, logs of trainings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <regex>
+
+#include "models/fitted/fitting.hpp"
+#include "models/fitted/measured_table.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/studies/measured/anchor.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A line of a framework's log that tells how long a step takes, or how fast it is.
+struct LogForm {
+  const char* framework;
+  const char* pattern;
+  const char* key;  ///< field of `measured` that the number fills
+  double factor;    ///< on the number
+  const char* unit;
+};
+
+constexpr LogForm kLogForms[] = {
+    {"Megatron-LM", R"(elapsed time per iteration \(ms\): *([0-9.]+))", "step_time", 1e-3, " s"},
+    {"NeMo", R"(train_step_timing in s[=:] *([0-9.]+))", "step_time", 1, " s"},
+    {"MaxText", R"(completed step: *[0-9]+, seconds: *([0-9.]+))", "step_time", 1, " s"},
+    {"torchtitan", R"(step: *[0-9]+ .*tps: *([0-9.,]+))", "tokens_per_s", 1, ""},
+    {"DeepSpeed", R"(CurrSamplesPerSec=([0-9.]+))", "samples_per_s", 1, ""},
+};
+/// The first steps of a run compile, allocate and start communicators.
+constexpr std::size_t kWarmUpSteps = 3;
+
+void set_measured(Node& document, const std::string& key, const std::string& value, const std::string& source) {
+  Node measured = Node::empty_map();
+  measured.fields.emplace_back(key, Node::of_text(value, {std::make_shared<const std::string>(source)}));
+  measured.fields.emplace_back("source", Node::of_text(source));
+  set_field(document, "measured", std::move(measured));
+}
+
+AnchorStep step_of(Node document, const std::string& id) {
+  const Scenario s = read_scenario(document, id);
+  // An anchor changes the stack, which the mode of a framework may choose.
+  if (!document.find("software")) set_field(document, "software", s.software.name);
+  if (!s.measured_run.given()) throw UserError(fmt::format("{}: no measured step time", id));
+  return {id, std::move(document), s.measured_run.step_time.value};
+}
+
+AnchorStep step_of_log(const Node& scenario, const std::string& name, const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::vector<double>> numbers(std::size(kLogForms));
+  std::vector<std::regex> patterns;
+  for (const LogForm& form : kLogForms) patterns.emplace_back(form.pattern);
+  std::smatch match;
+  for (std::string line; std::getline(in, line);)
+    for (std::size_t f = 0; f < patterns.size(); ++f)
+      if (std::regex_search(line, match, patterns[f])) {
+        std::string number = match[1];
+        std::erase(number, ',');
+        numbers[f].push_back(std::stod(number));
+      }
+  for (std::size_t f = 0; f < patterns.size(); ++f) {
+    std::vector<double>& all = numbers[f];
+    if (all.empty()) continue;
+    if (all.size() <= kWarmUpSteps)
+      throw UserError(fmt::format("{}: {} step{} of {}: more than {} expected, because the first are warm-up",
+                                  file.string(), all.size(), all.size() == 1 ? "" : "s", kLogForms[f].framework,
+                                  kWarmUpSteps));
+    all.erase(all.begin(), all.begin() + kWarmUpSteps);
+    Node document = scenario;
+    set_measured(document, kLogForms[f].key,
+                 fmt::format("{:.6g}{}", median_of(all) * kLogForms[f].factor, kLogForms[f].unit), file.string());
+    return step_of(std::move(document), name);
+  }
+  std::vector<std::string> names;
+  for (const LogForm& form : kLogForms) names.emplace_back(form.framework);
+  throw UserError(fmt::format("{}: no step time found; expected a log of {}, a table (.csv) or a family (.yaml)",
+                              file.string(), fmt::join(names, ", ")));
+}
+
+std::vector<AnchorStep> steps_of_table(const Node& scenario, const fs::path& file) {
+  MeasuredTable table(file, {"step_time_s"});
+  std::vector<AnchorStep> steps;
+  while (table.next()) {
+    Node document = scenario;
+    for (const std::string& column : table.header())
+      if (column != "step_time_s" && column != "id" && !table.text(column).empty())
+        set_field(document, column, table.text(column));
+    const std::string place = fmt::format("{}:{}", file.string(), table.line());
+    set_measured(document, "step_time", fmt::format("{} s", table.positive("step_time_s")), place);
+    steps.push_back(step_of(std::move(document), table.has_column("id") ? table.text("id") : place));
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::vector<AnchorStep> read_anchor_steps(const Node& scenario, const std::string& name, const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) throw UserError(fmt::format("{}: no such file", file.string()));
+  if (file.extension() == ".csv") return steps_of_table(scenario, file);
+  if (file.extension() != ".yaml") return {step_of_log(scenario, name, file)};
+  const MeasuredFamily family(file);
+  std::vector<AnchorStep> steps;
+  for (std::size_t row = 0; row < family.ids.size(); ++row)
+    steps.push_back(step_of(family.scenario(row), family.ids[row]));
+  return steps;
+}
+
+}  // namespace trainyard

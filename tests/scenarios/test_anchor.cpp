@@ -1,0 +1,159 @@
+// A stack and a node that fit steps which a user measured.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/answer.hpp"
+#include "scenarios/src/studies/measured/anchor.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace scenarios_test_anchor {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr const char* kScenario = "scenarios/llama3-8b-fsdp-64xh100.yaml";
+
+Node document_of(const Overrides& sets = {}) {
+  Node document = read_scenario_document(shipped_file(kScenario));
+  set_field(document, "software", "pytorch-fsdp");
+  for (const auto& [path, value] : sets) set_field(document, path, value);
+  return document;
+}
+
+double step_time(const Node& document) {
+  SimulateOptions options;
+  options.critical_path = false;
+  return simulate(read_scenario(document, "s"), options).step_time;
+}
+
+/// A step of a machine whose kernels take `slower` times as long as the catalog says.
+AnchorStep step_of(const std::string& id, const Overrides& plan, double slower) {
+  Node document = document_of(plan), machine = document;
+  const Scenario s = read_scenario(document, id);
+  const SoftwareStack::Slowdowns& slow = s.software.slowdowns;
+  const std::pair<const char*, double> slowdowns[] = {{"products", slow.products},
+                                                      {"attention", slow.attention},
+                                                      {"elementwise", slow.elementwise},
+                                                      {"optimizer", slow.optimizer}};
+  for (const auto& [key, value] : slowdowns)
+    set_field(machine, std::string("software.slowdowns.") + key, fmt::format("{}", value * slower));
+  return {id, document, step_time(machine)};
+}
+
+}  // namespace
+
+TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predicts other plans", "[anchor]") {
+  const Overrides small{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}},
+      medium{{"cluster.nodes", "2"}, {"plan.global_batch_size", "16"}};
+  const Anchor anchor = anchor_steps({step_of("8", small, 1.1), step_of("16", medium, 1.1)}, {step_of("64", {}, 1.1)});
+  const AnchorScale& kernels = anchor.scales.front();
+  CHECK(kernels.is_determined());
+  CHECK((kernels.factor > 1.04 && kernels.factor < 1.1));  // shrunk towards the catalog's
+  CHECK(kernels.spread < kernels.prior);
+  CHECK_FALSE(anchor.scales[1].is_determined());  // the host is hidden behind the GPU
+  CHECK(anchor.scales[1].factor == 1);
+  REQUIRE(anchor.judged.size() == 1);
+  const AnchorStep& other = anchor.judged.front();
+  CHECK(std::abs(other.error_after()) < 0.5 * std::abs(other.error_before()));
+  CHECK(anchor.structures.front().sets.empty());
+  CHECK(anchor.devices == 16);
+  CHECK(anchor.odd.empty());
+
+  // The answer of the written stack is that of the changes as --set takes them, and its interval is the anchor's.
+  const test::TemporaryFolder folder;
+  folder.write("catalog/stacks/mine.yaml", anchored_stack_yaml(anchor, "runs.csv"));
+  Node document = document_of({{"software", "mine"}}), sets = document_of(anchor.sets);
+  ::setenv("TRAINYARD_PATH", (folder.path() / "catalog").c_str(), 1);
+  CHECK(step_time(document) == Approx(step_time(sets)).epsilon(1e-12));
+  const Scenario s = read_scenario(document, "s");
+  const Result r = answer(s).result;
+  ::unsetenv("TRAINYARD_PATH");
+  CHECK(other.after == Approx(r.step_time).epsilon(1e-12));
+  const DoubtModel& doubt = DoubtModel::shipped();
+  CHECK(step_doubt(s, r).spread == Approx(std::hypot(anchor.spread, doubt.spread_of("scale"))));  // 64 > 2 x 16 devices
+}
+
+TEST_CASE("steps that the catalog predicts change nothing, and one odd step is named", "[anchor]") {
+  const Overrides small{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}};
+  const Anchor same = anchor_steps({step_of("8", small, 1)}, {});
+  for (const AnchorScale& scale : same.scales) CHECK(scale.factor == Approx(1).margin(1e-9));
+  CHECK(same.steps.front().error_after() == Approx(0).margin(1e-9));
+  std::vector<AnchorStep> steps;
+  for (int i = 0; i < 4; ++i) steps.push_back(step_of(fmt::format("{}", i), small, 1));
+  steps[2].measured *= 2;
+  const Anchor odd = anchor_steps(steps, {});
+  CHECK(odd.odd == std::vector<std::string>{"2"});
+  CHECK(odd.scales.front().factor < 1.06);  // the three others hold it
+}
+
+TEST_CASE("the step time is read from logs of five frameworks", "[anchor]") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path log = folder.path() / "train.log";
+  const Node document = document_of();
+  const double tokens = 64.0 * 8192, devices = 64;  // of a step
+  const std::map<std::string, std::string> lines{
+      {" iteration       {0}/     100 | consumed samples: 64 | elapsed time per iteration (ms): {1} | learning rate: "
+       "1e-5",
+       "1250.0"},
+      {"Training epoch 0, iteration {0}/99 | lr: 1e-4 | reduced_train_loss: 10.5 | train_step_timing in s: {1}",
+       "1.250"},
+      {"completed step: {0}, seconds: {1}, TFLOP/s/device: 403.2, loss: 10.1", "1.250"},
+      {"[rank0]: step: {0}  loss:  8.1  memory: 47.0GiB(59 %)  tps: {1}  mfu: 40.0%", "6,553.6"},
+      {"[INFO] [timer.py:260:stop] epoch=0/micro_step={0}/global_step={0}, RunningAvgSamplesPerSec=9.1, "
+       "CurrSamplesPerSec={1}, MemAllocated=1GB",
+       "51.2"}};
+  REQUIRE(tokens / devices / 1.25 == Approx(6553.6));
+  for (const auto& [line, number] : lines) {
+    std::string text = "starting\n";
+    for (int i = 1; i <= 7; ++i)
+      text += fmt::format(fmt::runtime(line), i, i <= 3 ? "10.0" : number) + "\n";  // warm-up
+    folder.write("train.log", text);
+    CAPTURE(text);
+    const std::vector<AnchorStep> steps = read_anchor_steps(document, "run", log);
+    REQUIRE(steps.size() == 1);
+    CHECK(steps.front().measured == Approx(1.25));
+  }
+  folder.write("train.log", "completed step: 1, seconds: 3.0\n");
+  CHECK_THROWS_WITH(read_anchor_steps(document, "run", log), Contains("more than 3 expected"));
+  folder.write("train.log", "nothing\n");
+  CHECK_THROWS_WITH(read_anchor_steps(document, "run", log),
+                    Contains("no step time found; expected a log of Megatron"));
+  CHECK_THROWS_WITH(read_anchor_steps(document, "run", folder.path() / "none.log"), Contains("no such file"));
+}
+
+TEST_CASE("a table of measured steps changes the scenario row by row", "[anchor]") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path table = folder.path() / "runs.csv";
+  folder.write("runs.csv", "id,cluster.nodes,plan.global_batch_size,step_time_s\none,1,8,1.3\ntwo,2,16,1.4\n");
+  const std::vector<AnchorStep> steps = read_anchor_steps(document_of(), "run", table);
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[1].id == "two");
+  CHECK(steps[1].measured == 1.4);
+  CHECK(read_scenario(steps[1].document, "two").ranks() == 16);
+  folder.write("runs.csv", "plan.no_such_key,step_time_s\n1,1.3\n");
+  CHECK_THROWS_AS(read_anchor_steps(document_of(), "run", table), UserError);
+  folder.write("runs.csv", "cluster.nodes,step_time_s\n1,fast\n");
+  CHECK_THROWS_AS(read_anchor_steps(document_of(), "run", table), UserError);
+  AnchorStep other = step_of("8", {{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}}, 1), h200 = other;
+  set_field(h200.document, "cluster.node", "dgx-a100");
+  CHECK_THROWS_WITH(anchor_steps({other, h200}, {}), Contains("one stack and one GPU expected"));
+  CHECK_THROWS_WITH(anchor_steps({}, {}), Contains("no measured step"));
+}
+
+TEST_CASE("slower attention lengthens the kernels of attention alone", "[anchor]") {
+  const double whole = step_time(document_of());
+  const double slower = step_time(document_of({{"software.slowdowns.attention", "2"}}));
+  const double none = step_time(document_of({{"software.slowdowns.attention", "1"}}));
+  CHECK(none == Approx(whole).epsilon(1e-12));
+  CHECK((slower > 1.02 * whole && slower < 1.6 * whole));
+}
+
+}  // namespace scenarios_test_anchor

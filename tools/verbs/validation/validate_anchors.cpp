@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/studies/measured/anchor.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "sim/error.hpp"
+#include "sim/units.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/validation/validation.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kAnchorSteps = 2, kFewestRows = 4;
+constexpr double kGoalAnchored = 0.04;
+
+/// A family that was anchored by its first steps.
+struct AnchoredFamily {
+  std::string name;
+  std::size_t judged = 0;
+  double left_out = 0, before = 0, after = 0;  ///< mean errors of the other steps
+  double inside = 0;                           ///< share of them in the 80 % interval of the anchored stack
+};
+
+AnchoredFamily anchored_by_first(const std::string& name, std::vector<AnchorStep> steps) {
+  std::vector<AnchorStep> judged(steps.begin() + kAnchorSteps, steps.end());
+  steps.resize(kAnchorSteps);
+  const Anchor anchor = anchor_steps(std::move(steps), std::move(judged));
+  AnchoredFamily family{.name = name, .judged = anchor.judged.size()};
+  const StepRange range = DoubtModel::shipped().range({anchor.spread}, kLikely);
+  std::map<std::string, double> left_out;
+  for (const LeftOutStep& step : kept_left_out_steps())
+    if (step.family == name) left_out[step.row] = std::abs(std::expm1(step.left_out));
+  double count = 0;
+  for (const AnchorStep& step : anchor.judged) {
+    const double ratio = step.measured / step.after;
+    family.inside += (ratio >= range.low && ratio <= range.high ? 1.0 : 0.0) / static_cast<double>(family.judged);
+    if (const auto at = left_out.find(step.id); at != left_out.end()) family.left_out += at->second, ++count;
+  }
+  family.left_out = count > 0 ? family.left_out / count : 0;
+  family.before = Anchor::mean_error(anchor.judged, &AnchorStep::error_before);
+  family.after = Anchor::mean_error(anchor.judged, &AnchorStep::error_after);
+  return family;
+}
+
+std::vector<FieldRow> anchors_rows() {
+  return {{"families", "list", "families of measured runs with at least four steps on one machine", ""},
+          {"families[].family", "text", "name of the family", ""},
+          {"families[].judged", "number", "steps that the anchor did not use", ""},
+          {"families[].left_out", "share", "their mean error by constants that were fitted without the family", ""},
+          {"families[].before", "share", "their mean error by the catalog's constants", ""},
+          {"families[].after", "share", "their mean error by the stack that is anchored by the first two steps", ""},
+          {"families[].inside", "share", "share of them in the 80 % interval of the anchored stack", ""}};
+}
+const RegisterJsonReference anchors_reference{"validate anchors", "families anchored by their first two steps",
+                                              anchors_rows};
+
+}  // namespace
+
+int validate_anchors(const ValidationRequest& request) {
+  std::vector<AnchoredFamily> families;
+  std::string left_out;
+  for (const char* set : {"training", "training-2026", "mlperf", "mlperf-v6"})
+    for (const auto& file : shipped_yaml_files(std::string("scenarios/measured/") + set)) {
+      const MeasuredFamily measured(file);
+      if (measured.ids.size() < kFewestRows) continue;
+      try {
+        families.push_back(anchored_by_first(measured.name, read_anchor_steps({}, "", file)));
+      } catch (const UserError&) {  // rows of several machines, or a plan that is refused
+        left_out += (left_out.empty() ? "" : ", ") + measured.name;
+      }
+    }
+  TextTable table{
+      {"family", "steps", "left out", "before", "anchored", "in 80 %"}, {false, true, true, true, true, true}, {}};
+  Json json = Json::array();
+  AnchoredFamily mean{.name = "mean"};
+  const auto n = static_cast<double>(families.size());
+  for (const AnchoredFamily& f : families) {
+    table.rows.push_back({f.name, fmt::format("{}", f.judged), percent(f.left_out), percent(f.before), percent(f.after),
+                          percent(f.inside, 0)});
+    json.push_back({{"family", f.name},
+                    {"judged", f.judged},
+                    {"left_out", f.left_out},
+                    {"before", f.before},
+                    {"after", f.after},
+                    {"inside", f.inside}});
+    mean.left_out += f.left_out / n;
+    mean.before += f.before / n;
+    mean.after += f.after / n;
+    mean.inside += f.inside / n;
+  }
+  table.rows.push_back({"mean, each family once", "", percent(mean.left_out), percent(mean.before), percent(mean.after),
+                        percent(mean.inside, 0)});
+  const std::string text = fmt::format(
+      "each family anchored by its first {} steps; mean errors of its other steps\n{}"
+      "left out: by constants that were fitted without the family; before: by the catalog's, some of which were "
+      "fitted\n"
+      "to it, and from which the anchor starts; in 80 %: share in the interval of the anchored stack\n"
+      "goal: a mean of {}: {}\n{}",
+      kAnchorSteps, table.text(), percent(kGoalAnchored, 0), mean.after <= kGoalAnchored ? "reached" : "missed",
+      left_out.empty() ? ""
+                       : "not anchored, because their rows are of several machines or refused: " + left_out + "\n");
+  report(request, text, Json{{"families", json}});
+  return mean.after <= mean.left_out ? kGood : kFailsLimit;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/studies/measured/anchor.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string steps_table(const std::vector<AnchorStep>& steps) {
+  TextTable table{
+      {"step", "measured", "before", "error", "anchored", "error"}, {false, true, true, true, true, true}, {}};
+  for (const AnchorStep& step : steps)
+    table.rows.push_back({step.id, show(Seconds{step.measured}), show(Seconds{step.before}),
+                          signed_percent(step.error_before()), show(Seconds{step.after}),
+                          signed_percent(step.error_after())});
+  return table.text("  ");
+}
+
+std::string means_of(const std::vector<AnchorStep>& steps) {
+  return fmt::format("mean error {} before, {} anchored", percent(Anchor::mean_error(steps, &AnchorStep::error_before)),
+                     percent(Anchor::mean_error(steps, &AnchorStep::error_after)));
+}
+
+std::string structure_lines(const Anchor& a) {
+  if (a.structures.size() == 1) return "";
+  std::vector<std::string> possible, given_up;
+  for (std::size_t i = 1; i < a.structures.size(); ++i)
+    (a.structures[i].is_told_apart ? given_up : possible).push_back(a.structures[i].words);
+  std::string text = wrapped(report_label("overlap"), {a.structures.front().words}, "");
+  if (!possible.empty()) text += wrapped(report_label("") + "as likely: ", possible, ";");
+  if (!given_up.empty()) text += wrapped(report_label("") + "given up: ", given_up, ";");
+  return text;
+}
+
+std::string anchor_screen(const Anchor& a) {
+  std::string text = fmt::format("{} measured step{}: {}\n{}", a.steps.size(), a.steps.size() == 1 ? "" : "s",
+                                 means_of(a.steps), steps_table(a.steps));
+  if (!a.judged.empty())
+    text += fmt::format("{} step{} that {} not used: {}\n{}", a.judged.size(), a.judged.size() == 1 ? "" : "s",
+                        a.judged.size() == 1 ? "was" : "were", means_of(a.judged), steps_table(a.judged));
+  text += structure_lines(a);
+  for (const AnchorScale& scale : a.scales)
+    text += report_label(&scale == &a.scales.front() ? "scales" : "") +
+            (scale.is_determined()
+                 ? fmt::format("{}: times {:.3f} (± {})\n", scale.words, scale.factor, percent(scale.spread))
+                 : fmt::format("{}: not determined by these steps\n", scale.words));
+  std::vector<std::string> warnings;
+  if (a.steps.size() == 1) warnings.emplace_back("a single step may be odd; steps of two different plans tell more");
+  for (const std::string& odd : a.odd) warnings.push_back(odd + " is more than 8 % off after the fit");
+  if (!a.judged.empty() &&
+      Anchor::mean_error(a.judged, &AnchorStep::error_after) > Anchor::mean_error(a.judged, &AnchorStep::error_before))
+    warnings.emplace_back("the steps that were not used became worse: do not use this anchor");
+  if (!warnings.empty()) text += wrapped(report_label("warning"), warnings, ";");
+  return text;
+}
+
+/// Writes the entries into the folder and returns the lines that say how to use them.
+std::string write_entries(const Anchor& a, const std::string& name, const std::string& from, const fs::path& folder) {
+  std::string text;
+  const auto write = [&](const char* kind, const char* key, const std::string& yaml) {
+    if (yaml.empty()) return;
+    const fs::path file = folder / kind / (name + ".yaml");
+    std::error_code error;
+    fs::create_directories(file.parent_path(), error);
+    if (error) throw UserError(fmt::format("{}: {}", file.parent_path().string(), error.message()));
+    write_atomically(file.string(), yaml);
+    text += fmt::format("{}{}: {} is {}\n", report_label(text.empty() ? "written" : ""), key, name, file.string());
+  };
+  write("stacks", "software", anchored_stack_yaml(a, from));
+  write("nodes", "cluster.node", anchored_node_yaml(a, from));
+  return text + fmt::format("{}found in a folder catalog beside a scenario, or by TRAINYARD_PATH={}\n",
+                            report_label(""), folder.string());
+}
+
+int anchor_verb(const std::vector<std::string>& words) {
+  Arguments arguments("anchor",
+                      "Fits a software stack and a node to step times that you have measured, so that other plans and "
+                      "more nodes are predicted from them. Prints what the steps determine and what they do not.",
+                      "anchor --measured scenarios/measured/training-2026/internevo-7b.yaml --first 2");
+  std::string file, judge, name = "anchored", out, json;
+  std::vector<std::string> measured, sets;
+  int first = 0;
+  arguments.positional("SCENARIO", file,
+                       "scenario file (YAML) of the measured machine; not with a family, which brings its own", false);
+  arguments.repeated("--measured", measured, "FILE",
+                     "measured steps; may be repeated. A table (.csv) with step_time_s and columns that are paths of "
+                     "the scenario; a family of measured runs (.yaml, see validate); or the log of a training with the "
+                     "scenario's plan by Megatron-LM, NeMo, DeepSpeed, torchtitan or MaxText");
+  arguments.option("--first", first, "N", "fit only the first N steps, and judge by the others");
+  arguments.option("--judge", judge, "FILE", "judge by the steps of this file, which are not used");
+  arguments.option("--name", name, "NAME", "name of the anchored stack and node (default: anchored)");
+  arguments.option("--out", out, "FOLDER",
+                   "write the stack and, if determined, the node as entries of this catalog folder, with their names");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field of the scenario; may be repeated");
+  arguments.output("--json", json, "write the answer as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (measured.empty()) throw UserError("anchor: --measured FILE expected");
+  if (first < 0) throw UserError(fmt::format("--first {}: 1 or more expected", first));
+  Node document = Node::empty_map();
+  if (!file.empty()) {
+    document = read_scenario_document(file);
+    for (const auto& [path, value] : parse_overrides(sets)) set_field(document, path, value);
+  }
+  std::vector<AnchorStep> steps, judged;
+  const auto add = [&](const std::string& from, std::vector<AnchorStep>& to) {
+    if (file.empty() && !from.ends_with(".yaml"))
+      throw UserError(fmt::format("anchor: {}: a SCENARIO expected, whose machine was measured", from));
+    for (AnchorStep& step : read_anchor_steps(document, fs::path(from).stem().string(), from))
+      to.push_back(std::move(step));
+  };
+  for (const std::string& from : measured) add(from, steps);
+  if (!judge.empty()) add(judge, judged);
+  if (first > 0 && static_cast<std::size_t>(first) < steps.size()) {
+    judged.insert(judged.begin(), steps.begin() + first, steps.end());
+    steps.erase(steps.begin() + first, steps.end());
+  }
+  const Anchor anchor = anchor_steps(std::move(steps), std::move(judged));
+  const std::string from = fs::path(measured.front()).filename().string();
+  std::string text = anchor_screen(anchor);
+  if (!out.empty()) text += write_entries(anchor, name, from, out);
+  if (json != "-") print(text);
+  if (!json.empty()) write_atomically(json, json_text(anchor_fields().json(anchor), 2) + "\n");
+  return kGood;
+}
+
+const RegisterVerb registered_anchor{"anchor", VerbGroup::measure, "fit a stack and a node to steps that you measured",
+                                     anchor_verb};
+
+}  // namespace
+}  // namespace trainyard
