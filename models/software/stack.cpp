@@ -110,6 +110,10 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   stack.optimizer_traffic = fields.bytes("optimizer_traffic", Bytes{0});
   stack.dummy_weight_gradients = fields.boolean("dummy_weight_gradients", stack.dummy_weight_gradients);
   stack.reserved_memory = fields.number("reserved_memory", 1, 10, stack.reserved_memory);
+  if (fields.has("context")) stack.context = fields.bytes("context", Bytes{0});
+  stack.communicator = fields.bytes("communicator", stack.communicator);
+  stack.deepspeed_memory = fields.boolean("deepspeed_memory", stack.deepspeed_memory);
+  stack.recomputed_gradients = fields.number("recomputed_gradients", 0, 10, stack.recomputed_gradients);
   stack.keeps_stage_gradient = fields.boolean("keeps_stage_gradient", stack.keeps_stage_gradient);
   if (stack.fused_gradient_accumulation && !stack.gradient_precision)
     fail(fields.place_of("fused_gradient_accumulation"),

@@ -29,6 +29,7 @@ constexpr std::pair<const char*, double PlanOutcome::*> kFigures[] = {{"step_tim
                                                                       {"exposed", &PlanOutcome::exposed},
                                                                       {"optimizer", &PlanOutcome::optimizer},
                                                                       {"filled", &PlanOutcome::filled},
+                                                                      {"risk", &PlanOutcome::risk},
                                                                       {"operations", &PlanOutcome::operations}};
 
 json json_of(const PlanOutcome& outcome) {
@@ -65,6 +66,7 @@ PlanOutcome outcome_of(const Result& r) {
           exposed,
           r.breakdown.optimizer,
           r.memory.capacity > 0 ? r.memory.peak / r.memory.capacity : 0,
+          r.risk,
           r.fits,
           "",
           0};

@@ -18,6 +18,7 @@ struct PlanOutcome {
   double step_time = 0, peak = 0, mfu = 0, samples_per_s = 0, tokens_per_s = 0;
   double compute = 0, bubble = 0, exposed = 0, optimizer = 0;
   double filled = 0;  ///< peak memory of the fullest GPU as a share of its memory
+  double risk = 0;    ///< probability that a GPU runs out of memory
   bool fits = false;
   std::string error;      ///< why it could not be simulated; empty: it was
   double operations = 0;  ///< simulated operations, with folded ranks counted once and merged kernels as one
