@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "scenarios/src/planning/device_memory.hpp"
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"

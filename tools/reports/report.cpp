@@ -6,8 +6,8 @@
 #include <cmath>
 #include <functional>
 
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
@@ -201,7 +201,7 @@ std::string verdict(const Result& r) {
   return fmt::format("DOES NOT FIT, {} GiB too much on rank {}", gib(r.memory.needed - r.memory.usable), r.memory.rank);
 }
 
-/// What a tool of the device shows, if it is more than what the step allocates.
+/// Memory that a tool of the device shows, if it is more than what the step allocates.
 std::string on_device(const Result& r) {
   if (r.memory.device <= r.memory.peak) return "";
   return fmt::format("{}{} GiB on the device with allocator, CUDA and NCCL ({} to {} with a probability of 80 %)\n",

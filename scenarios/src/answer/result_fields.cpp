@@ -2,8 +2,8 @@
 #include <variant>
 
 #include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/planning/device_memory.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {

@@ -8,7 +8,6 @@
 namespace trainyard {
 namespace {
 
-constexpr double kSurelyFits = 0.05, kSurelyNot = 0.95;
 constexpr double kEightyPercent = 1.2816;  // standard deviations on either side of 80 % of a normal distribution
 
 /// Number of communicators in which a rank takes part. DeepSpeed makes one of all ranks, one of a replica, a second
@@ -32,7 +31,7 @@ Bytes outside_of_allocator(const Scenario& s, const Gpu& gpu) {
   return std::max(Bytes{}, kCudaContext + nccl - s.software.workspace);
 }
 
-/// What DeepSpeed holds on a stage besides the step's own tensors.
+/// Memory that DeepSpeed holds on a stage besides the step's own tensors.
 struct DeepSpeedTerms {
   Bytes boundary;         ///< from the forward to the backward pass of the micro-batches in flight
   Bytes copies;           ///< in the update
@@ -79,8 +78,6 @@ std::pair<Bytes, Bytes> DeviceMemory::interval() const {
   const double factor = std::exp(kEightyPercent * kMemoryDoubt);
   return {device * (1 / factor), device * factor};
 }
-
-const char* fits_in_words(double risk) { return risk < kSurelyFits ? "yes" : risk > kSurelyNot ? "no" : "at risk"; }
 
 DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::size_t stage, Bytes peak, const Gpu& gpu) {
   const Bytes outside = outside_of_allocator(s, gpu);

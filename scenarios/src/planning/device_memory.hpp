@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "strategies/plan/training_plan.hpp"
 
@@ -30,9 +31,6 @@ struct DeviceMemory {
   /// The interval in which `device` lies with a probability of 80 %.
   std::pair<Bytes, Bytes> interval() const;
 };
-
-/// "yes" if the risk is below 5 %, "no" if it is above 95 %, else "at risk".
-const char* fits_in_words(double risk);
 
 /// Returns the memory of a rank of a stage whose step allocates `peak` at most. `gpu`: its device.
 ///

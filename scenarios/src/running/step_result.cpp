@@ -186,7 +186,8 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
   // If GPUs differ, the fullest in proportion counts.
   const auto gpu = [&s](Actor actor) -> const Gpu& { return s.cluster.type_of_gpu(actor).gpu; };
   const auto on_device = [&](Actor actor, Bytes peak) {
-    return device_memory(s, run.plan, static_cast<std::size_t>(run.plan.mesh.of(actor).pipeline), peak, gpu(actor));
+    return device_memory(s, run.plan, static_cast<std::size_t>(&run.plan.stage_of(actor) - run.plan.stages.data()),
+                         peak, gpu(actor));
   };
   Actor rank = 0;
   HeldOnGpu held = held_on_gpu(run, 0);
