@@ -137,6 +137,7 @@ Gpu read_gpu(const Node& entry) {
   read_peak(gpu, fields.required_child("peak"), what + ": peak");
   gpu.memory_bandwidth = fields.bandwidth("memory_bandwidth");
   gpu.memory_capacity = fields.bytes("memory_capacity");
+  gpu.driver_memory = fields.bytes("driver_memory", Bytes{0});
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
   if (const Node* node = fields.stated("gemm")) {
     gpu.gemm = read_gemm_model(*node, what + ": gemm");

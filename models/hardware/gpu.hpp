@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -53,6 +54,7 @@ struct Gpu {
   std::array<FlopsPerSecond, kPrecisions> peak{};  ///< dense; 0: the chip lacks the precision
   BytesPerSecond memory_bandwidth;
   Bytes memory_capacity;
+  Bytes driver_memory;    ///< part of the capacity that the driver keeps from programs
   Seconds kernel_launch;  ///< shortest time of a kernel, back to back in one stream
   struct Efficiency {
     /// Share of the peak that a large kernel of this kind sustains, in counted FLOPs. It is above 1 for convolutions
@@ -86,6 +88,9 @@ struct Gpu {
   double clock_by_power = 0.5;
   Seconds reconfigure;  ///< time to configure an FPGA for a training; 0: it is configured already
   Sources sources;
+
+  /// Memory that programs can have.
+  Bytes usable_memory() const { return std::max(Bytes{}, memory_capacity - driver_memory); }
 };
 
 /// Reads and checks an entry: rates > 0, efficiencies in (0, 1] (up to 4 for the FLOPs of a convolution), idle power

@@ -63,6 +63,7 @@ const std::map<std::string, std::string>& hardware_words() {
       {"gpu.description", "description in one line of text"},
       {"gpu.interference.communication_while_computing", "relative speed of transfers while kernels run"},
       {"gpu.interference.compute_while_communicating", "relative speed of kernels while transfers run"},
+      {"gpu.driver_memory", "part of the capacity that the driver keeps from programs"},
       {"gpu.gemm.cached", "share of the L2 cache that keeps operands from one kernel to the next"},
       {"gpu.gemm.exposed_most",
        "limit of the exposed time to write the output, as a multiple of the arithmetic's time"},

@@ -118,6 +118,14 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   stack.optimizer_traffic = fields.bytes("optimizer_traffic", Bytes{0});
   stack.dummy_weight_gradients = fields.boolean("dummy_weight_gradients", stack.dummy_weight_gradients);
   stack.reserved_memory = fields.number("reserved_memory", 1, 10, stack.reserved_memory);
+  const bool bare = fields.boolean("bare_memory", false);  // neither context nor buffers of NCCL
+  if (bare)
+    stack.context = stack.communicator = Bytes{0};
+  else if (fields.has("context"))
+    stack.context = fields.bytes("context");
+  if (!bare) stack.communicator = fields.bytes("communicator", stack.communicator);
+  stack.deepspeed_memory = fields.boolean("deepspeed_memory", stack.deepspeed_memory);
+  stack.recomputed_gradients = fields.number("recomputed_gradients", 0, 10, stack.recomputed_gradients);
   stack.keeps_stage_gradient = fields.boolean("keeps_stage_gradient", stack.keeps_stage_gradient);
   if (stack.fused_gradient_accumulation && !stack.gradient_precision)
     fail(fields.place_of("fused_gradient_accumulation"),

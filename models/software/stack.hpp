@@ -103,6 +103,14 @@ struct SoftwareStack : Fusions {
   bool fp8_maxima_of_stage = true;
   /// Ratio of the memory that the framework's allocator reserves to the most that is allocated from it.
   double reserved_memory = 1;
+  /// Memory of CUDA's context and libraries on a device. No value: what is common, less `workspace`, which stands for
+  /// a part of it.
+  std::optional<Bytes> context;
+  Bytes communicator{0.6 * 1024 * 1024 * 1024};  ///< NCCL's buffers for each communicator of a rank
+  /// Memory of DeepSpeed's pipeline and 16-bit optimizers counts: see `device_memory`.
+  bool deepspeed_memory = false;
+  /// Size of the gradients inside a block that is recomputed, relative to the activations of that block.
+  double recomputed_gradients = 0;
   /// The pipeline's schedule keeps the last gradient that it sent to the previous stage.
   bool keeps_stage_gradient = false;
   /// Runs are so long that power limits the clock of chips (see `sustained`).

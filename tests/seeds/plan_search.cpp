@@ -10,12 +10,12 @@
 namespace trainyard {
 namespace {
 
-/// A GPT whose heads, layers and batch eight devices divide in every way.
+/// Only what the step allocates counts: the GPU is smaller than CUDA's context. A GPT whose heads, layers and batch eight devices divide in every way.
 PlanQuestion even_question(int devices, const std::string& memory) {
-  const std::string text = "cluster: {node: {base: dgx-a100, gpu: {memory_capacity: " + memory + "}}}\n" +
-                           "model: {base: gpt2, n_layer: 8, n_embd: 512, n_head: 8}\n" +
+  const std::string text = "cluster: {node: {base: dgx-a100, gpu: {memory_capacity: " + memory +
+                           ", driver_memory: null}}}\n" + "model: {base: gpt2, n_layer: 8, n_embd: 512, n_head: 8}\n" +
                            "plan: {global_batch_size: " + std::to_string(2 * devices) + ", seq_length: 256}\n" +
-                           "software: megatron-core\n";
+                           "software: {base: megatron-core, bare_memory: true}\n";
   return read_plan_question(parse_document(text, "alpa.yaml"), "alpa");
 }
 

@@ -97,11 +97,12 @@ double largest_model(double capacity_gb) {
 SeedFigures zero_05(const Node& inputs) {
   const double gb = number_of(inputs, "gpu_GB"), states = states_of(number_of(inputs, "params")) * 1e-9;
   // With activations: the catalog's model of that size.
-  const Capacity room =
-      capacity(read_scenario_text(fmt::format("cluster: {{node: pcie-1, gpu: {{memory_capacity: {} GB}}}}\nmodel: {}\n"
-                                              "plan: {{precision: fp16, micro_batch_size: 1}}\nsoftware: pytorch-ddp\n",
-                                              gb, words_of(inputs, "model").front()),
-                                  "zero.yaml"));
+  const Capacity room = capacity(read_scenario_text(
+      fmt::format(
+          "cluster: {{node: pcie-1, gpu: {{memory_capacity: {} GB}}}}\nmodel: {}\n"
+          "plan: {{precision: fp16, micro_batch_size: 1}}\nsoftware: {{base: pytorch-ddp, bare_memory: true}}\n",
+          gb, words_of(inputs, "model").front()),
+      "zero.yaml"));
   return {{"states_GB", states},
           {"left_for_activations_GB", gb - states},
           {"max_params_states_only_32GB", largest_model(32)},

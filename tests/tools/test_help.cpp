@@ -24,8 +24,9 @@ TEST_CASE("help explains verbs and the JSON, and names the nearest topic", "[cli
   CHECK(usage.out.find("usage: trainyard VERB") != std::string::npos);
   for (const char* group :
        {"\nPredict a training step:\n  compare ", "\nChoose a machine and a plan:\n  merge ",
-        "\nMeasure: simulated times beside measured ones:\n  anchor ", "\nLearn: loss against simulated time:\n  learn ",
-        "\nTeach how distributed training works:\n  course ", "\nWrite scenarios and look things up:\n  help "})
+        "\nMeasure: simulated times beside measured ones:\n  anchor ",
+        "\nLearn: loss against simulated time:\n  learn ", "\nTeach how distributed training works:\n  course ",
+        "\nWrite scenarios and look things up:\n  help "})
     CHECK(usage.out.find(group) != std::string::npos);
   CHECK(shell.trainyard("--help").out == usage.out);
   CHECK(shell.trainyard("help run").out == shell.trainyard("run --help").out);

@@ -1,13 +1,19 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/studies/measured/device_memories.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "sim/error.hpp"
 #include "tests/temporary_folder.hpp"
@@ -153,6 +159,38 @@ TEST_CASE("peak and reserved memory of measured runs are predicted within the li
     CAPTURE(name);
     CHECK(set.value("pass", true));
   }
+}
+
+TEST_CASE("runs that ran out of memory are at risk or do not fit, and one in fifty of the others at most does not",
+          "[validate-training][memory]") {
+  std::vector<MeasuredFamily> families;
+  for (const char* folder : {"training", "training-2026", "mlperf", "mlperf-v6", "memory"})
+    for (MeasuredFamily& family : measured_families(folder, {})) families.push_back(std::move(family));
+  const std::vector<FamilyMemory> all = predict_memories(families);
+  const MemoryVerdicts over = memory_verdicts(all, true), ran = memory_verdicts(all, false);
+  CHECK(over.runs == 3);
+  CHECK(over.yes == 0);
+  CHECK(over.no >= 1);
+  CHECK(ran.runs > 1300);
+  CHECK(ran.no * 50 <= ran.runs);
+  CHECK(ran.yes * 10 >= ran.runs * 9);  // "at risk" is no way out
+  CHECK(memory_spread(all) == Approx(kMemoryDoubt).margin(0.005));
+}
+
+TEST_CASE("a risk is that of a log-normal spread", "[memory]") {
+  DeviceMemory memory;
+  memory.device = memory.needed = memory.usable = Bytes{80e9};
+  CHECK(memory.risk() == Approx(0.5));
+  CHECK(memory.fits());
+  memory.needed = memory.usable * std::exp(kMemoryDoubt);
+  CHECK(memory.risk() == Approx(0.8413).margin(1e-4));
+  CHECK_FALSE(memory.fits());
+  CHECK(std::string(fits_in_words(memory.risk())) == "at risk");
+  CHECK(std::string(fits_in_words(0.049)) == "yes");
+  CHECK(std::string(fits_in_words(0.951)) == "no");
+  const auto [low, high] = memory.interval();
+  CHECK(low.value * high.value == Approx(80e9 * 80e9));
+  CHECK(std::log(high / low) == Approx(2 * 1.2816 * kMemoryDoubt));
 }
 
 TEST_CASE("a scaling efficiency is computed from the named row, in percentage points", "[validate-training]") {

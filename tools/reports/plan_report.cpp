@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -68,6 +71,12 @@ std::string doubt_line(const PlanAnswer& a) {
       ";");
 }
 
+/// Says that a plan may run out of memory: "at risk of 30 % to run out of memory" between the two texts; "" if it surely fits.
+std::string at_risk(const PlanOutcome& outcome, const char* before, const char* after = "") {
+  if (std::string_view(fits_in_words(outcome.risk)) == "yes") return "";
+  return fmt::format("{}at risk of {:.0f} % to run out of memory{}", before, outcome.risk * 100, after);
+}
+
 TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, const char* first) {
   const double best = a.best.front().outcome.step_time;
   const bool has_doubt = a.best.front().outcome.doubt.exists();
@@ -78,8 +87,8 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
   for (const PlanRow& row : rows) {
     const PlanOutcome& o = row.outcome;
     const std::string memory = gib(o.peak) + " GiB";
-    const std::string words =
-        (row.change.empty() ? row.plan : row.change) + (o.fits && !row.leaves_headroom ? " (uses the headroom)" : "");
+    const std::string words = (row.change.empty() ? row.plan : row.change) +
+                              (o.fits && !row.leaves_headroom ? " (uses the headroom)" : "") + at_risk(o, " (", ")");
     std::vector<std::string>& cells = table.rows.emplace_back();
     cells = o.fits ? std::vector{plan_time(o.step_time), over_best(o.step_time, best)}
                    : std::vector<std::string>{"-", "does not fit"};
@@ -132,10 +141,11 @@ std::string without_plan(const PlanAnswer& a) {
                                  a.search.ended == SearchEnd::proved ? "fits" : "was found that fits",
                                  usable_memory(a.capacity, a.headroom)) +
                      headroom_line(a);
-  if (a.search.closest)
-    text += fmt::format("{}{} GiB: {} GiB more, by {}\n", report_label("closest"), gib(a.search.closest_peak),
-                        gib(a.search.closest_peak - a.capacity * (1 - a.headroom)),
-                        "the plan of least memory; more GPUs or --offload help");
+  if (!a.search.closest) return text;
+  const double more = a.search.closest_peak - a.capacity * (1 - a.headroom);
+  text += fmt::format("{}{} GiB: {}, by {}\n", report_label("closest"), gib(a.search.closest_peak),
+                      more > 0 ? gib(more) + " GiB more" : "too much with CUDA's context and NCCL's buffers",
+                      "the plan of least memory; more GPUs or --offload help");
   return text;
 }
 
@@ -157,8 +167,9 @@ std::string plan_screen(const PlanAnswer& a) {
   if (a.best.empty()) return text + without_plan(a);
   const PlanOutcome& best = a.best.front().outcome;
   text += wrapped(report_label("best"), {a.best.front().plan}, "");
-  text += fmt::format("{}{}, {:.1f} samples/s, MFU {:.1f} %, {} of {} GiB\n", report_label("step"),
-                      plan_time(best.step_time), best.samples_per_s, best.mfu * 100, gib(best.peak), gib(a.capacity));
+  text += fmt::format("{}{}, {:.1f} samples/s, MFU {:.1f} %, {} of {} GiB{}\n", report_label("step"),
+                      plan_time(best.step_time), best.samples_per_s, best.mfu * 100, gib(best.peak), gib(a.capacity),
+                      at_risk(best, ", "));
   text += fmt::format(
       "{}compute {} │ exposed communication {} │ bubble {} │ optimizer {} │ other {}\n", report_label(""),
       plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer),

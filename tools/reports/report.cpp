@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/idle_devices.hpp"
@@ -191,17 +192,30 @@ std::string changes(const Result& r) {
   return text;
 }
 
+std::string verdict(const Result& r) {
+  const std::string words = fits_in_words(r.risk);
+  if (words == "yes") return "fits";
+  if (words == "at risk")
+    return fmt::format("AT RISK, {} out of memory with a probability of {:.0f} %", r.fits ? "may run" : "likely runs",
+                       r.risk * 100);
+  return fmt::format("DOES NOT FIT, {} GiB too much on rank {}", gib(r.memory.needed - r.memory.usable), r.memory.rank);
+}
+
+/// Memory that a tool of the device shows, if it is more than what the step allocates.
+std::string on_device(const Result& r) {
+  if (r.memory.device <= r.memory.peak) return "";
+  return fmt::format("{}{} GiB on the device with allocator, CUDA and NCCL ({} to {} with a probability of 80 %)\n",
+                     report_label(""), gib(r.memory.device), gib(r.memory_interval.front()),
+                     gib(r.memory_interval.back()));
+}
+
 std::string memory(const Result& r, const TrainingPlan& plan) {
   std::string text = fmt::format(
-      "{}{} of {} GiB a GPU: {}\n{}parameters {} │ gradients {} │ optimizer {} │ activations {} │ buffers {}"
+      "{}{} of {} GiB a GPU: {}\n{}{}parameters {} │ gradients {} │ optimizer {} │ activations {} │ buffers {}"
       "   (GiB{})",
-      report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity),
-      r.memory.peak > r.memory.capacity ? fmt::format("DOES NOT FIT, {} GiB too much on rank {}",
-                                                      gib(r.memory.peak - r.memory.capacity), r.memory.rank)
-                                        : "fits",
-      report_label(""), gib(r.memory.parameters), gib(r.memory.gradients), gib(r.memory.optimizer),
-      gib(r.memory.activations), gib(r.memory.buffers),
-      r.simulated_ranks > 1 ? fmt::format(" on rank {}, the fullest", r.memory.rank) : "");
+      report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity), verdict(r), on_device(r), report_label(""),
+      gib(r.memory.parameters), gib(r.memory.gradients), gib(r.memory.optimizer), gib(r.memory.activations),
+      gib(r.memory.buffers), r.simulated_ranks > 1 ? fmt::format(" on rank {}, the fullest", r.memory.rank) : "");
   text += "\n" + host_memory(r) + stage_table(r, &plan);
   if (r.capacity) text += capacity_line(*r.capacity);
   text += changes(r);

@@ -54,7 +54,8 @@ std::string type_words(const std::string& unit) {
   if constexpr (std::is_same_v<V, std::string>) return "text";
   if constexpr (std::is_same_v<V, bool>) return "true|false";
   if constexpr (std::is_same_v<V, Shares> || std::is_same_v<V, Counts>) return "{key: " + number + "}";
-  if constexpr (std::is_same_v<V, std::vector<int>> || std::is_same_v<V, std::vector<std::int64_t>>)
+  if constexpr (std::is_same_v<V, std::vector<int>> || std::is_same_v<V, std::vector<std::int64_t>> ||
+                std::is_same_v<V, std::vector<double>>)
     return "[" + number + "]";
   if constexpr (std::is_same_v<V, std::optional<std::array<double, 2>>>) return "[" + number + ", " + number + "]";
   if constexpr (std::is_same_v<V, std::vector<std::string>>) return "[text]";
@@ -83,6 +84,7 @@ template const JsonCodec& json_codec<Shares>();
 template const JsonCodec& json_codec<Counts>();
 template const JsonCodec& json_codec<std::vector<int>>();
 template const JsonCodec& json_codec<std::vector<std::int64_t>>();
+template const JsonCodec& json_codec<std::vector<double>>();
 template const JsonCodec& json_codec<std::vector<std::string>>();
 
 FieldTable::Field& FieldTable::add(const char* key, std::string type, const char* words) {

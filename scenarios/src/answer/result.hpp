@@ -98,6 +98,8 @@ struct Result {
     double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
     int rank = 0;   ///< rank with the highest peak
     int stage = 0;  ///< pipeline stage of that rank
+    // What the device holds besides: see `DeviceMemory`.
+    double reserved = 0, device = 0, needed = 0, usable = 0;
   } memory;
   /// Memory of a rank of a pipeline stage at its peak; bytes.
   struct StageMemory {
@@ -139,8 +141,12 @@ struct Result {
     double sent = 0, received = 0;  ///< traffic of each actor in a step
     double work = 0;                ///< time of each actor's kernels in a step, s
   };
-  std::vector<ActorUse> actors;                 ///< empty: the mechanism's ranks are all alike
-  bool fits = true;                             ///< whether the plan fits on GPUs, hosts and drives
+  std::vector<ActorUse> actors;  ///< empty: the mechanism's ranks are all alike
+  bool fits = true;              ///< whether the plan fits on GPUs, hosts and drives
+  double risk = 0;               ///< probability that a GPU runs out of memory
+  /// Ends of the interval in which `Memory::device` lies with a probability of 80 %; empty: nothing was simulated.
+  std::vector<double> memory_interval;
+  const char* fits_in_words() const;            ///< "yes", "at risk" or "no"
   std::map<std::string, double> critical_path;  ///< seconds by resource
   /// Returns the critical path as (seconds, resource), the largest first; equal ones by name.
   std::vector<std::pair<double, std::string>> shares() const {

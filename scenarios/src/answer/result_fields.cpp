@@ -1,6 +1,8 @@
+#include <string>
 #include <variant>
 
 #include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 
@@ -58,7 +60,12 @@ JsonFields<Result::Memory> memory_fields() {
       .value("activations", "bytes", &M::activations, "activations at the peak, kept for the backward pass")
       .value("capacity", "bytes", &M::capacity, "memory capacity of the device")
       .value("rank", "", &M::rank, "rank with the highest peak")
-      .value("stage", "", &M::stage, "pipeline stage of that rank");
+      .value("stage", "", &M::stage, "pipeline stage of that rank")
+      .value("reserved", "bytes", &M::reserved, "what the framework's allocator takes from the device for the peak")
+      .value("device", "bytes", &M::device,
+             "the same with CUDA's context and NCCL's buffers: what nvidia-smi shows on the rank that needs most")
+      .value("needed", "bytes", &M::needed, "the part of it that the allocator cannot give back when memory is short")
+      .value("usable", "bytes", &M::usable, "memory that the device offers to programs");
 }
 
 JsonFields<Result::ActorUse> actor_fields() {
@@ -237,7 +244,16 @@ JsonFields<Result> common_fields() {
       .list("actors", &R::actors, actor_fields(),
             "memory and traffic of ranks and servers, with equivalent ones together")
       .when([](const R& r) { return !r.actors.empty(); }, "if ranks do not all do the same: with servers or a master")
-      .value("fits", "", &R::fits, "whether the plan fits into the memory of devices and hosts, and on drives")
+      .value("fits", "", &R::fits,
+             "whether the needed memory of devices is at most the usable one, and the plan fits into hosts and on "
+             "drives")
+      .value("out_of_memory_probability", "share", &R::risk, "probability that a device runs out of memory")
+      .value(
+          "fits_in_words", "", [](const R& r) { return std::string(r.fits_in_words()); },
+          "yes: that probability is below 5 %; no: it is above 95 %, or hosts or drives are too small; at risk: it is "
+          "between them")
+      .value("memory_interval_bytes", "bytes", &R::memory_interval,
+             "the least and the most of the interval in which memory_bytes.device lies with a probability of 80 %")
       .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "host memory of the fullest node")
       .when(hosts, "with offload, an input pipeline, or weights in plan.training")
       .object("drive_bytes", &R::drive, drive_fields(), "data of offload on the drives of the fullest node")
@@ -396,6 +412,12 @@ const JsonFields<Result>& result_fields() {
                 "memory")
           .when([](const R& r) { return !r.changes.empty(); }, "if the plan does not fit");
   return fields;
+}
+
+const char* Result::fits_in_words() const {
+  // Hosts and drives hold a plan or do not: their sizes have no doubt here.
+  const bool elsewhere = !fits && memory.needed <= memory.usable;
+  return trainyard::fits_in_words(elsewhere ? 1 : risk);
 }
 
 const JsonFields<Answer>& answer_fields() {

@@ -248,7 +248,8 @@ std::optional<double> MeasuredFamily::measured(std::size_t row, const MeasuredFi
 
 bool MeasuredFamily::measures_memory() const {
   return std::any_of(columns_.begin(), columns_.end(), [](const std::string& column) {
-    return column == "measured.peak_memory" || column == "measured.reserved_memory";
+    return column == "measured.peak_memory" || column == "measured.reserved_memory" ||
+           column == "measured.device_memory";
   });
 }
 

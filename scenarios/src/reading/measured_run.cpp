@@ -52,8 +52,15 @@ MeasuredRun read_measured_run(const Node& node, const Network& network, double s
   run.assumed = fields.text("assumed", "");
   run.peak_memory = fields.bytes("peak_memory", Bytes{0});
   run.reserved_memory = fields.bytes("reserved_memory", Bytes{0});
-  if (fields.has("step_time") + fields.has("rate") + fields.has("tokens_per_s") + fields.has("samples_per_s") != 1)
-    fail(fields.place(), "measured: one of step_time, rate, tokens_per_s and samples_per_s expected");
+  run.device_memory = fields.bytes("device_memory", Bytes{0});
+  run.out_of_memory = fields.boolean("out_of_memory", false);
+  const int times =
+      fields.has("step_time") + fields.has("rate") + fields.has("tokens_per_s") + fields.has("samples_per_s");
+  if (times == 0 && (run.has_memory() || run.out_of_memory)) {
+    fields.finish();
+    return run;
+  }
+  if (times != 1) fail(fields.place(), "measured: one of step_time, rate, tokens_per_s and samples_per_s expected");
   if (fields.has("rate")) {
     run.rate = fields.flops_rate("rate");
     const std::vector<CountedFlops> counted = read_counted(fields);

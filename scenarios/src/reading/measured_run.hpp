@@ -14,11 +14,14 @@ struct MeasuredRun {
   Seconds step_time;           ///< as measured, or computed from a published rate
   Bytes peak_memory;           ///< memory of the fullest rank; 0: not measured
   Bytes reserved_memory;       ///< GPU memory that its allocator had reserved; 0: not measured
+  Bytes device_memory;         ///< what the GPU's tool (nvidia-smi) showed; 0: not measured
+  bool out_of_memory = false;  ///< the run did not fit into the GPUs
   FlopsPerSecond rate;         ///< published rate of one device; 0: another figure was published
   std::string counted;         ///< FLOPs that the rate counts, such as "model, attention"
   double tokens_per_s = 0;     ///< published rate of one device; 0: another figure was published
   std::string assumed;         ///< assumptions of the scenario that the source does not state
   bool given() const { return step_time.value > 0; }
+  bool has_memory() const { return peak_memory.value + reserved_memory.value + device_memory.value > 0; }
 };
 
 /// FLOPs per token that published rates count.
@@ -31,9 +34,10 @@ enum class CountedFlops : std::uint8_t {
 };
 Flops counted_flops_per_token(const Network&, const std::vector<CountedFlops>&);
 
-/// Reads `{step_time | rate, counts | tokens_per_s | samples_per_s, peak_memory, reserved_memory, assumed, source}` of
-/// a step of `samples` samples on `devices` devices. rate and tokens_per_s are of one device, samples_per_s of all
-/// devices. Throws UserError.
+/// Reads `{step_time | rate, counts | tokens_per_s | samples_per_s, peak_memory, reserved_memory, device_memory,
+/// out_of_memory, assumed, source}` of a step of `samples` samples on `devices` devices. rate and tokens_per_s are of one
+/// device, samples_per_s of all devices. With memory, or if the run did not fit, the step time may be left out. Throws
+/// UserError.
 MeasuredRun read_measured_run(const Node&, const Network&, double samples, int devices);
 
 }  // namespace trainyard

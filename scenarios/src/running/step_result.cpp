@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -183,16 +184,25 @@ HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
 
 void book_memory(const Scenario& s, const StepRun& run, Result& r) {
   // If GPUs differ, the fullest in proportion counts.
-  const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
+  const auto gpu = [&s](Actor actor) -> const Gpu& { return s.cluster.type_of_gpu(actor).gpu; };
+  const auto on_device = [&](Actor actor, Bytes peak) {
+    return device_memory(s, run.plan, static_cast<std::size_t>(&run.plan.stage_of(actor) - run.plan.stages.data()),
+                         peak, gpu(actor));
+  };
   Actor rank = 0;
   HeldOnGpu held = held_on_gpu(run, 0);
-  for (Actor other = 1; other < s.ranks(); ++other)
-    if (const HeldOnGpu more = held_on_gpu(run, other); more.peak / capacity(other) > held.peak / capacity(rank)) {
+  DeviceMemory device = on_device(0, held.peak);
+  for (Actor other = 1; other < s.ranks(); ++other) {
+    const HeldOnGpu more = held_on_gpu(run, other);
+    if (const DeviceMemory of_other = on_device(other, more.peak); of_other.risk() > device.risk()) device = of_other;
+    if (more.peak / gpu(other).memory_capacity > held.peak / gpu(rank).memory_capacity) {
       rank = other;
       held = more;
     }
+  }
   const auto bytes = [&held](MemoryClass c) { return held.parts[static_cast<std::size_t>(c)]; };
-  r.memory = {capacity(rank).value,
+  const auto [low, high] = device.interval();
+  r.memory = {gpu(rank).memory_capacity.value,
               held.peak.value,
               bytes(MemoryClass::parameters),
               bytes(MemoryClass::gradients),
@@ -200,8 +210,14 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
               bytes(MemoryClass::activations),
               bytes(MemoryClass::buffers),
               rank,
-              0};
-  r.fits = r.memory.peak <= r.memory.capacity;
+              0,
+              device.reserved.value,
+              device.device.value,
+              device.needed.value,
+              device.usable.value};
+  r.memory_interval = {low.value, high.value};
+  r.fits = device.fits();
+  r.risk = device.risk();
   book_host_memory(run, r);
   book_stages(s, run, r);
 }

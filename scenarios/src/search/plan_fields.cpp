@@ -14,6 +14,8 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
       .value("fits", "", &O::fits,
              "it fits into the memory of the devices (and with offload of the hosts), without headroom")
       .value("memory_peak_bytes", "bytes", &O::peak, "peak memory of the fullest device")
+      .value("out_of_memory_probability", "share", &O::risk, "probability that a device runs out of memory")
+      .when(simulated, when)
       .value("step_time_s", "s", &O::step_time, "simulated time of a step")
       .when(simulated, when)
       .value(

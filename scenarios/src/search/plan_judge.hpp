@@ -19,7 +19,7 @@ struct JudgedPlan {
   double tasks = 0;   ///< number of tasks of its stages; a task is a pass of a micro-batch
   std::string error;  ///< why there is no such plan; empty: there is one
 
-  bool fits(double capacity) const { return error.empty() && memory.peak.value <= capacity; }
+  bool fits(double capacity) const { return error.empty() && memory.fits && memory.peak.value <= capacity; }
 };
 
 /// Judges plans of one scenario by reading and laying them out. It reuses what several plans share: networks and the

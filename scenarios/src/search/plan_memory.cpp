@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "scenarios/src/planning/device_memory.hpp"
 #include "sim/error.hpp"
 #include "sim/units.hpp"
 #include "strategies/step/pass_table.hpp"
@@ -16,9 +17,6 @@ namespace {
 /// Largest ratio of reserved to allocated memory of PyTorch's caching allocator in SimuMax's runs on B200 (1.028 to
 /// 1.065, catalog entry megatron-core); unverified for other allocators.
 constexpr double kMostReserved = 1.065;
-/// Memory of CUDA's context and libraries on an A100: 1,573 MiB (BigScience, train/tr11-176B-ml/chronicles-prequel.md);
-/// unverified for other GPUs.
-constexpr Bytes kContext{1573.0 * 1024 * 1024};
 
 /// The change of memory after a pass through a model chunk, and the highest memory above the start during the pass,
 /// bytes.
@@ -84,7 +82,7 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
 double default_headroom(const Scenario& s) {
   double capacity = s.cluster.node.gpu.memory_capacity.value;
   for (const NodeType* type : s.cluster.types()) capacity = std::min(capacity, type->gpu.memory_capacity.value);
-  const double besides = std::max(0.0, (kContext - s.software.workspace).value);
+  const double besides = std::max(0.0, (kCudaContext - s.software.workspace).value);
   const double reserved = std::max(kMostReserved, s.software.reserved_memory);
   const double share = 1 - std::max(0.0, 1 - besides / capacity) / reserved;
   return std::ceil(share * 1000) / 1000;  // rounded as it is shown
@@ -112,7 +110,14 @@ std::string usable_memory(double capacity, double headroom) {
 
 PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {
   PlanMemory memory;
-  for (const StagePlan& stage : plan.stages) memory.peak = std::max(memory.peak, Bytes{peak_of(plan, stage)});
+  const Gpu* largest = &s.cluster.node.gpu;
+  for (const NodeType* type : s.cluster.types())
+    if (type->gpu.usable_memory() > largest->usable_memory()) largest = &type->gpu;
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const Bytes peak{peak_of(plan, plan.stages[stage])};
+    memory.peak = std::max(memory.peak, peak);
+    memory.fits = memory.fits && device_memory(s, plan, stage, peak, *largest).fits();
+  }
   const bool opens_buckets = plan.zero == ZeroStage::gradients && (!plan.bucket_copy || plan.host_buckets);
   memory.exact = plan.zero != ZeroStage::parameters && !opens_buckets && !s.plan.offload.copies() &&
                  !s.plan.compression && !plan.pipeline.pairs_passes;

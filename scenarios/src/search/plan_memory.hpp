@@ -26,6 +26,7 @@ std::string usable_memory(double capacity, double headroom);
 struct PlanMemory {
   Bytes peak;
   bool exact = true;  ///< false: at least this much
+  bool fits = true;   ///< the memory that a stage needs with this peak is within the largest GPU (`DeviceMemory::fits`)
 };
 /// `plan` must have its stages laid out.
 PlanMemory memory_of(const Scenario&, const TrainingPlan& plan);

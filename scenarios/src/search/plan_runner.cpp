@@ -29,6 +29,7 @@ constexpr std::pair<const char*, double PlanOutcome::*> kFigures[] = {{"step_tim
                                                                       {"exposed", &PlanOutcome::exposed},
                                                                       {"optimizer", &PlanOutcome::optimizer},
                                                                       {"filled", &PlanOutcome::filled},
+                                                                      {"risk", &PlanOutcome::risk},
                                                                       {"operations", &PlanOutcome::operations}};
 
 json json_of(const PlanOutcome& outcome) {
@@ -69,6 +70,7 @@ PlanOutcome outcome_of(const Scenario& s, const Result& r) {
           r.breakdown.optimizer,
           r.memory.capacity > 0 ? r.memory.peak / r.memory.capacity : 0,
           step_doubt(s, r),
+          r.risk,
           r.fits,
           "",
           0};

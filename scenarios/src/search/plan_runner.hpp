@@ -20,6 +20,7 @@ struct PlanOutcome {
   double compute = 0, bubble = 0, exposed = 0, optimizer = 0;
   double filled = 0;  ///< peak memory of the fullest GPU as a share of its memory
   StepDoubt doubt;    ///< doubt of the step time
+  double risk = 0;    ///< probability that a GPU runs out of memory
   bool fits = false;
   std::string error;      ///< why it could not be simulated; empty: it was
   double operations = 0;  ///< simulated operations, with folded ranks counted once and merged kernels as one

@@ -40,6 +40,8 @@ JsonFields<SizeRow> size_row_fields() {
       .when(good, when)
       .value("memory_peak_bytes", "bytes", &R::peak, "peak memory of the fullest device")
       .when(good, when)
+      .value("out_of_memory_probability", "share", &R::risk, "probability that a device runs out of memory")
+      .when(good, when)
       .value("parameters", "", &R::parameters, "number of parameters of the model")
       .when(good, when)
       .value("tokens", "", &R::tokens, "number of tokens of the training")

@@ -337,6 +337,7 @@ class ClusterSizer {
     }
     row.plan = answer.best.front().plan;
     row.peak = answer.best.front().outcome.peak;
+    row.risk = answer.best.front().outcome.risk;
     row.proved = answer.search.proved;
     take_training(answer.document, row);
   }

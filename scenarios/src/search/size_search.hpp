@@ -27,6 +27,7 @@ struct SizeRow {
   bool proved = false;   ///< no plan of the space is faster
   double headroom = 0;   ///< share of a GPU's memory that plans must leave free
   double peak = 0;       ///< peak memory of the fullest GPU, bytes
+  double risk = 0;       ///< probability that a GPU runs out of memory
   bool meets = false;    ///< it meets deadline and budget
   bool pareto = false;   ///< no row is both faster and cheaper (without prices: takes fewer GPU-hours)
   double parameters = 0, tokens = 0;

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
+#include "scenarios/src/planning/device_memory.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
@@ -40,15 +43,33 @@ std::int64_t largest_that_fits(std::int64_t guess, const std::function<bool(std:
   return good;
 }
 
+namespace {
+
+/// Whether the memory of a rank does not depend on the timing of other ranks.
+bool is_alone(const Scenario& s) { return !s.plan.splits_model() && s.plan.mechanism->all_reduces(); }
+
+/// Returns the plan with as few steps as show its memory.
+Plan few_steps(Plan plan) {
+  if (!plan.search) return plan;
+  return on_steps(plan, plan.warm_steps, std::min(plan.search->fewest, plan.training.steps));
+}
+
+/// Returns the GPU with the least memory.
+const Gpu& smallest_gpu(const Scenario& s) {
+  const Gpu* least = &s.cluster.type_of_gpu(0).gpu;
+  for (int rank = 1; rank < s.ranks(); ++rank)
+    if (const Gpu& gpu = s.cluster.type_of_gpu(rank).gpu; gpu.usable_memory() < least->usable_memory()) least = &gpu;
+  return *least;
+}
+
+}  // namespace
+
 Bytes peak_memory(const Scenario& s) {
-  if (s.plan.splits_model() || !s.plan.mechanism->all_reduces()) {  // the memory depends on the timing of other ranks
-    SimulateOptions options;
-    options.critical_path = false;
-    Plan few = plan(s);
-    if (few.search) few = on_steps(few, few.warm_steps, std::min(few.search->fewest, few.training.steps));
-    return Bytes{simulate(s, few, options).memory.peak};
-  }
-  return peak_memory_alone(s, plan(s).training);
+  Plan laid_out = plan(s);
+  if (is_alone(s)) return peak_memory_alone(s, laid_out.training);
+  SimulateOptions options;
+  options.critical_path = false;
+  return Bytes{simulate(s, few_steps(std::move(laid_out)), options).memory.peak};
 }
 
 Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
@@ -74,26 +95,29 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
 namespace {
 
 /// Returns true if the scenario fits into the GPUs, and with offload or an input pipeline into hosts and drives too.
-bool has_room(const Scenario& s, Bytes memory) {
-  if (!s.plan.offload.copies() && !s.input.used()) return peak_memory(s) <= memory;
+bool has_room(const Scenario& s) {
   SimulateOptions options;
   options.critical_path = false;
-  return simulate(s, options).fits;
+  if (s.plan.offload.copies() || s.input.used()) return simulate(s, options).fits;
+  Plan laid_out = plan(s);
+  if (is_alone(s)) {
+    const TrainingPlan& training = laid_out.training;
+    return device_memory(s, training, 0, peak_memory_alone(s, training), smallest_gpu(s)).fits();
+  }
+  return simulate(s, few_steps(std::move(laid_out)), options).fits;
 }
 
 }  // namespace
 
 Capacity capacity(const Scenario& s) {
   Capacity room;
-  room.memory = s.cluster.type_of_gpu(0).gpu.memory_capacity;
-  for (int rank = 1; rank < s.ranks(); ++rank)
-    room.memory = std::min(room.memory, s.cluster.type_of_gpu(rank).gpu.memory_capacity);
+  room.memory = smallest_gpu(s).memory_capacity;
   ProgressLine progress;
   const auto fits = [&](const Overrides& overrides, double* parameters) {
     progress.show(fmt::format("what fits? {} of {}", overrides.front().first, overrides.front().second));
     try {
       const Scenario other = read_again(s, overrides);
-      if (!has_room(other, room.memory)) return false;
+      if (!has_room(other)) return false;
       if (parameters) *parameters = other.network.parameters();
       return true;
     } catch (const UserError&) {

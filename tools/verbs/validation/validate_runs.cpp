@@ -100,36 +100,6 @@ int validate_runs(const ValidationRequest& request) {
   return std::ranges::all_of(all, &FamilyPrediction::within_limits) ? kGood : kFailsLimit;
 }
 
-int validate_memory(const ValidationRequest& request) {
-  std::vector<MeasuredFamily> families = families_with_memory("training");
-  for (const char* folder : {"mlperf", "memory"})
-    for (MeasuredFamily& family : families_with_memory(folder)) families.push_back(std::move(family));
-  TextTable points{{"run", "measured", "predicted", "error"}, {false, true, true, true}};
-  std::vector<JudgedSet> sets;
-  std::string refused;
-  for (const FamilyPrediction& family : predict_families(families)) {
-    for (const RunPrediction& run : family.runs)
-      if (!run.refused.empty())
-        refused += fmt::format("{}@{} is not predicted: {}\n", family.name, run.id, run.refused);
-    for (const Errors& errors : {family.peak_memories(), family.reserved_memories()}) {
-      if (!errors) continue;
-      for (const MeasuredPoint& point : errors->points)
-        points.rows.push_back({family.name + "@" + point.id, show(Bytes{point.measured}), show(Bytes{point.predicted}),
-                               signed_percent(point.error())});
-      sets.push_back({*errors, family.limits.memory, family.within_memory_limits()});
-    }
-  }
-  const int code = report(
-      request, "Memory of measured training runs",
-      fmt::format(
-          "memory of the fullest rank in measured training runs: what is allocated at the peak, or what the allocator "
-          "reserved\n{}{}{}",
-          request.points ? points.text() + "\n" : "",
-          error_table(sets, {"mean", "median", "worst", "signed mean"}, "none"), refused),
-      sets);
-  return refused.empty() ? code : kFailsLimit;
-}
-
 int validate_data_parallel(const ValidationRequest& request) {
   TextTable rows{{"row", "measured", "predicted", "error, points"}, {false, true, true, true}};
   std::vector<JudgedSet> sets;

@@ -1,0 +1,98 @@
+#include "scenarios/src/planning/device_memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/software/training_memory.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kEightyPercent = 1.2816;  // standard deviations on either side of 80 % of a normal distribution
+
+/// Number of communicators in which a rank takes part. DeepSpeed makes one of all ranks, one of a replica, a second
+/// group of tensor ranks, and three for a pipeline: the stages, a stage and its neighbour, the tied embedding.
+int communicators(const Scenario& s) {
+  const Mesh& mesh = s.plan.mesh;
+  if (!s.software.nccl || s.ranks() == 1) return 0;
+  const bool tensor = mesh.tensor > 1, pipeline = mesh.pipeline > 1, data = mesh.data * mesh.context > 1;
+  if (s.software.deepspeed_memory)
+    return 1 + (tensor || pipeline ? 1 : 0) + (data ? 1 : 0) + (tensor ? 2 : 0) + (pipeline ? 3 : 0);
+  const int axes = static_cast<int>(tensor) + static_cast<int>(pipeline) + static_cast<int>(data) +
+                   static_cast<int>(mesh.context > 1) + static_cast<int>(mesh.expert > 1);
+  return axes > 1 ? axes + 1 : axes;
+}
+
+/// CUDA's context and NCCL's buffers, which are not in the peak.
+Bytes outside_of_allocator(const Scenario& s, const Gpu& gpu) {
+  if (gpu.kind != ChipKind::gpu) return Bytes{};
+  const Bytes nccl = s.software.communicator * communicators(s);
+  if (s.software.context) return *s.software.context + nccl;
+  return std::max(Bytes{}, kCudaContext + nccl - s.software.workspace);
+}
+
+/// Memory that DeepSpeed holds on a stage besides the step's own tensors.
+struct DeepSpeedTerms {
+  Bytes boundary;         ///< from the forward to the backward pass of the micro-batches in flight
+  Bytes copies;           ///< in the update
+  Bytes gradients;        ///< inside the block that is recomputed
+  bool together = false;  ///< the copies are there during the backward pass too
+};
+
+DeepSpeedTerms deepspeed_terms(const Scenario& s, const TrainingPlan& plan, std::size_t number) {
+  const Mesh& mesh = plan.mesh;
+  DeepSpeedTerms terms;
+  double parameters = 0, largest = 0;
+  Bytes output, block;
+  for (const std::vector<int>& chunk : plan.stages[number].chunks)
+    for (const int index : chunk) {
+      const Layer& layer = plan.network->layers[static_cast<std::size_t>(index)];
+      parameters += layer.parameter_elements();
+      for (const ParameterTensor& tensor : layer.parameters) largest = std::max(largest, tensor.elements);
+      output = std::max(output, layer.output);
+      if (layer.recomputes_all) block = std::max(block, layer.backward_transient);
+    }
+  // A stage keeps a part of its output, and the first one the mask of the embedding's dropout, a byte an element.
+  const double in_flight = mesh.pipeline - static_cast<double>(number);
+  terms.boundary = output * in_flight * ((number == 0 ? 1 / element_size(s.precision).value : 0) + 1.0 / mesh.tensor);
+  terms.gradients = block * s.software.recomputed_gradients;
+  if (s.precision == Precision::fp16)  // flattened in 16 bits and cast; without ZeRO a list in fp32 and its flat copy
+    terms.copies = Bytes{plan.zero == ZeroStage::none ? 8 * parameters : 6 * parameters / mesh.data};
+  if (s.precision == Precision::bf16) {
+    // Sums in fp32 and gradients in 16 bits, less what the step counts; the largest tensor is cast at a time.
+    const double counted = gradient_size(s.precision, s.software).value;
+    terms.copies = Bytes{std::max(0.0, 6 - counted) * parameters + 4 * largest};
+    terms.together = true;
+  }
+  return terms;
+}
+
+}  // namespace
+
+double DeviceMemory::risk() const {
+  if (usable.value <= 0) return 1;
+  return 0.5 * std::erfc(-std::log(needed / usable) / kMemoryDoubt / std::sqrt(2.0));
+}
+
+std::pair<Bytes, Bytes> DeviceMemory::interval() const {
+  const double factor = std::exp(kEightyPercent * kMemoryDoubt);
+  return {device * (1 / factor), device * factor};
+}
+
+DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::size_t stage, Bytes peak, const Gpu& gpu) {
+  const Bytes outside = outside_of_allocator(s, gpu);
+  DeviceMemory memory{peak, peak * s.software.reserved_memory, {}, peak + outside, gpu.usable_memory()};
+  if (s.software.deepspeed_memory) {
+    const DeepSpeedTerms terms = deepspeed_terms(s, plan, stage);
+    const Bytes in_pass = terms.boundary + terms.gradients;
+    memory.reserved += in_pass + terms.copies;
+    // The allocator keeps freed activations, and no copy finds room among them. If memory is short it gives them back.
+    const Bytes activations = std::max(Bytes{}, peak - plan.stages[stage].memory.total());
+    memory.needed +=
+        terms.together ? in_pass + terms.copies : std::max(terms.copies, activations + in_pass) - activations;
+  }
+  memory.device = memory.reserved + outside;
+  return memory;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenarios/src/planning/device_memory.hpp"
+#include "scenarios/src/studies/measured/device_memories.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
+#include "sim/units.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/validation/validation.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Largest share of the runs that ran of which the answer may be "no".
+constexpr double kMostRefused = 0.02;
+
+/// The answers for measured runs, by whether they ran. Clears `pass` if a run that ran out of memory has the answer
+/// "yes", or too many of the others "no".
+std::string verdicts_table(const std::vector<FamilyMemory>& families, bool& pass) {
+  TextTable table{{"measured runs", "n", "fits", "at risk", "does not fit", "limit"}, {false, true, true, true, true}};
+  for (const bool out_of_memory : {false, true}) {
+    const MemoryVerdicts v = memory_verdicts(families, out_of_memory);
+    const bool holds =
+        out_of_memory ? v.yes == 0 : static_cast<double>(v.no) <= kMostRefused * static_cast<double>(v.runs);
+    pass = pass && holds;
+    table.rows.push_back(
+        {out_of_memory ? "ran out of memory" : "ran", fmt::format("{}", v.runs), fmt::format("{}", v.yes),
+         fmt::format("{}", v.at_risk), fmt::format("{}", v.no),
+         fmt::format("{}: {}", out_of_memory ? "none fits" : "one in fifty does not fit", holds ? "holds" : "MISSED")});
+  }
+  return table.text();
+}
+
+/// The runs that ran although the answer is "no".
+std::string refused_although_ran(const std::vector<FamilyMemory>& families) {
+  std::string text;
+  for (const FamilyMemory& family : families)
+    for (const MemoryPrediction& run : family.runs)
+      if (run.fits == "no" && !run.measured.out_of_memory)
+        text += fmt::format("{}@{} ran, but is said to need {} of {}\n", family.name, run.id,
+                            show(Bytes{run.memory.needed}), show(Bytes{run.memory.usable}));
+  return text;
+}
+
+}  // namespace
+
+int validate_memory(const ValidationRequest& request) {
+  std::vector<MeasuredFamily> families;
+  for (const char* folder : {"training", "training-2026", "mlperf", "mlperf-v6", "memory"})
+    for (MeasuredFamily& family : measured_families(folder, {})) families.push_back(std::move(family));
+  TextTable points{{"run", "quantity", "measured", "predicted", "error", "fits"}, {false, false, true, true, true}};
+  std::vector<JudgedSet> sets;
+  std::string refused;
+  const std::vector<FamilyMemory> all = predict_memories(families);
+  for (const FamilyMemory& family : all) {
+    bool measured = false;
+    for (const MemoryQuantity& quantity : memory_quantities()) {
+      const std::optional<ErrorSet> errors = family.errors(quantity);
+      if (!errors) continue;
+      measured = true;
+      sets.push_back({*errors, family.limits.memory, holds(family.limits.memory, *errors)});
+      for (const MemoryPrediction& run : family.runs)
+        if (const Bytes value = run.measured.*quantity.measured; run.refused.empty() && value.value > 0)
+          points.rows.push_back({family.name + "@" + run.id, quantity.name, show(value),
+                                 show(Bytes{run.memory.*quantity.predicted}),
+                                 signed_percent(run.memory.*quantity.predicted / value.value - 1), run.fits});
+    }
+    for (const MemoryPrediction& run : family.runs) {
+      if (measured && !run.refused.empty())
+        refused += fmt::format("{}@{} is not predicted: {}\n", family.name, run.id, run.refused);
+      if (run.measured.out_of_memory && run.refused.empty())
+        points.rows.push_back({family.name + "@" + run.id, "device memory", "out of memory",
+                               show(Bytes{run.memory.device}), "", run.fits});
+    }
+  }
+  bool pass = refused.empty();
+  const std::string verdicts = verdicts_table(all, pass);
+  const int code = report(
+      request, "Memory of measured training runs",
+      fmt::format(
+          "memory of the fullest rank in measured training runs: what is allocated at the peak (peak memory), what "
+          "the allocator reserved, or what the device shows\n{}{}spread: measured over predicted memory has a "
+          "standard deviation of {} over these sets, each once; risks are reckoned with {}\n\n{}{}{}",
+          request.points ? points.text() + "\n" : "",
+          error_table(sets, {"mean", "median", "worst", "signed mean"}, "none"), percent(memory_spread(all)),
+          percent(kMemoryDoubt), verdicts, request.points ? refused_although_ran(all) : "", refused),
+      sets);
+  return pass ? code : kFailsLimit;
+}
+
+}  // namespace trainyard
