@@ -61,7 +61,7 @@ std::string doubt_line(const PlanAnswer& a) {
   };
   return wrapped(
       report_label("doubt"),
-      {fmt::format("the step is measured between {} and {} with a probability of 80 %", plan_time((*likely)[0]),
+      {fmt::format("a measured step lies between {} and {} with a probability of 80 %", plan_time((*likely)[0]),
                    plan_time((*likely)[1])),
        fmt::format("common doubts cancel between plans, so that ratios scatter by {} (another tensor degree: {})",
                    range(best.doubt.tensor), range(best.doubt.tensor + 1)),

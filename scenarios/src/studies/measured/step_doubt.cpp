@@ -142,8 +142,7 @@ bool Experience::shows_host(const StepProfile& p) const {
 const std::vector<DoubtTerm>& doubt_terms() {
   using P = StepProfile;
   using E = Experience;
-  static const char* const timed_step =
-      "time one step of this stack on these GPUs, and compare it: trainyard validate FILE.yaml";
+  static const char* const timed_step = "time one or two steps of this stack on these GPUs: trainyard anchor";
   static const char* const timed_exchange = "run nccl-tests on this network: trainyard fit nccl LOG --out FILE.yaml";
   static const std::vector<DoubtTerm> terms{
       {"any", 0.06, "the model itself, on steps like the measured ones", "", [](const P&, const E&) { return 1.0; }},
@@ -287,7 +286,7 @@ std::vector<DoubtPart> DoubtModel::parts(const StepProfile& profile, const Exper
                        half_width(variance - part, together.slow_host)});
   if (together.slow_host > 1)
     parts.push_back({"no measured step shows how fast this stack's host launches kernels",
-                     "time one step of few samples a GPU on one node, and compare it: trainyard validate FILE.yaml",
+                     "time one step of few samples a GPU on one node: trainyard anchor",
                      half_width(0, together.slow_host), half_width(variance, 1)});
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.alone > b.alone; });
   return parts;
