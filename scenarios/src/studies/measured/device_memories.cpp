@@ -14,7 +14,7 @@
 namespace trainyard {
 namespace {
 
-MemoryPrediction predict(const MeasuredFamily& family, std::size_t row) {
+MemoryPrediction predict_memory(const MeasuredFamily& family, std::size_t row) {
   MemoryPrediction run;
   run.id = family.ids[row];
   try {
@@ -60,7 +60,7 @@ std::vector<FamilyMemory> predict_memories(const std::vector<MeasuredFamily>& fa
   ProgressLine progress;
   std::size_t ended = 0;
   std::vector<MemoryPrediction> runs = all_in_parallel(
-      rows.size(), processors(), [&](std::size_t i) { return predict(families[rows[i].first], rows[i].second); },
+      rows.size(), processors(), [&](std::size_t i) { return predict_memory(families[rows[i].first], rows[i].second); },
       [&](std::size_t, const MemoryPrediction&) {
         progress.show(fmt::format("{} of {} measured runs", ++ended, rows.size()));
       });
