@@ -17,7 +17,7 @@
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kAnchorSteps = 2, kFewestRows = 4;
 constexpr double kGoalAnchored = 0.04;
@@ -80,7 +80,7 @@ int validate_anchors(const ValidationRequest& request) {
     }
   TextTable table{
       {"family", "steps", "left out", "before", "anchored", "in 80 %"}, {false, true, true, true, true, true}, {}};
-  Json json = Json::array();
+  OrderedJson json = OrderedJson::array();
   AnchoredFamily mean{.name = "mean"};
   const auto n = static_cast<double>(families.size());
   for (const AnchoredFamily& f : families) {
@@ -108,7 +108,7 @@ int validate_anchors(const ValidationRequest& request) {
       kAnchorSteps, table.text(), percent(kGoalAnchored, 0), mean.after <= kGoalAnchored ? "reached" : "missed",
       left_out.empty() ? ""
                        : "not anchored, because their rows are of several machines or refused: " + left_out + "\n");
-  report(request, text, Json{{"families", json}});
+  report(request, text, OrderedJson{{"families", json}});
   return mean.after <= mean.left_out ? kGood : kFailsLimit;
 }
 

@@ -15,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // The aim: 80 % intervals hold 75 to 85 % of the steps of a class, by steps and by families. A class with fewer steps
 // than kFewestJudged says too little.
@@ -41,7 +41,7 @@ std::string shares_of(const ClassCoverage& c, std::size_t p) {
   return fmt::format("{:.0f} / {:.0f}", c.by_steps[p] * 100, c.by_families[p] * 100);
 }
 
-Json json_of(const ClassCoverage& c) {
+OrderedJson json_of(const ClassCoverage& c) {
   return {{"class", c.name},
           {"steps", c.steps},
           {"families", c.families},
@@ -53,7 +53,7 @@ Json json_of(const ClassCoverage& c) {
           {"missed", missed_aim(c)}};
 }
 
-Json json_of(const CoveredStep& c) {
+OrderedJson json_of(const CoveredStep& c) {
   return {{"family", c.step.family},
           {"row", c.step.row},
           {"predicted_over_measured", std::exp(c.step.left_out)},
@@ -92,7 +92,7 @@ int validate_coverage(const ValidationRequest& request) {
   const std::vector<ClassCoverage> classes = coverage_by_class(all);
   TextTable table{{"class", "steps", "families", "in 50 %", "in 80 %", "in 95 %", "half width", "misses"},
                   {false, true, true, true, true, true, true, false}};
-  Json sets = Json::array(), points = Json::array();
+  OrderedJson sets = OrderedJson::array(), points = OrderedJson::array();
   for (const ClassCoverage& c : classes) {
     table.rows.push_back({c.name, fmt::format("{}", c.steps), fmt::format("{}", c.families), shares_of(c, 0),
                           shares_of(c, 1), shares_of(c, 2), fmt::format("±{}", percent(c.half_width)), missed_aim(c)});
@@ -111,7 +111,7 @@ int validate_coverage(const ValidationRequest& request) {
       "others.\n",
       kMostOfFamily, table.text(), kFewestJudged, kLeastCovered * 100, kMostCovered * 100);
   if (!request.csv.empty()) write_atomically(request.csv, DoubtModel::fit(steps).csv());
-  Json json{{"classes", sets}};
+  OrderedJson json{{"classes", sets}};
   if (request.points) json["points"] = points;
   report(request, text, json);
   return holds ? kGood : kFailsLimit;
