@@ -16,7 +16,6 @@ namespace {
 using nlohmann::ordered_json;
 
 std::string number(double v) { return v >= 1e4 && v < 1e15 ? fmt::format("{:.0f}", v) : fmt::format("{:.4g}", v); }
-std::string percent(double v) { return fmt::format("{:.1f} %", v * 100); }
 
 /// A result that the table for people shows.
 struct MainResult {
