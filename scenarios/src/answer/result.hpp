@@ -98,7 +98,7 @@ struct Result {
     double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
     int rank = 0;   ///< rank with the highest peak
     int stage = 0;  ///< pipeline stage of that rank
-    // What the device holds besides: see `DeviceMemory`.
+    // Memory that the device holds besides (see `DeviceMemory`).
     double reserved = 0, device = 0, needed = 0, usable = 0;
   } memory;
   /// Memory of a rank of a pipeline stage at its peak; bytes.

@@ -20,10 +20,10 @@ inline constexpr double kMemoryDoubt = 0.06;
 /// Memory of a rank on its device, beyond what the step allocates. Each figure includes those before it.
 struct DeviceMemory {
   Bytes allocated;  ///< the peak of what the step allocates
-  Bytes reserved;   ///< what the framework's allocator takes from the device
+  Bytes reserved;   ///< memory that the framework's allocator takes
   Bytes device;     ///< with CUDA's context and NCCL's buffers: what a tool like nvidia-smi shows
   Bytes needed;     ///< the part of `device` that the allocator cannot give back when memory is short
-  Bytes usable;     ///< what the device offers to programs
+  Bytes usable;     ///< memory that programs can have
 
   bool fits() const { return needed <= usable; }
   /// Probability that the rank runs out of memory: the needed memory has a log-normal spread of `kMemoryDoubt`.

@@ -14,7 +14,7 @@ struct MeasuredRun {
   Seconds step_time;           ///< as measured, or computed from a published rate
   Bytes peak_memory;           ///< memory of the fullest rank; 0: not measured
   Bytes reserved_memory;       ///< GPU memory that its allocator had reserved; 0: not measured
-  Bytes device_memory;         ///< what the GPU's tool (nvidia-smi) showed; 0: not measured
+  Bytes device_memory;         ///< memory that nvidia-smi showed; 0: not measured
   bool out_of_memory = false;  ///< the run did not fit into the GPUs
   FlopsPerSecond rate;         ///< published rate of one device; 0: another figure was published
   std::string counted;         ///< FLOPs that the rate counts, such as "model, attention"

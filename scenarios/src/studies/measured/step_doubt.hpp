@@ -49,7 +49,7 @@ class Experience {
 struct DoubtTerm {
   const char* key;
   double prior;         ///< spread before any measurement
-  const char* words;    ///< what it stands for, in a table
+  const char* words;    ///< the doubt, as tables name it
   const char* narrows;  ///< the measurement that removes or narrows it
   double (*amount)(const StepProfile&, const Experience&);
 };
