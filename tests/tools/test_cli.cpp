@@ -113,6 +113,9 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   const Shell shell;
   refused(shell, "rum good.yaml", "trainyard: unknown verb \"rum\"; did you mean \"run\"?");
   refused(shell, "run good.yaml --jsn x", "trainyard run: unknown flag --jsn; did you mean \"--json\"?");
+  refused(shell, "anchor good.yaml --measured family.yaml",
+          "anchor: good.yaml would not be used: the runs of family.yaml bring their own scenarios, and --set changes "
+          "them");
   refused(shell, "run good.yam", "good.yam: no such file; did you mean \"good.yaml\"?");
   refused(shell, "run .", ".: is a folder, not a file");
   refused(shell, "run good.yaml more.yaml", "trainyard run: unexpected argument \"more.yaml\" (trainyard run --help)");

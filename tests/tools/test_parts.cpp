@@ -93,6 +93,7 @@ void check_numbers(const Json& j, const std::string& path) {
   CHECK(value >= 0);
   const bool share = path.find("share") != std::string::npos || path.ends_with(".goodput");
   if (share) CHECK(value <= 1 + 1e-9);
+  if (share || path.ends_with("_probability")) CHECK((value == 0 || value >= 1e-9));
 }
 
 void check_memory(const Json& j, std::vector<const char*> parts) {
@@ -325,6 +326,14 @@ TEST_CASE("the wait for samples is a part of the step, as the screen says", "[br
   const std::string text = screen(s, plan(s), r, {});
   CHECK(text.find(fmt::format("together {:.1f}", r.step_time * 1e3)) != std::string::npos);
   CHECK(text.find("whose own steps") == std::string::npos);
+}
+
+TEST_CASE("a change that saves nothing saves exactly nothing", "[breakdown][what-if]") {
+  WhatIf w{.resource_class = "PCIe", .factor = 2, .step_time = 0.1 * 3};
+  CHECK(w.saves(0.3) == 0);
+  w.step_time = 0.15;
+  CHECK(w.saves(0.3) == Approx(0.5));
+  CHECK(relative_change(0.3, 0.33) == Approx(0.1));
 }
 
 TEST_CASE("a forward pass has no layers of a backward pass", "[layers]") {

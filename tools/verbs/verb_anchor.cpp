@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -103,22 +104,32 @@ int anchor_verb(const std::vector<std::string>& words) {
   arguments.option("--name", name, "NAME", "name of the anchored stack and node (default: anchored)");
   arguments.option("--out", out, "FOLDER",
                    "write the stack and, if determined, the node as entries of this catalog folder, with their names");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field of the scenario; may be repeated");
+  arguments.repeated("--set", sets, "PATH=VALUE",
+                     "override a field of the scenario, or of each scenario of a family; may be repeated");
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (measured.empty()) throw UserError("anchor: --measured FILE expected");
   if (first < 0) throw UserError(fmt::format("--first {}: 1 or more expected", first));
-  Node document = Node::empty_map();
-  if (!file.empty()) {
-    document = read_scenario_document(file);
-    for (const auto& [path, value] : parse_overrides(sets)) set_field(document, path, value);
-  }
+  const auto is_family = [](const std::string& from) { return from.ends_with(".yaml"); };
+  if (!file.empty() && std::ranges::all_of(measured, is_family) && (judge.empty() || is_family(judge)))
+    throw UserError(
+        fmt::format("anchor: {} would not be used: the runs of {} bring their own scenarios, and --set "
+                    "changes them",
+                    file, measured.front()));
+  const Overrides overrides = parse_overrides(sets);
+  const auto override_fields = [&](Node document) {
+    for (const auto& [path, value] : overrides) set_field(document, path, value);
+    return document;
+  };
+  const Node document = file.empty() ? Node::empty_map() : override_fields(read_scenario_document(file));
   std::vector<AnchorStep> steps, judged;
   const auto add = [&](const std::string& from, std::vector<AnchorStep>& to) {
-    if (file.empty() && !from.ends_with(".yaml"))
+    if (file.empty() && !is_family(from))
       throw UserError(fmt::format("anchor: {}: a SCENARIO expected, whose machine was measured", from));
-    for (AnchorStep& step : read_anchor_steps(document, fs::path(from).stem().string(), from))
+    for (AnchorStep& step : read_anchor_steps(document, fs::path(from).stem().string(), from)) {
+      if (is_family(from)) step.document = override_fields(std::move(step.document));
       to.push_back(std::move(step));
+    }
   };
   for (const std::string& from : measured) add(from, steps);
   if (!judge.empty()) add(judge, judged);

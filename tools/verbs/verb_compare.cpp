@@ -34,7 +34,8 @@ std::string figures_table(const Comparison& comparison) {
   const Result& first = comparison.results.front();
   add("step, ms", [](const Result& r) { return fmt::format("{:.4g}", r.step_time * 1e3); });
   add("against the first", [&first](const Result& r) {
-    return &r == &first ? std::string("-") : fmt::format("{:+.1f} %", (r.step_time / first.step_time - 1) * 100);
+    return &r == &first ? std::string("-")
+                        : fmt::format("{:+.1f} %", relative_change(first.step_time, r.step_time) * 100);
   });
   if (std::any_of(comparison.results.begin(), comparison.results.end(),
                   [](const Result& r) { return r.likely_step_times.has_value(); }))

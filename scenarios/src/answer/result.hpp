@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -35,6 +36,12 @@ struct FittingChange {
   double step_time = 0;  ///< s; 0: not simulated, because the step is too large
 };
 
+/// to / from - 1. A change below a billionth is rounding, and counts as none.
+inline double relative_change(double from, double to) {
+  const double change = to / from - 1;
+  return std::abs(change) < 1e-9 ? 0 : change;
+}
+
 /// The effect of making one resource class faster: the step time of the scenario with these fields changed.
 struct WhatIf {
   std::string resource_class;
@@ -46,7 +53,7 @@ struct WhatIf {
   /// time.
   double compared_with = 0;
   double saves(double step_of_answer) const {
-    return 1 - step_time / (compared_with > 0 ? compared_with : step_of_answer);
+    return 0 - relative_change(compared_with > 0 ? compared_with : step_of_answer, step_time);
   }
   std::vector<std::string> sets = {};  ///< the changes, as --set takes them: "cluster.hca.rate=400 Gbit/s"
 };

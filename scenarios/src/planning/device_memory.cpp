@@ -71,7 +71,8 @@ DeepSpeedTerms deepspeed_terms(const Scenario& s, const TrainingPlan& plan, std:
 
 double DeviceMemory::risk() const {
   if (usable.value <= 0) return 1;
-  return 0.5 * std::erfc(-std::log(needed / usable) / kMemoryDoubt / std::sqrt(2.0));
+  const double risk = 0.5 * std::erfc(-std::log(needed / usable) / kMemoryDoubt / std::sqrt(2.0));
+  return std::round(risk * 1e4) / 1e4;
 }
 
 std::pair<Bytes, Bytes> DeviceMemory::interval() const {

@@ -27,6 +27,7 @@ struct DeviceMemory {
 
   bool fits() const { return needed <= usable; }
   /// Probability that the rank runs out of memory: the needed memory has a log-normal spread of `kMemoryDoubt`.
+  /// Rounded to a ten-thousandth, since nobody measured such rare events.
   double risk() const;
   /// The interval in which `device` lies with a probability of 80 %.
   std::pair<Bytes, Bytes> interval() const;

@@ -36,7 +36,7 @@ json json_of(const PlanOutcome& outcome) {
   if (!outcome.error.empty()) return {{"error", outcome.error}};
   json j{{"fits", outcome.fits}};
   for (const auto& [name, figure] : kFigures) j[name] = outcome.*figure;
-  j["doubt"] = {outcome.doubt.spread, outcome.doubt.slow_host, outcome.doubt.tensor};
+  j["doubt"] = outcome.doubt.numbers();
   return j;
 }
 
@@ -49,8 +49,7 @@ PlanOutcome outcome_of(const std::string& text) {
   }
   for (const auto& [name, figure] : kFigures) outcome.*figure = j.at(name);
   outcome.fits = j.at("fits");
-  const json& doubt = j.at("doubt");
-  outcome.doubt = {doubt.at(0), doubt.at(1), doubt.at(2)};
+  outcome.doubt = StepDoubt::from_numbers(j.at("doubt"));
   return outcome;
 }
 

@@ -89,7 +89,7 @@ const RegisterJsonReference size_reference{"size", "which clusters train a model
 std::string to_text(const SizeRow& row) {
   nlohmann::ordered_json j = size_row_fields().json(row);
   if (row.good()) j["document"] = yaml_text(row.document);
-  if (row.doubt.exists()) j["doubt"] = {row.doubt.spread, row.doubt.slow_host, row.doubt.tensor};
+  if (row.doubt.exists()) j["doubt"] = row.doubt.numbers();
   return json_text(j);
 }
 
@@ -98,10 +98,7 @@ SizeRow size_row_from_text(const std::string& text) {
   const nlohmann::ordered_json j = parse_ordered_json(text);
   size_row_fields().read(j, row);
   if (j.contains("document")) row.document = parse_document(j.at("document").get<std::string>(), "--out");
-  if (j.contains("doubt")) {
-    const auto& doubt = j.at("doubt");
-    row.doubt = {doubt.at(0), doubt.at(1), doubt.at(2)};
-  }
+  if (j.contains("doubt")) row.doubt = StepDoubt::from_numbers(j.at("doubt"));
   return row;
 }
 

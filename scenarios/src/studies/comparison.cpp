@@ -95,7 +95,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     const Result& first = comparison.results.front();
     ordered_json parts = ordered_json::object();
     for (const auto& [name, seconds] : changed_parts(first, r)) parts[name] = seconds;
-    changes.push_back({{"step_time_share", r.step_time / first.step_time - 1}, {"breakdown_s", parts}});
+    changes.push_back({{"step_time_share", relative_change(first.step_time, r.step_time)}, {"breakdown_s", parts}});
     if (const std::optional<double> slower = comparison.slower(i)) changes.back()["slower_probability"] = *slower;
   }
   for (const Comparison::Difference& difference : comparison.differences) {

@@ -1,8 +1,13 @@
 // The page of `learn`: curves of trainings on the simulated clock against time, samples, steps or bytes.
 const variants = page.answer.variants, able = variants.filter(v => !v.error);
 const across = {time_s: 'seconds', samples: 'number', steps: 'number', bytes: 'bytes'};
-// The legend shows only the first seed of each variant.
-const nameOf = v => v.name || page.answer.scenario;
+// Variants are named by what differs: without the path that all names begin with.
+const names = variants.map(v => v.name || page.answer.scenario);
+const pathOf = name => name.slice(0, name.split('=')[0].lastIndexOf('.') + 1);
+const shared = names.every(name => name.includes('=') && pathOf(name) === pathOf(names[0])) ? pathOf(names[0]) : '';
+const nameOf = v => (v.name || page.answer.scenario).slice(shared.length);
+/// A legend below a chart whose names may be longer than a line. It shows only the first seed of each variant.
+const legend = sets => el('div', {class: 'legend'}, sets.filter(s => s.first).map(s => el('span', {}, swatch(s.backgroundColor), s.label)));
 
 function curves(title, key, unit, of) {
   let x = 'time_s', made;
@@ -18,9 +23,10 @@ function curves(title, key, unit, of) {
   const box = section(title, el('div', {class: 'bar controls'}, el('label', {}, 'against ', el('select', {onchange: e => { x = e.target.value; build(); }},
     Object.keys(across).map(k => el('option', {value: k}, k.replace('_s', '')))))));
   made = chart(box, 340, title, {type: 'line', data: {datasets: []}, options: {parsing: false, interaction: {mode: 'nearest', intersect: false},
-    plugins: {legend: {position: 'bottom', labels: {filter: (item, data) => data.datasets[item.datasetIndex].first}}, tooltip: {callbacks: {title: c => units[across[x]](c[0].parsed.x),
+    plugins: {legend: {display: false}, tooltip: {callbacks: {title: c => units[across[x]](c[0].parsed.x),
       label: c => `${c.dataset.label}, seed ${c.dataset.seed}: ${units[unit](c.parsed.y)}`}}}}});
   build();
+  box.append(legend(sets()));
 }
 // The first parameter of each replica in the first seed, and their mean, for tasks of a few parameters.
 function positions() {
@@ -34,8 +40,10 @@ function positions() {
       {label: `${nameOf(v)}, the mean of the replicas`, first: true, borderDash: [6, 4], borderWidth: 2}));
   });
   if (!sets.length) return;
-  const made = chart(section('Positions of the replicas'), 340, 'Positions of the replicas', {type: 'line', data: {datasets: sets}, options: {parsing: false,
-    interaction: {mode: 'nearest', intersect: false}, plugins: {legend: {position: 'bottom', labels: {filter: (item, data) => data.datasets[item.datasetIndex].first}}}}});
+  const box = section('Positions of the replicas');
+  const made = chart(box, 340, 'Positions of the replicas', {type: 'line', data: {datasets: sets}, options: {parsing: false,
+    interaction: {mode: 'nearest', intersect: false}, plugins: {legend: {display: false}}}});
+  box.append(legend(sets));
   made.plain.scales = {x: axis('steps', v => units.number(v), {type: 'linear'}), y: axis('', v => units.number(v))};
   redraw(made);
 }
@@ -55,7 +63,7 @@ function outcomes() {
     [v.diverged ? `diverged at step ${v.runs.find(run => run.diverged_at_step >= 0).diverged_at_step}` : mean(v.final.loss, 'number'), mean(v.final.accuracy, 'share')])), true));
 }
 
-heading('Learning: ' + page.answer.scenario, able.length ? `${able[0].task}, ${able[0].parameters} parameters; ${page.answer.seeds} seed` +
+heading('Learning: ' + page.answer.scenario, able.length ? `${able[0].task}; ${page.answer.seeds} seed` +
   `${page.answer.seeds > 1 ? 's' : ''} of each` : '');
 curves('Loss', 'loss', 'number');
 curves('Accuracy', 'accuracy', 'share');

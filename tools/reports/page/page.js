@@ -50,6 +50,9 @@ function figure(path, unit) {
   return el('span', {'data-path': path, 'data-value': JSON.stringify(v), title: `${path}: ${v}`}, units[unit](v));
 }
 
+/// The interval that holds a figure with a probability of 80 %; null: the answer has none.
+const likely = (path, unit) => value(answer, path) ? [el('br'), '80 %: ', figure(path + '.0', unit), ' to ', figure(path + '.1', unit)] : null;
+
 /// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words}]. `sortable`: the heads are buttons.
 function table(columns, rows, sortable) {
   const body = el('tbody');

@@ -23,9 +23,9 @@ function summary() {
       : `not proved: ${answer.open} plans may be faster, none takes less than ${units.seconds(answer.open_floor_s)}`));
   if (!best) return;
   main.append(el('p', {}, el('b', {}, best.plan)));
-  const card = (path, unit, name) => value(answer, path) === undefined ? null
-    : el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name));
-  main.append(el('div', {class: 'cards'}, card('best.0.step_time_s', 'seconds', 'step time of the best'), card('best.0.samples_per_s', 'number', 'samples/s'),
+  const card = (path, unit, name, interval) => value(answer, path) === undefined ? null
+    : el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name, interval ? likely(interval, unit) : null));
+  main.append(el('div', {class: 'cards'}, card('best.0.step_time_s', 'seconds', 'step time of the best', 'best.0.step_time_interval_s'), card('best.0.samples_per_s', 'number', 'samples/s'),
     card('best.0.tokens_per_s', 'number', 'tokens/s'), card('best.0.mfu', 'share', 'MFU, of the dense peak'),
     card('best.0.memory_peak_bytes', 'bytes', `of ${units.bytes(answer.memory_capacity_bytes)}, ${units.share(answer.headroom)} to stay free`), card('simulated', 'number', 'plans simulated')));
 }

@@ -24,10 +24,15 @@ function summary() {
     ['training_time_s', 'seconds', 'the whole training'], ['goodput', 'share', 'goodput']];
   const box = el('div', {class: 'cards'});
   for (const [path, unit, name] of cards)
-    if (value(answer, path)) box.append(el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name)));
+    if (value(answer, path)) box.append(el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name,
+      path === 'step_time_s' ? likely('step_time_interval_s', 'seconds') : null)));
   const m = answer.memory_bytes;
-  if (m && m.peak) box.append(el('div', {class: 'card'}, el('b', {class: answer.fits ? 'good' : 'bad'}, figure('memory_bytes.peak', 'bytes')),
-    el('span', {}, 'of ', figure('memory_bytes.capacity', 'bytes'), answer.fits ? ': fits' : ': does not fit')));
+  if (m && m.peak) {
+    const hue = {yes: 'good', no: 'bad'}[answer.fits_in_words] || '', words = {yes: 'fits', no: 'does not fit'}[answer.fits_in_words] || answer.fits_in_words;
+    box.append(el('div', {class: 'card'}, el('b', {class: hue}, figure(m.device ? 'memory_bytes.device' : 'memory_bytes.peak', 'bytes')),
+      el('span', {}, 'of ', figure('memory_bytes.capacity', 'bytes'), m.device ? ' on the device' : '', `: ${words}`,
+        m.device ? likely('memory_interval_bytes', 'bytes') : null)));
+  }
   if (answer.bottleneck && answer.bottleneck.resource) box.append(el('div', {class: 'card'},
     el('b', {}, figure('bottleneck.share', 'share')), el('span', {}, `bottleneck: ${answer.bottleneck.resource}`)));
   main.append(box);
@@ -80,7 +85,8 @@ function memory() {
   columns.append(el('div', {}, el('p', {class: 'quiet'}, `at the peak of rank ${m.rank}, the fullest`),
     table([{name: 'holds'}, {name: 'bytes', number: true}],
       parts.map((k, i) => [el('span', {}, swatch(hues[i]), k), figure('memory_bytes.' + k, 'bytes')])
-        .concat([['peak', figure('memory_bytes.peak', 'bytes')], ['capacity', figure('memory_bytes.capacity', 'bytes')]]))));
+        .concat([['peak', 'peak'], ['device', 'on the device'], ['capacity', 'capacity']].filter(([key]) => m[key])
+          .map(([key, name]) => [name, figure('memory_bytes.' + key, 'bytes')])))));
   const t = pictures.timeline;
   if (!t) {
     chart(left, 150, 'memory at the peak', {type: 'bar', data: {labels: ['peak'], datasets: parts.map((k, i) =>

@@ -2,6 +2,7 @@
 
 #include "models/reading/catalog.hpp"
 #include "models/software/stack.hpp"
+#include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/studies/measured/horovod_study.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/validation/validation.hpp"
@@ -56,6 +57,31 @@ int print_fit(const HorovodStudy& study) {
   print(fmt::format("median {:.2f} ms = collective_launch of stack horovod-tcp (there: {})\n",
                     quantile(missing, 0.5) * 1e3, show(stack.collective_launch)));
   return kGood;
+}
+
+/// Seconds of the whole training against the batch of a worker: squares are measured, lines are predicted.
+std::string study_picture(const HorovodStudy& study, const std::vector<FamilyPrediction>& families) {
+  Chart chart{"", ChartAxis(ChartAxis::Scale::log2), ChartAxis(ChartAxis::Scale::log10)};
+  std::vector<LegendEntry> legend;
+  const auto add = [&](const std::string& words, const std::vector<double>& seconds, bool measured) {
+    ChartSeries series{.color = series_color(legend.size()), .line = !measured};
+    for (std::size_t i = 0; i < seconds.size(); ++i)
+      series.points.push_back({study.rows[i].batch, seconds[i], "", measured, measured ? series.color : ""});
+    legend.push_back({series.color, words});
+    chart.series.push_back(std::move(series));
+  };
+  add("measured, one node", study.column(&StudyRow::single), true);
+  add("measured, two nodes, rank 0", study.column(&StudyRow::multi_0), true);
+  add("measured, two nodes, rank 1", study.column(&StudyRow::multi_1), true);
+  for (std::size_t f = 0; f < families.size(); ++f)
+    add(f < 3 ? fmt::format("({:c}) two nodes, {}", 'a' + f, families[f].name) : "(c) one node",
+        training_times(families[f]), false);
+  return charts_svg({.title = "The Horovod study: seconds of the whole training by batch of a worker",
+                     .note = "squares: measured; lines: predicted; both axes logarithmic",
+                     .width = 720,
+                     .height = 420,
+                     .legend = legend},
+                    {chart});
 }
 
 ErrorSet errors_of(const FamilyPrediction& family) {
@@ -116,6 +142,7 @@ int validate_horovod(const ValidationRequest& request) {
       study.epochs, study.steps_per_epoch, study.steps() / study.workers, study.steps(), literal.median_abs * 100);
   for (const ErrorSet& errors : {left_out, rank_1, single, literal})
     sets.push_back({.errors = errors, .judges = false});
+  if (!request.svg.empty()) write_atomically(request.svg, study_picture(study, families));
   return report(request, "", text, sets);
 }
 

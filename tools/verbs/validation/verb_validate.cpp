@@ -72,7 +72,10 @@ int validate_verb(const std::vector<std::string>& words) {
       "--csv", request.csv,
       "with --left-out: write the error of each step; with coverage: write the spreads that make intervals; "
       "both in the form of scenarios/measured/tables; - is stdout");
-  arguments.output("--svg", request.svg, "collectives: draw the measured and predicted bus bandwidth of every system");
+  arguments.output(
+      "--svg", request.svg,
+      "collectives: draw the measured and predicted bus bandwidth of every system; horovod: draw the measured and "
+      "predicted times by batch");
   arguments.option("--systems", request.systems, "A,B", "collectives: draw only these systems");
   if (!arguments.parse(words)) return kGood;
   std::vector<std::string> names;
@@ -94,8 +97,9 @@ int validate_verb(const std::vector<std::string>& words) {
   if (request.knobs && (set != "training" || request.points || !request.families.empty()))
     throw UserError("--knobs: only with validate training, and without --points and --family");
   if (request.fit && !request.json.empty()) throw UserError("--fit: prints text only; leave out --json");
-  if (set != "collectives" && !(request.svg + request.systems).empty())
-    throw UserError("--svg, --systems: only with validate collectives");
+  if (set != "collectives" && !request.systems.empty()) throw UserError("--systems: only with validate collectives");
+  if (set != "collectives" && set != "horovod" && !request.svg.empty())
+    throw UserError("--svg: only with validate collectives and validate horovod");
   if (!request.html.empty() && ((set != "collectives" && set != "memory" && !runs) || request.knobs))
     throw UserError("--html: only with validate collectives, training, memory and mlperf");
   if (request.knobs) return show_knobs(request);

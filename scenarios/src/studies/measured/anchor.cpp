@@ -209,15 +209,20 @@ std::vector<AnchorStructure> structures_of(const Scenario& s) {
   return all;
 }
 
-/// Throws UserError unless all steps have one stack and one type of device.
-void require_one_machine(const std::vector<AnchorStep>& steps, const Scenario& first) {
+/// The scenarios of the steps. Throws UserError unless all have one stack, which can be measured, and one type of device.
+std::vector<Scenario> scenarios_of_one_machine(const std::vector<AnchorStep>& steps) {
+  std::vector<Scenario> scenarios;
   for (const AnchorStep& step : steps) {
-    const Scenario s = read_scenario(step.document, step.id);
+    const Scenario& s = scenarios.emplace_back(read_scenario(step.document, step.id));
+    const Scenario& first = scenarios.front();
     if (s.software.name != first.software.name || s.cluster.node.gpu.name != first.cluster.node.gpu.name)
       throw UserError(fmt::format("anchor: {} has {} on {}, and {} has {} on {}; one stack and one GPU expected",
                                   steps.front().id, first.software.name, first.cluster.node.gpu.name, step.id,
                                   s.software.name, s.cluster.node.gpu.name));
   }
+  if (scenarios.front().software.name == "plain")
+    throw UserError("anchor: plain is an ideal stack, which nobody can measure; name another one in software");
+  return scenarios;
 }
 
 void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
@@ -229,18 +234,6 @@ void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
     steps[i].before = times[i];
     steps[i].after = times[steps.size() + i];
   }
-}
-
-/// The part of the first step's scenario at this path, with the anchor's changes.
-const Node* changed_part(Node& document, const Anchor& anchor, const char* section, const char* part) {
-  bool changes = false;
-  for (const auto& [path, value] : anchor.sets) {
-    if (!path.starts_with(section)) continue;
-    set_field(document, path, value);
-    changes = true;
-  }
-  const Node* node = document.find(std::string(section));
-  return !changes || !node ? nullptr : *part ? node->find(part) : node;
 }
 
 }  // namespace
@@ -255,11 +248,10 @@ double Anchor::mean_error(const std::vector<AnchorStep>& steps, double (AnchorSt
 
 Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged) {
   if (steps.empty()) throw UserError("anchor: no measured step");
-  const Scenario first = read_scenario(steps.front().document, steps.front().id);
-  if (first.software.name == "plain")
-    throw UserError("anchor: plain is an ideal stack, which nobody can measure; name another one in software");
-  require_one_machine(steps, first);
+  const std::vector<Scenario> scenarios = scenarios_of_one_machine(steps);
+  const Scenario& first = scenarios.front();
   Anchor anchor;
+  for (const Scenario& s : scenarios) anchor.devices = std::max(anchor.devices, static_cast<double>(s.ranks()));
   const Anchoring anchoring(steps, first);
   std::vector<StructureFit> fits;
   for (AnchorStructure& structure : anchor.structures = structures_of(first)) {
@@ -280,10 +272,8 @@ Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judge
   anchor.sets = anchoring.sets(anchor.structures.front().sets, best.logs);
   predict_steps(steps, anchor.sets);
   predict_steps(judged, anchor.sets);
-  for (const AnchorStep& step : steps) {
+  for (const AnchorStep& step : steps)
     if (std::abs(std::log(step.after / step.measured)) > 2 * kStepError) anchor.odd.push_back(step.id);
-    anchor.devices = std::max(anchor.devices, static_cast<double>(read_scenario(step.document, step.id).ranks()));
-  }
   anchor.spread = steps.size() == 1 ? kSpreadOfOne : kSpreadOfMore;
   anchor.steps = std::move(steps);
   anchor.judged = std::move(judged);
@@ -314,8 +304,15 @@ std::string anchored_stack_yaml(const Anchor& anchor, const std::string& from) {
 
 std::string anchored_node_yaml(const Anchor& anchor, const std::string& from) {
   Node document = anchor.steps.front().document;
-  const Node* node = changed_part(document, anchor, "cluster", "node");
-  return !node ? "" : fmt::format("# The network between nodes by trainyard anchor, {}.\n", from) + yaml_text(*node);
+  bool changes = false;
+  for (const auto& [path, value] : anchor.sets) {
+    if (!path.starts_with("cluster.node.")) continue;
+    set_field(document, path, value);
+    changes = true;
+  }
+  if (!changes) return "";
+  return fmt::format("# The network between nodes by trainyard anchor, {}.\n", from) +
+         yaml_text(*document.find("cluster")->find("node"));
 }
 
 const JsonFields<Anchor>& anchor_fields() {

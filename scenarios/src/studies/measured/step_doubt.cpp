@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/fitted/fitting.hpp"
 #include "models/fitted/measured_table.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
@@ -70,28 +71,19 @@ double misfit(const std::vector<FittedStep>& steps, const std::vector<double>& s
   return sum;
 }
 
-/// Finds the spreads with the least misfit: each in turn moves up or down as long as this helps, by smaller and smaller
-/// factors.
+/// Returns the spreads with the least misfit, by a search that starts at the priors.
 std::vector<double> least_misfit(const std::vector<FittedStep>& steps) {
-  std::vector<double> spreads;
-  for (const DoubtTerm& term : doubt_terms()) spreads.push_back(term.prior);
-  double best = misfit(steps, spreads);
-  for (double move = 0.4; move > 0.02;) {
-    bool moved = false;
-    for (double& spread : spreads)
-      for (const double factor : {std::exp(move), std::exp(-move)}) {
-        const double before = spread;
-        spread *= factor;
-        const double now = misfit(steps, spreads);
-        if (now < best - 1e-9) {
-          best = now;
-          moved = true;
-          break;
-        }
-        spread = before;
-      }
-    if (!moved) move /= 2;
-  }
+  std::vector<double> logs, spreads;
+  for (const DoubtTerm& term : doubt_terms()) logs.push_back(std::log(term.prior));
+  const auto move_spreads = [&] {
+    spreads.clear();
+    for (const double log : logs) spreads.push_back(std::exp(log));
+  };
+  pattern_search(logs, [&] {
+    move_spreads();
+    return misfit(steps, spreads);
+  });
+  move_spreads();
   return spreads;
 }
 

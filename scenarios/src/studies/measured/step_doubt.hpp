@@ -61,6 +61,9 @@ struct StepDoubt {
   double slow_host = 1;  ///< by how many times a slow host may lengthen the step
   int tensor = 1;        ///< tensor ranks: plans with equally many err alike
   bool exists() const { return spread > 0; }
+  /// The three numbers, as journals of searches keep them.
+  std::array<double, 3> numbers() const { return {spread, slow_host, static_cast<double>(tensor)}; }
+  static StepDoubt from_numbers(const std::array<double, 3>& n) { return {n[0], n[1], static_cast<int>(n[2])}; }
 };
 
 /// The interval of a step time as factors of the predicted one.
