@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "models/fitted/roofline_fit.hpp"
 #include "models/networks/layers/sharding_error.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 namespace models_test_hybrids {
@@ -78,6 +80,19 @@ TEST_CASE("a scan moves the bytes of its kernels, and its arithmetic grows with 
   for (const ScanKind kind : {ScanKind::gated_delta, ScanKind::kimi_delta}) {
     const ScanShape delta{kind, 8192, 32, 128, 16, 128, 64, 4};
     CHECK(bytes_of(scan_backward(delta, Precision::bf16)) > bytes_of(scan_forward(delta, Precision::bf16)));
+  }
+}
+
+TEST_CASE("the share of the memory bandwidth of scans is the fitted one", "[hybrids]") {
+  for (const char* name : {"h100-sxm5-80gb", "b200-sxm-180gb"}) {
+    CAPTURE(name);
+    const Gpu gpu = read_gpu(Catalog().resolve("gpu", Node::of_text(name)));
+    const RooflineFit fit = fit_roofline(shipped_file("scenarios/measured/tables/linear_attention.csv"), Kernel::scan,
+                                         gpu, gpu.measured_as);
+    CHECK(gpu.efficiency[static_cast<std::size_t>(Kernel::scan)].memory == Approx(fit.efficiency.memory).epsilon(0.01));
+    CHECK(fit.efficiency.flops == 1);
+    CHECK(fit.held_out.median < 0.12);
+    CHECK(fit.judged > 100);
   }
 }
 

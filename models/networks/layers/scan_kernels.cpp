@@ -77,8 +77,8 @@ std::vector<KernelCall> mamba_backward(const ScanSizes& z) {
 std::vector<KernelCall> delta_states(const ScanSizes& z, bool channels) {
   const double gate = channels ? z.channel_gates() : z.gates();
   const double keys = z.head_keys(), values = z.values();
-  const double scaled = channels ? 2 * keys : 0;  // keys and queries times their decays
-  return {z.kernel("write_keys", 2 * keys + 2 * values + z.pairs(z.element()) + gate + scaled,
+  const double scaled_keys = channels ? 2 * keys : 0;  // keys and queries times their decays
+  return {z.kernel("write_keys", 2 * keys + 2 * values + z.pairs(z.element()) + gate + scaled_keys,
                    z.chunk_product(z.s.state + z.s.head_dim)),
           z.kernel("states", 2 * keys + 2 * values + z.states(), 2 * z.state_product())};
 }
@@ -87,8 +87,8 @@ std::vector<KernelCall> delta_forward(const ScanSizes& z) {
   const bool channels = z.s.kind == ScanKind::kimi_delta;
   const double gate = channels ? z.channel_gates() : z.gates();
   const double keys = z.head_keys(), values = z.values();
-  const double normed = z.s.repeats_keys || channels ? keys : z.group_keys();
-  std::vector<KernelCall> kernels{z.kernel("key_norms", 4 * normed),
+  const double norm_keys = z.s.repeats_keys || channels ? keys : z.group_keys();
+  std::vector<KernelCall> kernels{z.kernel("key_norms", 4 * norm_keys),
                                   z.kernel("decays", (channels ? keys + 3 * gate : 2 * gate))};
   if (channels)
     kernels.push_back(
@@ -98,9 +98,9 @@ std::vector<KernelCall> delta_forward(const ScanSizes& z) {
   kernels.push_back(z.kernel("solve", z.pairs(kSingle) + z.pairs(z.element())));
   for (KernelCall& kernel : delta_states(z, channels)) kernels.push_back(std::move(kernel));
   // It reads queries, values and states, and keys or the products of keys and queries.
-  const double read = channels ? keys + gate + z.pairs(z.element()) : 2 * keys + gate;
+  const double input = channels ? keys + gate + z.pairs(z.element()) : 2 * keys + gate;
   const double flops = z.state_product() + z.chunk_product(z.s.head_dim) + (channels ? 0 : z.chunk_product(z.s.state));
-  kernels.push_back(z.kernel("output", read + 2 * values + z.states(), flops));
+  kernels.push_back(z.kernel("output", input + 2 * values + z.states(), flops));
   return kernels;
 }
 

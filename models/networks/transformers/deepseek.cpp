@@ -161,15 +161,15 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
   b.add(std::move(split));
   b.norm(l.config.norm, "kv_a_norm", rank);
   b.set_partial(false);
-  AttentionShape read = a;
+  AttentionShape core = a;
   if (l.config.indexer.keys > 0) {
     // Chosen keys are read in the latent space, where all heads have one. The products of `kv_b` then project queries
     // to it and outputs from it: they have the same sizes.
-    read.key_value_heads = 1;
-    read.query_width = rank + rotary;
-    read.value_width = rank;
-    read.window = std::min(a.keys, static_cast<double>(l.config.indexer.keys));
-    index_keys(b, l, read);
+    core.key_value_heads = 1;
+    core.query_width = rank + rotary;
+    core.value_width = rank;
+    core.window = std::min(a.keys, static_cast<double>(l.config.indexer.keys));
+    index_keys(b, l, core);
   }
   b.set_module(RecomputedPart::mla_up_proj);
   b.linear({.name = "kv_b", .in = rank, .out = a.heads * (plain + a.value_width), .part = LinearPart::qkv});
@@ -177,11 +177,11 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
     b.mover("rotary.q", b.row_bytes(a.heads * rotary), b.row_bytes(a.heads * rotary));
     b.mover("rotary.k", b.row_bytes(rotary), b.row_bytes(rotary));
   }
-  const double wide = read.heads * read.query_width;
+  const double wide = core.heads * core.query_width;
   b.mover("q_concat", b.row_bytes(wide), b.row_bytes(wide));
-  b.mover("k_concat", b.row_bytes(a.heads * plain + rotary), b.row_bytes(read.key_value_heads * read.query_width));
+  b.mover("k_concat", b.row_bytes(a.heads * plain + rotary), b.row_bytes(core.key_value_heads * core.query_width));
   b.set_module(RecomputedPart::none);
-  attention(b, l, read);
+  attention(b, l, core);
   output_projection(b, l, a);
 }
 

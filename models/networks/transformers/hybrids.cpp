@@ -332,6 +332,7 @@ void read_kimi_layers(Fields& linear, TransformerConfig& c) {
 }
 
 void read_kimi_linear(Fields& f, TransformerConfig& c) {
+  c.max_position_embeddings = read_size(f, "model_max_length", 0);
   read_latent(f, c);
   c.position_embedding = PositionEmbedding::none;  // its latent attention rotates nothing
   c.experts.count = read_size(f, "num_experts");
@@ -350,9 +351,8 @@ void read_kimi_linear(Fields& f, TransformerConfig& c) {
   c.scan.taps = read_size(linear, "short_conv_kernel_size", 4);
   c.scan.chunk = kDeltaChunk;
   linear.finish();
-  ignore_keys(f, {"mla_use_nope", "model_max_length", "moe_layer_freq", "moe_renormalize", "moe_router_activation_func",
-                  "num_expert_group", "num_nextn_predict_layers", "routed_scaling_factor", "topk_group",
-                  "use_grouped_topk", "head_dim"});
+  ignore_keys(f, {"mla_use_nope", "moe_layer_freq", "moe_renormalize", "moe_router_activation_func", "num_expert_group",
+                  "num_nextn_predict_layers", "routed_scaling_factor", "topk_group", "use_grouped_topk", "head_dim"});
 }
 
 const RegisterTransformer registered_nemotron_h{"nemotron_h", {read_nemotron_h, pattern_layers}};

@@ -66,11 +66,11 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s)
   project("beta", s.heads, false, true);
 }
 
-void convolution(LayerBuilder& b, const TransformerLayout& l, const ScanShape& owned, const ScanShape& s) {
+void convolution(LayerBuilder& b, const TransformerLayout& l, const ScanShape& shard, const ScanShape& s) {
   Operator op;
   op.forward = convolution_forward(s, l.precision);
-  std::vector<int> gradients{b.parameter("convolution.weight", owned.convolved() * owned.taps)};
-  if (l.config.scan.convolution_bias) gradients.push_back(b.parameter("convolution.bias", owned.convolved()));
+  std::vector<int> gradients{b.parameter("convolution.weight", shard.convolved() * shard.taps)};
+  if (l.config.scan.convolution_bias) gradients.push_back(b.parameter("convolution.bias", shard.convolved()));
   op.backward = backward_kernels(convolution_backward(s, l.precision), std::move(gradients), l);
   const bool keeps_all = s.kind == ScanKind::mamba2;  // the scan and the gate read the same tensor
   op.kept = {{"convolution.input", b.row_bytes(keeps_all ? projected_width(s) : s.convolved())}};
@@ -93,15 +93,15 @@ std::vector<KeptTensor> kept_of_scan(LayerBuilder& b, const ScanShape& s) {
           {"scan.chunk_products", b.row_bytes(s.heads * s.chunk * (channels ? 2 : 1))}};
 }
 
-void chunked_scan(LayerBuilder& b, const TransformerLayout& l, const ScanShape& owned, const ScanShape& s) {
+void chunked_scan(LayerBuilder& b, const TransformerLayout& l, const ScanShape& shard, const ScanShape& s) {
   if (s.repeats_keys) b.mover("repeat_keys", b.row_bytes(2 * s.keys()), b.row_bytes(2 * s.heads * s.state));
   Operator op;
   op.forward = scan_forward(s, l.precision);
-  std::vector<int> gradients{b.parameter("scan.decay", owned.heads)};
+  std::vector<int> gradients{b.parameter("scan.decay", shard.heads)};
   // Kimi's steps have a bias for each channel.
   gradients.push_back(
-      b.parameter("scan.step_bias", s.kind == ScanKind::kimi_delta ? owned.heads * owned.state : owned.heads));
-  if (s.kind == ScanKind::mamba2) gradients.push_back(b.parameter("scan.skip", owned.heads));
+      b.parameter("scan.step_bias", s.kind == ScanKind::kimi_delta ? shard.heads * shard.state : shard.heads));
+  if (s.kind == ScanKind::mamba2) gradients.push_back(b.parameter("scan.skip", shard.heads));
   op.backward = backward_kernels(scan_backward(s, l.precision), std::move(gradients), l);
   op.kept = kept_of_scan(b, s);
   const Bytes states = s.element * s.states(), values = b.row_bytes(s.inner());
@@ -118,7 +118,7 @@ void chunked_scan(LayerBuilder& b, const TransformerLayout& l, const ScanShape& 
 
 /// Mamba-2 gates the output in the scan and normalizes groups of heads; delta rules normalize heads and gate the result
 /// in the same kernel.
-void gated_norm(LayerBuilder& b, const TransformerLayout& l, const ScanShape& owned, const ScanShape& s) {
+void gated_norm(LayerBuilder& b, const TransformerLayout& l, const ScanShape& shard, const ScanShape& s) {
   const bool gates = s.kind != ScanKind::mamba2;
   const Bytes tensor = b.row_bytes(s.inner());
   const Bytes statistics = element_size(Precision::fp32) * (b.rows() * (gates ? s.heads : s.groups));
@@ -127,7 +127,7 @@ void gated_norm(LayerBuilder& b, const TransformerLayout& l, const ScanShape& ow
   op.forward.push_back(elementwise("gated_norm", tensor * (gates ? 3 : 2) + statistics, l.precision));
   op.backward =
       backward_kernels({elementwise("gated_norm.backward", tensor * (gates ? 5 : 3) + statistics, l.precision)},
-                       {b.parameter("gated_norm.weight", gates ? owned.head_dim : owned.inner())}, l);
+                       {b.parameter("gated_norm.weight", gates ? shard.head_dim : shard.inner())}, l);
   b.set_partial(false);
   op.kept = {{"gated_norm.input", tensor}, {"gated_norm.statistics", statistics}};
   if (gates) op.kept.push_back({"gated_norm.gate", tensor});
@@ -139,28 +139,28 @@ void gated_norm(LayerBuilder& b, const TransformerLayout& l, const ScanShape& ow
 }  // namespace
 
 void scan_branch(LayerBuilder& b, const TransformerLayout& l) {
-  const ScanShape owned = rank_scan(l);
+  const ScanShape shard = rank_scan(l);
   const double rows = l.rows(), ranks = l.context();
   begin_branch(b, l, "scan", readers_of(l, LinearPart::qkv));
   begin_columns(b, l, "scan", readers_of(l, LinearPart::qkv));
-  project_in(b, l, owned);
-  ScanShape s = owned;
+  project_in(b, l, shard);
+  ScanShape s = shard;
   if (ranks > 1) {
-    trade_heads(b, "scan.heads", b.row_bytes(projected_width(owned)));
+    trade_heads(b, "scan.heads", b.row_bytes(projected_width(shard)));
     s.heads /= ranks;
     s.groups = std::max(1.0, s.groups / ranks);  // ranks that share a group have copies of its keys
     s.tokens = l.samples * l.seq;
     b.set_rows(s.tokens);
   }
-  convolution(b, l, owned, s);
-  chunked_scan(b, l, owned, s);
+  convolution(b, l, shard, s);
+  chunked_scan(b, l, shard, s);
   if (ranks > 1) {
     trade_heads(b, "scan.tokens", b.row_bytes(s.inner()));
     b.set_rows(rows);
   }
-  if (l.config.scan.gated_norm) gated_norm(b, l, owned, owned);
+  if (l.config.scan.gated_norm) gated_norm(b, l, shard, shard);
   b.linear({.name = "out_proj",
-            .in = owned.inner(),
+            .in = shard.inner(),
             .out = l.hidden(),
             .part = LinearPart::attention_output,
             .bias = l.config.scan.projection_bias && !l.tensor_parallel(),

@@ -109,10 +109,10 @@ void check_unpadded(const TransformerConfig& c, std::int64_t seq, const Transfor
                       " tokens of a full sequence, expected");
   if (!options.flash_attention)
     fail(c.place, "unpadded: attention that writes its scores pads its sequences; expected flash_attention");
-  if (options.sharding.context > 1 || c.sliding_window > 0 || c.indexer.keys > 0 || c.has_layer(layer_letters::kScan) ||
-      c.num_decoder_layers > 0 || c.fixed_seq_length)
+  if (options.sharding.context > 1 || c.sliding_window > 0 || c.indexer.keys > 0 || c.num_decoder_layers > 0 ||
+      c.fixed_seq_length)
     fail(c.place,
-         "unpadded: with context parallelism, sliding windows, scans, indexers, a decoder beside an encoder or images "
+         "unpadded: with context parallelism, sliding windows, indexers, a decoder beside an encoder or images "
          "it is not modelled");
 }
 

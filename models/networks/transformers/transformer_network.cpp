@@ -27,10 +27,10 @@ namespace {
 /// Refuses a config of a network that is not modelled, and says what it is.
 void refuse_other_networks(Fields& f) {
   if (!f.has("model_type") && f.has("_class_name"))
-    fail(f.place_of("_class_name"), f.what() + ": " + f.text("_class_name") +
-                                        " is part of a diffusion pipeline, which is no language model, and is not "
-                                        "modelled" +
-                                        hint("diffusion", transformers::transformer_families().names()));
+    fail(f.place_of("_class_name"),
+         f.what() + ": " + f.text("_class_name") +
+             " is part of a diffusion pipeline, which is no language model, and is not modelled yet; nearest: a config "
+             "with a model_type, such as \"vit\" (trainyard help limits)");
   if (!f.has("model_type")) return;
   const std::string type = f.text("model_type");
   for (const NotModelled& row : not_modelled())
