@@ -6,6 +6,7 @@
 #include <set>
 
 #include "models/fitted/measured_table.hpp"
+#include "models/networks/layers/scan_kernels.hpp"
 
 namespace trainyard {
 namespace {
@@ -26,12 +27,17 @@ Work make_work(Kernel kernel, double flops, double bytes) {
   return work;
 }
 
-void read_product(const MeasuredTable& table, TableRow& row) {
+bool is_bf16(const MeasuredTable& table) { return table.text("dtype") == "bfloat16"; }
+
+bool read_product(const MeasuredTable& table, TableRow& row) {
+  if (!is_bf16(table)) return false;
   const GemmShape& s = row.shape = {table.positive("m"), table.positive("n"), table.positive("k")};
   row.kernel.work = make_work(Kernel::gemm, 2 * s.m * s.n * s.k, 2 * (s.m * s.k + s.k * s.n + s.m * s.n));
+  return true;
 }
 
-void read_attention(const MeasuredTable& table, TableRow& row) {
+bool read_attention(const MeasuredTable& table, TableRow& row) {
+  if (!is_bf16(table)) return false;
   const std::string& causal = table.text("causal");
   if (causal != "0" && causal != "1") table.refuse(fmt::format("causal: \"{}\" is neither 0 nor 1", causal), "causal");
   const double batch = table.positive("batch"), queries = table.positive("seq"), dim = table.positive("head_dim");
@@ -41,26 +47,79 @@ void read_attention(const MeasuredTable& table, TableRow& row) {
   row.kernel.work = make_work(Kernel::attention, square / masked, 2 * tokens * dim * 2 * (heads + kv_heads));
   row.kernel.work.kernel =
       kernel_of(AttentionWork{batch * heads, queries, queries * queries / masked, queries, causal == "1", false});
+  return true;
+}
+
+/// Returns the recurrence of a row of linear_attention.csv that holds a convolution, or a scan with all its kernels. The
+/// other rows are kernels that generate text, and convolutions of gated delta nets, which are faster than the memory of
+/// all their channels.
+ScanKind kind_of_scan(const MeasuredTable& table) {
+  const std::string &family = table.text("family"), &kernel = table.text("kernel");
+  if (family == "mamba2" && kernel == "causal_conv1d_fn") return ScanKind::mamba2;
+  if (family == "gdn" && kernel == "chunk_gated_delta_rule") return ScanKind::gated_delta;
+  if (family == "kda" && (kernel == "chunk_kda" || kernel == "causal_conv1d_fn_qkv3")) return ScanKind::kimi_delta;
+  return ScanKind::none;
+}
+
+bool read_scan(const MeasuredTable& table, TableRow& row) {
+  ScanShape s;
+  s.kind = kind_of_scan(table);
+  if (s.kind == ScanKind::none) return false;
+  constexpr double kDeltaChunk = 64;  // of flash-linear-attention; the table does not state it
+  s.tokens = table.positive("batch") * table.positive("seq_len");
+  s.heads = table.positive("heads_v");
+  s.head_dim = table.positive("head_dim_v");
+  s.groups = table.positive("groups_or_k_heads");
+  s.state = table.positive("state_or_k_dim");
+  s.chunk = table.text("chunk").empty() ? kDeltaChunk : table.positive("chunk");
+  s.taps = table.positive("d_conv");
+  const bool convolves = table.text("kernel").starts_with("causal_conv1d");
+  Work& total = row.kernel.work = make_work(Kernel::scan, 0, 0);
+  for (const KernelCall& call :
+       convolves ? convolution_forward(s, Precision::bf16) : scan_forward(s, Precision::bf16)) {
+    total.bytes += call.work.bytes;
+    total.flops += call.work.flops;
+  }
+  return true;
+}
+
+/// Columns of the tables of these kernels, besides gpu and latency_us, and the reader of a row, which returns false for
+/// a row of another kernel.
+struct TableFormat {
+  std::vector<const char*> columns;
+  bool (*read)(const MeasuredTable&, TableRow&);
+};
+
+TableFormat format_of(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::gemm:
+      return {{"m", "n", "k", "dtype"}, read_product};
+    case Kernel::attention:
+      return {{"batch", "heads", "kv_heads", "head_dim", "seq", "causal", "dtype"}, read_attention};
+    case Kernel::scan:
+      return {{"family", "kernel", "heads_v", "head_dim_v", "groups_or_k_heads", "state_or_k_dim", "chunk", "d_conv",
+               "batch", "seq_len"},
+              read_scan};
+    default:
+      throw UserError(
+          fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention, scan", name_of(kernel)));
+  }
 }
 
 std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel, std::string_view gpu) {
-  if (kernel != Kernel::gemm && kernel != Kernel::attention)
-    throw UserError(
-        fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention", name_of(kernel)));
-  std::vector<const char*> columns{"batch", "heads", "kv_heads", "head_dim", "seq", "causal"};
-  if (kernel == Kernel::gemm) columns = {"m", "n", "k"};
-  columns.insert(columns.end(), {"gpu", "dtype", "latency_us"});
-  MeasuredTable table(csv, columns);
-  const auto read = kernel == Kernel::gemm ? read_product : read_attention;
+  TableFormat format = format_of(kernel);
+  format.columns.insert(format.columns.end(), {"gpu", "latency_us"});
+  MeasuredTable table(csv, format.columns);
   std::vector<TableRow> rows;
   std::set<std::string> gpus;
   while (table.next()) {
     gpus.insert(table.text("gpu"));
-    if (table.text("gpu") != gpu || table.text("dtype") != "bfloat16") continue;
-    TableRow& row = rows.emplace_back();
-    read(table, row);
+    if (table.text("gpu") != gpu) continue;
+    TableRow row;
+    if (!format.read(table, row)) continue;
     row.kernel.measured = Seconds{table.positive("latency_us") * 1e-6};
     row.place = fmt::format("{}:{}", table.name(), table.line());
+    rows.push_back(std::move(row));
   }
   if (!gpus.contains(std::string(gpu)))
     throw UserError(
@@ -69,6 +128,12 @@ std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel,
 }
 
 FlopsPerSecond bf16_peak(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(Precision::bf16)]; }
+
+/// Is the work as large as that of kernels of a training step? Scans move bytes for at least `kLeastFittedScan`.
+bool is_long_enough(const Work& work, const Gpu& gpu) {
+  if (kind_of(work.kernel) == Kernel::scan) return work.bytes / gpu.memory_bandwidth >= kLeastFittedScan;
+  return work.flops >= kLeastFittedWork;
+}
 
 }  // namespace
 
@@ -80,7 +145,7 @@ MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, co
     const Work& work = row.kernel.work;
     // FLOPs and bytes stand for the shape, so that a shape and its transpose are in the same half.
     const bool fit = goes_to_fit(fmt::format("{},{}", exact(work.flops.value), exact(work.bytes.value)));
-    if (work.flops >= kLeastFittedWork) (fit ? rows.fitted : rows.judged).push_back(row.kernel);
+    if (is_long_enough(work, gpu)) (fit ? rows.fitted : rows.judged).push_back(row.kernel);
     if (fit && std::max(work.flops / bf16_peak(gpu), work.bytes / gpu.memory_bandwidth) < kTinyTime)
       rows.tiny.push_back(row.kernel);
   }

@@ -23,17 +23,17 @@ double error_of(const std::vector<Row>& rows, const Gpu& gpu, const Gpu::Efficie
 }
 
 /// Returns the best point of a grid over all efficiencies, then of ever narrower grids around the best point, until the
-/// grid is finer than the digits of any written figure.
-Gpu::Efficiency search_grid(const std::vector<Row>& rows, const Gpu& gpu, double launch) {
+/// grid is finer than the digits of any written figure. `memory_alone`: the share of the peak stays 1.
+Gpu::Efficiency search_grid(const std::vector<Row>& rows, const Gpu& gpu, double launch, bool memory_alone) {
   constexpr int kSide = 25, kRounds = 24;
   constexpr double kLeast = 0.02, kNarrower = 0.4;
-  Gpu::Efficiency centre{0.5, 0.5}, best = centre;
+  Gpu::Efficiency centre{memory_alone ? 1 : 0.5, 0.5}, best = centre;
   double best_error = error_of(rows, gpu, best, launch), width = 1;
   for (int round = 0; round < kRounds; ++round) {
     const auto grid_value = [&](double middle, int i) {
       return std::clamp(middle + width * (static_cast<double>(i) / (kSide - 1) - 0.5), kLeast, 1.0);
     };
-    for (int i = 0; i < kSide; ++i)
+    for (int i = memory_alone ? kSide - 1 : 0; i < kSide; ++i)
       for (int j = 0; j < kSide; ++j) {
         const Gpu::Efficiency c{grid_value(centre.flops, i), grid_value(centre.memory, j)};
         const double error = error_of(rows, gpu, c, launch);
@@ -64,14 +64,15 @@ RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const 
     throw UserError(fmt::format("gpu {} has no bf16, and the table's rows are bf16", gpu.name));
   const MeasuredKernels rows = read_kernels(csv, kernel, gpu, gpu_name_in_csv);
   Gpu judged = gpu;
-  judged.attention = {};  // attention then takes a share of the peak for every shape
+  const bool memory_alone = kernel == Kernel::scan;  // no row of a scan is bound by its arithmetic
+  judged.attention = {};                             // attention then takes a share of the peak for every shape
   Gpu::Efficiency& efficiency = judged.efficiency[static_cast<std::size_t>(kernel)];
   // Attention's launch takes longer, but a GPU has one launch time, and GEMM's is nearer to that of many small kernels.
   constexpr std::size_t kFewestTiny = 8;
   const bool own_launch = kernel == Kernel::gemm && rows.tiny.size() >= kFewestTiny;
   constexpr int kTurns = 4;  // few suffice: launch and efficiencies hardly depend on each other
   for (int turn = 0; turn < (own_launch ? kTurns : 1); ++turn) {
-    efficiency = search_grid(rows.fitted, gpu, judged.kernel_launch.value);
+    efficiency = search_grid(rows.fitted, gpu, judged.kernel_launch.value, memory_alone);
     if (own_launch) judged.kernel_launch = Seconds{launch_floor(rows.tiny, gpu, efficiency)};
   }
   return {efficiency,

@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"};
 constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 1};
-constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attention",      "attention_backward",
-                                                         "elementwise", "optimizer",      "embedding",
-                                                         "convolution", "convolution_3x3"};
+constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attention",       "attention_backward",
+                                                         "elementwise", "optimizer",       "embedding",
+                                                         "convolution", "convolution_3x3", "scan"};
 constexpr std::array<const char*, 4> kChipKindNames{"gpu", "tpu", "asic", "fpga"};
 constexpr double kLeastShare = 1e-6;  // a smaller efficiency or relative speed is surely a mistake
 
@@ -50,6 +50,7 @@ void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
   };
   default_to(Kernel::convolution, Kernel::gemm);
   default_to(Kernel::convolution_3x3, Kernel::convolution);
+  default_to(Kernel::scan, Kernel::elementwise);
 }
 
 void read_interference(Gpu& gpu, const Node& node, const std::string& what) {

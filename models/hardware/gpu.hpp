@@ -26,9 +26,10 @@ enum class Kernel : std::uint16_t {
   optimizer,
   embedding,
   convolution,
-  convolution_3x3  ///< stride 1, in fp32: libraries may execute fewer multiplications than are counted
+  convolution_3x3,  ///< stride 1, in fp32: libraries may execute fewer multiplications than are counted
+  scan              ///< state-space layers and linear attention: short causal convolutions and chunked scans
 };
-constexpr int kKernels = 8;
+constexpr int kKernels = 9;
 const char* name_of(Kernel);
 /// Is this the number of a GPU kernel, with or without a shape?
 bool is_kernel(std::uint16_t number);
@@ -96,8 +97,8 @@ struct Gpu {
 /// Reads and checks an entry: rates > 0, efficiencies in (0, 1] (up to 4 for the FLOPs of a convolution), idle power
 /// below busy power, and a `power_limit` above the idle and at most the busy power. Only `peak` (at least one
 /// precision), `memory_bandwidth` and `memory_capacity` are required. A key that is left out means one of these:
-/// - ideal: no launch time, no interference, efficiency 1 (but a convolution's defaults to that of gemm, and that of
-///   convolution_3x3 to a convolution's);
+/// - ideal: no launch time, no interference, efficiency 1 (but a convolution's defaults to that of gemm, that of
+///   convolution_3x3 to a convolution's, and that of a scan to elementwise's);
 /// - absent: `nvlink`, `pcie`, `chip_links`;
 /// - not stated: `sms`, `l2`, `clock`, `power`, and an FPGA's `reconfigure`.
 /// Throws UserError with the place.

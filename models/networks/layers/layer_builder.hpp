@@ -23,6 +23,7 @@ struct Operator {
   bool beside_weights = false;
   Bytes early_live;                              ///< memory of the result of that early exchange
   Bytes for_weights;                             ///< memory that the kernels `for_weights` read
+  bool in_experts = false;                       ///< see `LayerBuilder::set_in_experts`
   bool core = false;                             ///< selective recomputation runs its forward kernels again
   bool keeps_input = false;                      ///< `kept` exists before its kernels run
   RecomputedPart module = RecomputedPart::none;  ///< part of the block to which it belongs
@@ -40,6 +41,8 @@ class LayerBuilder {
   /// `ParameterTensor::active_share` of the tensors that follow. An expert's linear layers multiply it by their own.
   void set_active_share(double share) { active_share_ = share; }
   void set_module(RecomputedPart module) { module_ = module; }  ///< for the operators that follow
+  /// Do the operators that follow belong to a layer of experts, from its router to the sum of its outputs?
+  void set_in_experts(bool in_experts) { in_experts_ = in_experts; }
   /// Sets the parts of a block to recompute. They have no effect if whole layers are recomputed.
   void set_recomputed_parts(std::array<bool, kRecomputedParts> parts) { recomputed_parts_ = parts; }
   void set_partial(bool partial) { partial_ = partial; }  ///< `ParameterTensor::partial` of the tensors that follow
@@ -175,6 +178,7 @@ class LayerBuilder {
   void exchange_gradients();
   void share_out_launches();
   void recompute_core();
+  void recompute_experts();
   void recompute_part(RecomputedPart);
   void lay_out();
   void recompute_all(Bytes input, bool by_operator);
@@ -183,7 +187,8 @@ class LayerBuilder {
   Layer layer_;
   double rows_;
   double active_share_ = 1, launches_ = 0;
-  bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, experts_in_turn_ = false;
+  bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, experts_in_turn_ = false,
+       in_experts_ = false;
   Fp8Products fp8_;
   Bytes accumulated_;
   Precision precision_;

@@ -15,7 +15,14 @@ Bytes total_of(const std::vector<KeptTensor>& kept) {
   for (const auto& tensor : kept) total += tensor.bytes;
   return total;
 }
-Bytes core_bytes(const std::vector<KeptTensor>& kept) { return total_of(kept) - kept_without_core(kept); }
+
+/// Removes the tensors that are not kept under recomputation, and returns their bytes.
+template <class IsDropped>
+Bytes drop_tensors(std::vector<KeptTensor>& kept, IsDropped is_dropped) {
+  const Bytes before = total_of(kept);
+  std::erase_if(kept, is_dropped);
+  return before - total_of(kept);
+}
 
 /// Returns the number of kernels `for_weights` at the end of the list.
 int trailing_for_weights(const std::vector<BackwardKernel>& kernels) {
@@ -43,24 +50,24 @@ void begin_backward_with(Operator& op, std::vector<BackwardKernel> kernels) {
   op.backward = std::move(kernels);
 }
 
-/// Recomputes the operators [first, last), the core of attention. Their core tensors are freed after the forward pass
-/// and computed again before the backward kernels of the last of them, with the exchanges of the forward pass (the
-/// blocks of a ring).
-void recompute_group(std::vector<Operator>& operators, std::size_t first, std::size_t last) {
+/// Recomputes the operators [first, last). Those of their tensors that `is_dropped` selects are freed after the forward
+/// pass and computed again before the backward kernels of the last of them, with the exchanges of the forward pass (the
+/// blocks of a ring, the rows of experts).
+template <class IsDropped>
+void recompute_group(std::vector<Operator>& operators, std::size_t first, std::size_t last, IsDropped is_dropped) {
   std::vector<BackwardKernel> backward;
   std::vector<Exchange> exchanges;
-  Bytes core_so_far, peak, previous_core;
+  Bytes dropped_so_far, peak, previous_dropped;
   for (std::size_t i = first; i < last; ++i) {
     Operator& op = operators[i];
     append(exchanges, op.forward_exchanges, backward.size());
     for (const KernelCall& kernel : op.forward) backward.push_back({kernel, {}});
-    const Bytes core = core_bytes(op.kept);
-    core_so_far += core;
-    op.backward_live += core_so_far;
-    op.forward_live += previous_core + core;  // it reads the core tensors of the operator before
-    previous_core = core;
-    peak = std::max(peak, op.forward_live + core_so_far - core);
-    std::erase_if(op.kept, [](const KeptTensor& tensor) { return tensor.core; });
+    const Bytes dropped = drop_tensors(op.kept, [&](const KeptTensor& tensor) { return is_dropped(op, tensor); });
+    dropped_so_far += dropped;
+    op.backward_live += dropped_so_far;
+    op.forward_live += previous_dropped + dropped;  // it reads the dropped tensors of the operator before
+    previous_dropped = dropped;
+    peak = std::max(peak, op.forward_live + dropped_so_far - dropped);
   }
   Operator& end = operators[last - 1];
   begin_backward_with(end, std::move(backward));
@@ -98,9 +105,23 @@ void LayerBuilder::recompute_core() {
   for (std::size_t first = 0; first < operators_.size();) {
     std::size_t last = first;
     while (last < operators_.size() && operators_[last].core) ++last;
-    if (last > first) recompute_group(operators_, first, last);
+    if (last > first)
+      recompute_group(operators_, first, last, [](const Operator&, const KeptTensor& tensor) { return tensor.core; });
     first = last + 1;
   }
+}
+
+/// Keeps only the input of a layer of experts.
+void LayerBuilder::recompute_experts() {
+  const auto in_experts = [](const Operator& op) { return op.in_experts; };
+  const auto begin = std::find_if(operators_.begin(), operators_.end(), in_experts);
+  const auto end = std::find_if_not(begin, operators_.end(), in_experts);
+  if (begin == end) return;
+  const auto reader = std::find_if(begin, end, [](const Operator& op) { return !op.kept.empty(); });
+  const Operator* first_reader = reader == end ? nullptr : &*reader;
+  recompute_group(operators_, static_cast<std::size_t>(begin - operators_.begin()),
+                  static_cast<std::size_t>(end - operators_.begin()),
+                  [&](const Operator& op, const KeptTensor&) { return &op != first_reader || !op.keeps_input; });
 }
 
 /// Frees the kept tensors that operators of a module made, and runs these operators again before the backward kernels
@@ -232,6 +253,7 @@ Layer LayerBuilder::build(Bytes output, Recompute recompute, Bytes input) && {
   share_out_launches();
   const bool recomputes_layer = recompute == Recompute::full || recompute == Recompute::operators;
   if (recompute == Recompute::selective) recompute_core();
+  if (recomputed_parts_[static_cast<std::size_t>(RecomputedPart::moe)] && !recomputes_layer) recompute_experts();
   for (int module = 1; module < kRecomputedParts && !recomputes_layer; ++module)
     if (recomputed_parts_[static_cast<std::size_t>(module)]) recompute_part(static_cast<RecomputedPart>(module));
   lay_out();

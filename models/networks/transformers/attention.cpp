@@ -189,7 +189,12 @@ void rotary(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a
   b.mover("rotary.k", key, key);
 }
 
-/// Adds the exchange in which ranks of the context axis give up heads for tokens, or take them back.
+bool trades_heads(const TransformerLayout& l) {
+  return l.sharding().context > 1 && l.sharding().context_exchange == ContextExchange::all_to_all;
+}
+
+}  // namespace
+
 void trade_heads(LayerBuilder& b, const std::string& name, Bytes tensors) {
   LayerBuilder::Crossing c;
   c.forward = {name, Axis::context, Exchanged::all_to_all, tensors};
@@ -198,12 +203,6 @@ void trade_heads(LayerBuilder& b, const std::string& name, Bytes tensors) {
   c.out = tensors;
   b.cross(std::move(c));
 }
-
-bool trades_heads(const TransformerLayout& l) {
-  return l.sharding().context > 1 && l.sharding().context_exchange == ContextExchange::all_to_all;
-}
-
-}  // namespace
 
 double AttentionShape::pairs() const {
   if (attended > 0) return queries * attended / (causal ? 2 : 1);
@@ -257,7 +256,8 @@ void attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape
 
 void output_projection(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   // Flash attention keeps the same tensor as its output.
-  const bool is_kept_before = l.options.flash_attention && !trades_heads(l);
+  const bool is_kept_before =
+      l.options.flash_attention && !trades_heads(l) && !l.config.attention_gate && l.config.indexer.keys == 0;
   b.linear({.name = a.prefix + "projection",
             .in = a.heads * a.value_width,
             .out = l.hidden(),
@@ -271,7 +271,8 @@ void output_projection(LayerBuilder& b, const TransformerLayout& l, const Attent
 
 void self_attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   const bool bias = l.config.qkv_bias;
-  const double query = a.heads * a.query_width, key = a.key_value_heads * a.query_width;
+  const double query = a.heads * a.query_width, gate = l.config.attention_gate ? query : 0,
+               key = a.key_value_heads * a.query_width;
   const auto project = [&](const char* name, double width, bool first, bool last) {
     LayerBuilder::Linear linear = column_linear(l, "attention", last, readers_of(l, LinearPart::qkv));
     linear.name = a.prefix + name;
@@ -282,7 +283,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
     b.linear(linear);
   };
   if (l.config.fused_qkv || l.options.fused_projections) {
-    const double width = query + 2 * key;
+    const double width = query + gate + 2 * key;
     project("qkv", width, true, true);
     Operator split;  // forward: views; backward: the three gradients are written into one tensor
     const Bytes moved = b.row_bytes(2 * width);
@@ -291,7 +292,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
     b.add(std::move(split));
   } else {
     b.shared_input(a.prefix + "qkv", l.hidden(), 3);
-    project("q", query, true, false);
+    project("q", query + gate, true, false);
     project("k", key, false, false);
     project("v", key, false, true);
   }
@@ -304,6 +305,16 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
     b.add(std::move(sinks));
   }
   attention(b, l, a);
+  if (!l.config.attention_gate) return;
+  const Bytes tensor = b.row_bytes(query);
+  Operator gated;
+  gated.forward.push_back(elementwise("attention_gate", tensor * 3, l.precision));
+  gated.backward.push_back({elementwise("attention_gate.backward", tensor * 5, l.precision), {}});
+  gated.kept = {{"attention_gate.input", tensor}};
+  if (trades_heads(l)) gated.kept.push_back({"attention_gate.output", tensor});  // else flash attention keeps it
+  gated.forward_live = tensor * 2;
+  gated.backward_live = tensor * 3;
+  b.add(std::move(gated));
 }
 
 }  // namespace trainyard::transformers

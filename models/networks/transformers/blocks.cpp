@@ -103,6 +103,7 @@ Layer embedding_layer(const TransformerLayout& l) {
     b.set_partial(false);
     add_positions(b, l, "embedding_sum", l.size() * (rank_tokens * l.hidden()), 2);
   }
+  if (l.config.embedding_norm) residual_norm(b, l, "embedding_norm");
   if (l.config.embedding_dropout > 0) b.dropout({.name = "embedding_dropout", .width = l.hidden()});
   return std::move(b).build(tensor);
 }

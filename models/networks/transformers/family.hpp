@@ -42,8 +42,13 @@ std::string read_activation(Fields&, const char* key, const char* fallback);
 /// quotient becomes `head_dim`.
 void finish_heads(Fields&, TransformerConfig&, const char* heads_key = "num_attention_heads");
 /// Reads the keys that LlamaConfig, MistralConfig, Qwen2Config and similar classes have in common. The default of
-/// `head_dim` is its value before the call, or if that is 0 the hidden size divided by the heads.
+/// `head_dim` is its value before the call, or if that is 0 the hidden size divided by the heads. `intermediate_size`
+/// and `max_position_embeddings` are required unless they have a value before the call.
 void read_llama_keys(Fields&, TransformerConfig&);
+/// Reads the keys of DeepSeek's latent attention, and those of `read_llama_keys`.
+void read_latent(Fields&, TransformerConfig&);
+/// Reads the keys that Qwen's mixtures of experts have in common, and those of `read_llama_keys`.
+void read_qwen_experts(Fields&, TransformerConfig&);
 /// Checks that a token has at most as many experts as there are.
 void check_experts(Fields&, const TransformerConfig&);
 /// Reads n_group and topk_group. The arguments are the defaults.

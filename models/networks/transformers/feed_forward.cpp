@@ -16,6 +16,19 @@ void keep_narrow(Operator& op, Bytes input, Bytes kept_bytes) {
   op.backward.back().work.bytes += kept_bytes - input;
 }
 
+/// Returns the bytes of the router's weights by which the activation of routed experts multiplies its rows.
+Bytes weights_of_rows(const LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
+  return f.routed && l.options.weighted_expert_activation ? element_size(Precision::fp32) * b.rows() : Bytes{};
+}
+
+/// Counts the weights that the operator reads, and their gradients, which it writes.
+void weigh_rows(Operator& op, Bytes weights, const std::string& tensors) {
+  if (weights.value == 0) return;
+  op.forward.back().work.bytes += weights;
+  op.backward.front().work.bytes += weights * 2;
+  op.kept.push_back({tensors + ".weights", weights});
+}
+
 void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   const Bytes tensor = b.row_bytes(f.width);
   const std::string name = f.prefix + l.config.activation, tensors = f.prefix + "activation";
@@ -37,12 +50,7 @@ void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedFor
       op.backward.push_back({elementwise(f.prefix + "gate_up.gradient_concat", tensor * 4, l.precision), {}});
   }
   keep_narrow(op, tensor * 2, kept_bytes * 2);
-  if (f.routed && l.options.weighted_expert_activation) {  // a weight of each row is read, and its gradient is written
-    const Bytes weights = element_size(Precision::fp32) * b.rows();
-    op.forward.back().work.bytes += weights;
-    op.backward.front().work.bytes += weights * 2;
-    op.kept.push_back({tensors + ".weights", weights});
-  }
+  weigh_rows(op, weights_of_rows(b, l, f), tensors);
   op.forward_live = tensor;
   op.backward_live = tensor * 3;
   b.add(std::move(op));
@@ -67,7 +75,7 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
       in.cast = shared.cast;
     }
     in.name = f.prefix + name;
-    in.in = l.hidden();
+    in.in = f.routed ? l.expert_rows_width() : l.hidden();
     in.out = width;
     in.bias = l.config.mlp_bias;
     in.keeps_input = f.keeps_input && first;
@@ -79,7 +87,7 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
   } else if (l.options.fused_projections) {
     project("gate_up", 2 * f.width, true, true);
   } else {
-    b.shared_input(f.prefix + "gate_up", l.hidden(), 2);
+    b.shared_input(f.prefix + "gate_up", f.routed ? l.expert_rows_width() : l.hidden(), 2);
     project("gate", f.width, true, false);
     project("up", f.width, false, true);
   }
@@ -88,16 +96,18 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
 }  // namespace
 
 void activation(LayerBuilder& b, Precision precision, const std::string& name, double width) {
-  activation(b, precision, name, width, b.row_bytes(width));
+  activation(b, precision, name, width, b.row_bytes(width), {});
 }
 
-void activation(LayerBuilder& b, Precision precision, const std::string& name, double width, Bytes kept_bytes) {
+void activation(LayerBuilder& b, Precision precision, const std::string& name, double width, Bytes kept_bytes,
+                Bytes weights) {
   const Bytes tensor = b.row_bytes(width);
   Operator op;
   op.forward.push_back(elementwise(name, tensor * 2, precision));
   op.backward.push_back({elementwise(name + ".backward", tensor * 3, precision), {}});
   op.kept = {{"activation.input", kept_bytes}};
   keep_narrow(op, tensor, kept_bytes);
+  weigh_rows(op, weights, "activation");
   op.forward_live = tensor;
   op.backward_live = tensor * 2;
   b.add(std::move(op));
@@ -109,14 +119,15 @@ void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward
   if (l.config.gated_mlp)
     gated_activation(b, l, f);
   else
-    activation(b, l.precision, f.prefix + l.config.activation, f.width, kept_input(l, b.row_bytes(f.width)));
+    activation(b, l.precision, f.prefix + l.config.activation, f.width, kept_input(l, b.row_bytes(f.width)),
+               weights_of_rows(b, l, f));
   b.set_module(RecomputedPart::none);
   if (l.config.activation_dropout > 0) b.dropout({.name = f.prefix + "activation_dropout", .width = f.width});
   LayerBuilder::Linear out = expert_linear(f);
   out.bias = l.config.mlp_bias && (f.routed || !l.tensor_parallel());
   out.name = f.prefix + (l.config.gated_mlp ? "down" : "fc2");
   out.in = f.width;
-  out.out = l.hidden();
+  out.out = f.routed ? l.expert_rows_width() : l.hidden();
   out.shares_fork_gradient = f.shares_fork_gradient;
   if (!f.routed) {
     out.part = LinearPart::mlp_out;

@@ -39,6 +39,11 @@ struct TransformerLayout {
     const std::int64_t dense = config.experts.dense_intermediate_size;
     return static_cast<double>(dense > 0 ? dense : config.intermediate_size) / tensor();
   }
+  /// Width of the rows that go to routed experts.
+  double expert_rows_width() const {
+    const std::int64_t latent = config.experts.latent_size;
+    return latent > 0 ? static_cast<double>(latent) : hidden();
+  }
   Fp8Products products() const { return {options.fp8, options.fp8_scaling, options.fp8_any_layout}; }
   /// Do norms before products write fp8?
   bool norms_cast() const {
@@ -120,6 +125,13 @@ void self_attention(LayerBuilder&, const TransformerLayout&, const AttentionShap
 /// through a low rank; all heads have the same rotary part of a key.
 void latent_attention(LayerBuilder&, const TransformerLayout&);
 
+/// Adds the exchange in which ranks of the context axis give up heads for tokens, or take them back.
+void trade_heads(LayerBuilder&, const std::string& name, Bytes tensors);
+/// A state-space layer or linear attention with its norm and residual.
+void scan_branch(LayerBuilder&, const TransformerLayout&);
+/// Latent attention with its norm and residual.
+void latent_branch(LayerBuilder&, const TransformerLayout&);
+
 /// A norm of the residual stream.
 void residual_norm(LayerBuilder&, const TransformerLayout&, const std::string& name, bool casts = false);
 /// Begins and ends a residual branch f, with its norm in its `NormPlace`. f is built between the two calls. `Readers`
@@ -143,8 +155,8 @@ struct FeedForward {
 void feed_forward(LayerBuilder&, const TransformerLayout&, const FeedForward&);
 /// One kernel that reads and writes `width` elements a row and keeps its input (or output).
 void activation(LayerBuilder&, Precision, const std::string& name, double width);
-/// The same, but `kept_bytes` of its input are kept.
-void activation(LayerBuilder&, Precision, const std::string& name, double width, Bytes kept_bytes);
+/// The same, but `kept_bytes` of its input are kept, and it multiplies its rows by these weights.
+void activation(LayerBuilder&, Precision, const std::string& name, double width, Bytes kept_bytes, Bytes weights);
 /// Router, permutation, grouped expert GEMMs, combination, and shared experts. See `transformer_network`.
 void mixture_of_experts(LayerBuilder&, const TransformerLayout&);
 /// Experts, or a dense feed-forward part in layers without experts, with norm and residual.

@@ -66,6 +66,11 @@ const RegisterTransformer registered_mistral{"mistral", {read_mistral, decoder_l
 const RegisterTransformer registered_qwen2{"qwen2", {read_qwen2, decoder_layers}};
 const RegisterTransformer registered_qwen3{"qwen3", {read_qwen3, decoder_layers}};
 
+/// Reads a size that is required if `fallback` is 0.
+std::int64_t read_required(Fields& f, const char* key, std::int64_t fallback) {
+  return fallback > 0 ? read_size(f, key, fallback) : read_size(f, key);
+}
+
 }  // namespace
 
 void read_llama_keys(Fields& f, TransformerConfig& c) {
@@ -75,8 +80,8 @@ void read_llama_keys(Fields& f, TransformerConfig& c) {
   c.num_attention_heads = read_size(f, "num_attention_heads");
   c.num_key_value_heads = read_size(f, "num_key_value_heads", c.num_attention_heads);
   c.head_dim = read_size(f, "head_dim", c.head_dim);
-  c.intermediate_size = read_size(f, "intermediate_size");
-  c.max_position_embeddings = read_size(f, "max_position_embeddings");
+  c.intermediate_size = read_required(f, "intermediate_size", c.intermediate_size);
+  c.max_position_embeddings = read_required(f, "max_position_embeddings", c.max_position_embeddings);
   c.activation = read_activation(f, "hidden_act", "silu");
   c.position_embedding = PositionEmbedding::rotary;
   c.norm = Norm::rms_norm;

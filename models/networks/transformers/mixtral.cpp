@@ -21,20 +21,6 @@ void read_mixtral(Fields& f, TransformerConfig& c) {
   ignore_keys(f, {"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"});
 }
 
-void read_qwen_experts(Fields& f, TransformerConfig& c) {
-  read_llama_keys(f, c);
-  refuse_partial_window(f);
-  c.experts.count = read_size(f, "num_experts");
-  c.experts.per_token = read_size(f, "num_experts_per_tok");
-  c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
-  check_experts(f, c);
-  c.experts.every = read_size(f, "decoder_sparse_step", 1);
-  const Node* dense = f.child("mlp_only_layers");
-  if (dense && !dense->items.empty())
-    fail(dense->place, f.what() + ": mlp_only_layers: experts in some layers only are not modelled; expected []");
-  ignore_keys(f, {"norm_topk_prob", "output_router_logits", "router_aux_loss_coef"});
-}
-
 void read_qwen2_moe(Fields& f, TransformerConfig& c) {
   read_qwen_experts(f, c);
   c.qkv_bias = true;
@@ -48,6 +34,14 @@ void read_qwen3_moe(Fields& f, TransformerConfig& c) {
   c.head_norms = HeadNorms::each;
 }
 
+/// Granite's mixtures of experts (IBM 2024). Its multipliers change no tensor.
+void read_granite_moe(Fields& f, TransformerConfig& c) {
+  read_mixtral(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  ignore_keys(f, {"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"});
+}
+
+const RegisterTransformer registered_granite_moe{"granitemoe", {read_granite_moe, expert_decoder_layers}};
 const RegisterTransformer registered_mixtral{"mixtral", {read_mixtral, expert_decoder_layers}};
 const RegisterTransformer registered_qwen2_moe{"qwen2_moe", {read_qwen2_moe, expert_decoder_layers}};
 const RegisterTransformer registered_qwen3_moe{"qwen3_moe", {read_qwen3_moe, expert_decoder_layers}};
@@ -55,6 +49,20 @@ const RegisterTransformer registered_qwen3_moe{"qwen3_moe", {read_qwen3_moe, exp
 }  // namespace
 
 std::vector<Layer> expert_decoder_layers(const TransformerLayout& l) { return decoder_layers(l, expert_block); }
+
+void read_qwen_experts(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  refuse_partial_window(f);
+  c.experts.count = read_size(f, "num_experts");
+  c.experts.per_token = read_size(f, "num_experts_per_tok");
+  c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
+  check_experts(f, c);
+  c.experts.every = read_size(f, "decoder_sparse_step", 1);
+  const Node* dense = f.child("mlp_only_layers");
+  if (dense && !dense->items.empty())
+    fail(dense->place, f.what() + ": mlp_only_layers: experts in some layers only are not modelled; expected []");
+  ignore_keys(f, {"norm_topk_prob", "output_router_logits", "router_aux_loss_coef"});
+}
 
 void read_expert_groups(Fields& f, TransformerConfig& c, std::int64_t groups, std::int64_t groups_per_token) {
   c.experts.groups = read_size(f, "n_group", groups);

@@ -40,7 +40,7 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
 /// Copies each row to each of its experts. Backward the gradients of the copies are added.
 void permute(LayerBuilder& b, const TransformerLayout& l) {
   const double per_token = static_cast<double>(l.config.experts.per_token);
-  const Bytes rows = b.row_bytes(l.hidden());
+  const Bytes rows = b.row_bytes(l.expert_rows_width());
   b.mover("permute", rows, rows * per_token);
   b.set_rows(b.rows() * per_token);
 }
@@ -86,8 +86,7 @@ FeedForward routed_feed_forward(const TransformerLayout& l) {
 void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes outputs, Bytes weights,
                  Bytes sums) {
   Operator op;
-  if (l.options.weighted_expert_activation &&
-      l.config.gated_mlp) {  // a sum without weights: its gradient goes to each row
+  if (l.options.weighted_expert_activation) {  // a sum without weights: its gradient goes to each row
     op.forward.push_back(elementwise(name, outputs + sums, l.precision));
     op.backward.push_back({elementwise(name + ".backward", sums + outputs, l.precision), {}});
     op.forward_live = outputs + sums;
@@ -117,15 +116,15 @@ void dispatched_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const Sharding& s = l.sharding();
   const double tokens = b.rows(), ranks = parts_of_token(e.routing(), s.expert), fullest = fullest_expert_rank(s);
-  const Bytes rank_rows = b.row_bytes(l.hidden());
+  const Bytes rank_rows = b.row_bytes(l.expert_rows_width());
   b.set_rows(tokens * ranks * fullest);
-  const Bytes received = b.row_bytes(l.hidden()),
+  const Bytes received = b.row_bytes(l.expert_rows_width()),
               sent = rank_rows * (ranks * std::max(rows_within_capacity(s), fullest));
   const Bytes narrow = s.fp8_dispatch ? sent * fp8_ratio(l.precision) : sent;
   send_rows(b, "experts.dispatch", rank_rows, received, narrow, sent);
   const double rows = tokens * static_cast<double>(e.per_token) * fullest;
   b.set_rows(rows);
-  const Bytes copies = b.row_bytes(l.hidden());
+  const Bytes copies = b.row_bytes(l.expert_rows_width());
   b.mover("permute", received, copies);
   feed_forward(b, l, routed_feed_forward(l));
   add_outputs(b, l, "unpermute", copies, element_size(Precision::fp32) * rows, received);
@@ -138,9 +137,9 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   const Sharding& s = l.sharding();
   const double rows = b.rows();
   b.set_rows(rows * rows_within_capacity(s));
-  const Bytes sent = b.row_bytes(l.hidden());
+  const Bytes sent = b.row_bytes(l.expert_rows_width());
   b.set_rows(rows * fullest_expert_rank(s));
-  const Bytes received = b.row_bytes(l.hidden());
+  const Bytes received = b.row_bytes(l.expert_rows_width());
   const Bytes most = std::max(sent, received);         // bytes that a rank sends, or that the fullest rank receives
   const double shards = std::max(1, s.expert_tensor);  // rows are split over these ranks too
   const Bytes all = received * shards;
@@ -159,9 +158,9 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
 
 /// Sums the outputs of the experts of each row with the router's weights.
 void combine(LayerBuilder& b, const TransformerLayout& l) {
-  const Bytes outputs = b.row_bytes(l.hidden()), weights = element_size(Precision::fp32) * b.rows();
+  const Bytes outputs = b.row_bytes(l.expert_rows_width()), weights = element_size(Precision::fp32) * b.rows();
   b.set_rows(b.rows() / static_cast<double>(l.config.experts.per_token));
-  add_outputs(b, l, "combine", outputs, weights, b.row_bytes(l.hidden()));
+  add_outputs(b, l, "combine", outputs, weights, b.row_bytes(l.expert_rows_width()));
 }
 
 void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
@@ -212,11 +211,14 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   const bool gate =
       e.shared_gate &&
       !l.sharding().folds_experts();  // if they fold, the gate reads the tensor gathered for shared experts
+  b.set_in_experts(true);
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
   const double launches = l.options.expert_layer_launches;
   if (launches > 0 && l.products().used && l.sharding().expert_capacity == 0)
     b.set_launches(launches + l.options.expert_launches * static_cast<double>(e.count / l.sharding().expert));
+  if (e.latent_size > 0)
+    b.linear({.name = "latent_down", .in = l.hidden(), .out = l.expert_rows_width(), .keeps_input = false});
   if (l.sharding().expert > 1 && l.sharding().one_row_a_rank) {
     dispatched_experts(b, l);
   } else {
@@ -224,7 +226,9 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
     routed_experts(b, l);
     combine(b, l);
   }
+  if (e.latent_size > 0) b.linear({.name = "latent_up", .in = l.expert_rows_width(), .out = l.hidden()});
   if (shared) shared_experts(b, l);
+  b.set_in_experts(false);
 }
 
 void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {

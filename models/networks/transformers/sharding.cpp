@@ -26,10 +26,20 @@ void require_divisor(const TransformerConfig& config, std::int64_t ranks, std::i
 void check_tensor(const TransformerConfig& c, const Sharding& s) {
   if (s.sequence && s.tensor < 2)
     refuse(c, "sequence", "sequence parallelism is over the tensor axis, which has 1 rank; expected at least 2");
-  require_divisor(c, s.tensor, c.num_attention_heads, "tensor", "attention heads");
-  if (c.latent.key_value_rank == 0) require_divisor(c, s.tensor, c.num_key_value_heads, "tensor", "key-value heads");
-  if (c.experts.count == 0 || c.experts.first_layer > 0)
+  if (c.has_layer(layer_letters::kScan)) {
+    require_divisor(c, s.tensor, c.scan.heads, "tensor", "heads of scans");
+    require_divisor(c, s.tensor, c.scan.groups, "tensor", "groups of heads of scans");
+  }
+  if (c.has_layer(layer_letters::kAttention))
+    require_divisor(c, s.tensor, c.num_attention_heads, "tensor", "attention heads");
+  if (c.has_layer(layer_letters::kAttention) && c.latent.key_value_rank == 0)
+    require_divisor(c, s.tensor, c.num_key_value_heads, "tensor", "key-value heads");
+  if (c.experts.count == 0 || c.experts.first_layer > 0 || c.has_layer(layer_letters::kDense))
     require_divisor(c, s.tensor, c.intermediate_size, "tensor", "columns of the feed-forward part");
+  if (c.experts.latent_size > 0 && s.tensor > 1 && !s.folds_experts())
+    refuse(c, "tensor",
+           "tensor parallelism: experts that read a projection of the tokens are not split over tensor ranks; expected "
+           "plan.expert_parallel.tensor, or 1 tensor rank");
   if (c.experts.count == 0) return;
   if (s.folds_experts())
     require_divisor(c, s.expert_tensor, c.experts.intermediate_size, "expert", "columns of an expert", "expert-tensor");
@@ -49,6 +59,13 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
       refuse(c, "context",
              ranks + "the sequence of " + text_of(seq) + " tokens is to be cut into " + text_of(blocks) +
                  " equal blocks; nearest: " + nearest_multiples(blocks, seq) + " tokens");
+    if (c.indexer.keys > 0)
+      refuse(c, "context", ranks + "with keys that an indexer chooses it is not modelled; expected 1");
+    if (c.has_layer(layer_letters::kScan) && c.scan.heads / s.tensor % s.context != 0)
+      refuse(c, "context",
+             ranks + "scans give each rank a part of the " + text_of(c.scan.heads / s.tensor) +
+                 " heads that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
+                 nearest_divisors(c.scan.heads / s.tensor, s.context) + " ranks");
     if (!ring) {
       for (const auto& [heads, what] :
            {std::pair{c.num_attention_heads, "attention heads"}, std::pair{c.num_key_value_heads, "key-value heads"}})
@@ -74,6 +91,14 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
                " tokens of a sample; nearest: " + nearest_divisors(seq / s.context, s.tensor));
 }
 
+void check_recomputation(const TransformerConfig& c, const Sharding& s) {
+  if (s.recompute == Recompute::operators && (c.has_layer(layer_letters::kScan) || c.indexer.keys > 0))
+    refuse(
+        c, "recompute",
+        c.model_type +
+            ": recomputation by operator of scans and of indexers is not modelled; expected none, selective or full");
+}
+
 /// Refuses sequences of different lengths that are not modelled.
 void check_unpadded(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
   const UnpaddedLengths& lengths = options.unpadded;
@@ -84,10 +109,11 @@ void check_unpadded(const TransformerConfig& c, std::int64_t seq, const Transfor
                       " tokens of a full sequence, expected");
   if (!options.flash_attention)
     fail(c.place, "unpadded: attention that writes its scores pads its sequences; expected flash_attention");
-  if (options.sharding.context > 1 || c.sliding_window > 0 || c.num_decoder_layers > 0 || c.fixed_seq_length)
+  if (options.sharding.context > 1 || c.sliding_window > 0 || c.indexer.keys > 0 || c.num_decoder_layers > 0 ||
+      c.fixed_seq_length)
     fail(c.place,
-         "unpadded: with context parallelism, sliding windows, a decoder beside an encoder or images it is "
-         "not modelled");
+         "unpadded: with context parallelism, sliding windows, indexers, a decoder beside an encoder or images "
+         "it is not modelled");
 }
 
 /// Checks the ranks that split each expert.
@@ -152,6 +178,7 @@ void check_sharding(const TransformerConfig& config, std::int64_t seq_length, co
   check_family(config, s);
   check_tensor(config, s);
   check_context(config, seq_length, options);
+  check_recomputation(config, s);
   check_unpadded(config, seq_length, options);
   check_expert_axis(config, s);
 }

@@ -1,5 +1,5 @@
 // Mixtures of experts with Llama's attention and different kinds of layers: Llama 4 (Meta 2025), gpt-oss (OpenAI 2025),
-// GLM-4.5 (Zhipu 2025).
+// GLM-4.5 (Zhipu 2025), dots.llm1, ERNIE 4.5, MiniMax-M2, OLMoE.
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
@@ -38,10 +38,8 @@ void read_gpt_oss(Fields& f, TransformerConfig& c) {
                   "router_aux_loss_coef", "swiglu_limit"});
 }
 
-void read_glm4_moe(Fields& f, TransformerConfig& c) {
-  read_llama_keys(f, c);
-  c.qkv_bias = f.boolean("attention_bias", false);
-  if (f.boolean("use_qk_norm", false)) c.head_norms = HeadNorms::each;
+/// Reads experts as DeepSeek names them, after dense layers.
+void read_routed_experts(Fields& f, TransformerConfig& c) {
   c.experts.count = read_size(f, "n_routed_experts");
   c.experts.per_token = read_size(f, "num_experts_per_tok");
   c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
@@ -53,8 +51,72 @@ void read_glm4_moe(Fields& f, TransformerConfig& c) {
   ignore_keys(f, {"norm_topk_prob", "num_nextn_predict_layers", "partial_rotary_factor", "routed_scaling_factor"});
 }
 
+/// dots.llm1 (rednote 2025).
+void read_dots1(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = f.boolean("attention_bias", false);
+  c.head_norms = HeadNorms::each;
+  refuse_partial_window(f);
+  read_routed_experts(f, c);
+  ignore_keys(f, {"moe_layer_freq", "scoring_func", "topk_method"});
+}
+
+/// ERNIE 4.5 (Baidu 2025) with experts of text alone.
+void read_ernie_moe(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = c.mlp_bias = f.boolean("use_bias", false);
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  c.experts.count = read_size(f, "moe_num_experts");
+  c.experts.per_token = read_size(f, "moe_k");
+  c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
+  c.experts.shared_intermediate_size = f.integer("moe_num_shared_experts", 0, 0) * c.experts.intermediate_size;
+  c.experts.first_layer = f.integer("moe_layer_start_index", 0, 1);
+  c.experts.correction_bias = f.boolean("moe_use_aux_free", true);
+  if (read_size(f, "moe_layer_interval", 1) != 1)
+    fail(f.place_of("moe_layer_interval"), f.what() + ": experts in every layer after the first ones; expected 1");
+  ignore_keys(f, {"moe_capacity", "moe_gate", "moe_layer_end_index", "moe_norm_min", "output_router_logits",
+                  "router_aux_loss_coef"});
+}
+
+/// MiniMax-M2 (2025).
+void read_minimax_m2(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  if (f.boolean("use_qk_norm", true)) c.head_norms = HeadNorms::all;
+  c.experts.count = read_size(f, "num_local_experts");
+  c.experts.per_token = read_size(f, "num_experts_per_tok");
+  c.experts.intermediate_size = c.intermediate_size;
+  c.experts.correction_bias = f.boolean("use_routing_bias", true);
+  check_experts(f, c);
+  ignore_keys(f, {"attn_type_list", "mtp_transformer_layers", "num_mtp_modules", "output_router_logits", "qk_norm_type",
+                  "quantization_config", "rotary_dim", "router_aux_loss_coef", "router_jitter_noise", "scoring_func",
+                  "shared_intermediate_size", "shared_moe_mode", "use_mtp"});
+}
+
+/// OLMoE (Allen Institute for AI 2024).
+void read_olmoe(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  c.head_norms = HeadNorms::all;
+  c.experts.count = read_size(f, "num_experts");
+  c.experts.per_token = read_size(f, "num_experts_per_tok");
+  c.experts.intermediate_size = c.intermediate_size;
+  check_experts(f, c);
+  ignore_keys(f, {"clip_qkv", "norm_topk_prob", "output_router_logits", "router_aux_loss_coef"});
+}
+
+void read_glm4_moe(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = f.boolean("attention_bias", false);
+  if (f.boolean("use_qk_norm", false)) c.head_norms = HeadNorms::each;
+  read_routed_experts(f, c);
+}
+
 const RegisterTransformer registered_llama4{"llama4_text", {read_llama4, expert_decoder_layers}};
 const RegisterTransformer registered_gpt_oss{"gpt_oss", {read_gpt_oss, expert_decoder_layers}};
+const RegisterTransformer registered_dots1{"dots1", {read_dots1, expert_decoder_layers}};
+const RegisterTransformer registered_ernie_moe{"ernie4_5_moe", {read_ernie_moe, expert_decoder_layers}};
+const RegisterTransformer registered_minimax_m2{"minimax_m2", {read_minimax_m2, expert_decoder_layers}};
+const RegisterTransformer registered_olmoe{"olmoe", {read_olmoe, expert_decoder_layers}};
 const RegisterTransformer registered_glm4_moe{"glm4_moe", {read_glm4_moe, expert_decoder_layers}};
 
 }  // namespace

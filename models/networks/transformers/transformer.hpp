@@ -5,12 +5,13 @@
 #include "models/networks/layers/adapters.hpp"
 #include "models/networks/layers/fusions.hpp"
 #include "models/networks/layers/network.hpp"
+#include "models/networks/layers/scan_kernels.hpp"
 #include "models/networks/layers/sharding.hpp"
 #include "models/reading/document.hpp"
 
 namespace trainyard {
 
-enum class PositionEmbedding : std::uint8_t { learned, rotary, relative };
+enum class PositionEmbedding : std::uint8_t { learned, rotary, relative, none };
 
 /// The experts of a layer: routed ones, from which a router chooses, and shared ones, which see every token.
 struct ExpertsConfig {
@@ -21,7 +22,10 @@ struct ExpertsConfig {
   std::int64_t every = 1;              ///< layers i (from 0) with (i + 1) % every = 0 have experts; others are dense
   std::int64_t dense_intermediate_size = 0;  ///< inner width of dense layers; 0: `TransformerConfig::intermediate_size`
   std::int64_t shared_intermediate_size = 0;  ///< inner width of all shared experts together; 0: none
-  bool shared_gate = false;                   ///< the shared experts' output is scaled by a learned gate
+  /// Routed experts read and write rows of this width, to and from which all tokens are projected (Nemotron 3 Super);
+  /// 0: rows of the hidden size.
+  std::int64_t latent_size = 0;
+  bool shared_gate = false;  ///< the shared experts' output is scaled by a learned gate
   bool router_bias = false;
   bool correction_bias = false;                   ///< the router adds a learned number for each expert when it chooses
   std::int64_t groups = 1, groups_per_token = 1;  ///< a token's experts are in `groups_per_token` of the groups
@@ -39,6 +43,29 @@ struct LatentConfig {
   std::int64_t plain_head_dim = 0, rotary_head_dim = 0,
                value_head_dim = 0;  ///< widths of a query or key, and of a value
 };
+
+/// Sparse attention: a small indexer scores all keys for each query, and attention reads the best ones (DeepSeek-AI
+/// 2025, DeepSeek-V3.2).
+struct IndexerConfig {
+  std::int64_t heads = 0, head_dim = 0;
+  std::int64_t keys = 0;  ///< number of keys that attention reads for a query; 0: there is no indexer
+};
+
+/// A state-space layer or linear attention: projections, a causal convolution, a scan, a gated norm. Sizes are as in
+/// `ScanShape`.
+struct ScanConfig {
+  ScanKind kind = ScanKind::none;
+  std::int64_t heads = 0, head_dim = 0, groups = 0, state = 0, chunk = 0, taps = 0;
+  bool convolution_bias = false, projection_bias = false;
+  bool gated_norm = true;  ///< a norm before the output projection
+
+  std::int64_t inner() const { return heads * head_dim; }
+};
+
+/// Letters of `TransformerConfig::pattern`, as in Nemotron-H's hybrid_override_pattern.
+namespace layer_letters {
+inline constexpr char kScan = 'M', kAttention = '*', kExperts = 'E', kDense = '-';
+}
 
 /// Place of the norm of a residual branch f. before: x + f(norm(x)); after: norm(x + f(x)), as in BERT; output:
 /// x + norm(f(x)), as in OLMo 2; both: x + norm(f(norm(x))), as in Gemma 2.
@@ -88,10 +115,21 @@ struct TransformerConfig {
   double embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0, activation_dropout = 0;
   ExpertsConfig experts;
   LatentConfig latent;
+  IndexerConfig indexer;
+  ScanConfig scan;
+  /// The kind of each layer, one of `layer_letters`. Empty: all layers have attention.
+  std::string pattern;
+  bool embedding_norm = false;  ///< a norm of the embedding (BLOOM)
+  bool attention_gate = false;  ///< the output of attention is multiplied by the sigmoid of a projection of its input
   std::int64_t type_vocab_size = 0;  ///< number of kinds of segments (BERT)
   EncoderHead encoder_head = EncoderHead::masked_lm;
   std::int64_t predictions = 0;  ///< number of tokens of a sequence that BERT's language model predicts; 0: all
   std::int64_t patch_size = 0, num_channels = 0, num_labels = 0;  ///< sizes of an image, and number of classes (ViT)
+
+  /// Has a layer of the pattern this letter? Without a pattern there are only layers of attention.
+  bool has_layer(char letter) const {
+    return pattern.empty() ? letter == layer_letters::kAttention : pattern.find(letter) != std::string::npos;
+  }
 };
 
 /// Reads Hugging Face's config.json. `model_type` decides which keys are legal (each family has a file in this folder).
@@ -143,6 +181,15 @@ std::int64_t decoder_tokens(const TransformerConfig&, std::int64_t seq_length, c
 /// that gets a row is read once. The weights of all experts are one tensor, all of it on the device. Losses that
 /// balance the load are left out, and the router runs in `precision`. DeepSeek-V3's layers that predict further tokens
 /// (MTP) are left out.
+///
+/// Layers of `ScanConfig` have the kernels of `scan_kernels.hpp`. Kept are what these libraries keep: Mamba-2 the output
+/// of the input projection, of the scan and of its gate; delta rules the inputs of convolution, scan and gated norm, and
+/// the products within chunks. Tensor ranks split the heads. Ranks of the context axis trade tokens for heads before the
+/// convolution and take them back after the scan, whatever attention does (Megatron-Core).
+///
+/// With an indexer, attention has the pairs of a query and its best keys only, in the latent space (one key of all
+/// heads); the indexer's products are in the precision of the linear layers; backward it learns from the chosen keys and
+/// sends no gradient to the layers before it (DeepSeek-AI 2025, section 2.1).
 ///
 /// Sharded (`TransformerOptions::sharding`), it is the work of one rank. Tensor ranks have the same tokens, and each
 /// has its share of heads, feed-forward columns and vocabulary (Shoeybi et al. 2019; padded to a multiple of the

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "models/networks/transformers/family.hpp"
+#include "models/reading/nearest.hpp"
+#include "models/reading/not_modelled.hpp"
 
 namespace trainyard {
 
@@ -12,7 +15,7 @@ namespace {
 /// Returns the text part of a network of text and images, with the name and source of the whole network.
 Node text_part(const Node& config, const Node& text) {
   Node part = text;
-  for (const char* key : {"_source", "name"})
+  for (const char* key : {"_source", "name", "tie_word_embeddings"})
     if (const Node* value = config.find(key); value && !part.find(key)) part.fields.emplace_back(key, *value);
   return part;
 }
@@ -21,10 +24,27 @@ Node text_part(const Node& config, const Node& text) {
 
 namespace {
 
+/// Refuses a config of a network that is not modelled, and says what it is.
+void refuse_other_networks(Fields& f) {
+  if (!f.has("model_type") && f.has("_class_name"))
+    fail(f.place_of("_class_name"),
+         f.what() + ": " + f.text("_class_name") +
+             " is part of a diffusion pipeline, which is no language model, and is not modelled yet; nearest: a config "
+             "with a model_type, such as \"vit\" (trainyard help limits)");
+  if (!f.has("model_type")) return;
+  const std::string type = f.text("model_type");
+  for (const NotModelled& row : not_modelled())
+    if (row.path == std::string_view("model") && std::find(row.words.begin(), row.words.end(), type) != row.words.end())
+      fail(f.place_of("model_type"), f.what() + ".model_type: \"" + type + "\" (" + row.what +
+                                         ") is not modelled yet; nearest: \"" + row.nearest.front() +
+                                         "\" (trainyard help limits)");
+}
+
 TransformerConfig read_text(const Node& node) {
   Fields f(node, "model");
   TransformerConfig c;
   c.place = node.place;
+  refuse_other_networks(f);
   const std::vector<std::string> families = transformers::transformer_families().names();
   if (!f.has("model_type")) fail(c.place, "model: missing key \"model_type\"" + hint("", families));
   c.model_type = f.choice("model_type", families);

@@ -105,6 +105,8 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   const NetworkEntry network = read_network_entry(entry);
   if (!network.transformer()) return layers;
   layers.count = network.transformer()->num_hidden_layers;
+  for (const char* list : {"hybrid_override_pattern", "layers_block_type"})
+    if (entry.find(list)) return layers;  // a list of the layers has another length with another number of layers
   for (const char* key : {"n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"})
     if (entry.find(key)) layers.keys.emplace_back(key);
   return layers;

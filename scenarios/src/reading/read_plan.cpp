@@ -261,8 +261,9 @@ namespace {
 void read_remade(Sharding& sharding, Fields& plan) {
   for (const std::size_t module : plan.choices({"recompute_modules",
                                                 "Parts of blocks that are also computed again in the backward pass: "
-                                                "layernorm, moe_act, mla_up_proj. Default: none."},
-                                               {"layernorm", "moe_act", "mla_up_proj"}))
+                                                "layernorm, moe_act, mla_up_proj, moe (experts with their router and "
+                                                "exchanges). Default: none."},
+                                               {"layernorm", "moe_act", "mla_up_proj", "moe"}))
     sharding.remade[module + 1] = true;
 }
 

@@ -16,6 +16,8 @@ void check(const TransformerConfig& c, const Sharding& sharding) {
   refuse(c.full_attention_every > 0 || c.chunked_attention, "windows in some layers");
   refuse(c.attention_sinks, "attention sinks");
   refuse(c.latent.key_value_rank > 0, "latent attention");
+  refuse(!c.pattern.empty() || c.attention_gate, "layers of state-space models or linear attention");
+  refuse(c.position_embedding == PositionEmbedding::none, "attention without positions");
   refuse(c.position_embedding == PositionEmbedding::relative, "relative positions");
   refuse(c.experts.shared_intermediate_size > 0, "shared experts");
   refuse(c.experts.correction_bias || c.experts.router_bias, "biases of routers");

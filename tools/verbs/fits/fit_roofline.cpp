@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/measured_table.hpp"
 #include "models/fitted/roofline_fit.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"
@@ -41,6 +42,16 @@ std::vector<Gpu> measured_gpus(const std::string& wanted) {
     throw UserError(fmt::format("trainyard fit: --gpu {}: the tables have no kernels of this GPU; they have: {}",
                                 gpu.name, fmt::join(names, ", ")));
   return {std::move(gpu)};
+}
+
+/// Scans were not measured on all GPUs, and not every folder has their table.
+bool has_rows(const fs::path& csv, const std::string& gpu) {
+  std::error_code ignored;
+  if (!fs::exists(csv, ignored)) return false;
+  MeasuredTable table(csv, {"gpu"});
+  while (table.next())
+    if (table.text("gpu") == gpu) return true;
+  return false;
 }
 
 /// The fitted value, with the catalog's value in parentheses.
@@ -90,9 +101,11 @@ int fit_rooflines(const FitRequest& request) {
   ordered_json out = ordered_json::array();
   for (Gpu& gpu : measured_gpus(request.gpu)) {
     const Gpu now = gpu;
-    for (const Kernel kernel : {Kernel::gemm, Kernel::attention}) {
-      const RooflineFit fitted =
-          fit_roofline(folder / fmt::format("{}.csv", name_of(kernel)), kernel, gpu, gpu.measured_as);
+    for (const Kernel kernel : {Kernel::gemm, Kernel::attention, Kernel::scan}) {
+      const bool scan = kernel == Kernel::scan;
+      const fs::path csv = folder / (scan ? "linear_attention.csv" : fmt::format("{}.csv", name_of(kernel)));
+      if (scan && !has_rows(csv, gpu.measured_as)) continue;
+      const RooflineFit fitted = fit_roofline(csv, kernel, gpu, gpu.measured_as);
       gpu.kernel_launch = fitted.launch;  // attention uses the launch time of GEMM
       table.rows.push_back(row_of(fitted, kernel, now));
       out.push_back(json_of(fitted, kernel, now));

@@ -27,6 +27,8 @@ std::string kind_of_network(const ModelChoice& model) {
                      : !transformer->causal                ? "encoders"
                      : transformer->experts.count > 0      ? "mixtures of experts"
                                                            : "dense decoders";
+  if (transformer->has_layer(layer_letters::kScan))
+    kind = transformer->has_layer(layer_letters::kAttention) ? "hybrid " + kind : "state-space models";
   return model.options.adapters.any() ? "LoRA on " + kind : kind;
 }
 

@@ -1,0 +1,208 @@
+// Dense decoders that differ from Llama, GPT-2 or Gemma by a few keys: Granite, SmolLM 3, ERNIE 4.5, Seed-OSS, Hunyuan,
+// EXAONE 4, OLMo 3, GLM-4, Arcee, Gemma, StarCoder 2, StableLM, GPT-NeoX, OPT, BLOOM.
+#include "models/networks/transformers/family.hpp"
+
+namespace trainyard::transformers {
+namespace {
+
+/// Llama's keys with its two keys of biases.
+void read_with_biases(Fields& f, TransformerConfig& c, bool attention_bias = false) {
+  read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", attention_bias);
+  c.mlp_bias = f.boolean("mlp_bias", false);
+}
+
+/// Reads windows in all but every N-th layer.
+void read_windows(Fields& f, TransformerConfig& c, std::int64_t every) {
+  c.sliding_window = read_size(f, "sliding_window", 0);
+  const std::int64_t full = read_layer_types(f, c.num_hidden_layers, every);
+  if (c.sliding_window > 0) c.full_attention_every = full;
+  ignore_keys(f, {"sliding_window_pattern"});
+}
+
+/// Its multipliers change no tensor.
+void read_granite(Fields& f, TransformerConfig& c) {
+  read_with_biases(f, c);
+  ignore_keys(f, {"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"});
+}
+
+void read_smollm3(Fields& f, TransformerConfig& c) {
+  read_with_biases(f, c);
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  refuse_partial_window(f);
+  ignore_keys(f, {"no_rope_layer_interval", "no_rope_layers"});  // its few layers without rotation are not told apart
+}
+
+void read_ernie(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = c.mlp_bias = f.boolean("use_bias", false);
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+}
+
+void read_seed_oss(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = f.boolean("attention_bias", true);
+  c.attention_output_bias = f.boolean("attention_out_bias", false);
+  c.mlp_bias = f.boolean("mlp_bias", false);
+  c.residual_dropout = read_probability(f, "residual_dropout", 0);
+}
+
+void read_hunyuan(Fields& f, TransformerConfig& c) {
+  read_with_biases(f, c);
+  c.head_norms = HeadNorms::each;
+  ignore_keys(f, {"eod_token_id", "sep_token_id"});
+}
+
+void read_exaone4(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.norm_place = NormPlace::output;
+  c.head_norms = HeadNorms::each;
+  read_windows(f, c, 4);
+}
+
+void read_olmo3(Fields& f, TransformerConfig& c) {
+  read_with_biases(f, c);
+  c.norm_place = NormPlace::output;
+  c.head_norms = HeadNorms::all;
+  read_windows(f, c, 4);
+}
+
+void read_glm(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = f.boolean("attention_bias", false);
+  ignore_keys(f, {"partial_rotary_factor"});
+}
+
+void read_glm4(Fields& f, TransformerConfig& c) {
+  read_glm(f, c);
+  c.norm_place = NormPlace::both;
+}
+
+void read_arcee(Fields& f, TransformerConfig& c) {
+  c.activation = "relu2";
+  read_with_biases(f, c);
+  c.gated_mlp = false;
+}
+
+void read_gemma1(Fields& f, TransformerConfig& c) {
+  c.head_dim = 256;
+  read_llama_keys(f, c);
+  c.activation = read_activation(f, "hidden_activation", "gelu_pytorch_tanh");
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+}
+
+void read_starcoder2(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.norm = Norm::layer_norm;
+  c.gated_mlp = false;
+  c.qkv_bias = c.attention_output_bias = c.mlp_bias = f.boolean("use_bias", true);
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  c.embedding_dropout = read_probability(f, "embedding_dropout", 0);
+  c.residual_dropout = read_probability(f, "residual_dropout", 0);
+  c.sliding_window = read_size(f, "sliding_window", 0);
+  ignore_keys(f, {"mlp_type", "norm_epsilon", "norm_type"});
+}
+
+/// Refuses a key that would change the layers.
+void refuse_true(Fields& f, const char* key, const char* what) {
+  if (f.boolean(key, false))
+    fail(f.place_of(key), f.what() + "." + key + ": " + what + " are not modelled; expected false");
+}
+
+void read_stablelm(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.norm = Norm::layer_norm;
+  c.qkv_bias = f.boolean("use_qkv_bias", false);
+  c.residual_dropout = read_probability(f, "hidden_dropout", 0);
+  refuse_true(f, "qk_layernorm", "a weight for the norm of each head");
+  refuse_true(f, "use_parallel_residual", "branches with one norm");
+  ignore_keys(f, {"layer_norm_eps", "partial_rotary_factor"});
+}
+
+/// Reads what GPT-NeoX, OPT and BLOOM have in common: LayerNorm, a bias in every linear layer, no gate.
+void read_biased_decoder(Fields& f, TransformerConfig& c, std::initializer_list<const char*> layers,
+                         std::initializer_list<const char*> heads) {
+  c.vocab_size = read_size(f, "vocab_size");
+  c.num_hidden_layers = read_layers(f, layers);
+  c.num_attention_heads = c.num_key_value_heads = read_size(f, heads);
+  c.norm = Norm::layer_norm;
+  c.qkv_bias = c.attention_output_bias = c.mlp_bias = true;
+}
+
+/// Both branches read the same residual (use_parallel_residual), each with its own norm: the kernels are those of
+/// branches one after the other.
+void read_gpt_neox(Fields& f, TransformerConfig& c) {
+  read_biased_decoder(f, c, {"num_hidden_layers"}, {"num_attention_heads"});
+  c.hidden_size = read_size(f, "hidden_size");
+  c.intermediate_size = read_size(f, "intermediate_size");
+  c.max_position_embeddings = read_size(f, "max_position_embeddings");
+  c.activation = read_activation(f, "hidden_act", "gelu");
+  c.position_embedding = PositionEmbedding::rotary;
+  c.fused_qkv = true;
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", false);
+  c.attention_dropout = read_probability(f, "attention_dropout", 0);
+  c.residual_dropout = read_probability(f, "hidden_dropout", 0);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", true);
+  ignore_keys(f, {"classifier_dropout", "layer_norm_eps", "partial_rotary_factor", "rope_parameters", "rope_scaling",
+                  "rotary_emb_base", "rotary_pct", "use_parallel_residual"});
+  finish_heads(f, c);
+}
+
+/// Two of its positions are padding, and are left out.
+void read_opt(Fields& f, TransformerConfig& c) {
+  read_biased_decoder(f, c, {"num_hidden_layers"}, {"num_attention_heads"});
+  c.hidden_size = read_size(f, "hidden_size");
+  if (read_size(f, "word_embed_proj_dim", c.hidden_size) != c.hidden_size)
+    fail(f.place_of("word_embed_proj_dim"),
+         f.what() + ": embeddings of another width are not modelled; expected hidden_size");
+  if (!f.boolean("do_layer_norm_before", true)) c.norm_place = NormPlace::after;
+  if (!f.boolean("enable_bias", true)) c.qkv_bias = c.attention_output_bias = c.mlp_bias = false;
+  c.intermediate_size = read_size(f, "ffn_dim", 4 * c.hidden_size);
+  c.max_position_embeddings = read_size(f, "max_position_embeddings", 2048);
+  c.activation = read_activation(f, "activation_function", "relu");
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  c.attention_dropout = read_probability(f, "attention_dropout", 0);
+  c.residual_dropout = read_probability(f, "dropout", 0.1);
+  ignore_keys(f, {"_remove_final_layer_norm", "activation_dropout", "init_std", "layer_norm_elementwise_affine",
+                  "layerdrop", "prefix"});
+  finish_heads(f, c);
+}
+
+/// Its positions are slopes of the scores (ALiBi), which the kernel of attention computes.
+void read_bloom(Fields& f, TransformerConfig& c) {
+  read_biased_decoder(f, c, {"n_layer", "num_hidden_layers"}, {"n_head", "num_attention_heads"});
+  c.hidden_size = read_size(f, {"hidden_size", "n_embed"});
+  c.intermediate_size = 4 * c.hidden_size;
+  c.max_position_embeddings = read_size(f, "seq_length", 2048);
+  c.activation = "gelu";
+  c.position_embedding = PositionEmbedding::none;
+  c.embedding_norm = c.fused_qkv = true;
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  c.attention_dropout = read_probability(f, "attention_dropout", 0);
+  c.residual_dropout = read_probability(f, "hidden_dropout", 0);
+  ignore_keys(f, {"apply_residual_connection_post_layernorm", "attention_softmax_in_fp32", "bias_dropout_fusion",
+                  "layer_norm_epsilon", "masked_softmax_fusion", "n_inner", "offset_alibi", "skip_bias_add",
+                  "skip_bias_add_qkv", "slow_but_exact", "unk_token_id"});
+  finish_heads(f, c, f.has("n_head") ? "n_head" : "num_attention_heads");
+}
+
+const RegisterTransformer registered_granite{"granite", {read_granite, decoder_layers}};
+const RegisterTransformer registered_smollm3{"smollm3", {read_smollm3, decoder_layers}};
+const RegisterTransformer registered_ernie{"ernie4_5", {read_ernie, decoder_layers}};
+const RegisterTransformer registered_seed_oss{"seed_oss", {read_seed_oss, decoder_layers}};
+const RegisterTransformer registered_hunyuan{"hunyuan_v1_dense", {read_hunyuan, decoder_layers}};
+const RegisterTransformer registered_exaone4{"exaone4", {read_exaone4, decoder_layers}};
+const RegisterTransformer registered_olmo3{"olmo3", {read_olmo3, decoder_layers}};
+const RegisterTransformer registered_glm{"glm", {read_glm, decoder_layers}};
+const RegisterTransformer registered_glm4{"glm4", {read_glm4, decoder_layers}};
+const RegisterTransformer registered_arcee{"arcee", {read_arcee, decoder_layers}};
+const RegisterTransformer registered_gemma{"gemma", {read_gemma1, decoder_layers}};
+const RegisterTransformer registered_starcoder2{"starcoder2", {read_starcoder2, decoder_layers}};
+const RegisterTransformer registered_stablelm{"stablelm", {read_stablelm, decoder_layers}};
+const RegisterTransformer registered_gpt_neox{"gpt_neox", {read_gpt_neox, decoder_layers}};
+const RegisterTransformer registered_opt{"opt", {read_opt, decoder_layers}};
+const RegisterTransformer registered_bloom{"bloom", {read_bloom, decoder_layers}};
+
+}  // namespace
+}  // namespace trainyard::transformers
