@@ -86,7 +86,7 @@ std::vector<LeftOutStep> read_tables() {
 }  // namespace
 
 StepTraits traits_of(const Scenario& s) {
-  return {kind_of_network(s.model), s.software.name, s.cluster.node.gpu.name, name_of(s.multiplied_in())};
+  return {kind_of_network(s.model), s.software.name, s.cluster.node.gpu.name, s.precision_word()};
 }
 
 double slow_host_time(const Scenario& s) {
