@@ -205,9 +205,9 @@ TEST_CASE("only chips with tensor cores are much faster in fp16 than in fp32", "
 
 TEST_CASE("memory, links and power of a chip have the sizes of its kind", "[catalog]") {
   const std::map<std::string, double> nvlinks{
-      {"pascal", 20e9},     {"volta", 25e9},     {"ampere", 25e9},     {"hopper", 25e9},    {"gaudi", 25e9},
-      {"trainium", 128e9},  {"blackwell", 50e9}, {"rubin", 50e9},      {"gaudi-2", 12.5e9}, {"trainium-1", 48e9},
-      {"trainium-3", 32e9}, {"ascend", 28e9},    {"ascend-910c", 28e9}};  // a link, per direction
+      {"pascal", 20e9},     {"volta", 25e9},     {"ampere", 25e9},      {"hopper", 25e9},    {"gaudi", 25e9},
+      {"trainium", 128e9},  {"blackwell", 50e9}, {"rubin", 50e9},       {"gaudi-2", 12.5e9}, {"trainium-1", 48e9},
+      {"trainium-3", 32e9}, {"ascend", 28e9},    {"ascend-910c", 28e9}, {"xe-hpc", 26.5e9}};  // a link, per direction
   for (const std::string& name : shipped().names("gpu")) {
     const Gpu gpu = chip(name);
     INFO(name);
