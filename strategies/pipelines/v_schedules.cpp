@@ -63,8 +63,8 @@ std::vector<PipelineTask> passes_in_order(const VBlock& block, int micro_batches
 /// else its oldest pending weight-gradient pass. The blocks thereby move together at the beginning and at the end.
 class VRun {
  public:
-  VRun(VBlock (*block)(int, int), int most_kept, const PipelineShape& shape)
-      : shape_(shape), most_kept_(most_kept), stages_(static_cast<std::size_t>(shape.stages)) {
+  VRun(VBlock (*block)(int, int), int most_stored, const PipelineShape& shape)
+      : shape_(shape), most_stored_(most_stored), stages_(static_cast<std::size_t>(shape.stages)) {
     for (int stage = 0; stage < shape.stages; ++stage)
       stages_[stage].passes = passes_in_order(block(stage, shape.stages), shape.micro_batches);
     const std::size_t passes = std::size_t{2} * shape.stages * shape.micro_batches;
@@ -85,10 +85,10 @@ class VRun {
     std::vector<PipelineTask> passes, order;
     std::deque<PipelineTask> pending;  // weight-gradient passes
     std::size_t next = 0;
-    int kept = 0;  // chunks whose activations are stored
+    int stored = 0;  // chunks whose activations are stored
   };
   PipelineShape shape_;
-  int most_kept_;
+  int most_stored_;
   std::vector<Stage> stages_;
   std::vector<int> forward_end_, backward_end_;  // slot, by virtual stage and micro-batch
 
@@ -98,7 +98,7 @@ class VRun {
 
   bool ready(const Stage& s, const PipelineTask& task, int v, int slot) const {
     if (task.pass == PipelineTask::Pass::forward)
-      return s.kept < most_kept_ && (v == 0 || forward_end_[number(v - 1, task.micro_batch)] <= slot);
+      return s.stored < most_stored_ && (v == 0 || forward_end_[number(v - 1, task.micro_batch)] <= slot);
     const bool last = v + 1 == 2 * shape_.stages;
     return forward_end_[number(v, task.micro_batch)] <= slot &&
            (last || backward_end_[number(v + 1, task.micro_batch)] <= slot);
@@ -113,7 +113,7 @@ class VRun {
       if (ready(s, task, v, slot)) {
         const bool forward = task.pass == PipelineTask::Pass::forward;
         (forward ? forward_end_ : backward_end_)[number(v, task.micro_batch)] = slot + 1;
-        s.kept += forward ? 1 : 0;
+        s.stored += forward ? 1 : 0;
         if (!forward) s.pending.push_back({PipelineTask::Pass::backward_weights, task.micro_batch, task.chunk});
         s.order.push_back(task);
         ++s.next;
@@ -123,7 +123,7 @@ class VRun {
     if (s.pending.empty()) return false;
     s.order.push_back(s.pending.front());
     s.pending.pop_front();
-    --s.kept;
+    --s.stored;
     return true;
   }
 };
