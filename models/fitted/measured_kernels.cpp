@@ -43,7 +43,8 @@ void read_attention(const MeasuredTable& table, TableRow& row) {
       kernel_of(AttentionWork{batch * heads, queries, queries * queries / masked, queries, causal == "1", false});
 }
 
-std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel, std::string_view gpu) {
+std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel, std::string_view gpu,
+                                std::string_view dtype = "bfloat16") {
   if (kernel != Kernel::gemm && kernel != Kernel::attention)
     throw UserError(
         fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention", name_of(kernel)));
@@ -56,7 +57,7 @@ std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel,
   std::set<std::string> gpus;
   while (table.next()) {
     gpus.insert(table.text("gpu"));
-    if (table.text("gpu") != gpu || table.text("dtype") != "bfloat16") continue;
+    if (table.text("gpu") != gpu || table.text("dtype") != dtype) continue;
     TableRow& row = rows.emplace_back();
     read(table, row);
     row.kernel.measured = Seconds{table.positive("latency_us") * 1e-6};
@@ -110,6 +111,20 @@ MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu& gpu, 
         fmt::format("{}: too few bfloat16 rows of gpu {} to fit and to judge: {} and {}, expected {} or more of each",
                     csv.string(), name, rows.fitted.size(), rows.judged.size(), kFewestProducts));
   return rows;
+}
+
+std::vector<MeasuredKernel> read_narrow_products(const std::filesystem::path& csv, std::string_view name,
+                                                 std::string_view dtype, Precision precision) {
+  std::vector<MeasuredKernel> kernels;
+  for (TableRow& row : read_rows(csv, Kernel::gemm, name, dtype)) {
+    const GemmShape& s = row.shape;
+    Work& work = row.kernel.work;
+    work.bytes = element_size(precision) * (s.m * s.k + s.k * s.n + s.m * s.n);
+    work.precision = static_cast<std::uint8_t>(precision);
+    work.kernel = kernel_of(s);
+    kernels.push_back(std::move(row.kernel));
+  }
+  return kernels;
 }
 
 Seconds product_time(const Gpu& gpu, const GemmShape& shape) {
