@@ -27,17 +27,13 @@ Work make_work(Kernel kernel, double flops, double bytes) {
   return work;
 }
 
-bool is_bf16(const MeasuredTable& table) { return table.text("dtype") == "bfloat16"; }
-
 bool read_product(const MeasuredTable& table, TableRow& row) {
-  if (!is_bf16(table)) return false;
   const GemmShape& s = row.shape = {table.positive("m"), table.positive("n"), table.positive("k")};
   row.kernel.work = make_work(Kernel::gemm, 2 * s.m * s.n * s.k, 2 * (s.m * s.k + s.k * s.n + s.m * s.n));
   return true;
 }
 
 bool read_attention(const MeasuredTable& table, TableRow& row) {
-  if (!is_bf16(table)) return false;
   const std::string& causal = table.text("causal");
   if (causal != "0" && causal != "1") table.refuse(fmt::format("causal: \"{}\" is neither 0 nor 1", causal), "causal");
   const double batch = table.positive("batch"), queries = table.positive("seq"), dim = table.positive("head_dim");
@@ -88,6 +84,7 @@ bool read_scan(const MeasuredTable& table, TableRow& row) {
 struct TableFormat {
   std::vector<const char*> columns;
   bool (*read)(const MeasuredTable&, TableRow&);
+  bool has_types = true;  ///< the column dtype says of which type the operands are; else all are bf16
 };
 
 TableFormat format_of(Kernel kernel) {
@@ -99,14 +96,15 @@ TableFormat format_of(Kernel kernel) {
     case Kernel::scan:
       return {{"family", "kernel", "heads_v", "head_dim_v", "groups_or_k_heads", "state_or_k_dim", "chunk", "d_conv",
                "batch", "seq_len"},
-              read_scan};
+              read_scan, false};
     default:
       throw UserError(
           fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention, scan", name_of(kernel)));
   }
 }
 
-std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel, std::string_view gpu) {
+std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel, std::string_view gpu,
+                                std::string_view dtype = "bfloat16") {
   TableFormat format = format_of(kernel);
   format.columns.insert(format.columns.end(), {"gpu", "latency_us"});
   MeasuredTable table(csv, format.columns);
@@ -114,7 +112,7 @@ std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel,
   std::set<std::string> gpus;
   while (table.next()) {
     gpus.insert(table.text("gpu"));
-    if (table.text("gpu") != gpu) continue;
+    if (table.text("gpu") != gpu || (format.has_types && table.text("dtype") != dtype)) continue;
     TableRow row;
     if (!format.read(table, row)) continue;
     row.kernel.measured = Seconds{table.positive("latency_us") * 1e-6};
@@ -175,6 +173,20 @@ MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu& gpu, 
         fmt::format("{}: too few bfloat16 rows of gpu {} to fit and to judge: {} and {}, expected {} or more of each",
                     csv.string(), name, rows.fitted.size(), rows.judged.size(), kFewestProducts));
   return rows;
+}
+
+std::vector<MeasuredKernel> read_narrow_products(const std::filesystem::path& csv, std::string_view name,
+                                                 std::string_view dtype, Precision precision) {
+  std::vector<MeasuredKernel> kernels;
+  for (TableRow& row : read_rows(csv, Kernel::gemm, name, dtype)) {
+    const GemmShape& s = row.shape;
+    Work& work = row.kernel.work;
+    work.bytes = element_size(precision) * (s.m * s.k + s.k * s.n + s.m * s.n);
+    work.precision = static_cast<std::uint8_t>(precision);
+    work.kernel = kernel_of(s);
+    kernels.push_back(std::move(row.kernel));
+  }
+  return kernels;
 }
 
 Seconds product_time(const Gpu& gpu, const GemmShape& shape) {

@@ -41,6 +41,11 @@ MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, co
 /// is shorter than its FLOPs at the datasheet's peak. Throws UserError like `read_kernels`.
 MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu&, std::string_view gpu_name_in_csv);
 
+/// Reads the rows of products with operands of 8 or fewer bits, of type `dtype` ("nvfp4", "fp8_block"). Nothing is
+/// fitted to them one by one. Throws UserError like `read_kernels`.
+std::vector<MeasuredKernel> read_narrow_products(const std::filesystem::path& csv, std::string_view gpu_name_in_csv,
+                                                 std::string_view dtype, Precision);
+
 /// Returns the time of one product in bf16 with the chip's constants, including the launch.
 Seconds product_time(const Gpu&, const GemmShape&);
 /// Returns the time that the chip's constants predict for a row.

@@ -120,6 +120,7 @@ GemmModel read_gemm_model(const Node& node, const std::string& what) {
   model.cached = fields.number("cached", 0, 1, 0);
   model.sustained = fields.number("sustained", 0, 1, 0);
   model.fp8 = fields.number("fp8", least, 2, 1);
+  model.fp4 = fields.number("fp4", least, 2, 1);
   model.inner_step = fields.number("inner_step", 1, most_step, 64);
   model.tiles_of_256 = fields.boolean("tiles_of_256", false);
   fields.finish();

@@ -35,6 +35,7 @@ struct GemmModel {
   double exposed_most = 1;    ///< limit of that exposed time, as a multiple of the arithmetic's time
   double cached = 0;          ///< share of the L2 cache that keeps operands from one kernel to the next
   double fp8 = 1;             ///< ratio of the sustained share of the peak in fp8 to that in 16 bits
+  double fp4 = 1;             ///< the same in 4 bits
   double inner_step = 64;     ///< elements of the inner dimension that a tile processes at a time
   bool tiles_of_256 = false;  ///< pairs of SMs compute tiles of 256 × 256 (Blackwell)
   /// Ratio of the clock in runs of many minutes to the clock in the shortest tests: power limits it for products of any

@@ -8,8 +8,9 @@
 namespace trainyard {
 namespace {
 
-constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"};
-constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 1};
+constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "tf32", "fp16", "bf16",
+                                                               "fp8",  "fp6",  "fp4",  "int8"};
+constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 0.75, 0.5, 1};
 constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attention",       "attention_backward",
                                                          "elementwise", "optimizer",       "embedding",
                                                          "convolution", "convolution_3x3", "scan"};
@@ -233,17 +234,28 @@ AttentionTime priced_attention(const Gpu& gpu, const Work& work) {
                         attention_of(work.kernel), work.flops, work.bytes);
 }
 
+/// Ratio of the sustained share of the peak in that precision to that in 16 bits. Products in 6 bits use the units of
+/// those in 8.
+double narrow_share(const GemmModel& gemm, std::uint8_t precision) {
+  switch (static_cast<Precision>(precision)) {
+    case Precision::fp8:
+    case Precision::fp6:
+      return gemm.fp8;
+    case Precision::fp4:
+      return gemm.fp4;
+    default:
+      return 1;
+  }
+}
+
 struct PricedProduct {
   GemmTime time;
   Seconds extra_traffic;  ///< time to move other bytes than operands and result, such as gradients that it adds to
   PricedProduct(const Gpu& gpu, const Work& work) {
     const GemmShape& shape = shape_of(work.kernel);
     const Bytes element{kElementBytes[work.precision]};
-    const bool fp8 = work.precision == static_cast<std::uint8_t>(Precision::fp8);
-    time = gemm_time(
-        gpu.gemm,
-        {gpu.peak[work.precision] * (fp8 ? gpu.gemm.fp8 : 1), gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)},
-        work.kernel, element);
+    const FlopsPerSecond peak = gpu.peak[work.precision] * narrow_share(gpu.gemm, work.precision);
+    time = gemm_time(gpu.gemm, {peak, gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)}, work.kernel, element);
     const Bytes counted = element * ((shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.count);
     if (work.bytes > counted)
       extra_traffic = (work.bytes - counted) /

@@ -10,11 +10,11 @@
 
 namespace trainyard {
 
-enum class Precision : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, int8 };
-constexpr int kPrecisions = 7;
+enum class Precision : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, fp6, fp4, int8 };
+constexpr int kPrecisions = 9;
 Precision parse_precision(const std::string&);  ///< throws UserError naming the precisions
 const char* name_of(Precision);
-/// Bytes of one element in memory (tf32 is stored as fp32).
+/// Bytes of one element in memory, without scales of blocks (tf32 is stored as fp32).
 Bytes element_size(Precision);
 
 /// Kinds of kernel, each with its own efficiency. `Work::kernel` holds one.

@@ -68,6 +68,7 @@ const std::map<std::string, std::string>& hardware_words() {
       {"gpu.gemm.exposed_most",
        "limit of the exposed time to write the output, as a multiple of the arithmetic's time"},
       {"gpu.gemm.exposed_output", "share of the time to write the output that does not overlap with arithmetic"},
+      {"gpu.gemm.fp4", "ratio of the sustained share of the peak in 4 bits to that in 16 bits"},
       {"gpu.gemm.fp8", "ratio of the sustained share of the peak in fp8 to that in 16 bits"},
       {"gpu.gemm.inner_step", "elements of the inner dimension that a tile processes at a time"},
       {"gpu.gemm.l2_feed", "rate from the L2 cache to all SMs together"},

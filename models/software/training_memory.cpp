@@ -1,5 +1,6 @@
 #include "models/software/training_memory.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -15,8 +16,19 @@ void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, std::string
 /// Returns the bytes of an update of one parameter: the gradient is read; the master weight (or parameter) and the
 /// states are read and written; the 16-bit copy is written.
 Bytes traffic(const Optimizer& optimizer, Precision precision, Bytes gradient) {
-  const Bytes updated = element_size(update_precision(precision)) * (2 * (1 + optimizer.states));
-  return gradient + updated + (has_master_weights(precision) ? element_size(precision) : Bytes{});
+  const Bytes updated = (element_size(update_precision(precision)) + states_size(optimizer, precision)) * 2;
+  return gradient * optimizer.gradient_passes + updated +
+         (has_master_weights(precision) ? element_size(precision) : Bytes{});
+}
+
+/// Does the optimizer cost what one of the old ones does, of which stacks state a traffic?
+bool is_plain(const Optimizer& optimizer) {
+  return optimizer.state_element.value == 0 && optimizer.gradient_passes == 1 && optimizer.orthogonal_steps == 0;
+}
+
+/// Is the tensor a matrix of a linear layer inside the network, whose momentum is made orthogonal?
+bool is_inner_matrix(const Layer& layer, const ParameterTensor& tensor) {
+  return !tensor.frozen && tensor.in > 1 && tensor.out > 1 && layer.name != "head" && layer.name != "embedding";
 }
 
 Work memory_bound(Kernel kernel, Bytes bytes, Precision precision) {
@@ -42,8 +54,18 @@ const char* name_of(MemoryClass memory_class) {
 }
 
 const std::vector<Optimizer>& optimizers() {
-  static const std::vector<Optimizer> all = {{"adam", 2},     {"adamw", 2},    {"lamb", 2}, {"lars", 1},
-                                             {"momentum", 1}, {"nesterov", 1}, {"sgd", 0}};
+  constexpr Bytes in_8_bits{1 + 4.0 / 256};
+  static const std::vector<Optimizer> all = {{"adafactor", 0, {}, 3},
+                                             {"adam", 2},
+                                             {"adam8bit", 2, in_8_bits},
+                                             {"adamw", 2},
+                                             {"adamw8bit", 2, in_8_bits},
+                                             {"lamb", 2},
+                                             {"lars", 1},
+                                             {"momentum", 1},
+                                             {"muon", 1, {}, 1, 5},
+                                             {"nesterov", 1},
+                                             {"sgd", 0}};
   return all;
 }
 
@@ -65,9 +87,15 @@ Precision update_precision(Precision training) {
   return training == Precision::fp64 ? Precision::fp64 : Precision::fp32;
 }
 
+Bytes states_size(const Optimizer& optimizer, Precision precision) {
+  const Bytes element =
+      optimizer.state_element.value > 0 ? optimizer.state_element : element_size(update_precision(precision));
+  return element * optimizer.states;
+}
+
 Bytes optimizer_state_size(const Optimizer& optimizer, Precision precision) {
-  const int master = has_master_weights(precision) ? 1 : 0;
-  return element_size(update_precision(precision)) * (optimizer.states + master);
+  const Bytes master = has_master_weights(precision) ? element_size(update_precision(precision)) : Bytes{};
+  return states_size(optimizer, precision) + master;
 }
 
 Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision) {
@@ -75,7 +103,12 @@ Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision) {
 }
 
 Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision, const SoftwareStack& stack) {
-  if (stack.optimizer_traffic.value > 0) return stack.optimizer_traffic;
+  if (stack.optimizer_traffic.value > 0) {
+    const Bytes gradient = gradient_size(precision, stack);  // the stack states what Adam moves
+    return is_plain(optimizer) ? stack.optimizer_traffic
+                               : stack.optimizer_traffic + traffic(optimizer, precision, gradient) -
+                                     traffic(find_optimizer("adam", Place{}), precision, gradient);
+  }
   const Bytes copy = stack.master_parameters ? element_size(precision) : Bytes{};
   return traffic(optimizer, precision, gradient_size(precision, stack)) -
          (has_master_weights(precision) ? copy : Bytes{});
@@ -137,6 +170,29 @@ HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroSh
   return held;
 }
 
+void add_orthogonal_updates(Work& work, HeldElements& held, const std::vector<const Layer*>& layers,
+                            const ZeroShares& dense, const ZeroShares& experts, const Optimizer& optimizer,
+                            Precision precision) {
+  if (optimizer.orthogonal_steps == 0) return;
+  double flops = 0, others = 0;
+  for (const Layer* layer : layers)
+    for (const ParameterTensor& tensor : layer->parameters) {
+      const double shares = (tensor.expert ? experts : dense).optimizer;
+      if (!is_inner_matrix(*layer, tensor)) {
+        others += tensor.frozen ? 0 : tensor.elements / shares;
+        continue;
+      }
+      // X is the matrix with its shorter side m first. A = X X', B = b A + c A A, X = a X + B X.
+      const double m = std::min(tensor.in, tensor.out), n = std::max(tensor.in, tensor.out);
+      flops += (4 * m * m * n + 2 * m * m * m) * (tensor.elements / (m * n)) / shares;
+    }
+  held.by_adam = std::min(others, held.optimizer);
+  work.bytes += element_size(update_precision(precision)) * (2 * held.by_adam);
+  work.flops += Flops{optimizer.orthogonal_steps * flops};
+  work.kernel = static_cast<std::uint16_t>(Kernel::gemm);
+  work.precision = static_cast<std::uint8_t>(precision);
+}
+
 StaticMemory static_memory(const HeldElements& held, Precision precision, const Optimizer& optimizer,
                            const SoftwareStack& stack) {
   StaticMemory memory;
@@ -156,7 +212,8 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
   if (has_master_weights(precision) && !stack.master_parameters)
     hold(memory.optimizer, MemoryClass::optimizer, "master weights", state * held.optimizer);
   hold(memory.optimizer, MemoryClass::optimizer, optimizer.name + " states",
-       state * (optimizer.states * held.optimizer));
+       states_size(optimizer, precision) * held.optimizer);
+  hold(memory.optimizer, MemoryClass::optimizer, "second moments of Adam", state * held.by_adam);
   if (stack.gradient_bucket_copy)
     hold(memory.buffers, MemoryClass::buffers, "gradient buckets",
          stack.bucket_buffers > 0 ? std::min(gradient * held.gradients, stack.bucket * stack.bucket_buffers)

@@ -19,11 +19,17 @@ const char* name_of(MemoryClass);
 /// The costs of an optimizer. States are kept, and the update is computed, in fp32 (fp64 for fp64 training).
 struct Optimizer {
   std::string name;
-  int states = 0;  ///< number of state tensors of the parameters' size: momentum, second moment
+  int states = 0;            ///< number of state tensors of the parameters' size: momentum, second moment
+  Bytes state_element = {};  ///< size of an element of a state; 0: that of the update
+  int gradient_passes = 1;   ///< number of times that an update reads the gradient
+  /// Number of Newton-Schulz iterations that make the momentum of a matrix orthogonal (Jordan et al. 2024, Muon). Only
+  /// the matrices of linear layers inside the network are updated so, the other tensors by Adam. 0: none are.
+  int orthogonal_steps = 0;
 };
 
-/// Returns all optimizers: adam, adamw (Kingma & Ba 2015; Loshchilov & Hutter 2019), lamb, lars (You et al. 2020,
-/// 2017), momentum, nesterov, sgd.
+/// Returns all optimizers: adafactor (Shazeer & Stern 2018, whose factors of the second moment count as nothing), adam,
+/// adamw (Kingma & Ba 2015; Loshchilov & Hutter 2019), adam8bit, adamw8bit (Dettmers et al. 2022: an fp32 scale for 256
+/// elements), lamb, lars (You et al. 2020, 2017), momentum, muon, nesterov, sgd.
 const std::vector<Optimizer>& optimizers();
 /// Throws UserError at `where` naming the nearest or the known ones.
 const Optimizer& find_optimizer(const std::string& name, const Place& where);
@@ -35,6 +41,8 @@ bool has_master_weights(Precision);
 /// Returns the precision of an optimizer's states, of master weights and of the update.
 Precision update_precision(Precision training);
 
+/// Returns the bytes of an optimizer's states for each parameter.
+Bytes states_size(const Optimizer&, Precision);
 /// Returns the bytes that the optimizer keeps for each parameter: its states, and the master weight if there is one.
 Bytes optimizer_state_size(const Optimizer&, Precision);
 /// Returns the bytes that one update reads and writes for each parameter: the gradient is read; the master weight (or
@@ -71,6 +79,7 @@ struct StaticMemory {
 /// Numbers of elements of each kind that one device holds: all of them if replicated, fewer if ZeRO shards them.
 struct HeldElements {
   double parameters = 0, gradients = 0, optimizer = 0;
+  double by_adam = 0;       ///< part of `optimizer` that Adam updates where the optimizer makes matrices orthogonal
   double narrow = 0;        ///< parameters with an element size of their own (`ParameterTensor::stored`)
   Bytes narrow_bytes = {};  ///< size of the narrow parameters
 };
@@ -87,6 +96,11 @@ HeldElements held_elements(double elements, const ZeroShares&);
 /// copy.
 HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts,
                            bool tied_elsewhere = false);
+
+/// Adds the iterations that make the momenta of those layers' matrices orthogonal, and what Adam moves for the other
+/// tensors. Replicas share the matrices out as they do the optimizer's states. Nothing for other optimizers.
+void add_orthogonal_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
+                            const ZeroShares& experts, const Optimizer&, Precision);
 
 /// Returns the memory of parameters (in fp32 if the stack has no others), of gradients in the stack's precision or
 /// `precision`, of the optimizer's states, of gradient buckets if the stack copies gradients into separate buffers, and

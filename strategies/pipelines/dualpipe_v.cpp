@@ -5,12 +5,6 @@
 namespace trainyard {
 namespace {
 
-/// The network goes down the stages and up again: each stage has one chunk in either direction.
-PipelinePlace v_place(int virtual_stage, const PipelineShape& shape) {
-  if (virtual_stage < shape.stages) return {virtual_stage, 0};
-  return {2 * shape.stages - 1 - virtual_stage, 1};
-}
-
 /// The eight steps of DualPipeV (half of DeepSeek-AI 2024's DualPipe: one direction, with both of its chunks on each
 /// stage). At the beginning and at the end, backward passes are split in two, and weight gradients fill idle time.
 std::vector<PipelineTask> dualpipe_v_tasks(int stage, const PipelineShape& shape) {
@@ -51,9 +45,8 @@ std::vector<PipelineTask> dualpipe_v_tasks(int stage, const PipelineShape& shape
   return order.take();
 }
 
-std::string refuse_v(const PipelineShape& shape) {
-  if (shape.chunks != 2)
-    return fmt::format("model chunks on each stage: {}; this schedule needs 2, one down and one up", shape.chunks);
+std::string refuse_short_v(const PipelineShape& shape) {
+  if (std::string chunks = refuse_other_than_v(shape); !chunks.empty()) return chunks;
   if (shape.micro_batches >= 2 * shape.stages) return "";
   return fmt::format("{} micro-batches for {} stages; at least {}, twice as many", shape.micro_batches, shape.stages,
                      2 * shape.stages);
@@ -61,7 +54,7 @@ std::string refuse_v(const PipelineShape& shape) {
 
 const RegisterPipelineSchedule registered_dualpipe_v{
     {"dualpipe-v", "down the stages and up again, two chunks a stage (DeepSeek-AI 2024, DualPipe, cut in half)",
-     dualpipe_v_tasks, v_place, refuse_v, 2, true}};
+     dualpipe_v_tasks, v_place, refuse_short_v, 2, true}};
 
 }  // namespace
 }  // namespace trainyard

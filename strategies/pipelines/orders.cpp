@@ -12,6 +12,16 @@ std::string refuse_chunks(const PipelineShape& shape) {
                      shape.chunks);
 }
 
+PipelinePlace v_place(int virtual_stage, const PipelineShape& shape) {
+  if (virtual_stage < shape.stages) return {virtual_stage, 0};
+  return {2 * shape.stages - 1 - virtual_stage, 1};
+}
+
+std::string refuse_other_than_v(const PipelineShape& shape) {
+  if (shape.chunks == 2) return "";
+  return fmt::format("model chunks on each stage: {}; this schedule needs 2, one down and one up", shape.chunks);
+}
+
 void TaskOrder::forward(int chunk) { tasks_.push_back({PipelineTask::Pass::forward, forwards_[chunk]++, chunk}); }
 
 void TaskOrder::backward(int chunk) { tasks_.push_back({PipelineTask::Pass::backward, backwards_[chunk]++, chunk}); }

@@ -9,6 +9,11 @@ namespace trainyard {
 /// Refuses more than one model chunk, for schedules that run a stage as one piece. Returns the reason, or "".
 std::string refuse_chunks(const PipelineShape&);
 
+/// The network goes down the stages and up again: each stage has one chunk in either direction.
+PipelinePlace v_place(int virtual_stage, const PipelineShape&);
+/// Refuses any number of model chunks but two. Returns the reason, or "".
+std::string refuse_other_than_v(const PipelineShape&);
+
 /// Builds a list of tasks, one after another. Each kind of pass of each chunk counts its micro-batches in turn.
 class TaskOrder {
  public:

@@ -160,8 +160,8 @@ TEST_CASE("a node takes its adapter and its drives by name, and changes their fi
                     [](const FigureSource& f) { return f.figure == "storage samsung-pm9a3: read"; }));
   CHECK_THROWS_WITH(node_of("{base: dgx-a100, nvme: {count: 2, type: object-store}}"),
                     Catch::EndsWith("object-store is no drive on PCIe"));
-  CHECK_THROWS_WITH(node_of("{base: dgx-a100, hca: {type: connectx-9}}"),
-                    Catch::Contains("unknown hca \"connectx-9\"; did you mean"));
+  CHECK_THROWS_WITH(node_of("{base: dgx-a100, hca: {type: connectx-10}}"),
+                    Catch::Contains("unknown hca \"connectx-10\"; did you mean"));
 }
 
 TEST_CASE("a fabric takes the latency of a switch by name", "[catalog]") {

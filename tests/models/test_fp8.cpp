@@ -56,6 +56,9 @@ TEST_CASE("casts to fp8 move what their scaling needs", "[fp8]") {
   CHECK(forward(Fp8Scaling::delayed, true) == 2 + 1);
   CHECK(forward(Fp8Scaling::row, false) == 2 * (2 + 1));  // columns have other scales
   CHECK(forward(Fp8Scaling::block, true) == 2 + 1 + 1);
+  CHECK(forward(Fp8Scaling::nvfp4, true) == 2 + 2 * (0.5 + 1.0 / 16));  // along both dimensions, with scales
+  CHECK(forward(Fp8Scaling::mxfp4, true) == 2 + 2 * (0.5 + 1.0 / 32));
+  CHECK(forward(Fp8Scaling::mxfp6, true) == 2 + 2 * (0.75 + 1.0 / 32));
   const Layer current = linear(Fp8Scaling::current, false);
   CHECK(work_of(current.forward, "fc.cast.maximum").bytes.value == 2 * kRows * 256);
   CHECK(work_of(current.backward, "fc.gradient_cast.maximum").bytes.value == 2 * kRows * 512);
@@ -120,6 +123,20 @@ TEST_CASE("a tensor with other readers than products is gathered in 16 bits", "[
   CHECK(exchange_of(adapted.forward_exchanges, "mlp.gather").bytes == wide / 2);
   CHECK(work_of(adapted.forward, "qkv.cast").bytes.value == 3 * kRows * kHidden);  // its weight has no gradient
   CHECK_FALSE(runs(adapted.backward, "gate_up.transpose"));
+}
+
+TEST_CASE("products in fewer than 8 bits keep two copies of their weights and narrow inputs", "[fp8]") {
+  const Layer fp8 = linear(Fp8Scaling::block, true), nvfp4 = linear(Fp8Scaling::nvfp4, true);
+  constexpr double weights = 256 * 512, element = 0.5 + 1.0 / 16;
+  CHECK(fp8.lasting == Bytes{});
+  CHECK(nvfp4.lasting.value == weights * 2 * element);
+  CHECK(work_of(nvfp4.forward, "fc").precision == static_cast<std::uint8_t>(Precision::fp4));
+  CHECK(work_of(linear(Fp8Scaling::mxfp6, true).forward, "fc").precision == static_cast<std::uint8_t>(Precision::fp6));
+  // The scale of the tensor comes from a pass that finds its maximum; a microscaling format has none.
+  CHECK(work_of(nvfp4.forward, "fc.cast.maximum").bytes.value == 2 * kRows * 256);
+  CHECK_FALSE(runs(linear(Fp8Scaling::mxfp4, true).forward, "fc.cast.maximum"));
+  const Layer gathered = block_of(in_fp8(Fp8Scaling::nvfp4, 2));
+  CHECK(exchange_of(gathered.forward_exchanges, "attention.gather").bytes.value == kRows * kHidden * element);
 }
 
 TEST_CASE("adapters of the feed-forward part read its input in 16 bits, and its gradient is cast once", "[fp8][lora]") {

@@ -79,7 +79,7 @@ TEST_CASE("precisions and their sizes", "[gpu]") {
   CHECK(element_size(Precision::bf16) == Bytes{2});
   CHECK(element_size(Precision::fp64) == Bytes{8});
   CHECK_THROWS_WITH(parse_precision("bf61"),
-                    "unknown precision \"bf61\"; known: fp64, fp32, tf32, fp16, bf16, fp8, int8");
+                    "unknown precision \"bf61\"; known: fp64, fp32, tf32, fp16, bf16, fp8, fp6, fp4, int8");
 }
 
 TEST_CASE("a faulty GPU is refused at its place", "[gpu]") {
@@ -101,7 +101,7 @@ TEST_CASE("a faulty GPU is refused at its place", "[gpu]") {
   CHECK(error_of("memory_bandwidth", "memory_bandwith") ==
         "x.yaml:3:1: unknown key \"memory_bandwith\" in gpu test; did you mean \"memory_bandwidth\"?");
   CHECK(error_of("bf16: 100 TFLOP/s, fp32: 10 TFLOP/s", "") ==
-        "x.yaml:2:7: gpu test: peak: no precision given; known: fp64, fp32, tf32, fp16, bf16, fp8, int8");
+        "x.yaml:2:7: gpu test: peak: no precision given; known: fp64, fp32, tf32, fp16, bf16, fp8, fp6, fp4, int8");
   CHECK(error_of("100 TFLOP/s", "100 TFLOPs").find("unknown unit \"TFLOPs\"") != std::string::npos);
   CHECK(error_of("3 us", "-3 us") == "x.yaml:5:16: gpu test: kernel_launch: \"-3 us\" must be 0 or more");
   CHECK(error_of("16 GiB", "16").find("has no unit") != std::string::npos);

@@ -67,10 +67,36 @@ TEST_CASE("the stack's buffers count, and the parts sum to the total") {
   CHECK(sum == memory.total());
 }
 
+TEST_CASE("states in 8 bits and factored ones take less memory, and updates that make matrices orthogonal products") {
+  CHECK(optimizer_state_size(optimizer("adamw8bit"), Precision::bf16).value == 4 + 2 * (1 + 4.0 / 256));
+  CHECK(optimizer_state_size(optimizer("adafactor"), Precision::bf16).value == 4);
+  CHECK(optimizer_traffic(optimizer("adafactor"), Precision::fp32).value == 3 * 4 + 2 * 4);
+  SoftwareStack stack = plain_stack();
+  stack.optimizer_traffic = Bytes{34};
+  CHECK(optimizer_traffic(optimizer("lamb"), Precision::bf16, stack).value == 34);
+  CHECK(optimizer_traffic(optimizer("muon"), Precision::bf16, stack).value == 34 - 2 * 4);
+  Layer layer, head;
+  layer.name = "block 0";
+  layer.parameters = {{.name = "fc", .elements = 2000.0 * 3000, .in = 2000, .out = 3000},
+                      {.name = "norm", .elements = 7}};
+  head.name = "head";
+  head.parameters = {{.name = "output", .elements = 50, .in = 5, .out = 10}};
+  const std::vector<const Layer*> layers{&layer, &head};
+  HeldElements held = held_elements(layers, {1, 1, 2}, {});
+  Work work = optimizer_work(held.optimizer, Precision::bf16, optimizer("muon"));
+  const Bytes before = work.bytes;
+  add_orthogonal_updates(work, held, layers, {1, 1, 2}, {}, optimizer("muon"), Precision::bf16);
+  CHECK(work.flops.value == 5 * (4 * 2000.0 * 2000 * 3000 + 2 * 2000.0 * 2000 * 2000) / 2);  // one of two replicas
+  CHECK(held.by_adam == 57.0 / 2);
+  CHECK((work.bytes - before).value == 2 * 4 * held.by_adam);
+  CHECK(static_memory(held, Precision::bf16, optimizer("muon"), plain_stack()).optimizer.value ==
+        8 * held.optimizer + 4 * held.by_adam);
+}
+
 TEST_CASE("unknown optimizers and precisions are refused") {
   CHECK_THROWS_WITH(find_optimizer("adamm", Place{}), Catch::Contains("adamm") && Catch::Contains("adam"));
   CHECK_THROWS_WITH(find_optimizer("shampoo", Place{}),
-                    Catch::Contains("unknown optimizer \"shampoo\"; not modelled yet; nearest: \"adamw\""));
+                    Catch::Contains("unknown optimizer \"shampoo\"; not modelled yet; nearest: \"muon\""));
   CHECK_THROWS_WITH(find_optimizer("gradient", Place{}), Catch::Contains("known: ") && Catch::Contains("momentum"));
   CHECK_THROWS_AS(static_memory(1, Precision::fp8, optimizer("adam"), plain_stack()), UserError);
   CHECK(std::string(name_of(MemoryClass::activations)) == "activations");

@@ -87,8 +87,8 @@ TEST_CASE("impossible combinations are refused where they are written", "[scenar
   at("small.yaml:10:14: plan.precision: t4 has no bf16; it has fp64, fp32, fp16, int8", "fp16", "bf16");
   at("small.yaml:2:10: cluster.nodes: 4294967298 nodes; at most 16384", "nodes: 2", "nodes: 4294967298");
   at("small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: dragonfly, ethernet, "
-     "fat-tree, leaf-spine, leaf-spine-ecmp, nonblocking, rail-optimized, ring, torus-2d, torus-3d, tpu-v2-torus, "
-     "tpu-v3-torus, tpu-v4-torus, tpu-v5e-torus, tpu-v5p-torus, tpu-v6e-torus)",
+     "fat-tree, leaf-spine, leaf-spine-ecmp, nonblocking, rail-optimized, ring, torus-2d, torus-3d, tpu-7x-torus, "
+     "tpu-v2-torus, tpu-v3-torus, tpu-v4-torus, tpu-v5e-torus, tpu-v5p-torus, tpu-v6e-torus)",
      "  fabric: nonblocking\n", "");
   at("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 samples; at most 16777216", "micro_batch_size: 1",
      "micro_batch_size: 9223372036854775807");

@@ -45,7 +45,10 @@ class BrokenProgram : public Program {
 };
 
 /// Are the first and the last layer on different stages?
-bool parts_ends(const SplitStep& s) { return s.mesh.pipeline > 1 && s.schedule != "dualpipe-v"; }
+bool parts_ends(const SplitStep& s) {
+  const bool turns = s.schedule == "dualpipe-v" || s.schedule == "zb-v" || s.schedule.starts_with("v-");
+  return s.mesh.pipeline > 1 && !turns;
+}
 
 Network network_of_stages(const TrainingTask&, SplitStep);
 std::vector<std::vector<int>> even_parts(const Network&, const SplitStep&);

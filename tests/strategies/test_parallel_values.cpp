@@ -248,7 +248,7 @@ TEST_CASE("simulated pipelines compute the step of one device", "[parallel-value
       check(small_gpt2(), s);
       check(small_mlp(), s);
     }
-  for (const char* schedule : {"interleaved-1f1b", "dualpipe-v"}) {
+  for (const char* schedule : {"interleaved-1f1b", "dualpipe-v", "zb-v", "v-half", "v-min"}) {
     SplitStep s = split(1, 2, 2);
     s.schedule = schedule;
     s.chunks = 2;
@@ -337,7 +337,8 @@ SplitStep random_split(std::mt19937& random, int kind) {
     if (kind != 0) s.sharding.recompute = static_cast<Recompute>(one_of({0, 0, 1, 2}));
     if (kind == 0) s.sharding.linear_split = static_cast<LinearSplit>(one_of({0, 1, 2}));
     s.chunks = s.mesh.pipeline == 2 && coin() ? 2 : 1;
-    s.schedule = s.chunks > 1 ? (coin() ? "interleaved-1f1b" : "dualpipe-v")
+    s.schedule = s.chunks > 1 ? std::vector<std::string>{"interleaved-1f1b", "dualpipe-v", "zb-v", "v-half",
+                                                         "v-min"}[random() % 5]
                               : std::vector<std::string>{"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"}[random() % 5];
     s.micro_batches = s.mesh.pipeline > 1 ? 4 : one_of({1, 2, 3});
     s.steps = one_of({1, 1, 2});
@@ -357,7 +358,8 @@ SplitStep random_split(std::mt19937& random, int kind) {
     const std::vector<std::string> reductions{"ring", "halving-doubling", "direct", "binary-tree"};
     s.all_reduce = reductions[random() % reductions.size()];
     s.pairs_passes = s.zero != ZeroStage::parameters && coin();
-    const bool splits_backward = s.schedule.starts_with("zb-") || s.schedule == "dualpipe-v";
+    const bool splits_backward =
+        s.schedule.starts_with("zb-") || s.schedule.starts_with("v-") || s.schedule == "dualpipe-v";
     if (!splits_backward && coin()) s.activations_ahead = one_of({0, 1, 3});
     std::vector<Axis>& order = s.mesh.order;
     std::shuffle(order.begin(), order.end(), random);
@@ -450,12 +452,13 @@ std::vector<Strategy> strategies() {
       s.parameters = parameters;
     });
   add("activations on the host", small_llama(), split(2, 1, 1), [](SplitStep& s) { s.activations_ahead = 1; });
-  for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe-v"})
+  for (const char* schedule :
+       {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe-v", "zb-v", "v-half", "v-min"})
     add(schedule, small_gpt2(), split(1, 2, 1), [&](SplitStep& s) {
       s.schedule = schedule;
       s.micro_batches = 4;
       const std::string name = schedule;
-      s.chunks = name == "interleaved-1f1b" || name == "dualpipe-v" ? 2 : 1;
+      s.chunks = name == "interleaved-1f1b" || name == "dualpipe-v" || name == "zb-v" || name.starts_with("v-") ? 2 : 1;
     });
   return all;
 }

@@ -141,8 +141,8 @@ std::string refusal(const std::string& name, const PipelineShape& shape) {
 }  // namespace
 
 TEST_CASE("every schedule does every task once, in an order that can be done", "[pipeline]") {
-  CHECK(pipeline_schedules().names() ==
-        std::vector<std::string>{"1f1b", "dualpipe-v", "gpipe", "interleaved-1f1b", "naive", "zb-2p", "zb-h1"});
+  CHECK(pipeline_schedules().names() == std::vector<std::string>{"1f1b", "dualpipe-v", "gpipe", "interleaved-1f1b",
+                                                                 "naive", "v-half", "v-min", "zb-2p", "zb-h1", "zb-v"});
   for (const std::string& name : pipeline_schedules().names()) {
     int shapes = 0;
     for (int stages = 1; stages <= 9; ++stages)
@@ -166,7 +166,7 @@ TEST_CASE("every schedule does every task once, in an order that can be done", "
 TEST_CASE("virtual stages and places are each other's inverse", "[pipeline]") {
   for (const std::string& name : pipeline_schedules().names()) {
     const PipelineSchedule& schedule = pipeline_schedules().find(name, nowhere());
-    const PipelineShape shape{3, 12, name == "dualpipe-v" ? 2 : name == "interleaved-1f1b" ? 4 : 1};
+    const PipelineShape shape{3, 12, name == "interleaved-1f1b" ? 4 : schedule.least_chunks};
     std::set<std::pair<int, int>> places;
     for (int v = 0; v < shape.stages * shape.chunks; ++v) {
       const PipelinePlace at = schedule.place_of(v, shape);
@@ -253,6 +253,28 @@ TEST_CASE("dualpipe-v idles one forward pass of a chunk for each stage behind th
     }
 }
 
+TEST_CASE("schedules in the shape of a V have the bubbles and memory of Qi et al.", "[pipeline]") {
+  for (int p = 1; p <= 9; ++p)
+    for (const int m : {2 * p, 2 * p + 1, 4 * p}) {
+      CAPTURE(p, m);
+      const auto most_kept = [](const Run& run) {
+        int most = 0;
+        for (const StageRun& stage : run.stages) most = std::max(most, stage.peak);
+        return most;
+      };
+      // Chunks are half of a stage: 1f1b idles for 6 (p - 1) of their slots, and keeps 2 p of them.
+      const Run zb_v = run_of("zb-v", {p, m, 2});
+      CHECK(zb_v.bubble(0) == p - 1);
+      CHECK(most_kept(zb_v) == 2 * p);
+      const Run half = run_of("v-half", {p, m, 2});
+      CHECK(half.bubble(0) == (p % 2 == 0 || p == 1 ? 3 * (p - 1) : 3 * p - 4));
+      CHECK(most_kept(half) == 2 * ((p + 2) / 2));
+      const Run least = run_of("v-min", {p, m, 2});
+      CHECK(least.bubble(0) == std::max(0, 4 * p - (p % 3 == 0 ? 3 : 5)));
+      CHECK(most_kept(least) == 2 * ((p + 4) / 3));
+    }
+}
+
 TEST_CASE("shapes that a schedule does not support are refused with the rule", "[pipeline]") {
   CHECK_THAT(refusal("1f2b", {4, 8, 1}), Equals("test: unknown pipeline schedule \"1f2b\"; did you mean \"1f1b\"?"));
   CHECK_THAT(refusal("gpipe", {0, 8, 1}), Equals("test: a pipeline of 0 stages; at least 1"));
@@ -276,6 +298,9 @@ TEST_CASE("shapes that a schedule does not support are refused with the rule", "
   CHECK_THAT(refusal("dualpipe-v", {4, 8, 1}),
              Equals("test: pipeline schedule dualpipe-v: model chunks on each stage: 1; this schedule needs 2, one "
                     "down and one up"));
+  CHECK_THAT(refusal("v-min", {4, 8, 3}),
+             Equals("test: pipeline schedule v-min: model chunks on each stage: 3; this schedule needs 2, one down "
+                    "and one up"));
 }
 
 }  // namespace strategies_test_pipeline_schedules

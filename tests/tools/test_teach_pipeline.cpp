@@ -50,6 +50,7 @@ TEST_CASE("simulated pipelines have the bubbles and activations of their closed 
   for (std::size_t k = 0; k < 4; ++k)
     CHECK(zb_2p.run.stages[k].back().end - zb_2p.run.stages[k].front().begin == near(zb_2p.run.busy(k)));
   CHECK(lesson("dualpipe-v", {4, 8, 2}).run.in_flight == std::vector<int>(4, 9));
+  CHECK(lesson("v-min", {4, 8, 2}).run.in_flight == std::vector<int>(4, 4));
 }
 
 TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble between them", "[teach][pipeline]") {

@@ -65,7 +65,7 @@ std::string head_text(const Scenario& s, const LayerCosts& costs) {
   return fmt::format(
       "layers of {} on {}, one micro-batch of {} sample{} in {}\n"
       "ridge {:.4g} FLOP/byte ({} over {}; {:.4g} with what large matrix products reach of both)\n",
-      s.network.name, costs.gpu, s.micro_batch_size, s.micro_batch_size == 1 ? "" : "s", name_of(s.multiplied_in()),
+      s.network.name, costs.gpu, s.micro_batch_size, s.micro_batch_size == 1 ? "" : "s", s.precision_word(),
       costs.ridge, show(costs.peak), show(costs.memory_bandwidth), costs.product_ridge);
 }
 

@@ -82,11 +82,11 @@ std::string head(const Scenario& s, const Plan& plan) {
   const std::string how = s.plan.splits_model() ? mesh_in_words(s)
                           : s.ranks() == 1      ? "one device"
                                                 : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(
-                                                                          plan.all_reduce, s.plan.compression != nullptr));
+                                                                     plan.all_reduce, s.plan.compression != nullptr));
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",
-                     s.network.name, name_of(s.multiplied_in()),
+                     s.network.name, s.precision_word(),
                      s.software_given ? s.software.name : "no software costs (the default)", gpus_in_words(s),
                      describe(s.cluster), report_label("plan"), how, report_label(""), counted(s.global_batch_size),
                      s.global_batch_size == 1 ? "" : "s", tokens, s.micro_batch_size);
@@ -452,8 +452,8 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
     text += fmt::format("{}above 100 %: 3 x 3 convolutions take fewer multiplications than are counted (Winograd)\n",
                         report_label("MFU"));
   if (r.mfu > 1 && s.fp8)
-    text += fmt::format("{}above 100 %: products in fp8 are counted against the {} peak\n", report_label("MFU"),
-                        name_of(s.precision));
+    text += fmt::format("{}above 100 %: products in {} are counted against the {} peak\n", report_label("MFU"),
+                        s.precision_word(), name_of(s.precision));
   if (s.measured_run.given())
     text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         signed_percent(r.step_time / s.measured_run.step_time.value - 1), s.measured_run.source);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "models/hardware/gpu.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
@@ -12,15 +13,26 @@ enum class Fp8Scaling : std::uint8_t {
   delayed,  ///< a tensor; maxima of earlier steps, recorded by the cast (TransformerEngine's DelayedScaling)
   /// a tensor; maximum of a pass before the cast (TransformerEngine's Float8CurrentScaling, torchao's tensorwise)
   current,
-  row,   ///< a row or column along the summed dimension (torchao's rowwise): gathered in 16 bits, then cast
-  block  ///< 32 or 128 elements along the summed dimension (MXFP8; DeepSeek-AI 2024, DeepSeek-V3, section 3.3.2)
+  row,    ///< a row or column along the summed dimension (torchao's rowwise): gathered in 16 bits, then cast
+  block,  ///< 32 or 128 elements along the summed dimension (MXFP8; DeepSeek-AI 2024, DeepSeek-V3, section 3.3.2)
+  mxfp6,  ///< operands in 6 bits, a scale of 8 bits for 32 elements along the summed dimension (OCP Microscaling 1.0)
+  mxfp4,  ///< the same in 4 bits
+  /// Operands in 4 bits with an fp8 scale for 16 elements and an fp32 scale for the tensor, whose maximum a pass before
+  /// the cast finds. The inputs of weights' gradients are rotated (Hadamard) and gradients rounded at random within
+  /// those passes (NVIDIA 2025, Pretraining Large Language Models with NVFP4; TransformerEngine's NVFP4BlockScaling).
+  nvfp4
 };
 
 /// Reads the name of a value of the enumeration. Throws UserError.
 Fp8Scaling parse_fp8_scaling(const std::string&);
+/// The names of the scalings of operands in fp8, in the order of the enumeration.
 const std::vector<std::string>& fp8_scalings();
+/// The number format of operands with that scaling.
+Precision format_of(Fp8Scaling);
+/// The name of a format of fewer than 8 bits with its scaling, such as "nvfp4"; "" for fp8.
+std::string narrower_than_fp8(Fp8Scaling);
 
-/// Casts of the operands of matrix products to fp8. A product reads its operands along the summed dimension, which is
+/// Casts of the operands of matrix products to fp8, or to 6 or 4 bits. A product reads its operands along the summed dimension, which is
 /// another one for the gradient of a weight than for the output.
 struct Fp8Products {
   bool used = false;
@@ -32,7 +44,13 @@ struct Fp8Products {
   /// Does each tensor rank cast its own share of a tensor before the ranks gather it?
   bool gathers_narrow() const { return used && scaling != Fp8Scaling::row; }
   /// Do ranks that gather a tensor agree on its maximum before they cast it?
-  bool agrees() const { return used && scaling == Fp8Scaling::current; }
+  bool agrees() const { return used && (scaling == Fp8Scaling::current || scaling == Fp8Scaling::nvfp4); }
+  Precision format() const { return format_of(scaling); }
+  /// Size of an element of an operand; below 8 bits with its share of the scale of its block.
+  Bytes element() const;
+  /// Size that copies of a weight keep beside it until the parameters are updated, an element each. Below 8 bits they
+  /// are two, one along each dimension; in fp8 none: frameworks keep the parameters themselves in fp8.
+  Bytes weight_copies() const;
   /// Bytes moved by the kernel that casts `elements` elements of `source` bytes. `both`: along both dimensions.
   Bytes cast_traffic(double elements, Bytes source, bool both) const;
   /// Bytes moved to transpose a tensor that was cast along one dimension; 0: it need not be transposed.

@@ -87,9 +87,10 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double groups = std::min(l.experts, rows_);  // weights without rows are not read
   const double m = rows_ / groups;
   const bool in_turn = experts_in_turn_ && groups > 1;
-  const Precision product_precision = fp8_.used ? Precision::fp8 : precision_;
+  const Precision product_precision = fp8_.used ? fp8_.format() : precision_;
   const bool frozen = adapters_.any(), adapted = adapts(l.part);
-  const Bytes input_element = element_size(casts_gathered(l) ? precision_ : product_precision);  // gathered and kept
+  const Bytes input_element =  // gathered and kept
+      fp8_.used && !casts_gathered(l) ? fp8_.element() : element_size(precision_);
   const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_.used);
   Operator op;
   const auto widen = [&] {
@@ -99,6 +100,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   if (widens) op.forward.push_back(widen());
   if (fp8_.used) cast_operands(op, l);
   if (fp8_.used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
+  add_lasting(fp8_.weight_copies() * (l.in * l.out * l.experts));
   op.forward.push_back(gemm(l.name, m, l.out, l.in, product_precision, groups, in_turn));
   if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
   if (l.input_gradient)
@@ -174,7 +176,7 @@ void LayerBuilder::transpose_operands(Operator& op, const Linear& l) const {
 
 void LayerBuilder::cast(const std::string& name, double width, bool both, const std::string& agree, bool backward) {
   std::vector<KernelCall> kernels = casts(name, width, both);
-  const Bytes live = row_bytes(width) + element_size(Precision::fp8) * (rows_ * width);
+  const Bytes live = row_bytes(width) + fp8_.element() * (rows_ * width);
   const bool agrees = fp8_.agrees() && !agree.empty();
   const Exchange exchange{agree, Axis::tensor, Exchanged::all_reduce, element_size(Precision::fp32), 1};
   Operator op;
@@ -324,7 +326,7 @@ void LayerBuilder::norm(Norm kind, const std::string& name, double width, bool c
   if (layer_norm) gradients.push_back(parameter(name + ".bias", width));
   const Bytes statistics = element_size(Precision::fp32) * ((layer_norm ? 2 : 1) * rows_);  // (mean,) 1/deviation
   Operator op;
-  const Bytes written = casts ? element_size(Precision::fp8) * (rows_ * width) : tensor;
+  const Bytes written = casts ? fp8_.element() * (rows_ * width) : tensor;
   op.forward.push_back(elementwise(name, tensor + written + statistics, precision_));
   if (adapters_.any()) {
     op.backward.push_back({elementwise(name + ".input_grad", tensor * 3 + statistics, precision_), {}});

@@ -109,6 +109,8 @@ void require_training_precision(Precision precision) {
     case Precision::bf16:
       return;
     case Precision::fp8:
+    case Precision::fp6:
+    case Precision::fp4:
     case Precision::int8:
       break;
   }

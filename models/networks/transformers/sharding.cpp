@@ -220,7 +220,7 @@ bool casts_first(const TransformerLayout& l, Readers readers) {
 
 /// Returns the bytes of the hidden state of all tokens when they are gathered.
 Bytes gathered_bytes(const TransformerLayout& l, Readers readers) {
-  return casts_first(l, readers) ? l.in_fp8(l.hidden_bytes()) : l.hidden_bytes();
+  return casts_first(l, readers) ? l.hidden_bytes() * (l.products().element() / l.size()) : l.hidden_bytes();
 }
 
 bool norm_casts(const TransformerLayout& l, Readers readers) { return readers == Readers::products && l.norms_cast(); }

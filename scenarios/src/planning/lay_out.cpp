@@ -69,7 +69,7 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
 void add_software(TrainingPlan& plan, const Scenario& s) {
   const SoftwareStack& stack = s.software;
   plan.gradient_element = gradient_size(s.precision, stack);
-  plan.parameter_element = element_size(s.fp8 ? Precision::fp8 : s.precision);
+  plan.parameter_element = element_size(s.multiplied_in() == Precision::fp8 ? Precision::fp8 : s.precision);
   plan.accumulation = gradient_accumulation_work(1, s.precision, stack);
   plan.bucket_copy = stack.gradient_bucket_copy && plan.ranks() > 1;  // one device has no buckets
   plan.host_buckets = stack.host_buckets;
@@ -148,6 +148,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     hold_on_host(plan, stage, held, shares);
     hold_activations_on_host(plan, stage);
     stage.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
+    add_orthogonal_updates(stage.optimizer, held, layers, dense, experts, s.optimizer, s.precision);
     stage.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
     if (buckets_pass) {
       const Bytes copies = copied_buckets(plan, stage);

@@ -40,7 +40,7 @@ OffloadPlan offload_plan(const Scenario& s, const TrainingPlan& training) {
   if (!plan.used()) return plan;
   require_whole_gradients(s, *training.network);
   const Bytes gradient = training.gradient_element, master = element_size(update_precision(s.precision));
-  plan.states = master * (1 + s.optimizer.states);
+  plan.states = master + states_size(s.optimizer, s.precision);
   // As on a GPU, except that gradients keep the precision in which they arrive. fp32 parameters are their own master
   // copy.
   plan.update = optimizer_traffic(s.optimizer, s.precision) - element_size(s.precision) + gradient;

@@ -54,7 +54,11 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
     for (const KernelCall& call : layer.forward) kernels += kernel_time(node.gpu, call.work);
     for (const BackwardKernel& call : layer.backward) kernels += kernel_time(node.gpu, call.work);
   }
-  const Work optimizer = optimizer_work(s.network.parameters(), s.precision, s.optimizer, s.software);
+  Work optimizer = optimizer_work(s.network.parameters(), s.precision, s.optimizer, s.software);
+  std::vector<const Layer*> layers;
+  for (const Layer& layer : s.network.layers) layers.push_back(&layer);
+  HeldElements all = held_elements(layers, {}, {});
+  add_orthogonal_updates(optimizer, all, layers, {}, {}, s.optimizer, s.precision);
   Seconds time = (kernels * plan.micro_batches + kernel_time(node.gpu, optimizer)) / node.gpu_speed;
   if (s.measured.given()) time = s.measured.step_time(s.micro_batch_size) * plan.micro_batches;
   if (plan.ranks() == 1 && !plan.offload.copies()) return time;

@@ -32,8 +32,9 @@ std::vector<FrameworkMode> make_modes() {
   fsdp.least_zero_stage = 2;  // reshard_after_forward=False
   fsdp.splits_model = true;   // with DTensor, as torchtitan does
   // PyTorch 2.9, torch/distributed/pipelining/schedules.py: ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B,
-  // ScheduleDualPipeV. Its zero-bubble schedules give a rank several stages, which zb-h1 and zb-2p do not.
-  fsdp.schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v"};
+  // ScheduleDualPipeV, ScheduleZBVZeroBubble. Its zero-bubble schedules give a rank several stages, which zb-h1 and
+  // zb-2p do not.
+  fsdp.schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"};
   fsdp.stack = "pytorch-fsdp";
   single(add("tf-mirrored", "MirroredStrategy: a replica a GPU of one node, gradients all-reduced"),
          "tf-multi-worker-mirrored");

@@ -156,6 +156,17 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
       fail(unpadded->place, "plan.unpadded: only the sequences of a transformer have padding");
     model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
   }
+  if (const Node* wide = plan.child("bf16_blocks")) {
+    Fields fields(*wide, "plan.bf16_blocks");
+    constexpr std::int64_t most = 1 << 20;
+    model.wide_blocks_first = fields.integer_within<std::int64_t>(
+        {"first", "Number of blocks at the beginning whose products stay in bf16, in a plan of fp8 or fewer bits."}, 0,
+        most, 0);
+    model.wide_blocks_last = fields.integer_within<std::int64_t>(
+        {"last", "Number of blocks at the end whose products stay in bf16."}, 0, most, 0);
+    fields.finish();
+    model.wide_blocks_place = wide->place;
+  }
   model.place = node.place;
   model.seq_length_place =
       model.entry.transformer() &&
@@ -177,6 +188,24 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
   return network_of(model, micro_batch_size, precision, {}, false);
 }
 
+namespace {
+
+/// Takes the first and the last blocks from a network whose products are all in 16 bits.
+void widen_blocks(Network& network, Network wide, const ModelChoice& model) {
+  std::vector<std::size_t> blocks;
+  for (std::size_t layer = 0; layer < network.layers.size(); ++layer)
+    if (network.layers[layer].name.starts_with("block ")) blocks.push_back(layer);
+  const auto first = static_cast<std::size_t>(model.wide_blocks_first),
+             last = static_cast<std::size_t>(model.wide_blocks_last);
+  if (first + last > blocks.size())
+    fail(model.wide_blocks_place,
+         fmt::format("plan.bf16_blocks: {} blocks, but the network has {}", first + last, blocks.size()));
+  for (std::size_t k = 0; k < blocks.size(); ++k)
+    if (k < first || k >= blocks.size() - last) network.layers[blocks[k]] = std::move(wide.layers[blocks[k]]);
+}
+
+}  // namespace
+
 Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision,
                    const Sharding& sharding, bool own_head) {
   NetworkEntry entry = model.entry;
@@ -187,6 +216,10 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
   try {
     Network network = make_network(entry, micro_batch_size, model.seq_length, precision, options);
     if (network.name.empty() && entry.transformer()) network.name = "model";
+    if (options.fp8 && model.wide_blocks_first + model.wide_blocks_last > 0) {
+      options.fp8 = false;
+      widen_blocks(network, make_network(entry, micro_batch_size, model.seq_length, precision, options), model);
+    }
     return network;
   } catch (const ShardingError& e) {
     const auto at = model.split_keys.find(e.part);

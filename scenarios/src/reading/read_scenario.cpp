@@ -6,13 +6,13 @@
 #include <iterator>
 
 #include "models/hardware/attention_kernel.hpp"
-#include "models/networks/layers/fp8_products.hpp"
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/learn_choice.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
+#include "scenarios/src/reading/read_precision.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/reading/used_sources.hpp"
 #include "topologies/device_noun.hpp"
@@ -21,62 +21,6 @@ namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> precision_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < kPrecisions; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
-  return names;
-}
-
-/// Returns the precision of weights and activations in memory. With plan.precision fp8 that is bf16, and
-/// `multiplies_in_fp8` is set: only matrix products are in fp8.
-Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplies_in_fp8) {
-  const std::vector<std::string> names = precision_names();
-  const Precision precision = parse_precision(plan.choice(
-      {"precision", "Number format of weights and activations in matrix products; master weights are kept in fp32."},
-      names, "bf16"));
-  multiplies_in_fp8 = precision == Precision::fp8;
-  try {
-    if (!multiplies_in_fp8) require_training_precision(precision);
-  } catch (const UserError& e) {
-    plan.refuse("precision", e.what());
-  }
-  for (const NodeType* type : cluster.types()) {
-    const Gpu& gpu = type->gpu;
-    if (gpu.peak[static_cast<std::size_t>(precision)].value > 0) continue;
-    std::vector<std::string> supported;
-    for (int i = 0; i < kPrecisions; ++i)
-      if (gpu.peak[i].value > 0) supported.push_back(names[i]);
-    plan.refuse("precision",
-                fmt::format("{} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(supported, ", ")));
-  }
-  return multiplies_in_fp8 ? Precision::bf16 : precision;
-}
-
-/// Takes the stack's figures for products in fp8, and their scaling from the plan or else from the stack. Products with
-/// one scale per row are slower than with one per tensor. `cluster_is_set`: the GPUs of the cluster are slowed down
-/// already.
-void set_fp8(Scenario& s, Fields& plan, bool cluster_is_set) {
-  if (!s.fp8 && plan.has("fp8_scaling")) plan.refuse("fp8_scaling", "only with precision fp8");
-  if (s.fp8) s.software.parallel.user_buffers = s.software.parallel.user_buffers_fp8;
-  std::vector<std::string> words = fp8_scalings();
-  words.emplace_back("tensor");
-  Fp8Scaling& scaling = s.software.fp8_scaling;
-  const std::string word =
-      plan.choice({"fp8_scaling",
-                   "Scaling factors of fp8 products: one for each tensor, from the maxima of earlier steps (delayed) "
-                   "or from its own maximum (current), or one for each row or block. tensor: current if the stack uses "
-                   "that, else delayed. Default: the stack's."},
-                  words, words[static_cast<std::size_t>(scaling)]);
-  if (word != "tensor")
-    scaling = parse_fp8_scaling(word);
-  else if (scaling != Fp8Scaling::current)
-    scaling = Fp8Scaling::delayed;
-  if (!s.fp8 || cluster_is_set || scaling != Fp8Scaling::row) return;
-  const auto set = [&](NodeType& type) { type.gpu.gemm.fp8 /= s.software.slowdowns.rowwise_fp8; };
-  set(s.cluster.node);
-  for (NodeGroup& group : s.cluster.others) set(group.type);
-}
 
 /// Reads the batch sizes and the number of steps. Throws UserError with the nearest multiple if the global batch does
 /// not divide into micro-batches.
@@ -143,6 +87,8 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
   if (s.fp8 && !s.model.entry.transformer())
     plan.refuse("precision", "only transformers have products in fp8; expected fp32, tf32, fp16 or bf16");
   s.model.options.fp8 = s.fp8;
+  if (!s.fp8 && s.model.wide_blocks_first + s.model.wide_blocks_last > 0)
+    fail(s.model.wide_blocks_place, "plan.bf16_blocks: only with precision fp8 or fewer bits");
   s.model.options.fp8_any_layout = s.fp8 && multiplies_any_layout(s.cluster);
   if (s.fp8 && s.software.fp8_attention && !s.model.options.flash_attention)
     fail(model.place,
@@ -197,17 +143,7 @@ void require_possible(const Scenario& s, Seconds time, double samples, int devic
   fail(place, fmt::format("{}: {} for {} samples on {} device{} is {:.0f} % of the {} peak; expected {} or more, or "
                           "the precision and the number of devices that the time is of",
                           what, show(time), samples, devices, devices == 1 ? "" : "s", least / time * 100,
-                          name_of(s.multiplied_in()), show(least)));
-}
-
-/// Throws UserError if the key `precision` of a map of times differs from the plan's.
-void require_precision(const Scenario& s, Fields& fields) {
-  const Precision precision = parse_precision(fields.choice(
-      {"precision", "Precision of that step. Default: the plan's. A different precision in the plan is an error."},
-      precision_names(), name_of(s.multiplied_in())));
-  if (precision != s.multiplied_in())
-    fields.refuse("precision", fmt::format("a time in {}, but plan.precision is {}", name_of(precision),
-                                           name_of(s.multiplied_in())));
+                          s.precision_word(), show(least)));
 }
 
 void take_measured(Scenario& s, const Node& node, const Catalog& catalog) {
@@ -394,8 +330,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                           "A framework's name for its way to train on several devices, for example pytorch-ddp "
                           "(trainyard list strategies). Default: none."},
                          "");
-  s.precision = precision_of(plan, s.cluster, s.fp8);
-  set_fp8(s, plan, base != nullptr);
+  read_precision(s, plan, base != nullptr);
   s.plan = errors_in_words_of(device_noun(s.cluster),
                               [&] { return read_plan(plan_node, plan, s.cluster, s.software, s.library.get()); });
   s.plan.inference = plan.choice({"mode", "training, or inference: forward passes only."}, {"training", "inference"},
@@ -413,6 +348,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
     s.optimizer =
         find_optimizer(plan.text({"optimizer", "Optimizer that updates the weights. Its states take memory."}, "adam"),
                        plan.place_of("optimizer"));
+  if (s.optimizer.orthogonal_steps > 0 && (s.plan.mechanism_name != kAllReduce || s.plan.offload.used()))
+    plan.refuse("optimizer", fmt::format("{} multiplies matrices on the replicas, which all-reduce gradients: neither "
+                                         "another mechanism nor offload is modelled; nearest: \"adamw\"",
+                                         s.optimizer.name));
   read_model(s, model, catalog, plan, base);
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),

@@ -41,9 +41,11 @@ struct Scenario {
   SoftwareStack software;
   bool software_given = false;  ///< whether the scenario has `software`; false: the default, plain
   Precision precision = Precision::bf16;
-  bool fp8 = false;  ///< true: `precision` is bf16, but linear layers of transformers multiply in fp8
-  /// Returns the precision that the plan names.
-  Precision multiplied_in() const { return fp8 ? Precision::fp8 : precision; }
+  bool fp8 = false;  ///< true: `precision` is bf16, but linear layers of transformers multiply in fp8, or in fewer bits
+  /// Returns the precision of the products of linear layers.
+  Precision multiplied_in() const { return fp8 ? format_of(software.fp8_scaling) : precision; }
+  /// Returns the name of that precision, and below 8 bits of its scaling: nvfp4.
+  std::string precision_word() const;
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;

@@ -14,6 +14,7 @@ const std::map<std::string, ErrorLimits> kGemmLimits{{"ampere", {.median = 0.05,
                                                      {"hopper", {.median = 0.05, .p90 = 0.17}},
                                                      {"blackwell", {.median = 0.07, .p90 = 0.24}}};
 constexpr ErrorLimits kAttentionLimits{.median = 0.1, .p90 = 0.25};
+constexpr ErrorLimits kNarrowLimits{.median = 0.35, .p90 = 0.6};
 
 ErrorSet products_of(const Gpu& gpu) {
   const MeasuredKernels products =
@@ -35,6 +36,23 @@ ErrorSet attention_of(const Gpu& gpu) {
   return error_set("attention bf16 on " + gpu.name, std::move(points));
 }
 
+/// Products of fewer bits, whose shares of the peak are one figure for each format (`GemmModel::fp8`, `fp4`). It is of
+/// the kernels of long trainings for fp8, which scale whole tensors, and of these kernels for nvfp4.
+void add_narrow(std::vector<JudgedSet>& sets, const Gpu& gpu) {
+  const std::pair<const char*, Precision> formats[] = {{"fp8_block", Precision::fp8}, {"nvfp4", Precision::fp4}};
+  for (const auto& [dtype, precision] : formats) {
+    if (gpu.peak[static_cast<std::size_t>(precision)].value <= 0) continue;
+    std::vector<MeasuredPoint> points;
+    for (const MeasuredKernel& row : read_narrow_products(shipped_file("scenarios/measured/tables/gemm_narrow.csv"),
+                                                          gpu.measured_as, dtype, precision)) {
+      const GemmShape& shape = shape_of(row.work.kernel);
+      points.push_back(
+          {fmt::format("{} x {} x {}", shape.m, shape.n, shape.k), predicted_time(gpu, row).value, row.measured.value});
+    }
+    sets.push_back(judged(error_set(fmt::format("gemm {} on {}", dtype, gpu.name), std::move(points)), kNarrowLimits));
+  }
+}
+
 std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
   const Catalog catalog;
   std::vector<JudgedSet> sets;
@@ -47,6 +65,7 @@ std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
     }
     sets.push_back(judged(products_of(gpu), kGemmLimits.at(gpu.architecture)));
     sets.push_back(judged(attention_of(gpu), kAttentionLimits));
+    add_narrow(sets, gpu);
   }
   return sets;
 }
@@ -60,11 +79,12 @@ int validate_kernels(const ValidationRequest& request) {
   for (const JudgedSet& set : sets)
     for (const MeasuredPoint& p : set.errors.points) {
       const std::string& name = set.errors.name;
-      rows.rows.push_back({name.substr(0, name.find(" bf16")) + " " + p.id + name.substr(name.find(" on ")),
+      rows.rows.push_back({name.substr(0, name.find(' ')) + " " + p.id + name.substr(name.find(" on ")),
                            show(Seconds{p.measured}), show(Seconds{p.predicted}), signed_percent(p.error())});
     }
   return report(request, "",
-                fmt::format("{}shapes left out of the fit: scenarios/measured/tables, gemm.csv and attention.csv\n{}"
+                fmt::format("{}shapes left out of the fit: scenarios/measured/tables, gemm.csv and attention.csv; "
+                            "products of fewer bits: all shapes of gemm_narrow.csv\n{}"
                             "not measured, by the constants of their architecture: {}\n",
                             request.points ? rows.text() + "\n" : "",
                             error_table(sets, {"mean", "median", "p90", "worst", "signed mean"}, "none"), unmeasured),

@@ -88,7 +88,7 @@ std::vector<LeftOutStep> read_tables() {
 }  // namespace
 
 StepTraits traits_of(const Scenario& s) {
-  return {kind_of_network(s.model), s.software.name, s.cluster.node.gpu.name, name_of(s.multiplied_in())};
+  return {kind_of_network(s.model), s.software.name, s.cluster.node.gpu.name, s.precision_word()};
 }
 
 double slow_host_time(const Scenario& s) {
@@ -99,13 +99,18 @@ double slow_host_time(const Scenario& s) {
   return s.micro_batches() * (kernels + 2 * kPass);
 }
 
+bool is_announced(const Gpu& gpu) {
+  return std::any_of(gpu.sources.begin(), gpu.sources.end(),
+                     [](const FigureSource& figure) { return figure.source.starts_with("announced"); });
+}
+
 StepProfile profile_of(const Scenario& s, double step_time, double exposed_share) {
   const Gpu& gpu = s.cluster.node.gpu;
   const PlanChoice& plan = s.plan;
   StepProfile profile{traits_of(s), static_cast<double>(s.ranks()), exposed_share, slow_host_time(s) / step_time};
   profile.other_vendor = gpu.kind != ChipKind::gpu || speaks_rccl(gpu.architecture);
-  profile.unmeasured_part =
-      plan.mechanism_name != kAllReduce || plan.compression || plan.offload.copies() || !s.cluster.others.empty();
+  profile.unmeasured_part = plan.mechanism_name != kAllReduce || plan.compression || plan.offload.copies() ||
+                            !s.cluster.others.empty() || is_announced(gpu);
   profile.wide_tensor = crosses_switches(s);
   return profile;
 }

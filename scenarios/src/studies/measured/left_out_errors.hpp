@@ -26,10 +26,12 @@ struct StepProfile {
   double slow_host = 0;
   bool other_vendor = false;  ///< the devices are not GPUs of NVIDIA
   /// Gradients are compressed or kept equal by another mechanism than an all-reduce, something is offloaded, or nodes
-  /// are unlike.
+  /// are unlike, or the chip is announced (`is_announced`).
   bool unmeasured_part = false;
   bool wide_tensor = false;  ///< a tensor group crosses nodes, or its GPUs share no NVSwitch and no torus
 };
+/// Does a source of the chip's figures say that it is announced, so that they are preliminary?
+bool is_announced(const Gpu&);
 StepProfile profile_of(const Scenario&, double step_time, double exposed_share);
 StepProfile profile_of(const Scenario&, const Result&);
 

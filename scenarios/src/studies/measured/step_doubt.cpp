@@ -157,7 +157,8 @@ const std::vector<DoubtTerm>& doubt_terms() {
        [](const P& p, const E& e) { return e.has_product(p) && p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }},
       {"exchange", 0.15, "the share of the step that waits for messages", timed_exchange,
        [](const P& p, const E&) { return p.exchange; }},
-      {"mechanism", 0.10, "no measured step has this offload, compression, mechanism, or unlike nodes", timed_step,
+      {"mechanism", 0.10,
+       "no measured step has this offload, compression, mechanism, unlike nodes, or an announced chip", timed_step,
        [](const P& p, const E&) { return p.unmeasured_part ? 1.0 : 0.0; }},
   };
   return terms;

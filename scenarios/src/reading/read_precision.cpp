@@ -1,0 +1,125 @@
+#include "scenarios/src/reading/read_precision.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace trainyard {
+namespace {
+
+/// A name of a plan's precision that states the scaling too, in the words of Megatron Bridge and TransformerEngine.
+struct ScaledPrecision {
+  const char* name;
+  Fp8Scaling scaling;
+};
+constexpr std::array<ScaledPrecision, 6> kScaledPrecisions{{{"mxfp8", Fp8Scaling::block},
+                                                            {"fp8-cs", Fp8Scaling::current},
+                                                            {"fp8-ds", Fp8Scaling::delayed},
+                                                            {"nvfp4", Fp8Scaling::nvfp4},
+                                                            {"mxfp4", Fp8Scaling::mxfp4},
+                                                            {"mxfp6", Fp8Scaling::mxfp6}}};
+
+/// The names that a plan can state. Bare formats of fewer than 8 bits are not among them: their scaling must be known.
+std::vector<std::string> precision_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kPrecisions; ++i)
+    if (const auto p = static_cast<Precision>(i); p != Precision::fp6 && p != Precision::fp4)
+      names.emplace_back(name_of(p));
+  for (const ScaledPrecision& scaled : kScaledPrecisions) names.emplace_back(scaled.name);
+  return names;
+}
+
+const ScaledPrecision* find_scaled(const std::string& name) {
+  const auto* found = std::find_if(kScaledPrecisions.begin(), kScaledPrecisions.end(),
+                                   [&name](const ScaledPrecision& p) { return name == p.name; });
+  return found == kScaledPrecisions.end() ? nullptr : found;
+}
+
+/// Returns the format of products in a precision by its name.
+Precision named_precision(const std::string& name) {
+  const ScaledPrecision* scaled = find_scaled(name);
+  return scaled ? format_of(scaled->scaling) : parse_precision(name);
+}
+
+/// Returns the precision of weights and activations in memory. With fp8 or fewer bits that is bf16, and `fp8` of the
+/// scenario is set: only matrix products are in fp8, or in the format of the stack's scaling, which the name may state.
+Precision precision_of(Scenario& s, Fields& plan) {
+  const std::string name =
+      plan.choice({"precision",
+                   "Number format of weights and activations in matrix products; master weights are kept in fp32. "
+                   "fp8-cs, fp8-ds and mxfp8 are fp8 with current, delayed and block scaling."},
+                  precision_names(), "bf16");
+  const Precision precision = named_precision(name);
+  const ScaledPrecision* scaled = find_scaled(name);
+  s.fp8 = scaled || precision == Precision::fp8;
+  if (!scaled && format_of(s.software.fp8_scaling) != Precision::fp8) s.software.fp8_scaling = Fp8Scaling::delayed;
+  if (scaled) {
+    s.software.fp8_scaling = scaled->scaling;
+    if (plan.has("fp8_scaling"))
+      plan.refuse("fp8_scaling", fmt::format("only with precision fp8; {} states the scaling", name));
+  }
+  try {
+    if (!s.fp8) require_training_precision(precision);
+  } catch (const UserError& e) {
+    plan.refuse("precision", e.what());
+  }
+  for (const NodeType* type : s.cluster.types()) {
+    const Gpu& gpu = type->gpu;
+    if (gpu.peak[static_cast<std::size_t>(precision)].value > 0) continue;
+    std::vector<std::string> supported;
+    for (int i = 0; i < kPrecisions; ++i)
+      if (gpu.peak[i].value > 0) supported.emplace_back(name_of(static_cast<Precision>(i)));
+    plan.refuse("precision",
+                fmt::format("{} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(supported, ", ")));
+  }
+  return s.fp8 ? Precision::bf16 : precision;
+}
+
+/// Takes the stack's figures for products in fp8, and their scaling from the plan or else from the stack. Products with
+/// one scale per row are slower than with one per tensor. `cluster_is_set`: the GPUs of the cluster are slowed down
+/// already.
+void set_fp8(Scenario& s, Fields& plan, bool cluster_is_set) {
+  if (!s.fp8 && plan.has("fp8_scaling")) plan.refuse("fp8_scaling", "only with precision fp8");
+  if (s.fp8) s.software.parallel.user_buffers = s.software.parallel.user_buffers_fp8;
+  Fp8Scaling& scaling = s.software.fp8_scaling;
+  if (format_of(scaling) != Precision::fp8) return;  // the plan's precision states the scaling
+  std::vector<std::string> words = fp8_scalings();
+  words.emplace_back("tensor");
+  const std::string word =
+      plan.choice({"fp8_scaling",
+                   "Scaling factors of fp8 products: one for each tensor, from the maxima of earlier steps (delayed) "
+                   "or from its own maximum (current), or one for each row or block. tensor: current if the stack uses "
+                   "that, else delayed. Default: the stack's."},
+                  words, words[static_cast<std::size_t>(scaling)]);
+  if (word != "tensor")
+    scaling = parse_fp8_scaling(word);
+  else if (scaling != Fp8Scaling::current)
+    scaling = Fp8Scaling::delayed;
+  if (!s.fp8 || cluster_is_set || scaling != Fp8Scaling::row) return;
+  const auto set = [&](NodeType& type) { type.gpu.gemm.fp8 /= s.software.slowdowns.rowwise_fp8; };
+  set(s.cluster.node);
+  for (NodeGroup& group : s.cluster.others) set(group.type);
+}
+
+}  // namespace
+
+std::string Scenario::precision_word() const {
+  const std::string narrower = fp8 ? narrower_than_fp8(software.fp8_scaling) : "";
+  return narrower.empty() ? name_of(multiplied_in()) : narrower;
+}
+
+void read_precision(Scenario& s, Fields& plan, bool cluster_is_set) {
+  s.precision = precision_of(s, plan);
+  set_fp8(s, plan, cluster_is_set);
+}
+
+void require_precision(const Scenario& s, Fields& fields) {
+  const std::string name = fields.choice(
+      {"precision", "Precision of that step. Default: the plan's. A different precision in the plan is an error."},
+      precision_names(), s.precision_word());
+  if (named_precision(name) != s.multiplied_in())
+    fields.refuse("precision", fmt::format("a time in {}, but plan.precision is {}", name, s.precision_word()));
+}
+
+}  // namespace trainyard
