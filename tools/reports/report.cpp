@@ -82,7 +82,7 @@ std::string head(const Scenario& s, const Plan& plan) {
   const std::string how = s.plan.splits_model() ? mesh_in_words(s)
                           : s.ranks() == 1      ? "one device"
                                                 : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(
-                                                                          plan.all_reduce, s.plan.compression != nullptr));
+                                                                     plan.all_reduce, s.plan.compression != nullptr));
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",
@@ -310,6 +310,9 @@ std::string traffic(const Result& r) {
 /// How many ranks were simulated, and why not fewer; nothing for one device.
 std::string simulated_ranks(const Result& r) {
   if (r.ranks == 1) return "";
+  if (!r.shared_draws.empty())
+    return fmt::format("{}{} of {} ranks: {} (--fold off: every rank its own)\n", report_label("simulated"),
+                       r.simulated_ranks, counted(r.ranks), r.shared_draws);
   if (r.unfolded.empty())
     return fmt::format("{}{} of {} ranks; the others are identical to one of these (show --fold)\n",
                        report_label("simulated"), r.simulated_ranks, counted(r.ranks));

@@ -283,7 +283,10 @@ JsonFields<Result> common_fields() {
                   .value("ranks", "", &R::ranks, "number of ranks of the plan")
                   .value("classes", "", &R::simulated_ranks,
                          "number of simulated ranks, each of which stands for its equivalence class")
-                  .value("unfolded", "", &R::unfolded, "why every rank was simulated; empty: ranks were folded"),
+                  .value("unfolded", "", &R::unfolded, "why every rank was simulated; empty: ranks were folded")
+                  .value("shared_draws", "", &R::shared_draws,
+                         "which ranks share drawn slow-downs, so that they fold; --fold off: none do")
+                  .when([](const R& r) { return !r.shared_draws.empty(); }, "if ranks share draws"),
               "folding of equivalent ranks")
       .value("idle_devices", "", &R::idle_devices, "number of devices of the cluster without work")
       .when([](const R& r) { return r.idle_devices > 0; }, "if there are any (plan.idle_devices: allowed)")

@@ -16,12 +16,16 @@ namespace {
 /// Whether a group of work is done on the host, without kernels of the GPU.
 bool is_of_host(const std::string& group) { return group == "framework" || group == kInputGroup; }
 
-GpuTime time_of(const BreakdownParts& parts, double step) {
+/// `own_work`: ratio of the kernels' time to that in `parts`. A rank that computes faster waits longer.
+GpuTime time_of(const BreakdownParts& parts, double step, double own_work = 1) {
   GpuTime time;
   for (const auto& [group, seconds] : parts.work)
     if (!is_of_host(group)) time.kernels += seconds.value / step;
   for (const auto& [group, seconds] : parts.exposed)
     if (!is_of_host(group)) time.exposed_communication += seconds.value / step;
+  const double more = std::max(time.kernels * (own_work - 1), -time.kernels);
+  time.kernels += more;
+  time.exposed_communication = std::max(0.0, time.exposed_communication - more);
   return time;
 }
 
@@ -47,7 +51,15 @@ void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>&
     const BreakdownParts parts = run.window.parts(seen);
     const double steps = run.window.own_steps(seen);
     const double time = run.in_step() ? std::max(step_time * steps, parts.total.value) : parts.total.value;
-    if (time > 0) busy[&type] += ranks * utilization(type.gpu.power, time_of(parts, time));
+    if (time <= 0) continue;
+    if (!run.shared_draws) {
+      busy[&type] += ranks * utilization(type.gpu.power, time_of(parts, time));
+      continue;
+    }
+    const int warm = run.window.warm_steps();
+    for (const Actor rank : run.fold ? run.fold->members(seen) : std::vector<Actor>{seen})
+      busy[&type] += utilization(
+          type.gpu.power, time_of(parts, time, run.shared_draws->own_work(rank, warm, warm + run.window.steps())));
   }
   for (const auto& [type, nodes] : counted_types(cluster)) {
     const double gpus = static_cast<double>(nodes) * type->gpus, mean = busy[type] / gpus;

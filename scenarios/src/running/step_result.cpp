@@ -343,6 +343,7 @@ Result result_of(const StepRun& run) {
   r.messages = static_cast<std::uint64_t>(run.traffic.messages());
   r.simulated_ranks = run.simulated_ranks();
   r.unfolded = run.unfolded;
+  if (run.shared_draws) r.shared_draws = run.shared_draws->in_words();
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, recomputed_share(*run.plan.network), r);
   book_mechanism(run, r);

@@ -18,6 +18,9 @@ namespace {
 /// If more operations than these are simulated and none are kept, consecutive kernels become one operation.
 constexpr double kMostUnfused = 2e5;
 
+/// A run with draws and at most so many operations simulates each rank with its own draws, in about a second.
+constexpr double kMostWithOwnDraws = 2e6;
+
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
 
@@ -66,24 +69,58 @@ bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
 
 void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names}); }
 
+/// Folds ranks that are equal on the machine as it is. Returns the reason if that does not halve their number.
+/// `is_last_way`: throws UserError if there are more classes than can be simulated.
+std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_last_way) {
+  // More classes cannot be simulated, or are not worth it.
+  const double most = kMostOperations / estimated_operations(planned, true) * scenario.ranks();
+  const Actor half = scenario.ranks() / 2, limit = most < half ? static_cast<Actor>(most) : half;
+  auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes, limit);
+  if (found->exceeds_limit() && limit < half && is_last_way) refuse_classes(scenario, planned, found->refusal());
+  if (!found->refusal().empty()) return found->refusal();
+  if (!found->halves())
+    return fmt::format("{} of {} ranks are unlike; {}", found->classes(), found->actors(),
+                       found->reasons().empty() ? "" : found->reasons().front());
+  fold = std::move(found);
+  return "";
+}
+
+/// Lets ranks share drawn factors, and folds them. Returns the reason if each rank keeps its own draws.
+std::string StepRun::share_draws(const SimulateOptions& options, std::span<const LinkChange> changes) {
+  const std::string own = "steps differ, and are looked at until their mean is known";
+  const bool folds = options.folding == Folding::automatic;
+  if (options.draws == Draws::own || !machine.stragglers()) return own;
+  if (options.draws == Draws::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
+    return own;
+  auto shared = std::make_unique<SlowestReplicas>(scenario, plan, *machine.stragglers(), plan.steps);
+  if (!shared->refusal().empty()) return fmt::format("{}; {}", own, shared->refusal());
+  std::string why;
+  for (const Draws draws : {Draws::some_replicas, Draws::one_replica}) {
+    if (options.draws > Draws::shared && options.draws != draws) continue;
+    if (options.draws <= Draws::shared && draws == Draws::some_replicas && !shared->replicas_meet_at_once()) continue;
+    shared->choose(draws);
+    machine.stragglers()->share(shared.get());
+    why = folds ? fold_equal(changes, draws == Draws::one_replica) : "not asked for";
+    if (why.empty() || !folds) {
+      shared_draws = std::move(shared);
+      return why;
+    }
+  }
+  machine.stragglers()->share(nullptr);
+  return fmt::format("{}; {}", own, why);
+}
+
 /// Folds ranks: makes one actor of each equivalence class, if the run allows it.
 void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
   const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
-    if (options.folding == Folding::off) return "not asked for";
+    if (options.folding == Folding::off && options.draws <= Draws::own) return "not asked for";
     if (transport == TransportKind::packets) return "each packet stands for itself";
     if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
     if (!mechanism->source()) return "programs of this mechanism decide as they go";
-    if (planned.search) return "steps differ, and are looked at until their mean is known";
     if (machine.input) return "samples come from loaders, which decide as they go";
     if (keeps_all(options) && operations <= kMostOfTrace) return "a picture shows every rank";
-    auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes);
-    if (!found->refusal().empty()) return found->refusal();
-    if (!found->halves())
-      return fmt::format("{} of {} ranks are unlike; {}", found->classes(), found->actors(),
-                         found->reasons().empty() ? "" : found->reasons().front());
-    fold = std::move(found);
-    return "";
+    return planned.search ? share_draws(options, changes) : fold_equal(changes);
   };
   unfolded = why_not();
   if (!fold) return;
@@ -122,7 +159,7 @@ void StepRun::find_steps() {
   const Mechanism& chosen = *scenario.plan.mechanism;
   const auto [first, behind] = mechanism->end_steps();
   window.find(*planned.search, {.first = first,
-                                .behind = behind,
+                                .behind = fold ? fold->classes() : behind,
                                 .together = chosen.stops_together(),
                                 .in_step = chosen.in_step(),
                                 .over = [this] {
@@ -133,13 +170,13 @@ void StepRun::find_steps() {
 
 Actor StepRun::last() const {
   if (!window.state()) return rank_of(breakdown.last(static_cast<std::size_t>(simulated_ranks())));
-  const auto late = [this](Actor rank) {
-    return in_step() ? window.end(rank) : (window.end(rank) - window.begin(rank)) / window.own_steps(rank);
+  const auto late = [this](Actor actor) {
+    return in_step() ? window.end(actor) : (window.end(actor) - window.begin(actor)) / window.own_steps(actor);
   };
   Actor last = 0;
-  for (Actor rank = 1; rank < scenario.ranks(); ++rank)
-    if (late(rank) > late(last)) last = rank;
-  return last;
+  for (Actor actor = 1; actor < simulated_ranks(); ++actor)
+    if (late(actor) > late(last)) last = actor;
+  return rank_of(last);
 }
 
 void StepRun::simulate(const SimulateOptions& options) {
@@ -160,7 +197,9 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool small = estimated_operations(planned) * part <= kMostUnfused;
   if (!records_ && plan.fuses_kernels && (!path || (fold && !small))) {
     plan.first_fused = kFirstFused;
-    plan.series = meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
+    // A series has the same times in each step.
+    const bool alike = !shared_draws || plan.steps == 1;
+    plan.series = alike && meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
                     return !o || o->interest().takes_stretches();
                   });
     make_programs();

@@ -37,7 +37,9 @@ class StepRun {
   SimulationResult end;
   std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
   std::string unfolded;        ///< why every rank was simulated; empty: ranks were folded
-  TrainingPlan plan;           ///< the plan as it ran: `planned` with all its steps and attached hosts
+  /// The factors that ranks share, so that they fold although slow-downs are drawn; null: each rank has its own.
+  std::unique_ptr<SlowestReplicas> shared_draws;
+  TrainingPlan plan;  ///< the plan as it ran: `planned` with all its steps and attached hosts
   std::unique_ptr<MechanismRun> mechanism;
   std::vector<std::string> streams;
 
@@ -74,6 +76,8 @@ class StepRun {
   void prepare();
   void make_programs();
   void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
+  std::string fold_equal(std::span<const LinkChange>, bool is_last_way = true);
+  std::string share_draws(const SimulateOptions&, std::span<const LinkChange>);
   void count_unfused();
   bool meet_themselves() const;
   void find_steps();
