@@ -208,8 +208,7 @@ std::string SlowestReplicas::in_words() const {
   const auto kept = static_cast<std::size_t>(std::count(keeps_.begin(), keeps_.end(), true));
   if (kept == replicas) return words;
   if (!words.empty()) words += "; ";
-  if (draws_ == Draws::one_replica)
-    return words + fmt::format("each of {} replicas is as slow as the slowest of the step", replicas);
+  if (draws_ == Draws::one_replica) return words + "all replicas are as slow as the slowest of the step";
   return words + fmt::format(
                      "{} of {} replicas, the slowest {} of each step, have their own draws, the others those of the "
                      "replica in the middle",

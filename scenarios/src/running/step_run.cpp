@@ -21,6 +21,8 @@ constexpr double kMostUnfused = 2e5;
 /// A run with draws and at most so many operations simulates each rank with its own draws, in about a second.
 constexpr double kMostWithOwnDraws = 2e6;
 
+constexpr const char* kStepsDiffer = "steps differ, and are looked at until their mean is known";
+
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
 
@@ -33,6 +35,16 @@ int steps_of_search(const Scenario& s, const Plan& plan) {
 }
 
 }  // namespace
+
+std::string reason_not_to_fold(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  const TransportKind transport = options.transport.value_or(s.transport);
+  if (options.folding == Folding::off && options.draws <= Draws::own) return "not asked for";
+  if (transport == TransportKind::packets) return "each packet stands for itself";
+  if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
+  if (s.input.used()) return "samples come from loaders, which decide as they go";
+  if (plan.search && (options.draws == Draws::own || s.slow.stragglers.empty())) return kStepsDiffer;
+  return "";
+}
 
 StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions& options)
     : scenario(s),
@@ -87,9 +99,8 @@ std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_las
 
 /// Lets ranks share drawn factors, and folds them. Returns the reason if each rank keeps its own draws.
 std::string StepRun::share_draws(const SimulateOptions& options, std::span<const LinkChange> changes) {
-  const std::string own = "steps differ, and are looked at until their mean is known";
+  const std::string own = kStepsDiffer;
   const bool folds = options.folding == Folding::automatic;
-  if (options.draws == Draws::own || !machine.stragglers()) return own;
   if (options.draws == Draws::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
     return own;
   auto shared = std::make_unique<SlowestReplicas>(scenario, plan, *machine.stragglers(), plan.steps);
@@ -114,11 +125,8 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
 void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
   const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
-    if (options.folding == Folding::off && options.draws <= Draws::own) return "not asked for";
-    if (transport == TransportKind::packets) return "each packet stands for itself";
-    if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
+    if (const std::string reason = reason_not_to_fold(scenario, planned, options); !reason.empty()) return reason;
     if (!mechanism->source()) return "programs of this mechanism decide as they go";
-    if (machine.input) return "samples come from loaders, which decide as they go";
     if (keeps_all(options) && operations <= kMostOfTrace) return "a picture shows every rank";
     return planned.search ? share_draws(options, changes) : fold_equal(changes);
   };

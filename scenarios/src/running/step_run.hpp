@@ -18,6 +18,9 @@
 
 namespace trainyard {
 
+/// Returns the reason why no ranks fold, if scenario and options alone decide that; "": folding may be possible.
+std::string reason_not_to_fold(const Scenario&, const Plan&, const SimulateOptions&);
+
 /// A simulation of a scenario's steps, and its observers. The constructor runs it.
 class StepRun {
  public:
