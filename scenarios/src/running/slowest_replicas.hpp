@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "topologies/machines/straggler_machine.hpp"
@@ -55,6 +56,9 @@ class SlowestReplicas : public SharedFactors {
   /// The ratio of the work of a rank with its own draws to that with its shared factors, over steps `first` to
   /// `behind` − 1.
   double own_work(Actor rank, int first, int behind) const;
+  /// Estimates the steps of further draws from the mean of the simulated steps `first` to `behind` − 1, s: the
+  /// recurrence says how much longer or shorter each of them is.
+  DrawnSteps further_draws(double mean, int first, int behind) const;
 
  private:
   /// A task of the schedule, and the time that it takes without stragglers.
@@ -82,6 +86,7 @@ class SlowestReplicas : public SharedFactors {
   void order_tasks(const Scenario&);
   const std::vector<double>& step_factors(std::uint32_t step) const;
   std::vector<double> slowest_members(std::uint32_t step) const;
+  std::vector<double> replica_ends(std::uint32_t step, const std::vector<double>& factors) const;
   std::vector<int> ranking(std::uint32_t step, const std::vector<double>& factors) const;
 };
 

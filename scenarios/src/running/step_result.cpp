@@ -345,7 +345,11 @@ Result result_of(const StepRun& run) {
   r.messages = static_cast<std::uint64_t>(run.traffic.messages());
   r.simulated_ranks = run.simulated_ranks();
   r.unfolded = run.unfolded;
-  if (run.shared_draws) r.shared_draws = run.shared_draws->in_words();
+  if (run.shared_draws) {
+    const int warm = run.window.warm_steps();
+    r.shared_draws = run.shared_draws->in_words();
+    r.drawn_steps = run.shared_draws->further_draws(r.step_time, warm, warm + run.window.steps());
+  }
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, recomputed_share(*run.plan.network), r);
   book_mechanism(run, r);

@@ -205,9 +205,7 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool small = estimated_operations(planned) * part <= kMostUnfused;
   if (!records_ && plan.fuses_kernels && (!path || (fold && !small))) {
     plan.first_fused = kFirstFused;
-    // A series has the same times in each step.
-    const bool alike = !shared_draws || plan.steps == 1;
-    plan.series = alike && meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
+    plan.series = meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
                     return !o || o->interest().takes_stretches();
                   });
     make_programs();
