@@ -124,12 +124,18 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
     refusal_ = fmt::format("more than {} of {} ranks are unlike; {}", most_classes, graph.actors(),
                            reasons_.empty() ? "" : reasons_.front());
   };
-  if (graph.unlike()) return stop(graph.unlike()->colours, graph.unlike()->partition.splits);
+  if (graph.unlike()) {
+    stop(graph.unlike()->colours, graph.unlike()->partition.splits);
+    return;
+  }
   const folding::ColouredGraph coloured = graph.coloured();
   const folding::Partition partition =
       folding::refine(coloured, static_cast<Element>(graph.actors()), position(most_classes));
   end_if_interrupted();
-  if (!partition.complete) return stop(coloured.colours, partition.splits);
+  if (!partition.complete) {
+    stop(coloured.colours, partition.splits);
+    return;
+  }
   if (const std::string broken = folding::broken_condition(graph, partition); !broken.empty())
     throw InternalError("a fold breaks a condition: " + broken);
   const folding::Classes classes(graph, partition);

@@ -16,16 +16,12 @@ namespace {
 /// Whether a group of work is done on the host, without kernels of the GPU.
 bool is_of_host(const std::string& group) { return group == "framework" || group == kInputGroup; }
 
-/// `own_work`: ratio of the kernels' time to that in `parts`. A rank that computes faster waits longer.
-GpuTime time_of(const BreakdownParts& parts, double step, double own_work = 1) {
+GpuTime time_of(const BreakdownParts& parts, double step) {
   GpuTime time;
   for (const auto& [group, seconds] : parts.work)
     if (!is_of_host(group)) time.kernels += seconds.value / step;
   for (const auto& [group, seconds] : parts.exposed)
     if (!is_of_host(group)) time.exposed_communication += seconds.value / step;
-  const double more = std::max(time.kernels * (own_work - 1), -time.kernels);
-  time.kernels += more;
-  time.exposed_communication = std::max(0.0, time.exposed_communication - more);
   return time;
 }
 
@@ -52,14 +48,18 @@ void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>&
     const double steps = run.window.own_steps(seen);
     const double time = run.in_step() ? std::max(step_time * steps, parts.total.value) : parts.total.value;
     if (time <= 0) continue;
+    const GpuTime shared = time_of(parts, time);
     if (!run.shared_draws) {
-      busy[&type] += ranks * utilization(type.gpu.power, time_of(parts, time));
+      busy[&type] += ranks * utilization(type.gpu.power, shared);
       continue;
     }
-    const int warm = run.window.warm_steps();
-    for (const Actor rank : run.fold ? run.fold->members(seen) : std::vector<Actor>{seen})
-      busy[&type] += utilization(
-          type.gpu.power, time_of(parts, time, run.shared_draws->own_work(rank, warm, warm + run.window.steps())));
+    const int warm = run.window.warm_steps(), behind = warm + run.window.steps();
+    for (const Actor rank : run.fold ? run.fold->members(seen) : std::vector<Actor>{seen}) {
+      const double step = time / steps;
+      const auto own = run.shared_draws->own_time(
+          rank, {shared.kernels * step, parts.bubble.value / steps, shared.exposed_communication * step}, warm, behind);
+      busy[&type] += utilization(type.gpu.power, {own.kernels / step, own.exposed / step});
+    }
   }
   for (const auto& [type, nodes] : counted_types(cluster)) {
     const double gpus = static_cast<double>(nodes) * type->gpus, mean = busy[type] / gpus;

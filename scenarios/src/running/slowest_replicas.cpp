@@ -10,7 +10,6 @@
 
 #include "sim/index.hpp"
 #include "strategies/step/pass_table.hpp"
-#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
@@ -53,23 +52,38 @@ bool meets_in_layers(const TrainingPlan& plan, Lane lane) {
   }
 }
 
-double seconds_of(const Scenario& s, const Layer& layer, PipelineTask::Pass pass) {
-  double sum = 0;
-  const auto add = [&](const KernelCall& call) { sum += kernel_cost(s.cluster.node, s.software, call.work).value; };
+Work host_work(std::uint16_t kernel) {
+  Work work;
+  work.kernel = kernel;
+  return work;
+}
+
+/// Times of the kernels of a pass through a chunk, s: the host may take longer to launch them than they run.
+struct PassTime {
+  double on_gpu = 0, host = 0;
+  double seconds() const { return std::max(on_gpu, host); }
+};
+
+PassTime time_of_pass(const Machine& machine, Actor rank, const Layer& layer, PipelineTask::Pass pass) {
+  PassTime time;
+  const auto add = [&](const KernelCall& call) {
+    const Cost cost = machine.price(call.work, rank);
+    time.on_gpu += cost.duration.value;
+    time.host += cost.host.value;
+  };
   if (pass == PipelineTask::Pass::forward)
     for (const KernelCall& call : layer.forward) add(call);
   else
     for (const BackwardKernel& call : layer.backward)
       if (pass == PipelineTask::Pass::backward || call.for_weights == (pass == PipelineTask::Pass::backward_weights))
         add(call);
-  return sum;
+  return time;
 }
 
 }  // namespace
 
-SlowestReplicas::SlowestReplicas(const Scenario& s, const TrainingPlan& plan, const StragglerMachine& machine,
-                                 int steps)
-    : plan_(plan), stragglers_(machine.stragglers()), steps_(steps) {
+SlowestReplicas::SlowestReplicas(const TrainingPlan& plan, const StragglerMachine& machine, int steps)
+    : plan_(plan), stragglers_(machine.stragglers()), machine_(machine.base()), steps_(steps) {
   if (plan.updates || plan.through_center)
     refusal_ = "replicas do not sum their gradients in each step";
   else if (!plan.mesh.widths.empty())
@@ -77,8 +91,8 @@ SlowestReplicas::SlowestReplicas(const Scenario& s, const TrainingPlan& plan, co
   else if (plan.zero == ZeroStage::gradients && !plan.sync_last && plan.mesh.pipeline > 1)
     refusal_ = "replicas exchange gradients in each micro-batch of a pipeline";
   if (refusal_.empty()) find_groups();
-  if (refusal_.empty()) require_alike(machine.base());
-  if (refusal_.empty()) order_tasks(s);
+  if (refusal_.empty()) require_alike();
+  if (refusal_.empty()) order_tasks();
   if (refusal_.empty()) choose(Draws::some_replicas);
 }
 
@@ -121,35 +135,47 @@ void SlowestReplicas::find_groups() {
   if (largest_ != *std::min_element(sizes.begin(), sizes.end())) refusal_ = "groups of ranks differ in size";
 }
 
-void SlowestReplicas::require_alike(const Machine& machine) {
+void SlowestReplicas::require_alike() {
   std::vector<Actor> first(position(plan_.mesh.pipeline), -1);
   for (Actor rank = 0; rank < plan_.ranks(); ++rank) {
     Actor& of_stage = first[position(stage_of_group_[position(group_of_rank_[position(rank)])])];
     if (of_stage < 0) of_stage = rank;
-    if (machine.likeness(rank) != machine.likeness(of_stage)) refusal_ = "ranks of a stage have unlike GPUs";
+    if (machine_.likeness(rank) != machine_.likeness(of_stage)) refusal_ = "ranks of a stage have unlike GPUs";
   }
 }
 
-void SlowestReplicas::order_tasks(const Scenario& s) {
+void SlowestReplicas::order_tasks() {
   const auto stages = position(plan_.mesh.pipeline);
   const auto micro_batches = position(plan_.micro_batches);
   std::vector<int> forward(position(plan_.virtual_stages()) * micro_batches, -1), backward = forward;
-  std::vector<std::size_t> next(stages, 0);
   const auto at = [micro_batches](std::vector<int>& tasks, int v, int micro_batch) -> int& {
     return tasks[position(v) * micro_batches + position(micro_batch)];
   };
-  std::vector<std::vector<std::array<double, kPasses>>> seconds(stages);
+  const auto host_seconds = [this](std::uint16_t kernel, Actor rank) {
+    return kernel == 0 ? 0 : machine_.price(host_work(kernel), rank).duration.value;
+  };
+  std::vector<std::vector<std::array<PassTime, kPasses>>> times(stages);
+  std::vector<Actor> rank_of_stage;
   for (std::size_t stage = 0; stage < stages; ++stage) {
     const StagePlan& plan = plan_.stages[stage];
-    update_.push_back(rank_time(s.cluster.node, s.software, plan.optimizer).value);
+    const Actor rank = plan_.mesh.rank({0, 0, 0, static_cast<int>(stage)});
+    rank_of_stage.push_back(rank);
+    update_.push_back(machine_.price(plan.optimizer, rank).duration.value);
+    on_gpu_.push_back(update_.back());
+    tasks_of_stage_.push_back(0);
+    overhead_.push_back(host_seconds(plan_.overhead_kernel, rank));
     for (const std::vector<int>& chunk : plan.chunks) {
-      std::array<double, kPasses>& times = seconds[stage].emplace_back();
+      std::array<PassTime, kPasses>& passes = times[stage].emplace_back();
       for (int pass = 0; pass < kPasses; ++pass)
-        for (const int layer : chunk)
-          times[position(pass)] +=
-              seconds_of(s, plan_.network->layers[position(layer)], static_cast<PipelineTask::Pass>(pass));
+        for (const int layer : chunk) {
+          const PassTime time = time_of_pass(machine_, rank, plan_.network->layers[position(layer)],
+                                             static_cast<PipelineTask::Pass>(pass));
+          passes[position(pass)].on_gpu += time.on_gpu;
+          passes[position(pass)].host += time.host;
+        }
     }
   }
+  std::vector<std::size_t> next(stages, 0);
   const auto add_next = [&](int stage) {
     const std::vector<PipelineTask>& tasks = plan_.stages[position(stage)].tasks;
     if (next[position(stage)] == tasks.size()) return false;
@@ -164,9 +190,13 @@ void SlowestReplicas::order_tasks(const Scenario& s) {
       after = at(backward, v + 1, task.micro_batch);
       if (after < 0) return false;
     }
+    const PassTime& time = times[position(stage)][position(task.chunk)][position(static_cast<int>(task.pass))];
+    const double host =
+        host_seconds(after < 0 ? plan_.micro_batch_kernel : plan_.kernel_after_message, rank_of_stage[position(stage)]);
+    on_gpu_[position(stage)] += time.on_gpu;
+    tasks_of_stage_[position(stage)] += host + time.seconds();
     const int index = static_cast<int>(tasks_.size());
-    tasks_.push_back(
-        {stage, after, seconds[position(stage)][position(task.chunk)][position(static_cast<int>(task.pass))]});
+    tasks_.push_back({stage, after, host + time.seconds()});
     if (task.pass != PipelineTask::Pass::backward_weights)
       at(is_forward ? forward : backward, v, task.micro_batch) = index;
     ++next[position(stage)];
@@ -188,7 +218,7 @@ void SlowestReplicas::choose(Draws draws) {
   keeps_.assign(replicas, false);
   for (int step = 0; step < steps_; ++step) {
     const auto number = static_cast<std::uint32_t>(step);
-    const std::vector<int> order = ranking(number, slowest_members(number));
+    const std::vector<int> order = ranking(replica_ends(number, slowest_members(number)));
     for (std::size_t i = 0; i < kSlowest; ++i) keeps_[position(order[i])] = true;
   }
 }
@@ -221,13 +251,27 @@ std::uint64_t SlowestReplicas::likeness(Actor rank) const {
   return keeps_[replica] ? replica + 1 : 0;
 }
 
-double SlowestReplicas::own_work(Actor rank, int first, int behind) const {
-  double own = 0, shared = 0;
+SlowestReplicas::RankTime SlowestReplicas::own_time(Actor rank, const RankTime& shared, int first, int behind) const {
+  // Interference makes kernels longer by some percent; if they are longer by more, the host launches them too late.
+  constexpr double kBoundByHost = 1.1;
+  const auto group = position(group_of_rank_[position(rank)]);
+  const auto stage = position(stage_of_group_[group]), replica = position(replica_of_group_[group]);
+  RankTime own;
   for (int step = first; step < behind; ++step) {
-    own += slowdown(stragglers_, rank, static_cast<std::uint32_t>(step));
-    shared += factor(rank, static_cast<std::uint32_t>(step));
+    const auto number = static_cast<std::uint32_t>(step);
+    const StepFactors& factors = step_factors(number);
+    const double factor = slowdown(stragglers_, rank, number), alone = shared.kernels / factors.shared[group];
+    const bool waits = factor<factors.own[group] * (1 - 1e-9), late = alone> kBoundByHost * on_gpu_[stage];
+    own.kernels += factor * (waits && late ? on_gpu_[stage] : alone);
+    const double longer = keeps_[replica] ? 0
+                                          : factors.ends[replica] - factors.ends[position(factors.model)] -
+                                                tasks_of_stage_[stage] * (factors.own[group] - factors.shared[group]);
+    own.bubble += std::max(0.0, shared.bubble + longer);
   }
-  return shared > 0 ? own / shared : 1;
+  own.kernels /= behind - first;
+  own.bubble /= behind - first;
+  own.exposed = std::max(0.0, shared.exposed + shared.kernels - own.kernels + shared.bubble - own.bubble);
+  return own;
 }
 
 DrawnSteps SlowestReplicas::further_draws(double mean, int first, int behind) const {
@@ -256,18 +300,18 @@ DrawnSteps SlowestReplicas::further_draws(double mean, int first, int behind) co
   return drawn;
 }
 
-const std::vector<double>& SlowestReplicas::step_factors(std::uint32_t step) const {
+const SlowestReplicas::StepFactors& SlowestReplicas::step_factors(std::uint32_t step) const {
   if (step >= factors_.size()) factors_.resize(step + std::size_t{1});
-  std::vector<double>& factors = factors_[step];
-  if (!factors.empty()) return factors;
-  factors = slowest_members(step);
+  StepFactors& factors = factors_[step];
+  if (!factors.own.empty()) return factors;
+  factors.own = factors.shared = slowest_members(step);
   if (std::all_of(keeps_.begin(), keeps_.end(), [](bool keeps) { return keeps; })) return factors;
-  const std::vector<int> order = ranking(step, factors);
-  const int shared = order[draws_ == Draws::one_replica ? 0 : order.size() / 2];
-  const std::vector<double> own = factors;
-  for (std::size_t group = 0; group < factors.size(); ++group)
+  factors.ends = replica_ends(step, factors.own);
+  const std::vector<int> order = ranking(factors.ends);
+  factors.model = order[draws_ == Draws::one_replica ? 0 : order.size() / 2];
+  for (std::size_t group = 0; group < factors.own.size(); ++group)
     if (!keeps_[position(replica_of_group_[group])])
-      factors[group] = own[position(groups_[position(shared)][position(stage_of_group_[group])])];
+      factors.shared[group] = factors.own[position(groups_[position(factors.model)][position(stage_of_group_[group])])];
   return factors;
 }
 
@@ -291,7 +335,8 @@ std::vector<double> SlowestReplicas::replica_ends(std::uint32_t step, const std:
       return all[position(groups_[replica][stage])];
     };
     for (std::size_t stage = 0; stage < clocks.size(); ++stage)
-      clocks[stage] = before.empty() ? 0 : update_[stage] * of_stage(before, stage);
+      clocks[stage] =
+          overhead_[stage] * of_stage(factors, stage) + (before.empty() ? 0 : update_[stage] * of_stage(before, stage));
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       const Task& task = tasks_[i];
       double& clock = clocks[position(task.stage)];
@@ -305,9 +350,8 @@ std::vector<double> SlowestReplicas::replica_ends(std::uint32_t step, const std:
 }
 
 /// Returns the replicas, the slowest of the step first.
-std::vector<int> SlowestReplicas::ranking(std::uint32_t step, const std::vector<double>& factors) const {
-  const std::vector<double> ends = replica_ends(step, factors);
-  std::vector<int> order(groups_.size());
+std::vector<int> SlowestReplicas::ranking(const std::vector<double>& ends) {
+  std::vector<int> order(ends.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater{}, [&ends](int replica) { return ends[position(replica)]; });
   return order;

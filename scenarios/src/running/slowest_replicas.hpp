@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/reading/scenario.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "topologies/machines/straggler_machine.hpp"
 
@@ -36,7 +35,7 @@ class SlowestReplicas : public SharedFactors {
   static constexpr std::size_t kSlowest = 3;
 
   /// `steps`: the most steps of the run. The plan and the machine must outlive this object.
-  SlowestReplicas(const Scenario&, const TrainingPlan&, const StragglerMachine&, int steps);
+  SlowestReplicas(const TrainingPlan&, const StragglerMachine&, int steps);
 
   /// The condition that the plan violates; "": factors can be shared.
   const std::string& refusal() const { return refusal_; }
@@ -50,12 +49,18 @@ class SlowestReplicas : public SharedFactors {
   std::string in_words() const;
 
   double factor(Actor rank, std::uint32_t step) const override {
-    return step_factors(step)[static_cast<std::size_t>(group_of_rank_[static_cast<std::size_t>(rank)])];
+    return step_factors(step).shared[static_cast<std::size_t>(group_of_rank_[static_cast<std::size_t>(rank)])];
   }
   std::uint64_t likeness(Actor rank) const override;
-  /// The ratio of the work of a rank with its own draws to that with its shared factors, over steps `first` to
-  /// `behind` − 1.
-  double own_work(Actor rank, int first, int behind) const;
+  /// Parts of a rank's step, s.
+  struct RankTime {
+    double kernels = 0, bubble = 0, exposed = 0;
+  };
+  /// The parts with the rank's own draws, a step in the mean of steps `first` to `behind` − 1, from those with its shared
+  /// factors. A rank that computes faster than its lockstep group waits for it, and its host launches ahead meanwhile, so
+  /// that its kernels take no longer than on the GPU alone. A replica that is faster than the slowest one has its bubbles,
+  /// and waits for the others with its gradients.
+  RankTime own_time(Actor rank, const RankTime& shared, int first, int behind) const;
   /// Estimates the steps of further draws from the mean of the simulated steps `first` to `behind` − 1, s: the
   /// recurrence says how much longer or shorter each of them is.
   DrawnSteps further_draws(double mean, int first, int behind) const;
@@ -69,25 +74,34 @@ class SlowestReplicas : public SharedFactors {
   };
   const TrainingPlan& plan_;
   const std::vector<Straggler>& stragglers_;
+  const Machine& machine_;  ///< without stragglers
   std::string refusal_;
   Draws draws_ = Draws::some_replicas;
   int steps_;
   std::vector<int> group_of_rank_;  ///< lockstep group of each rank
   std::vector<int> stage_of_group_, replica_of_group_;
-  std::vector<std::vector<int>> groups_;              ///< lockstep groups by replica and stage
-  std::size_t largest_ = 1;                           ///< most ranks in a lockstep group
-  std::vector<Task> tasks_;                           ///< in an order in which each follows those that it waits for
-  std::vector<double> update_;                        ///< time of the optimizer, by stage
-  std::vector<bool> keeps_;                           ///< by replica: it keeps its draws
-  mutable std::vector<std::vector<double>> factors_;  ///< by step and lockstep group; empty: not computed yet
+  std::vector<std::vector<int>> groups_;  ///< lockstep groups by replica and stage
+  std::size_t largest_ = 1;               ///< most ranks in a lockstep group
+  std::vector<Task> tasks_;               ///< in an order in which each follows those that it waits for
+  /// By stage, s: the optimizer; all kernels of a step on the GPU alone; the host work at the beginning of a step; all
+  /// tasks.
+  std::vector<double> update_, on_gpu_, overhead_, tasks_of_stage_;
+  std::vector<bool> keeps_;  ///< by replica: it keeps its draws
+  /// Factors of the lockstep groups in a step.
+  struct StepFactors {
+    std::vector<double> own, shared;  ///< empty: not computed yet
+    std::vector<double> ends;         ///< by replica: end of its tasks in the recurrence, s
+    int model = 0;                    ///< the replica whose factors those take that do not keep their own
+  };
+  mutable std::vector<StepFactors> factors_;  ///< by step
 
   void find_groups();
-  void require_alike(const Machine&);
-  void order_tasks(const Scenario&);
-  const std::vector<double>& step_factors(std::uint32_t step) const;
+  void require_alike();
+  void order_tasks();
+  const StepFactors& step_factors(std::uint32_t step) const;
   std::vector<double> slowest_members(std::uint32_t step) const;
   std::vector<double> replica_ends(std::uint32_t step, const std::vector<double>& factors) const;
-  std::vector<int> ranking(std::uint32_t step, const std::vector<double>& factors) const;
+  static std::vector<int> ranking(const std::vector<double>& ends);
 };
 
 }  // namespace trainyard

@@ -103,7 +103,7 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
   const bool folds = options.folding == Folding::automatic;
   if (options.draws == Draws::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
     return own;
-  auto shared = std::make_unique<SlowestReplicas>(scenario, plan, *machine.stragglers(), plan.steps);
+  auto shared = std::make_unique<SlowestReplicas>(plan, *machine.stragglers(), plan.steps);
   if (!shared->refusal().empty()) return fmt::format("{}; {}", own, shared->refusal());
   std::string why;
   for (const Draws draws : {Draws::some_replicas, Draws::one_replica}) {
