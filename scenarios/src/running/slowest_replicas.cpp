@@ -213,7 +213,7 @@ void SlowestReplicas::choose(Draws draws) {
   draws_ = draws;
   factors_.assign(position(steps_), {});
   const std::size_t replicas = groups_.size();
-  keeps_.assign(replicas, draws == Draws::some_replicas);
+  keeps_.assign(replicas, draws == Draws::some_replicas || replicas == 1);
   if (draws != Draws::some_replicas || 2 * kSlowest * position(steps_) >= replicas) return;
   keeps_.assign(replicas, false);
   for (int step = 0; step < steps_; ++step) {
@@ -231,19 +231,26 @@ bool SlowestReplicas::replicas_meet_at_once() const {
   return true;
 }
 
+bool SlowestReplicas::is_bound() const {
+  return (draws_ == Draws::one_replica && groups_.size() > 1) ||
+         (plan_.zero == ZeroStage::parameters && plan_.lane(Lane::parameters).used());
+}
+
 std::string SlowestReplicas::in_words() const {
-  std::string words;
+  std::vector<std::string> words;
   if (largest_ > 1)
-    words = fmt::format("each rank is as slow as the slowest of the {} that meet in every layer", largest_);
+    words.push_back(fmt::format("each rank is as slow as the slowest of the {} that meet in every layer", largest_));
   const std::size_t replicas = groups_.size();
   const auto kept = static_cast<std::size_t>(std::count(keeps_.begin(), keeps_.end(), true));
-  if (kept == replicas) return words;
-  if (!words.empty()) words += "; ";
-  if (draws_ == Draws::one_replica) return words + "all replicas are as slow as the slowest of the step";
-  return words + fmt::format(
-                     "{} of {} replicas, the slowest {} of each step, have their own draws, the others those of the "
-                     "replica in the middle",
-                     kept, replicas, kSlowest);
+  if (kept == 0)
+    words.emplace_back("all replicas are as slow as the slowest of the step");
+  else if (kept < replicas)
+    words.push_back(
+        fmt::format("{} of {} replicas, the slowest {} of each step, have their own draws, the others those "
+                    "of the replica in the middle",
+                    kept, replicas, kSlowest));
+  if (is_bound()) words.emplace_back("the step may be some percent too long");
+  return fmt::format("{}", fmt::join(words, "; "));
 }
 
 std::uint64_t SlowestReplicas::likeness(Actor rank) const {

@@ -45,6 +45,9 @@ class SlowestReplicas : public SharedFactors {
   /// Whether all members of a group of replicas meet in one operation. If they pass messages around, replicas with draws
   /// of their own make all others unlike.
   bool replicas_meet_at_once() const;
+  /// Whether the step is only bounded, and up to some percent too long: all replicas are as slow as one, or ranks that
+  /// gather parameters ahead of their use (ZeRO 3) count as if they met in every layer.
+  bool is_bound() const;
   /// One sentence on who shares which factors.
   std::string in_words() const;
 

@@ -18,8 +18,9 @@ namespace {
 /// If more operations than these are simulated and none are kept, consecutive kernels become one operation.
 constexpr double kMostUnfused = 2e5;
 
-/// A run with draws and at most so many operations simulates each rank with its own draws, in about a second.
-constexpr double kMostWithOwnDraws = 2e6;
+/// A run with draws and at most so many operations simulates each rank with its own draws, in about a second; in about
+/// ten seconds if shared draws only bound the step.
+constexpr double kMostWithOwnDraws = 2e6, kMostBeforeBound = 2e7;
 
 constexpr const char* kStepsDiffer = "steps differ, and are looked at until their mean is known";
 
@@ -110,6 +111,9 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
     if (options.draws > Draws::shared && options.draws != draws) continue;
     if (options.draws <= Draws::shared && draws == Draws::some_replicas && !shared->replicas_meet_at_once()) continue;
     shared->choose(draws);
+    if (options.draws == Draws::automatic && shared->is_bound() &&
+        estimated_operations(planned, true) <= kMostBeforeBound)
+      return own;
     machine.stragglers()->share(shared.get());
     why = folds ? fold_equal(changes, draws == Draws::one_replica) : "not asked for";
     if (why.empty() || !folds) {
