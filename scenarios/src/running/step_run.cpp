@@ -113,7 +113,7 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
     shared->choose(draws);
     if (options.draws == Draws::automatic && shared->is_bound() &&
         estimated_operations(planned, true) <= kMostBeforeBound)
-      return own;
+      continue;
     machine.stragglers()->share(shared.get());
     why = folds ? fold_equal(changes, draws == Draws::one_replica) : "not asked for";
     if (why.empty() || !folds) {
@@ -122,7 +122,7 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
     }
   }
   machine.stragglers()->share(nullptr);
-  return fmt::format("{}; {}", own, why);
+  return why.empty() ? own : fmt::format("{}; {}", own, why);
 }
 
 /// Folds ranks: makes one actor of each equivalence class, if the run allows it.
