@@ -19,7 +19,7 @@ Result run_with(const Scenario& s, Draws draws) {
   SimulateOptions options;
   options.critical_path = false;
   options.draws = draws;
-  if (draws == Draws::own) options.folding = Folding::off;
+  if (draws == Draws::each_rank) options.folding = Folding::off;
   return simulate(s, options);
 }
 
@@ -62,14 +62,14 @@ class DrawnScenarios : test::RandomDraws {
   }
 };
 
-struct Shared {
-  int shared = 0, own = 0;
+struct Counts {
+  int sharing = 0, alone = 0;
 };
 
-Shared check_random_draws(unsigned seed, int wanted, int most_ranks) {
+Counts check_random_draws(unsigned seed, int wanted, int most_ranks) {
   DrawnScenarios scenarios(seed);
-  Shared count;
-  for (int i = 0; count.shared < wanted && i < 60 * wanted; ++i) {
+  Counts count;
+  for (int i = 0; count.sharing < wanted && i < 60 * wanted; ++i) {
     const std::string text = scenarios.next();
     CAPTURE(i, text);
     try {
@@ -77,10 +77,10 @@ Shared check_random_draws(unsigned seed, int wanted, int most_ranks) {
       if (s.ranks() > most_ranks) continue;
       const FoldCheck check = check_folding(s, plan(s));
       if (check.shared_draws.empty()) {
-        ++count.own;
+        ++count.alone;
         continue;
       }
-      ++count.shared;
+      ++count.sharing;
       CAPTURE(check.shared_draws, check.draws_time, check.draws_energy);
       CHECK((check.difference.empty() || check.rounding_decides()));
       CHECK(std::abs(check.draws_time) <= check.most_of_draws);
@@ -113,7 +113,7 @@ TEST_CASE("draws of nearly nothing change nothing: a step contains what it owes 
       drawn.emplace_back("faults", lognormal("1e-9"));
       drawn.emplace_back("plan.steps", steps);
       const Scenario s = read_scenario(shipped(file), drawn);
-      for (const Draws draws : {Draws::own, Draws::shared}) {
+      for (const Draws draws : {Draws::each_rank, Draws::sharing}) {
         const Result r = run_with(s, draws);
         CAPTURE(steps, r.shared_draws, r.unfolded);
         CHECK(r.step_time == Approx(alike).epsilon(1e-6));
@@ -129,12 +129,12 @@ TEST_CASE("ranks that share draws take the step of ranks with their own, within 
                                                                            {"plan.global_batch_size", "128"},
                                                                            {"faults", lognormal("0.1", seed)},
                                                                            {"plan.steps", "1"}});
-    const Result shared = run_with(s, Draws::shared), own = run_with(s, Draws::own);
-    CAPTURE(shared.shared_draws, shared.unfolded);
-    CHECK_FALSE(shared.shared_draws.empty());
-    CHECK(shared.simulated_ranks < own.simulated_ranks / 4);
-    CHECK(shared.step_time == Approx(own.step_time).epsilon(1e-3));
-    CHECK(shared.energy->step() == Approx(own.energy->step()).epsilon(5e-3));
+    const Result few = run_with(s, Draws::sharing), each = run_with(s, Draws::each_rank);
+    CAPTURE(few.shared_draws, few.unfolded);
+    CHECK_FALSE(few.shared_draws.empty());
+    CHECK(few.simulated_ranks < each.simulated_ranks / 4);
+    CHECK(few.step_time == Approx(each.step_time).epsilon(1e-3));
+    CHECK(few.energy->step() == Approx(each.energy->step()).epsilon(5e-3));
   }
 }
 
@@ -146,19 +146,19 @@ TEST_CASE("cheap runs keep the draws of each rank, and plans that do not meet sa
   const Scenario s = read_scenario_text(text, "draws.yaml");
   CHECK(simulate(s).shared_draws == "");
   const Scenario late = read_scenario_text(text, "draws.yaml", {{"plan.data_parallel.mechanism", "delayed"}});
-  const Result r = run_with(late, Draws::shared);
+  const Result r = run_with(late, Draws::sharing);
   CHECK(r.shared_draws == "");
   CHECK_THAT(r.unfolded, Catch::Contains("do not sum their gradients in each step"));
 }
 
 TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[draws][folding]") {
-  CHECK(check_random_draws(5, 12, 32).shared == 12);
+  CHECK(check_random_draws(5, 12, 32).sharing == 12);
 }
 
 TEST_CASE("shared draws and draws of each rank agree in five hundred random scenarios", "[draws][folding][.deep]") {
-  const Shared count = check_random_draws(55, 500, 64);
-  CHECK(count.shared == 500);
-  CHECK(count.own > 20);
+  const Counts count = check_random_draws(55, 500, 64);
+  CHECK(count.sharing == 500);
+  CHECK(count.alone > 20);
 }
 
 }  // namespace scenarios_test_draws

@@ -241,14 +241,14 @@ std::string SlowestReplicas::in_words() const {
   if (largest_ > 1)
     words.push_back(fmt::format("each rank is as slow as the slowest of the {} that meet in every layer", largest_));
   const std::size_t replicas = groups_.size();
-  const auto kept = static_cast<std::size_t>(std::count(keeps_.begin(), keeps_.end(), true));
-  if (kept == 0)
+  const auto keeping = static_cast<std::size_t>(std::count(keeps_.begin(), keeps_.end(), true));
+  if (keeping == 0)
     words.emplace_back("all replicas are as slow as the slowest of the step");
-  else if (kept < replicas)
+  else if (keeping < replicas)
     words.push_back(
         fmt::format("{} of {} replicas, the slowest {} of each step, have their own draws, the others those "
                     "of the replica in the middle",
-                    kept, replicas, kSlowest));
+                    keeping, replicas, kSlowest));
   if (is_bound()) words.emplace_back("the step may be some percent too long");
   return fmt::format("{}", fmt::join(words, "; "));
 }
@@ -258,27 +258,28 @@ std::uint64_t SlowestReplicas::likeness(Actor rank) const {
   return keeps_[replica] ? replica + 1 : 0;
 }
 
-SlowestReplicas::RankTime SlowestReplicas::own_time(Actor rank, const RankTime& shared, int first, int behind) const {
+SlowestReplicas::RankTime SlowestReplicas::time_of_rank(Actor rank, const RankTime& of_class, int first,
+                                                        int behind) const {
   // Interference makes kernels longer by some percent; if they are longer by more, the host launches them too late.
   constexpr double kBoundByHost = 1.1;
   const auto group = position(group_of_rank_[position(rank)]);
   const auto stage = position(stage_of_group_[group]), replica = position(replica_of_group_[group]);
-  RankTime own;
+  RankTime time;
   for (int step = first; step < behind; ++step) {
     const auto number = static_cast<std::uint32_t>(step);
     const StepFactors& factors = step_factors(number);
-    const double factor = slowdown(stragglers_, rank, number), alone = shared.kernels / factors.shared[group];
-    const bool waits = factor<factors.own[group] * (1 - 1e-9), late = alone> kBoundByHost * on_gpu_[stage];
-    own.kernels += factor * (waits && late ? on_gpu_[stage] : alone);
+    const double factor = slowdown(stragglers_, rank, number), alone = of_class.kernels / factors.used[group];
+    const bool waits = factor<factors.slowest[group] * (1 - 1e-9), late = alone> kBoundByHost * on_gpu_[stage];
+    time.kernels += factor * (waits && late ? on_gpu_[stage] : alone);
     const double longer = keeps_[replica] ? 0
                                           : factors.ends[replica] - factors.ends[position(factors.model)] -
-                                                tasks_of_stage_[stage] * (factors.own[group] - factors.shared[group]);
-    own.bubble += std::max(0.0, shared.bubble + longer);
+                                                tasks_of_stage_[stage] * (factors.slowest[group] - factors.used[group]);
+    time.bubble += std::max(0.0, of_class.bubble + longer);
   }
-  own.kernels /= behind - first;
-  own.bubble /= behind - first;
-  own.exposed = std::max(0.0, shared.exposed + shared.kernels - own.kernels + shared.bubble - own.bubble);
-  return own;
+  time.kernels /= behind - first;
+  time.bubble /= behind - first;
+  time.exposed = std::max(0.0, of_class.exposed + of_class.kernels - time.kernels + of_class.bubble - time.bubble);
+  return time;
 }
 
 DrawnSteps SlowestReplicas::further_draws(double mean, int first, int behind) const {
@@ -310,15 +311,16 @@ DrawnSteps SlowestReplicas::further_draws(double mean, int first, int behind) co
 const SlowestReplicas::StepFactors& SlowestReplicas::step_factors(std::uint32_t step) const {
   if (step >= factors_.size()) factors_.resize(step + std::size_t{1});
   StepFactors& factors = factors_[step];
-  if (!factors.own.empty()) return factors;
-  factors.own = factors.shared = slowest_members(step);
+  if (!factors.slowest.empty()) return factors;
+  factors.slowest = factors.used = slowest_members(step);
   if (std::all_of(keeps_.begin(), keeps_.end(), [](bool keeps) { return keeps; })) return factors;
-  factors.ends = replica_ends(step, factors.own);
+  factors.ends = replica_ends(step, factors.slowest);
   const std::vector<int> order = ranking(factors.ends);
   factors.model = order[draws_ == Draws::one_replica ? 0 : order.size() / 2];
-  for (std::size_t group = 0; group < factors.own.size(); ++group)
+  for (std::size_t group = 0; group < factors.slowest.size(); ++group)
     if (!keeps_[position(replica_of_group_[group])])
-      factors.shared[group] = factors.own[position(groups_[position(factors.model)][position(stage_of_group_[group])])];
+      factors.used[group] =
+          factors.slowest[position(groups_[position(factors.model)][position(stage_of_group_[group])])];
   return factors;
 }
 

@@ -11,9 +11,9 @@ namespace trainyard {
 
 /// Which ranks of a run with drawn slow-downs keep their draws.
 enum class Draws : std::uint8_t {
-  automatic,      ///< each rank its own if that is cheap, else `shared`
-  own,            ///< each rank its own
-  shared,         ///< the first of the following that folds; none: each rank its own
+  automatic,      ///< each rank its own if that is cheap, else `sharing`
+  each_rank,      ///< each rank its own
+  sharing,        ///< the first of the following that folds; none: each rank its own
   some_replicas,  ///< the slowest replicas of each step their own, all others those of the replica in the middle
   one_replica,    ///< all replicas those of the slowest replica of the step
 };
@@ -52,7 +52,7 @@ class SlowestReplicas : public SharedFactors {
   std::string in_words() const;
 
   double factor(Actor rank, std::uint32_t step) const override {
-    return step_factors(step).shared[static_cast<std::size_t>(group_of_rank_[static_cast<std::size_t>(rank)])];
+    return step_factors(step).used[static_cast<std::size_t>(group_of_rank_[static_cast<std::size_t>(rank)])];
   }
   std::uint64_t likeness(Actor rank) const override;
   /// Parts of a rank's step, s.
@@ -63,7 +63,7 @@ class SlowestReplicas : public SharedFactors {
   /// factors. A rank that computes faster than its lockstep group waits for it, and its host launches ahead meanwhile, so
   /// that its kernels take no longer than on the GPU alone. A replica that is faster than the slowest one has its bubbles,
   /// and waits for the others with its gradients.
-  RankTime own_time(Actor rank, const RankTime& shared, int first, int behind) const;
+  RankTime time_of_rank(Actor rank, const RankTime& of_class, int first, int behind) const;
   /// Estimates the steps of further draws from the mean of the simulated steps `first` to `behind` − 1, s: the
   /// recurrence says how much longer or shorter each of them is.
   DrawnSteps further_draws(double mean, int first, int behind) const;
@@ -92,9 +92,9 @@ class SlowestReplicas : public SharedFactors {
   std::vector<bool> keeps_;  ///< by replica: it keeps its draws
   /// Factors of the lockstep groups in a step.
   struct StepFactors {
-    std::vector<double> own, shared;  ///< empty: not computed yet
-    std::vector<double> ends;         ///< by replica: end of its tasks in the recurrence, s
-    int model = 0;                    ///< the replica whose factors those take that do not keep their own
+    std::vector<double> slowest, used;  ///< empty: not computed yet
+    std::vector<double> ends;           ///< by replica: end of its tasks in the recurrence, s
+    int model = 0;                      ///< the replica whose factors those take that do not keep their own
   };
   mutable std::vector<StepFactors> factors_;  ///< by step
 

@@ -39,11 +39,11 @@ int steps_of_search(const Scenario& s, const Plan& plan) {
 
 std::string reason_not_to_fold(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   const TransportKind transport = options.transport.value_or(s.transport);
-  if (options.folding == Folding::off && options.draws <= Draws::own) return "not asked for";
+  if (options.folding == Folding::off && options.draws <= Draws::each_rank) return "not asked for";
   if (transport == TransportKind::packets) return "each packet stands for itself";
   if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
   if (s.input.used()) return "samples come from loaders, which decide as they go";
-  if (plan.search && (options.draws == Draws::own || s.slow.stragglers.empty())) return kStepsDiffer;
+  if (plan.search && (options.draws == Draws::each_rank || s.slow.stragglers.empty())) return kStepsDiffer;
   return "";
 }
 
@@ -100,29 +100,29 @@ std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_las
 
 /// Lets ranks share drawn factors, and folds them. Returns the reason if each rank keeps its own draws.
 std::string StepRun::share_draws(const SimulateOptions& options, std::span<const LinkChange> changes) {
-  const std::string own = kStepsDiffer;
   const bool folds = options.folding == Folding::automatic;
   if (options.draws == Draws::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
-    return own;
-  auto shared = std::make_unique<SlowestReplicas>(plan, *machine.stragglers(), plan.steps);
-  if (!shared->refusal().empty()) return fmt::format("{}; {}", own, shared->refusal());
+    return kStepsDiffer;
+  auto replicas = std::make_unique<SlowestReplicas>(plan, *machine.stragglers(), plan.steps);
+  if (!replicas->refusal().empty()) return fmt::format("{}; {}", kStepsDiffer, replicas->refusal());
   std::string why;
   for (const Draws draws : {Draws::some_replicas, Draws::one_replica}) {
-    if (options.draws > Draws::shared && options.draws != draws) continue;
-    if (options.draws <= Draws::shared && draws == Draws::some_replicas && !shared->replicas_meet_at_once()) continue;
-    shared->choose(draws);
-    if (options.draws == Draws::automatic && shared->is_bound() &&
+    if (options.draws > Draws::sharing && options.draws != draws) continue;
+    if (options.draws <= Draws::sharing && draws == Draws::some_replicas && !replicas->replicas_meet_at_once())
+      continue;
+    replicas->choose(draws);
+    if (options.draws == Draws::automatic && replicas->is_bound() &&
         estimated_operations(planned, true) <= kMostBeforeBound)
       continue;
-    machine.stragglers()->share(shared.get());
+    machine.stragglers()->share(replicas.get());
     why = folds ? fold_equal(changes, draws == Draws::one_replica) : "not asked for";
     if (why.empty() || !folds) {
-      shared_draws = std::move(shared);
+      shared_draws = std::move(replicas);
       return why;
     }
   }
   machine.stragglers()->share(nullptr);
-  return why.empty() ? own : fmt::format("{}; {}", own, why);
+  return why.empty() ? kStepsDiffer : fmt::format("{}; {}", kStepsDiffer, why);
 }
 
 /// Folds ranks: makes one actor of each equivalence class, if the run allows it.

@@ -30,7 +30,7 @@ struct FoldedTimes {
   std::vector<std::vector<double>> busy;               // busy time by class and stream
   std::map<std::string, double> path;                  // critical path by resource
   std::string unfolded;
-  Draws draws = Draws::own;
+  Draws draws = Draws::each_rank;
   bool is_bound = false;  // the draws only bound the step
 };
 
@@ -67,7 +67,7 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   PathWatch path;
   SimulateOptions options;
   options.critical_path = false;
-  options.draws = Draws::shared;
+  options.draws = Draws::sharing;
   options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
   path.watch(options);
   const StepRun run(s, plan, options);
@@ -205,13 +205,14 @@ void compare_draws(const Scenario& s, const Plan& plan, Draws draws, bool is_bou
   SimulateOptions options;
   options.critical_path = false;
   options.draws = draws;
-  const Result shared = simulate(s, plan, options);
-  options.draws = Draws::own;
+  const Result with_sharing = simulate(s, plan, options);
+  options.draws = Draws::each_rank;
   options.folding = Folding::off;
-  const Result own = simulate(s, on_steps(plan, shared.warm_steps, shared.steps), options);
-  check.shared_draws = shared.shared_draws;
-  check.draws_time = shared.step_time / own.step_time - 1;
-  if (own.energy && shared.energy) check.draws_energy = shared.energy->step() / own.energy->step() - 1;
+  const Result of_each = simulate(s, on_steps(plan, with_sharing.warm_steps, with_sharing.steps), options);
+  check.shared_draws = with_sharing.shared_draws;
+  check.draws_time = with_sharing.step_time / of_each.step_time - 1;
+  if (of_each.energy && with_sharing.energy)
+    check.draws_energy = with_sharing.energy->step() / of_each.energy->step() - 1;
   check.most_of_draws = is_bound ? kMostOfBound : kMostOfDraws;
 }
 
@@ -253,7 +254,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     comparison.compare_rest(run);
     comparison.compare_path(path.by_resource());
   }
-  if (folded.draws != Draws::own) compare_draws(s, plan, folded.draws, folded.is_bound, check);
+  if (folded.draws != Draws::each_rank) compare_draws(s, plan, folded.draws, folded.is_bound, check);
   if (!check.difference.empty() && check.worst < 1) {
     SimulateOptions full;
     full.folding = Folding::off;
