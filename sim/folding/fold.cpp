@@ -111,15 +111,31 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
 
 }  // namespace
 
-Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> changes) {
-  const FoldGraph graph(machine, source, changes);
+Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> changes,
+           Actor most_classes) {
+  const FoldGraph graph(machine, source, changes, most_classes);
   class_of_.resize(static_cast<std::size_t>(graph.actors()));
   refusal_ = graph.refusal();
   if (!refusal_.empty()) return;
   end_if_interrupted();
+  const auto stop = [&](const std::vector<std::uint64_t>& colours, const std::vector<Split>& splits) {
+    reasons_ = reasons_of(machine, graph, colours, splits);
+    exceeds_limit_ = true;
+    refusal_ = fmt::format("more than {} of {} ranks are unlike; {}", most_classes, graph.actors(),
+                           reasons_.empty() ? "" : reasons_.front());
+  };
+  if (graph.unlike()) {
+    stop(graph.unlike()->colours, graph.unlike()->partition.splits);
+    return;
+  }
   const folding::ColouredGraph coloured = graph.coloured();
-  const folding::Partition partition = folding::refine(coloured);
+  const folding::Partition partition =
+      folding::refine(coloured, static_cast<Element>(graph.actors()), position(most_classes));
   end_if_interrupted();
+  if (!partition.complete) {
+    stop(coloured.colours, partition.splits);
+    return;
+  }
   if (const std::string broken = folding::broken_condition(graph, partition); !broken.empty())
     throw InternalError("a fold breaks a condition: " + broken);
   const folding::Classes classes(graph, partition);

@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,8 +24,10 @@ enum class Folding : std::uint8_t { automatic, off };
 /// represent them.
 class Fold {
  public:
-  /// Compares all actors. The machine must outlive the fold.
-  Fold(const Machine&, const ProgramSource&, std::span<const LinkChange> = {});
+  static constexpr Actor kNoLimit = std::numeric_limits<Actor>::max();
+  /// Compares all actors. The machine must outlive the fold. Stops with a refusal as soon as there are more than
+  /// `most_classes`.
+  Fold(const Machine&, const ProgramSource&, std::span<const LinkChange> = {}, Actor most_classes = kNoLimit);
   ~Fold();
   Fold(const Fold&) = delete;
   Fold& operator=(const Fold&) = delete;
@@ -35,6 +38,7 @@ class Fold {
   Actor classes() const { return static_cast<Actor>(members_.size()); }
   Actor class_of(Actor actor) const { return class_of_[static_cast<std::size_t>(actor)]; }
   bool halves() const { return refusal_.empty() && 2 * classes() <= actors(); }
+  bool exceeds_limit() const { return exceeds_limit_; }  ///< whether there are more than `most_classes`
   /// Members in ascending order; the first represents the class.
   const std::vector<Actor>& members(Actor of_class) const { return members_[static_cast<std::size_t>(of_class)]; }
   Actor representative(Actor of_class) const { return members(of_class).front(); }
@@ -70,6 +74,7 @@ class Fold {
 
  private:
   std::string refusal_;
+  bool exceeds_limit_ = false;
   std::vector<Actor> class_of_;
   std::vector<std::vector<Actor>> members_;
   std::vector<std::string> reasons_;

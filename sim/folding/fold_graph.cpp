@@ -27,12 +27,15 @@ enum class ElementKind : std::uint8_t { actor = 1, group, link };
 
 }  // namespace
 
-FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> link_changes)
+FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> link_changes,
+                     Actor most_classes)
     : used_number(machine.links().size(), -1), machine_(machine) {
   take_outlines(source);
   double slots = 0;
   for (const ActorOutline& outline : outlines) slots += static_cast<double>(outline.slots.size());
   if (slots > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", slots);
+  if (refusal_.empty()) compare_peers(most_classes);
+  if (unlike_) return;
   for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_slot_routes(a);
   if (!refusal_.empty()) return;
   find_reverse_slots();
@@ -54,6 +57,36 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
       group_numbers.push_back(at->second);
     }
   }
+}
+
+/// Refines actors by their programs, likenesses and peers, if some of one program are unlike: routes and groups could
+/// only split more.
+void FoldGraph::compare_peers(Actor most_classes) {
+  std::unordered_map<std::uint64_t, std::uint64_t> likeness_of_text;
+  bool vary = false;
+  for (std::size_t a = 0; a < outlines.size() && !vary; ++a)
+    vary = likeness_of_text.try_emplace(outlines[a].text, likeness[a]).first->second != likeness[a];
+  if (!vary || most_classes >= actors()) return;
+  ColouredGraph graph;
+  for (std::size_t a = 0; a < outlines.size(); ++a) {
+    graph.colours.push_back(hashed({outlines[a].text, likeness[a]}));
+    graph.first.push_back(0);
+  }
+  graph.first.push_back(0);
+  // An actor receives from the peer in each slot what the peer is.
+  const auto each_edge = [this](auto visit) {
+    for (std::size_t a = 0; a < outlines.size(); ++a)
+      for (std::size_t s = 0; s < outlines[a].slots.size(); ++s)
+        if (const Actor peer = outlines[a].slots[s]; peer >= 0 && peer < actors())
+          visit(static_cast<std::size_t>(peer), Edge{static_cast<Element>(a), static_cast<std::uint32_t>(s), 1});
+  };
+  each_edge([&graph](std::size_t peer, const Edge&) { ++graph.first[peer + 1]; });
+  for (std::size_t a = 0; a < outlines.size(); ++a) graph.first[a + 1] += graph.first[a];
+  graph.edges.resize(graph.first.back());
+  std::vector<std::size_t> next(graph.first.begin(), graph.first.end() - 1);
+  each_edge([&](std::size_t peer, const Edge& edge) { graph.edges[next[peer]++] = edge; });
+  Partition partition = refine(graph, static_cast<Element>(actors()), static_cast<std::size_t>(most_classes));
+  if (!partition.complete) unlike_ = {std::move(graph.colours), std::move(partition)};
 }
 
 void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t segment, double weight) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,10 +51,18 @@ struct FoldGroup {
 /// groups cross.
 class FoldGraph {
  public:
-  FoldGraph(const Machine&, const ProgramSource&, std::span<const LinkChange>);
+  /// Stops before it requests routes if programs, likenesses and peers alone make more than `most_classes` of actors.
+  FoldGraph(const Machine&, const ProgramSource&, std::span<const LinkChange>,
+            Actor most_classes = std::numeric_limits<Actor>::max());
 
   /// The reason why nothing can be folded; "": folding is possible.
   const std::string& refusal() const { return refusal_; }
+  /// If it stopped: the colours and the partition with too many classes.
+  struct Unlike {
+    std::vector<std::uint64_t> colours;
+    Partition partition;
+  };
+  const std::optional<Unlike>& unlike() const { return unlike_; }
   Actor actors() const { return static_cast<Actor>(outlines.size()); }
   Element group_element(std::size_t group) const { return static_cast<Element>(outlines.size() + group); }
   Element link_element(std::size_t used) const { return static_cast<Element>(outlines.size() + groups.size() + used); }
@@ -75,9 +84,11 @@ class FoldGraph {
  private:
   const Machine& machine_;
   std::string refusal_;
+  std::optional<Unlike> unlike_;
   std::vector<Crossing> crossed_;  // scratch memory of take_slot_routes
 
   void take_outlines(const ProgramSource&);
+  void compare_peers(Actor most_classes);
   void take_slot_routes(Actor);
   void find_reverse_slots();
   void take_group(FoldGroup&);

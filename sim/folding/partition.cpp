@@ -24,8 +24,10 @@ struct Received {
 
 class Refinement {
  public:
-  explicit Refinement(const ColouredGraph& graph)
+  Refinement(const ColouredGraph& graph, Element counted, std::size_t most)
       : graph_(graph),
+        counted_(counted),
+        most_(most),
         order_(graph.colours.size()),
         place_(order_.size()),
         class_of_(order_.size()),
@@ -34,7 +36,7 @@ class Refinement {
   }
 
   Partition run() {
-    while (!waiting_.empty()) {
+    while (!waiting_.empty() && counted_classes_ <= most_) {
       const std::uint32_t splitter = waiting_.front();
       waiting_.pop_front();
       waits_[splitter] = 0;
@@ -50,6 +52,9 @@ class Refinement {
     std::size_t begin = 0, end = 0, marked = 0;  // range in order_, marked elements first
   };
   const ColouredGraph& graph_;
+  const Element counted_;             // elements below it are counted
+  const std::size_t most_;            // most classes of counted elements
+  std::size_t counted_classes_ = 0;   // number of classes of counted elements
   std::vector<Element> order_;        // elements, sorted by class
   std::vector<std::uint32_t> place_;  // index in order_
   std::vector<std::uint32_t> class_of_;
@@ -68,7 +73,10 @@ class Refinement {
       return graph_.colours[a] != graph_.colours[b] ? graph_.colours[a] < graph_.colours[b] : a < b;
     });
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      if (i == 0 || graph_.colours[order_[i]] != graph_.colours[order_[i - 1]]) add_class(i);
+      if (i == 0 || graph_.colours[order_[i]] != graph_.colours[order_[i - 1]]) {
+        add_class(i);
+        counted_classes_ += order_[i] < counted_ ? 1 : 0;
+      }
       classes_.back().end = i + 1;
       class_of_[order_[i]] = static_cast<std::uint32_t>(classes_.size() - 1);
       place_[order_[i]] = static_cast<std::uint32_t>(i);
@@ -163,6 +171,7 @@ class Refinement {
       if (part == largest) continue;
       const auto fresh = static_cast<std::uint32_t>(classes_.size());
       add_class(part->first);
+      counted_classes_ += order_[part->first] < counted_ ? 1 : 0;
       classes_.back().end = part->second;
       for (std::size_t i = part->first; i < part->second; ++i) class_of_[order_[i]] = fresh;
       splits_.push_back({order_[largest->first], order_[part->first], by});
@@ -181,12 +190,15 @@ class Refinement {
       result.class_of[e] = n;
     }
     result.splits = std::move(splits_);
+    result.complete = counted_classes_ <= most_;
     return result;
   }
 };
 
 }  // namespace
 
-Partition refine(const ColouredGraph& graph) { return Refinement(graph).run(); }
+Partition refine(const ColouredGraph& graph, Element counted, std::size_t most) {
+  return Refinement(graph, counted, most).run();
+}
 
 }  // namespace trainyard::folding

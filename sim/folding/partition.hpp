@@ -31,11 +31,13 @@ struct Partition {
   std::vector<std::uint32_t> class_of;  ///< by element; classes are numbered in the order of their lowest elements
   std::uint32_t classes = 0;
   std::vector<Split> splits;  ///< in the order of splitting
+  bool complete = true;       ///< false: refinement stopped, and further splits may be missing
 };
 
 /// The coarsest partition, finer than the colours, in which all elements of a class receive equal edges from each class
 /// (as a multiset of labels and weights). Uses a worklist with all parts but the largest (Hopcroft 1971; Cardon &
 /// Crochemore 1982): O(m log n). Edges are compared by 128-bit hashes; therefore check the result.
-Partition refine(const ColouredGraph&);
+/// Stops as soon as the elements below `counted` have more than `most` classes.
+Partition refine(const ColouredGraph&, Element counted = 0, std::size_t most = 0);
 
 }  // namespace trainyard::folding

@@ -139,7 +139,9 @@ class TrainingStep : public CoroutineProgram {
     co_yield messages_.sum_tied();
     co_yield updates_->after_backward(number);
     if (!plan_.marks_steps) co_return;
-    step_.out.begin(Kind::mark, TrainingStreams::compute, step_.words.step_over);
+    // A step ends when its gathers have ended too. The next step's first operation would wait for them.
+    while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
+    step_.waits.take_into(step_.out.begin(Kind::mark, TrainingStreams::compute, step_.words.step_over));
     co_yield step_.out.emit();
   }
 

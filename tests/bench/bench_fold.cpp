@@ -1,6 +1,8 @@
-// Refining classes: of a ring of ranks, alone and with one unlike member, which is the worst case.
+// Refining classes: of a ring of ranks, alone and with one unlike member, which is the worst case. A step with drawn
+// slow-downs: each rank with its own draws, and with shared ones.
 #include <benchmark/benchmark.h>
 
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/folding/partition.hpp"
 
 using namespace trainyard::folding;
@@ -30,6 +32,32 @@ BENCHMARK(refine_ring)
     ->Args({16384, 0})
     ->Args({16384, 1})
     ->Args({131072, 1})
+    ->Unit(benchmark::kMillisecond);
+
+/// A step of GPT-3 with lognormal slow-downs on 64 GPUs for each replica.
+void drawn_step(benchmark::State& state) {
+  using namespace trainyard;
+  const auto replicas = state.range(0);
+  const Scenario s = read_scenario(std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/gpt3-175b-1024xa100.yaml",
+                                   {{"plan.data_parallel.size", std::to_string(replicas)},
+                                    {"cluster.nodes", std::to_string(8 * replicas)},
+                                    {"plan.global_batch_size", std::to_string(96 * replicas)},
+                                    {"faults", "{stragglers: {kind: lognormal, sigma: 0.1}}"},
+                                    {"plan.steps", "1"}});
+  const Plan laid_out = plan(s);
+  SimulateOptions options;
+  options.critical_path = false;
+  options.draws = state.range(1) != 0 ? Draws::sharing : Draws::each_rank;
+  for (auto _ : state) state.counters["step_s"] = simulate(s, laid_out, options).step_time;
+}
+BENCHMARK(drawn_step)
+    ->ArgNames({"replicas", "shared"})
+    ->Args({1, 0})
+    ->Args({1, 1})
+    ->Args({4, 0})
+    ->Args({4, 1})
+    ->Args({16, 1})
+    ->Args({256, 1})
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

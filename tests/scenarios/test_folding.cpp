@@ -218,6 +218,18 @@ TEST_CASE("what is too large to compare rank by rank says how large, and which p
                                                    Catch::Contains("--set plan.data_parallel.size="));
 }
 
+TEST_CASE("ranks of too many classes are refused as soon as that many are found, with a reason",
+          "[folding][scenarios]") {
+  const auto refusal = [](const Overrides& sets) {
+    const Scenario s = read_scenario(shipped("ddp-100k.yaml"), sets);
+    return [s] { simulate(s); };
+  };
+  CHECK_THROWS_WITH(refusal({{"faults", "{stragglers: {kind: one-slow, rank: 3, factor: 2}}"}})(),
+                    Catch::Contains("more than 1e+08 operations") && Catch::Contains("of 100352 ranks are unlike") &&
+                        Catch::Contains("rank 3 (node0/gpu3)"));
+  CHECK_THROWS_WITH(refusal({{"transport", "native"}})(), Catch::Contains("SimGrid's own communications"));
+}
+
 TEST_CASE("a large folded run has its critical path, with kernels in a row as one operation", "[folding][scenarios]") {
   const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.global_batch_size", "768"}});
   const Plan laid_out = plan(s);

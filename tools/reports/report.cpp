@@ -310,6 +310,9 @@ std::string traffic(const Result& r) {
 /// How many ranks were simulated, and why not fewer; nothing for one device.
 std::string simulated_ranks(const Result& r) {
   if (r.ranks == 1) return "";
+  if (!r.shared_draws.empty())
+    return fmt::format("{}{} of {} ranks: {} (--fold off: every rank its own)\n", report_label("simulated"),
+                       r.simulated_ranks, counted(r.ranks), r.shared_draws);
   if (r.unfolded.empty())
     return fmt::format("{}{} of {} ranks; the others are identical to one of these (show --fold)\n",
                        report_label("simulated"), r.simulated_ranks, counted(r.ranks));

@@ -17,24 +17,36 @@ namespace trainyard {
 namespace {
 
 /// The mean with its interval, "327.1 ± 2.9 ms": two digits of the interval, at most four of the mean.
-std::string with_interval(const Result& r, double half_width) {
+std::string with_interval(const Result& r, double mean_seconds, double half_width) {
   const PartUnit unit = part_unit(r);
-  const double mean = r.step_time / unit.seconds, width = half_width / unit.seconds;
+  const double mean = mean_seconds / unit.seconds, width = half_width / unit.seconds;
   const auto places = [](double v, int digits) { return digits - 1 - static_cast<int>(std::floor(std::log10(v))); };
   const int most = std::max(0, places(mean, 4)), decimals = width > 0 ? std::clamp(places(width, 2), 0, most) : most;
   return fmt::format("{:.{}f} ± {:.{}f} {}", mean, decimals, width, decimals, unit.name);
 }
 
+/// The steps of further draws, which a recurrence estimates.
+std::string further_draws(const Result& r) {
+  const PartUnit unit = part_unit(r);
+  const DrawnSteps& drawn = *r.drawn_steps;
+  return fmt::format("over {} further draws of a recurrence {} in the mean, {:.4g} to {:.4g} {} in 90 % of them",
+                     drawn.draws, with_interval(r, drawn.mean, drawn.half_width), drawn.low / unit.seconds,
+                     drawn.high / unit.seconds, unit.name);
+}
+
 std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) {
+  if (!r.step_time_interval && r.drawn_steps)
+    return fmt::format("1 looked at: one draw; {}; plan.steps simulates more", further_draws(r));
   if (!r.step_time_interval)
     return fmt::format("1 looked at: one draw, no mean; a step has some {:.2g} operations, plan.steps takes more",
                        plan.operations.all);
-  std::string text = fmt::format("{} (95 %, {} steps{}", with_interval(r, *r.step_time_interval), r.steps,
+  std::string text = fmt::format("{} (95 %, {} steps{}", with_interval(r, r.step_time, *r.step_time_interval), r.steps,
                                  s.plan.mechanism->in_step() ? "" : " of each worker");
   text += r.warm_steps > 0 ? fmt::format(" after {} of warm-up)", r.warm_steps) : ")";
   if (!plan.search->given && *r.step_time_interval > kPrecision * r.step_time)
     text += fmt::format("; {} are not reached in as many as are simulated by default: plan.steps takes more",
                         percent(kPrecision, 0));
+  if (r.drawn_steps) text += "; " + further_draws(r);
   return text;
 }
 

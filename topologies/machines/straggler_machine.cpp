@@ -51,9 +51,16 @@ double slowdown(const Straggler& s, Actor actor, std::uint32_t step) {
   return 1;
 }
 
+double slowdown(const std::vector<Straggler>& stragglers, Actor actor, std::uint32_t step) {
+  double factor = 1;
+  for (const Straggler& s : stragglers) factor *= slowdown(s, actor, step);
+  return factor;
+}
+
 std::uint64_t StragglerMachine::likeness(Actor actor) const {
   std::uint64_t hash = base_.likeness(actor);
   if (actor >= actors_) return hash;
+  if (shared_) return hashed({hash, shared_->likeness(actor)});
   for (const Straggler& s : stragglers_) {
     const bool draws = s.kind == StragglerKind::uniform || s.kind == StragglerKind::lognormal ||
                        s.kind == StragglerKind::exponential_tail;
@@ -68,10 +75,13 @@ std::uint64_t StragglerMachine::likeness(Actor actor) const {
 Cost StragglerMachine::price(const Work& work, Actor actor) const {
   Cost cost = base_.price(work, actor);
   if (actor >= actors_) return cost;
-  for (const Straggler& s : stragglers_) {
-    const double slower = slowdown(s, actor, work.sample);
+  const auto slow_down = [&cost](double slower) {
     for (Seconds* part : {&cost.duration, &cost.launched, &cost.host}) *part = *part * slower;
-  }
+  };
+  if (shared_)
+    slow_down(shared_->factor(actor, work.sample));
+  else
+    for (const Straggler& s : stragglers_) slow_down(slowdown(s, actor, work.sample));
   return cost;
 }
 

@@ -31,6 +31,18 @@ struct Straggler {
 /// the step: there is no state, so that they do not depend on the order of events. All work of an actor in one step has
 /// the same factor.
 double slowdown(const Straggler&, Actor, std::uint32_t step);
+/// The product of the factors of several reasons.
+double slowdown(const std::vector<Straggler>&, Actor, std::uint32_t step);
+
+/// The factors of a run in which many actors take a factor that others have drawn, so that they are alike.
+class SharedFactors {
+ public:
+  virtual ~SharedFactors() = default;
+  /// Factor by which the work of a step takes longer on an actor, of all reasons together.
+  virtual double factor(Actor, std::uint32_t step) const = 0;
+  /// Actors with equal numbers have equal factors in every step, if the machine without stragglers has them alike.
+  virtual std::uint64_t likeness(Actor) const = 0;
+};
 
 /// A machine on which the first actors have speeds of their own. Several reasons multiply.
 class StragglerMachine : public Machine {
@@ -46,13 +58,18 @@ class StragglerMachine : public Machine {
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
   std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
-  /// An actor with drawn times is an equivalence class of its own.
+  /// The actors' factors come from `factors`, which must outlive their use. Null: each actor has its own.
+  void share(const SharedFactors* factors) { shared_ = factors; }
+  const std::vector<Straggler>& stragglers() const { return stragglers_; }
+  const Machine& base() const { return base_; }  ///< without stragglers
+  /// An actor with drawn times is an equivalence class of its own, unless factors are shared.
   std::uint64_t likeness(Actor) const override;
 
  private:
   Machine& base_;
   std::vector<Straggler> stragglers_;
   Actor actors_;
+  const SharedFactors* shared_ = nullptr;
 };
 
 }  // namespace trainyard

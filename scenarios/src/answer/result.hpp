@@ -58,12 +58,20 @@ struct WhatIf {
   std::vector<std::string> sets = {};  ///< the changes, as --set takes them: "cluster.hca.rate=400 Gbit/s"
 };
 
+/// Step times over further draws of slow-downs, s.
+struct DrawnSteps {
+  double mean = 0, half_width = 0;  ///< the mean, and half the width of its 95 % confidence interval
+  double low = 0, high = 0;         ///< 90 % of steps lie between
+  int draws = 0;                    ///< number of further steps
+};
+
 /// The answer to a scenario. Times in seconds, sizes in bytes.
 struct Result {
   std::string scenario;
   double step_time = 0;
   /// Half the width of the 95 % confidence interval of the mean step time, s. No value: all steps are alike.
   std::optional<double> step_time_interval;
+  std::optional<DrawnSteps> drawn_steps;  ///< with shared draws
   /// The interval that holds the step time of the real machine with a probability of 80 %, s. No value: nothing is known
   /// of such steps, or the scenario states the time.
   std::optional<std::array<double, 2>> likely_step_times;
@@ -173,7 +181,8 @@ struct Result {
   int ranks = 0;
   int idle_devices = 0;  ///< number of devices of the cluster without work
   int simulated_ranks = 0;
-  std::string unfolded;  ///< why every rank was simulated; empty: ranks were folded
+  std::string unfolded;      ///< why every rank was simulated; empty: ranks were folded
+  std::string shared_draws;  ///< which ranks share drawn slow-downs; empty: each rank has its own, or nothing is drawn
   struct AllReduce {
     std::string algorithm, fidelity;
     int channels = 1;
@@ -248,6 +257,11 @@ nlohmann::json answer_json(Answer, bool timing);
 /// The tables of the answer's fields. They write and read the JSON, explain it to users, and name the columns of a
 /// sweep.
 const JsonFields<Result>& result_fields();
+JsonFields<Result::Drive> drive_fields();
+JsonFields<Result::Measured> measured_fields();
+JsonFields<PathLine> path_fields();
+JsonFields<DrawnSteps> drawn_steps_fields();
+JsonFields<Result::Phase> phase_fields();
 JsonFields<Energy> energy_fields();
 JsonFields<Money> money_fields();
 const JsonFields<Answer>& answer_fields();

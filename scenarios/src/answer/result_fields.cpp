@@ -94,14 +94,6 @@ JsonFields<Result::HostMemory> host_memory_fields() {
       .value("node", "", &M::node, "number of the fullest node");
 }
 
-JsonFields<Result::Drive> drive_fields() {
-  using D = Result::Drive;
-  return JsonFields<D>()
-      .value("capacity", "bytes", &D::capacity, "capacity of the node's drives; 0: not stated")
-      .value("peak", "bytes", &D::peak, "peak of the data on the drives")
-      .value("node", "", &D::node, "number of the fullest node");
-}
-
 JsonFields<Result::AllReduce> all_reduce_fields() {
   using A = Result::AllReduce;
   using C = A::Candidate;
@@ -177,22 +169,6 @@ JsonFields<Capacity> capacity_fields() {
              "largest number of layers that fits; null: the model has no number of layers");
 }
 
-JsonFields<Result::Measured> measured_fields() {
-  using M = Result::Measured;
-  return JsonFields<M>()
-      .value("step_time_s", "s", &M::step_time, "measured step time of one device")
-      .value("source", "", &M::source, "source of the measured step time");
-}
-
-JsonFields<PathLine> path_fields() {
-  return JsonFields<PathLine>()
-      .value("begin_s", "s", &PathLine::begin, "begin, from the start of the step")
-      .value("end_s", "s", &PathLine::end, "end, from the start of the step")
-      .value("actor", "", &PathLine::actor, "rank, server or device that executes the operation")
-      .value("resource", "", &PathLine::resource, "resource that bounds the operation")
-      .value("name", "", &PathLine::name, "name of the operation");
-}
-
 /// Fields that every answer has.
 JsonFields<Result> common_fields() {
   using R = Result;
@@ -205,6 +181,9 @@ JsonFields<Result> common_fields() {
       .value("step_time_ci95_s", "s", &R::step_time_interval,
              "half the width of the 95 % confidence interval of step_time_s, by batch means")
       .when([](const R& r) { return r.step_time_interval.has_value(); }, "if steps differ from each other")
+      .object("drawn_steps_s", &R::drawn_steps, drawn_steps_fields(),
+              "step times over further draws of slow-downs, which a recurrence estimates from the simulated steps")
+      .when([](const R& r) { return r.drawn_steps.has_value(); }, "if ranks share draws (fold.shared_draws)")
       .value("step_time_interval_s", "s", &R::likely_step_times,
              "lower and upper end of the interval that holds the step time of the real machine with a probability of "
              "80 % (validate coverage)")
@@ -283,7 +262,10 @@ JsonFields<Result> common_fields() {
                   .value("ranks", "", &R::ranks, "number of ranks of the plan")
                   .value("classes", "", &R::simulated_ranks,
                          "number of simulated ranks, each of which stands for its equivalence class")
-                  .value("unfolded", "", &R::unfolded, "why every rank was simulated; empty: ranks were folded"),
+                  .value("unfolded", "", &R::unfolded, "why every rank was simulated; empty: ranks were folded")
+                  .value("shared_draws", "", &R::shared_draws,
+                         "which ranks share drawn slow-downs, so that they fold; --fold off: none do")
+                  .when([](const R& r) { return !r.shared_draws.empty(); }, "if ranks share draws"),
               "folding of equivalent ranks")
       .value("idle_devices", "", &R::idle_devices, "number of devices of the cluster without work")
       .when([](const R& r) { return r.idle_devices > 0; }, "if there are any (plan.idle_devices: allowed)")
@@ -309,17 +291,7 @@ JsonFields<Result::Compression> compression_fields() {
 
 }  // namespace
 
-namespace {
-
-JsonFields<Result::Phase> phase_fields() {
-  using P = Result::Phase;
-  return JsonFields<P>()
-      .value("name", "", &P::name, "name of the phase: start, image, weights, evaluation or rank 0 alone")
-      .value("time_s", "s", &P::time, "time of one such phase")
-      .value("times", "", &P::times, "number of such phases in the training");
-}
-
-}  // namespace
+namespace {}  // namespace
 
 const JsonFields<Result>& result_fields() {
   using R = Result;

@@ -9,6 +9,47 @@ namespace trainyard {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+JsonFields<Result::Drive> drive_fields() {
+  using D = Result::Drive;
+  return JsonFields<D>()
+      .value("capacity", "bytes", &D::capacity, "capacity of the node's drives; 0: not stated")
+      .value("peak", "bytes", &D::peak, "peak of the data on the drives")
+      .value("node", "", &D::node, "number of the fullest node");
+}
+
+JsonFields<Result::Measured> measured_fields() {
+  using M = Result::Measured;
+  return JsonFields<M>()
+      .value("step_time_s", "s", &M::step_time, "measured step time of one device")
+      .value("source", "", &M::source, "source of the measured step time");
+}
+
+JsonFields<PathLine> path_fields() {
+  return JsonFields<PathLine>()
+      .value("begin_s", "s", &PathLine::begin, "begin, from the start of the step")
+      .value("end_s", "s", &PathLine::end, "end, from the start of the step")
+      .value("actor", "", &PathLine::actor, "rank, server or device that executes the operation")
+      .value("resource", "", &PathLine::resource, "resource that bounds the operation")
+      .value("name", "", &PathLine::name, "name of the operation");
+}
+
+JsonFields<DrawnSteps> drawn_steps_fields() {
+  return JsonFields<DrawnSteps>()
+      .value("mean", "s", &DrawnSteps::mean, "mean step time")
+      .value("mean_ci95", "s", &DrawnSteps::half_width, "half the width of the 95 % confidence interval of the mean")
+      .value("low", "s", &DrawnSteps::low, "5 % of steps are shorter")
+      .value("high", "s", &DrawnSteps::high, "5 % of steps are longer")
+      .value("draws", "", &DrawnSteps::draws, "number of further draws");
+}
+
+JsonFields<Result::Phase> phase_fields() {
+  using P = Result::Phase;
+  return JsonFields<P>()
+      .value("name", "", &P::name, "name of the phase: start, image, weights, evaluation or rank 0 alone")
+      .value("time_s", "s", &P::time, "time of one such phase")
+      .value("times", "", &P::times, "number of such phases in the training");
+}
+
 json to_json(const Result& result) { return result_fields().json(result); }
 
 Result result_from_json(const json& j) {

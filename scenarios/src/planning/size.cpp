@@ -13,8 +13,6 @@
 namespace trainyard {
 namespace {
 
-// The critical path keeps about 90 bytes per operation: 9 GB.
-constexpr double kMostOperations = 100e6;
 // Beyond this time, the clock (a double) no longer resolves microseconds.
 constexpr Seconds kLongest{1e7};
 
@@ -107,6 +105,13 @@ void require_size(const Scenario& s, const Plan& plan, double part, const std::s
     fail(s.cluster.place, fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps "
                                       "or micro-batches, or larger buckets){}",
                                       count_of_steps(plan.training.steps), operations, kMostOperations, because));
+}
+
+void refuse_classes(const Scenario& s, const Plan& plan, const std::string& why) {
+  fail(s.cluster.place,
+       fmt::format("{} of more than {:.3g} operations, which is the most that is simulated (fewer ranks, steps or "
+                   "micro-batches, or larger buckets); {}",
+                   count_of_steps(plan.training.steps), kMostOperations, why));
 }
 
 double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {

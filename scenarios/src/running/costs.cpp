@@ -47,7 +47,19 @@ void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>&
     const BreakdownParts parts = run.window.parts(seen);
     const double steps = run.window.own_steps(seen);
     const double time = run.in_step() ? std::max(step_time * steps, parts.total.value) : parts.total.value;
-    if (time > 0) busy[&type] += ranks * utilization(type.gpu.power, time_of(parts, time));
+    if (time <= 0) continue;
+    const GpuTime gpu = time_of(parts, time);
+    if (!run.shared_draws) {
+      busy[&type] += ranks * utilization(type.gpu.power, gpu);
+      continue;
+    }
+    const int warm = run.window.warm_steps(), behind = warm + run.window.steps();
+    for (const Actor rank : run.fold ? run.fold->members(seen) : std::vector<Actor>{seen}) {
+      const double step = time / steps;
+      const auto of_rank = run.shared_draws->time_of_rank(
+          rank, {gpu.kernels * step, parts.bubble.value / steps, gpu.exposed_communication * step}, warm, behind);
+      busy[&type] += utilization(type.gpu.power, {of_rank.kernels / step, of_rank.exposed / step});
+    }
   }
   for (const auto& [type, nodes] : counted_types(cluster)) {
     const double gpus = static_cast<double>(nodes) * type->gpus, mean = busy[type] / gpus;

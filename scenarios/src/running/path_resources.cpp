@@ -149,7 +149,7 @@ void PathNaming::name(const OpRecord& record, double begin, double end, std::str
 
 void PathWatch::watch(SimulateOptions& options) {
   options.observe.emplace_back([this](const StepRun& run) -> Observer* {
-    if (run.records() || run.plan.marks_steps || !run.in_step()) return nullptr;
+    if (run.records() || (run.plan.marks_steps && run.plan.steps > 1) || !run.in_step()) return nullptr;
     naming_.emplace(run);
     return &path_.emplace(run.simulated().links(), *naming_);
   });

@@ -66,6 +66,9 @@ Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions optio
 Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   require_simulable(s, plan);
   require_traceable(s, plan, options);
+  // Before anything is built.
+  if (const std::string reason = reason_not_to_fold(s, plan, options); !reason.empty())
+    require_size(s, plan, 1, reason);
   if (options.transport.value_or(s.transport) == TransportKind::packets) require_packets(s);
   const auto begin = std::chrono::steady_clock::now();
   const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/src/running/slowest_replicas.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/folding/fold.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -33,6 +34,8 @@ struct SimulateOptions {
   std::optional<TransportKind> transport;  ///< No value: the scenario's
   Bytes port_buffer = {};                  ///< with packets: see PacketNetwork
   Folding folding = Folding::automatic;
+  /// For drawn slow-downs. Without folding, `automatic` is `each_rank`.
+  Draws draws = Draws::automatic;
   bool lays_out_only = false;  ///< make the machine and the equivalence classes of ranks, but run nothing
   bool progress = false;       ///< show a line on the terminal after 2 s
 };

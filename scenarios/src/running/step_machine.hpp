@@ -23,6 +23,8 @@ class StepMachine {
 
   Machine& top() { return *top_; }
   const Machine& top() const { return *top_; }
+  /// The machine of the stragglers; null: nobody straggles.
+  StragglerMachine* stragglers() { return stragglers_.get(); }
   /// Whether an actor runs on a CPU.
   bool on_host(Actor actor) const { return (placed_ ? placed_->place(actor) : actor) >= cluster.spec().gpus(); }
 

@@ -18,6 +18,12 @@ namespace {
 /// If more operations than these are simulated and none are kept, consecutive kernels become one operation.
 constexpr double kMostUnfused = 2e5;
 
+/// A run with draws and at most so many operations simulates each rank with its own draws, in about a second; in about
+/// ten seconds if shared draws only bound the step.
+constexpr double kMostWithOwnDraws = 2e6, kMostBeforeBound = 2e7;
+
+constexpr const char* kStepsDiffer = "steps differ, and are looked at until their mean is known";
+
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
 
@@ -30,6 +36,16 @@ int steps_of_search(const Scenario& s, const Plan& plan) {
 }
 
 }  // namespace
+
+std::string reason_not_to_fold(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  const TransportKind transport = options.transport.value_or(s.transport);
+  if (options.folding == Folding::off && options.draws <= Draws::each_rank) return "not asked for";
+  if (transport == TransportKind::packets) return "each packet stands for itself";
+  if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
+  if (s.input.used()) return "samples come from loaders, which decide as they go";
+  if (plan.search && (options.draws == Draws::each_rank || s.slow.stragglers.empty())) return kStepsDiffer;
+  return "";
+}
 
 StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions& options)
     : scenario(s),
@@ -66,24 +82,57 @@ bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
 
 void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names}); }
 
+/// Folds ranks that are equal on the machine as it is. Returns the reason if that does not halve their number.
+/// `is_last_way`: throws UserError if there are more classes than can be simulated.
+std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_last_way) {
+  // More classes cannot be simulated, or are not worth it.
+  const double most = kMostOperations / estimated_operations(planned, true) * scenario.ranks();
+  const Actor half = scenario.ranks() / 2, limit = most < half ? static_cast<Actor>(most) : half;
+  auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes, limit);
+  if (found->exceeds_limit() && limit < half && is_last_way) refuse_classes(scenario, planned, found->refusal());
+  if (!found->refusal().empty()) return found->refusal();
+  if (!found->halves())
+    return fmt::format("{} of {} ranks are unlike; {}", found->classes(), found->actors(),
+                       found->reasons().empty() ? "" : found->reasons().front());
+  fold = std::move(found);
+  return "";
+}
+
+/// Lets ranks share drawn factors, and folds them. Returns the reason if each rank keeps its own draws.
+std::string StepRun::share_draws(const SimulateOptions& options, std::span<const LinkChange> changes) {
+  const bool folds = options.folding == Folding::automatic;
+  if (options.draws == Draws::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
+    return kStepsDiffer;
+  auto replicas = std::make_unique<SlowestReplicas>(plan, *machine.stragglers(), plan.steps);
+  if (!replicas->refusal().empty()) return fmt::format("{}; {}", kStepsDiffer, replicas->refusal());
+  std::string why;
+  for (const Draws draws : {Draws::some_replicas, Draws::one_replica}) {
+    if (options.draws > Draws::sharing && options.draws != draws) continue;
+    if (options.draws <= Draws::sharing && draws == Draws::some_replicas && !replicas->replicas_meet_at_once())
+      continue;
+    replicas->choose(draws);
+    if (options.draws == Draws::automatic && replicas->is_bound() &&
+        estimated_operations(planned, true) <= kMostBeforeBound)
+      continue;
+    machine.stragglers()->share(replicas.get());
+    why = folds ? fold_equal(changes, draws == Draws::one_replica) : "not asked for";
+    if (why.empty() || !folds) {
+      shared_draws = std::move(replicas);
+      return why;
+    }
+  }
+  machine.stragglers()->share(nullptr);
+  return why.empty() ? kStepsDiffer : fmt::format("{}; {}", kStepsDiffer, why);
+}
+
 /// Folds ranks: makes one actor of each equivalence class, if the run allows it.
 void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
   const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
-    if (options.folding == Folding::off) return "not asked for";
-    if (transport == TransportKind::packets) return "each packet stands for itself";
-    if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
+    if (const std::string reason = reason_not_to_fold(scenario, planned, options); !reason.empty()) return reason;
     if (!mechanism->source()) return "programs of this mechanism decide as they go";
-    if (planned.search) return "steps differ, and are looked at until their mean is known";
-    if (machine.input) return "samples come from loaders, which decide as they go";
     if (keeps_all(options) && operations <= kMostOfTrace) return "a picture shows every rank";
-    auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes);
-    if (!found->refusal().empty()) return found->refusal();
-    if (!found->halves())
-      return fmt::format("{} of {} ranks are unlike; {}", found->classes(), found->actors(),
-                         found->reasons().empty() ? "" : found->reasons().front());
-    fold = std::move(found);
-    return "";
+    return planned.search ? share_draws(options, changes) : fold_equal(changes);
   };
   unfolded = why_not();
   if (!fold) return;
@@ -122,7 +171,7 @@ void StepRun::find_steps() {
   const Mechanism& chosen = *scenario.plan.mechanism;
   const auto [first, behind] = mechanism->end_steps();
   window.find(*planned.search, {.first = first,
-                                .behind = behind,
+                                .behind = fold ? fold->classes() : behind,
                                 .together = chosen.stops_together(),
                                 .in_step = chosen.in_step(),
                                 .over = [this] {
@@ -133,13 +182,13 @@ void StepRun::find_steps() {
 
 Actor StepRun::last() const {
   if (!window.state()) return rank_of(breakdown.last(static_cast<std::size_t>(simulated_ranks())));
-  const auto late = [this](Actor rank) {
-    return in_step() ? window.end(rank) : (window.end(rank) - window.begin(rank)) / window.own_steps(rank);
+  const auto late = [this](Actor actor) {
+    return in_step() ? window.end(actor) : (window.end(actor) - window.begin(actor)) / window.own_steps(actor);
   };
   Actor last = 0;
-  for (Actor rank = 1; rank < scenario.ranks(); ++rank)
-    if (late(rank) > late(last)) last = rank;
-  return last;
+  for (Actor actor = 1; actor < simulated_ranks(); ++actor)
+    if (late(actor) > late(last)) last = actor;
+  return rank_of(last);
 }
 
 void StepRun::simulate(const SimulateOptions& options) {

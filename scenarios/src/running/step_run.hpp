@@ -18,6 +18,9 @@
 
 namespace trainyard {
 
+/// Returns the reason why no ranks fold, if scenario and options alone decide that; "": folding may be possible.
+std::string reason_not_to_fold(const Scenario&, const Plan&, const SimulateOptions&);
+
 /// A simulation of a scenario's steps, and its observers. The constructor runs it.
 class StepRun {
  public:
@@ -37,7 +40,9 @@ class StepRun {
   SimulationResult end;
   std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
   std::string unfolded;        ///< why every rank was simulated; empty: ranks were folded
-  TrainingPlan plan;           ///< the plan as it ran: `planned` with all its steps and attached hosts
+  /// The factors that ranks share, so that they fold although slow-downs are drawn; null: each rank has its own.
+  std::unique_ptr<SlowestReplicas> shared_draws;
+  TrainingPlan plan;  ///< the plan as it ran: `planned` with all its steps and attached hosts
   std::unique_ptr<MechanismRun> mechanism;
   std::vector<std::string> streams;
 
@@ -74,6 +79,8 @@ class StepRun {
   void prepare();
   void make_programs();
   void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
+  std::string fold_equal(std::span<const LinkChange>, bool is_last_way = true);
+  std::string share_draws(const SimulateOptions&, std::span<const LinkChange>);
   void count_unfused();
   bool meet_themselves() const;
   void find_steps();

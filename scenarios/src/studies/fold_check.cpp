@@ -7,6 +7,7 @@
 #include <span>
 
 #include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -29,6 +30,8 @@ struct FoldedTimes {
   std::vector<std::vector<double>> busy;               // busy time by class and stream
   std::map<std::string, double> path;                  // critical path by resource
   std::string unfolded;
+  Draws draws = Draws::each_rank;
+  bool is_bound = false;  // the draws only bound the step
 };
 
 /// Records the busy time of each stream of each actor.
@@ -64,11 +67,16 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   PathWatch path;
   SimulateOptions options;
   options.critical_path = false;
+  options.draws = Draws::sharing;
   options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
   path.watch(options);
   const StepRun run(s, plan, options);
   FoldedTimes times;
   times.unfolded = run.unfolded;
+  if (run.shared_draws) {
+    times.draws = run.shared_draws->draws();
+    times.is_bound = run.shared_draws->is_bound();
+  }
   if (!run.fold) return times;
   for (Actor rank = 0; rank < run.fold->actors(); ++rank) times.class_of.push_back(run.fold->class_of(rank));
   for (std::size_t link = 0; link < run.machine.top().links().size(); ++link)
@@ -189,6 +197,25 @@ class FoldComparison : public Observer {
 
 constexpr double kMostCompared = 100e6;  // operations; they take half a minute
 
+/// Largest relative differences of a step with shared draws that are expected, and those if the draws only bound it.
+constexpr double kMostOfDraws = 1e-3, kMostOfBound = 5e-2;
+
+/// Compares a run in which ranks share draws with one in which each has its own, on the same steps.
+void compare_draws(const Scenario& s, const Plan& plan, Draws draws, bool is_bound, FoldCheck& check) {
+  SimulateOptions options;
+  options.critical_path = false;
+  options.draws = draws;
+  const Result with_sharing = simulate(s, plan, options);
+  options.draws = Draws::each_rank;
+  options.folding = Folding::off;
+  const Result of_each = simulate(s, on_steps(plan, with_sharing.warm_steps, with_sharing.steps), options);
+  check.shared_draws = with_sharing.shared_draws;
+  check.draws_time = with_sharing.step_time / of_each.step_time - 1;
+  if (of_each.energy && with_sharing.energy)
+    check.draws_energy = with_sharing.energy->step() / of_each.energy->step() - 1;
+  check.most_of_draws = is_bound ? kMostOfBound : kMostOfDraws;
+}
+
 /// Throws UserError if the plan is too large to simulate rank by rank, and names a plan that is not.
 void require_comparable(const Scenario& s, const Plan& plan) {
   const double operations = estimated_operations(plan, true);
@@ -219,6 +246,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     SimulateOptions options;
     options.critical_path = false;
     options.folding = Folding::off;
+    options.draws = folded.draws;
     options.observe.emplace_back([&comparison](const StepRun&) { return &comparison; });
     PathWatch path;
     path.watch(options);
@@ -226,6 +254,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     comparison.compare_rest(run);
     comparison.compare_path(path.by_resource());
   }
+  if (folded.draws != Draws::each_rank) compare_draws(s, plan, folded.draws, folded.is_bound, check);
   if (!check.difference.empty() && check.worst < 1) {
     SimulateOptions full;
     full.folding = Folding::off;

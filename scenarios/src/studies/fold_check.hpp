@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <string>
 
 #include "scenarios/src/planning/plan.hpp"
@@ -14,10 +15,16 @@ struct FoldCheck {
   /// If a time differs: `rounding_sensitivity` of the step, simulated rank by rank.
   double sensitivity = 0;
   std::string unfolded;  ///< why nothing was folded; "": ranks were folded
+  /// With drawn slow-downs that ranks share (`SlowestReplicas`): which ranks share, and the relative difference of the
+  /// step's time and energy from those of a run in which each rank has its own draws. Empty: no draws are shared.
+  std::string shared_draws;
+  double draws_time = 0, draws_energy = 0, most_of_draws = 0;  ///< most_of_draws: largest expected of draws_time
   /// Returns true if the step is so sensitive to rounding that two orders of summing rates give different results. Then
   /// the difference proves nothing about folding.
   bool rounding_decides() const { return sensitivity > 1e-9 && worst < 10 * sensitivity; }
-  bool good() const { return unfolded.empty() && (difference.empty() || rounding_decides()); }
+  bool good() const {
+    return unfolded.empty() && (difference.empty() || rounding_decides()) && std::abs(draws_time) <= most_of_draws;
+  }
 };
 
 /// Compares the end of every operation of every rank, the busy time of each stream, the bytes on each link, each rank's

@@ -1,0 +1,369 @@
+#include "scenarios/src/running/slowest_replicas.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "sim/index.hpp"
+#include "strategies/step/pass_table.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Sets of ranks that are joined step by step.
+class JoinedRanks {
+ public:
+  explicit JoinedRanks(int ranks) : parent_(position(ranks)) { std::iota(parent_.begin(), parent_.end(), 0); }
+  int first(int rank) {
+    while (parent_[position(rank)] != rank) {
+      parent_[position(rank)] = parent_[position(parent_[position(rank)])];
+      rank = parent_[position(rank)];
+    }
+    return rank;
+  }
+  void join(int a, int b) {
+    a = first(a);
+    b = first(b);
+    parent_[position(std::max(a, b))] = std::min(a, b);
+  }
+
+ private:
+  std::vector<int> parent_;
+};
+
+/// Whether all members of a lane's groups meet in each pass through a layer.
+bool meets_in_layers(const TrainingPlan& plan, Lane lane) {
+  switch (lane) {
+    case Lane::tensor:
+    case Lane::context:
+    case Lane::expert:
+    case Lane::expert_tensor:
+    case Lane::maxima:
+      return true;
+    case Lane::parameters:
+    case Lane::expert_parameters:
+      return plan.zero == ZeroStage::parameters;
+    default:
+      return false;
+  }
+}
+
+Work host_work(std::uint16_t kernel) {
+  Work work;
+  work.kernel = kernel;
+  return work;
+}
+
+/// Times of the kernels of a pass through a chunk, s: the host may take longer to launch them than they run.
+struct PassTime {
+  double on_gpu = 0, host = 0;
+  double seconds() const { return std::max(on_gpu, host); }
+};
+
+PassTime time_of_pass(const Machine& machine, Actor rank, const Layer& layer, PipelineTask::Pass pass) {
+  PassTime time;
+  const auto add = [&](const KernelCall& call) {
+    const Cost cost = machine.price(call.work, rank);
+    time.on_gpu += cost.duration.value;
+    time.host += cost.host.value;
+  };
+  if (pass == PipelineTask::Pass::forward)
+    for (const KernelCall& call : layer.forward) add(call);
+  else
+    for (const BackwardKernel& call : layer.backward)
+      if (pass == PipelineTask::Pass::backward || call.for_weights == (pass == PipelineTask::Pass::backward_weights))
+        add(call);
+  return time;
+}
+
+}  // namespace
+
+SlowestReplicas::SlowestReplicas(const TrainingPlan& plan, const StragglerMachine& machine, int steps)
+    : plan_(plan), stragglers_(machine.stragglers()), machine_(machine.base()), steps_(steps) {
+  if (plan.updates || plan.through_center)
+    refusal_ = "replicas do not sum their gradients in each step";
+  else if (!plan.mesh.widths.empty())
+    refusal_ = "stages have different numbers of ranks";
+  else if (plan.zero == ZeroStage::gradients && !plan.sync_last && plan.mesh.pipeline > 1)
+    refusal_ = "replicas exchange gradients in each micro-batch of a pipeline";
+  if (refusal_.empty()) find_groups();
+  if (refusal_.empty()) require_alike();
+  if (refusal_.empty()) order_tasks();
+  if (refusal_.empty()) choose(Draws::some_replicas);
+}
+
+/// Lockstep groups, and replicas: lockstep groups whose stages exchange messages.
+void SlowestReplicas::find_groups() {
+  JoinedRanks near(plan_.ranks());
+  for (int lane = 0; lane < kLanes; ++lane)
+    if (meets_in_layers(plan_, static_cast<Lane>(lane)))
+      for (const LaneGroup& group : plan_.lanes[position(lane)].groups)
+        for (const int member : group.members) near.join(group.members.front(), member);
+  JoinedRanks replicas = near;
+  for (int rank = 0; rank < plan_.ranks(); ++rank) {
+    Coordinates first = plan_.mesh.of(rank);
+    first.pipeline = 0;
+    replicas.join(plan_.mesh.rank(first), rank);
+  }
+  std::vector<int> group_at(position(plan_.ranks()), -1), replica_at = group_at;
+  std::vector<std::size_t> sizes;
+  for (int rank = 0; rank < plan_.ranks(); ++rank) {
+    int& replica = replica_at[position(replicas.first(rank))];
+    if (replica < 0) {
+      replica = static_cast<int>(groups_.size());
+      groups_.emplace_back(position(plan_.mesh.pipeline), -1);
+    }
+    int& group = group_at[position(near.first(rank))];
+    const int stage = plan_.mesh.of(rank).pipeline;
+    if (group < 0) {
+      group = static_cast<int>(sizes.size());
+      sizes.push_back(0);
+      stage_of_group_.push_back(stage);
+      replica_of_group_.push_back(replica);
+      int& place = groups_[position(replica)][position(stage)];
+      if (place >= 0) refusal_ = "a stage of a replica has ranks that do not meet in its layers";
+      place = group;
+    }
+    ++sizes[position(group)];
+    group_of_rank_.push_back(group);
+  }
+  largest_ = *std::max_element(sizes.begin(), sizes.end());
+  if (largest_ != *std::min_element(sizes.begin(), sizes.end())) refusal_ = "groups of ranks differ in size";
+}
+
+void SlowestReplicas::require_alike() {
+  std::vector<Actor> first(position(plan_.mesh.pipeline), -1);
+  for (Actor rank = 0; rank < plan_.ranks(); ++rank) {
+    Actor& of_stage = first[position(stage_of_group_[position(group_of_rank_[position(rank)])])];
+    if (of_stage < 0) of_stage = rank;
+    if (machine_.likeness(rank) != machine_.likeness(of_stage)) refusal_ = "ranks of a stage have unlike GPUs";
+  }
+}
+
+void SlowestReplicas::order_tasks() {
+  const auto stages = position(plan_.mesh.pipeline);
+  const auto micro_batches = position(plan_.micro_batches);
+  std::vector<int> forward(position(plan_.virtual_stages()) * micro_batches, -1), backward = forward;
+  const auto at = [micro_batches](std::vector<int>& tasks, int v, int micro_batch) -> int& {
+    return tasks[position(v) * micro_batches + position(micro_batch)];
+  };
+  const auto host_seconds = [this](std::uint16_t kernel, Actor rank) {
+    return kernel == 0 ? 0 : machine_.price(host_work(kernel), rank).duration.value;
+  };
+  std::vector<std::vector<std::array<PassTime, kPasses>>> times(stages);
+  std::vector<Actor> rank_of_stage;
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    const StagePlan& plan = plan_.stages[stage];
+    const Actor rank = plan_.mesh.rank({0, 0, 0, static_cast<int>(stage)});
+    rank_of_stage.push_back(rank);
+    update_.push_back(machine_.price(plan.optimizer, rank).duration.value);
+    on_gpu_.push_back(update_.back());
+    tasks_of_stage_.push_back(0);
+    overhead_.push_back(host_seconds(plan_.overhead_kernel, rank));
+    for (const std::vector<int>& chunk : plan.chunks) {
+      std::array<PassTime, kPasses>& passes = times[stage].emplace_back();
+      for (int pass = 0; pass < kPasses; ++pass)
+        for (const int layer : chunk) {
+          const PassTime time = time_of_pass(machine_, rank, plan_.network->layers[position(layer)],
+                                             static_cast<PipelineTask::Pass>(pass));
+          passes[position(pass)].on_gpu += time.on_gpu;
+          passes[position(pass)].host += time.host;
+        }
+    }
+  }
+  std::vector<std::size_t> next(stages, 0);
+  const auto add_next = [&](int stage) {
+    const std::vector<PipelineTask>& tasks = plan_.stages[position(stage)].tasks;
+    if (next[position(stage)] == tasks.size()) return false;
+    const PipelineTask& task = tasks[next[position(stage)]];
+    const int v = plan_.schedule ? plan_.schedule->virtual_stage(stage, task.chunk, plan_.pipeline) : 0;
+    const bool is_forward = task.pass == PipelineTask::Pass::forward;
+    int after = -1;
+    if (is_forward && v > 0) {
+      after = at(forward, v - 1, task.micro_batch);
+      if (after < 0) return false;
+    } else if (!is_forward && task.pass != PipelineTask::Pass::backward_weights && v + 1 < plan_.virtual_stages()) {
+      after = at(backward, v + 1, task.micro_batch);
+      if (after < 0) return false;
+    }
+    const PassTime& time = times[position(stage)][position(task.chunk)][position(static_cast<int>(task.pass))];
+    const double host =
+        host_seconds(after < 0 ? plan_.micro_batch_kernel : plan_.kernel_after_message, rank_of_stage[position(stage)]);
+    on_gpu_[position(stage)] += time.on_gpu;
+    tasks_of_stage_[position(stage)] += host + time.seconds();
+    const int index = static_cast<int>(tasks_.size());
+    tasks_.push_back({stage, after, host + time.seconds()});
+    if (task.pass != PipelineTask::Pass::backward_weights)
+      at(is_forward ? forward : backward, v, task.micro_batch) = index;
+    ++next[position(stage)];
+    return true;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int stage = 0; stage < plan_.mesh.pipeline; ++stage)
+      while (add_next(stage)) moved = true;
+  }
+}
+
+void SlowestReplicas::choose(Draws draws) {
+  draws_ = draws;
+  factors_.assign(position(steps_), {});
+  const std::size_t replicas = groups_.size();
+  keeps_.assign(replicas, draws == Draws::some_replicas || replicas == 1);
+  if (draws != Draws::some_replicas || 2 * kSlowest * position(steps_) >= replicas) return;
+  keeps_.assign(replicas, false);
+  for (int step = 0; step < steps_; ++step) {
+    const auto number = static_cast<std::uint32_t>(step);
+    const std::vector<int> order = ranking(replica_ends(number, slowest_members(number)));
+    for (std::size_t i = 0; i < kSlowest; ++i) keeps_[position(order[i])] = true;
+  }
+}
+
+bool SlowestReplicas::replicas_meet_at_once() const {
+  for (int lane = 0; lane < kLanes; ++lane)
+    if (!meets_in_layers(plan_, static_cast<Lane>(lane)) && static_cast<Lane>(lane) != Lane::tied)
+      for (const LaneGroup& group : plan_.lanes[position(lane)].groups)
+        if (group.settings.fidelity != Fidelity::modelled) return false;
+  return true;
+}
+
+bool SlowestReplicas::is_bound() const {
+  return (draws_ == Draws::one_replica && groups_.size() > 1) ||
+         (plan_.zero == ZeroStage::parameters && plan_.lane(Lane::parameters).used());
+}
+
+std::string SlowestReplicas::in_words() const {
+  std::vector<std::string> words;
+  if (largest_ > 1)
+    words.push_back(fmt::format("each rank is as slow as the slowest of the {} that meet in every layer", largest_));
+  const std::size_t replicas = groups_.size();
+  const auto keeping = static_cast<std::size_t>(std::count(keeps_.begin(), keeps_.end(), true));
+  if (keeping == 0)
+    words.emplace_back("all replicas are as slow as the slowest of the step");
+  else if (keeping < replicas)
+    words.push_back(
+        fmt::format("{} of {} replicas, the slowest {} of each step, have their own draws, the others those "
+                    "of the replica in the middle",
+                    keeping, replicas, kSlowest));
+  if (is_bound()) words.emplace_back("the step may be some percent too long");
+  return fmt::format("{}", fmt::join(words, "; "));
+}
+
+std::uint64_t SlowestReplicas::likeness(Actor rank) const {
+  const auto replica = position(replica_of_group_[position(group_of_rank_[position(rank)])]);
+  return keeps_[replica] ? replica + 1 : 0;
+}
+
+SlowestReplicas::RankTime SlowestReplicas::time_of_rank(Actor rank, const RankTime& of_class, int first,
+                                                        int behind) const {
+  // Interference makes kernels longer by some percent; if they are longer by more, the host launches them too late.
+  constexpr double kBoundByHost = 1.1;
+  const auto group = position(group_of_rank_[position(rank)]);
+  const auto stage = position(stage_of_group_[group]), replica = position(replica_of_group_[group]);
+  RankTime time;
+  for (int step = first; step < behind; ++step) {
+    const auto number = static_cast<std::uint32_t>(step);
+    const StepFactors& factors = step_factors(number);
+    const double factor = slowdown(stragglers_, rank, number), alone = of_class.kernels / factors.used[group];
+    const bool waits = factor<factors.slowest[group] * (1 - 1e-9), late = alone> kBoundByHost * on_gpu_[stage];
+    time.kernels += factor * (waits && late ? on_gpu_[stage] : alone);
+    const double longer = keeps_[replica] ? 0
+                                          : factors.ends[replica] - factors.ends[position(factors.model)] -
+                                                tasks_of_stage_[stage] * (factors.slowest[group] - factors.used[group]);
+    time.bubble += std::max(0.0, of_class.bubble + longer);
+  }
+  time.kernels /= behind - first;
+  time.bubble /= behind - first;
+  time.exposed = std::max(0.0, of_class.exposed + of_class.kernels - time.kernels + of_class.bubble - time.bubble);
+  return time;
+}
+
+DrawnSteps SlowestReplicas::further_draws(double mean, int first, int behind) const {
+  const auto end_of = [this](int step) {
+    const auto number = static_cast<std::uint32_t>(step);
+    const std::vector<double> ends = replica_ends(number, slowest_members(number));
+    return *std::max_element(ends.begin(), ends.end());
+  };
+  double seen = 0;
+  for (int step = first; step < behind; ++step) seen += end_of(step) / (behind - first);
+  // Some tenths of a second of the recurrence, and at most so many draws that their mean is known to a few thousandths.
+  constexpr double kMostTasks = 5e7, kFewest = 20, kMost = 300;
+  const double tasks = static_cast<double>(groups_.size() * tasks_.size() + 10 * group_of_rank_.size());
+  DrawnSteps drawn;
+  drawn.draws = static_cast<int>(std::clamp(kMostTasks / tasks, kFewest, kMost));
+  std::vector<double> times;
+  for (int draw = 0; draw < drawn.draws; ++draw) times.push_back(mean + end_of(behind + draw) - seen);
+  std::ranges::sort(times);
+  double squares = 0;
+  for (const double time : times) drawn.mean += time / drawn.draws;
+  for (const double time : times) squares += (time - drawn.mean) * (time - drawn.mean);
+  constexpr double kNormal = 1.96;  // 97.5 % quantile
+  drawn.half_width = kNormal * std::sqrt(squares / (drawn.draws - 1) / drawn.draws);
+  drawn.low = times[times.size() / 20];
+  drawn.high = times[times.size() - 1 - times.size() / 20];
+  return drawn;
+}
+
+const SlowestReplicas::StepFactors& SlowestReplicas::step_factors(std::uint32_t step) const {
+  if (step >= factors_.size()) factors_.resize(step + std::size_t{1});
+  StepFactors& factors = factors_[step];
+  if (!factors.slowest.empty()) return factors;
+  factors.slowest = factors.used = slowest_members(step);
+  if (std::all_of(keeps_.begin(), keeps_.end(), [](bool keeps) { return keeps; })) return factors;
+  factors.ends = replica_ends(step, factors.slowest);
+  const std::vector<int> order = ranking(factors.ends);
+  factors.model = order[draws_ == Draws::one_replica ? 0 : order.size() / 2];
+  for (std::size_t group = 0; group < factors.slowest.size(); ++group)
+    if (!keeps_[position(replica_of_group_[group])])
+      factors.used[group] =
+          factors.slowest[position(groups_[position(factors.model)][position(stage_of_group_[group])])];
+  return factors;
+}
+
+/// Returns the largest factor of each lockstep group.
+std::vector<double> SlowestReplicas::slowest_members(std::uint32_t step) const {
+  std::vector<double> factors(stage_of_group_.size(), 0);
+  for (std::size_t rank = 0; rank < group_of_rank_.size(); ++rank) {
+    double& most = factors[position(group_of_rank_[rank])];
+    most = std::max(most, slowdown(stragglers_, static_cast<Actor>(rank), step));
+  }
+  return factors;
+}
+
+/// Returns the time at which each replica has done its tasks of a step. It begins when the gradients of the step before
+/// are summed, with the optimizer.
+std::vector<double> SlowestReplicas::replica_ends(std::uint32_t step, const std::vector<double>& factors) const {
+  const std::vector<double> before = step > 0 ? slowest_members(step - 1) : std::vector<double>{};
+  std::vector<double> ends(groups_.size()), task_ends(tasks_.size()), clocks(update_.size());
+  for (std::size_t replica = 0; replica < groups_.size(); ++replica) {
+    const auto of_stage = [&](const std::vector<double>& all, std::size_t stage) {
+      return all[position(groups_[replica][stage])];
+    };
+    for (std::size_t stage = 0; stage < clocks.size(); ++stage)
+      clocks[stage] =
+          overhead_[stage] * of_stage(factors, stage) + (before.empty() ? 0 : update_[stage] * of_stage(before, stage));
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      const Task& task = tasks_[i];
+      double& clock = clocks[position(task.stage)];
+      if (task.after >= 0) clock = std::max(clock, task_ends[position(task.after)]);
+      clock += task.seconds * of_stage(factors, position(task.stage));
+      task_ends[i] = clock;
+    }
+    ends[replica] = *std::max_element(clocks.begin(), clocks.end());
+  }
+  return ends;
+}
+
+/// Returns the replicas, the slowest of the step first.
+std::vector<int> SlowestReplicas::ranking(const std::vector<double>& ends) {
+  std::vector<int> order(ends.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater{}, [&ends](int replica) { return ends[position(replica)]; });
+  return order;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,164 @@
+// Slow-downs that are drawn for each rank and step: steps in a row, and ranks that share draws.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/fold_check.hpp"
+#include "sim/error.hpp"
+#include "tests/scenarios/random_scenarios.hpp"
+
+namespace scenarios_test_draws {
+
+using namespace trainyard;
+
+namespace {
+
+std::string shipped(const std::string& name) { return std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/" + name; }
+
+Result run_with(const Scenario& s, Draws draws) {
+  SimulateOptions options;
+  options.critical_path = false;
+  options.draws = draws;
+  if (draws == Draws::each_rank) options.folding = Folding::off;
+  return simulate(s, options);
+}
+
+std::string lognormal(const std::string& sigma, int seed = 1) {
+  return "{stragglers: {kind: lognormal, sigma: " + sigma + ", seed: " + std::to_string(seed) + "}}";
+}
+
+/// Plans whose ranks can share draws, and some whose ranks cannot.
+class DrawnScenarios : test::RandomDraws {
+ public:
+  using RandomDraws::RandomDraws;
+
+  std::string next() {
+    const int nodes = 1 << below(4);
+    std::string text =
+        "cluster: {nodes: " + std::to_string(nodes) + ", node: " + one_of({"dgx-a100", "dgx-h100", "pcie-4"});
+    if (nodes > 1) text += ", fabric: " + one_of({"nonblocking", "rail-optimized", "leaf-spine"});
+    text += "}\nmodel: " + one_of({"{base: gpt2, n_layer: 8}", "{base: bert-base, num_hidden_layers: 8}",
+                                   "{base: mixtral-8x7b, num_hidden_layers: 4}"});
+    text += "\nsoftware: " + one_of({"plain", "pytorch-ddp", "megatron-core"});
+    text += "\nplan:\n  global_batch_size: " + one_of({"256", "128"}) + "\n  micro_batch_size: " + one_of({"1", "2"});
+    text += "\n  precision: bf16\n  steps: " + one_of({"1", "2", "3"});
+    if (below(3) > 0) text += "\n  tensor_parallel: " + std::to_string(1 << below(4));
+    if (below(5) == 0) text += "\n  context_parallel: 2";
+    if (below(4) == 0) text += "\n  expert_parallel: " + one_of({"2", "4"});
+    if (below(3) > 0) {
+      text += "\n  pipeline_parallel: " + std::to_string(2 << below(2));
+      text += "\n  pipeline: {schedule: " + one_of({"1f1b", "gpipe", "zero-bubble-h1", "interleaved-1f1b, chunks: 2"}) +
+              "}";
+    }
+    text += "\n  collectives: " + one_of({"modelled", "modelled", "messages", "flows"});
+    text += "\n  data_parallel: " + one_of({"{}", "{}", "{overlap: false}", "{zero_stage: 1}", "{zero_stage: 2}",
+                                            "{zero_stage: 3}", "{all_reduce: ring}", "{mechanism: delayed}"});
+    text += "\nfaults: {stragglers: [{" +
+            one_of({"kind: lognormal, sigma: 0.03", "kind: lognormal, sigma: 0.1", "kind: lognormal, sigma: 0.3",
+                    "kind: uniform, spread: 0.2", "kind: exponential-tail, mean: 0.1"}) +
+            ", seed: " + std::to_string(below(1000)) + "}" +
+            one_of({"", "", ", {kind: one-slow, rank: 0, factor: 1.3}", ", {kind: constant, factor: 1.2}"}) + "]}";
+    return text + "\n";
+  }
+};
+
+struct Counts {
+  int sharing = 0, alone = 0;
+};
+
+Counts check_random_draws(unsigned seed, int wanted, int most_ranks) {
+  DrawnScenarios scenarios(seed);
+  Counts count;
+  for (int i = 0; count.sharing < wanted && i < 60 * wanted; ++i) {
+    const std::string text = scenarios.next();
+    CAPTURE(i, text);
+    try {
+      const Scenario s = read_scenario_text(text, "random.yaml");
+      if (s.ranks() > most_ranks) continue;
+      const FoldCheck check = check_folding(s, plan(s));
+      if (check.shared_draws.empty()) {
+        ++count.alone;
+        continue;
+      }
+      ++count.sharing;
+      CAPTURE(check.shared_draws, check.draws_time, check.draws_energy);
+      CHECK((check.difference.empty() || check.rounding_decides()));
+      CHECK(std::abs(check.draws_time) <= check.most_of_draws);
+    } catch (const UserError&) {
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("draws of nearly nothing change nothing: a step contains what it owes to the next one", "[draws][steady]") {
+  const std::vector<std::pair<const char*, Overrides>> cases{
+      {"llama3-70b-tp8-pp4.yaml", {{"plan.data_parallel.overlap_parameters", "false"}}},
+      {"llama3-70b-tp8-pp4.yaml", {{"plan.data_parallel.overlap_parameters", "true"}}},
+      {"mixtral-ep8.yaml", {}},
+      {"zero-offload-v100.yaml", {}},
+      {"gpt2-xl-ddp-dgx-a100.yaml", {}},
+      {"gpt2-xl-ddp-dgx-a100.yaml", {{"plan.data_parallel.zero_stage", "1"}}},
+      {"gpt2-xl-ddp-dgx-a100.yaml", {{"plan.data_parallel.zero_stage", "2"}}},
+      {"resnet50-4xv100-pcie.yaml", {}},
+      {"bert-large-ddp-8xh100.yaml", {}},
+      {"wide-narrow-stages.yaml", {}},
+  };
+  for (const auto& [file, sets] : cases) {
+    CAPTURE(file, sets.empty() ? "" : sets.front().first + "=" + sets.front().second);
+    const double alike = simulate(read_scenario(shipped(file), sets)).step_time;
+    for (const char* steps : {"1", "3"}) {
+      Overrides drawn = sets;
+      drawn.emplace_back("faults", lognormal("1e-9"));
+      drawn.emplace_back("plan.steps", steps);
+      const Scenario s = read_scenario(shipped(file), drawn);
+      for (const Draws draws : {Draws::each_rank, Draws::sharing}) {
+        const Result r = run_with(s, draws);
+        CAPTURE(steps, r.shared_draws, r.unfolded);
+        CHECK(r.step_time == Approx(alike).epsilon(1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks that share draws take the step of ranks with their own, within a thousandth", "[draws][folding]") {
+  for (const int seed : {1, 2}) {
+    const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.data_parallel.size", "4"},
+                                                                           {"cluster.nodes", "32"},
+                                                                           {"plan.global_batch_size", "128"},
+                                                                           {"faults", lognormal("0.1", seed)},
+                                                                           {"plan.steps", "1"}});
+    const Result few = run_with(s, Draws::sharing), each = run_with(s, Draws::each_rank);
+    CAPTURE(few.shared_draws, few.unfolded);
+    CHECK_FALSE(few.shared_draws.empty());
+    CHECK(few.simulated_ranks < each.simulated_ranks / 4);
+    CHECK(few.step_time == Approx(each.step_time).epsilon(1e-3));
+    CHECK(few.energy->step() == Approx(each.energy->step()).epsilon(5e-3));
+  }
+}
+
+TEST_CASE("cheap runs keep the draws of each rank, and plans that do not meet say why", "[draws][folding]") {
+  const std::string text =
+      "cluster: {nodes: 4, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
+      "plan: {global_batch_size: 32, micro_batch_size: 1, data_parallel: {}}\nfaults: " +
+      lognormal("0.1") + "\n";
+  const Scenario s = read_scenario_text(text, "draws.yaml");
+  CHECK(simulate(s).shared_draws == "");
+  const Scenario late = read_scenario_text(text, "draws.yaml", {{"plan.data_parallel.mechanism", "delayed"}});
+  const Result r = run_with(late, Draws::sharing);
+  CHECK(r.shared_draws == "");
+  CHECK_THAT(r.unfolded, Catch::Contains("do not sum their gradients in each step"));
+}
+
+TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[draws][folding]") {
+  CHECK(check_random_draws(5, 12, 32).sharing == 12);
+}
+
+TEST_CASE("shared draws and draws of each rank agree in five hundred random scenarios", "[draws][folding][.deep]") {
+  const Counts count = check_random_draws(55, 500, 64);
+  CHECK(count.sharing == 500);
+  CHECK(count.alone > 20);
+}
+
+}  // namespace scenarios_test_draws
