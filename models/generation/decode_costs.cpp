@@ -47,7 +47,7 @@ Bytes weight_bytes(const Network& network, bool fp8) {
 const TransformerConfig& config_of(const NetworkEntry& model) {
   const TransformerConfig* config = model.transformer();
   if (!config || !config->causal || config->num_decoder_layers > 0)
-    fail(config ? config->place : Place::of("model"),
+    fail(config ? config->place : Place{},
          fmt::format("{} generates no text token by token; expected a decoder, such as llama-3-8b", model.name));
   return *config;
 }

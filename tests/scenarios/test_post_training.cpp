@@ -32,16 +32,16 @@ struct PlainCosts : GenerationCosts {
 
 const EngineLimits kLimits{100, 256, 16};
 
-std::vector<Answered> drawn(std::size_t count, double variation, std::size_t a_prompt = 4) {
+std::vector<PlannedAnswer> drawn(std::size_t count, double variation, std::size_t a_prompt = 4) {
   const AnswerLengths lengths{.mean = 300, .variation = variation, .most = 900};
-  std::vector<Answered> answers;
+  std::vector<PlannedAnswer> answers;
   for (const double tokens : lengths.draw(count)) answers.push_back({answers.size() / a_prompt, tokens});
   return answers;
 }
 
-double sum_of(const std::vector<Answered>& answers) {
+double sum_of(const std::vector<PlannedAnswer>& answers) {
   double sum = 0;
-  for (const Answered& answer : answers) sum += answer.tokens;
+  for (const PlannedAnswer& answer : answers) sum += answer.tokens;
   return sum;
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("one answer takes its prompt and a decode step a token", "[post-traini
 
 TEST_CASE("answers of one length run together if the cache has room", "[post-training]") {
   const PlainCosts costs;
-  const std::vector<Answered> answers(50, {0, 200});
+  const std::vector<PlannedAnswer> answers(50, {0, 200});
   const EngineRun run = run_engine(costs, answers, kLimits);
   CHECK(run.time.value == Approx(100e-6 + 200 * (1e-3 + 50e-4)).epsilon(1e-12));
   CHECK(run.cache_peak.value == 100 + 50 * 200);  // the prompt is there once
@@ -100,7 +100,7 @@ TEST_CASE("answers to other prompts share no keys and values", "[post-training]"
 }
 
 TEST_CASE("every answer ends, no token is lost, and the cache never exceeds its room", "[post-training]") {
-  const std::vector<Answered> answers = drawn(200, 0.8);
+  const std::vector<PlannedAnswer> answers = drawn(200, 0.8);
   PlainCosts costs;
   double before = 0;
   for (const double room : {1020.0, 1500.0, 4000.0, 12000.0, 1e9}) {

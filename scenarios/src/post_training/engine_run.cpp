@@ -11,13 +11,13 @@ namespace {
 
 struct Sequence {
   std::size_t index = 0;
-  double generated = 0, left = 0;
+  double generated = 0, remaining = 0;
 };
 
 /// One engine, with the sequences that run and wait.
 class EngineClock {
  public:
-  EngineClock(const GenerationCosts& costs, const std::vector<Answered>& answers, const EngineLimits& limits)
+  EngineClock(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers, const EngineLimits& limits)
       : costs_(costs), answers_(answers), limits_(limits) {
     run_.ends.resize(answers.size());
     for (std::size_t i = 0; i < answers.size(); ++i) waiting_.push_back({i, 0, answers[i].tokens});
@@ -33,7 +33,7 @@ class EngineClock {
 
  private:
   const GenerationCosts& costs_;
-  const std::vector<Answered>& answers_;
+  const std::vector<PlannedAnswer>& answers_;
   const EngineLimits& limits_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;       // oldest first
@@ -42,7 +42,7 @@ class EngineClock {
 
   /// Keys and values of a sequence besides those of its prompt, after `ahead` further tokens.
   Bytes own_cache(const Sequence& sequence, double ahead) const {
-    const double prompt = limits_.prompt_tokens, more = std::min(ahead, sequence.left);
+    const double prompt = limits_.prompt_tokens, more = std::min(ahead, sequence.remaining);
     return costs_.cache(prompt + sequence.generated + more) - costs_.cache(prompt);
   }
 
@@ -82,7 +82,7 @@ class EngineClock {
   /// Number of decode steps until the next end, at most `reserved_tokens`.
   double next_steps() const {
     double steps = limits_.reserved_tokens;
-    for (const Sequence& sequence : running_) steps = std::min(steps, sequence.left);
+    for (const Sequence& sequence : running_) steps = std::min(steps, sequence.remaining);
     return steps;
   }
 
@@ -102,29 +102,29 @@ class EngineClock {
     for (const Sequence& sequence : running_) context += limits_.prompt_tokens + sequence.generated;
     const auto batch = static_cast<double>(running_.size());
     // The mean context of these steps: the first one sees it as it is now, the last one `steps` - 1 tokens more.
-    const DecodeTime one = costs_.decode(static_cast<int>(running_.size()), context / batch + (steps - 1) / 2);
+    const DecodeTime step = costs_.decode(static_cast<int>(running_.size()), context / batch + (steps - 1) / 2);
     run_.cache_peak = std::max(run_.cache_peak, cache_after(steps));
-    run_.decode.products += steps * one.products;
-    run_.decode.cache += steps * one.cache;
-    run_.decode.exchanges += steps * one.exchanges;
-    run_.decode.host += steps * one.host;
-    run_.time += steps * one.sum();
+    run_.decode.products += steps * step.products;
+    run_.decode.cache += steps * step.cache;
+    run_.decode.exchanges += steps * step.exchanges;
+    run_.decode.host += steps * step.host;
+    run_.time += steps * step.sum();
     run_.steps += steps;
     run_.tokens += steps * batch;
     for (Sequence& sequence : running_) {
       sequence.generated += steps;
-      sequence.left -= steps;
-      if (sequence.left > 0) continue;
+      sequence.remaining -= steps;
+      if (sequence.remaining > 0) continue;
       run_.ends[sequence.index] = run_.time;
       leave(answers_[sequence.index].prompt);
     }
-    std::erase_if(running_, [](const Sequence& sequence) { return sequence.left <= 0; });
+    std::erase_if(running_, [](const Sequence& sequence) { return sequence.remaining <= 0; });
   }
 };
 
 }  // namespace
 
-EngineRun run_engine(const GenerationCosts& costs, const std::vector<Answered>& answers, const EngineLimits& limits) {
+EngineRun run_engine(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers, const EngineLimits& limits) {
   return EngineClock(costs, answers, limits).run();
 }
 

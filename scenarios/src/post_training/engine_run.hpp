@@ -7,7 +7,7 @@
 namespace trainyard {
 
 /// An answer that an engine has to generate.
-struct Answered {
+struct PlannedAnswer {
   std::size_t prompt = 0;  ///< number of its prompt; answers to one prompt share the keys and values of the prompt
   double tokens = 1;
 };
@@ -36,6 +36,6 @@ struct EngineRun {
 /// sequence gives up its keys and values and waits; they are computed again when it is admitted the next time. Time
 /// advances by up to `reserved_tokens` decode steps, or to the next end, at the mean context of the running sequences.
 /// The longest answer must fit alone.
-EngineRun run_engine(const GenerationCosts&, const std::vector<Answered>&, const EngineLimits&);
+EngineRun run_engine(const GenerationCosts&, const std::vector<PlannedAnswer>&, const EngineLimits&);
 
 }  // namespace trainyard

@@ -10,9 +10,9 @@ namespace trainyard {
 namespace {
 
 /// Returns the answers of each engine: equal shares of the samples, in order.
-std::vector<std::vector<Answered>> dealt_answers(const PostTrainingChoice& choice) {
+std::vector<std::vector<PlannedAnswer>> dealt_answers(const PostTrainingChoice& choice) {
   const auto engines = static_cast<std::size_t>(choice.engines());
-  std::vector<std::vector<Answered>> dealt(engines);
+  std::vector<std::vector<PlannedAnswer>> dealt(engines);
   const std::size_t samples = choice.answers.size(), a_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
   for (std::size_t i = 0; i < samples; ++i) dealt[i * engines / samples].push_back({i / a_prompt, choice.answers[i]});
   return dealt;
@@ -43,7 +43,7 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   std::vector<double> ends;
   EngineRun slowest;
   Bytes peak;
-  for (const std::vector<Answered>& answers : dealt_answers(choice)) {
+  for (const std::vector<PlannedAnswer>& answers : dealt_answers(choice)) {
     EngineRun run = run_engine(costs, answers, limits);
     for (const Seconds end : run.ends) ends.push_back(end.value);
     peak = std::max(peak, run.cache_peak);

@@ -13,6 +13,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kMostLoopSamples = 1 << 20, kMostLoopTokens = 1 << 24;
+constexpr std::int64_t kTokenUnit = 64;  ///< sequences of packs have a multiple of this number of tokens
 constexpr double kMostLengthVariation = 10;
 
 /// Reads `answer_tokens: {mean, variation, most}` or `{values, most}`.
@@ -140,7 +141,9 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
                                                   static_cast<double>(choice.answers.size());
   const double filled = choice.stack.pack_fill * static_cast<double>(seq_length);
   pack.sequences = std::max<std::int64_t>(1, std::llround(filled / pack.sample_tokens));
-  pack.tokens = std::max<std::int64_t>(1, std::llround(filled / static_cast<double>(pack.sequences)));
+  // Tensor and context ranks split the tokens of a sequence evenly.
+  const std::int64_t tokens = std::llround(filled / static_cast<double>(pack.sequences));
+  pack.tokens = tokens < kTokenUnit ? std::max<std::int64_t>(1, tokens) : tokens / kTokenUnit * kTokenUnit;
   Node& plan = *document.find("plan");
   std::int64_t micro_batch = 1;
   if (const Node* node = stated_scalar(document, "plan", "micro_batch_size"))
