@@ -59,9 +59,9 @@ PostTrainingResult simulated_loop(const Overrides& overrides = {}, const char* n
 
 void refused(const Overrides& overrides, const std::string& words, const char* name = kLoop) {
   CAPTURE(words);
-  CHECK_THROWS_WITH(generation_costs(*loop_scenario(overrides, name).post_training,
-                                     loop_scenario(overrides, name).model.entry),
-                    Contains(words));
+  CHECK_THROWS_WITH(
+      generation_costs(*loop_scenario(overrides, name).post_training, loop_scenario(overrides, name).model.entry),
+      Contains(words));
 }
 
 }  // namespace
@@ -244,9 +244,8 @@ TEST_CASE("packs have as many tokens as their samples", "[post-training]") {
 TEST_CASE("splits are tried over the nodes, and the fastest comes first", "[post-training]") {
   const char* const name = "post-training-qwen3-32b-64xh100";
   CHECK(post_training_splits(loop_scenario()).empty());
-  const std::vector<PostTrainingSplit> splits =
-      post_training_splits(loop_scenario({{"post_training.prompts", "16"}, {"cluster.nodes", "4"},
-                                          {"post_training.generation.nodes", "2"}}, name));
+  const std::vector<PostTrainingSplit> splits = post_training_splits(loop_scenario(
+      {{"post_training.prompts", "16"}, {"cluster.nodes", "4"}, {"post_training.generation.nodes", "2"}}, name));
   REQUIRE(splits.size() == 3);
   for (std::size_t i = 0; i < splits.size(); ++i) {
     CAPTURE(splits[i].nodes, splits[i].error);
@@ -271,6 +270,32 @@ TEST_CASE("what a loop cannot be is one error with its place and the nearest val
   refused({{"plan.step_time", "3 s"}}, "plan.step_time: not modelled with post_training");
   refused({{"cluster.node", "dgx-a100"}, {"post_training.generation.precision", "fp8"}}, "has no fp8; expected bf16");
   refused({{"model", "bert-large"}}, "generates no text");
+}
+
+TEST_CASE("engines, stacks and transfers of the catalog have sourced figures", "[post-training][catalog]") {
+  const Catalog catalog;
+  const auto check = [](const Sources& sources) {
+    CHECK_FALSE(sources.empty());
+    for (const FigureSource& figure : sources) {
+      CAPTURE(figure.figure);
+      CHECK_FALSE(figure.source.empty());
+    }
+  };
+  for (const std::string& name : catalog.names("engine")) {
+    const Engine engine = read_engine(catalog.resolve("engine", Node::of_text(name)));
+    CAPTURE(name);
+    CHECK_FALSE(engine.release.empty());
+    CHECK(engine.kernels.contains("hopper"));
+    check(engine.sources);
+  }
+  for (const std::string& name : catalog.names("weight-transfer"))
+    check(read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(name))).sources);
+  for (const std::string& name : catalog.names("rl-stack")) {
+    const RlStack stack = read_rl_stack(catalog.resolve("rl-stack", Node::of_text(name)));
+    check(stack.sources);
+    for (const std::string& transfer : {stack.colocated_transfer, stack.apart_transfer})
+      CHECK(read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(transfer))).name == transfer);
+  }
 }
 
 TEST_CASE("measured loops are predicted, and constants are fitted with each model and release left out",

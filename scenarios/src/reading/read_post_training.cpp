@@ -29,7 +29,7 @@ AnswerLengths read_answer_lengths(Fields& section) {
           fields.list({"values",
                        "Lengths of answers that are drawn from, for example those of a run. Default: lengths "
                        "are lognormal."})) {
-    for (const char* key : {"mean", "variation"}) fields.only(key, false, "not with values");
+    for (const char* key : {"mean", "variation"}) fields.only(key, false, "without values");
     for (const Node& value : *values)
       lengths.values.push_back(
           static_cast<double>(whole_number(value, "post_training.answer_tokens.values", 1, kMostLoopTokens)));

@@ -24,8 +24,11 @@ Scenario log_probability_scenario(const Scenario& s) {
   const PostTrainingChoice& choice = *s.post_training;
   Node document = choice.training_document;
   remove_keys(document, {"measured"});
+  // A framework's mode may ask for ZeRO, which forward passes do not have; its software stays.
+  if (!document.find("software") && !s.strategy.empty())
+    set_field(document, "software", Node::of_text(s.software.name, choice.place));
   Node& plan = *document.find("plan");
-  remove_keys(plan, {"optimizer", "recompute", "activation_offload", "recompute_modules", "steps"});
+  remove_keys(plan, {"strategy", "optimizer", "recompute", "activation_offload", "recompute_modules", "steps"});
   const Node* data = plan.find("data_parallel");
   Node size = Node::empty_map(choice.place);
   if (s.plan.mesh.widths.empty())
