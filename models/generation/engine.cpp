@@ -21,7 +21,7 @@ EngineKernels read_engine_kernels(const Node& node, const std::string& what) {
 
 const EngineKernels& Engine::kernels_on(const Gpu& gpu) const {
   const auto found = kernels.find(gpu.architecture);
-  return found == kernels.end() ? kernels.begin()->second : found->second;
+  return found == kernels.end() ? kernels.at(default_kernels) : found->second;
 }
 
 Engine read_engine(const Node& entry) {
@@ -45,6 +45,9 @@ Engine read_engine(const Node& entry) {
   for (const auto& [architecture, node] : kernels.fields)
     engine.kernels[architecture] = read_engine_kernels(node, what + ": kernels." + architecture);
   if (engine.kernels.empty()) fields.refuse("kernels", "expected a map by architecture, such as hopper: {...}");
+  std::vector<std::string> architectures;
+  for (const auto& [architecture, figures] : engine.kernels) architectures.push_back(architecture);
+  engine.default_kernels = fields.choice("default_kernels", architectures);
   fields.finish();
   engine.sources = figure_sources(entry, what);
   return engine;

@@ -31,9 +31,10 @@ struct Engine {
   double memory_share = 0;      ///< share of the GPU's memory that the engine takes, unless the scenario states it
   Bytes reserved_memory;        ///< activations, graphs and buffers besides weights and cache
   std::map<std::string, EngineKernels> kernels;  ///< by architecture of the GPU
+  std::string default_kernels;                   ///< architecture whose kernels all other GPUs get
   Sources sources;
 
-  /// Returns the kernels on this GPU: those of its architecture, or else of the first architecture in the entry.
+  /// Returns the kernels on this GPU: those of its architecture, or else the default ones.
   const EngineKernels& kernels_on(const Gpu&) const;
 };
 
