@@ -70,7 +70,7 @@ const std::vector<NotModelled>& not_modelled() {
        "plan.mode",
        {"serving", "generation", "decode", "prefill"},
        {"inference"}},
-      {"reinforcement learning: a step that generates its samples",
+      {"a mode for reinforcement learning: the section post_training generates, beside a plan for training",
        "plan.mode",
        {"rl", "rlhf", "ppo", "grpo"},
        {"training"}},

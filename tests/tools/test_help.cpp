@@ -128,6 +128,9 @@ TEST_CASE("keys that help scenario calls required under a condition are missed u
   using namespace trainyard;
   const std::string model = "\nmodel: gpt2\nplan: {micro_batch_size: 1, global_batch_size: 16, data_parallel: {size: 8";
   const std::string one = "cluster: {node: dgx-a100}" + model;
+  const std::string loop = one +
+                           "}, seq_length: 1024}\npost_training: {prompts: 16, prompt_tokens: 8, generation: {}, " +
+                           "answer_tokens: {most: 64";
   const auto error_of = [](const std::string& text) -> std::string {
     try {
       read_scenario_text(text, "x.yaml");
@@ -144,7 +147,8 @@ TEST_CASE("keys that help scenario calls required under a condition are missed u
       {"plan.data_parallel.delay",
        {one + ", mechanism: delayed-updates}}\n", {one + "}}\n", one + ", mechanism: all-reduce}}\n"}}},
       {"plan.data_parallel.local_steps",
-       {one + ", mechanism: local-sgd}}\n", {one + "}}\n", one + ", mechanism: gossip, gossip: ring}}\n"}}}};
+       {one + ", mechanism: local-sgd}}\n", {one + "}}\n", one + ", mechanism: gossip, gossip: ring}}\n"}}},
+      {"post_training.answer_tokens.mean", {loop + "}}\n", {loop + ", values: [30, 50]}}\n", loop + ", mean: 9}}\n"}}}};
   const std::string help = TopoFolder().trainyard("help scenario").out;
   std::size_t conditional = 0;
   for (const ScenarioField& field : known_scenario_fields()) {

@@ -513,7 +513,8 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
 }  // namespace
 
 std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
-  return broken_lines(in_words_of(device_noun(s.cluster), screen_of_gpus(s, plan, r, what_ifs)));
+  const std::string loop = r.post_training ? post_training_screen(s, r) : "";
+  return broken_lines(in_words_of(device_noun(s.cluster), loop + screen_of_gpus(s, plan, r, what_ifs)));
 }
 
 }  // namespace trainyard

@@ -30,6 +30,8 @@ const std::vector<MainResult>& main_results() {
   static const std::vector<MainResult> all{
       {"GPUs", "gpus", plain},
       {"step", "step_time_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
+      {"loop step", "post_training_step_time_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
+      {"tokens/s a GPU", "post_training_tokens_per_s_per_gpu", plain},
       {"samples/s", "samples_per_s", plain},
       {"MFU", "mfu", share},
       {"memory", "memory_peak_bytes", [](const ordered_json& v) { return show(Bytes{v.get<double>()}); }},

@@ -7,6 +7,8 @@
 #include <ranges>
 
 #include "models/fitted/nccl_model.hpp"
+#include "models/generation/engine.hpp"
+#include "models/generation/rl_stack.hpp"
 #include "models/hardware/attention_kernel.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -210,6 +212,33 @@ const std::vector<Listing>& listings() {
           {"SMs", "sms"},
           {"what", "description"}},
          catalog_rows("dispatcher", dispatcher_row)},
+        {"engines",
+         "post_training.generation.engine: host time of a decode step, and for each running sequence",
+         {{"name", "name"},
+          {"release", "release"},
+          {"a step", "host_step_s", true},
+          {"a sequence", "host_sequence_s", true}},
+         catalog_rows("engine",
+                      [](const Node& entry, const Catalog&) -> ListRow {
+                        const Engine engine = read_engine(entry);
+                        return {engine.release, engine.host_step, engine.host_sequence};
+                      })},
+        {"rl-stacks",
+         "post_training.stack: time of a step besides its parts, and of a colocated step",
+         {{"name", "name"}, {"loop", "loop_s", true}, {"reload", "reload_s", true}},
+         catalog_rows("rl-stack",
+                      [](const Node& entry, const Catalog&) -> ListRow {
+                        const RlStack stack = read_rl_stack(entry);
+                        return {stack.loop, stack.reload};
+                      })},
+        {"weight-transfers",
+         "post_training.weights: rate at which a policy comes to the engines, and the start",
+         {{"name", "name"}, {"rate", "rate_Bps", true}, {"start", "start_s", true}},
+         catalog_rows("weight-transfer",
+                      [](const Node& entry, const Catalog&) -> ListRow {
+                        const WeightTransfer transfer = read_weight_transfer(entry);
+                        return {transfer.rate, transfer.start};
+                      })},
         {"batch-errors",
          "explain --batch: published validation errors by batch",
          {{"name", "name"},

@@ -10,6 +10,8 @@
 
 #include "models/energy/energy.hpp"
 #include "models/fitted/nccl_model.hpp"
+#include "models/generation/engine.hpp"
+#include "models/generation/rl_stack.hpp"
 #include "models/hardware/attention_kernel.hpp"
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
@@ -210,6 +212,9 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   if (kind == "site") return read_site(entry).sources;
   if (kind == "nccl-network") return read_nccl_network(entry).sources;
   if (kind == "dispatcher") return read_expert_dispatcher(catalog, entry).sources;
+  if (kind == "engine") return read_engine(entry).sources;
+  if (kind == "rl-stack") return read_rl_stack(entry).sources;
+  if (kind == "weight-transfer") return read_weight_transfer(entry).sources;
   if (kind == "attention" || kind == "batch-error") {
     if (kind == "attention") read_attention_kernel(entry);
     return figure_sources(entry, fmt::format("{} {}", kind, entry.find("name")->scalar));
@@ -263,9 +268,10 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
 }
 
 const std::vector<std::string>& entry_kinds() {
-  static const std::vector<std::string> kinds{"gpu",          "cpu",    "storage",   "hca",        "node",
-                                              "network",      "switch", "fabric",    "stack",      "nccl",
-                                              "nccl-network", "site",   "attention", "dispatcher", "batch-error"};
+  static const std::vector<std::string> kinds{"gpu",          "cpu",      "storage",        "hca",        "node",
+                                              "network",      "switch",   "fabric",         "stack",      "nccl",
+                                              "nccl-network", "site",     "attention",      "dispatcher", "batch-error",
+                                              "engine",       "rl-stack", "weight-transfer"};
   return kinds;
 }
 

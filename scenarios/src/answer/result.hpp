@@ -13,6 +13,7 @@
 #include "models/energy/prices.hpp"
 #include "models/reading/figure.hpp"
 #include "scenarios/src/answer/failure_result.hpp"
+#include "scenarios/src/answer/post_training_result.hpp"
 #include "sim/units.hpp"
 #include "strategies/mechanisms/mechanism_figures.hpp"
 
@@ -217,8 +218,10 @@ struct Result {
   /// Returns the energy of the site for the whole training, including the cost of failures, J; 0: its length is not
   /// given.
   double training_energy() const;
-  std::optional<Money> money;  ///< No value: the scenario has no prices
-  std::optional<Input> input;  ///< No value: the scenario has no input pipeline
+  std::optional<Money> money;                       ///< No value: the scenario has no prices
+  std::optional<Input> input;                       ///< No value: the scenario has no input pipeline
+  std::optional<PostTrainingResult> post_training;  ///< No value: the scenario has no post-training loop
+  std::vector<PostTrainingSplit> splits;  ///< other splits of the nodes; empty: not requested, or nothing is split
   /// Returns the time of the training, including its phases and the cost of failures; s.
   double whole_time() const {
     double all = failures ? failures->end : training_time;

@@ -368,6 +368,13 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return !r.step_time_source.empty(); }, "with plan.step_time")
           .inlined(&R::failures, failure_fields())
           .when([](const R& r) { return r.failures.has_value(); }, "with faults")
+          .object("post_training", &R::post_training, post_training_fields(),
+                  "a step of the post-training loop; all other fields are of one optimizer step of its training half")
+          .when([](const R& r) { return r.post_training.has_value(); }, "with post_training")
+          .list("splits", &R::splits, post_training_split_fields(),
+                "the loop with other numbers of nodes that generate, the fastest first")
+          .when([](const R& r) { return !r.splits.empty(); },
+                "with post_training.generation.nodes, unless with --no-what-if")
           .object("compute_measured", &R::measured, measured_fields(), "measured step time by which compute is scaled")
           .when([](const R& r) { return r.measured.step_time > 0; }, "with plan.measured_step")
           .inlined(&R::capacity, capacity_fields())

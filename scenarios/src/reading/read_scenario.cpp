@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 /// Reads the batch sizes and the number of steps. Throws UserError with the nearest multiple if the global batch does
 /// not divide into micro-batches.
-void split_batch(Scenario& s, Fields& plan) {
+void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
   constexpr std::int64_t most_micro = 1 << 24, most_global = std::int64_t{1} << 32;
   const auto bounded = [&plan](const char* key, std::int64_t value, std::int64_t most, const char* unit = "samples") {
     if (value > most) plan.refuse(key, fmt::format("{} {}; at most {}", value, unit, most));
@@ -37,10 +37,16 @@ void split_batch(Scenario& s, Fields& plan) {
   const std::int64_t unit = s.micro_batch_size * data;
   s.global_batch_size = bounded(
       "global_batch_size",
-      plan.integer({"global_batch_size",
-                    "Number of samples in one step, over all ranks. Default: one micro-batch for each data rank."},
-                   1, unit),
+      plan.integer(
+          {"global_batch_size",
+           "Number of samples in one step, over all ranks. Default: one micro-batch for each data rank, or with "
+           "post_training all samples of a step."},
+          1, post_training ? post_training->samples() : unit),
       most_global);
+  if (post_training && !s.plan.inference)
+    take_training_samples(*post_training, s.global_batch_size, plan.place_of("global_batch_size"));
+  if (post_training && post_training->packs)
+    s.global_batch_size = post_training->packs->count(s.global_batch_size, unit);
   if (s.global_batch_size % unit != 0)
     plan.refuse(
         "global_batch_size",
@@ -205,11 +211,22 @@ void require_inference(Scenario& s, Fields& root, Fields& plan) {
   };
   for (const char* key : {"optimizer", "training", "measured_step", "step_time", "recompute", "activation_offload"})
     if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
-  for (const char* key : {"learn", "faults", "input"})
+  for (const char* key : {"learn", "faults", "input", "post_training"})
     if (root.has(key)) refuse(root.place_of(key), key);
   if (s.plan.mechanism_name != kAllReduce || s.plan.zero != ZeroStage::none || s.plan.offload.used())
     refuse(s.plan.place, "plan.data_parallel: a mechanism other than all-reduce, ZeRO and offload");
   s.optimizer = find_optimizer("sgd", s.plan.place);
+}
+
+/// Throws UserError for keys that a post-training loop does not have.
+void require_loop(Fields& root, Fields& plan) {
+  const auto refuse = [](const Place& where, const std::string& what) {
+    fail(where, what + ": not modelled with post_training; leave one of both out");
+  };
+  for (const char* key : {"learn", "faults", "input"})
+    if (root.has(key)) refuse(root.place_of(key), key);
+  for (const char* key : {"training", "step_time", "measured_step"})
+    if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
 }
 
 void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
@@ -262,7 +279,8 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
 }
 
 /// Reads the cluster, software, site and prices, or copies them from `base` if that is given.
-void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const Scenario* base) {
+void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const Scenario* base,
+                       PostTrainingChoice* post_training) {
   const Node& cluster = root.required_child("cluster");
   const Node* software =
       root.child({"software",
@@ -278,6 +296,7 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   s.software_given = software != nullptr;
   if (base) {
     s.cluster = base->cluster;
+    if (post_training) post_training->generators = base->post_training->generators;
     s.software = base->software;
     s.library = base->library;
     s.site = base->site;
@@ -285,6 +304,7 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
     return;
   }
   s.cluster = read_cluster(cluster, catalog);
+  if (post_training) place_engines(*post_training, s.cluster);
   s.site = read_site(catalog.resolve("site", site ? *site : Node::of_text("average", s.document.place)));
   if (prices) {
     s.prices = read_prices(catalog.resolve("price", *prices));
@@ -305,6 +325,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   Scenario s;
   s.name = name;
   s.document = document;
+  const std::shared_ptr<PostTrainingChoice> post_training = take_post_training(document, catalog);
+  s.post_training = post_training;
   const FrameworkMode* mode = apply_framework_mode(document);
   Fields root(document, "the scenario");
   s.name = root.text({"name", "Name of the scenario in answers. Default: the name of its file."}, name);
@@ -317,12 +339,14 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node* measured =
       root.child({"measured", "Measured values of this run, which the simulation is compared with."});
   const Node *faults = root.stated("faults"), *learn = root.stated("learn");
+  root.stated({"post_training",
+               "Loop that generates answers and trains on them: prompts, answers, engines, schedule. Default: none."});
   s.transport =
       root.one_of({"transport",
                    "Model by which messages share links: flow (the solver of this program), native (SimGrid's solver: "
                    "slower, equal to 1e-9) or packets (ns-3, TCP packet by packet: TCP networks only, slow)."},
                   {kTransportNames.begin(), kTransportNames.end()}, TransportKind::flow);
-  read_surroundings(s, root, catalog, base);
+  read_surroundings(s, root, catalog, base, post_training.get());
   root.finish();
 
   Fields plan(plan_node, "plan");
@@ -338,10 +362,11 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (mode) require_schedule(*mode, s.plan);
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
-  split_batch(s, plan);
+  split_batch(s, plan, post_training.get());
   if (s.input.used() && s.input.supply.samples < static_cast<double>(s.global_batch_size))
     fail(input->find("dataset")->place,
          fmt::format("input.dataset.samples: {}, but a step takes {}", s.input.supply.samples, s.global_batch_size));
+  if (post_training && !s.plan.inference) require_loop(root, plan);
   if (s.plan.inference)
     require_inference(s, root, plan);
   else

@@ -18,6 +18,7 @@
 #include "scenarios/src/reading/read_failures.hpp"
 #include "scenarios/src/reading/read_input.hpp"
 #include "scenarios/src/reading/read_network.hpp"
+#include "scenarios/src/reading/read_post_training.hpp"
 #include "scenarios/src/reading/slow_parts.hpp"
 #include "scenarios/src/reading/training_length.hpp"
 #include "sim/transports/transport_kind.hpp"
@@ -62,6 +63,7 @@ struct Scenario {
   Site site;
   Prices prices;
   LearnChoice learn;
+  std::shared_ptr<const PostTrainingChoice> post_training;  ///< null: none; the rest is then the training half
   std::shared_ptr<const LibraryModel> library;  ///< model of the software's library on the cluster; null: none
   Sources sources;                              ///< sources of all figures that the answer depends on
   Node document;                                ///< the document, with overrides

@@ -17,7 +17,7 @@ namespace {
 
 /// Whether `what` (as errors call a map) is a section of a scenario, or a map in one.
 bool is_section(std::string_view what) {
-  for (const std::string_view section : {"cluster", "plan", "faults", "input", "learn"})
+  for (const std::string_view section : {"cluster", "plan", "faults", "input", "learn", "post_training"})
     if (what == section || (what.starts_with(section) && what[section.size()] == '.')) return true;
   return false;
 }
@@ -48,8 +48,13 @@ std::vector<std::string> optimizer_names() {
 
 /// Returns the possible names of fields whose readers look names up elsewhere, not in a list of their own.
 std::vector<std::string> names_of(const std::string& path) {
-  static const std::map<std::string, const char*> catalog_kinds{
-      {"cluster.node", "node"}, {"cluster.fabric", "fabric"}, {"model", "network"}, {"software", "stack"}};
+  static const std::map<std::string, const char*> catalog_kinds{{"cluster.node", "node"},
+                                                                {"cluster.fabric", "fabric"},
+                                                                {"model", "network"},
+                                                                {"software", "stack"},
+                                                                {"post_training.stack", "rl-stack"},
+                                                                {"post_training.weights", "weight-transfer"},
+                                                                {"post_training.generation.engine", "engine"}};
   if (const auto kind = catalog_kinds.find(path); kind != catalog_kinds.end()) return Catalog().names(kind->second);
   if (path == "plan.strategy") return mode_names();
   if (path == "plan.optimizer") return optimizer_names();

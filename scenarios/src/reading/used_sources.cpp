@@ -48,6 +48,7 @@ Sources sources_of(const Scenario& s) {
   append(sources, s.input.sources);
   append(sources, s.site.sources);
   append(sources, s.plan.dispatcher.sources);
+  if (s.post_training) append(sources, s.post_training->sources());
   append(sources, s.plan.all_reduce.sources);
   if (!s.plan.all_reduce.scaled.empty()) sources.push_back({"collectives: NCCL", "", s.plan.all_reduce.scaled, true});
   if (s.measured.given())

@@ -12,6 +12,7 @@
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/packet_cost.hpp"
 #include "scenarios/src/running/path_resources.hpp"
+#include "scenarios/src/running/post_training_run.hpp"
 #include "scenarios/src/running/step_result.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "sim/observers/progress.hpp"
@@ -77,6 +78,12 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   s.plan.mechanism->book_slow(figures);
   r.replicas = figures.replicas;
   if (fed) book_input_wait(*fed, r);
+  if (s.post_training)
+    r.post_training = post_training_result(s, r.step_time, [](const Scenario& passes) {
+      SimulateOptions times_only;
+      times_only.critical_path = false;
+      return simulate_here(passes, times_only).step_time;
+    });
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
 }

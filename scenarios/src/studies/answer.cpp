@@ -13,6 +13,7 @@
 #include "scenarios/src/studies/fitting.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
+#include "scenarios/src/studies/post_training_splits.hpp"
 
 namespace trainyard {
 namespace {
@@ -63,6 +64,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);
   if (options.changes && !r.fits && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
+  if (options.factor > 0) r.splits = post_training_splits(s);
   if (options.reasons && r.failures) {
     add_goodput(a.what_ifs, s, *r.failures);
     a.failure_what_ifs = failure_what_ifs(s, Seconds{r.step_time}, *r.failures, options.factor);

@@ -23,6 +23,7 @@ const std::vector<std::pair<std::string, int (*)(const ValidationRequest&)>> kCo
     {"published", validate_published},
     {"dataparallel", validate_data_parallel},
     {"horovod", validate_horovod},
+    {"post-training", validate_post_training},
     {"packets", validate_packets},
     {"engines", validate_engines}};
 
@@ -35,7 +36,8 @@ int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "validate",
       "Compares the simulator with measurements. Sets: collectives, kernels, training, coverage, anchors, memory, "
-      "plans, mlperf, published, dataparallel, horovod. Compares it also with TCP packet by packet (packets) "
+      "plans, mlperf, published, dataparallel, horovod, post-training. Compares it also with TCP packet by packet "
+      "(packets) "
       "and with SimGrid's own communications (engines).",
       "validate training --points --json -");
   ValidationRequest request;
@@ -49,7 +51,10 @@ int validate_verb(const std::vector<std::string>& words) {
       "reserved memory only), plans (whether the best of the measured plans is chosen), mlperf (steps of MLPerf's "
       "submissions, and the scaling of its data-parallel ones), "
       "published (the rates of famous runs in their papers), dataparallel (scaling of CNNs over GPUs), horovod (a "
-      "measured study on two T4), packets (the default transport against TCP packet by packet: incast, slow start, "
+      "measured study on two T4), post-training (steps of reinforcement learning with NeMo-RL, and transfers of "
+      "weights; "
+      "with --points the parts of each step), packets (the default transport against TCP packet by packet: incast, "
+      "slow start, "
       "round-trip times; takes half a minute), engines (the default transport against SimGrid's own communications, on "
       "every shipped scenario that these can run), or a table of measured runs of your own (FILE.yaml)");
   arguments.flag(

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trainyard {
+
+/// Distribution of the lengths of generated answers, in tokens. A list of lengths is drawn from with replacement.
+/// Without a list, lengths are lognormal and cut at `most`: an answer that would be longer has `most` tokens. `mean` is
+/// the mean after the cut, `variation` the standard deviation over the mean before it; 0: all answers have `mean`
+/// tokens.
+struct AnswerLengths {
+  double mean = 0, variation = 0;
+  std::int64_t most = 0;
+  std::vector<double> values = {};  ///< empty: lognormal
+  std::uint64_t seed = 1;
+
+  /// Draws `count` lengths, whole numbers from 1 to `most`. The same seed gives the same lengths.
+  std::vector<double> draw(std::size_t count) const;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,146 @@
+#include "models/generation/decode_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "models/networks/layers/exchange.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::int64_t kPrefillStep = 64;  ///< prefill passes are priced at multiples of this number of tokens
+
+/// Returns the number of layers whose attention has a sliding window.
+double windowed_layers(const TransformerConfig& c) {
+  if (c.sliding_window == 0) return 0;
+  if (c.full_attention_every == 0) return static_cast<double>(c.num_hidden_layers);
+  return static_cast<double>(c.num_hidden_layers - c.num_hidden_layers / c.full_attention_every);
+}
+
+/// Returns the elements of keys and values that one GPU keeps for a token of a layer. Latent attention keeps the latent
+/// and the rotary part, on every GPU; other attention keeps the heads of the GPU, at least one.
+double cached_elements(const TransformerConfig& c, int tensor) {
+  if (c.latent.key_value_rank > 0) return static_cast<double>(c.latent.key_value_rank + c.latent.rotary_head_dim);
+  return 2 * std::max(1.0, static_cast<double>(c.num_key_value_heads) / tensor) * static_cast<double>(c.head_dim);
+}
+
+/// Returns the FLOPs of attention for a new token and one token of the cache, over all heads of a layer.
+double attention_flops(const TransformerConfig& c) {
+  const auto heads = static_cast<double>(c.num_attention_heads);
+  if (c.latent.key_value_rank > 0)
+    return 2 * heads * static_cast<double>(2 * c.latent.key_value_rank + c.latent.rotary_head_dim);
+  return 4 * heads * static_cast<double>(c.head_dim);
+}
+
+/// Returns the bytes of all parameters. Linear layers of blocks have one byte an element in fp8, all else has two.
+Bytes weight_bytes(const Network& network, bool fp8) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < network.layers.size(); ++i)
+    for (const ParameterTensor& tensor : network.layers[i].parameters)
+      bytes += tensor.elements * (fp8 && tensor.in > 0 && i > 0 && i + 1 < network.layers.size() ? 1 : 2);
+  return Bytes{bytes};
+}
+
+const TransformerConfig& config_of(const NetworkEntry& model) {
+  const TransformerConfig* config = model.transformer();
+  if (!config || !config->causal || config->num_decoder_layers > 0)
+    fail(config ? config->place : Place{},
+         fmt::format("{} generates no text token by token; expected a decoder, such as llama-3-8b", model.name));
+  return *config;
+}
+
+}  // namespace
+
+DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const Gpu& gpu, const EngineLayout& layout,
+                         AllReduce all_reduce)
+    : model_(model),
+      config_(config_of(model_)),
+      engine_(engine),
+      gpu_(gpu),
+      layout_(layout),
+      all_reduce_(std::move(all_reduce)) {
+  weights_ = weight_bytes(network(1, 1), layout.fp8);
+  policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
+  room_ = layout.memory_share * gpu.usable_memory() - weights_ - engine.reserved_memory;
+  token_bytes_ = cached_elements(config_, layout.tensor) * (layout.fp8_cache ? 1 : 2);
+  windowed_layers_ = windowed_layers(config_);
+}
+
+Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const {
+  TransformerOptions options;
+  options.fused_projections = options.fused_gated_activation = options.fused_rotary = true;
+  options.fp8 = layout_.fp8;
+  options.sharding.tensor = layout_.tensor;
+  return make_network(model_, sequences, tokens, Precision::bf16, options);
+}
+
+DecodeCosts::Pass DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
+  Network pass = network(sequences, tokens);
+  if (!decodes) pass.layers.pop_back();  // only the last token of a prompt goes through the head
+  Pass time;
+  for (const Layer& layer : pass.layers) {
+    for (const KernelCall& call : layer.forward)
+      if (!decodes || kind_of(call.work.kernel) != Kernel::attention) time.kernels += kernel_time(gpu_, call.work);
+    for (const Exchange& exchange : layer.forward_exchanges)
+      time.exchanges += all_reduce_(exchange.bytes) * (exchange.what == Exchanged::all_reduce ? 1 : 0.5);
+  }
+  return time;
+}
+
+const DecodeCosts::Pass& DecodeCosts::decode_pass(int batch) const {
+  const auto small = static_cast<int>(std::bit_ceil(static_cast<unsigned>(batch)));
+  const int multiple = engine_.batch_multiple, above = (batch + multiple - 1) / multiple * multiple;
+  const int captured = std::min(small, above);
+  const auto found = passes_.find(captured);
+  if (found != passes_.end()) return found->second;
+  return passes_.emplace(captured, forward(captured, 1, true)).first->second;
+}
+
+DecodeTime DecodeCosts::decode(int batch, double context) const {
+  const Pass& pass = decode_pass(batch);
+  const EngineKernels& kernels = engine_.kernels_on(gpu_);
+  const BytesPerSecond rate = kernels.attention_rate * gpu_.memory_bandwidth;
+  const FlopsPerSecond peak = gpu_.efficiency[static_cast<std::size_t>(Kernel::attention)].flops *
+                              gpu_.peak[static_cast<std::size_t>(Precision::bf16)];
+  const auto layers = [&](double count, double tokens) {
+    const double all = static_cast<double>(batch) * tokens;
+    const Seconds read = Bytes{all * token_bytes_} / rate,
+                  compute = Flops{all * attention_flops(config_) / layout_.tensor} / peak;
+    return count * (kernels.attention_start + std::max(read, compute));
+  };
+  const double window = std::min(context, static_cast<double>(config_.sliding_window));
+  const double full = static_cast<double>(config_.num_hidden_layers) - windowed_layers_;
+  return {pass.kernels, layers(full, context) + layers(windowed_layers_, window), pass.exchanges,
+          engine_.host_step + engine_.host_sequence * batch};
+}
+
+Seconds DecodeCosts::prefill_pass(std::int64_t tokens) const {
+  const std::int64_t priced = (tokens + kPrefillStep - 1) / kPrefillStep * kPrefillStep;
+  const std::int64_t shaped = config_.position_embedding == PositionEmbedding::learned
+                                  ? std::min(priced, config_.max_position_embeddings)
+                                  : priced;
+  const auto found = prefills_.find(shaped);
+  if (found != prefills_.end()) return found->second;
+  const Pass pass = forward(1, shaped, false);
+  return prefills_.emplace(shaped, pass.kernels + pass.exchanges).first->second;
+}
+
+Seconds DecodeCosts::prefill(double tokens) const {
+  const auto all = static_cast<std::int64_t>(std::ceil(tokens));
+  if (all == 0) return Seconds{};
+  const std::int64_t most = engine_.most_prefill_tokens, rest = all % most;
+  Seconds time = rest > 0 ? prefill_pass(rest) : Seconds{};
+  if (all >= most) time += prefill_pass(most) * static_cast<double>(all / most);
+  return time + engine_.host_step;
+}
+
+Bytes DecodeCosts::cache(double tokens) const {
+  const double full = static_cast<double>(config_.num_hidden_layers) - windowed_layers_;
+  const double window = std::min(tokens, static_cast<double>(config_.sliding_window));
+  return Bytes{token_bytes_ * (full * tokens + windowed_layers_ * window)};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,81 @@
+#pragma once
+#include <functional>
+#include <map>
+
+#include "models/generation/engine.hpp"
+#include "models/networks/network_entry.hpp"
+
+namespace trainyard {
+
+/// The layout of one engine.
+struct EngineLayout {
+  int tensor = 1;           ///< number of GPUs that split the model
+  bool fp8 = false;         ///< linear layers of blocks multiply in fp8; else all is in bf16
+  bool fp8_cache = false;   ///< keys and values are kept in fp8
+  double memory_share = 0;  ///< share of each GPU's memory that the engine takes
+};
+
+/// The time of one decode step, by what takes it.
+struct DecodeTime {
+  Seconds products;   ///< matrix products, experts, norms, sampling
+  Seconds cache;      ///< attention: reads of keys and values
+  Seconds exchanges;  ///< all-reduces of tensor parallelism
+  Seconds host;       ///< host time of the engine
+  Seconds sum() const { return products + cache + exchanges + host; }
+};
+
+/// Prices of an engine that generates text, as the simulation of engines needs them.
+class GenerationCosts {
+ public:
+  virtual ~GenerationCosts() = default;
+  /// Returns the time in which each of `batch` sequences gets one token. `context`: mean number of tokens before it.
+  virtual DecodeTime decode(int batch, double context) const = 0;
+  /// Returns the time to compute the keys and values of `tokens` tokens of prompts.
+  virtual Seconds prefill(double tokens) const = 0;
+  /// Returns the bytes of keys and values of `tokens` tokens of a sequence, on one GPU.
+  virtual Bytes cache(double tokens) const = 0;
+  virtual Bytes room() const = 0;  ///< bytes of one GPU for keys and values
+};
+
+/// Prices by the kernels of the network on a GPU of the catalog. A decode step is a forward pass of one token for each
+/// sequence, in which attention reads the cache instead. Matrix products and experts are priced by their shapes, as in
+/// training; the batch is rounded up to a captured graph's.
+class DecodeCosts : public GenerationCosts {
+ public:
+  using AllReduce = std::function<Seconds(Bytes)>;
+
+  /// `all_reduce`: time of an all-reduce among the GPUs of the engine. Throws UserError at the model's place for a
+  /// network that generates no text, and for a sharding that does not divide it.
+  DecodeCosts(const NetworkEntry&, const Engine&, const Gpu&, const EngineLayout&, AllReduce);
+
+  DecodeTime decode(int batch, double context) const override;
+  Seconds prefill(double tokens) const override;
+  Bytes cache(double tokens) const override;
+  Bytes room() const override { return room_; }
+  Bytes weights() const { return weights_; }  ///< bytes of the weights on one GPU
+  Bytes policy() const { return policy_; }    ///< bytes of all parameters in bf16
+
+ private:
+  /// Time of the kernels and exchanges of a forward pass.
+  struct Pass {
+    Seconds kernels, exchanges;
+  };
+  Pass forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
+  const Pass& decode_pass(int batch) const;
+  Seconds prefill_pass(std::int64_t tokens) const;
+  Network network(std::int64_t sequences, std::int64_t tokens) const;
+
+  NetworkEntry model_;
+  TransformerConfig config_;
+  Engine engine_;
+  Gpu gpu_;
+  EngineLayout layout_;
+  AllReduce all_reduce_;
+  Bytes weights_, policy_, room_;
+  double token_bytes_ = 0;              ///< bytes of keys and values of one token in one layer, on one GPU
+  double windowed_layers_ = 0;          ///< layers with a sliding window
+  mutable std::map<int, Pass> passes_;  ///< decode steps by batch
+  mutable std::map<std::int64_t, Seconds> prefills_;  ///< prefill passes by tokens
+};
+
+}  // namespace trainyard

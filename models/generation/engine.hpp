@@ -1,0 +1,44 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include "models/hardware/gpu.hpp"
+#include "models/reading/catalog.hpp"
+#include "models/reading/figure.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+/// Kernels of an engine on GPUs of one architecture, launched from CUDA graphs.
+struct EngineKernels {
+  Seconds attention_start;    ///< shortest time of attention over the cache of one layer
+  double attention_rate = 0;  ///< share of the memory bandwidth at which the cache is read
+  // All-reduce among the GPUs of one node: start + per_gpu · n + 2 (n−1)/n · bytes / (link_share · NVLink).
+  Seconds all_reduce_start, all_reduce_per_gpu;
+  double all_reduce_link_share = 0;
+};
+
+/// An inference engine: an entry of models/catalog/engines.
+struct Engine {
+  std::string name;
+  std::string release;          ///< release to which the figures belong
+  Seconds host_step;            ///< time of the host for each decode step, which nothing hides
+  Seconds host_sequence;        ///< the same for each running sequence
+  int most_sequences = 0;       ///< most sequences that run at once
+  int batch_multiple = 1;       ///< captured graphs have batches of 1, 2, 4 and of multiples of this number
+  int reserved_tokens = 1;      ///< tokens of each running sequence for which room is kept in the cache
+  int most_prefill_tokens = 1;  ///< most tokens of one prefill pass
+  double memory_share = 0;      ///< share of the GPU's memory that the engine takes, unless the scenario states it
+  Bytes reserved_memory;        ///< activations, graphs and buffers besides weights and cache
+  std::map<std::string, EngineKernels> kernels;  ///< by architecture of the GPU
+  std::string default_kernels;                   ///< architecture whose kernels all other GPUs get
+  Sources sources;
+
+  /// Returns the kernels on this GPU: those of its architecture, or else the default ones.
+  const EngineKernels& kernels_on(const Gpu&) const;
+};
+
+/// Reads and checks an entry. Throws UserError with the place.
+Engine read_engine(const Node& entry);
+
+}  // namespace trainyard

@@ -1,0 +1,77 @@
+#include "scenarios/src/answer/post_training_result.hpp"
+
+namespace trainyard {
+namespace {
+
+JsonFields<PostTrainingResult::EngineParts> engine_part_fields() {
+  using P = PostTrainingResult::EngineParts;
+  return JsonFields<P>()
+      .value("prefill", "s", &P::prefill, "time to compute keys and values of prompts, and of preempted sequences")
+      .value("products", "s", &P::products, "time of matrix products, experts, norms and sampling of decode steps")
+      .value("cache", "s", &P::cache, "time of attention in decode steps, which reads the cache of keys and values")
+      .value("exchanges", "s", &P::exchanges, "time of all-reduces among the GPUs of the engine in decode steps")
+      .value("host", "s", &P::host, "host time of the engine in decode steps");
+}
+
+JsonFields<PostTrainingResult::EngineMemory> engine_memory_fields() {
+  using M = PostTrainingResult::EngineMemory;
+  return JsonFields<M>()
+      .value("capacity", "bytes", &M::capacity, "memory of a GPU that the engine takes")
+      .value("weights", "bytes", &M::weights, "weights")
+      .value("reserved", "bytes", &M::reserved, "activations, graphs and buffers of the engine")
+      .value("cache", "bytes", &M::cache, "room for keys and values")
+      .value("cache_peak", "bytes", &M::cache_peak, "most keys and values at a time, on the fullest engine");
+}
+
+}  // namespace
+
+JsonFields<PostTrainingResult> post_training_fields() {
+  using P = PostTrainingResult;
+  return JsonFields<P>()
+      .value("step_time_s", "s", &P::step_time, "time of a step of the loop: the parts below less hidden_s")
+      .value("generation_s", "s", &P::generation, "time until the slowest engine has generated its answers")
+      .value("log_probabilities_s", "s", &P::log_probabilities, "time of the forward passes over all samples")
+      .value("training_s", "s", &P::training, "time of all optimizer steps")
+      .value("weights_s", "s", &P::weights, "time to transfer the new weights to the engines")
+      .value("reload_s", "s", &P::reload, "time to move weights and optimizer states out and back, if colocated")
+      .value("loop_s", "s", &P::loop, "time besides these parts: rewards, preparation of data, workers")
+      .value("hidden_s", "s", &P::hidden, "time of the shorter half that the longer one hides, if one step off")
+      .value("limit", "", &P::limit, "half that limits the step: generation, training, or both in turn")
+      .value("samples_per_s", "1/s", &P::samples_per_s, "generated and trained samples per second")
+      .value("tokens_per_s", "1/s", &P::tokens_per_s, "tokens per second that are trained on, with prompts")
+      .value("tokens_per_s_per_gpu", "1/s", &P::tokens_per_s_per_gpu, "the same over all GPUs, those of both halves")
+      .value("gpus", "", &P::gpus, "number of GPUs of both halves")
+      .value("generation_gpus", "", &P::generation_gpus, "number of GPUs that generate")
+      .value("training_gpus", "", &P::training_gpus, "number of GPUs that train")
+      .value("engines", "", &P::engines, "number of engines")
+      .value("optimizer_steps", "", &P::optimizer_steps, "number of optimizer steps of a step of the loop")
+      .value("idle_generation_share", "share", &P::idle_generation,
+             "share of the step in which the GPUs that generate do not generate")
+      .value("idle_training_share", "share", &P::idle_training,
+             "share of the step in which the GPUs that train neither train nor compute log-probabilities")
+      .object("slowest_engine_s", &P::parts, engine_part_fields(), "parts of the time of the engine that ends last")
+      .value("engine_limit", "", &P::engine_limit, "largest part of the time of that engine")
+      .value("mean_answer_tokens", "", &P::mean_answer, "mean tokens of the drawn answers")
+      .value("longest_answer_tokens", "", &P::longest_answer, "tokens of the longest drawn answer")
+      .value("tail_s", "s", &P::tail, "time of the generation after nine of ten answers have ended")
+      .value("token_time_s", "s", &P::token_time, "mean time of a decode step of the engine that ends last")
+      .value("running_sequences", "", &P::sequences, "mean number of running sequences in its decode steps")
+      .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
+      .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine")
+      .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16");
+}
+
+JsonFields<PostTrainingSplit> post_training_split_fields() {
+  using S = PostTrainingSplit;
+  return JsonFields<S>()
+      .value("generation_nodes", "", &S::nodes, "number of nodes that generate")
+      .value("generation_gpus", "", &S::generation_gpus, "number of GPUs that generate")
+      .value("training_gpus", "", &S::training_gpus, "number of GPUs that train")
+      .value("step_time_s", "s", &S::step_time, "time of a step of the loop; 0: there is no such split")
+      .value("generation_s", "s", &S::generation, "time of the generation")
+      .value("training_half_s", "s", &S::training_half, "time of training, log-probabilities and loop")
+      .value("tokens_per_s_per_gpu", "1/s", &S::tokens_per_s_per_gpu, "tokens per second and GPU")
+      .value("error", "", &S::error, "why there is no such split; empty: there is one");
+}
+
+}  // namespace trainyard

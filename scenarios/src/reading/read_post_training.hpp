@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/generation/answer_lengths.hpp"
+#include "models/generation/decode_costs.hpp"
+#include "models/generation/rl_stack.hpp"
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+
+/// A training step's samples in packs: equal sequences stand for samples of different lengths.
+struct SamplePacks {
+  std::int64_t sequences = 1;  ///< sequences in a pack
+  std::int64_t tokens = 1;     ///< tokens of each
+  double sample_tokens = 1;    ///< mean tokens of a sample, prompt and answer
+
+  /// Returns the number of sequences with as many tokens as `samples` samples: a multiple of `unit`, rounded up.
+  std::int64_t count(std::int64_t samples, std::int64_t unit) const;
+};
+
+/// The section `post_training`: a loop that generates answers and trains on them. The other sections describe the
+/// training half.
+struct PostTrainingChoice {
+  RlStack stack;
+  WeightTransfer transfer;
+  Engine engine;
+  EngineLayout layout;
+  std::int64_t prompts = 1, samples_per_prompt = 1;
+  double prompt_tokens = 0;
+  AnswerLengths lengths;
+  std::vector<double> answers;       ///< drawn length of each sample; samples of a prompt are neighbours
+  bool apart = false;                ///< the engines have nodes of their own
+  bool one_step_off = false;         ///< training works on the samples of the step before
+  int nodes = 0, machine_nodes = 0;  ///< nodes that generate, and nodes of the whole machine
+  int log_probability_passes = 0;
+  std::int64_t log_probability_micro_batch = 1;
+  std::int64_t training_samples = 1;  ///< samples of one optimizer step
+  std::optional<SamplePacks> packs;   ///< no value: each sample is padded to plan.seq_length
+  ClusterSpec generators;             ///< the nodes that generate, as the catalog has them
+  Node training_document;             ///< the scenario of the training half alone
+  Place place, tensor_place, precision_place;
+
+  std::int64_t samples() const { return prompts * samples_per_prompt; }
+  int engines() const { return generators.gpus() / layout.tensor; }
+  Sources sources() const;
+};
+
+/// Reads the section `post_training` of a scenario, or returns null if there is none. Changes the document to that of
+/// the training half: `cluster.nodes` loses the nodes that generate, and packs set `plan.seq_length` and
+/// `plan.micro_batch_size`. Throws UserError with the place.
+std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Catalog&);
+
+/// Adds the machine of the engines, and checks that they fit on it. `training`: cluster of the training half, before
+/// the software changes its rates. Throws UserError with the place.
+void place_engines(PostTrainingChoice&, const ClusterSpec& training);
+
+/// Adds the samples of an optimizer step. Throws UserError with the nearest value unless they divide those of a step.
+void take_training_samples(PostTrainingChoice&, std::int64_t samples, const Place&);
+
+/// Throws UserError for a model that does not fit on the engines with the longest answer.
+DecodeCosts generation_costs(const PostTrainingChoice&, const NetworkEntry&);
+
+}  // namespace trainyard

@@ -1,0 +1,67 @@
+#include "scenarios/src/running/post_training_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "models/reading/document.hpp"
+#include "scenarios/src/post_training/loop.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Removes keys of a map that forward passes do not have.
+void remove_keys(Node& map, std::initializer_list<std::string_view> keys) {
+  std::erase_if(map.fields, [&](const auto& field) {
+    return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return same_name(key, field.first); });
+  });
+}
+
+}  // namespace
+
+Scenario log_probability_scenario(const Scenario& s) {
+  const PostTrainingChoice& choice = *s.post_training;
+  Node document = choice.training_document;
+  remove_keys(document, {"measured"});
+  // A framework's mode may ask for ZeRO, which forward passes do not have; its software stays.
+  if (!document.find("software") && !s.strategy.empty())
+    set_field(document, "software", Node::of_text(s.software.name, choice.place));
+  Node& plan = *document.find("plan");
+  remove_keys(plan, {"strategy", "optimizer", "recompute", "activation_offload", "recompute_modules", "steps"});
+  const Node* data = plan.find("data_parallel");
+  Node size = Node::empty_map(choice.place);
+  if (s.plan.mesh.widths.empty())
+    size.fields.emplace_back("size", Node::of_text(fmt::format("{}", s.plan.mesh.data), choice.place));
+  if (data && data->kind == Node::Kind::map)
+    for (const char* key : {"mechanism", "all_reduce"})
+      if (const Node* value = data->find(key)) size.fields.emplace_back(key, *value);
+  set_field(plan, "data_parallel", size);
+  std::int64_t micro_batch = choice.log_probability_micro_batch, samples = choice.samples();
+  if (choice.packs) micro_batch *= choice.packs->sequences;
+  const std::int64_t unit = micro_batch * s.plan.mesh.data;
+  samples = choice.packs ? choice.packs->count(samples, unit) : (samples + unit - 1) / unit * unit;
+  const auto set = [&](const char* key, const std::string& value) {
+    set_field(plan, key, Node::of_text(value, choice.place));
+  };
+  set("mode", "inference");
+  set("micro_batch_size", fmt::format("{}", micro_batch));
+  set("global_batch_size", fmt::format("{}", samples));
+  return read_scenario(document, s.name + " (log-probabilities)");
+}
+
+PostTrainingResult post_training_result(const Scenario& s, double training_step_time,
+                                        const std::function<double(const Scenario&)>& simulate_step) {
+  const PostTrainingChoice& choice = *s.post_training;
+  PostTrainingResult r;
+  generate_answers(choice, s.model.entry, r);
+  r.training_gpus = s.ranks();
+  r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
+  r.training = training_step_time * r.optimizer_steps;
+  if (choice.log_probability_passes > 0)
+    r.log_probabilities = choice.log_probability_passes * simulate_step(log_probability_scenario(s));
+  close_loop(choice, r);
+  return r;
+}
+
+}  // namespace trainyard

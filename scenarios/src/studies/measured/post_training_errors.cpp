@@ -1,0 +1,168 @@
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "models/fitted/measured_table.hpp"
+#include "models/generation/rl_stack.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
+#include "sim/process/parallel.hpp"
+
+namespace trainyard {
+namespace {
+
+LoopRun predict_loop(const MeasuredFamily& family, std::size_t row) {
+  const Scenario s = read_scenario(family.scenario(row), family.ids[row]);
+  SimulateOptions options;
+  options.critical_path = false;
+  LoopRun run;
+  run.id = family.ids[row];
+  run.release = run.id.substr(0, run.id.find('-'));
+  run.model = s.network.name;
+  run.predicted = *simulate_here(s, options).post_training;
+  run.apart = s.post_training->apart;
+  run.one_step_off = s.post_training->one_step_off;
+  run.measured = family.measured(row, family.figures.front()).value();
+  return run;
+}
+
+double mean_loop_error(const std::vector<LoopRun>& runs, const LoopConstants& constants) {
+  double sum = 0;
+  for (const LoopRun& run : runs) sum += std::abs(constants.step_time(run) / run.measured - 1);
+  return sum / static_cast<double>(runs.size());
+}
+
+/// Predicts each run with constants that are fitted to the runs with another trait.
+ErrorSet left_out_by(const std::string& name, const std::vector<LoopRun>& runs, const LoopConstants& start,
+                     std::string LoopRun::*trait) {
+  std::vector<MeasuredPoint> points;
+  std::set<std::string> traits;
+  for (const LoopRun& run : runs) traits.insert(run.*trait);
+  for (const std::string& left_out : traits) {
+    std::vector<LoopRun> others;
+    for (const LoopRun& run : runs)
+      if (run.*trait != left_out) others.push_back(run);
+    const LoopConstants constants = fit_loop(others, start);
+    for (const LoopRun& run : runs)
+      if (run.*trait == left_out) points.push_back({run.id, constants.step_time(run), run.measured});
+  }
+  return error_set(name, std::move(points));
+}
+
+/// The measured updates of the weights by one transfer of the catalog.
+struct TransferRows {
+  std::vector<std::string> models;
+  std::vector<double> policies, gpus, seconds;
+};
+
+TransferRows transfer_rows(const std::string& transfer) {
+  TransferRows rows;
+  MeasuredTable table(shipped_file("scenarios/measured/tables/rl_weight_sync.csv"),
+                      {"model", "gpus", "transfer", "policy_GB", "update_s"});
+  while (table.next()) {
+    if (table.text("transfer") != transfer) continue;
+    rows.models.push_back(table.text("model"));
+    rows.policies.push_back(table.positive("policy_GB") * 1e9);
+    rows.gpus.push_back(table.positive("gpus"));
+    rows.seconds.push_back(table.positive("update_s"));
+  }
+  return rows;
+}
+
+/// Fits start and rate by least squares of relative errors to the rows of other models. The term of the number of GPUs
+/// stays the catalog's.
+WeightTransfer refitted_transfer(const TransferRows& rows, WeightTransfer transfer, const std::string& left_out) {
+  double a = 0, b = 0, c = 0, d = 0, e = 0;  // sums of the normal equations of start + policy · x
+  for (std::size_t i = 0; i < rows.models.size(); ++i) {
+    if (rows.models[i] == left_out) continue;
+    const double doublings = transfer.time(Bytes{}, static_cast<int>(rows.gpus[i])).value - transfer.start.value;
+    const double weight = 1 / (rows.seconds[i] * rows.seconds[i]), size = rows.policies[i],
+                 rest = rows.seconds[i] - doublings;
+    a += weight, b += weight * size, c += weight * size * size, d += weight * rest, e += weight * rest * size;
+  }
+  const double slope = (a * e - b * d) / (a * c - b * b);
+  transfer.start = Seconds{(d - b * slope) / a};
+  transfer.rate = BytesPerSecond{1 / slope};
+  return transfer;
+}
+
+void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
+  const TransferRows rows = transfer_rows(name);
+  const Catalog catalog;
+  const WeightTransfer transfer = read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(name)));
+  std::vector<MeasuredPoint> in_sample, left_out;
+  for (std::size_t i = 0; i < rows.models.size(); ++i) {
+    const auto time = [&](const WeightTransfer& by) {
+      return by.time(Bytes{rows.policies[i]}, static_cast<int>(rows.gpus[i])).value;
+    };
+    const std::string id = rows.models[i] + " on " + std::to_string(static_cast<int>(rows.gpus[i]));
+    in_sample.push_back({id, time(transfer), rows.seconds[i]});
+    left_out.push_back({id, time(refitted_transfer(rows, transfer, rows.models[i])), rows.seconds[i]});
+  }
+  sets.push_back(error_set("weights by " + name + ", in sample", std::move(in_sample)));
+  sets.push_back(error_set("weights by " + name + ", its model left out", std::move(left_out)));
+}
+
+}  // namespace
+
+double LoopConstants::step_time(const LoopRun& run) const {
+  const PostTrainingResult& r = run.predicted;
+  const double half = r.training + r.log_probabilities + loop,
+               weights = r.policy / (run.apart ? apart_rate : colocated_rate);
+  return (run.one_step_off ? std::max(r.generation, half) : r.generation + half) + weights + (run.apart ? 0 : reload);
+}
+
+LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
+  constexpr std::array<double LoopConstants::*, 4> constants{
+      &LoopConstants::loop, &LoopConstants::reload, &LoopConstants::colocated_rate, &LoopConstants::apart_rate};
+  double least = mean_loop_error(runs, best);
+  for (double step = 0.5; step > 1e-4; step /= 2)
+    for (bool better = true; better;) {
+      better = false;
+      for (const auto constant : constants)
+        for (const double factor : {1 + step, 1 / (1 + step)}) {
+          LoopConstants trial = best;
+          trial.*constant *= factor;
+          const double error = mean_loop_error(runs, trial);
+          if (error >= least - 1e-12) continue;
+          least = error;
+          best = trial;
+          better = true;
+        }
+    }
+  return best;
+}
+
+PostTrainingErrors post_training_errors() {
+  PostTrainingErrors errors;
+  const std::vector<MeasuredFamily> families = measured_families("post-training", {});
+  const MeasuredFamily& family = families.front();
+  errors.source = family.source;
+  errors.limits = family.figures.front().limits;
+  errors.runs = all_in_parallel(
+      family.ids.size(), processors(), [&](std::size_t row) { return predict_loop(family, row); },
+      [](std::size_t, const LoopRun&) {});
+  const Catalog catalog;
+  const RlStack stack = read_rl_stack(catalog.resolve("rl-stack", Node::of_text("nemo-rl")));
+  const auto rate = [&](const std::string& transfer) {
+    return read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(transfer))).rate.value;
+  };
+  errors.catalog = {stack.loop.value, stack.reload.value, rate(stack.colocated_transfer), rate(stack.apart_transfer)};
+  errors.fitted = fit_loop(errors.runs, errors.catalog);
+  std::vector<MeasuredPoint> points;
+  for (const LoopRun& run : errors.runs) points.push_back({run.id, run.predicted.step_time, run.measured});
+  errors.in_sample = error_set("step of the loop, in sample", std::move(points));
+  errors.model_left_out = left_out_by("its model left out", errors.runs, errors.catalog, &LoopRun::model);
+  errors.release_left_out = left_out_by("its release left out", errors.runs, errors.catalog, &LoopRun::release);
+  for (const char* transfer : {"checkpoint-engine-broadcast", "checkpoint-engine-p2p"})
+    add_transfer(transfer, errors.transfers);
+  return errors;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,17 @@
+#pragma once
+#include <vector>
+
+#include "scenarios/src/answer/post_training_result.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+
+namespace trainyard {
+
+/// Most splits that are simulated: of more nodes, that many in equal distances.
+inline constexpr int kMostSplits = 8;
+
+/// Simulates the loop with other numbers of nodes that generate, each with as many data ranks as its other nodes have
+/// GPUs for. The scenario's own split is among them. Returns the fastest first, splits that are impossible last. Empty:
+/// all GPUs do both, or there is only one split.
+std::vector<PostTrainingSplit> post_training_splits(const Scenario&);
+
+}  // namespace trainyard

@@ -1,0 +1,314 @@
+// Post-training loops: engines sample by sample, and the step of generation, log-probabilities, training and weights.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "models/generation/decode_costs.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/post_training/engine_run.hpp"
+#include "scenarios/src/post_training/loop.hpp"
+#include "scenarios/src/running/post_training_run.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
+#include "scenarios/src/studies/post_training_splits.hpp"
+#include "tests/support.hpp"
+
+namespace scenarios_test_post_training {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A decode step takes 1 ms and 0.1 ms a sequence, a token of a prompt 1 us, and a cached token a byte.
+struct PlainCosts : GenerationCosts {
+  Bytes bytes{1e9};
+  double slow = 1;
+  DecodeTime decode(int batch, double) const override { return {Seconds{slow * 1e-3}, {}, {}, Seconds{1e-4 * batch}}; }
+  Seconds prefill(double tokens) const override { return Seconds{1e-6 * tokens}; }
+  Bytes cache(double tokens) const override { return Bytes{tokens}; }
+  Bytes room() const override { return bytes; }
+};
+
+const EngineLimits kLimits{100, 256, 16};
+
+std::vector<PlannedAnswer> drawn(std::size_t count, double variation, std::size_t a_prompt = 4) {
+  const AnswerLengths lengths{.mean = 300, .variation = variation, .most = 900};
+  std::vector<PlannedAnswer> answers;
+  for (const double tokens : lengths.draw(count)) answers.push_back({answers.size() / a_prompt, tokens});
+  return answers;
+}
+
+double sum_of(const std::vector<PlannedAnswer>& answers) {
+  double sum = 0;
+  for (const PlannedAnswer& answer : answers) sum += answer.tokens;
+  return sum;
+}
+
+const char* const kLoop = "post-training-llama3-8b-16xh100";
+
+Scenario loop_scenario(const Overrides& overrides = {}, const char* name = kLoop) {
+  return read_scenario(scenario_file(name), overrides);
+}
+
+PostTrainingResult simulated_loop(const Overrides& overrides = {}, const char* name = kLoop) {
+  SimulateOptions options;
+  options.critical_path = false;
+  return *simulate_here(loop_scenario(overrides, name), options).post_training;
+}
+
+void refused(const Overrides& overrides, const std::string& words, const char* name = kLoop) {
+  CAPTURE(words);
+  CHECK_THROWS_WITH(
+      generation_costs(*loop_scenario(overrides, name).post_training, loop_scenario(overrides, name).model.entry),
+      Contains(words));
+}
+
+}  // namespace
+
+TEST_CASE("one answer takes its prompt and a decode step a token", "[post-training]") {
+  const PlainCosts costs;
+  for (const double tokens : {1.0, 15.0, 16.0, 17.0, 500.0}) {
+    CAPTURE(tokens);
+    const EngineRun run = run_engine(costs, {{0, tokens}}, kLimits);
+    CHECK(run.time.value == Approx(100e-6 + tokens * 1.1e-3).epsilon(1e-12));
+    CHECK(run.ends.front() == run.time);
+    CHECK(run.steps == tokens);
+    CHECK(run.tokens == tokens);
+    CHECK(run.prefill.value == Approx(100e-6));
+    CHECK(run.cache_peak.value == 100 + tokens);
+    CHECK(run.preemptions == 0);
+  }
+}
+
+TEST_CASE("answers of one length run together if the cache has room", "[post-training]") {
+  const PlainCosts costs;
+  const std::vector<PlannedAnswer> answers(50, {0, 200});
+  const EngineRun run = run_engine(costs, answers, kLimits);
+  CHECK(run.time.value == Approx(100e-6 + 200 * (1e-3 + 50e-4)).epsilon(1e-12));
+  CHECK(run.cache_peak.value == 100 + 50 * 200);  // the prompt is there once
+  EngineLimits narrow = kLimits;
+  narrow.most_sequences = 25;
+  CHECK(run_engine(costs, answers, narrow).time.value == Approx(2 * (100e-6 + 200 * (1e-3 + 25e-4))).epsilon(1e-12));
+}
+
+TEST_CASE("answers to other prompts share no keys and values", "[post-training]") {
+  const PlainCosts costs;
+  const EngineRun run = run_engine(costs, {{0, 200}, {1, 200}, {2, 200}}, kLimits);
+  CHECK(run.cache_peak.value == 3 * (100 + 200));
+  CHECK(run.prefill.value == Approx(300e-6));
+}
+
+TEST_CASE("every answer ends, no token is lost, and the cache never exceeds its room", "[post-training]") {
+  const std::vector<PlannedAnswer> answers = drawn(200, 0.8);
+  PlainCosts costs;
+  double before = 0;
+  for (const double room : {1020.0, 1500.0, 4000.0, 12000.0, 1e9}) {
+    CAPTURE(room);
+    costs.bytes = Bytes{room};
+    const EngineRun run = run_engine(costs, answers, kLimits);
+    CHECK(run.tokens == sum_of(answers));
+    CHECK(run.cache_peak.value <= room);
+    CHECK(*std::min_element(run.ends.begin(), run.ends.end()) > Seconds{});
+    CHECK(*std::max_element(run.ends.begin(), run.ends.end()) == run.time);
+    CHECK((run.prefill + run.decode.sum()).value == Approx(run.time.value).epsilon(1e-12));
+    if (before > 0) CHECK(run.time.value <= before);  // more room is never slower here
+    before = run.time.value;
+    if (room == 4000) CHECK(run.preemptions > 0);
+    if (room == 1e9) CHECK(run.preemptions == 0);
+  }
+}
+
+TEST_CASE("a faster engine is never slower, and a longer tail never faster", "[post-training]") {
+  PlainCosts costs;
+  const double plain = run_engine(costs, drawn(100, 0.5), kLimits).time.value;
+  costs.slow = 0.5;
+  CHECK(run_engine(costs, drawn(100, 0.5), kLimits).time.value < plain);
+  CHECK(run_engine(costs, drawn(100, 0), kLimits).time.value < run_engine(costs, drawn(100, 0.5), kLimits).time.value);
+}
+
+TEST_CASE("drawn lengths have the mean after the cut, and the same seed draws the same", "[post-training]") {
+  for (const double variation : {0.0, 0.3, 1.0, 2.0})
+    for (const std::int64_t most : {350, 900, 100000}) {
+      CAPTURE(variation, most);
+      const AnswerLengths lengths{.mean = 300, .variation = variation, .most = most};
+      const std::vector<double> all = lengths.draw(20000);
+      CHECK(std::accumulate(all.begin(), all.end(), 0.0) / 20000 == Approx(300).epsilon(0.05));
+      CHECK(*std::max_element(all.begin(), all.end()) <= static_cast<double>(most));
+      CHECK(*std::min_element(all.begin(), all.end()) >= 1);
+      CHECK(all == lengths.draw(20000));
+      AnswerLengths other = lengths;
+      other.seed = 2;
+      CHECK((variation == 0) == (other.draw(20000) == all));
+    }
+  const AnswerLengths values{.most = 50, .values = {10, 20, 400}};
+  for (const double length : values.draw(100)) CHECK((length == 10 || length == 20 || length == 50));
+}
+
+TEST_CASE("an engine's GPU holds its share of the weights, and keys and values by the kind of attention",
+          "[post-training]") {
+  const Scenario s = loop_scenario();
+  const auto costs_of = [&](const char* network, int tensor, bool fp8_cache = false) {
+    const Catalog catalog;
+    return DecodeCosts(read_network_entry(catalog.resolve("network", Node::of_text(network))), s.post_training->engine,
+                       s.post_training->generators.node.gpu,
+                       EngineLayout{.tensor = tensor, .fp8_cache = fp8_cache, .memory_share = 0.9},
+                       [](Bytes) { return Seconds{}; });
+  };
+  const DecodeCosts llama = costs_of("llama-3-8b", 1), split = costs_of("llama-3-8b", 4),
+                    latent = costs_of("deepseek-v3", 32);
+  CHECK(llama.weights().value == Approx(16.06e9).epsilon(0.01));
+  CHECK(llama.weights() == llama.policy());
+  CHECK(split.weights().value == Approx(llama.weights().value / 4).epsilon(0.01));
+  CHECK(llama.cache(10).value == 10 * 2 * 8 * 128 * 2 * 32);
+  CHECK(split.cache(10).value == llama.cache(10).value / 4);
+  CHECK(costs_of("llama-3-8b", 1, true).cache(10).value == llama.cache(10).value / 2);
+  CHECK(latent.cache(10).value == 10 * (512 + 64) * 2 * 61);
+  for (const int batch : {1, 8, 64, 512}) {
+    CAPTURE(batch);
+    CHECK(llama.decode(batch, 500).sum() < llama.decode(batch * 2, 500).sum());
+    CHECK(llama.decode(batch, 500).sum() < llama.decode(batch, 5000).sum());
+    CHECK(split.decode(batch, 500).products < llama.decode(batch, 500).products);
+  }
+  // A batch of one reads all weights: its products take no less than that.
+  const BytesPerSecond rate = s.post_training->generators.node.gpu.memory_bandwidth;
+  CHECK(llama.decode(1, 1).products > 0.9 * llama.weights() / rate);
+  CHECK(llama.decode(1, 1).products < 2 * llama.weights() / rate);
+}
+
+TEST_CASE("the parts of a step of the loop sum to it", "[post-training]") {
+  const PostTrainingResult r = simulated_loop();
+  CHECK(r.summed_parts() == r.step_time);
+  CHECK(r.hidden == 0);
+  CHECK(r.reload > 0);
+  CHECK(r.optimizer_steps == 4);
+  CHECK(r.engines == 16);
+  CHECK(r.gpus == 16);
+  const PostTrainingResult::EngineParts& p = r.parts;
+  CHECK(p.prefill + p.products + p.cache + p.exchanges + p.host == Approx(r.generation));
+  CHECK(r.memory.cache_peak <= r.memory.cache);
+  CHECK(r.memory.weights + r.memory.reserved + r.memory.cache == Approx(r.memory.capacity));
+  CHECK(r.tokens_per_s_per_gpu * r.gpus == Approx(2048 * (r.mean_answer + 110) / r.step_time));
+}
+
+TEST_CASE("one step off takes the longer half, and training that costs nothing leaves the generation",
+          "[post-training]") {
+  const Overrides apart{{"post_training.generation.nodes", "1"}};
+  const PostTrainingResult synchronous = simulated_loop(apart);
+  Overrides behind = apart;
+  behind.emplace_back("post_training.schedule", "one-step-off");
+  const PostTrainingResult off = simulated_loop(behind);
+  CHECK(synchronous.reload == 0);
+  CHECK(synchronous.generation_gpus + synchronous.training_gpus == 16);
+  const double half = off.training + off.log_probabilities + off.loop;
+  CHECK(synchronous.step_time == Approx(off.generation + half + off.weights));
+  CHECK(off.step_time == Approx(std::max(off.generation, half) + off.weights));
+  CHECK(off.limit == (off.generation > half ? "generation" : "training"));
+  // The same engines: the schedule changes nothing of the generation.
+  CHECK(off.generation == synchronous.generation);
+
+  PostTrainingChoice choice = *loop_scenario(behind).post_training;
+  choice.stack.loop = Seconds{};
+  PostTrainingResult alone = off;
+  alone.training = alone.log_probabilities = 0;
+  close_loop(choice, alone);
+  CHECK(alone.step_time == Approx(alone.generation + alone.weights));
+  CHECK(alone.idle_training == 1);
+}
+
+TEST_CASE("faster memory, fewer passes and shorter answers are never slower", "[post-training]") {
+  const PostTrainingResult plain = simulated_loop();
+  CHECK(simulated_loop({{"cluster.gpu.memory_bandwidth", "6.7 TB/s"}}).generation < plain.generation);
+  CHECK(simulated_loop({{"post_training.log_probabilities.passes", "1"}}).log_probabilities ==
+        Approx(plain.log_probabilities / 2));
+  CHECK(simulated_loop({{"post_training.answer_tokens.mean", "600"}}).step_time < plain.step_time);
+  CHECK(simulated_loop({{"post_training.packing", "false"}}).training > plain.training);
+  CHECK(simulated_loop({{"post_training.weights", "{rate: 1 GB/s}"}}).weights == Approx(plain.policy / 1e9));
+}
+
+TEST_CASE("packs have as many tokens as their samples", "[post-training]") {
+  const Scenario s = loop_scenario();
+  const SamplePacks& packs = *s.post_training->packs;
+  CHECK(packs.sequences * packs.tokens <= 4096);
+  CHECK(s.network.tokens_per_sample == packs.tokens);
+  CHECK(s.micro_batch_size == packs.sequences);
+  const double tokens = static_cast<double>(s.global_batch_size * packs.tokens), needed = 512 * packs.sample_tokens;
+  CHECK(tokens >= needed);
+  CHECK(tokens <= needed + static_cast<double>(packs.sequences * packs.tokens * s.plan.mesh.data));
+  const Scenario passes = log_probability_scenario(s);
+  CHECK(passes.plan.inference);
+  CHECK(passes.ranks() == s.ranks());
+  CHECK(passes.global_batch_size * packs.tokens >= 2048 * packs.sample_tokens);
+}
+
+TEST_CASE("splits are tried over the nodes, and the fastest comes first", "[post-training]") {
+  const char* const name = "post-training-qwen3-32b-64xh100";
+  CHECK(post_training_splits(loop_scenario()).empty());
+  const std::vector<PostTrainingSplit> splits = post_training_splits(loop_scenario(
+      {{"post_training.prompts", "16"}, {"cluster.nodes", "4"}, {"post_training.generation.nodes", "2"}}, name));
+  REQUIRE(splits.size() == 3);
+  for (std::size_t i = 0; i < splits.size(); ++i) {
+    CAPTURE(splits[i].nodes, splits[i].error);
+    CHECK(splits[i].generation_gpus + splits[i].training_gpus == 32);
+    if (i > 0 && splits[i].error.empty()) CHECK(splits[i - 1].step_time <= splits[i].step_time);
+  }
+  CHECK(splits.front().error.empty());
+}
+
+TEST_CASE("what a loop cannot be is one error with its place and the nearest value", "[post-training]") {
+  refused({{"post_training.generation.nodes", "2"}}, "none is left to train; expected at most 1");
+  refused({{"post_training.schedule", "one-step-off"}}, "expected post_training.generation.nodes");
+  refused({{"post_training.answer_tokens.most", "5000"}}, "or post_training.answer_tokens.most: 3986");
+  refused({{"post_training.answer_tokens.mean", "3986"}}, "leaves no room for shorter answers");
+  refused({{"post_training.generation.tensor_parallel", "3"}}, "nearest: 2");
+  refused({{"plan.global_batch_size", "500"}}, "nearest: 256 or 512");
+  refused({{"post_training.generation.memory_share", "0.2"}}, "expected a larger tensor_parallel or memory_share");
+  refused({{"post_training.generation.engine", "vlm"}}, "did you mean \"vllm\"?");
+  refused({{"post_training.promts", "3"}}, "promts");
+  refused({{"plan.mode", "inference"}, {"plan.recompute", "null"}, {"plan.data_parallel", "null"}},
+          "post_training: only for training");
+  refused({{"plan.step_time", "3 s"}}, "plan.step_time: not modelled with post_training");
+  refused({{"cluster.node", "dgx-a100"}, {"post_training.generation.precision", "fp8"}}, "has no fp8; expected bf16");
+  refused({{"model", "bert-large"}}, "generates no text");
+}
+
+TEST_CASE("engines, stacks and transfers of the catalog have sourced figures", "[post-training][catalog]") {
+  const Catalog catalog;
+  const auto check = [](const Sources& sources) {
+    CHECK_FALSE(sources.empty());
+    for (const FigureSource& figure : sources) {
+      CAPTURE(figure.figure);
+      CHECK_FALSE(figure.source.empty());
+    }
+  };
+  for (const std::string& name : catalog.names("engine")) {
+    const Engine engine = read_engine(catalog.resolve("engine", Node::of_text(name)));
+    CAPTURE(name);
+    CHECK_FALSE(engine.release.empty());
+    CHECK(engine.kernels.contains("hopper"));
+    check(engine.sources);
+  }
+  for (const std::string& name : catalog.names("weight-transfer"))
+    check(read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(name))).sources);
+  for (const std::string& name : catalog.names("rl-stack")) {
+    const RlStack stack = read_rl_stack(catalog.resolve("rl-stack", Node::of_text(name)));
+    check(stack.sources);
+    for (const std::string& transfer : {stack.colocated_transfer, stack.apart_transfer})
+      CHECK(read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(transfer))).name == transfer);
+  }
+}
+
+TEST_CASE("measured loops are predicted, and constants are fitted with each model and release left out",
+          "[post-training]") {
+  const PostTrainingErrors errors = post_training_errors();
+  CHECK(errors.runs.size() == 18);
+  CHECK(holds(errors.limits, errors.in_sample));
+  CHECK(errors.in_sample.mean_abs < 0.1);
+  CHECK(errors.model_left_out.mean_abs < 0.14);
+  CHECK(errors.release_left_out.n == 18);
+  for (const LoopRun& run : errors.runs)
+    CHECK(errors.catalog.step_time(run) == Approx(run.predicted.step_time).epsilon(1e-9));
+  for (const ErrorSet& transfer : errors.transfers) CHECK(transfer.mean_abs < 0.12);
+}
+
+}  // namespace scenarios_test_post_training

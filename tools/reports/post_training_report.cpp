@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kPartDigit = 0.1;  ///< s, the last digit of the printed parts
+
+std::string loop_seconds(double seconds) { return fmt::format("{:.1f}", seconds); }
+
+/// The parts of the step, which sum to it as printed.
+std::string loop_parts(const PostTrainingResult& r) {
+  std::vector<std::string> names{"generation", "log-probabilities", "training", "weights", "reload", "loop"}, words;
+  const std::vector<double> times{r.generation, r.log_probabilities, r.training, r.weights, r.reload, r.loop};
+  std::vector<double> signed_times = times;
+  signed_times.push_back(-r.hidden);
+  const std::vector<double> rounded = rounded_parts(signed_times, kPartDigit);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (times[i] > 0) words.push_back(fmt::format("{} {}", names[i], loop_seconds(rounded[i])));
+  std::string text = fmt::format("{}", fmt::join(words, " │ "));
+  if (r.hidden > 0) text += fmt::format(" │ hidden −{}", loop_seconds(-rounded.back()));
+  return text + fmt::format("   (s, together {})", loop_seconds(r.step_time));
+}
+
+std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
+  if (splits.empty()) return "";
+  TextTable table{
+      {"nodes that generate", "GPUs", "GPUs that train", "step", "generation", "training half", "tokens/s a GPU", ""},
+      {true, true, true, true, true, true, true, false}};
+  bool first = true;
+  for (const PostTrainingSplit& split : splits) {
+    std::vector<std::string> row{fmt::format("{}", split.nodes), fmt::format("{}", split.generation_gpus),
+                                 fmt::format("{}", split.training_gpus)};
+    std::string note = split.nodes == choice.nodes ? "this one" : "";
+    if (split.error.empty()) {
+      for (const double seconds : {split.step_time, split.generation, split.training_half})
+        row.push_back(show(Seconds{seconds}));
+      row.push_back(fmt::format("{:.0f}", split.tokens_per_s_per_gpu));
+      if (first) note = note.empty() ? "best" : "best, this one";
+    } else {
+      row.insert(row.end(), 4, "");
+      note = "impossible: " + split.error;
+    }
+    first = false;
+    row.push_back(note);
+    table.rows.push_back(std::move(row));
+  }
+  return "splits of the nodes, the fastest first:\n" + table.text("  ");
+}
+
+}  // namespace
+
+std::string post_training_screen(const Scenario& s, const Result& result) {
+  const PostTrainingChoice& choice = *s.post_training;
+  const PostTrainingResult& r = *result.post_training;
+  const std::string schedule = choice.one_step_off ? "one step off" : "synchronous";
+  std::string text = fmt::format(
+      "post-training of {} with {} and {}: {} prompts × {} answers a step, {}\n", s.network.name, choice.stack.name,
+      choice.engine.name, choice.prompts, choice.samples_per_prompt,
+      choice.apart ? fmt::format("{} GPUs generate and {} train, {}", r.generation_gpus, r.training_gpus, schedule)
+                   : fmt::format("{} GPUs generate, then train", r.gpus));
+  text += fmt::format("{}{} · {:.3g} samples/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
+                      show(Seconds{r.step_time}), r.samples_per_s, r.tokens_per_s_per_gpu, r.gpus);
+  text += report_label("") + loop_parts(r) + "\n";
+  text += fmt::format("{}{}\n", report_label("limit"),
+                      choice.one_step_off ? fmt::format("{} is the longer half; the other one waits for it", r.limit)
+                                          : std::string("generation and training follow each other"));
+  text += fmt::format(
+      "{}GPUs that generate do not generate for {} of the step; GPUs that train neither train nor compute "
+      "log-probabilities for {}\n",
+      report_label("idle"), percent(r.idle_generation), percent(r.idle_training));
+  text += fmt::format(
+      "{}{} engine{} of {} GPU{} · answers of {:.0f} tokens in the mean, {:.0f} at most · {} a token of {:.0f} "
+      "running sequences · the last tenth of the answers takes {} more\n",
+      report_label("generation"), r.engines, r.engines == 1 ? "" : "s", choice.layout.tensor,
+      choice.layout.tensor == 1 ? "" : "s", r.mean_answer, r.longest_answer, show(Seconds{r.token_time}), r.sequences,
+      show(Seconds{r.tail}));
+  text += fmt::format(
+      "{}prompts {} │ products {} │ cache {} │ all-reduces {} │ host {}   (s of the slowest engine; most "
+      "for {})\n",
+      report_label(""), loop_seconds(r.parts.prefill), loop_seconds(r.parts.products), loop_seconds(r.parts.cache),
+      loop_seconds(r.parts.exchanges), loop_seconds(r.parts.host), r.engine_limit);
+  text += fmt::format("{}{} GiB of {} GiB a GPU for keys and values, besides weights of {} GiB: {}\n",
+                      report_label("cache"), gib(r.memory.cache_peak), gib(r.memory.cache), gib(r.memory.weights),
+                      r.preemptions > 0
+                          ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
+                          : std::string("never full"));
+  text +=
+      fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(Bytes{r.policy}), choice.transfer.name);
+  if (choice.packs)
+    text +=
+        fmt::format("{}a pack of {} × {} tokens stands for {:.2f} samples\n", report_label("packs"),
+                    choice.packs->sequences, choice.packs->tokens,
+                    static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens);
+  return text + split_table(choice, result.splits) +
+         fmt::format("\nthe training half, one of {} optimizer steps:\n", r.optimizer_steps);
+}
+
+}  // namespace trainyard
