@@ -199,6 +199,7 @@ void read_mamba_keys(Fields& f, TransformerConfig& c) {
   c.scan.convolution_bias = f.boolean("mamba_conv_bias", true);
   c.scan.projection_bias = f.boolean("mamba_proj_bias", false);
   check_groups(f, c.scan, "mamba_n_groups");
+  ignore_keys(f, {"time_step_floor", "time_step_limit", "time_step_max", "time_step_min"});
 }
 
 /// Bamba (IBM 2024): Mamba-2 or attention, then a dense feed-forward part.
