@@ -193,6 +193,43 @@ TEST_CASE("further families are read", "[hybrids][families]") {
   }
 }
 
+TEST_CASE("sizes of further families are those of their model cards", "[hybrids][families]") {
+  std::string kinds;  // Granite 4.0 H Small: attention in 4 of 40 layers
+  for (int i = 0; i < 40; ++i) kinds += std::string(i > 0 ? ", " : "") + (i % 10 == 5 ? "attention" : "mamba");
+  const std::map<std::string, double> billions{
+      {"{model_type: granitemoehybrid, hidden_size: 4096, intermediate_size: 768, num_hidden_layers: 40, "
+       "num_attention_heads: 32, num_key_value_heads: 8, num_local_experts: 72, num_experts_per_tok: 10, "
+       "shared_intermediate_size: 1536, mamba_n_heads: 128, mamba_d_head: 64, mamba_d_state: 128, mamba_n_groups: 1, "
+       "tie_word_embeddings: true, vocab_size: 100352, max_position_embeddings: 131072, layer_types: [" +
+           kinds + "]}",
+       32.2},
+      {"{model_type: ernie4_5_moe, hidden_size: 2560, intermediate_size: 12288, moe_intermediate_size: 1536, "
+       "num_hidden_layers: 28, num_attention_heads: 20, num_key_value_heads: 4, head_dim: 128, moe_num_experts: 64, "
+       "moe_num_shared_experts: 2, moe_k: 6, moe_layer_start_index: 1, vocab_size: 103424, max_position_embeddings: "
+       "131072}",
+       21.8},
+      {"{model_type: minimax_m2, vocab_size: 200064, hidden_size: 3072, intermediate_size: 1536, num_hidden_layers: "
+       "62, "
+       "num_attention_heads: 48, num_key_value_heads: 8, head_dim: 128, max_position_embeddings: 196608, "
+       "num_local_experts: 256, num_experts_per_tok: 8}",
+       228.7},
+      {"{model_type: seed_oss, hidden_size: 5120, num_hidden_layers: 64, intermediate_size: 27648, "
+       "num_attention_heads: "
+       "80, num_key_value_heads: 8, head_dim: 128, vocab_size: 155136, max_position_embeddings: 524288}",
+       36.2},
+      {"{model_type: qwen3_5_moe_text, hidden_size: 4096, head_dim: 256, linear_num_value_heads: 64, "
+       "moe_intermediate_size: 1024, num_attention_heads: 32, num_experts: 512, num_experts_per_tok: 10, "
+       "num_hidden_layers: 60, num_key_value_heads: 2, shared_expert_intermediate_size: 1024, vocab_size: 248320, "
+       "max_position_embeddings: 262144}",
+       396.3}};
+  for (const auto& [config, expected] : billions) {
+    CAPTURE(config);
+    const Network network = network_of(parsed_config(config), 1, 512);
+    CHECK(network.parameters() == Approx(expected * 1e9).epsilon(0.005));
+    CHECK(gradients_are_ready_once(network));
+  }
+}
+
 TEST_CASE("configs that are no language models say so, and patterns are checked", "[hybrids][errors]") {
   CHECK_THROWS_WITH(parsed_config("{model_type: whisper, d_model: 384}"),
                     Contains("\"whisper\" (speech and sound, which are no language models)"));

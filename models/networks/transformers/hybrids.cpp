@@ -109,7 +109,9 @@ void read_nemotron_h(Fields& f, TransformerConfig& c) {
   c.hidden_size = read_size(f, "hidden_size");
   c.max_position_embeddings = read_size(f, "max_position_embeddings");
   c.num_attention_heads = read_size(f, "num_attention_heads");
-  c.num_key_value_heads = read_size(f, "num_key_value_heads", c.num_attention_heads);
+  const bool has_groups = f.has("num_key_value_heads") || f.has("num_query_groups");
+  c.num_key_value_heads =
+      has_groups ? read_size(f, {"num_key_value_heads", "num_query_groups"}) : c.num_attention_heads;
   c.head_dim = read_size(f, "head_dim", read_size(f, "attention_head_dim", 128));
   finish_heads(f, c);
   c.intermediate_size = read_size(f, "intermediate_size", c.hidden_size);
@@ -197,6 +199,7 @@ void read_mamba_keys(Fields& f, TransformerConfig& c) {
   c.scan.convolution_bias = f.boolean("mamba_conv_bias", true);
   c.scan.projection_bias = f.boolean("mamba_proj_bias", false);
   check_groups(f, c.scan, "mamba_n_groups");
+  ignore_keys(f, {"time_step_floor", "time_step_limit", "time_step_max", "time_step_min"});
 }
 
 /// Bamba (IBM 2024): Mamba-2 or attention, then a dense feed-forward part.
@@ -300,8 +303,8 @@ void read_gated_delta(Fields& f, TransformerConfig& c) {
 }
 
 void read_qwen3_next(Fields& f, TransformerConfig& c) {
-  c.head_dim = 256;  // default of transformers.Qwen3NextConfig
-  c.intermediate_size = 0;
+  c.head_dim = 256;  // defaults of transformers.Qwen3NextConfig
+  c.intermediate_size = 5632;
   read_qwen_experts(f, c);
   read_gated_delta(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);

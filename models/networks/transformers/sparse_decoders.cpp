@@ -74,13 +74,14 @@ void read_ernie_moe(Fields& f, TransformerConfig& c) {
   c.experts.correction_bias = f.boolean("moe_use_aux_free", true);
   if (read_size(f, "moe_layer_interval", 1) != 1)
     fail(f.place_of("moe_layer_interval"), f.what() + ": experts in every layer after the first ones; expected 1");
-  ignore_keys(f, {"moe_capacity", "moe_gate", "moe_layer_end_index", "moe_norm_min", "output_router_logits",
-                  "router_aux_loss_coef"});
+  ignore_keys(f, {"moe_capacity", "moe_gate", "moe_gate_act", "moe_layer_end_index", "moe_norm_min",
+                  "output_router_logits", "router_aux_loss_coef"});
 }
 
 /// MiniMax-M2 (2025).
 void read_minimax_m2(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
   if (f.boolean("use_qk_norm", true)) c.head_norms = HeadNorms::all;
   c.experts.count = read_size(f, "num_local_experts");
   c.experts.per_token = read_size(f, "num_experts_per_tok");
