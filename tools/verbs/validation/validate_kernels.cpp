@@ -14,7 +14,7 @@ const std::map<std::string, ErrorLimits> kGemmLimits{{"ampere", {.median = 0.05,
                                                      {"hopper", {.median = 0.05, .p90 = 0.17}},
                                                      {"blackwell", {.median = 0.07, .p90 = 0.24}}};
 constexpr ErrorLimits kAttentionLimits{.median = 0.1, .p90 = 0.25};
-constexpr ErrorLimits kNarrowLimits{.median = 0.25, .p90 = 0.4};
+constexpr ErrorLimits kNarrowLimits{.median = 0.2, .p90 = 0.45};
 
 ErrorSet products_of(const Gpu& gpu) {
   const MeasuredKernels products =
