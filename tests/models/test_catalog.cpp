@@ -51,7 +51,7 @@ TEST_CASE("every GPU of the catalog has sourced figures that make physical sense
     CHECK(peak(Precision::fp32) > FlopsPerSecond{0});
     CHECK(gpu.memory_bandwidth > gpu.pcie);
     CHECK(gpu.memory_bandwidth > gpu.nvlink);
-    CHECK(gpu.memory_bandwidth < BytesPerSecond{20e12});
+    CHECK(gpu.memory_bandwidth < BytesPerSecond{23e12});
     CHECK(gpu.memory_capacity > Bytes{8e9});
     CHECK(gpu.memory_capacity < Bytes{1e12});
     CHECK((gpu.nvlink.value == 0 || gpu.nvlink > gpu.pcie));
@@ -146,7 +146,7 @@ TEST_CASE("a constant of a stack whose source is a formula is one of its numbers
             element_size(*stack.gradient_precision) * std::max(of_rule[0], of_rule[1] * replicas));
     CHECK(stack.bucket == stack.default_bucket(1));
   }
-  CHECK(rules == 10);  // Megatron's releases, NeMo, and entries based on them
+  CHECK(rules == 11);  // Megatron's releases, NeMo, and entries based on them
 }
 
 TEST_CASE("a library slows down overlapping kernels equally in all stacks that use it", "[catalog]") {
@@ -189,13 +189,14 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
   const Catalog catalog(kRoot);
   CHECK_THROWS_WITH(catalog.resolve("node", reference("dgx-a10")),
                     "x.yaml:1:1: unknown node \"dgx-a10\"; did you mean \"dgx-a100\"?");
-  CHECK_THROWS_WITH(catalog.resolve("stack", reference("../gpus/t4")),
-                    "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, internevo, "
-                    "jax, llm-foundry, megatron-2020, megatron-2022, megatron-bridge, megatron-bridge@26.04, "
-                    "megatron-bridge@26.04-graphs, megatron-bridge@26.06, megatron-core, megatron-deepspeed, "
-                    "megatron-deepspeed-blocking, meta-llama3, nemo, nvidia-bert, nvidia-bert-te, nvidia-mxnet, "
-                    "nvidia-mxnet-2019, nvidia-mxnet-2020, plain, "
-                    "pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
+  CHECK_THROWS_WITH(
+      catalog.resolve("stack", reference("../gpus/t4")),
+      "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, internevo, "
+      "jax, llm-foundry, megatron-2020, megatron-2022, megatron-bridge, megatron-bridge@26.04, "
+      "megatron-bridge@26.04-graphs, megatron-bridge@26.06, megatron-core, megatron-deepspeed, "
+      "megatron-deepspeed-blocking, meta-llama3, nemo, neuronx, nvidia-bert, nvidia-bert-te, nvidia-mxnet, "
+      "nvidia-mxnet-2019, nvidia-mxnet-2020, plain, primus, "
+      "pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
   CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));
   CHECK(catalog.names("nothing").empty());

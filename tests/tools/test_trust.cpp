@@ -1,5 +1,7 @@
 // The trust line: what is known of errors outside of what was fitted, and what was never measured.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/result.hpp"
@@ -83,6 +85,48 @@ TEST_CASE("what fp8 attention changes is said, and is so, of latent attention to
     CHECK(less.step_time == Approx(more.step_time).epsilon(1e-9));
     CHECK(less.memory.peak < more.memory.peak);
   }
+}
+
+TEST_CASE("a precision of few bits states its scaling, and blocks at the ends can stay in bf16", "[trust][fp8]") {
+  const auto with = [](const std::string& precision, Overrides more = {}, const char* node = "dgx-b200") {
+    more.insert(more.end(), {{"cluster.node", node}, {"plan.precision", precision}});
+    return read_scenario(shipped_file("scenarios/llama3-70b-tp8-pp4.yaml"), more);
+  };
+  const std::map<std::string, Fp8Scaling> scalings{{"mxfp8", Fp8Scaling::block},    {"fp8-cs", Fp8Scaling::current},
+                                                   {"fp8-ds", Fp8Scaling::delayed}, {"nvfp4", Fp8Scaling::nvfp4},
+                                                   {"mxfp4", Fp8Scaling::mxfp4},    {"mxfp6", Fp8Scaling::mxfp6}};
+  for (const auto& [name, scaling] : scalings) {
+    CAPTURE(name);
+    const Scenario s = with(name);
+    CHECK(s.fp8);
+    CHECK(s.precision == Precision::bf16);
+    CHECK(s.software.fp8_scaling == scaling);
+    CHECK(s.precision_word() == (name.find("fp8") == std::string::npos ? name : "fp8"));
+  }
+  CHECK_THROWS_WITH(with("fp4"), Contains("unknown value \"fp4\"; not modelled yet; nearest: \"nvfp4\""));
+  CHECK_THROWS_WITH(with("nvfp4", {{"plan.fp8_scaling", "block"}}), Contains("nvfp4 states the scaling"));
+  CHECK_THROWS_WITH(with("nvfp4", {}, "dgx-h100"), Contains("h100-sxm5-80gb has no fp4"));
+  const auto narrow_products = [](const Scenario& s) {
+    std::size_t count = 0;
+    for (const Layer& layer : s.network.layers)
+      count += std::any_of(layer.forward.begin(), layer.forward.end(), [](const KernelCall& call) {
+        return call.work.precision == static_cast<std::uint8_t>(Precision::fp4) && call.work.flops.value > 0;
+      });
+    return count;
+  };
+  CHECK(narrow_products(with("nvfp4")) == 80);
+  CHECK(narrow_products(with("nvfp4", {{"plan.bf16_blocks", "{first: 2, last: 8}"}})) == 70);
+  CHECK_THROWS_WITH(with("nvfp4", {{"plan.bf16_blocks", "{first: 81}"}}),
+                    Contains("81 blocks, but the network has 80"));
+  CHECK_THROWS_WITH(with("bf16", {{"plan.bf16_blocks", "{first: 2}"}}), Contains("only with precision fp8 or fewer"));
+}
+
+TEST_CASE("an answer on an announced chip says so, and is less sure", "[trust]") {
+  const std::string plain = "scenarios/llama3-8b-fsdp-64xh100.yaml";
+  const Overrides rubin{{"cluster.node", "{base: vr-nvl72, gpu: {count: 64}}"}, {"cluster.nodes", "1"}};
+  CHECK_THAT(trust_of(plain, rubin), Contains("announced: the figures of rubin are preliminary"));
+  CHECK_THAT(trust_of(plain), !Contains("announced"));
+  CHECK(profile_of(read_scenario(shipped_file(plain), rubin), 1, 0).unmeasured_part);
 }
 
 TEST_CASE("the trust line names what was never measured", "[trust]") {
