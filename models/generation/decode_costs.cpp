@@ -77,10 +77,10 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
   return make_network(model_, sequences, tokens, Precision::bf16, options);
 }
 
-DecodeCosts::Pass DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
+DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
   Network pass = network(sequences, tokens);
   if (!decodes) pass.layers.pop_back();  // only the last token of a prompt goes through the head
-  Pass time;
+  PassTime time;
   for (const Layer& layer : pass.layers) {
     for (const KernelCall& call : layer.forward)
       if (!decodes || kind_of(call.work.kernel) != Kernel::attention) time.kernels += kernel_time(gpu_, call.work);
@@ -90,7 +90,7 @@ DecodeCosts::Pass DecodeCosts::forward(std::int64_t sequences, std::int64_t toke
   return time;
 }
 
-const DecodeCosts::Pass& DecodeCosts::decode_pass(int batch) const {
+const DecodeCosts::PassTime& DecodeCosts::decode_pass(int batch) const {
   const auto small = static_cast<int>(std::bit_ceil(static_cast<unsigned>(batch)));
   const int multiple = engine_.batch_multiple, above = (batch + multiple - 1) / multiple * multiple;
   const int captured = std::min(small, above);
@@ -100,7 +100,7 @@ const DecodeCosts::Pass& DecodeCosts::decode_pass(int batch) const {
 }
 
 DecodeTime DecodeCosts::decode(int batch, double context) const {
-  const Pass& pass = decode_pass(batch);
+  const PassTime& pass = decode_pass(batch);
   const EngineKernels& kernels = engine_.kernels_on(gpu_);
   const BytesPerSecond rate = kernels.attention_rate * gpu_.memory_bandwidth;
   const FlopsPerSecond peak = gpu_.efficiency[static_cast<std::size_t>(Kernel::attention)].flops *
@@ -124,7 +124,7 @@ Seconds DecodeCosts::prefill_pass(std::int64_t tokens) const {
                                   : priced;
   const auto found = prefills_.find(shaped);
   if (found != prefills_.end()) return found->second;
-  const Pass pass = forward(1, shaped, false);
+  const PassTime pass = forward(1, shaped, false);
   return prefills_.emplace(shaped, pass.kernels + pass.exchanges).first->second;
 }
 

@@ -57,11 +57,11 @@ class DecodeCosts : public GenerationCosts {
 
  private:
   /// Time of the kernels and exchanges of a forward pass.
-  struct Pass {
+  struct PassTime {
     Seconds kernels, exchanges;
   };
-  Pass forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
-  const Pass& decode_pass(int batch) const;
+  PassTime forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
+  const PassTime& decode_pass(int batch) const;
   Seconds prefill_pass(std::int64_t tokens) const;
   Network network(std::int64_t sequences, std::int64_t tokens) const;
 
@@ -72,9 +72,9 @@ class DecodeCosts : public GenerationCosts {
   EngineLayout layout_;
   AllReduce all_reduce_;
   Bytes weights_, policy_, room_;
-  double token_bytes_ = 0;              ///< bytes of keys and values of one token in one layer, on one GPU
-  double windowed_layers_ = 0;          ///< layers with a sliding window
-  mutable std::map<int, Pass> passes_;  ///< decode steps by batch
+  double token_bytes_ = 0;                  ///< bytes of keys and values of one token in one layer, on one GPU
+  double windowed_layers_ = 0;              ///< layers with a sliding window
+  mutable std::map<int, PassTime> passes_;  ///< decode steps by batch
   mutable std::map<std::int64_t, Seconds> prefills_;  ///< prefill passes by tokens
 };
 

@@ -238,7 +238,7 @@ TEST_CASE("packs have as many tokens as their samples", "[post-training]") {
   const Scenario passes = log_probability_scenario(s);
   CHECK(passes.plan.inference);
   CHECK(passes.ranks() == s.ranks());
-  CHECK(passes.global_batch_size * packs.tokens >= 2048 * packs.sample_tokens);
+  CHECK(static_cast<double>(passes.global_batch_size * packs.tokens) >= 2048 * packs.sample_tokens);
 }
 
 TEST_CASE("splits are tried over the nodes, and the fastest comes first", "[post-training]") {

@@ -211,7 +211,7 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
           "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, "
           "memory, plans, "
           "mlperf, "
-          "published, dataparallel, horovod, packets, engines");
+          "published, dataparallel, horovod, post-training, packets, engines");
 }
 
 TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses files that are no logs", "[cli][nccl]") {
