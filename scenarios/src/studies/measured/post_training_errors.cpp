@@ -1,9 +1,7 @@
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -36,6 +34,17 @@ double mean_loop_error(const std::vector<LoopRun>& runs, const LoopConstants& co
   double sum = 0;
   for (const LoopRun& run : runs) sum += std::abs(constants.step_time(run) / run.measured - 1);
   return sum / static_cast<double>(runs.size());
+}
+
+/// Rate of an adapter of 400 Gbit/s, B/s: taken for a rate of weights that no run decides.
+constexpr double kAdapterRate = 50e9;
+/// Least share of a step that weights take in a run that decides their rate.
+constexpr double kDecidingShare = 0.1;
+
+bool runs_decide_rate(const std::vector<LoopRun>& runs, bool apart) {
+  return std::any_of(runs.begin(), runs.end(), [apart](const LoopRun& run) {
+    return run.apart == apart && run.predicted.weights >= kDecidingShare * run.measured;
+  });
 }
 
 /// Predicts each run with constants that are fitted to the runs with another trait.
@@ -119,22 +128,34 @@ double LoopConstants::step_time(const LoopRun& run) const {
 }
 
 LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
-  constexpr std::array<double LoopConstants::*, 4> constants{
-      &LoopConstants::loop, &LoopConstants::reload, &LoopConstants::colocated_rate, &LoopConstants::apart_rate};
+  std::vector<double LoopConstants::*> constants{&LoopConstants::loop, &LoopConstants::reload};
+  for (const bool apart : {false, true}) {
+    double LoopConstants::*const rate = apart ? &LoopConstants::apart_rate : &LoopConstants::colocated_rate;
+    if (runs_decide_rate(runs, apart))
+      constants.push_back(rate);
+    else
+      best.*rate = kAdapterRate;
+  }
   double least = mean_loop_error(runs, best);
+  const auto improves = [&](const LoopConstants& trial) {
+    const double error = mean_loop_error(runs, trial);
+    if (error >= least - 1e-12) return false;
+    least = error;
+    best = trial;
+    return true;
+  };
   for (double step = 0.5; step > 1e-4; step /= 2)
     for (bool better = true; better;) {
       better = false;
-      for (const auto constant : constants)
-        for (const double factor : {1 + step, 1 / (1 + step)}) {
-          LoopConstants trial = best;
-          trial.*constant *= factor;
-          const double error = mean_loop_error(runs, trial);
-          if (error >= least - 1e-12) continue;
-          least = error;
-          best = trial;
-          better = true;
-        }
+      for (const auto first : constants)
+        for (const auto second : constants)
+          for (const double factor : {1 + step, 1 / (1 + step)})
+            for (const double other : {1 + step, 1 / (1 + step)}) {
+              LoopConstants trial = best;
+              trial.*first *= factor;
+              if (second != first) trial.*second *= other;
+              if (improves(trial)) better = true;
+            }
     }
   return best;
 }
