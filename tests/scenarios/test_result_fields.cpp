@@ -150,6 +150,8 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.energy->parts = {{"GPU", 3}, {"CPU", 1}};
   r.energy->pue = 1.5;
   r.energy->not_stated = "switch";
+  r.post_training.emplace();
+  r.splits.emplace_back();
   r.training_time = 20;
   r.alone_time = 2;
   r.flow_step_time = 1.5;
