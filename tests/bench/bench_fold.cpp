@@ -47,7 +47,7 @@ void drawn_step(benchmark::State& state) {
   const Plan laid_out = plan(s);
   SimulateOptions options;
   options.critical_path = false;
-  options.draws = state.range(1) != 0 ? Draws::sharing : Draws::each_rank;
+  options.draws = state.range(1) != 0 ? DrawSharing::sharing : DrawSharing::each_rank;
   for (auto _ : state) state.counters["step_s"] = simulate(s, laid_out, options).step_time;
 }
 BENCHMARK(drawn_step)

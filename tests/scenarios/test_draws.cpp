@@ -15,11 +15,11 @@ namespace {
 
 std::string shipped(const std::string& name) { return std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/" + name; }
 
-Result run_with(const Scenario& s, Draws draws) {
+Result run_with(const Scenario& s, DrawSharing draws) {
   SimulateOptions options;
   options.critical_path = false;
   options.draws = draws;
-  if (draws == Draws::each_rank) options.folding = Folding::off;
+  if (draws == DrawSharing::each_rank) options.folding = Folding::off;
   return simulate(s, options);
 }
 
@@ -52,7 +52,7 @@ class DrawnScenarios : test::RandomDraws {
     }
     text += "\n  collectives: " + one_of({"modelled", "modelled", "messages", "flows"});
     text += "\n  data_parallel: " + one_of({"{}", "{}", "{overlap: false}", "{zero_stage: 1}", "{zero_stage: 2}",
-                                            "{zero_stage: 3}", "{all_reduce: ring}", "{mechanism: delayed}"});
+                                            "{zero_stage: 3}", "{all_reduce: ring}", "{delay: 1}"});
     text += "\nfaults: {stragglers: [{" +
             one_of({"kind: lognormal, sigma: 0.03", "kind: lognormal, sigma: 0.1", "kind: lognormal, sigma: 0.3",
                     "kind: uniform, spread: 0.2", "kind: exponential-tail, mean: 0.1"}) +
@@ -113,7 +113,7 @@ TEST_CASE("draws of nearly nothing change nothing: a step contains what it owes 
       drawn.emplace_back("faults", lognormal("1e-9"));
       drawn.emplace_back("plan.steps", steps);
       const Scenario s = read_scenario(shipped(file), drawn);
-      for (const Draws draws : {Draws::each_rank, Draws::sharing}) {
+      for (const DrawSharing draws : {DrawSharing::each_rank, DrawSharing::sharing}) {
         const Result r = run_with(s, draws);
         CAPTURE(steps, r.shared_draws, r.unfolded);
         CHECK(r.step_time == Approx(alike).epsilon(1e-6));
@@ -129,7 +129,7 @@ TEST_CASE("ranks that share draws take the step of ranks with their own, within 
                                                                            {"plan.global_batch_size", "128"},
                                                                            {"faults", lognormal("0.1", seed)},
                                                                            {"plan.steps", "1"}});
-    const Result few = run_with(s, Draws::sharing), each = run_with(s, Draws::each_rank);
+    const Result few = run_with(s, DrawSharing::sharing), each = run_with(s, DrawSharing::each_rank);
     CAPTURE(few.shared_draws, few.unfolded);
     CHECK_FALSE(few.shared_draws.empty());
     CHECK(few.simulated_ranks < each.simulated_ranks / 4);
@@ -145,8 +145,8 @@ TEST_CASE("cheap runs keep the draws of each rank, and plans that do not meet sa
       lognormal("0.1") + "\n";
   const Scenario s = read_scenario_text(text, "draws.yaml");
   CHECK(simulate(s).shared_draws == "");
-  const Scenario late = read_scenario_text(text, "draws.yaml", {{"plan.data_parallel.mechanism", "delayed"}});
-  const Result r = run_with(late, Draws::sharing);
+  const Scenario late = read_scenario_text(text, "draws.yaml", {{"plan.data_parallel.delay", "1"}});
+  const Result r = run_with(late, DrawSharing::sharing);
   CHECK(r.shared_draws == "");
   CHECK_THAT(r.unfolded, Catch::Contains("do not sum their gradients in each step"));
 }

@@ -163,6 +163,7 @@ TEST_CASE("an engine's GPU holds its share of the weights, and keys and values b
   CHECK(llama.cache(10).value == 10 * 2 * 8 * 128 * 2 * 32);
   CHECK(split.cache(10).value == llama.cache(10).value / 4);
   CHECK(costs_of("llama-3-8b", 1, true).cache(10).value == llama.cache(10).value / 2);
+  CHECK_THROWS_WITH(costs_of("bert-large", 1), Contains("generates no text token by token"));
   CHECK(latent.cache(10).value == 10 * (512 + 64) * 2 * 61);
   for (const int batch : {1, 8, 64, 512}) {
     CAPTURE(batch);
@@ -269,7 +270,6 @@ TEST_CASE("what a loop cannot be is one error with its place and the nearest val
           "post_training: only for training");
   refused({{"plan.step_time", "3 s"}}, "plan.step_time: not modelled with post_training");
   refused({{"cluster.node", "dgx-a100"}, {"post_training.generation.precision", "fp8"}}, "has no fp8; expected bf16");
-  refused({{"model", "bert-large"}}, "generates no text");
 }
 
 TEST_CASE("engines, stacks and transfers of the catalog have sourced figures", "[post-training][catalog]") {

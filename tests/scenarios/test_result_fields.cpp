@@ -150,9 +150,13 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.energy->parts = {{"GPU", 3}, {"CPU", 1}};
   r.energy->pue = 1.5;
   r.energy->not_stated = "switch";
+  r.post_training.emplace();
+  r.splits.emplace_back();
   r.training_time = 20;
   r.alone_time = 2;
   r.flow_step_time = 1.5;
+  r.shared_draws = "all replicas are as slow as the slowest of the step";
+  r.drawn_steps = DrawnSteps{2, 0.1, 1.5, 2.5, 300};
   r.failures->end = 30;
   r.money = Money{"EUR", 2, 3, true, 4};
   r.wall_s = 1;

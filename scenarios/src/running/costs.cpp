@@ -56,9 +56,9 @@ void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>&
     const int warm = run.window.warm_steps(), behind = warm + run.window.steps();
     for (const Actor rank : run.fold ? run.fold->members(seen) : std::vector<Actor>{seen}) {
       const double step = time / steps;
-      const auto of_rank = run.shared_draws->time_of_rank(
+      const auto rank_time = run.shared_draws->time_of_rank(
           rank, {gpu.kernels * step, parts.bubble.value / steps, gpu.exposed_communication * step}, warm, behind);
-      busy[&type] += utilization(type.gpu.power, {of_rank.kernels / step, of_rank.exposed / step});
+      busy[&type] += utilization(type.gpu.power, {rank_time.kernels / step, rank_time.exposed / step});
     }
   }
   for (const auto& [type, nodes] : counted_types(cluster)) {

@@ -35,7 +35,7 @@ struct SimulateOptions {
   Bytes port_buffer = {};                  ///< with packets: see PacketNetwork
   Folding folding = Folding::automatic;
   /// For drawn slow-downs. Without folding, `automatic` is `each_rank`.
-  Draws draws = Draws::automatic;
+  DrawSharing draws = DrawSharing::automatic;
   bool lays_out_only = false;  ///< make the machine and the equivalence classes of ranks, but run nothing
   bool progress = false;       ///< show a line on the terminal after 2 s
 };

@@ -93,7 +93,7 @@ SlowestReplicas::SlowestReplicas(const TrainingPlan& plan, const StragglerMachin
   if (refusal_.empty()) find_groups();
   if (refusal_.empty()) require_alike();
   if (refusal_.empty()) order_tasks();
-  if (refusal_.empty()) choose(Draws::some_replicas);
+  if (refusal_.empty()) choose(DrawSharing::some_replicas);
 }
 
 /// Lockstep groups, and replicas: lockstep groups whose stages exchange messages.
@@ -138,9 +138,9 @@ void SlowestReplicas::find_groups() {
 void SlowestReplicas::require_alike() {
   std::vector<Actor> first(position(plan_.mesh.pipeline), -1);
   for (Actor rank = 0; rank < plan_.ranks(); ++rank) {
-    Actor& of_stage = first[position(stage_of_group_[position(group_of_rank_[position(rank)])])];
-    if (of_stage < 0) of_stage = rank;
-    if (machine_.likeness(rank) != machine_.likeness(of_stage)) refusal_ = "ranks of a stage have unlike GPUs";
+    Actor& stage_rank = first[position(stage_of_group_[position(group_of_rank_[position(rank)])])];
+    if (stage_rank < 0) stage_rank = rank;
+    if (machine_.likeness(rank) != machine_.likeness(stage_rank)) refusal_ = "ranks of a stage have unlike GPUs";
   }
 }
 
@@ -155,11 +155,11 @@ void SlowestReplicas::order_tasks() {
     return kernel == 0 ? 0 : machine_.price(host_work(kernel), rank).duration.value;
   };
   std::vector<std::vector<std::array<PassTime, kPasses>>> times(stages);
-  std::vector<Actor> rank_of_stage;
+  std::vector<Actor> stage_ranks;
   for (std::size_t stage = 0; stage < stages; ++stage) {
     const StagePlan& plan = plan_.stages[stage];
     const Actor rank = plan_.mesh.rank({0, 0, 0, static_cast<int>(stage)});
-    rank_of_stage.push_back(rank);
+    stage_ranks.push_back(rank);
     update_.push_back(machine_.price(plan.optimizer, rank).duration.value);
     on_gpu_.push_back(update_.back());
     tasks_of_stage_.push_back(0);
@@ -192,7 +192,7 @@ void SlowestReplicas::order_tasks() {
     }
     const PassTime& time = times[position(stage)][position(task.chunk)][position(static_cast<int>(task.pass))];
     const double host =
-        host_seconds(after < 0 ? plan_.micro_batch_kernel : plan_.kernel_after_message, rank_of_stage[position(stage)]);
+        host_seconds(after < 0 ? plan_.micro_batch_kernel : plan_.kernel_after_message, stage_ranks[position(stage)]);
     on_gpu_[position(stage)] += time.on_gpu;
     tasks_of_stage_[position(stage)] += host + time.seconds();
     const int index = static_cast<int>(tasks_.size());
@@ -209,12 +209,12 @@ void SlowestReplicas::order_tasks() {
   }
 }
 
-void SlowestReplicas::choose(Draws draws) {
+void SlowestReplicas::choose(DrawSharing draws) {
   draws_ = draws;
   factors_.assign(position(steps_), {});
   const std::size_t replicas = groups_.size();
-  keeps_.assign(replicas, draws == Draws::some_replicas || replicas == 1);
-  if (draws != Draws::some_replicas || 2 * kSlowest * position(steps_) >= replicas) return;
+  keeps_.assign(replicas, draws == DrawSharing::some_replicas || replicas == 1);
+  if (draws != DrawSharing::some_replicas || 2 * kSlowest * position(steps_) >= replicas) return;
   keeps_.assign(replicas, false);
   for (int step = 0; step < steps_; ++step) {
     const auto number = static_cast<std::uint32_t>(step);
@@ -232,7 +232,10 @@ bool SlowestReplicas::replicas_meet_at_once() const {
 }
 
 bool SlowestReplicas::is_bound() const {
-  return (draws_ == Draws::one_replica && groups_.size() > 1) ||
+  int lanes = 0;  // number of kinds of groups that meet in layers
+  for (int lane = 0; lane < kLanes; ++lane)
+    lanes += meets_in_layers(plan_, static_cast<Lane>(lane)) && plan_.lanes[position(lane)].used() ? 1 : 0;
+  return (draws_ == DrawSharing::one_replica && groups_.size() > 1) || lanes > 1 ||
          (plan_.zero == ZeroStage::parameters && plan_.lane(Lane::parameters).used());
 }
 
@@ -258,7 +261,7 @@ std::uint64_t SlowestReplicas::likeness(Actor rank) const {
   return keeps_[replica] ? replica + 1 : 0;
 }
 
-SlowestReplicas::RankTime SlowestReplicas::time_of_rank(Actor rank, const RankTime& of_class, int first,
+SlowestReplicas::RankTime SlowestReplicas::time_of_rank(Actor rank, const RankTime& class_time, int first,
                                                         int behind) const {
   // Interference makes kernels longer by some percent; if they are longer by more, the host launches them too late.
   constexpr double kBoundByHost = 1.1;
@@ -268,17 +271,18 @@ SlowestReplicas::RankTime SlowestReplicas::time_of_rank(Actor rank, const RankTi
   for (int step = first; step < behind; ++step) {
     const auto number = static_cast<std::uint32_t>(step);
     const StepFactors& factors = step_factors(number);
-    const double factor = slowdown(stragglers_, rank, number), alone = of_class.kernels / factors.used[group];
+    const double factor = slowdown(stragglers_, rank, number), alone = class_time.kernels / factors.used[group];
     const bool waits = factor<factors.slowest[group] * (1 - 1e-9), late = alone> kBoundByHost * on_gpu_[stage];
     time.kernels += factor * (waits && late ? on_gpu_[stage] : alone);
     const double longer = keeps_[replica] ? 0
                                           : factors.ends[replica] - factors.ends[position(factors.model)] -
                                                 tasks_of_stage_[stage] * (factors.slowest[group] - factors.used[group]);
-    time.bubble += std::max(0.0, of_class.bubble + longer);
+    time.bubble += std::max(0.0, class_time.bubble + longer);
   }
   time.kernels /= behind - first;
   time.bubble /= behind - first;
-  time.exposed = std::max(0.0, of_class.exposed + of_class.kernels - time.kernels + of_class.bubble - time.bubble);
+  time.exposed =
+      std::max(0.0, class_time.exposed + class_time.kernels - time.kernels + class_time.bubble - time.bubble);
   return time;
 }
 
@@ -316,7 +320,7 @@ const SlowestReplicas::StepFactors& SlowestReplicas::step_factors(std::uint32_t 
   if (std::all_of(keeps_.begin(), keeps_.end(), [](bool keeps) { return keeps; })) return factors;
   factors.ends = replica_ends(step, factors.slowest);
   const std::vector<int> order = ranking(factors.ends);
-  factors.model = order[draws_ == Draws::one_replica ? 0 : order.size() / 2];
+  factors.model = order[draws_ == DrawSharing::one_replica ? 0 : order.size() / 2];
   for (std::size_t group = 0; group < factors.slowest.size(); ++group)
     if (!keeps_[position(replica_of_group_[group])])
       factors.used[group] =
@@ -340,17 +344,17 @@ std::vector<double> SlowestReplicas::replica_ends(std::uint32_t step, const std:
   const std::vector<double> before = step > 0 ? slowest_members(step - 1) : std::vector<double>{};
   std::vector<double> ends(groups_.size()), task_ends(tasks_.size()), clocks(update_.size());
   for (std::size_t replica = 0; replica < groups_.size(); ++replica) {
-    const auto of_stage = [&](const std::vector<double>& all, std::size_t stage) {
+    const auto stage_factor = [&](const std::vector<double>& all, std::size_t stage) {
       return all[position(groups_[replica][stage])];
     };
     for (std::size_t stage = 0; stage < clocks.size(); ++stage)
-      clocks[stage] =
-          overhead_[stage] * of_stage(factors, stage) + (before.empty() ? 0 : update_[stage] * of_stage(before, stage));
+      clocks[stage] = overhead_[stage] * stage_factor(factors, stage) +
+                      (before.empty() ? 0 : update_[stage] * stage_factor(before, stage));
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       const Task& task = tasks_[i];
       double& clock = clocks[position(task.stage)];
       if (task.after >= 0) clock = std::max(clock, task_ends[position(task.after)]);
-      clock += task.seconds * of_stage(factors, position(task.stage));
+      clock += task.seconds * stage_factor(factors, position(task.stage));
       task_ends[i] = clock;
     }
     ends[replica] = *std::max_element(clocks.begin(), clocks.end());

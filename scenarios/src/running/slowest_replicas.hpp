@@ -9,8 +9,8 @@
 
 namespace trainyard {
 
-/// Which ranks of a run with drawn slow-downs keep their draws.
-enum class Draws : std::uint8_t {
+/// The ranks of a run with drawn slow-downs that keep their draws.
+enum class DrawSharing : std::uint8_t {
   automatic,      ///< each rank its own if that is cheap, else `sharing`
   each_rank,      ///< each rank its own
   sharing,        ///< the first of the following that folds; none: each rank its own
@@ -40,13 +40,14 @@ class SlowestReplicas : public SharedFactors {
   /// The condition that the plan violates; "": factors can be shared.
   const std::string& refusal() const { return refusal_; }
   /// Chooses what replicas take: `some_replicas` or `one_replica`.
-  void choose(Draws);
-  Draws draws() const { return draws_; }
+  void choose(DrawSharing);
+  DrawSharing draws() const { return draws_; }
   /// Whether all members of a group of replicas meet in one operation. If they pass messages around, replicas with draws
   /// of their own make all others unlike.
   bool replicas_meet_at_once() const;
-  /// Whether the step is only bounded, and up to some percent too long: all replicas are as slow as one, or ranks that
-  /// gather parameters ahead of their use (ZeRO 3) count as if they met in every layer.
+  /// Whether the step is only bounded, and up to some percent too long: all replicas are as slow as one, or
+  /// ranks of several groups (tensor and expert ranks, say), or that gather parameters ahead of their use (ZeRO 3), count as
+  /// if all met in every layer.
   bool is_bound() const;
   /// One sentence on who shares which factors.
   std::string in_words() const;
@@ -63,7 +64,7 @@ class SlowestReplicas : public SharedFactors {
   /// factors. A rank that computes faster than its lockstep group waits for it, and its host launches ahead meanwhile, so
   /// that its kernels take no longer than on the GPU alone. A replica that is faster than the slowest one has its bubbles,
   /// and waits for the others with its gradients.
-  RankTime time_of_rank(Actor rank, const RankTime& of_class, int first, int behind) const;
+  RankTime time_of_rank(Actor rank, const RankTime& class_time, int first, int behind) const;
   /// Estimates the steps of further draws from the mean of the simulated steps `first` to `behind` − 1, s: the
   /// recurrence says how much longer or shorter each of them is.
   DrawnSteps further_draws(double mean, int first, int behind) const;
@@ -79,7 +80,7 @@ class SlowestReplicas : public SharedFactors {
   const std::vector<Straggler>& stragglers_;
   const Machine& machine_;  ///< without stragglers
   std::string refusal_;
-  Draws draws_ = Draws::some_replicas;
+  DrawSharing draws_ = DrawSharing::some_replicas;
   int steps_;
   std::vector<int> group_of_rank_;  ///< lockstep group of each rank
   std::vector<int> stage_of_group_, replica_of_group_;

@@ -39,11 +39,11 @@ int steps_of_search(const Scenario& s, const Plan& plan) {
 
 std::string reason_not_to_fold(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   const TransportKind transport = options.transport.value_or(s.transport);
-  if (options.folding == Folding::off && options.draws <= Draws::each_rank) return "not asked for";
+  if (options.folding == Folding::off && options.draws <= DrawSharing::each_rank) return "not asked for";
   if (transport == TransportKind::packets) return "each packet stands for itself";
   if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
   if (s.input.used()) return "samples come from loaders, which decide as they go";
-  if (plan.search && (options.draws == Draws::each_rank || s.slow.stragglers.empty())) return kStepsDiffer;
+  if (plan.search && (options.draws == DrawSharing::each_rank || s.slow.stragglers.empty())) return kStepsDiffer;
   return "";
 }
 
@@ -101,21 +101,22 @@ std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_las
 /// Lets ranks share drawn factors, and folds them. Returns the reason if each rank keeps its own draws.
 std::string StepRun::share_draws(const SimulateOptions& options, std::span<const LinkChange> changes) {
   const bool folds = options.folding == Folding::automatic;
-  if (options.draws == Draws::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
+  if (options.draws == DrawSharing::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
     return kStepsDiffer;
   auto replicas = std::make_unique<SlowestReplicas>(plan, *machine.stragglers(), plan.steps);
   if (!replicas->refusal().empty()) return fmt::format("{}; {}", kStepsDiffer, replicas->refusal());
   std::string why;
-  for (const Draws draws : {Draws::some_replicas, Draws::one_replica}) {
-    if (options.draws > Draws::sharing && options.draws != draws) continue;
-    if (options.draws <= Draws::sharing && draws == Draws::some_replicas && !replicas->replicas_meet_at_once())
+  for (const DrawSharing draws : {DrawSharing::some_replicas, DrawSharing::one_replica}) {
+    if (options.draws > DrawSharing::sharing && options.draws != draws) continue;
+    if (options.draws <= DrawSharing::sharing && draws == DrawSharing::some_replicas &&
+        !replicas->replicas_meet_at_once())
       continue;
     replicas->choose(draws);
-    if (options.draws == Draws::automatic && replicas->is_bound() &&
+    if (options.draws == DrawSharing::automatic && replicas->is_bound() &&
         estimated_operations(planned, true) <= kMostBeforeBound)
       continue;
     machine.stragglers()->share(replicas.get());
-    why = folds ? fold_equal(changes, draws == Draws::one_replica) : "not asked for";
+    why = folds ? fold_equal(changes, draws == DrawSharing::one_replica) : "not asked for";
     if (why.empty() || !folds) {
       shared_draws = std::move(replicas);
       return why;

@@ -30,7 +30,7 @@ struct FoldedTimes {
   std::vector<std::vector<double>> busy;               // busy time by class and stream
   std::map<std::string, double> path;                  // critical path by resource
   std::string unfolded;
-  Draws draws = Draws::each_rank;
+  DrawSharing draws = DrawSharing::each_rank;
   bool is_bound = false;  // the draws only bound the step
 };
 
@@ -67,7 +67,7 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   PathWatch path;
   SimulateOptions options;
   options.critical_path = false;
-  options.draws = Draws::sharing;
+  options.draws = DrawSharing::sharing;
   options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
   path.watch(options);
   const StepRun run(s, plan, options);
@@ -155,14 +155,14 @@ class FoldComparison : public Observer {
   BusyTimes busy_;
 
   /// Compares busy times. Sums of durations lose digits at late times, so their differences are relative to the time.
-  void compare_busy(Actor rank, std::size_t of_class) {
+  void compare_busy(Actor rank, std::size_t class_time) {
     const std::vector<double>* full = busy_.all().find(rank);
-    const std::size_t streams = of_class < folded_.busy.size() ? folded_.busy[of_class].size() : 0;
+    const std::size_t streams = class_time < folded_.busy.size() ? folded_.busy[class_time].size() : 0;
     for (std::size_t s = 0; full && s < std::min(streams, full->size()); ++s) {
-      if (folded_.ends[of_class][s].empty()) continue;
-      const double end = folded_.ends[of_class][s].back();
+      if (folded_.ends[class_time][s].empty()) continue;
+      const double end = folded_.ends[class_time][s].back();
       compare(
-          end + folded_.busy[of_class][s], end + (*full)[s],
+          end + folded_.busy[class_time][s], end + (*full)[s],
           [&] { return fmt::format("rank {}, stream {}: its end and its busy time", rank, s); }, " s");
     }
   }
@@ -201,18 +201,18 @@ constexpr double kMostCompared = 100e6;  // operations; they take half a minute
 constexpr double kMostOfDraws = 1e-3, kMostOfBound = 5e-2;
 
 /// Compares a run in which ranks share draws with one in which each has its own, on the same steps.
-void compare_draws(const Scenario& s, const Plan& plan, Draws draws, bool is_bound, FoldCheck& check) {
+void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, bool is_bound, FoldCheck& check) {
   SimulateOptions options;
   options.critical_path = false;
   options.draws = draws;
   const Result with_sharing = simulate(s, plan, options);
-  options.draws = Draws::each_rank;
+  options.draws = DrawSharing::each_rank;
   options.folding = Folding::off;
-  const Result of_each = simulate(s, on_steps(plan, with_sharing.warm_steps, with_sharing.steps), options);
+  const Result each_alone = simulate(s, on_steps(plan, with_sharing.warm_steps, with_sharing.steps), options);
   check.shared_draws = with_sharing.shared_draws;
-  check.draws_time = with_sharing.step_time / of_each.step_time - 1;
-  if (of_each.energy && with_sharing.energy)
-    check.draws_energy = with_sharing.energy->step() / of_each.energy->step() - 1;
+  check.draws_time = with_sharing.step_time / each_alone.step_time - 1;
+  if (each_alone.energy && with_sharing.energy)
+    check.draws_energy = with_sharing.energy->step() / each_alone.energy->step() - 1;
   check.most_of_draws = is_bound ? kMostOfBound : kMostOfDraws;
 }
 
@@ -254,7 +254,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     comparison.compare_rest(run);
     comparison.compare_path(path.by_resource());
   }
-  if (folded.draws != Draws::each_rank) compare_draws(s, plan, folded.draws, folded.is_bound, check);
+  if (folded.draws != DrawSharing::each_rank) compare_draws(s, plan, folded.draws, folded.is_bound, check);
   if (!check.difference.empty() && check.worst < 1) {
     SimulateOptions full;
     full.folding = Folding::off;
