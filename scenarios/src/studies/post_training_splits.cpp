@@ -34,9 +34,9 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
 
 std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
   if (!s.post_training || !s.post_training->apart || s.post_training->machine_nodes < 3) return {};
-  const int nodes = s.post_training->machine_nodes, tried = std::min(nodes - 1, kMostSplits);
+  const int nodes = s.post_training->machine_nodes, count = std::min(nodes - 1, kMostSplits);
   std::set<int> numbers{s.post_training->nodes};
-  for (int i = 1; i <= tried; ++i) numbers.insert(std::clamp(i * nodes / (tried + 1), 1, nodes - 1));
+  for (int i = 1; i <= count; ++i) numbers.insert(std::clamp(i * nodes / (count + 1), 1, nodes - 1));
   const std::vector<int> all(numbers.begin(), numbers.end());
   std::vector<PostTrainingSplit> splits = all_in_parallel(
       all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },
