@@ -61,7 +61,7 @@ bool read_scan(const MeasuredTable& table, TableRow& row) {
   ScanShape s;
   s.kind = kind_of_scan(table);
   if (s.kind == ScanKind::none) return false;
-  constexpr double kDeltaChunk = 64;  // of flash-linear-attention; the table does not state it
+  constexpr double kDeltaChunk = 64;  // flash-linear-attention takes so many tokens; the table does not state it
   s.tokens = table.positive("batch") * table.positive("seq_len");
   s.heads = table.positive("heads_v");
   s.head_dim = table.positive("head_dim_v");
@@ -96,7 +96,8 @@ TableFormat format_of(Kernel kernel) {
     case Kernel::scan:
       return {{"family", "kernel", "heads_v", "head_dim_v", "groups_or_k_heads", "state_or_k_dim", "chunk", "d_conv",
                "batch", "seq_len"},
-              read_scan, false};
+              read_scan,
+              false};
     default:
       throw UserError(
           fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention, scan", name_of(kernel)));

@@ -59,7 +59,7 @@ int Mesh::size(Axis axis, int stage) const {
   return 1;
 }
 
-Coordinates Mesh::of(int rank) const {
+Coordinates Mesh::coordinates(int rank) const {
   Coordinates coordinates;
   for (const StageWidth& width : widths) {
     const int in_stage = rank - width.first;

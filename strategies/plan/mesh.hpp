@@ -35,7 +35,7 @@ struct Mesh {
   int size(Axis, int stage = 0) const;
   int widest(Axis) const;  ///< largest size over the stages
   int stage_ranks(int stage) const { return size(Axis::tensor, stage) * context * size(Axis::data, stage); }
-  Coordinates of(int rank) const;
+  Coordinates coordinates(int rank) const;
   int rank(const Coordinates&) const;
 
   /// Returns the ranks that differ in this axis alone, in their order on it; for Axis::expert, those that share the

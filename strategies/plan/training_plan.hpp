@@ -132,7 +132,7 @@ struct TrainingPlan : StepOptions {
   const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
   LaneGroups& lane(Lane l) { return lanes[static_cast<std::size_t>(l)]; }
   int ranks() const { return mesh.ranks(); }
-  const StagePlan& stage_of(int rank) const { return stages[mesh.of(rank).pipeline]; }
+  const StagePlan& stage_of(int rank) const { return stages[mesh.coordinates(rank).pipeline]; }
   int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
   bool coordinated() const {
     return lane(Lane::gradients).used() && (wait_kernel != 0 || (bucket_copy && host_buckets));

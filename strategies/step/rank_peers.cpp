@@ -51,7 +51,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   }
   for (std::size_t way = 0; way < kHostWays && !plan.offload.ways.empty(); ++way)
     flows[kLanes + way] = &plan.offload.ways[r][way];
-  const std::vector<char> neighbours = neighbours_of(plan, plan.mesh.of(rank).pipeline);
+  const std::vector<char> neighbours = neighbours_of(plan, plan.mesh.coordinates(rank).pipeline);
   for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
     StagePeers& messages = stages.emplace_back();
     if (!neighbours[static_cast<std::size_t>(stage)]) continue;

@@ -48,7 +48,7 @@ EqualPart part_of_rank(const TrainingPlan& plan, const Coordinates& place) {
 
 std::vector<StageMessage> stage_messages(const TrainingPlan& plan, int rank, int stage, bool sends) {
   const Mesh& mesh = plan.mesh;
-  const Coordinates own_place = mesh.of(rank);
+  const Coordinates own_place = mesh.coordinates(rank);
   if (mesh.widths.empty()) {
     Coordinates peer_place = own_place;
     peer_place.pipeline = stage;
@@ -68,7 +68,7 @@ std::vector<StageMessage> stage_messages(const TrainingPlan& plan, int rank, int
 
 std::vector<StageMessage> tied_messages(const TrainingPlan& plan, int rank, bool sends) {
   const Mesh& mesh = plan.mesh;
-  const Coordinates own_place = mesh.of(rank);
+  const Coordinates own_place = mesh.coordinates(rank);
   const int last = mesh.pipeline - 1, stage = last - own_place.pipeline;
   std::vector<StageMessage> messages;
   if (mesh.widths.empty() || !plan.tied || (own_place.pipeline != 0 && own_place.pipeline != last)) return messages;

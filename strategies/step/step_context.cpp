@@ -12,7 +12,7 @@ StepContext::StepContext(int of_rank, const TrainingPlan& of_plan, const PassTab
       words(of_tables.words()),
       streams(of_streams),
       peers(of_peers),
-      place(plan.mesh.of(rank)),
+      place(plan.mesh.coordinates(rank)),
       stage(plan.stages[place.pipeline]),
       buckets_of_layer_(plan.network->layers.size()) {
   for (std::size_t b = 0; b < stage.buckets.size(); ++b)

@@ -202,7 +202,8 @@ std::unique_ptr<Program> TrainingPrograms::program(Actor rank) const {
 ActorOutline TrainingPrograms::outline(Actor rank) const {
   const RankPeers peers(rank, plan_);
   ActorOutline outline;
-  outline.text = hashed({static_cast<std::uint64_t>(plan_.mesh.of(rank).pipeline), update_policy_of(plan_).text(rank)});
+  outline.text =
+      hashed({static_cast<std::uint64_t>(plan_.mesh.coordinates(rank).pipeline), update_policy_of(plan_).text(rank)});
   outline.slots = peers.slots;
   for (std::size_t i = 0; i < kLanes; ++i) {
     const RankPeers::OfLane& lane = peers.lanes[i];

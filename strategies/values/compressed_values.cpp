@@ -25,7 +25,7 @@ CompressedValues::CompressedValues(const TrainingPlan& plan, std::uint64_t seed,
 }
 
 const CompressedValues::Bucket& CompressedValues::bucket(Actor rank, std::size_t place) const {
-  const std::vector<Bucket>& all = stages_[static_cast<std::size_t>(plan_.mesh.of(rank).pipeline)];
+  const std::vector<Bucket>& all = stages_[static_cast<std::size_t>(plan_.mesh.coordinates(rank).pipeline)];
   return all[place % all.size()];
 }
 

@@ -239,7 +239,7 @@ LearnerRank::LearnerRank(const LearningSetup& setup, const TrainingPlan& plan, L
     : setup_(setup),
       plan_(plan),
       rank_(rank),
-      coordinates_(plan.mesh.of(rank)),
+      coordinates_(plan.mesh.coordinates(rank)),
       replica_(std::move(replica)),
       shared_(shared),
       values_(values),

@@ -25,7 +25,7 @@ TrainingTask task_of(TrainingTask task, const TrainingPlan& plan, int stage) {
 }
 
 RankPlace place_of(const TrainingTask& task, const TrainingPlan& plan, int rank) {
-  const Coordinates coordinates = plan.mesh.of(rank);
+  const Coordinates coordinates = plan.mesh.coordinates(rank);
   return {task,
           plan.sharding_of(coordinates.pipeline),
           coordinates.tensor,
@@ -44,12 +44,12 @@ bool has_weight_kernels(const Layer& layer) {
 
 RankValues::RankValues(const TrainingTask& task, const TrainingPlan& plan, const std::vector<LayerPosition>& positions,
                        int rank, Values& values)
-    : task_(task_of(task, plan, plan.mesh.of(rank).pipeline)),
+    : task_(task_of(task, plan, plan.mesh.coordinates(rank).pipeline)),
       plan_(plan),
       positions_(positions),
       values_(values),
       rank_(rank),
-      coordinates_(plan.mesh.of(rank)),
+      coordinates_(plan.mesh.coordinates(rank)),
       place_(place_of(task_, plan, rank)),
       parameters_(place_, plan, rank, coordinates_.pipeline) {
   make_room();

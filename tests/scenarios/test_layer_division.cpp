@@ -231,8 +231,8 @@ TEST_CASE("each stage's parts sum to the step", "[layer-division][stages]") {
       for (const auto& [group, seconds] : b.exposed_communication) sum += seconds;
       CHECK(sum == near(r.step_time));
       CHECK(b.bubble > 0);
-      CHECK(s.plan.mesh.of(b.rank).pipeline == static_cast<int>(i));
-      CHECK(s.plan.mesh.of(r.stages[i].memory.rank).pipeline == static_cast<int>(i));
+      CHECK(s.plan.mesh.coordinates(b.rank).pipeline == static_cast<int>(i));
+      CHECK(s.plan.mesh.coordinates(r.stages[i].memory.rank).pipeline == static_cast<int>(i));
       CHECK(r.stages[i].memory.peak <= r.memory.peak);
       layers += r.stages[i].layers;
     }

@@ -98,8 +98,8 @@ SeedFigures three_d_01(const Node& inputs) {
     std::set<int> replicas, stages;
     std::set<std::vector<int>> data_groups;
     for (int rank = 0; rank < mesh.ranks(); ++rank) {
-      replicas.insert(mesh.of(rank).data);
-      stages.insert(mesh.of(rank).pipeline);
+      replicas.insert(mesh.coordinates(rank).data);
+      stages.insert(mesh.coordinates(rank).pipeline);
       data_groups.insert(mesh.group(rank, Axis::data));
     }
     got[fmt::format("gpus tp{}", tensor)] = mesh.ranks();

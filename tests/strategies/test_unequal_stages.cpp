@@ -67,8 +67,8 @@ TEST_CASE("ranks of unequal stages are numbered within their stages", "[unequal-
   mesh.pipeline = 3;
   mesh.widths = {{1, 1, 6}, {2, 2, 0}, {1, 2, 4}};  // the largest stage has the first ranks
   CHECK(mesh.ranks() == 7);
-  for (int rank = 0; rank < 7; ++rank) CHECK(mesh.rank(mesh.of(rank)) == rank);
-  CHECK(mesh.of(3) == Coordinates{1, 0, 1, 1});
+  for (int rank = 0; rank < 7; ++rank) CHECK(mesh.rank(mesh.coordinates(rank)) == rank);
+  CHECK(mesh.coordinates(3) == Coordinates{1, 0, 1, 1});
   CHECK(mesh.group(2, Axis::tensor) == std::vector<int>{2, 3});
   CHECK(mesh.group(5, Axis::tensor) == std::vector<int>{5});
   CHECK(mesh.replicas(2) == std::vector<int>{0, 2});

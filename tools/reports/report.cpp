@@ -82,7 +82,7 @@ std::string head(const Scenario& s, const Plan& plan) {
   const std::string how = s.plan.splits_model() ? mesh_in_words(s)
                           : s.ranks() == 1      ? "one device"
                                                 : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(
-                                                                     plan.all_reduce, s.plan.compression != nullptr));
+                                                                          plan.all_reduce, s.plan.compression != nullptr));
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",

@@ -310,7 +310,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
   Operator gated;
   gated.forward.push_back(elementwise("attention_gate", tensor * 3, l.precision));
   gated.backward.push_back({elementwise("attention_gate.backward", tensor * 5, l.precision), {}});
-  gated.kept = {{"attention_gate.input", tensor}};
+  gated.kept.assign({{"attention_gate.input", tensor}});
   if (trades_heads(l)) gated.kept.push_back({"attention_gate.output", tensor});  // else flash attention keeps it
   gated.forward_live = tensor * 2;
   gated.backward_live = tensor * 3;

@@ -92,7 +92,7 @@ void index_keys(LayerBuilder& b, const TransformerLayout& l, const AttentionShap
       {kernel_call("indexer.scores.backward", Kernel::gemm, Flops{3 * chosen * score}, inputs * 2 + indices * 2,
                    l.precision),
        {}}};
-  op.kept = {{"indexer.input", inputs}, {"indexer.indices", indices}};
+  op.kept.assign({{"indexer.input", inputs}, {"indexer.indices", indices}});
   op.forward_live = scores;
   op.backward_live = inputs + indices;
   b.add(std::move(op));

@@ -49,14 +49,14 @@ void read_seed_oss(Fields& f, TransformerConfig& c) {
 
 void read_hunyuan(Fields& f, TransformerConfig& c) {
   read_with_biases(f, c);
-  c.head_norms = HeadNorms::each;
+  c.head_norms = HeadNorms::one_a_head;
   ignore_keys(f, {"eod_token_id", "sep_token_id"});
 }
 
 void read_exaone4(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.norm_place = NormPlace::output;
-  c.head_norms = HeadNorms::each;
+  c.head_norms = HeadNorms::one_a_head;
   read_windows(f, c, 4);
 }
 

@@ -24,7 +24,7 @@ void read_gemma2(Fields& f, TransformerConfig& c) {
 
 void read_gemma3(Fields& f, TransformerConfig& c) {
   read_gemma(f, c);
-  c.head_norms = HeadNorms::each;
+  c.head_norms = HeadNorms::one_a_head;
   c.sliding_window = read_size(f, "sliding_window", 4096);
   const std::int64_t pattern = read_size(f, "sliding_window_pattern", read_size(f, "_sliding_window_pattern", 6));
   c.full_attention_every = read_layer_types(f, c.num_hidden_layers, pattern);

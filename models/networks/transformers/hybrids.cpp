@@ -272,7 +272,7 @@ void read_mamba2(Fields& f, TransformerConfig& c) {
   c.activation = "silu";
   c.norm = Norm::rms_norm;
   c.position_embedding = PositionEmbedding::none;
-  c.max_position_embeddings = read_size(f, "max_position_embeddings", 2048);  // of its training (Dao & Gu 2024)
+  c.max_position_embeddings = read_size(f, "max_position_embeddings", 2048);  // Dao & Gu 2024 train with so many
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", false);
   ignore_keys(f,
               {"hidden_act", "intermediate_size", "layer_norm_epsilon", "rescale_prenorm_residual", "residual_in_fp32",
@@ -290,7 +290,7 @@ void read_gated_delta(Fields& f, TransformerConfig& c) {
   c.scan.chunk = kDeltaChunk;
   check_groups(f, c.scan, "linear_num_key_heads");
   c.attention_gate = f.boolean("attn_output_gate", true);
-  c.head_norms = HeadNorms::each;
+  c.head_norms = HeadNorms::one_a_head;
   const std::int64_t every = read_size(f, "full_attention_interval", 4);
   if (const std::vector<Node>* kinds = f.list("layer_types")) {
     for (const Node& kind : *kinds) c.pattern += letter_of(kind, f.what() + ".layer_types");

@@ -25,7 +25,7 @@ void read_qwen3(Fields& f, TransformerConfig& c) {
   c.head_dim = 128;  // default of transformers.Qwen3Config, independent of the hidden size
   read_llama_keys(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
-  c.head_norms = HeadNorms::each;
+  c.head_norms = HeadNorms::one_a_head;
   refuse_partial_window(f);
 }
 

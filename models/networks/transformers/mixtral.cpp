@@ -31,7 +31,7 @@ void read_qwen2_moe(Fields& f, TransformerConfig& c) {
 void read_qwen3_moe(Fields& f, TransformerConfig& c) {
   read_qwen_experts(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
-  c.head_norms = HeadNorms::each;
+  c.head_norms = HeadNorms::one_a_head;
 }
 
 /// Granite's mixtures of experts (IBM 2024). Its multipliers change no tensor.

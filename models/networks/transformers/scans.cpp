@@ -73,24 +73,24 @@ void convolution(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s
   if (l.config.scan.convolution_bias) gradients.push_back(b.parameter("convolution.bias", shard.convolved()));
   op.backward = backward_kernels(convolution_backward(s, l.precision), std::move(gradients), l);
   const bool keeps_all = s.kind == ScanKind::mamba2;  // the scan and the gate read the same tensor
-  op.kept = {{"convolution.input", b.row_bytes(keeps_all ? projected_width(s) : s.convolved())}};
+  op.kept.assign({{"convolution.input", b.row_bytes(keeps_all ? projected_width(s) : s.convolved())}});
   op.keeps_input = true;
   op.forward_live = b.row_bytes(s.convolved());
   op.backward_live = b.row_bytes(2 * s.convolved());
   b.add(std::move(op));
 }
 
-/// Returns the tensors that the scan keeps besides the output of the input projection.
-std::vector<KeptTensor> kept_of_scan(LayerBuilder& b, const ScanShape& s) {
-  if (s.kind == ScanKind::mamba2) return {{"scan.output", b.row_bytes(s.inner())}};
+/// Adds the tensors that the scan keeps besides the output of the input projection.
+void add_scan_tensors(LayerBuilder& b, const ScanShape& s, std::vector<KeptTensor>& tensors) {
+  if (s.kind == ScanKind::mamba2) return tensors.push_back({"scan.output", b.row_bytes(s.inner())});
   const bool channels = s.kind == ScanKind::kimi_delta;
   const Bytes number = element_size(Precision::fp32) * b.rows();
-  return {{"scan.queries", b.row_bytes(s.heads * s.state)},
-          {"scan.keys", b.row_bytes(s.heads * s.state)},
-          {"scan.values", b.row_bytes(s.inner())},
-          {"scan.decays", number * (s.heads * (channels ? s.state : 1))},
-          {"scan.betas", number * s.heads},
-          {"scan.chunk_products", b.row_bytes(s.heads * s.chunk * (channels ? 2 : 1))}};
+  tensors.assign({{"scan.queries", b.row_bytes(s.heads * s.state)},
+                  {"scan.keys", b.row_bytes(s.heads * s.state)},
+                  {"scan.values", b.row_bytes(s.inner())},
+                  {"scan.decays", number * (s.heads * (channels ? s.state : 1))},
+                  {"scan.betas", number * s.heads},
+                  {"scan.chunk_products", b.row_bytes(s.heads * s.chunk * (channels ? 2 : 1))}});
 }
 
 void chunked_scan(LayerBuilder& b, const TransformerLayout& l, const ScanShape& shard, const ScanShape& s) {
@@ -103,7 +103,7 @@ void chunked_scan(LayerBuilder& b, const TransformerLayout& l, const ScanShape& 
       b.parameter("scan.step_bias", s.kind == ScanKind::kimi_delta ? shard.heads * shard.state : shard.heads));
   if (s.kind == ScanKind::mamba2) gradients.push_back(b.parameter("scan.skip", shard.heads));
   op.backward = backward_kernels(scan_backward(s, l.precision), std::move(gradients), l);
-  op.kept = kept_of_scan(b, s);
+  add_scan_tensors(b, s, op.kept);
   const Bytes states = s.element * s.states(), values = b.row_bytes(s.inner());
   const Bytes keys = b.row_bytes(2 * s.heads * s.state);
   if (s.kind == ScanKind::mamba2) {
@@ -129,7 +129,7 @@ void gated_norm(LayerBuilder& b, const TransformerLayout& l, const ScanShape& sh
       backward_kernels({elementwise("gated_norm.backward", tensor * (gates ? 5 : 3) + statistics, l.precision)},
                        {b.parameter("gated_norm.weight", gates ? shard.head_dim : shard.inner())}, l);
   b.set_partial(false);
-  op.kept = {{"gated_norm.input", tensor}, {"gated_norm.statistics", statistics}};
+  op.kept.assign({{"gated_norm.input", tensor}, {"gated_norm.statistics", statistics}});
   if (gates) op.kept.push_back({"gated_norm.gate", tensor});
   op.forward_live = tensor;
   op.backward_live = tensor * (gates ? 3 : 2);

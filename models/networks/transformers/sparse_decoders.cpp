@@ -55,7 +55,7 @@ void read_routed_experts(Fields& f, TransformerConfig& c) {
 void read_dots1(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = f.boolean("attention_bias", false);
-  c.head_norms = HeadNorms::each;
+  c.head_norms = HeadNorms::one_a_head;
   refuse_partial_window(f);
   read_routed_experts(f, c);
   ignore_keys(f, {"moe_layer_freq", "scoring_func", "topk_method"});
@@ -108,7 +108,7 @@ void read_olmoe(Fields& f, TransformerConfig& c) {
 void read_glm4_moe(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = f.boolean("attention_bias", false);
-  if (f.boolean("use_qk_norm", false)) c.head_norms = HeadNorms::each;
+  if (f.boolean("use_qk_norm", false)) c.head_norms = HeadNorms::one_a_head;
   read_routed_experts(f, c);
 }
 

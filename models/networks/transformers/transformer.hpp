@@ -72,7 +72,7 @@ inline constexpr char kScan = 'M', kAttention = '*', kExperts = 'E', kDense = '-
 enum class NormPlace : std::uint8_t { before, after, output, both };
 /// Norms of queries and keys. none; each: head by head with one weight for all heads (Qwen3); all: over all heads of a
 /// token (OLMo 2).
-enum class HeadNorms : std::uint8_t { none, each, all };
+enum class HeadNorms : std::uint8_t { none, one_a_head, all };
 
 /// End of BERT: a masked language model; that and the next sentence's classifier; or only the pooler.
 enum class EncoderHead : std::uint8_t { masked_lm, pre_training, pooler };

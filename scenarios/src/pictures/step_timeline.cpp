@@ -55,7 +55,7 @@ std::vector<Actor> shown_ranks(const StepRun& run, const MemoryUse& memory) {
   for (const bool all : {false, true})
     for (Actor actor = 0; actor < run.simulated_ranks() && shown.size() < kMostRanks; ++actor) {
       const Actor rank = run.rank_of(actor);
-      const int own_stage = run.scenario.plan.mesh.of(rank).pipeline;
+      const int own_stage = run.scenario.plan.mesh.coordinates(rank).pipeline;
       if (all || own_stage != stage) shown.insert(rank);
       stage = own_stage;
     }
@@ -127,7 +127,7 @@ class TimelineText {
     return {{"rank", rank},
             {"stands_for", alike},
             {"node", run_.scenario.cluster.node_of_gpu(rank)},
-            {"stage", run_.scenario.plan.mesh.of(rank).pipeline},
+            {"stage", run_.scenario.plan.mesh.coordinates(rank).pipeline},
             {"capacity_bytes", picture.capacity},
             {"peak_bytes", picture.peak},
             {"lanes", lanes},

@@ -36,7 +36,7 @@ std::vector<std::int64_t> evenly_many(int layers, int parts) {
 std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, const Scenario& s) {
   std::vector<std::set<const NodeType*>> types(static_cast<std::size_t>(plan.mesh.pipeline));
   for (int rank = 0; rank < plan.ranks(); ++rank)
-    types[static_cast<std::size_t>(plan.mesh.of(rank).pipeline)].insert(&s.cluster.type_of_gpu(rank));
+    types[static_cast<std::size_t>(plan.mesh.coordinates(rank).pipeline)].insert(&s.cluster.type_of_gpu(rank));
   const double sums = 1 - 1.0 / plan.micro_batches;  // share of micro-batches that accumulate: all but the first
   std::map<const NodeType*, std::vector<std::int64_t>> times_by_type;
   std::vector<std::vector<std::int64_t>> times;

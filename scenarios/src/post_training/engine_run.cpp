@@ -124,7 +124,8 @@ class EngineClock {
 
 }  // namespace
 
-EngineRun run_engine(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers, const EngineLimits& limits) {
+EngineRun run_engine(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers,
+                     const EngineLimits& limits) {
   return EngineClock(costs, answers, limits).run();
 }
 

@@ -163,7 +163,7 @@ double missed_share(const InputSupply& supply, std::size_t nodes) {
 std::vector<std::vector<Actor>> loader_groups(const Mesh& mesh) {
   std::vector<std::vector<Actor>> groups;
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
-    const Coordinates coordinates = mesh.of(rank);
+    const Coordinates coordinates = mesh.coordinates(rank);
     if (coordinates.pipeline != 0 || coordinates.tensor != 0) continue;
     groups.push_back(mesh.group(rank, Axis::tensor));
   }

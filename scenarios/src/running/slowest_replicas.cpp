@@ -105,7 +105,7 @@ void SlowestReplicas::find_groups() {
         for (const int member : group.members) near.join(group.members.front(), member);
   JoinedRanks replicas = near;
   for (int rank = 0; rank < plan_.ranks(); ++rank) {
-    Coordinates first = plan_.mesh.of(rank);
+    Coordinates first = plan_.mesh.coordinates(rank);
     first.pipeline = 0;
     replicas.join(plan_.mesh.rank(first), rank);
   }
@@ -118,7 +118,7 @@ void SlowestReplicas::find_groups() {
       groups_.emplace_back(position(plan_.mesh.pipeline), -1);
     }
     int& group = group_at[position(near.first(rank))];
-    const int stage = plan_.mesh.of(rank).pipeline;
+    const int stage = plan_.mesh.coordinates(rank).pipeline;
     if (group < 0) {
       group = static_cast<int>(sizes.size());
       sizes.push_back(0);

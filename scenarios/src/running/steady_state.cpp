@@ -75,8 +75,7 @@ SteadyState::SteadyState(const StepSearch& search, int steps)
       check_(static_cast<std::size_t>(std::min(search.fewest, most_))) {}
 
 int SteadyState::most(const StepSearch& search, int steps) {
-  const bool may_cut = position(std::max(steps, search.fewest)) >= kFewestToCut * position(search.batch);
-  return search.given && search.finds_warm_up && may_cut ? std::max(2 * steps, search.fewest) : steps;
+  return search.given && search.finds_warm_up ? std::max(2 * steps, search.fewest) : steps;
 }
 
 bool SteadyState::add(double seconds) {

@@ -142,10 +142,10 @@ Result::StageMemory memory_of(const StepRun& run, Actor rank) {
 void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   const Mesh& mesh = s.plan.mesh;
   if (mesh.pipeline == 1) return;
-  r.memory.stage = mesh.of(r.memory.rank).pipeline;
+  r.memory.stage = mesh.coordinates(r.memory.rank).pipeline;
   std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1), last = fullest;
   for (Actor rank = 0; rank < s.ranks(); ++rank) {
-    const auto stage = static_cast<std::size_t>(mesh.of(rank).pipeline);
+    const auto stage = static_cast<std::size_t>(mesh.coordinates(rank).pipeline);
     const auto peak = [&run](Actor actor) { return run.memory.peak(run.seen(actor)); };
     const auto end = [&run](Actor actor) { return run.window.end(run.seen(actor)); };
     if (fullest[stage] < 0 || peak(rank) > peak(fullest[stage])) fullest[stage] = rank;
@@ -163,7 +163,7 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
 void take_busiest_stage(const StepRun& run, Result& r) {
   if (r.stages.empty() || !run.in_step()) return;
   const auto busy = [&r](std::size_t stage) { return r.step_time - r.stages[stage].breakdown.bubble; };
-  auto busiest = static_cast<std::size_t>(run.plan.mesh.of(r.breakdown.rank).pipeline);
+  auto busiest = static_cast<std::size_t>(run.plan.mesh.coordinates(r.breakdown.rank).pipeline);
   for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
     if (busy(stage) > busy(busiest) + 1e-9 * r.step_time) busiest = stage;
   r.breakdown = r.stages[busiest].breakdown;
@@ -281,7 +281,7 @@ void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
 void book_compression(const StepRun& run, Result& r) {
   if (!run.plan.compression) return;
   const Actor rank = r.breakdown.rank;
-  const int stage = run.plan.mesh.of(rank).pipeline;
+  const int stage = run.plan.mesh.coordinates(rank).pipeline;
   const CompressedBytes bytes = compressed_bytes(run.plan, stage);
   r.compression = {run.plan.compression->summary(), bytes.dense.value, bytes.sent.value, 0, 0};
   const auto add = [&](double& sum, const std::vector<Op>& kernels) {

@@ -20,7 +20,7 @@ std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan&
 /// samples.
 void book_input_wait(const Result& fed, Result& r) {
   const double wait = r.step_time - fed.step_time;
-  if (wait <= 0) return;
+  if (wait <= 1e-9 * r.step_time) return;  // rounding
   r.input->starved_share = wait / r.step_time;
   const auto take = [wait](const Result::Breakdown& fed_breakdown, Result::Breakdown& b) {
     b = fed_breakdown;

@@ -102,8 +102,8 @@ void projections(Graph& g, const RankPlace& p, const LayerShard& s, const std::s
     sum(g, "qkv.in.d", "qk.in.d", "v.d");
   }
   for (const std::string name : {"q", "k"}) {
-    const std::string normed = c.head_norms == HeadNorms::each ? name + "_norm" : name + ".out";
-    if (c.head_norms == HeadNorms::each) {
+    const std::string normed = c.head_norms == HeadNorms::one_a_head ? name + "_norm" : name + ".out";
+    if (c.head_norms == HeadNorms::one_a_head) {
       norm(g, s, {normed, name + ".out", normed + ".out.d", c.norm});
       g.node(normed + ".out.d", [rotate, name] { return rotate(name + ".rotated.d", -1); });
       g.node(name + ".out.d", [&g, normed] { return g[normed + ".d"]; });

@@ -51,7 +51,7 @@ void attention_tensors(TensorShards& shards, const RankPlace& p, bool fused) {
     add_linear(shards, "k", key, keys, hidden, all, c.qkv_bias);
     add_linear(shards, "v", key, keys, hidden, all, c.qkv_bias);
   }
-  if (c.head_norms == HeadNorms::each)
+  if (c.head_norms == HeadNorms::one_a_head)
     for (const char* name : {"q_norm", "k_norm"}) add_norm(shards, c, name, c.head_dim);
   add_linear(shards, "projection", hidden, all, query, queries, c.attention_output_bias);
 }

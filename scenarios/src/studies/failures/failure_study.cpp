@@ -23,7 +23,7 @@ namespace {
 std::vector<Actor> holders(const Mesh& mesh) {
   std::vector<Actor> ranks;
   for (int rank = 0; rank < mesh.ranks(); ++rank)
-    if (mesh.of(rank).data == 0 && mesh.of(rank).context == 0) ranks.push_back(rank);
+    if (mesh.coordinates(rank).data == 0 && mesh.coordinates(rank).context == 0) ranks.push_back(rank);
   return ranks;
 }
 
