@@ -87,7 +87,7 @@ int Mesh::rank(const Coordinates& coordinates) const {
 
 /// Returns the rank's number within its pipeline stage, in the order of the mesh.
 int Mesh::in_stage(int of_rank) const {
-  Coordinates coordinates = of(of_rank);
+  Coordinates coordinates = this->coordinates(of_rank);
   int index = 0;
   for (auto axis = order.rbegin(); axis != order.rend(); ++axis)
     if (*axis != Axis::pipeline) index = index * size(*axis, coordinates.pipeline) + coordinate(coordinates, *axis);
@@ -107,7 +107,7 @@ int Mesh::of_stage(int stage, int index) const {
 
 /// Returns ranks of the rank's stage, given by their numbers within the stage.
 std::vector<int> Mesh::folded_group(int of_rank, int first, int stride, int count) const {
-  const int stage = of(of_rank).pipeline;
+  const int stage = coordinates(of_rank).pipeline;
   std::vector<int> members;
   for (int i = 0; i < count; ++i) members.push_back(of_stage(stage, first + i * stride));
   return members;
@@ -127,7 +127,7 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
     const auto first = all.begin() + (std::find(all.begin(), all.end(), of_rank) - all.begin()) / expert * expert;
     return {first, first + expert};
   }
-  Coordinates coordinates = of(of_rank);
+  Coordinates coordinates = this->coordinates(of_rank);
   std::vector<int> members;
   for (int i = 0; i < size(axis, coordinates.pipeline); ++i) {
     coordinate(coordinates, axis) = i;
@@ -137,11 +137,11 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
 }
 
 std::vector<int> Mesh::stage(int of_rank) const {
-  return folded_group(of_rank, 0, 1, stage_ranks(of(of_rank).pipeline));
+  return folded_group(of_rank, 0, 1, stage_ranks(coordinates(of_rank).pipeline));
 }
 
 std::vector<int> Mesh::replicas(int of_rank) const {
-  Coordinates coordinates = of(of_rank);
+  Coordinates coordinates = this->coordinates(of_rank);
   std::vector<int> members;
   for (coordinates.data = 0; coordinates.data < size(Axis::data, coordinates.pipeline); ++coordinates.data)
     for (coordinates.context = 0; coordinates.context < context; ++coordinates.context)
@@ -171,7 +171,7 @@ int Mesh::expert_of(int of_rank) const {
 }
 
 int Mesh::expert_tensor_of(int of_rank) const {
-  return expert_tensor > 0 ? in_stage(of_rank) % expert_tensor : of(of_rank).tensor;
+  return expert_tensor > 0 ? in_stage(of_rank) % expert_tensor : coordinates(of_rank).tensor;
 }
 
 std::string Mesh::in_words() const {

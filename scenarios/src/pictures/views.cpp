@@ -120,7 +120,7 @@ std::vector<MeshRank> mesh(const Scenario& s) {
     const int node = s.cluster.node_of_gpu(rank);
     first = rank == 0 || node != ranks.back().node ? rank : first;
     const Mesh& m = s.plan.mesh;
-    ranks.push_back({rank, node, m.of(rank), m.expert > 1 ? m.expert_of(rank) : 0,
+    ranks.push_back({rank, node, m.coordinates(rank), m.expert > 1 ? m.expert_of(rank) : 0,
                      m.expert_tensor > 1 ? m.expert_tensor_of(rank) : 0,
                      fmt::format("node{}/gpu{}", node, rank - first)});
   }

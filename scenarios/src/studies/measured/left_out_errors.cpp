@@ -110,7 +110,8 @@ StepProfile profile_of(const Scenario& s, double step_time, double exposed_share
   StepProfile profile{traits_of(s), static_cast<double>(s.ranks()), exposed_share, slow_host_time(s) / step_time};
   profile.other_vendor = gpu.kind != ChipKind::gpu || speaks_rccl(gpu.architecture);
   profile.unmeasured_part = plan.mechanism_name != kAllReduce || plan.compression || plan.offload.copies() ||
-                            !s.cluster.others.empty() || is_announced(gpu);
+                            !s.cluster.others.empty() || is_announced(gpu) || s.multiplied_in() == Precision::fp4 ||
+                            s.multiplied_in() == Precision::fp6;
   profile.wide_tensor = crosses_switches(s);
   return profile;
 }

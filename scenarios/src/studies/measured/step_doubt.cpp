@@ -158,8 +158,9 @@ const std::vector<DoubtTerm>& doubt_terms() {
       {"exchange", 0.15, "the share of the step that waits for messages", timed_exchange,
        [](const P& p, const E&) { return p.exchange; }},
       {"mechanism", 0.10,
-       "no measured step has this offload, compression, mechanism, unlike nodes, or an announced chip", timed_step,
-       [](const P& p, const E&) { return p.unmeasured_part ? 1.0 : 0.0; }},
+       "no measured step has this offload, compression, mechanism or 4-bit or 6-bit format, unlike nodes, or an "
+       "announced chip",
+       timed_step, [](const P& p, const E&) { return p.unmeasured_part ? 1.0 : 0.0; }},
   };
   return terms;
 }
