@@ -136,7 +136,7 @@ double hand_out_weights(const Scenario& s) {
 }
 
 /// Time of the forward passes of one evaluation, s.
-double evaluate(const Scenario& s) {
+double evaluation_time(const Scenario& s) {
   const TrainingEnds& ends = s.training.ends;
   const std::int64_t micro = ends.micro_batch_size.value_or(s.micro_batch_size);
   const std::int64_t batch = micro * s.plan.mesh.data;
@@ -172,7 +172,7 @@ void book_phases(const Scenario& s, Result& r) {
     r.host_memory.weights_capacity = s.cluster.type_of_gpu(0).host_memory.value;
     r.fits = r.fits && r.host_memory.holds_weights();
   }
-  if (ends.samples > 0) r.phases.push_back({"evaluation", evaluate(s), ends.evaluations(r.training_steps)});
+  if (ends.samples > 0) r.phases.push_back({"evaluation", evaluation_time(s), ends.evaluations(r.training_steps)});
   if (ends.alone) book_work_alone(s, r);
   for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;
 }
