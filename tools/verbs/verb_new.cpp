@@ -36,7 +36,7 @@ constexpr NewQuestion kNewQuestions[] = {
     {&NewScenario::nodes, "--nodes", "number of nodes", "1", nullptr},
     {&NewScenario::batch, "--batch", "samples of a step, over all devices", "64", nullptr},
     {&NewScenario::micro_batch, "--micro-batch", "samples that a device computes at once", "1", nullptr},
-    {&NewScenario::precision, "--precision", "precision: fp32, tf32, fp16, bf16 or fp8", "bf16", nullptr},
+    {&NewScenario::precision, "--precision", "precision: fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4", "bf16", nullptr},
     {&NewScenario::strategy, "--strategy", "strategy of the framework (trainyard list strategies)", "pytorch-ddp",
      nullptr},
 };
