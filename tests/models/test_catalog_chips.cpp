@@ -167,7 +167,7 @@ TEST_CASE("the peaks of a chip have the ratios of its architecture", "[catalog]"
     // tf32, if a chip has it, is half of fp16.
     if (peak(Precision::tf32) > 0) CHECK(near_to(peak(Precision::fp16), 2 * peak(Precision::tf32), 0.02));
     const double bf16 = std::max(peak(Precision::fp16), peak(Precision::bf16));
-    // What NVIDIA announces of Rubin in 8 bits is more than four times its rate in 16.
+    // NVIDIA announces more than four times the 16-bit rate of Rubin for 8 bits.
     if (peak(Precision::fp8) > 0 && name != "rubin") CHECK(near_to(peak(Precision::fp8), 2 * bf16, 0.02));
     if (peak(Precision::fp4) > 0) {
       const double times = peak(Precision::fp4) / peak(Precision::fp8);

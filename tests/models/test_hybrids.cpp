@@ -97,16 +97,16 @@ TEST_CASE("the share of the memory bandwidth of scans is the fitted one", "[hybr
 }
 
 TEST_CASE("tensor ranks split the heads of scans, context ranks trade tokens for heads", "[sharding][hybrids]") {
-  const Layer whole = hybrid().layers[1];
+  const Layer reference = hybrid().layers[1];
   Sharding split;
   split.tensor = 2;
   const Layer half = hybrid(split).layers[1];
   for (const char* name : {"in_proj", "scan.chunk_scan", "convolution", "out_proj"}) {
     CAPTURE(name);
-    CHECK(work_of(half.forward, name).bytes <= work_of(whole.forward, name).bytes);
+    CHECK(work_of(half.forward, name).bytes <= work_of(reference.forward, name).bytes);
   }
   CHECK(work_of(half.forward, "scan.chunk_scan").flops.value ==
-        work_of(whole.forward, "scan.chunk_scan").flops.value / 2);
+        work_of(reference.forward, "scan.chunk_scan").flops.value / 2);
   CHECK(half.forward_exchanges.size() == 1);
   CHECK(half.forward_exchanges[0].name == "scan.reduce");
   Sharding context;
@@ -118,8 +118,8 @@ TEST_CASE("tensor ranks split the heads of scans, context ranks trade tokens for
   // Half of the tokens, with the widths of gate, values, keys, queries and steps.
   CHECK(part.forward_exchanges[0].bytes.value == 2 * 1024 * (2 * 512 + 2 * 256 + 16));
   CHECK(part.forward_exchanges[1].bytes.value == 2 * 1024 * 512);
-  CHECK(work_of(part.forward, "convolution").bytes.value == work_of(whole.forward, "convolution").bytes.value / 2);
-  CHECK(part.parameter_elements() == whole.parameter_elements());
+  CHECK(work_of(part.forward, "convolution").bytes.value == work_of(reference.forward, "convolution").bytes.value / 2);
+  CHECK(part.parameter_elements() == reference.parameter_elements());
   CHECK(gradients_are_ready_once(hybrid(context)));
   split.tensor = 8;
   CHECK_THROWS_WITH(hybrid(split), Contains("must divide the 4 groups of heads of scans") && Contains("nearest: 4"));
@@ -130,15 +130,15 @@ TEST_CASE("tensor ranks split the heads of scans, context ranks trade tokens for
 TEST_CASE("recomputed experts keep only their input, and send their rows again", "[sharding][hybrids]") {
   Sharding sharding;
   sharding.expert = 4;
-  const Layer whole = hybrid(sharding).layers[2];
+  const Layer reference = hybrid(sharding).layers[2];
   sharding.remade[static_cast<std::size_t>(RecomputedPart::moe)] = true;
   const Layer again = hybrid(sharding).layers[2];
   std::vector<std::string> kept;
   for (const KeptTensor& tensor : again.kept) kept.push_back(tensor.name);
   CHECK(kept == std::vector<std::string>{"mlp_norm.input", "mlp_norm.statistics", "router.input"});
-  CHECK(again.backward_exchanges.size() == whole.backward_exchanges.size() + whole.forward_exchanges.size());
-  CHECK(again.backward.size() > whole.backward.size());
-  CHECK(again.forward.size() == whole.forward.size());
+  CHECK(again.backward_exchanges.size() == reference.backward_exchanges.size() + reference.forward_exchanges.size());
+  CHECK(again.backward.size() > reference.backward.size());
+  CHECK(again.forward.size() == reference.forward.size());
   CHECK(hybrid(sharding).layers[1].activations() == hybrid().layers[1].activations());
 }
 
