@@ -42,11 +42,11 @@ struct PipelineSchedule {
   std::string name;
   std::string description;  ///< one line, with the paper
   /// Returns all tasks of one stage, in order.
-  std::function<std::vector<PipelineTask>(int stage, const PipelineShape&)> tasks;
+  std::function<std::vector<PipelineTask>(int stage, const PipelineShape&)> tasks = {};
   /// Returns the place of a virtual stage. Null: virtual stage v is chunk v / stages of stage v % stages.
-  std::function<PipelinePlace(int virtual_stage, const PipelineShape&)> place;
+  std::function<PipelinePlace(int virtual_stage, const PipelineShape&)> place = {};
   /// Returns the reason why the schedule cannot run that shape, or "" if it can.
-  std::function<std::string(const PipelineShape&)> refuses;
+  std::function<std::string(const PipelineShape&)> refuses = {};
   int least_chunks = 1;  ///< least number of model chunks for each stage; also the default
   /// True if its paper interleaves a forward and a backward pass (see `PipelineTask::beside_next`).
   bool pairs_passes = false;
