@@ -60,6 +60,15 @@ JsonFields<FailureResult> training_fields() {
       .value("training_time_s", "s", &F::end,
              "length of all steps, including the cost of failures, without training_phases")
       .value("steps", "", &F::steps, "number of completed steps")
+      .value("minibatches", "", &F::minibatches, "number of mini-batches of single replicas in the completed steps")
+      .value("lost_minibatches", "", &F::lost_minibatches,
+             "number of mini-batches that failures undid, with those under way: one for each asynchronous worker that "
+             "fails")
+      .value("effective_epochs", "", &F::effective_epochs, "passes over the data by the completed steps")
+      .when([](const F& f) { return f.effective_epochs > 0; }, "if plan.training has epochs")
+      .value("planned_epochs", "", &F::planned_epochs,
+             "passes over the data that the same time allows without failures and checkpoints")
+      .when([](const F& f) { return f.effective_epochs > 0; }, "if plan.training has epochs")
       .value("effective_step_time_s", "s", &F::effective_step_time,
              "that time divided by the number of completed steps")
       .value("checkpoint_stall_s", "s", &F::stalled, "time for which training is stopped for checkpoints")

@@ -134,6 +134,7 @@ void add(FailureResult& study, const LongRunResult& run) {
   study.without_node += run.without_node.value;
   study.slower += run.slower.value;
   study.failures += run.failures;
+  study.lost_minibatches += run.lost_minibatches;
   study.checkpoints += run.checkpoints;
   for (const auto& [what, count] : run.failures_of) study.failures_of[what] += count;
 }
@@ -143,7 +144,7 @@ void divide(FailureResult& study) {
   const double n = study.runs;
   for (double* sum : {&study.end, &study.useful, &study.steps, &study.goodput, &study.goodput_deviation,
                       &study.lost_work, &study.lost_work_deviation, &study.stalled, &study.down, &study.without_node,
-                      &study.slower, &study.failures, &study.checkpoints})
+                      &study.slower, &study.failures, &study.checkpoints, &study.lost_minibatches})
     *sum /= n;
   for (auto& [what, count] : study.failures_of) count /= n;
   const double bessel = n > 1 ? n / (n - 1) : 0;
@@ -238,6 +239,11 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     throw;
   }
   divide(study);
+  study.minibatches = study.steps * plan.replicas;
+  if (s.training.steps_per_epoch > 0) {
+    study.effective_epochs = study.steps / s.training.steps_per_epoch;
+    study.planned_epochs = Seconds{study.end} / step / s.training.steps_per_epoch;
+  }
   for (const auto& [replicas, of_them] : fewer.results())
     study.reduced_replicas.push_back({replicas, of_them.time.value, of_them.simulated});
   return study;
