@@ -44,6 +44,7 @@ struct FailureResult {
   struct Checkpoint {
     double bytes = 0;
     std::string storage;
+    double snapshot = 0;  ///< time of the copy from GPUs to host memory; 0: neither given nor simulated
     double stall = 0, write = 0, load = 0;
     double interval = 0;  ///< interval of the runs; 0: no checkpoints
     BestInterval best;    ///< `simulated` 0: no best interval was searched

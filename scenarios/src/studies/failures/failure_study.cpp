@@ -30,6 +30,7 @@ std::vector<Actor> holders(const Mesh& mesh) {
 struct CheckpointCost {
   Bytes bytes;
   CheckpointTimes times;
+  Seconds snapshot;  ///< until all shares are in host memory
   std::string storage;
 };
 
@@ -65,8 +66,8 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
   }
   cost.times.write = choice.write.value_or(write);
   cost.times.load = choice.load.value_or(load);
-  cost.times.stall =
-      choice.asynchronous ? std::min(choice.snapshot.value_or(snapshot), cost.times.write) : cost.times.write;
+  cost.snapshot = choice.snapshot.value_or(snapshot);
+  cost.times.stall = choice.asynchronous ? std::min(cost.snapshot, cost.times.write) : cost.times.write;
   return cost;
 }
 
@@ -214,6 +215,7 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     const CheckpointCost cost = checkpoint_cost(s);
     plan.checkpoint = cost.times;
     study.checkpoint.bytes = cost.bytes.value;
+    study.checkpoint.snapshot = cost.snapshot.value;
     study.checkpoint.stall = cost.times.stall.value;
     study.checkpoint.write = cost.times.write.value;
     study.checkpoint.load = cost.times.load.value;
