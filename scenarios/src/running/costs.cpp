@@ -94,7 +94,7 @@ double used_ports(const ClusterMachine& machine) {
 
 void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
   const ClusterSpec& cluster = run.scenario.cluster;
-  if (cluster.nodes == 1 || cluster.joins_chips()) return;
+  if (!cluster.uses_hcas()) return;
   // The power of adapters and switches hardly depends on their traffic.
   for (const auto& [type, nodes] : counted_types(cluster))
     all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
