@@ -83,7 +83,9 @@ struct LongRunResult {
   Seconds down;          ///< detection, restart, and reading a checkpoint
   Seconds without_node;  ///< training waited for a repair
   double checkpoints = 0, failures = 0;
-  double lost_steps = 0;                      ///< whole steps that were repeated
+  double lost_steps = 0;  ///< whole steps that were repeated
+  /// Mini-batches of single replicas that failures undid, with those that were under way.
+  double lost_minibatches = 0;
   std::map<std::string, double> failures_of;  ///< number of failures, by kind of part
   std::vector<SetFailureOutcome> prescribed;  ///< effect of each prescribed failure, in the order of the plan
   double goodput() const { return end.value > 0 ? useful / end : 1; }

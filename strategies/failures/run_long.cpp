@@ -320,6 +320,7 @@ class LongRun {
           fmt::format("the training makes no progress: {:.0f} failures without a checkpoint, one in {} on average",
                       kHopeless, show(drawn_.between())));
     if (phase_ == JobState::training) {
+      result_.lost_minibatches += plan_.replicas - absent_workers_;
       result_.lost_work += leave_training();  // the unfinished step
     } else {
       leave();
@@ -338,11 +339,13 @@ class LongRun {
   /// Training stops until the failure is detected and another part takes over; then the current step begins again.
   void stand_still_until_detected() {
     if (phase_ != JobState::training || plan_.recovery.detect.value <= 0) return;
+    result_.lost_minibatches += plan_.replicas - absent_workers_;
     result_.lost_work += leave_training();
     enter(JobState::down, plan_.recovery.detect.value);
   }
   /// The other workers go on. The lost ones restart on a spare, or once their node is repaired.
   void lose_workers(bool takes_node, int workers, std::optional<int> node) {
+    if (phase_ == JobState::training) result_.lost_minibatches += workers;
     change_workers(workers);
     const auto number = static_cast<std::size_t>(workers);
     if (takes_node && !replace(node))
@@ -375,6 +378,7 @@ class LongRun {
     const SavedWork::LostWork lost = work_.fall_back();
     result_.lost_work += lost.work;
     result_.lost_steps += lost.steps;
+    result_.lost_minibatches += lost.steps * plan_.replicas;
   }
 
   void repaired() {

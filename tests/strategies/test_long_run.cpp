@@ -109,6 +109,7 @@ TEST_CASE("without a spare the training waits, or goes on with the replicas left
     const LongRunResult goes_on = run_long(plan);
     CHECK(goes_on.lost_work.value == Approx(0.5).epsilon(1e-12));
     CHECK(goes_on.lost_steps == 0);
+    CHECK(goes_on.lost_minibatches == 4);                            // the one under way of each replica
     CHECK(goes_on.slower.value == Approx(64 / 3.0).epsilon(1e-12));  // 85 s are 63.75 steps: the node joins after 64
     CHECK(goes_on.down.value == 25);
     CHECK(goes_on.end.value == Approx(1000 + 0.5 + 64 / 3.0 + 25).epsilon(1e-12));
@@ -356,6 +357,7 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
     CHECK(run.slower.value == Approx(30 / 4.0).epsilon(1e-9));
     CHECK(run.down.value == 0);
     CHECK(run.lost_steps == 0);
+    CHECK(run.lost_minibatches == 1);
     CHECK(run.failures == 1);
     CHECK(run.prescribed[0].steps == 100);
     CHECK(run.prescribed[0].lost_work.value == 0);

@@ -30,6 +30,22 @@ TEST_CASE("launch shows which rank runs where", "[launch]") {
   }
 }
 
+TEST_CASE("launch counts the requests of the rendezvous by backend", "[launch]") {
+  const LaunchLine nccl = read_launch_line("torchrun --nnodes 2 --nproc-per-node 4 train.py");
+  CHECK(nccl.backend == "nccl");
+  CHECK(nccl.init_method == "env://");
+  CHECK(nccl.rendezvous_requests() == 16);
+  const LaunchLine gloo = read_launch_line("torchrun --nnodes 2 --nproc-per-node 4 t.py --dist-backend gloo");
+  CHECK(gloo.rendezvous_requests() == 8 + 64);
+  const LaunchLine tcp =
+      read_launch_line("torchrun --nproc-per-node 4 t.py --backend nccl --init_method tcp://n0:23456");
+  CHECK(tcp.master == "n0:23456");
+  CHECK(read_launch_line("mpirun -np 8 -N 4 train").rendezvous_requests() == 0);
+  CHECK(read_launch_line("horovodrun --gloo -np 4 python t.py").backend == "gloo");
+  CHECK_THROWS_WITH(read_launch_line("torchrun t.py --backend ncll"), Contains("did you mean \"nccl\"?"));
+  CHECK_THROWS_WITH(read_launch_line("torchrun t.py --init-method http://a"), Contains("tcp://HOST:PORT"));
+}
+
 TEST_CASE("bad launch lines are refused with the nearest name", "[launch]") {
   CHECK_THROWS_WITH(read_launch_line("torchrn --nnodes 2"), Contains("did you mean \"torchrun\"?"));
   CHECK_THROWS_WITH(read_launch_line("torchrun --nnode 2"), Contains("did you mean \"--nnodes\"?"));

@@ -90,7 +90,10 @@ std::string failure_lines(const FailureResult& study) {
   text += fmt::format("{}{:.4g}", report_label("failures"), study.failures);
   if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
-  text += fmt::format("; {} of work done again\n", time(study.lost_work));
+  text += fmt::format("; {} of work done again", time(study.lost_work));
+  if (study.lost_work == 0 && study.lost_minibatches > 0)
+    text += fmt::format(", {:.4g} mini-batches of workers lost", study.lost_minibatches);
+  text += "\n";
   text += set_failure_lines(study) + reduced_replicas_line(study);
   if (study.checkpoint.interval <= 0) return text;
   const bool behind = study.checkpoint.stall < study.checkpoint.write;

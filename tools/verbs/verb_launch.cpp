@@ -49,7 +49,7 @@ void require_declared(const LaunchLine& launch, const Scenario& scenario) {
                                 names.front(), open.empty() ? "none" : fmt::format("{}", fmt::join(open, ", "))));
 }
 
-ordered_json launch_json(const LaunchLine& launch) {
+ordered_json launch_json(const LaunchLine& launch, Seconds request) {
   ordered_json hosts = ordered_json::array();
   for (std::size_t i = 0; i < launch.hosts.size(); ++i)
     hosts.push_back({{"name", launch.hosts[i].name},
@@ -59,13 +59,21 @@ ordered_json launch_json(const LaunchLine& launch) {
           {"world_size", launch.world_size()},
           {"node_rank", launch.node_rank},
           {"master", launch.master},
+          {"backend", launch.backend},
+          {"init_method", launch.init_method},
+          {"rendezvous_requests", launch.rendezvous_requests()},
+          {"rendezvous_time_s", (request * launch.rendezvous_requests()).value},
           {"hosts", hosts}};
 }
 
-std::string launch_text(const LaunchLine& launch) {
+std::string launch_text(const LaunchLine& launch, Seconds request) {
   std::string text =
       fmt::format("{}: {} processes on {} machine{}{}\n", launch.launcher, launch.world_size(), launch.hosts.size(),
                   launch.hosts.size() == 1 ? "" : "s", launch.master.empty() ? "" : ", rank 0 at " + launch.master);
+  if (launch.rendezvous_requests() > 0)
+    text += fmt::format("backend {}, init_method {}: rendezvous by {:.0f} requests to the store, {} at {} each\n",
+                        launch.backend, launch.init_method, launch.rendezvous_requests(),
+                        show(request * launch.rendezvous_requests()), show(request));
   TextTable table;
   table.head = {"", "machine", "ranks", "local ranks (cuda:N)"};
   for (std::size_t i = 0; i < launch.hosts.size(); ++i) {
@@ -76,39 +84,56 @@ std::string launch_text(const LaunchLine& launch) {
   return text + table.text();
 }
 
+Seconds request_time(const std::string& text) {
+  try {
+    return parse_seconds(text);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("--request: {}", e.what()));
+  }
+}
+
 int launch(const std::vector<std::string>& words) {
   Arguments arguments("launch",
                       "Reads the command line that starts a training (torchrun, torch.distributed.launch, horovodrun, "
                       "mpirun, deepspeed, accelerate), and shows which rank runs where.",
                       "launch \"torchrun --nnodes=16 --nproc-per-node=4 --node-rank=3 train.py\"");
-  std::string line, on, json;
+  std::string line, on, json, request = "50 us";
   arguments.positional("LINE", line, "the command line, in quotes");
   arguments.option(
       "--on", on, "SCENARIO",
       "refuse the line unless this scenario's cluster has a device for each process, and its preflight declares the "
       "hosts and the port");
+  arguments.option("--request", request, "TIME",
+                   "time in which the store of the rendezvous serves one request, one after another (default 50 us, "
+                   "an example)");
   arguments.output("--json", json, "write the ranks as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const LaunchLine read = read_launch_line(line);
+  const Seconds served = request_time(request);
   if (!on.empty()) {
     const Scenario scenario = read_scenario(on, {});
     errors_in_words_of(device_noun(scenario.cluster), [&] { require_gpus(read, scenario); });
     require_declared(read, scenario);
   }
-  if (!json.empty()) write_atomically(json, json_text(launch_json(read), 2) + "\n");
-  if (json != "-") write_atomically("-", launch_text(read));
+  if (!json.empty()) write_atomically(json, json_text(launch_json(read, served), 2) + "\n");
+  if (json != "-") write_atomically("-", launch_text(read, served));
   return kGood;
 }
 
 std::vector<FieldRow> launch_rows() {
-  return {{"launcher", "text", "the command", ""},
-          {"world_size", "number", "number of processes, one for each device", ""},
-          {"node_rank", "number", "number of the machine where the line is typed; -1: it starts all machines", ""},
-          {"master", "text", "address of rank 0; empty: the line does not say", ""},
-          {"hosts", "list", "machines", ""},
-          {"hosts[].name", "text", "name in the line, or the machine's number", ""},
-          {"hosts[].processes", "number", "number of processes on the machine; their local ranks count from 0", ""},
-          {"hosts[].first_rank", "number", "lowest rank on the machine", ""}};
+  return {
+      {"launcher", "text", "the command", ""},
+      {"world_size", "number", "number of processes, one for each device", ""},
+      {"node_rank", "number", "number of the machine where the line is typed; -1: it starts all machines", ""},
+      {"master", "text", "address of rank 0; empty: the line does not say", ""},
+      {"backend", "text", "library of the collectives: nccl, gloo or mpi; empty: the line does not say", ""},
+      {"init_method", "text", "how ranks find each other: env://, tcp://HOST:PORT or file://PATH; empty: by MPI", ""},
+      {"rendezvous_requests", "number", "requests of all ranks to the store of the rendezvous; 0: there is none", ""},
+      {"rendezvous_time_s", "s", "time in which the store serves them one after another", ""},
+      {"hosts", "list", "machines", ""},
+      {"hosts[].name", "text", "name in the line, or the machine's number", ""},
+      {"hosts[].processes", "number", "number of processes on the machine; their local ranks count from 0", ""},
+      {"hosts[].first_rank", "number", "lowest rank on the machine", ""}};
 }
 const RegisterJsonReference launch_reference{"launch", "which rank runs where", launch_rows};
 const RegisterVerb registered_launch{"launch", VerbGroup::prepare,

@@ -42,6 +42,8 @@ JsonFields<Checkpoint> checkpoint_fields() {
   return JsonFields<Checkpoint>()
       .value("bytes", "bytes", &Checkpoint::bytes, "size of a checkpoint of the whole model and optimizer")
       .value("storage", "", &Checkpoint::storage, "storage of checkpoints; empty: only times are given")
+      .value("snapshot_s", "s", &Checkpoint::snapshot, "time of the copy from the GPUs to the memory of their hosts")
+      .when([](const Checkpoint& c) { return c.snapshot > 0; }, "if it is given, or a storage is")
       .value("stall_s", "s", &Checkpoint::stall, "time for which a checkpoint stops training")
       .value("write_s", "s", &Checkpoint::write, "time until a checkpoint is written")
       .value("load_s", "s", &Checkpoint::load, "time to read a checkpoint")
@@ -60,6 +62,15 @@ JsonFields<FailureResult> training_fields() {
       .value("training_time_s", "s", &F::end,
              "length of all steps, including the cost of failures, without training_phases")
       .value("steps", "", &F::steps, "number of completed steps")
+      .value("minibatches", "", &F::minibatches, "number of mini-batches of single replicas in the completed steps")
+      .value("lost_minibatches", "", &F::lost_minibatches,
+             "number of mini-batches that failures undid, with those under way: one for each asynchronous worker that "
+             "fails")
+      .value("effective_epochs", "", &F::effective_epochs, "passes over the data by the completed steps")
+      .when([](const F& f) { return f.effective_epochs > 0; }, "if plan.training has epochs")
+      .value("planned_epochs", "", &F::planned_epochs,
+             "passes over the data that the same time allows without failures and checkpoints")
+      .when([](const F& f) { return f.effective_epochs > 0; }, "if plan.training has epochs")
       .value("effective_step_time_s", "s", &F::effective_step_time,
              "that time divided by the number of completed steps")
       .value("checkpoint_stall_s", "s", &F::stalled, "time for which training is stopped for checkpoints")

@@ -21,7 +21,11 @@ struct FailureResult {
   double lost_work = 0, lost_work_deviation = 0;  ///< time of repeated work; standard deviation over the runs
   /// Time stopped for checkpoints; for restarts; without a node; lost with fewer replicas (see LongRunResult).
   double stalled = 0, down = 0, without_node = 0, slower = 0;
-  double failures = 0, checkpoints = 0;       ///< number of each in a run
+  double failures = 0, checkpoints = 0;  ///< number of each in a run
+  /// Mini-batches of single replicas: those done, and those that failures undid, with those under way.
+  double minibatches = 0, lost_minibatches = 0;
+  double effective_epochs = 0;                ///< passes over the data by the steps done; 0: no epoch is given
+  double planned_epochs = 0;                  ///< passes in the same time without failures and checkpoints
   std::map<std::string, double> failures_of;  ///< number of failures by kind of component
   /// A failure that the scenario sets at a time or step.
   struct SetFailure {
@@ -40,6 +44,7 @@ struct FailureResult {
   struct Checkpoint {
     double bytes = 0;
     std::string storage;
+    double snapshot = 0;  ///< time of the copy from GPUs to host memory; 0: neither given nor simulated
     double stall = 0, write = 0, load = 0;
     double interval = 0;  ///< interval of the runs; 0: no checkpoints
     BestInterval best;    ///< `simulated` 0: no best interval was searched

@@ -213,6 +213,9 @@ struct Result {
     double read = 0;                           ///< bytes per step from the storage
     double from_cache = 0;                     ///< share of the samples that hosts have cached
     double host_bytes = 0;                     ///< batches on their way and cache, in bytes on the fullest node
+    /// Replica r of R reads the samples r, r + R, r + 2R, … of an epoch: the largest and the smallest of these shards.
+    double largest_shard = 0, smallest_shard = 0;
+    double largest_shards = 0;  ///< number of replicas with a shard of the largest size
   };
   std::optional<Energy> energy;  ///< No value: the power of the GPUs is not stated, or the step is not simulated
   /// Returns the energy of the site for the whole training, including the cost of failures, J; 0: its length is not
@@ -266,6 +269,7 @@ JsonFields<PathLine> path_fields();
 JsonFields<DrawnSteps> drawn_steps_fields();
 JsonFields<Result::Phase> phase_fields();
 JsonFields<Energy> energy_fields();
+JsonFields<Ownership> ownership_fields();
 JsonFields<Money> money_fields();
 const JsonFields<Answer>& answer_fields();
 

@@ -157,7 +157,11 @@ JsonFields<Result::Input> input_fields() {
                      "share of the step in which the busiest decoder works")
               .value("read_bytes", "bytes", &I::read, "bytes read from the storage in a step")
               .value("from_cache_share", "share", &I::from_cache, "share of the samples that hosts have cached")
-              .value("host_bytes", "bytes", &I::host_bytes, "batches and cache in the host memory of the fullest node"),
+              .value("host_bytes", "bytes", &I::host_bytes, "batches and cache in the host memory of the fullest node")
+              .value("largest_shard", "samples", &I::largest_shard,
+                     "largest number of samples of a replica in an epoch")
+              .value("smallest_shard", "samples", &I::smallest_shard, "smallest count, at most one less")
+              .value("largest_shards", "", &I::largest_shards, "number of replicas that read the largest count"),
           "figures of the input pipeline");
 }
 

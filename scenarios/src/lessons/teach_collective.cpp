@@ -265,6 +265,7 @@ CollectiveLesson teach_collective(const ClusterSpec& cluster, const TeachOptions
   run.options = o.options;
   run.software = o.software;
   run.keep_steps = false;
+  if (o.options.one_stream) run.folding = Folding::off;  // a deadlock names real ranks
   const std::vector<Actor> members = members_of(cluster, o, run.options.settings);
   const CollectiveSettings& settings = run.options.settings;
   const Collective& collective = find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, o.place);

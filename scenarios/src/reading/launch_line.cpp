@@ -109,6 +109,39 @@ int whole_number_of(const std::string& what, const std::string& text, int least)
   return static_cast<int>(value);
 }
 
+/// Returns the value of one of the script's own flags, "--flag=value" or "--flag value"; empty: the line has none.
+std::string script_flag(const std::vector<std::string>& words, std::initializer_list<std::string_view> names) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    std::string flag = words[i].substr(0, equals);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    if (std::find(names.begin(), names.end(), flag) == names.end()) continue;
+    if (equals != std::string::npos) return words[i].substr(equals + 1);
+    if (i + 1 == words.size()) throw UserError(fmt::format("launch: {}: a value expected", flag));
+    return words[i + 1];
+  }
+  return "";
+}
+
+/// Sets the backend and the method by which ranks find each other. Defaults are those of PyTorch on GPUs.
+void read_process_group(const std::vector<std::string>& words, LaunchLine& launch) {
+  const auto has = [&words](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  const bool mpi = launch.launcher.starts_with("mpi"), horovod = launch.launcher == "horovodrun";
+  launch.backend = script_flag(words, {"--backend", "--dist-backend"});
+  launch.init_method = script_flag(words, {"--init-method", "--dist-url"});
+  const std::vector<std::string> backends{"nccl", "gloo", "mpi"};
+  if (!launch.backend.empty() && std::find(backends.begin(), backends.end(), launch.backend) == backends.end())
+    throw UserError(fmt::format("launch: unknown backend \"{}\"{}", launch.backend, hint(launch.backend, backends)));
+  if (launch.backend.empty())
+    launch.backend = horovod && has("--gloo") ? "gloo" : horovod && has("--mpi") ? "mpi" : mpi || horovod ? "" : "nccl";
+  if (launch.init_method.empty() && !mpi && !horovod) launch.init_method = "env://";
+  const std::string& method = launch.init_method;
+  if (!method.empty() && method != "env://" && !method.starts_with("tcp://") && !method.starts_with("file://"))
+    throw UserError(fmt::format("launch: init_method {}: env://, tcp://HOST:PORT or file://PATH expected", method));
+  if (launch.master.empty() && method.starts_with("tcp://"))
+    launch.master = method.substr(std::string("tcp://").size());
+}
+
 /// Reads "host1:4,host2:4". A host without a number has one process.
 std::vector<LaunchLine::Host> named_hosts(const std::string& text) {
   std::vector<LaunchLine::Host> hosts;
@@ -143,6 +176,12 @@ int LaunchLine::first_rank(std::size_t host) const {
 }
 int LaunchLine::world_size() const { return first_rank(hosts.size()); }
 
+double LaunchLine::rendezvous_requests() const {
+  const double ranks = world_size();
+  if (init_method.empty()) return 0;
+  return backend == "nccl" ? ranks + ranks : backend == "gloo" ? ranks + ranks * ranks : 0;
+}
+
 LaunchLine read_launch_line(const std::string& line) {
   std::istringstream in(line);
   std::vector<std::string> words;
@@ -163,6 +202,7 @@ LaunchLine read_launch_line(const std::string& line) {
           fmt::format("launch: node {} of {} nodes, which count from 0", launch.node_rank, launch.hosts.size()));
   }
   launch.master = values.address + (values.port.empty() ? "" : ":" + values.port);
+  read_process_group(words, launch);
   return launch;
 }
 

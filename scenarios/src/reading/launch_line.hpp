@@ -16,7 +16,13 @@ struct LaunchLine {
   bool names_hosts = false;  ///< whether the line names the hosts; false: `Host::name` has their numbers
   int node_rank = -1;        ///< number of the machine on which the line is typed; −1: the line starts all machines
   std::string master;        ///< address and port of rank 0; empty: not given
+  std::string backend;       ///< "nccl", "gloo" or "mpi"; empty: the line does not say
+  std::string init_method;   ///< how ranks find each other: "env://", "tcp://HOST:PORT", "file://PATH"; empty: by MPI
 
+  /// Number of requests to the store of the rendezvous. Each rank adds itself to a counter. With NCCL rank 0 sets a
+  /// unique identifier, which each other rank gets; with Gloo each rank sets its address, and gets that of each other
+  /// rank. 0: MPI starts the processes, or the backend is not known.
+  double rendezvous_requests() const;
   int world_size() const;
   int first_rank(std::size_t host) const;  ///< ranks are numbered host by host
 };

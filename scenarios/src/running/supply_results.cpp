@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "scenarios/src/running/step_result.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -44,6 +45,15 @@ std::vector<Bytes> input_on_hosts(const StepRun& run) {
   return held;
 }
 
+/// Deals the samples of an epoch out to the replicas as a distributed sampler does: replica r gets every sample whose
+/// number leaves the remainder r.
+void book_shards(double samples, double replicas, Result::Input& input) {
+  const double rest = std::fmod(samples, replicas);
+  input.smallest_shard = (samples - rest) / replicas;
+  input.largest_shard = input.smallest_shard + (rest > 0 ? 1 : 0);
+  input.largest_shards = rest > 0 ? rest : replicas;
+}
+
 /// Adds the utilization of storage and decoders, and the figures of the cache.
 void book_input(const StepRun& run, Result& r) {
   const InputSupply& supply = run.scenario.input.supply;
@@ -60,6 +70,7 @@ void book_input(const StepRun& run, Result& r) {
   }
   for (const Bytes held : input_on_hosts(run)) input.host_bytes = std::max(input.host_bytes, held.value);
   input.from_cache = 1 - supply.missed;
+  book_shards(supply.samples, run.scenario.plan.mesh.data, input);
 }
 
 }  // namespace trainyard

@@ -18,6 +18,7 @@ constexpr Picoseconds kStarLatency{1'000'000};
 struct TeachFlags {
   std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, direction;
   int ranks = 4, channels = 0, root = 0, labels_from = 0;
+  bool blocking = false;
   TopoMachineArguments on;
 };
 
@@ -101,6 +102,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   o.options.settings = choice.settings;
   o.options.settings.reduction = parse_reduction(flags.reduction);
   o.options.size = size_of(flags.size);
+  o.options.one_stream = flags.blocking;
   o.software = machine.software;
   CollectiveLesson lesson = teach_collective(machine.cluster, o);
   lesson.decimal = asks_decimal(flags.size);
@@ -122,6 +124,9 @@ std::function<LessonView()> collective(const std::string& topic, Arguments& argu
   arguments.option("--channels", flags->channels, "N", "number of rings at the same time");
   arguments.option("--listing", flags->listing, "literal",
                    "the ring all-reduce in the textbooks' form: it receives into the slot that it sends");
+  arguments.flag("--blocking", flags->blocking,
+                 "each rank posts its receive only after its send has ended, as with blocking calls; a ring of such "
+                 "ranks deadlocks");
   label_option(arguments, flags->labels_from, "number of the first rank in words, tables and pictures (default 0)");
   return [topic, flags] { return lesson_view(lesson_of(topic, *flags)); };
 }

@@ -30,6 +30,7 @@ std::vector<Actor> holders(const Mesh& mesh) {
 struct CheckpointCost {
   Bytes bytes;
   CheckpointTimes times;
+  Seconds snapshot;  ///< until all shares are in host memory
   std::string storage;
 };
 
@@ -65,8 +66,8 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
   }
   cost.times.write = choice.write.value_or(write);
   cost.times.load = choice.load.value_or(load);
-  cost.times.stall =
-      choice.asynchronous ? std::min(choice.snapshot.value_or(snapshot), cost.times.write) : cost.times.write;
+  cost.snapshot = choice.snapshot.value_or(snapshot);
+  cost.times.stall = choice.asynchronous ? std::min(cost.snapshot, cost.times.write) : cost.times.write;
   return cost;
 }
 
@@ -134,6 +135,7 @@ void add(FailureResult& study, const LongRunResult& run) {
   study.without_node += run.without_node.value;
   study.slower += run.slower.value;
   study.failures += run.failures;
+  study.lost_minibatches += run.lost_minibatches;
   study.checkpoints += run.checkpoints;
   for (const auto& [what, count] : run.failures_of) study.failures_of[what] += count;
 }
@@ -143,7 +145,7 @@ void divide(FailureResult& study) {
   const double n = study.runs;
   for (double* sum : {&study.end, &study.useful, &study.steps, &study.goodput, &study.goodput_deviation,
                       &study.lost_work, &study.lost_work_deviation, &study.stalled, &study.down, &study.without_node,
-                      &study.slower, &study.failures, &study.checkpoints})
+                      &study.slower, &study.failures, &study.checkpoints, &study.lost_minibatches})
     *sum /= n;
   for (auto& [what, count] : study.failures_of) count /= n;
   const double bessel = n > 1 ? n / (n - 1) : 0;
@@ -213,6 +215,7 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     const CheckpointCost cost = checkpoint_cost(s);
     plan.checkpoint = cost.times;
     study.checkpoint.bytes = cost.bytes.value;
+    study.checkpoint.snapshot = cost.snapshot.value;
     study.checkpoint.stall = cost.times.stall.value;
     study.checkpoint.write = cost.times.write.value;
     study.checkpoint.load = cost.times.load.value;
@@ -238,6 +241,11 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     throw;
   }
   divide(study);
+  study.minibatches = study.steps * plan.replicas;
+  if (s.training.steps_per_epoch > 0) {
+    study.effective_epochs = study.steps / s.training.steps_per_epoch;
+    study.planned_epochs = Seconds{study.end} / step / s.training.steps_per_epoch;
+  }
   for (const auto& [replicas, of_them] : fewer.results())
     study.reduced_replicas.push_back({replicas, of_them.time.value, of_them.simulated});
   return study;
