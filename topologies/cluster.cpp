@@ -247,7 +247,7 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
   if (joined) {
     if (!spec.fabric) fail(spec.place, fmt::format("{} nodes, but no fabric joins them", spec.nodes));
     for (const NodeType* type : spec.types())
-      if (type->hcas == 0 && !spec.joins_chips())
+      if (type->hcas == 0 && spec.uses_hcas())
         fail(spec.place,
              fmt::format("{} nodes of {}, which has no HCA: they cannot reach each other", spec.nodes, type->name));
     spec.fabric->build(graph, spec);
@@ -263,7 +263,7 @@ std::string describe(const ClusterSpec& spec) {
   kinds.push_back(fmt::format("{} × {}", first, spec.node.name));
   for (const NodeGroup& group : spec.others) kinds.push_back(fmt::format("{} × {}", group.count, group.type.name));
   std::string text = fmt::format("{}", fmt::join(kinds, " + "));
-  if (spec.joins_chips()) return text + ", " + spec.fabric->title();
+  if (!spec.uses_hcas() && spec.joins_chips()) return text + ", " + spec.fabric->title();
   if (spec.nodes > 1) {
     std::vector<std::string> hcas;  // each kind once
     for (const NodeType* type : spec.types()) {

@@ -38,6 +38,10 @@ struct ClusterSpec {
   Place place;                      ///< the cluster's place in the scenario, for errors
 
   bool joins_chips() const { return fabric && fabric->joins_chips(); }  ///< a pod of chips; its nodes need no HCAs
+  int slices() const { return fabric ? fabric->slices() : 1; }
+  bool uses_hcas() const { return nodes > 1 && (!joins_chips() || slices() > 1); }
+  /// Chips of these nodes reach each other by their own links.
+  bool same_slice(int one, int other) const { return one * slices() / nodes == other * slices() / nodes; }
   const NodeType& type_of(int node_index) const;
   std::vector<const NodeType*> types() const;  ///< each once, in order
   const NodeType& type_of_gpu(int rank) const { return type_of(node_of_gpu(rank)); }

@@ -289,7 +289,7 @@ Path Routing::path(DeviceId from, DeviceId to, PathClass path_class) {
   if (at_switch(from, to) || at_switch(to, from)) return between_nodes(from, to, path_class);
   if (source < 0 || target < 0 || from == to) return any_path(from, to, path_class);
   if (spec_.joins_chips() && device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu &&
-      path_class != PathClass::pcie && path_class != PathClass::nvlink) {
+      path_class != PathClass::pcie && path_class != PathClass::nvlink && spec_.same_slice(source, target)) {
     Path path = any_path(from, to, PathClass::fabric);
     path.locality = name_of(LinkKind::ici);
     if (path.reachable) return path;
@@ -305,7 +305,8 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
   route.reachable = found.reachable;
   if (!found.reachable) return route;
   route.name = names_.insert(name_of_route(found)).first->c_str();
-  const bool over_software = device(from).node != device(to).node && !spec_.joins_chips();
+  const bool over_software = device(from).node != device(to).node &&
+                             (!spec_.joins_chips() || !spec_.same_slice(device(from).node, device(to).node));
   const Picoseconds first = over_software ? software : Picoseconds{};  // paid before the first leg
   route.latency = first + found.latency();
   if (found.legs.size() == 1) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainyard {
 namespace {
@@ -40,13 +41,168 @@ void read_parts(Prices::Parts& parts, Fields& fields) {
   parts.cables = true;
 }
 
+/// Reads money, or a map from quantities to money: `300000`, `{1: 300000, 64: 280000}`.
+Purchase::Steps read_steps(Fields& fields, const Key& key) {
+  const Node* node = fields.stated(key);
+  if (!node) return {};
+  if (node->kind != Node::Kind::map) return {{1, fields.number(key, 0, kMostMoney)}};
+  Fields map(*node, fmt::format("{}.{}", fields.what(), key.name));
+  Purchase::Steps steps;
+  for (const auto& [name, child] : node->fields) {
+    double quantity = 0;
+    try {
+      quantity = parse_number(name);
+    } catch (const UserError&) {
+    }
+    if (!(quantity >= 1) || (!steps.empty() && quantity <= steps.back().first))
+      fail(child.place,
+           fmt::format("{}: {}: expected ascending quantities, such as {{1: 300000, 64: 280000}}", map.what(), name));
+    steps.emplace_back(quantity, map.number(name, 0, kMostMoney));
+  }
+  map.finish();
+  if (steps.empty() || steps.front().first != 1)
+    fail(node->place, fmt::format("{}: expected a price from 1 on, such as {{1: 300000, 64: 280000}}", map.what()));
+  return steps;
+}
+
+std::vector<std::pair<std::string, Purchase::Steps>> read_named_steps(Fields& fields, const Key& key) {
+  std::vector<std::pair<std::string, Purchase::Steps>> all;
+  const Node* map = fields.stated(key);
+  if (!map) return all;
+  Fields named(*map, fmt::format("{}.{}", fields.what(), key.name));
+  for (const auto& [name, child] : map->fields) all.emplace_back(name, read_steps(named, name));
+  named.finish();
+  return all;
+}
+
+void read_purchase(Purchase& purchase, Fields& prices) {
+  const Node* map = prices.stated({"purchase", "Prices of a cluster that is bought, and its yearly costs."});
+  if (!map) return;
+  constexpr double most_years = 50, most_share = 1;
+  Fields fields(*map, "prices.purchase");
+  purchase.place = map->place;
+  purchase.nodes =
+      read_named_steps(fields, {"node", "Price of one node, by name; {1: 300000, 64: 280000} by quantity."});
+  purchase.gpus = read_named_steps(fields, {"gpu", "Price of one GPU with its share of the node, by name."});
+  purchase.network_switch = read_steps(fields, {"switch", "Price of one switch, also by quantity."});
+  purchase.switch_ports = fields.integer<int>({"switch_ports", "Ports of such a switch. Default: 64."}, 2, 64);
+  purchase.cable = read_steps(fields, {"cable", "Price of one cable with its transceivers, also by quantity."});
+  purchase.storage = fields.number({"storage", "Price of the storage. Default: 0."}, 0, kMostMoney, 0);
+  purchase.years = fields.number({"years", "Years of depreciation. Default: 4."}, 0.1, most_years, 4);
+  purchase.interest =
+      fields.number({"interest", "Interest of a year, for example 0.06. Default: 0."}, 0, most_share, 0);
+  purchase.kwh = fields.number({"kwh", "Price of a kWh at the site. Default: 0."}, 0, kMostMoney, 0);
+  purchase.staff =
+      fields.number({"staff", "A year's staff, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
+  purchase.space =
+      fields.number({"space", "A year's space, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
+  fields.finish();
+  if (!purchase.given()) fail(map->place, "prices.purchase: expected node or gpu, by names of nodes or GPUs");
+}
+
+/// Price of `count` pieces at the price that applies from this quantity on.
+double price_of(const Purchase::Steps& steps, double count) {
+  double each = 0;
+  for (const auto& [from, price] : steps)
+    if (count >= from) each = price;
+  return each * count;
+}
+
+double sum(const std::map<std::string, double>& parts) {
+  double total = 0;
+  for (const auto& [name, money] : parts) total += money;
+  return total;
+}
+
+/// What must be paid back in each of `years` years for 1 that is borrowed.
+double annuity(double interest, double years) {
+  return interest > 0 ? interest / -std::expm1(-years * std::log1p(interest)) : 1 / years;
+}
+
 }  // namespace
+
+bool Purchase::has_price(const std::string& node, const std::string& gpu) const {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const auto& each) { return same_name(each.first, node); }) ||
+         std::any_of(gpus.begin(), gpus.end(), [&](const auto& each) { return same_name(each.first, gpu); });
+}
+
+double Purchase::node_price(const std::string& node, const std::string& gpu, int gpus_a_node, int count) const {
+  for (const auto& [name, steps] : nodes)
+    if (same_name(name, node)) return price_of(steps, count) / count;
+  for (const auto& [name, steps] : gpus)
+    if (same_name(name, gpu)) return price_of(steps, 1.0 * count * gpus_a_node) / count;
+  std::vector<std::string> names;
+  for (const auto& [name, steps] : nodes) names.push_back(name);
+  for (const auto& [name, steps] : gpus) names.push_back(name);
+  fail(place, fmt::format("prices.purchase: none of {} or of {}{}", node, gpu, hint("", names)));
+}
+
+double Ownership::price() const { return sum(bought); }
+double Ownership::year() const { return sum(yearly); }
+
+std::optional<double> Ownership::break_even_use() const {
+  const double energy = yearly.at("electricity") + yearly.at("cooling");
+  if (rent_year <= energy) return std::nullopt;
+  return (year() - energy) / (rent_year - energy);
+}
+
+std::optional<double> Ownership::break_even_years() const {
+  const double running = year() - yearly.at("depreciation") - yearly.at("interest"), saved = rent_year - running;
+  if (saved <= interest * price()) return std::nullopt;
+  return interest > 0 ? -std::log1p(-interest * price() / saved) / std::log1p(interest) : price() / saved;
+}
+
+SwitchCount full_bisection_network(int hosts, int ports, const Place& place) {
+  const auto divided = [](int a, int b) { return (a + b - 1) / b; };
+  if (hosts <= ports) return {1, hosts};
+  const int half = ports / 2, leaves = divided(hosts, half);
+  if (leaves <= ports) return {leaves + divided(leaves * half, ports), hosts + leaves * half};
+  if (hosts > static_cast<double>(half) * half * ports)
+    fail(place,
+         fmt::format("prices.purchase.switch_ports: three tiers of switches of {} ports join at most {:.0f} ports, "
+                     "not {}",
+                     ports, static_cast<double>(half) * half * ports, hosts));
+  const int links = leaves * half;
+  return {2 * leaves + divided(links, ports), hosts + 2 * links};
+}
+
+Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNodes>& types, double watts, double pue,
+                            double rent_hour) {
+  constexpr double hours = 8760, watts_a_kilowatt = 1000;
+  Ownership all;
+  int nodes = 0, adapters = 0;
+  double price_of_nodes = 0;
+  for (const BoughtNodes& type : types) {
+    if (type.count == 0) continue;
+    price_of_nodes += type.count * purchase.node_price(type.node, type.gpu, type.gpus, type.count);
+    nodes += type.count;
+    adapters += type.count * type.adapters;
+  }
+  all.bought["nodes"] = price_of_nodes;
+  const bool network = nodes > 1 && adapters > 0 && !(purchase.network_switch.empty() && purchase.cable.empty());
+  const SwitchCount count =
+      network ? full_bisection_network(adapters, purchase.switch_ports, purchase.place) : SwitchCount{};
+  all.bought["switches"] = price_of(purchase.network_switch, count.switches);
+  all.bought["cables"] = price_of(purchase.cable, count.cables);
+  all.bought["storage"] = purchase.storage;
+  const double price = all.price();
+  all.interest = purchase.interest;
+  all.yearly["depreciation"] = price / purchase.years;
+  all.yearly["interest"] = price * annuity(purchase.interest, purchase.years) - price / purchase.years;
+  if (purchase.interest == 0) all.yearly["interest"] = 0;
+  all.yearly["electricity"] = watts / watts_a_kilowatt * hours * purchase.kwh;
+  all.yearly["cooling"] = all.yearly["electricity"] * (pue - 1);
+  all.yearly["staff"] = price * purchase.staff;
+  all.yearly["space"] = price * purchase.space;
+  all.rent_year = rent_hour * hours;
+  return all;
+}
 
 double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const {
   for (const std::string& name : {node, gpu})
     for (const Rent& rent : rents)
       if (same_name(rent.name, name)) return rent.node_hour > 0 ? rent.node_hour / gpus_a_node : rent.gpu_hour;
-  if (kwh > 0 && rents.empty()) return 0;
+  if ((kwh > 0 && rents.empty()) || purchase.has_price(node, gpu)) return 0;
   std::vector<std::string> names;
   for (const Rent& rent : rents) names.push_back(rent.name);
   fail(place, fmt::format("prices: none of {} or of {}{}", node, gpu, hint("", names)));
@@ -63,9 +219,11 @@ Prices read_prices(const Node& node) {
   read_rents(prices, fields, "node_hour", &Prices::Rent::node_hour);
   prices.kwh = fields.number("kwh", 0, kMostMoney, 0);
   read_parts(prices.parts, fields);
+  read_purchase(prices.purchase, fields);
   fields.finish();
-  if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.given())
-    fail(node.place, "prices: expected gpu_hour or node_hour, by names of nodes or GPUs, kwh, switch or cable");
+  if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.given() && !prices.purchase.given())
+    fail(node.place,
+         "prices: expected gpu_hour or node_hour, by names of nodes or GPUs, kwh, switch, cable or purchase");
   return prices;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -6,6 +7,64 @@
 #include "models/reading/document.hpp"
 
 namespace trainyard {
+
+/// Prices of a cluster that is bought, and what a year of it costs besides. Money is in the currency of the prices.
+struct Purchase {
+  /// Price of one, by the quantity from which it applies. The quantities ascend, and the first is 1.
+  using Steps = std::vector<std::pair<double, double>>;
+  std::vector<std::pair<std::string, Steps>> nodes, gpus;  ///< by name; the node's price comes before that of its GPUs
+  Steps network_switch, cable;                             ///< empty: the network is not priced
+  int switch_ports = 0;                                    ///< ports of a switch
+  double storage = 0;                                      ///< price of the storage
+  double years = 4;                                        ///< years of depreciation, after which nothing is left
+  double interest = 0;                                     ///< interest of a year, as a share
+  double kwh = 0;                                          ///< price of a kWh at the site
+  double staff = 0, space = 0;                             ///< a year's cost, as a share of the purchase price
+  Place place;
+
+  bool given() const { return years > 0 && !(nodes.empty() && gpus.empty()); }
+  bool has_price(const std::string& node, const std::string& gpu) const;
+  /// Returns the price of one node if `count` nodes are bought. Throws UserError, with the known names, if it has none.
+  double node_price(const std::string& node, const std::string& gpu, int gpus_a_node, int count) const;
+};
+
+/// Nodes of one type that are bought.
+struct BoughtNodes {
+  std::string node, gpu;
+  int count = 0, gpus = 0, adapters = 0;  ///< number of nodes; GPUs and adapters of each
+};
+
+/// What it costs to own a cluster.
+struct Ownership {
+  std::map<std::string, double> bought;  ///< purchase price by part
+  std::map<std::string, double> yearly;  ///< cost of a year in use by part
+  double rent_year = 0;                  ///< rent of the same GPUs for a year; 0: they have no rent
+  double interest = 0;                   ///< interest of a year, as a share
+  double training = 0;                   ///< cost of the years' share that the training takes; 0: no length is given
+  double per_million = 0;                ///< cost of a million tokens or samples, if the cluster is always in use
+
+  double price() const;
+  double year() const;
+  /// Share of the hours of its years in which the cluster must be in use for renting the same hours to cost as much.
+  /// Electricity is paid while it is in use. No value: there is no rent, or electricity alone costs more than the rent.
+  std::optional<double> break_even_use() const;
+  /// Years of full use after which its price and running costs equal the rent of the same time, both discounted by
+  /// the interest. No value: never.
+  std::optional<double> break_even_years() const;
+};
+
+/// Returns the smallest number of switches of `ports` ports that join `hosts` ports without oversubscription, as a
+/// folded Clos network of at most three tiers (Al-Fares et al. 2008), and its cables. Throws UserError at `place` if
+/// three tiers are not enough.
+struct SwitchCount {
+  int switches = 0, cables = 0;
+};
+SwitchCount full_bisection_network(int hosts, int ports, const Place& place);
+
+/// `watts`: mean power of the devices in use, without cooling; `pue`: that of the site; `rent_hour`: rent of all nodes
+/// for an hour. `training` and `per_million` stay 0.
+Ownership cost_of_ownership(const Purchase&, const std::vector<BoughtNodes>&, double watts, double pue,
+                            double rent_hour);
 
 /// Prices that the user states. The program comes with none.
 struct Prices {
@@ -24,16 +83,18 @@ struct Prices {
     bool given() const { return cables || !switches.empty(); }
   } parts;
   double kwh = 0;  ///< price of a kWh of electricity, paid in addition to rents; 0: rents include it
+  Purchase purchase;
   Place place;
 
   bool given() const { return !currency.empty(); }
   /// Returns the price of an hour of one GPU: the rent of the node's name, else that of the GPU's name. 0: there are no
-  /// rents, but electricity is paid. Throws UserError at `place`, with the names of all rents, if none fits.
+  /// rents, but electricity or a purchase is paid. Throws UserError at `place`, with the names of all rents, if none fits.
   double gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const;
 };
 
 /// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
-/// copper_metre, optical, optical_metre}}`. Throws UserError with the place for a negative price, and if nothing is
+/// copper_metre, optical, optical_metre}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage, years,
+/// interest, kwh, staff, space}}`. A price of a purchase is money, or a map from quantities to money. Throws UserError with the place for a negative price, and if nothing is
 /// priced.
 Prices read_prices(const Node&);
 
@@ -44,6 +105,7 @@ struct Money {
   double per_million = 0;  ///< cost of a million tokens, or of a million samples if the network has no tokens
   bool of_tokens = true;   ///< `per_million` counts tokens; false: samples
   double training = 0;     ///< cost of the whole training, including failures; 0: its length is not given
+  std::optional<Ownership> ownership;  ///< No value: no purchase is priced
 };
 
 }  // namespace trainyard

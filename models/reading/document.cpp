@@ -288,6 +288,19 @@ std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&
   return path.has_parent_path() ? folder / *near : std::filesystem::path(*near);
 }
 
+std::filesystem::path file_named(const std::string& name, const Place& where, const std::string& what) {
+  const std::filesystem::path file(name);
+  std::vector<std::filesystem::path> candidates{file};
+  if (file.is_relative() && where.file && where.line > 0)
+    candidates.insert(candidates.begin(), std::filesystem::path(*where.file).parent_path() / file);
+  std::error_code ignored;  // a name that no file system takes is not there
+  for (const std::filesystem::path& candidate : candidates)
+    if (std::filesystem::is_regular_file(candidate, ignored)) return candidate;
+  const std::optional<std::filesystem::path> near = nearest_beside(candidates.front());
+  fail(where, fmt::format("{} {}: no such file{}", what, name,
+                          near ? fmt::format("; did you mean {}?", near->string()) : std::string()));
+}
+
 Node read_document(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);

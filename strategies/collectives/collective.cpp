@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "strategies/collectives/collective_file.hpp"
+
 namespace trainyard {
 
 std::vector<int> ring_peers(GroupPlace place) {
@@ -68,7 +70,10 @@ int settings_channels(GroupPlace place) { return place.settings->channels; }
 
 Registry<Collective>& collectives(Operation operation) {
   static std::array<Registry<Collective>, kOperations> registries = [] {
-    const auto named = [](Operation o) { return Registry<Collective>(fmt::format("{} algorithm", name_of(o))); };
+    const auto named = [](Operation o) {
+      return Registry<Collective>(fmt::format("{} algorithm", name_of(o)), {".yaml", ".xml"},
+                                  [o](const std::filesystem::path& file) { return read_collective(o, file); });
+    };
     return std::array<Registry<Collective>, kOperations>{
         named(Operation::all_reduce), named(Operation::all_gather),   named(Operation::reduce_scatter),
         named(Operation::all_to_all), named(Operation::all_to_all_v), named(Operation::broadcast),

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,12 @@ struct Collective {
   std::string name;
   /// Returns the few members that a rank exchanges data with. If the operation has a root, ranks are numbered from the
   /// root.
-  std::vector<int> (*peers)(GroupPlace) = nullptr;
-  Ops (*run)(Local, Bytes) = nullptr;  ///< yields the operations of one rank for data of the given size
+  std::function<std::vector<int>(GroupPlace)> peers = {};
+  std::function<Ops(Local, Bytes)> run = {};  ///< yields the operations of one rank for data of the given size
   /// Returns the number of stream pairs that the algorithm uses. Null: one pair.
   int (*channels)(GroupPlace) = nullptr;
   /// Returns the reason why the algorithm cannot serve the group, or "" if it can.
-  std::string (*refuses)(GroupPlace) = nullptr;
+  std::function<std::string(GroupPlace)> refuses = {};
   /// True if every rank is busy in every step of a phase. The messages of a phase can then be summed up into flows.
   bool steady = false;
   /// True if the algorithm is for teaching only: `auto` never chooses it.
@@ -37,6 +38,7 @@ struct Collective {
   int channels_of(GroupPlace place) const;
 };
 
+/// A name that ends in .yaml or .xml is a file (see read_collective).
 Registry<Collective>& collectives(Operation);
 /// Finds the algorithm by name and checks that it can serve the group. Throws UserError at `where`.
 const Collective& find_collective(Operation, const std::string& name, GroupPlace, const Place& where);

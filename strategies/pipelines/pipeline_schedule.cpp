@@ -43,7 +43,7 @@ std::vector<PipelineTask> one_stage_tasks(int micro_batches, bool pairs_passes) 
 }
 
 Registry<PipelineSchedule>& pipeline_schedules() {
-  static Registry<PipelineSchedule> registry{"pipeline schedule"};
+  static Registry<PipelineSchedule> registry{"pipeline schedule", {".yaml"}, read_pipeline_schedule};
   return registry;
 }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,11 +42,11 @@ struct PipelineSchedule {
   std::string name;
   std::string description;  ///< one line, with the paper
   /// Returns all tasks of one stage, in order.
-  std::vector<PipelineTask> (*tasks)(int stage, const PipelineShape&) = nullptr;
+  std::function<std::vector<PipelineTask>(int stage, const PipelineShape&)> tasks = {};
   /// Returns the place of a virtual stage. Null: virtual stage v is chunk v / stages of stage v % stages.
-  PipelinePlace (*place)(int virtual_stage, const PipelineShape&) = nullptr;
+  std::function<PipelinePlace(int virtual_stage, const PipelineShape&)> place = {};
   /// Returns the reason why the schedule cannot run that shape, or "" if it can.
-  std::string (*refuses)(const PipelineShape&) = nullptr;
+  std::function<std::string(const PipelineShape&)> refuses = {};
   int least_chunks = 1;  ///< least number of model chunks for each stage; also the default
   /// True if its paper interleaves a forward and a backward pass (see `PipelineTask::beside_next`).
   bool pairs_passes = false;
@@ -57,6 +59,14 @@ struct PipelineSchedule {
 /// first.
 std::vector<PipelineTask> one_stage_tasks(int micro_batches, bool pairs_passes = false);
 
+/// Reads the order of passes of each stage from a YAML file. Throws UserError "file:line:column: …" if a pass is
+/// missing, comes twice, or waits for ever.
+PipelineSchedule read_pipeline_schedule(const std::filesystem::path&);
+/// Returns the text of a file with the order of that schedule. Passes stand one after another in it, also those that
+/// the schedule runs side by side.
+std::string pipeline_schedule_text(const PipelineSchedule&, const PipelineShape&);
+
+/// A name that ends in .yaml is a file with an order of passes.
 Registry<PipelineSchedule>& pipeline_schedules();
 /// Finds a schedule by name. Throws UserError at `where` for an unknown name, or for a shape that it cannot run.
 const PipelineSchedule& find_pipeline_schedule(const std::string& name, const PipelineShape&, const Place& where);

@@ -126,6 +126,97 @@ TEST_CASE("the time in which nothing runs takes no more than idle power", "[cost
   CHECK(r.training_energy() == 2 * (300 * 120 + 50 * 30));
 }
 
+namespace {
+
+/// A purchase of `nodes` nodes of eight GPUs and eight adapters at 1 kW each, rented for `rent` an hour.
+Ownership bought_nodes(const std::string& purchase, int nodes, double rent, double pue = 1.5) {
+  const Prices prices = read_prices(parse_document("purchase: {node: {box: 1000}" + purchase + "}\n", "p.yaml"));
+  return cost_of_ownership(prices.purchase, {{"box", "chip", nodes, 8, 8}}, 1000.0 * nodes, pue, rent);
+}
+
+}  // namespace
+
+TEST_CASE("the parts of a purchase and of its year sum to their totals", "[costs]") {
+  const Ownership plain = bought_nodes(", years: 4", 3, 0);
+  CHECK(plain.price() == 3000);
+  CHECK(plain.year() == 3000.0 / 4);  // without interest and power
+  CHECK_FALSE(plain.break_even_use());
+  const Ownership all = bought_nodes(
+      ", years: 5, interest: 0.07, kwh: 0.2, staff: 0.03, space: 0.02, switch: 50, switch_ports: 64, cable: 2, "
+      "storage: 700",
+      3, 2);
+  CHECK(all.bought.at("switches") == 50);
+  CHECK(all.bought.at("cables") == 48);
+  CHECK(all.price() == 3000 + 50 + 48 + 700);
+  double year = 0;
+  for (const auto& [part, money] : all.yearly) year += money;
+  CHECK(all.year() == Approx(year).epsilon(1e-14));
+  CHECK(all.yearly.at("electricity") == Approx(3 * 8760 * 0.2));
+  CHECK(all.yearly.at("cooling") == Approx(0.5 * all.yearly.at("electricity")));
+  CHECK(all.yearly.at("staff") == Approx(0.03 * all.price()));
+  // The annuity pays the price back with interest.
+  double paid = 0;
+  for (int k = 1; k <= 5; ++k) paid += (all.yearly.at("depreciation") + all.yearly.at("interest")) * std::pow(1.07, -k);
+  CHECK(paid == Approx(all.price()).epsilon(1e-12));
+}
+
+TEST_CASE("at the break-even, buying and renting cost the same", "[costs]") {
+  for (const char* interest : {"0", "0.08"}) {
+    INFO(interest);
+    const std::string purchase = std::string(", years: 4, kwh: 0.1, staff: 0.05, interest: ") + interest;
+    const Ownership o = bought_nodes(purchase, 10, 9);
+    const double energy = o.yearly.at("electricity") + o.yearly.at("cooling");
+    REQUIRE(o.break_even_use());
+    const double use = *o.break_even_use();
+    CHECK(o.year() - energy + use * energy == Approx(use * o.rent_year).epsilon(1e-9));
+    REQUIRE(o.break_even_years());
+    const double years = *o.break_even_years(), rate = o.interest;
+    const double running = o.year() - o.yearly.at("depreciation") - o.yearly.at("interest");
+    const double discounted = rate > 0 ? (1 - std::pow(1 + rate, -years)) / rate : years;
+    CHECK(o.price() + running * discounted == Approx(o.rent_year * discounted).epsilon(1e-9));
+  }
+  CHECK_FALSE(bought_nodes(", kwh: 1", 10, 9).break_even_use());  // electricity costs more than the rent
+}
+
+TEST_CASE("a price by quantity applies from its quantity on", "[costs]") {
+  const Prices prices = read_prices(parse_document("purchase: {gpu: {chip: {1: 10, 64: 8}}}\n", "p.yaml"));
+  CHECK(prices.purchase.node_price("box", "chip", 8, 7) == 80);
+  CHECK(prices.purchase.node_price("box", "chip", 8, 8) == 64);
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(read_prices(parse_document("purchase: {gpu: {chip: {4: 10}}}\n", "p.yaml")),
+                    Contains("p.yaml:1:") && Contains("from 1 on"));
+  CHECK_THROWS_WITH(read_prices(parse_document("purchase: {years: 4}\n", "p.yaml")), Contains("expected node or gpu"));
+  CHECK_THROWS_WITH(prices.purchase.node_price("box", "chop", 8, 8), Contains("chip"));
+}
+
+TEST_CASE("a network without oversubscription has as many uplinks as downlinks", "[costs]") {
+  CHECK(full_bisection_network(64, 64, {}).switches == 1);
+  const SwitchCount two = full_bisection_network(512, 64, {});
+  CHECK(two.switches == 16 + 8);
+  CHECK(two.cables == 1024);
+  const SwitchCount three = full_bisection_network(65536, 64, {});  // 5 k^2 / 4 switches (Al-Fares et al. 2008)
+  CHECK(three.switches == 5 * 64 * 64 / 4);
+  CHECK(three.cables == 3 * 65536);
+  CHECK_THROWS_AS(full_bisection_network(65537, 64, {}), UserError);
+}
+
+TEST_CASE("an answer with prices of a purchase has its cost", "[costs]") {
+  const Result r = simulate_training(costs_scenario(
+      "",
+      "site: {pue: 1.2}\nprices: {node_hour: {pcie-1: 36}, purchase: {node: {pcie-1: 20000}, kwh: 0.1, years: 2}}\n",
+      ", training: {steps: 1000}"));
+  REQUIRE(r.money);
+  REQUIRE(r.money->ownership);
+  const Ownership& o = *r.money->ownership;
+  CHECK(o.rent_year == Approx(36 * 8760));
+  const double year = 8760 * 3600.0;
+  CHECK(o.training == Approx(o.year() * r.training_time / year));
+  CHECK(o.per_million == Approx(1e6 * o.year() * r.step_time / year / (2 * 1024)));
+  CHECK(o.yearly.at("electricity") + o.yearly.at("cooling") ==
+        Approx(r.energy->step() / r.step_time / 1000 * 8760 * 0.1));
+  CHECK(result_from_text(to_text(r)).money->ownership->year() == Approx(o.year()));
+}
+
 TEST_CASE("bad prices and sites are refused at their place", "[costs]") {
   using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {h100: 2}}\n"),

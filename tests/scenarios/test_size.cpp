@@ -1,7 +1,10 @@
 // Which clusters train a model in time: `trainyard size`.
 #include <sched.h>
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/answer/json_fields.hpp"
@@ -307,6 +310,74 @@ TEST_CASE("size tells what the cheapest cluster would do without headroom", "[si
   nlohmann::ordered_json j = nlohmann::ordered_json::object();
   size_fields().write(tight, j);
   CHECK(j["without_headroom"]["plan"] == roomy.cheapest->plan);
+}
+
+namespace {
+
+std::string winner(const SizeAnswer& answer) {
+  return answer.cheapest ? std::to_string(answer.cheapest->nodes) + " x " + answer.cheapest->node : "none";
+}
+
+/// The answer of eight GPUs, by prices as a format of the values of their quantities.
+SizeAnswer priced_answer(const std::map<std::string, double>& values, double days, double budget, bool purchase) {
+  SizeOptions options = small_options(days, {"dgx-a100", "dgx-h100"});
+  options.gpus = 8;
+  options.budget = budget;
+  options.purchase = purchase;
+  const auto text = [&values](const char* name) { return fmt::format("{:.17g}", values.at(name)); };
+  return size_clusters(small_training("prices: {kwh: " + text("kwh") +
+                                      ", gpu_hour: {a100-sxm4-80gb: " + text("gpu_hour of a100-sxm4-80gb") +
+                                      "}, node_hour: {dgx-h100: " + text("node_hour of dgx-h100") +
+                                      "}, purchase: {node: {dgx-a100: " + text("purchase of dgx-a100") +
+                                      ", dgx-h100: " + text("purchase of dgx-h100") + "}}}\n"),
+                       "small", options);
+}
+
+}  // namespace
+
+TEST_CASE("at each threshold of size the cheapest cluster changes", "[size]") {
+  const std::map<std::string, double> values{{"kwh", 0.1},
+                                             {"gpu_hour of a100-sxm4-80gb", 1},
+                                             {"node_hour of dgx-h100", 40},
+                                             {"purchase of dgx-a100", 100},
+                                             {"purchase of dgx-h100", 300}};
+  const double days = 30;
+  for (const bool purchase : {false, true}) {
+    const double budget = purchase ? 1000 : 0;
+    const SizeAnswer answer = priced_answer(values, days, budget, purchase);
+    REQUIRE(answer.cheapest);
+    REQUIRE(answer.thresholds.size() >= 3);
+    for (const SizeThreshold& t : answer.thresholds) {
+      INFO(t.quantity << " " << t.value << " " << t.threshold);
+      const double away = t.threshold < t.value ? -1e-6 : 1e-6;
+      const auto winner_at = [&](double value) {
+        std::map<std::string, double> changed = values;
+        if (changed.contains(t.quantity)) changed[t.quantity] = value;
+        return winner(priced_answer(changed, t.quantity == "deadline" ? value : days,
+                                    t.quantity == "budget" ? value : budget, purchase));
+      };
+      CHECK(winner_at(t.threshold * (1 - away)) == winner(answer));
+      CHECK(winner_at(t.threshold * (1 + away)) ==
+            (t.node.empty() ? "none" : std::to_string(t.nodes) + " x " + t.node));
+    }
+  }
+}
+
+TEST_CASE("a purchase within the budget is taken by its price", "[size]") {
+  const std::map<std::string, double> values{{"kwh", 0.1},
+                                             {"gpu_hour of a100-sxm4-80gb", 10},
+                                             {"node_hour of dgx-h100", 1},
+                                             {"purchase of dgx-a100", 100},
+                                             {"purchase of dgx-h100", 300}};
+  const SizeAnswer bought = priced_answer(values, 30, 200, true);
+  CHECK(winner(bought) == "1 x dgx-a100");
+  CHECK(winner(priced_answer(values, 30, 0, false)) == "1 x dgx-h100");
+  CHECK(winner(priced_answer(values, 30, 50, true)) == "none");
+  for (const SizeRow& row : bought.rows) CHECK(row.meets == (row.ownership->price() <= 200));
+  // A lower price never gives a costlier decision.
+  std::map<std::string, double> cheaper = values;
+  cheaper["purchase of dgx-h100"] = 90;
+  CHECK(size_cost(bought, *priced_answer(cheaper, 30, 200, true).cheapest) <= size_cost(bought, *bought.cheapest));
 }
 
 }  // namespace scenarios_test_size

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <sstream>
 
@@ -75,7 +76,35 @@ std::string energy_shares(const Energy& e) {
 /// Whole from a thousand on, else three digits.
 std::string amount(double v) { return v >= 1000 ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v); }
 
+std::string parts_of(const std::map<std::string, double>& parts) {
+  std::string text;
+  for (const auto& [name, money] : parts)
+    if (money > 0) text += fmt::format("{}{} {}", text.empty() ? "" : " + ", name, amount(money));
+  return text;
+}
+
+/// Says what the purchase of the cluster costs, and when it costs as much as renting.
+std::string ownership_lines(const Money& m) {
+  if (!m.ownership) return "";
+  const Ownership& o = *m.ownership;
+  std::string text =
+      fmt::format("{}{} {}: {}\n{}a year {}: {}\n{}{} a million {}", report_label("purchase"), amount(o.price()),
+                  m.currency, parts_of(o.bought), report_label(""), amount(o.year()), parts_of(o.yearly),
+                  report_label(""), amount(o.per_million), m.of_tokens ? "tokens" : "samples");
+  if (o.training > 0) text += fmt::format(" · training {}", amount(o.training));
+  return text + rent_or_buy(o) + "\n";
+}
+
 }  // namespace
+
+std::string rent_or_buy(const Ownership& o) {
+  if (o.rent_year <= 0) return "";
+  const auto use = o.break_even_use(), years = o.break_even_years();
+  std::string text =
+      use ? fmt::format(" · buying costs as much as renting if it is in use {:.1f} % of the time", *use * 100)
+          : " · electricity alone costs more than renting";
+  return text + (years ? fmt::format(", or all the time for {:.2f} years", *years) : "");
+}
 
 std::string cost_lines(const Result& r) {
   std::string text;
@@ -92,10 +121,12 @@ std::string cost_lines(const Result& r) {
   }
   if (!r.money) return text;
   const Money& m = *r.money;
+  const std::string before = text;
   text += fmt::format("{}{} {} a million {} · {} a step", report_label("money"), amount(m.per_million), m.currency,
                       m.of_tokens ? "tokens" : "samples", amount(m.step));
   if (m.training > 0) text += fmt::format(" · training {} {}", amount(m.training), m.currency);
-  return text + "\n";
+  if (m.step > 0) text += "\n";
+  return (m.step > 0 ? text : before) + ownership_lines(m);
 }
 
 namespace {

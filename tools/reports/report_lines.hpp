@@ -25,6 +25,8 @@ std::string probability_text(double);
 std::string report_label(const char* name);
 /// Energy of a step, and money where it is priced: a line each; nothing where neither is known.
 std::string cost_lines(const Result&);
+/// " · buying costs as much as renting if …", or "" without rents.
+std::string rent_or_buy(const Ownership&);
 /// Breaks lines of more than 120 columns at a separator or a space. The rest continues under the label.
 std::string broken_lines(const std::string& text);
 /// Words joined by `separator`, in lines of the screen's width that continue under the label.

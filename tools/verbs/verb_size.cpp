@@ -68,7 +68,8 @@ std::string size_money(double money) { return fmt::format("{:.4g}", money); }
 std::string in_short(const SizeAnswer& a, const SizeRow& r) {
   std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {:.4g} GPU-hours",
                                  a.largest ? r.model + " on " : "", r.nodes, r.node, r.gpus, r.days(), r.gpu_hours);
-  if (!a.currency.empty()) text += fmt::format(", {} {}", size_money(r.money), a.currency);
+  if (!a.currency.empty())
+    text += fmt::format(", {} {}{}", size_money(size_cost(a, r)), a.currency, a.purchase ? " to buy" : "");
   return text;
 }
 
@@ -125,11 +126,44 @@ std::string headroom_line(const SizeAnswer& a) {
   return words.empty() ? "" : wrapped(report_label("headroom"), words, ";");
 }
 
+/// The parts of the purchase and of a year, and when buying costs as much as renting.
+std::string ownership_lines(const SizeAnswer& a) {
+  const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
+  if (!a.purchase || !row || !row->ownership) return "";
+  const Ownership& o = *row->ownership;
+  const auto parts = [](const std::map<std::string, double>& all) {
+    std::vector<std::string> words;
+    for (const auto& [name, money] : all)
+      if (money > 0) words.push_back(fmt::format("{} {}", name, size_money(money)));
+    return fmt::format("{}", fmt::join(words, " + "));
+  };
+  return wrapped(report_label("purchase"),
+                 {fmt::format("{} {}: {}", size_money(o.price()), a.currency, parts(o.bought))}, "") +
+         wrapped(report_label("a year"), {fmt::format("{}: {}", size_money(o.year()), parts(o.yearly))}, "") +
+         wrapped(report_label("training"),
+                 {fmt::format("{} for its share of the years, {} a million tokens{}", size_money(o.training),
+                              size_money(o.per_million), rent_or_buy(o))},
+                 "");
+}
+
+/// The table of prices, deadline and budget at which the cheapest cluster changes.
+std::string threshold_table(const SizeAnswer& a) {
+  if (a.thresholds.empty()) return "";
+  TextTable table{
+      {"changes if", "is now", "", "then the cheapest of the simulated sizes"}, {false, true, false, false}, {}};
+  for (const SizeThreshold& t : a.thresholds)
+    table.rows.push_back({t.quantity, fmt::format("{:.6g}", t.value),
+                          fmt::format("{} {:.6g}", t.threshold < t.value ? "below" : "above", t.threshold),
+                          t.node.empty() ? "none" : fmt::format("{} x {}", t.nodes, t.node)});
+  return "\n" + table.text("  ");
+}
+
 std::string size_screen(const SizeAnswer& a) {
   std::string text =
       fmt::format("{}: in {:.4g} days{}{}\n", a.scenario, a.days,
                   a.confidence > 0 ? fmt::format(" with a probability of {}", percent(a.confidence, 0)) : "",
                   a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
+  if (a.purchase) text.insert(text.size() - 1, ", bought");
   if (!a.unfinished.empty())
     text += wrapped(report_label("unfinished"), {a.unfinished + "; this is what was found"}, "");
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
@@ -146,7 +180,7 @@ std::string size_screen(const SizeAnswer& a) {
   if (!a.cheapest && !a.nearest && !a.rows.empty())
     text += fmt::format("{}{}has a plan\n", report_label("none"), simulated_sizes);
   line("nearest", a.nearest);
-  text += fewest_lines(a) + headroom_line(a);
+  text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
   TextTable table{
       {"", "model", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
@@ -163,11 +197,12 @@ std::string size_screen(const SizeAnswer& a) {
                           fmt::format("{:.1f} %", r.goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
                           fmt::format("{:.4g}", r.gpu_hours),
                           r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
-                          r.money > 0 ? size_money(r.money) : "-", in_words(r)});
+                          !a.currency.empty() ? size_money(size_cost(a, r)) : "-", in_words(r)});
   }
   text += "\n" + table.text("  ") +
           "  + meets deadline and budget; * also, no other is both faster and cheaper\n"
           "  in time: probability that a measured training ends by the deadline\n";
+  text += threshold_table(a);
   if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
   if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");
   return text;
@@ -189,6 +224,7 @@ struct SizeFlags {
   std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance, headroom,
       confidence;
   int unit = 0, gpus = 0;
+  bool purchase = false;
   std::vector<std::string> sets;
   StudyShares shares;
   SearchLimits limits;
@@ -216,6 +252,8 @@ struct SizeFlags {
                      "the deadline is met with at least this probability, for example 90% (default: the predicted time "
                      "meets it, which is as likely to be exceeded)");
     arguments.option("--budget", budget, "MONEY", "the most that the training may cost, in the currency of the prices");
+    arguments.flag("--purchase", purchase,
+                   "buy the cluster: the cheapest has the least purchase price, and --budget is the most it may be");
     arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
     arguments.option("--nodes-of", nodes_of, "A,B,...",
                      "consider only these types of node, or all nodes with these chips (for example tpu-v5p)");
@@ -245,6 +283,7 @@ struct SizeFlags {
     options.budget = parse_amount("--budget", budget);
     options.tokens_per_parameter = parse_amount("--tokens-per-parameter", chinchilla);
     options.gpus = gpus;
+    options.purchase = purchase;
     if (unit < 0) throw UserError(fmt::format("--unit {}: 1 or more expected", unit));
     options.unit = unit;
     options.batch_tolerance = share_of("--batch-tolerance", tolerance);

@@ -80,7 +80,7 @@ void expand_layer_cuts(Sweep& sweep) {
 }
 
 struct SweepFlags {
-  std::string file;
+  std::string file, prices;
   std::vector<std::string> sets, where;
   SweepOutputs outputs;
   StudyShares shares;
@@ -104,6 +104,8 @@ struct SweepFlags {
     arguments.repeated("--where", where, "CONDITION",
                        "leave out points that do not meet this condition, for example \"plan.tensor_parallel * "
                        "plan.pipeline_parallel <= 64\"");
+    arguments.option("--prices", prices, "FILE",
+                     "add columns of costs by your prices (scenarios/prices-example.yml shows how)");
     outputs.declare(
         arguments,
         "write the table as CSV; - is stdout (the default, except on a terminal). With a file, an interrupted sweep "
@@ -116,6 +118,10 @@ Sweep sweep_of(const SweepFlags& flags) {
   const std::optional<Node>& document = flags.arguments.document();
   if (!document) check_input(scenario_file(flags.file));  // here, so that not every point reports a missing file
   Sweep sweep = read_study(flags.file, document);
+  if (!flags.prices.empty()) {
+    const auto [field, value] = prices_override(flags.prices);
+    sweep.axes.push_back({field, {value}});
+  }
   for (const std::string& set : flags.sets)
     for (SweepAxis& axis : parse_sweep_axes(set)) sweep.axes.push_back(std::move(axis));
   sweep.where.insert(sweep.where.end(), flags.where.begin(), flags.where.end());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/reading/nearest.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 
@@ -79,23 +80,25 @@ struct Grid {
 };
 
 /// Routes dimension by dimension, the shorter way round. If both are equally long, messages from even positions go up.
+/// Positions are numbered slice after slice; the adapters of all slices meet in one switch.
 class DimensionOrderRouter : public FabricRouter {
  public:
-  DimensionOrderRouter(Grid grid, std::vector<bool> wrap) : grid_(std::move(grid)), wrap_(std::move(wrap)) {}
-  Grid grid_;
+  DimensionOrderRouter(Grid grid, std::vector<bool> wrap)
+      : grid_(std::move(grid)), size_(grid_.size()), wrap_(std::move(wrap)) {}
+  static constexpr int kSwitch = -2;     // instead of a router: the switch between the slices
+  Grid grid_;                            // of one slice
+  int size_;                             // routers of one slice
   std::vector<bool> wrap_;               // by dimension
   std::vector<int> router_of_;           // by device; −1: none
-  std::vector<LinkId> into_;             // by device: its wire to its router
+  std::vector<LinkId> into_;             // by device: its wire to its router or to the switch between the slices
   std::vector<std::vector<LinkId>> up_;  // by router and dimension: the wire to the next higher position; −1: none
 
   bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = router(from), b = router(to);
-    if (a < 0 || b < 0) return false;
+    const bool over_switch = a == kSwitch && b == kSwitch;
+    if (!over_switch && (a < 0 || b < 0 || a / size_ != b / size_)) return false;
     wires.push_back(into_[from]);
-    std::vector<int> position = grid_.position(a);
-    const std::vector<int> target = grid_.position(b);
-    for (std::size_t d = 0; d < position.size(); ++d)
-      while (position[d] != target[d]) step(position, d, target[d], wires);
+    if (!over_switch) cross(a, b, wires);
     wires.push_back(into_[to] ^ 1);
     return true;
   }
@@ -104,14 +107,21 @@ class DimensionOrderRouter : public FabricRouter {
   int router(DeviceId device) const {
     return static_cast<std::size_t>(device) < router_of_.size() ? router_of_[device] : -1;
   }
-  void step(std::vector<int>& position, std::size_t d, int target, std::vector<LinkId>& wires) const {
+  void cross(int a, int b, std::vector<LinkId>& wires) const {
+    const int first = a - a % size_;  // router of the slice
+    std::vector<int> position = grid_.position(a % size_);
+    const std::vector<int> target = grid_.position(b % size_);
+    for (std::size_t d = 0; d < position.size(); ++d)
+      while (position[d] != target[d]) step(position, first, d, target[d], wires);
+  }
+  void step(std::vector<int>& position, int first, std::size_t d, int target, std::vector<LinkId>& wires) const {
     const int length = grid_.dims[d];
     const int ahead = (target - position[d] + length) % length;
     const bool up =
         !wrap_[d] ? target > position[d] : ahead * 2 < length || (ahead * 2 == length && position[d] % 2 == 0);
-    if (up) wires.push_back(up_[grid_.number(position)][d]);
+    if (up) wires.push_back(up_[first + grid_.number(position)][d]);
     position[d] = (position[d] + (up ? 1 : length - 1)) % length;
-    if (!up) wires.push_back(up_[grid_.number(position)][d] ^ 1);
+    if (!up) wires.push_back(up_[first + grid_.number(position)][d] ^ 1);
   }
 };
 
@@ -123,11 +133,13 @@ struct TorusShape {
   std::vector<int> node_dims;  // the block of chips of a node; empty: a row
   bool wrap = true;            // false: a mesh
   int wrap_multiple = 1;       // only dimensions whose length is a multiple of this are closed to rings
+  int slices = 1;              // separate tori of chips; the adapters of their hosts join them
   BytesPerSecond link_rate;    // in each direction; 0: the rate of the chip's links, or of all HCAs of a node
 };
 
 /// A torus (or mesh) of nodes, each with a switch of its own, or of the chips themselves, which forward messages
-/// without using their memory. One dimension is a ring.
+/// without using their memory. One dimension is a ring. Several slices of chips are joined by the adapters of their
+/// hosts and one switch with a port for each, which stands for the network of the data centre.
 class TorusFabric : public Fabric {
  public:
   explicit TorusFabric(TorusShape shape) : shape_(std::move(shape)) {}
@@ -136,7 +148,12 @@ class TorusFabric : public Fabric {
   bool joins_chips() const override { return shape_.chips; }
   bool has_levels() const override { return false; }
   std::vector<LinkKind> link_kinds() const override {
-    return shape_.chips ? std::vector{LinkKind::ici} : std::vector{LinkKind::hca, LinkKind::uplink};
+    if (!shape_.chips) return {LinkKind::hca, LinkKind::uplink};
+    return shape_.slices > 1 ? std::vector{LinkKind::ici, LinkKind::hca} : std::vector{LinkKind::ici};
+  }
+  int slices() const override { return shape_.slices; }
+  std::string title() const override {
+    return shape_.slices > 1 ? fmt::format("{} slices, each a {}", shape_.slices, type()) : type();
   }
   BytesPerSecond slowest_stated_link() const override { return shape_.link_rate; }
   std::string routing() const override { return "dimension by dimension, the shorter way round"; }
@@ -154,7 +171,7 @@ class TorusFabric : public Fabric {
     if (shape_.link_rate.value > 0) return shape_.link_rate;
     return shape_.chips ? spec.node.gpu.chip_links.rate : fastest_node(spec);
   }
-  Grid grid(const ClusterSpec&) const;
+  Grid grid(const ClusterSpec&) const;  // of one slice
   std::string grid_text(const Grid&) const;
   std::vector<int> chip_positions(const ClusterSpec&, const Grid&) const;
   void require_chip_links(const ClusterSpec&, const Grid&) const;
@@ -163,19 +180,23 @@ class TorusFabric : public Fabric {
 Grid TorusFabric::grid(const ClusterSpec& spec) const {
   std::vector<int> block = shape_.node_dims;
   block.resize(static_cast<std::size_t>(std::max(shape_.rank, static_cast<int>(block.size()))), 1);
-  const int count = ends(spec), of_block = Grid{block}.size();
+  if (ends(spec) % shape_.slices != 0 || spec.nodes % shape_.slices != 0)
+    fail(spec.fabric_place, fmt::format("{} slices do not divide the {} nodes; nearest: {}", shape_.slices, spec.nodes,
+                                        nearest_divisors(spec.nodes, shape_.slices)));
+  const int count = ends(spec) / shape_.slices, of_block = Grid{block}.size();
   const bool tiles = shape_.chips && count % of_block == 0;
   const std::vector<int> ones(block.size(), 1);
   Grid grid{!shape_.dims.empty() ? shape_.dims : equal_dims(tiles ? count / of_block : count, tiles ? block : ones)};
   double places = 1;  // an integer of any size
   for (const int length : grid.dims) places *= length;
   if (places != count)
-    fail(spec.fabric_place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
-                                        places, count, shape_.chips ? "chips" : "nodes"));
+    fail(spec.fabric_place,
+         fmt::format("a torus of {} has {} places, but there are {} {}{}", fmt::join(grid.dims, " x "), places, count,
+                     shape_.chips ? "chips" : "nodes", shape_.slices > 1 ? " in a slice" : ""));
   return grid;
 }
 
-/// Positions of the chips of each node: nodes are blocks that tile the grid.
+/// Positions of the chips of each node of a slice: nodes are blocks that tile the grid.
 std::vector<int> TorusFabric::chip_positions(const ClusterSpec& spec, const Grid& grid) const {
   std::vector<int> block = shape_.node_dims;
   if (block.empty()) block = {std::gcd(spec.node.gpus, grid.dims[0])};
@@ -245,10 +266,11 @@ std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid&
 void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   const bool chips = shape_.chips;
   const Grid grid = this->grid(spec);
+  const int size = grid.size(), routers = size * shape_.slices;
   if (chips) require_chip_links(spec, grid);
   const BytesPerSecond rate = link_rate(spec);
   const auto first = static_cast<DeviceId>(graph.devices().size());
-  for (int n = 0; n < grid.size(); ++n)
+  for (int n = 0; n < routers; ++n)
     graph.add({fmt::format("{}{}", chips ? "ici" : "router", n), DeviceKind::network_switch, -1, n});
   const std::vector<int> positions = chips ? chip_positions(spec, grid) : std::vector<int>{};
   std::vector<bool> wrap;
@@ -256,16 +278,28 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   auto router = std::make_unique<DimensionOrderRouter>(grid, wrap);
   router->router_of_.assign(static_cast<std::size_t>(first), -1);
   router->into_.assign(static_cast<std::size_t>(first), -1);
-  const auto links = 2 * static_cast<int>(grid.dims.size());  // links of a router, over which a chip can send at once
-  std::size_t i = 0;
-  for (const DeviceId end : graph.all(chips ? DeviceKind::gpu : DeviceKind::hca)) {
-    const int node = graph.devices()[end].node, position = chips ? positions[i++] : node;
-    router->router_of_[end] = position;
+  const auto attach = [&](DeviceId end, DeviceId to, int number, const Wire& wire) {
+    router->router_of_[end] = number;
     router->into_[end] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(end, first + position, chips ? Wire{LinkKind::ici, rate * links, {}} : hca_wire(spec, node));
+    graph.connect(end, to, wire);
+  };
+  const auto links = 2 * static_cast<int>(grid.dims.size());  // links of a router, over which a chip can send at once
+  int i = 0;
+  for (const DeviceId end : graph.all(chips ? DeviceKind::gpu : DeviceKind::hca)) {
+    const int node = graph.devices()[end].node, position = chips ? i / size * size + positions[i % size] : node;
+    attach(end, first + position, position, chips ? Wire{LinkKind::ici, rate * links, {}} : hca_wire(spec, node));
+    ++i;
   }
   const Picoseconds hop{spec.switch_latency.count + (chips ? spec.distance.count : 0)};
-  router->up_ = join_neighbours(graph, grid, first, wrap, {link_kind(), rate, hop});
+  for (int slice = 0; slice < shape_.slices; ++slice) {
+    const auto up = join_neighbours(graph, grid, first + slice * size, wrap, {link_kind(), rate, hop});
+    router->up_.insert(router->up_.end(), up.begin(), up.end());
+  }
+  if (shape_.slices > 1) {
+    const DeviceId network = graph.add({"fabric", DeviceKind::network_switch, -1, routers});
+    for (const DeviceId hca : graph.all(DeviceKind::hca))
+      attach(hca, network, DimensionOrderRouter::kSwitch, hca_wire(spec, graph.devices()[hca].node));
+  }
   graph.set_router(std::move(router));
 }
 
@@ -287,14 +321,26 @@ std::string TorusFabric::grid_text(const Grid& grid) const {
 std::vector<FabricRow> TorusFabric::rows(const DeviceGraph& graph, const ClusterSpec& spec) const {
   const FabricView view(graph);
   const std::vector<CableCount> cables = cables_of(view);
-  return {{fmt::format("{} of {}", grid_text(grid(spec)), shape_.chips ? "chips" : "nodes"),
-           fmt::format("{} routers, {}, {}", graph.all(DeviceKind::network_switch).size(),
-                       cables[1].text("between neighbours"), cables[0].text(fmt::format("to {}s", view.end_word))),
-           ""}};
+  const bool several = shape_.slices > 1;
+  const std::size_t routers = graph.all(DeviceKind::network_switch).size() - (several ? 1 : 0);
+  std::vector<FabricRow> rows{
+      {fmt::format("{}{} of {}", several ? fmt::format("{} slices, each a ", shape_.slices) : "", grid_text(grid(spec)),
+                   shape_.chips ? "chips" : "nodes"),
+       fmt::format("{} routers, {}, {}", routers, cables[1].text("between neighbours"),
+                   cables[0].text(fmt::format("to {}s", view.end_word))),
+       ""}};
+  if (!several) return rows;
+  CableCount adapters;
+  for (const DeviceId hca : graph.all(DeviceKind::hca))
+    for (const LinkId wire : graph.links_from(hca))
+      if (graph.is_up(wire) && graph.devices()[graph.ends(wire).to].kind == DeviceKind::network_switch)
+        adapters.add(graph.links()[wire].capacity);
+  rows.push_back({"data-centre network between the slices: one switch", adapters.text("to HCAs"), ""});
+  return rows;
 }
 
 /// Keys: `joins: nodes | chips`, `dims: [4, 4, 4]` or `dimensions: 3`, `node_dims`, `link_rate` (default: the chip's),
-/// `wrap`, `wrap_multiple`.
+/// `wrap`, `wrap_multiple`, `slices`.
 std::shared_ptr<const Fabric> read_torus(Fields& fields) {
   TorusShape shape;
   shape.chips = fields.choice("joins", {"nodes", "chips"}, "nodes") == "chips";
@@ -309,6 +355,8 @@ std::shared_ptr<const Fabric> read_torus(Fields& fields) {
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.wrap = fields.boolean("wrap", true);
   shape.wrap_multiple = fields.integer_within<int>("wrap_multiple", 1, 1 << 20, 1);
+  shape.slices = fields.integer_within<int>("slices", 1, 1 << 16, 1);
+  if (shape.slices > 1 && !shape.chips) fields.refuse("slices", "only a torus of chips has slices (joins: chips)");
   return std::make_shared<TorusFabric>(std::move(shape));
 }
 

@@ -1,4 +1,6 @@
 // The parts from which the layers of the families are built.
+#include <fmt/format.h>
+
 #include "models/networks/transformers/layout.hpp"
 
 namespace trainyard::transformers {
@@ -70,22 +72,24 @@ void add_positions(LayerBuilder& b, const TransformerLayout& l, const std::strin
 }
 
 /// Each rank looks up the tokens in its part of the vocabulary. The sum over ranks has the rows of all tokens.
-void token_embedding(LayerBuilder& b, const TransformerLayout& l) {
+void token_embedding(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix) {
+  const bool first = prefix.empty();
   b.set_rows(l.rows());
-  b.embedding({.name = "token_embedding",
+  b.embedding({.name = prefix + "token_embedding",
                .entries = l.vocab(),
                .width = l.hidden(),
                .lookups = l.rows(),
-               .tied = l.config.tie_word_embeddings});
+               .tied = first && (l.config.tie_word_embeddings || l.config.further_tokens > 0),
+               .owned = first});
   if (!l.tensor_parallel()) return;
   LayerBuilder::Crossing c;
   c.in = l.hidden_bytes();
   c.out = l.hidden_bytes() / l.sequence_shares();
   if (l.sequence_parallel()) {
-    c.forward = {"embedding.scatter", Axis::tensor, Exchanged::reduce_scatter, c.in};
-    c.backward = {"embedding.gather", Axis::tensor, Exchanged::all_gather, c.in};
+    c.forward = {prefix + "embedding.scatter", Axis::tensor, Exchanged::reduce_scatter, c.in};
+    c.backward = {prefix + "embedding.gather", Axis::tensor, Exchanged::all_gather, c.in};
   } else {
-    c.forward = {"embedding.reduce", Axis::tensor, Exchanged::all_reduce, c.in};
+    c.forward = {prefix + "embedding.reduce", Axis::tensor, Exchanged::all_reduce, c.in};
   }
   b.cross(std::move(c));
   b.set_rows(l.residual_rows());
@@ -115,31 +119,58 @@ Layer dense_block(const TransformerLayout& l, std::int64_t index) {
   return l.finish_block(std::move(b));
 }
 
-Layer language_head(const TransformerLayout& l) {
+namespace {
+
+/// Layers that predict further tokens (DeepSeek-AI 2024, DeepSeek-V3, section 2.2). Each projects the hidden state and the
+/// embedding of the next token to one row, which goes through one more block, and then through the output projection of
+/// the model. The projection is not split over tensor ranks: each computes its own rows.
+void predict_further_tokens(LayerBuilder& b, const TransformerLayout& l, Branches branches) {
+  for (std::int64_t i = 0; i < l.config.further_tokens; ++i) {
+    const std::string prefix = l.config.further_tokens > 1 ? fmt::format("mtp.{}.", i) : "mtp.";
+    token_embedding(b, l, prefix);
+    residual_norm(b, l, prefix + "embedding_norm");
+    residual_norm(b, l, prefix + "hidden_norm");
+    b.set_fp8(l.products());
+    const Bytes both = b.row_bytes(2 * l.hidden());
+    b.mover(prefix + "concat", both, both);
+    b.set_partial(l.sequence_parallel());
+    b.linear({.name = prefix + "projection", .in = 2 * l.hidden(), .out = l.hidden()});
+    b.set_partial(false);
+    branches(b, l, l.config.num_hidden_layers + i);
+    residual_norm(b, l, prefix + "final_norm");
+    vocabulary_loss(b, l, false, prefix);
+  }
+}
+
+}  // namespace
+
+Layer language_head(const TransformerLayout& l, Branches branches) {
   LayerBuilder b = l.builder("head");
   residual_norm(b, l, "final_norm");
   vocabulary_loss(b, l, false);
+  if (branches) predict_further_tokens(b, l, branches);
   return std::move(b).build(Bytes{});
 }
 
-void vocabulary_loss(LayerBuilder& b, const TransformerLayout& l, bool bias) {
+void vocabulary_loss(LayerBuilder& b, const TransformerLayout& l, bool bias, const std::string& prefix) {
   b.set_fp8({});
-  begin_columns(b, l, "head", Readers::others);
-  LayerBuilder::Linear projection = column_linear(l, "head", true, Readers::others);
-  projection.name = "output";
+  const std::string head = prefix + "head";
+  begin_columns(b, l, head, Readers::others);
+  LayerBuilder::Linear projection = column_linear(l, head, true, Readers::others);
+  projection.name = prefix + "output";
   projection.out = l.vocab();
   projection.bias = bias;
   if (l.sequence_parallel() && l.options.lasting_gather_buffer) {
     projection.regather_buffer = false;
     b.add_lasting(l.hidden_bytes());
   }
-  if (l.config.tie_word_embeddings)
+  if (l.config.tie_word_embeddings || !prefix.empty())
     b.tied_linear(projection);
   else
     b.linear(projection);
   const std::size_t loss = b.operators();
   if (l.tensor_parallel())
-    b.sharded_cross_entropy("head", l.vocab(), l.options.fused_loss);
+    b.sharded_cross_entropy(head, l.vocab(), l.options.fused_loss);
   else
     b.cross_entropy(l.vocab(), l.options.fused_loss);
   if (l.options.loss_traffic.value > 0) b.set_traffic(loss, l.options.loss_traffic * (b.rows() * l.vocab()));
@@ -150,6 +181,16 @@ std::vector<Layer> decoder_layers(const TransformerLayout& l,
   std::vector<Layer> layers{embedding_layer(l)};
   for (std::int64_t i = 0; i < l.config.num_hidden_layers; ++i) layers.push_back(block(l, i));
   layers.push_back(language_head(l));
+  return layers;
+}
+std::vector<Layer> decoder_layers(const TransformerLayout& l, Branches branches) {
+  std::vector<Layer> layers{embedding_layer(l)};
+  for (std::int64_t i = 0; i < l.config.num_hidden_layers; ++i) {
+    LayerBuilder b = l.builder("block " + std::to_string(i));
+    branches(b, l, i);
+    layers.push_back(l.finish_block(std::move(b)));
+  }
+  layers.push_back(language_head(l, branches));
   return layers;
 }
 std::vector<Layer> decoder_layers(const TransformerLayout& l) { return decoder_layers(l, dense_block); }

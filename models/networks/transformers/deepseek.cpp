@@ -7,14 +7,12 @@
 namespace trainyard::transformers {
 namespace {
 
-Layer deepseek_block(const TransformerLayout& l, std::int64_t index) {
-  LayerBuilder b = l.builder("block " + std::to_string(index));
+void deepseek_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
   latent_branch(b, l);
   experts_branch(b, l, index);
-  return l.finish_block(std::move(b));
 }
 
-std::vector<Layer> deepseek_layers(const TransformerLayout& l) { return decoder_layers(l, deepseek_block); }
+std::vector<Layer> deepseek_layers(const TransformerLayout& l) { return decoder_layers(l, deepseek_branches); }
 
 void read_deepseek(Fields& f, TransformerConfig& c) {
   read_latent(f, c);
@@ -29,6 +27,7 @@ void read_deepseek(Fields& f, TransformerConfig& c) {
     fail(f.place_of("attention_bias"), f.what() + ": biases of latent attention are not modelled; expected false");
   if (read_size(f, "moe_layer_freq", 1) != 1)
     fail(f.place_of("moe_layer_freq"), f.what() + ": experts in some layers only are not modelled; expected 1");
+  read_further_tokens(f, c);
   // The plan sets the precision of the step, so the format of a checkpoint does not matter.
   ignore_keys(f, {"aux_loss_alpha", "ep_size", "norm_topk_prob", "num_nextn_predict_layers", "quantization_config",
                   "routed_scaling_factor", "scoring_func", "seq_aux", "topk_method"});

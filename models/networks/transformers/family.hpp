@@ -49,6 +49,9 @@ void read_llama_keys(Fields&, TransformerConfig&);
 void read_latent(Fields&, TransformerConfig&);
 /// Reads the keys that Qwen's mixtures of experts have in common, and those of `read_llama_keys`.
 void read_qwen_experts(Fields&, TransformerConfig&);
+/// Reads Megatron's mtp_num_layers: the number of layers that predict further tokens. The default is 0, whatever the
+/// config says of the checkpoint's layers (num_nextn_predict_layers), because most trainings leave them out.
+void read_further_tokens(Fields&, TransformerConfig&);
 /// Checks that a token has at most as many experts as there are.
 void check_experts(Fields&, const TransformerConfig&);
 /// Reads n_group and topk_group. The arguments are the defaults.

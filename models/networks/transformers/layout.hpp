@@ -170,19 +170,27 @@ void first_token(LayerBuilder&, const TransformerLayout&);
 /// Adds the same `positions` to every sample.
 void add_positions(LayerBuilder&, const TransformerLayout&, const std::string& name, Bytes positions, int terms);
 
-/// Looks tokens up in a table whose entries are split over the ranks of the tensor axis.
-void token_embedding(LayerBuilder&, const TransformerLayout&);
-/// Output projection and cross-entropy, with the vocabulary split over the ranks of the tensor axis.
-void vocabulary_loss(LayerBuilder&, const TransformerLayout&, bool bias);
+/// Looks tokens up in a table whose entries are split over the ranks of the tensor axis. With a `prefix` of its kernels'
+/// names, the table is that of the first layer.
+void token_embedding(LayerBuilder&, const TransformerLayout&, const std::string& prefix = "");
+/// Output projection and cross-entropy, with the vocabulary split over the ranks of the tensor axis. With a `prefix` of
+/// its kernels' names, the weight is one that an earlier operator lists.
+void vocabulary_loss(LayerBuilder&, const TransformerLayout&, bool bias, const std::string& prefix = "");
+
+/// Adds the branches of a block to a layer.
+using Branches = void (*)(LayerBuilder&, const TransformerLayout&, std::int64_t index);
 
 // Layers.
 Layer embedding_layer(const TransformerLayout&);
 Layer dense_block(const TransformerLayout&, std::int64_t index);
-Layer language_head(const TransformerLayout&);  ///< final norm, output projection, loss
+/// Final norm, output projection and loss. With the branches of a block also the layers that predict further tokens.
+Layer language_head(const TransformerLayout&, Branches = nullptr);
 /// Returns embedding, blocks and head of a decoder-only language model.
 std::vector<Layer> decoder_layers(const TransformerLayout&);
 std::vector<Layer> decoder_layers(const TransformerLayout&,
                                   Layer (*block)(const TransformerLayout&, std::int64_t index));
+/// The same with blocks of these branches, and the layers that predict further tokens.
+std::vector<Layer> decoder_layers(const TransformerLayout&, Branches);
 /// The same with Llama's attention, and experts in the layers that `ExpertsConfig` selects.
 std::vector<Layer> expert_decoder_layers(const TransformerLayout&);
 

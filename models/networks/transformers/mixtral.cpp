@@ -4,11 +4,9 @@
 namespace trainyard::transformers {
 namespace {
 
-Layer expert_block(const TransformerLayout& l, std::int64_t index) {
-  LayerBuilder b = l.builder("block " + std::to_string(index));
+void expert_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
   attention_branch(b, l, index);
   experts_branch(b, l, index);
-  return l.finish_block(std::move(b));
 }
 
 void read_mixtral(Fields& f, TransformerConfig& c) {
@@ -48,7 +46,7 @@ const RegisterTransformer registered_qwen3_moe{"qwen3_moe", {read_qwen3_moe, exp
 
 }  // namespace
 
-std::vector<Layer> expert_decoder_layers(const TransformerLayout& l) { return decoder_layers(l, expert_block); }
+std::vector<Layer> expert_decoder_layers(const TransformerLayout& l) { return decoder_layers(l, expert_branches); }
 
 void read_qwen_experts(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
@@ -71,6 +69,10 @@ void read_expert_groups(Fields& f, TransformerConfig& c, std::int64_t groups, st
   fail(f.place_of("n_group"), f.what() + ": n_group and topk_group: " + std::to_string(c.experts.groups_per_token) +
                                   " of " + std::to_string(c.experts.groups) + " equal groups of " +
                                   std::to_string(c.experts.count) + " experts are expected");
+}
+
+void read_further_tokens(Fields& f, TransformerConfig& c) {
+  c.further_tokens = f.integer_within<int>("mtp_num_layers", 0, 16, 0);
 }
 
 void check_experts(Fields& f, const TransformerConfig& c) {

@@ -110,6 +110,7 @@ void read_glm4_moe(Fields& f, TransformerConfig& c) {
   c.qkv_bias = f.boolean("attention_bias", false);
   if (f.boolean("use_qk_norm", false)) c.head_norms = HeadNorms::one_a_head;
   read_routed_experts(f, c);
+  read_further_tokens(f, c);
 }
 
 const RegisterTransformer registered_llama4{"llama4_text", {read_llama4, expert_decoder_layers}};

@@ -119,7 +119,8 @@ struct TransformerConfig {
   ScanConfig scan;
   /// The kind of each layer, one of `layer_letters`. Empty: all layers have attention.
   std::string pattern;
-  bool embedding_norm = false;  ///< a norm of the embedding (BLOOM)
+  std::int64_t further_tokens = 0;  ///< layers after the last block that predict one more token each (MTP)
+  bool embedding_norm = false;      ///< a norm of the embedding (BLOOM)
   bool attention_gate = false;  ///< the output of attention is multiplied by the sigmoid of a projection of its input
   std::int64_t type_vocab_size = 0;  ///< number of kinds of segments (BERT)
   EncoderHead encoder_head = EncoderHead::masked_lm;
@@ -179,8 +180,7 @@ std::int64_t decoder_tokens(const TransformerConfig&, std::int64_t seq_length, c
 /// Experts have a router's product and top-k, a copy of each row to each of its experts, grouped GEMMs, and a weighted
 /// sum. Tokens are spread evenly: each weight gets tokens · per_token / count rows, none is dropped, and each weight
 /// that gets a row is read once. The weights of all experts are one tensor, all of it on the device. Losses that
-/// balance the load are left out, and the router runs in `precision`. DeepSeek-V3's layers that predict further tokens
-/// (MTP) are left out.
+/// balance the load are left out, and the router runs in `precision`.
 ///
 /// Layers of `ScanConfig` have the kernels of `scan_kernels.hpp`. Kept are what these libraries keep: Mamba-2 the output
 /// of the input projection, of the scan and of its gate; delta rules the inputs of convolution, scan and gated norm, and

@@ -26,6 +26,33 @@ JsonFields<Energy> energy_fields() {
       .when([](const E& e) { return !e.not_stated.empty(); }, "if there are any");
 }
 
+JsonFields<Ownership> ownership_fields() {
+  using O = Ownership;
+  return JsonFields<O>()
+      .value("purchase_parts", "money", &O::bought, "purchase price by part")
+      .value(
+          "purchase", "money", [](const O& o) { return o.price(); }, "purchase price, the sum of its parts")
+      .value("year_parts", "money", &O::yearly, "cost of a year in use by part")
+      .value(
+          "year", "money", [](const O& o) { return o.year(); }, "cost of a year in use, the sum of its parts")
+      .value("per_million", "money", &O::per_million,
+             "cost of a million tokens, or of a million samples if the network has no tokens, if always in use")
+      .value("interest", "share", &O::interest, "interest of a year")
+      .value("training", "money", &O::training, "cost of the share of the years that the whole training takes")
+      .when([](const O& o) { return o.training > 0; }, "with plan.training")
+      .value("rent_year", "money", &O::rent_year, "rent of the same devices for a year")
+      .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent")
+      .value(
+          "break_even_use", "share", [](const O& o) { return o.break_even_use(); },
+          "share of the hours in which the cluster must be in use for renting these hours to cost as much; null: no "
+          "share")
+      .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent")
+      .value(
+          "break_even_years", "", [](const O& o) { return o.break_even_years(); },
+          "years of full use after which the purchase costs as much as renting; null: it never does")
+      .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent");
+}
+
 JsonFields<Money> money_fields() {
   using M = Money;
   return JsonFields<M>()
@@ -35,7 +62,9 @@ JsonFields<Money> money_fields() {
              "cost of a million tokens, or of a million samples if the network has no tokens")
       .value("of_tokens", "", &M::of_tokens, "whether per_million is the cost of tokens")
       .value("training", "money", &M::training, "cost of the whole training, including failures")
-      .when([](const M& m) { return m.training > 0; }, "with plan.training");
+      .when([](const M& m) { return m.training > 0; }, "with plan.training")
+      .object("ownership", &M::ownership, ownership_fields(), "what it costs to buy the cluster")
+      .when([](const M& m) { return m.ownership.has_value(); }, "with prices of a purchase");
 }
 
 }  // namespace trainyard

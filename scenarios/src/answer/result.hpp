@@ -269,6 +269,7 @@ JsonFields<PathLine> path_fields();
 JsonFields<DrawnSteps> drawn_steps_fields();
 JsonFields<Result::Phase> phase_fields();
 JsonFields<Energy> energy_fields();
+JsonFields<Ownership> ownership_fields();
 JsonFields<Money> money_fields();
 const JsonFields<Answer>& answer_fields();
 

@@ -63,7 +63,7 @@ void read_groups(ClusterSpec& spec, const Node& list, const Catalog& catalog) {
 }
 
 void require_hcas(const ClusterSpec& spec, const Fields& cluster, const Node* nodes) {
-  if (spec.nodes == 1 || spec.joins_chips()) return;
+  if (!spec.uses_hcas()) return;
   const std::vector<const NodeType*> types = spec.types();
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i]->hcas > 0) continue;

@@ -167,14 +167,16 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   Fields fields(node ? *node : none, "plan.pipeline");
   choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
   const std::string named = fields.text({"schedule",
-                                         "Order of forward and backward passes (trainyard list pipelines). Default: "
-                                         "1f1b, or interleaved-1f1b with several chunks."},
+                                         "Order of forward and backward passes (trainyard list pipelines), or a YAML "
+                                         "file with it (trainyard teach pipeline --write). Default: 1f1b, or "
+                                         "interleaved-1f1b with several chunks."},
                                         "");
+  const PipelineSchedule* stated = named.empty() ? nullptr : &pipeline_schedules().find(named, choice.schedule_place);
   choice.chunks = read_rank_count(
       fields,
       {"chunks", "Virtual stages (model chunks) of each pipeline rank. Default: the fewest that the schedule takes."},
-      named.empty() ? 1 : pipeline_schedules().find(named, choice.schedule_place).least_chunks);
-  choice.schedule = !named.empty() ? named : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
+      stated ? stated->least_chunks : 1);
+  choice.schedule = stated ? stated->name : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
   choice.ends_count_as_layers =
       fields.boolean({"ends_count_as_layers",
                       "Whether embedding and head count as one layer each when layers are divided over stages."},

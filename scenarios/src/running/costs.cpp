@@ -94,13 +94,37 @@ double used_ports(const ClusterMachine& machine) {
 
 void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
   const ClusterSpec& cluster = run.scenario.cluster;
-  if (cluster.nodes == 1 || cluster.joins_chips()) return;
+  if (!cluster.uses_hcas()) return;
   // The power of adapters and switches hardly depends on their traffic.
   for (const auto& [type, nodes] : counted_types(cluster))
     all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
   const bool counts_ports = cluster.switch_power.given() && cluster.switch_ports > 0 && cluster.switch_rate.value > 0;
   all.push_back(
       {"switch", counts_ports ? used_ports(run.machine.cluster) / cluster.switch_ports : 1, cluster.switch_power});
+}
+
+/// Adds what it costs to own the cluster of the scenario. `rent`: of all its nodes, a second.
+void book_ownership(const Scenario& s, double rent, const Result& r, Money& money) {
+  constexpr double hour = 3600, year = 8760 * hour;
+  const Purchase& purchase = s.prices.purchase;
+  const auto types_of_nodes = counted_types(s.cluster);
+  if (!std::all_of(types_of_nodes.begin(), types_of_nodes.end(),
+                   [&](const auto& each) { return purchase.has_price(each.first->name, each.first->gpu.name); }))
+    return;
+  if (purchase.kwh > 0 && !r.energy)
+    fail(purchase.place, "prices.purchase.kwh: the power of " + s.cluster.node.gpu.name + " is not stated");
+  std::vector<BoughtNodes> types;
+  for (const auto& [type, nodes] : types_of_nodes)
+    types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas});
+  const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.step_time : 0;
+  const double whole = r.whole_time(), watts = whole > 0 && r.energy ? r.training_energy() / whole : site;
+  Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * hour);
+  const double a_second = all.year() / year;
+  const double samples = static_cast<double>(s.global_batch_size);
+  all.per_million = 1e6 * a_second * r.step_time /
+                    (money.of_tokens ? samples * static_cast<double>(s.network.tokens_per_sample) : samples);
+  all.training = a_second * whole;
+  money.ownership = std::move(all);
 }
 
 }  // namespace
@@ -133,7 +157,8 @@ void book_money(const Scenario& s, Result& r) {
   money.per_million =
       1e6 * money.step / (money.of_tokens ? samples * static_cast<double>(s.network.tokens_per_sample) : samples);
   money.training = rent * r.whole_time() + joule_price * r.training_energy();
-  r.money = money;
+  book_ownership(s, rent, r, money);
+  r.money = std::move(money);
 }
 
 }  // namespace trainyard

@@ -4,6 +4,7 @@
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/search/size_search.hpp"
 #include "sim/json_text.hpp"
 
@@ -67,7 +68,20 @@ JsonFields<SizeRow> size_row_fields() {
       .value("energy_J", "J", &R::energy, "energy of the training, measured at the site")
       .when([](const R& r) { return r.energy > 0; }, "if the power of the devices is stated")
       .value("money", "money", &R::money, "cost of the training by the given prices")
-      .when([](const R& r) { return r.money > 0; }, "with prices");
+      .when([](const R& r) { return r.money > 0; }, "with prices of rents")
+      .object("ownership", &R::ownership, ownership_fields(), "what it costs to buy the cluster")
+      .when([](const R& r) { return r.ownership.has_value(); }, "if its nodes have a purchase price");
+}
+
+JsonFields<SizeThreshold> threshold_fields() {
+  using T = SizeThreshold;
+  return JsonFields<T>()
+      .value("quantity", "", &T::quantity, "price of the price file, deadline (in days) or budget")
+      .value("value", "", &T::value, "its value in the question")
+      .value("threshold", "", &T::threshold, "value beyond which another of the evaluated clusters is the cheapest")
+      .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
+      .value("node", "", &T::node, "name of its node type; empty: no evaluated cluster is left")
+      .value("nodes", "", &T::nodes, "number of its nodes");
 }
 
 JsonFields<SizeFewest> size_fewest_fields() {
@@ -125,6 +139,11 @@ const JsonFields<SizeAnswer>& size_fields() {
           .list("fewest", &A::fewest, size_fewest_fields(),
                 "fewest evaluated number of nodes that meets the deadline, by node type")
           .when([](const A& a) { return !a.fewest.empty(); }, "if more than one unit of nodes is needed")
+          .value("purchase", "", &A::purchase, "clusters are bought: cost and budget are purchase prices")
+          .when([](const A& a) { return a.purchase; }, "with --purchase")
+          .list("thresholds", &A::thresholds, threshold_fields(),
+                "values of prices, deadline and budget at which the cheapest cluster changes")
+          .when([](const A& a) { return !a.thresholds.empty(); }, "with prices, if a cluster is the cheapest")
           .object("cheapest", &A::cheapest, size_row_fields(), "the cheapest cluster that meets deadline and budget")
           .when([](const A& a) { return a.cheapest.has_value(); }, "if one does")
           .object("fastest", &A::fastest, size_row_fields(), "the fastest cluster that meets deadline and budget")

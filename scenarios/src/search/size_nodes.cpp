@@ -38,7 +38,7 @@ std::vector<std::string> node_names(const Catalog& catalog, const std::vector<st
 }  // namespace
 
 std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std::string>& names, const Prices& prices,
-                                  std::vector<std::string>& left_out) {
+                                  bool purchase, std::vector<std::string>& left_out) {
   std::vector<NodeType> all;
   const bool chosen = !names.empty();
   for (const std::string& name : node_names(catalog, names)) {
@@ -49,7 +49,10 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
     if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
     if (!chosen && is_tpu(node) && !prices.given()) why = "TPU: considered only if it is named or has a price";
     if (prices.given()) try {
-        prices.gpu_hour(node.name, node.gpu.name, node.gpus);
+        if (purchase)
+          prices.purchase.node_price(node.name, node.gpu.name, node.gpus, 1);
+        else if (prices.gpu_hour(node.name, node.gpu.name, node.gpus) <= 0 && prices.kwh <= 0)
+          fail(prices.place, "prices: no rent of " + node.name + "; --purchase compares purchase prices");
       } catch (const UserError&) {
         if (chosen) throw;
         why = "no price";

@@ -9,9 +9,10 @@
 namespace trainyard {
 
 /// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have
-/// them; empty: all node types of the catalog that compute in bf16, can form a cluster, and have a price. `left_out`:
+/// them; empty: all node types of the catalog that compute in bf16, can form a cluster, and have a price: that of the purchase if
+/// `purchase`, else that of the rent. `left_out`:
 /// receives the other types and the reasons. Throws UserError.
-std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>& names, const Prices&,
+std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>& names, const Prices&, bool purchase,
                                   std::vector<std::string>& left_out);
 
 /// Returns the scenario on a number of nodes, without its failures. `model`: its model; "": the document's own.

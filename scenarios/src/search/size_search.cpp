@@ -51,6 +51,7 @@ class ClusterSizer {
     answer_.days = options.days;
     answer_.confidence = options.confidence;
     answer_.budget = options.budget;
+    answer_.purchase = options.purchase;
     answer_.work = work();
     answer_.search_seconds = options.search_seconds;
     check();
@@ -58,7 +59,8 @@ class ClusterSizer {
 
   SizeAnswer make() {
     std::vector<SizeCase> cases;
-    const std::vector<NodeType> types = sized_nodes(catalog_, options_.node_types, prices_, answer_.left_out);
+    const std::vector<NodeType> types =
+        sized_nodes(catalog_, options_.node_types, prices_, options_.purchase, answer_.left_out);
     for (const std::string& model : models())
       for (const NodeType& node : types) cases.push_back({model, node});
     for (const SizeCase& size_case : cases) {
@@ -72,7 +74,7 @@ class ClusterSizer {
         break;
       }
     }
-    judge();
+    judge_sizes(answer_, prices_);
     if (answer_.unfinished.empty() && options_.shard.whole()) compare_headroom(cases);
     return std::move(answer_);
   }
@@ -105,6 +107,8 @@ class ClusterSizer {
       throw UserError(
           "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
           "shows how)");
+    if (options_.purchase && !prices_.purchase.given())
+      throw UserError("--purchase needs prices.purchase: --prices FILE (scenarios/prices-example.yml shows how)");
   }
 
   std::vector<std::string> models() const {
@@ -144,7 +148,7 @@ class ClusterSizer {
   /// better.
   bool is_better(const SizeRow& a, const SizeRow& b) const {
     if (in_time(a) != in_time(b)) return in_time(a);
-    return in_time(a) ? cost(a) < cost(b) : a.time < b.time;
+    return in_time(a) ? size_cost(answer_, a) < size_cost(answer_, b) : a.time < b.time;
   }
 
   /// Returns true if some allowed batch divides among the replicas of some split.
@@ -164,16 +168,7 @@ class ClusterSizer {
         .promising_batches(batch, batch - away, batch + away, kComparedBatches);
   }
 
-  /// Probability that the training ends by the deadline. Failures and checkpoints scale with the step.
-  std::optional<double> on_time(const SizeRow& row) const {
-    if (!row.good() || !row.doubt.exists()) return std::nullopt;
-    return DoubtModel::shipped().probability_within(row.doubt, options_.days / row.days());
-  }
-  bool in_time(const SizeRow& row) const {
-    if (!row.good()) return false;
-    return options_.confidence > 0 ? on_time(row) >= options_.confidence : row.days() <= options_.days;
-  }
-
+  bool in_time(const SizeRow& row) const { return meets_deadline(answer_, row); }
   /// Returns the first doubling of the unit that meets the deadline at kFirstMfu.
   int first_guess(const SizeCase& size_case) {
     const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
@@ -374,6 +369,7 @@ class ClusterSizer {
     row.gpu_hours = row.time / kHour * row.gpus;
     row.energy = r.training_energy();
     row.money = r.money ? r.money->training : 0;
+    if (r.money) row.ownership = r.money->ownership;
   }
 
   /// Evaluates a cluster without headroom: the cheapest, else the nearest, else the largest into which no plan fits.
@@ -401,40 +397,6 @@ class ClusterSizer {
       if (Node* steps = training.find(key))
         steps->scalar = fmt::format("{:.0f}", std::ceil(parse_number(steps->scalar) * static_cast<double>(own_batch_) /
                                                         static_cast<double>(batch)));
-  }
-
-  double cost(const SizeRow& row) const { return prices_.given() ? row.money : row.gpu_hours; }
-
-  void judge() {
-    std::vector<SizeRow>& rows = answer_.rows;
-    std::stable_sort(rows.begin(), rows.end(), [](const SizeRow& a, const SizeRow& b) {
-      return std::tie(a.model, a.node, a.nodes) < std::tie(b.model, b.node, b.nodes);
-    });
-    for (SizeRow& row : rows) {
-      if (!row.good()) continue;
-      row.on_time = on_time(row);
-      row.meets = in_time(row) && (options_.budget <= 0 || row.money <= options_.budget);
-      row.pareto = std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
-        return other.good() && other.model == row.model && other.time <= row.time && cost(other) <= cost(row) &&
-               (other.time < row.time || cost(other) < cost(row));
-      });
-    }
-    const auto least = [&rows](auto counts, auto key) {
-      std::optional<SizeRow> best;
-      for (const SizeRow& row : rows)
-        if (row.good() && counts(row) && (!best || key(row) < key(*best))) best = row;
-      return best;
-    };
-    const auto meets = [](const SizeRow& row) { return row.meets; };
-    const auto time = [](const SizeRow& row) { return row.time; };
-    answer_.cheapest = least(meets, [this](const SizeRow& row) { return cost(row); });
-    answer_.fastest = least(meets, time);
-    answer_.largest = least(meets, [](const SizeRow& row) { return -row.parameters; });
-    if (answer_.cheapest) return;
-    answer_.nearest =
-        least([this](const SizeRow& row) { return options_.budget <= 0 || row.money <= options_.budget; }, time);
-    if (!answer_.nearest)
-      answer_.nearest = least([](const SizeRow&) { return true; }, [this](const SizeRow& row) { return cost(row); });
   }
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/energy/prices.hpp"
 #include "models/reading/document.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/study_shard.hpp"
@@ -35,9 +36,10 @@ struct SizeRow {
   std::optional<double> on_time;   ///< probability that it meets the deadline. No value: the step has no interval
   double step_time = 0, time = 0;  ///< s; `time`: of the training with failures and checkpoints
   double mfu = 0, goodput = 1;
-  double gpu_hours = 0, energy = 0;  ///< `energy`: of the site, J; 0: unknown
-  double money = 0;                  ///< cost in SizeAnswer::currency; 0: no prices
-  Node document;                     ///< the scenario with that plan
+  double gpu_hours = 0, energy = 0;    ///< `energy`: of the site, J; 0: unknown
+  double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
+  std::optional<Ownership> ownership;  ///< No value: its nodes have no purchase price
+  Node document;                       ///< the scenario with that plan
   bool good() const { return error.empty(); }
   double days() const { return time / 86400; }
 };
@@ -49,16 +51,26 @@ struct SizeFewest {
   int late = 0;  ///< the largest smaller number that was evaluated and is late; 0: no smaller number has a plan
 };
 
+/// A value of a price, of the deadline or of the budget from which on another cluster is the cheapest.
+struct SizeThreshold {
+  std::string quantity;             ///< "rent of dgx-h100", "deadline"
+  double value = 0, threshold = 0;  ///< the value of the question, and the one beyond which the decision changes
+  std::string model, node;          ///< the cheapest cluster beyond; node empty: none of those that were evaluated
+  int nodes = 0;
+};
+
 struct SizeAnswer {
-  std::string scenario, currency;     ///< currency empty: no prices
-  double days = 0, budget = 0;        ///< deadline and budget; budget 0: none
-  double work = 0;                    ///< limit of work of each search, operations; 0: no limit
-  double confidence = 0;              ///< least probability of meeting the deadline; 0: the predicted time meets it
-  double search_seconds = 0;          ///< limit of wall time of each search, s: then the answer is not repeatable
-  std::string unfinished;             ///< place at which a signal ended it; empty: the answer is complete
-  std::vector<SizeRow> rows;          ///< sorted by model, node type and number of nodes
-  std::vector<SizeFewest> fewest;     ///< one per node type that needs more than one unit
-  std::vector<std::string> left_out;  ///< node types that were not considered, and why
+  std::string scenario, currency;         ///< currency empty: no prices
+  double days = 0, budget = 0;            ///< deadline and budget; budget 0: none
+  double work = 0;                        ///< limit of work of each search, operations; 0: no limit
+  double confidence = 0;                  ///< least probability of meeting the deadline; 0: the predicted time meets it
+  double search_seconds = 0;              ///< limit of wall time of each search, s: then the answer is not repeatable
+  std::string unfinished;                 ///< place at which a signal ended it; empty: the answer is complete
+  std::vector<SizeRow> rows;              ///< sorted by model, node type and number of nodes
+  bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
+  std::vector<SizeThreshold> thresholds;  ///< by quantity; empty: there is no cheapest cluster, or only one
+  std::vector<SizeFewest> fewest;         ///< one per node type that needs more than one unit
+  std::vector<std::string> left_out;      ///< node types that were not considered, and why
   std::optional<SizeRow> cheapest, fastest;  ///< best rows that meet deadline and budget
   std::optional<SizeRow> nearest;            ///< if no row does: the fastest, if possible within the budget
   std::optional<SizeRow> largest;            ///< with several models: the largest that meets both
@@ -73,6 +85,7 @@ struct SizeOptions {
   std::vector<std::string> models;  ///< models instead of the scenario's
   int gpus = 0;                     ///< number of GPUs, rounded up to whole nodes; 0: as many as the deadline needs
   double days = 0, budget = 0;
+  bool purchase = false;  ///< clusters are bought: the cheapest is that of the least purchase price
   double confidence = 0;  ///< least probability of meeting the deadline, 0.5 to 0.99; 0: the predicted time meets it
   int unit = 0;           ///< numbers of nodes are multiples of it; 0: of 1
   double batch_tolerance = 0;  ///< share by which the batch may differ, to take less time per sample
@@ -95,6 +108,15 @@ constexpr double kWorkOfCluster = 5e7;
 /// batch, lengths and `training`, and its `faults` the failures. Of its cluster only the fabric matters. Throws
 /// UserError.
 SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions&);
+
+/// Probability that the training ends by the deadline. No value: the step has no interval.
+std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&);
+bool meets_deadline(const SizeAnswer&, const SizeRow&);
+/// Returns what is least for the cheapest: the purchase price, the money of the training, or without prices GPU-hours.
+double size_cost(const SizeAnswer&, const SizeRow&);
+/// Sorts the rows of the answer, marks those that meet deadline and budget, and names the cheapest, the fastest, the
+/// largest or the nearest, and the thresholds at which another cluster is the cheapest.
+void judge_sizes(SizeAnswer&, const Prices&);
 
 const JsonFields<SizeAnswer>& size_fields();
 /// Writes a row as text, for the journal.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/src/lessons/teach_pipeline.hpp"
+#include "sim/process/output.hpp"
 #include "tools/verbs/teaching/teach.hpp"
 
 namespace trainyard {
@@ -11,6 +12,7 @@ struct PipelineFlags {
   std::string schedule = "1f1b";
   double forward = 1, backward = 2, weights = 0, transfer = 0;  ///< slots; weights 0: half of backward
   PipelineShape shape{4, 8, 1};
+  std::string write;  ///< file for the order of passes; "": none
   int labels_from = 0, steps = std::numeric_limits<int>::min();
 };
 
@@ -31,7 +33,8 @@ PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
 std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
   const auto flags = std::make_shared<PipelineFlags>();
   arguments.option("--schedule", flags->schedule, "NAME",
-                   fmt::format("schedule: {} (default 1f1b)", fmt::join(pipeline_schedules().names(), ", ")));
+                   fmt::format("schedule: {}, or a file .yaml with the passes of each stage (default 1f1b)",
+                               fmt::join(pipeline_schedules().names(), ", ")));
   arguments.option("--stages", flags->shape.stages, "N", "number of stages, 1 to 32", 1, 32);
   arguments.option("--micro-batches", flags->shape.micro_batches, "N", "number of micro-batches, 1 to 256", 1, 256);
   arguments.option("--chunks", flags->shape.chunks, "N", "number of model chunks of a stage, 1 to 16", 1, 16);
@@ -53,7 +56,15 @@ std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
       1, 8);
   label_option(arguments, flags->labels_from,
                "number of the first stage and micro-batch in text and pictures (default 0; JSON counts from 0)");
-  return [flags] { return lesson_view(pipeline_lesson_of(*flags)); };
+  arguments.output("--write", flags->write,
+                   "write the passes of each stage as YAML, for plan.pipeline.schedule and --schedule; - is stdout");
+  return [flags] {
+    const PipelineLesson lesson = pipeline_lesson_of(*flags);
+    if (!flags->write.empty())
+      write_atomically(flags->write,
+                       pipeline_schedule_text(pipeline_schedules().find(flags->schedule, {}), flags->shape));
+    return lesson_view(lesson);
+  };
 }
 
 const RegisterTeachTopic registered_pipeline{

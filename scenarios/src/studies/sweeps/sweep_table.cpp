@@ -86,7 +86,11 @@ const std::vector<SweepColumn>& sweep_columns() {
       {"tokens_per_J", "tokens_per_J", false},
       {"samples_per_J", "samples_per_J", false},
       {"money_step", "money.step", false},
-      {"money_training", "money.training", false}};
+      {"money_training", "money.training", false},
+      {"money_per_million", "money.per_million", false},
+      {"purchase", "money.ownership.purchase", false},
+      {"ownership_year", "money.ownership.year", false},
+      {"ownership_per_million", "money.ownership.per_million", false}};
   return columns;
 }
 

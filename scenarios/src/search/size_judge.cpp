@@ -1,0 +1,188 @@
+// Which of the evaluated clusters is the cheapest, and which prices and deadlines would change that.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include "models/energy/energy.hpp"
+#include "models/hardware/node.hpp"
+#include "models/reading/catalog.hpp"
+#include "scenarios/src/search/size_search.hpp"
+
+namespace trainyard {
+namespace {
+
+using RowValue = std::function<double(const SizeRow&)>;
+
+const SizeRow* least_row(const std::vector<SizeRow>& rows, const std::function<bool(const SizeRow&)>& counts,
+                         const RowValue& key) {
+  const SizeRow* best = nullptr;
+  for (const SizeRow& row : rows)
+    if (row.good() && counts(row) && (!best || key(row) < key(*best))) best = &row;
+  return best;
+}
+
+std::optional<SizeRow> copy_of(const SizeRow* row) { return row ? std::optional<SizeRow>(*row) : std::nullopt; }
+
+/// A quantity of the question, with the part of each row's cost that is in proportion to it.
+struct LinearPrice {
+  std::string quantity;
+  double value = 0;
+  RowValue part;
+};
+
+}  // namespace
+
+std::optional<double> on_time_probability(const SizeAnswer& answer, const SizeRow& row) {
+  if (!row.good() || !row.doubt.exists()) return std::nullopt;
+  return DoubtModel::shipped().probability_within(row.doubt, answer.days / row.days());
+}
+
+bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
+  if (!row.good()) return false;
+  if (answer.confidence > 0) return on_time_probability(answer, row) >= answer.confidence;
+  return row.days() <= answer.days;
+}
+
+double size_cost(const SizeAnswer& answer, const SizeRow& row) {
+  if (answer.purchase) return row.ownership ? row.ownership->price() : 0;
+  return answer.currency.empty() ? row.gpu_hours : row.money;
+}
+
+namespace {
+
+/// Lists the prices in proportion to which the cost of some row changes.
+std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& prices) {
+  const Catalog catalog;
+  std::map<std::string, std::string> gpus;  // by node type
+  for (const SizeRow& row : answer.rows)
+    if (!gpus.contains(row.node))
+      gpus[row.node] = read_node(catalog.resolve("node", Node::of_text(row.node)), catalog).gpu.name;
+  const double joule_price = prices.kwh / kJoulesOfKwh;
+  std::vector<LinearPrice> all;
+  std::map<std::string, std::string> rent_of, price_of;  // name of the price that a node type takes
+  const auto take = [&gpus](auto& names, const std::string& name, bool names_gpus) {
+    for (const auto& [node, gpu] : gpus)
+      if (same_name(name, names_gpus ? gpu : node)) names.try_emplace(node, name);
+  };
+  const auto add = [&all](const std::string& quantity, double value, auto& names, const std::string& name,
+                          const RowValue& cost) {
+    all.push_back({quantity, value, [names, name, cost](const SizeRow& row) {
+                     const auto found = names.find(row.node);
+                     return found != names.end() && found->second == name ? cost(row) : 0.0;
+                   }});
+  };
+  const auto part = [](const char* name) {
+    return [name](const SizeRow& row) { return row.ownership ? row.ownership->bought.at(name) : 0.0; };
+  };
+  if (!answer.purchase) {
+    for (const bool names_gpus : {false, true})
+      for (const Prices::Rent& rent : prices.rents) take(rent_of, rent.name, names_gpus);
+    const RowValue cost = [joule_price](const SizeRow& row) { return row.money - joule_price * row.energy; };
+    for (const Prices::Rent& rent : prices.rents)
+      add(fmt::format("{} of {}", rent.node_hour > 0 ? "node_hour" : "gpu_hour", rent.name),
+          std::max(rent.node_hour, rent.gpu_hour), rent_of, rent.name, cost);
+    if (prices.kwh > 0)
+      all.push_back({"kwh", prices.kwh, [joule_price](const SizeRow& row) { return joule_price * row.energy; }});
+    return all;
+  }
+  const Purchase& purchase = prices.purchase;
+  for (const auto& [name, steps] : purchase.nodes) take(price_of, name, false);
+  for (const auto& [name, steps] : purchase.gpus) take(price_of, name, true);
+  for (const bool names_gpus : {false, true})
+    for (const auto& [name, steps] : names_gpus ? purchase.gpus : purchase.nodes)
+      if (steps.size() == 1)
+        add(fmt::format("purchase of {}", name), steps.front().second, price_of, name, part("nodes"));
+  if (purchase.network_switch.size() == 1)
+    all.push_back({"purchase of a switch", purchase.network_switch.front().second, part("switches")});
+  if (purchase.cable.size() == 1) all.push_back({"purchase of a cable", purchase.cable.front().second, part("cables")});
+  return all;
+}
+
+SizeThreshold threshold(const std::string& quantity, double value, double at, const SizeRow* next) {
+  SizeThreshold all{quantity, value, at, "", "", 0};
+  if (next) {
+    all.model = next->model;
+    all.node = next->node;
+    all.nodes = next->nodes;
+  }
+  return all;
+}
+
+/// Adds the nearest values below and above that of a price, from which on another row costs less than the cheapest, or
+/// the cheapest costs more than the budget.
+void add_price_thresholds(const SizeAnswer& answer, const LinearPrice& price, std::vector<SizeThreshold>& all) {
+  const SizeRow& best = *answer.cheapest;
+  const double cost = size_cost(answer, best), part = price.part(best);
+  std::optional<SizeThreshold> below, above;
+  const auto meet = [&](const SizeRow* next, double other_cost, double other_part) {
+    if (part == other_part || price.value <= 0) return;
+    const double at = price.value * (1 + (other_cost - cost) / (part - other_part));
+    if (part > other_part && (!above || at < above->threshold))
+      above = threshold(price.quantity, price.value, at, next);
+    if (part < other_part && at > 0 && (!below || at > below->threshold))
+      below = threshold(price.quantity, price.value, at, next);
+  };
+  for (const SizeRow& row : answer.rows)
+    if (meets_deadline(answer, row) && size_cost(answer, row) >= cost)
+      meet(&row, size_cost(answer, row), price.part(row));
+  if (answer.budget > 0) meet(nullptr, answer.budget, 0);
+  if (below) all.push_back(*below);
+  if (above) all.push_back(*above);
+}
+
+std::vector<SizeThreshold> thresholds_of(const SizeAnswer& answer, const Prices& prices) {
+  std::vector<SizeThreshold> all;
+  if (answer.currency.empty()) return all;
+  for (const LinearPrice& price : linear_prices(answer, prices)) add_price_thresholds(answer, price, all);
+  const SizeRow& best = *answer.cheapest;
+  const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
+  if (answer.confidence <= 0) {
+    const auto sooner = [&](const SizeRow& row) {
+      return row.time < best.time && (answer.budget <= 0 || cost(row) <= answer.budget);
+    };
+    all.push_back(threshold("deadline", answer.days, best.days(), least_row(answer.rows, sooner, cost)));
+    const auto later = [&](const SizeRow& row) { return row.days() > answer.days && cost(row) < cost(best); };
+    if (const SizeRow* next = least_row(answer.rows, later, [](const SizeRow& row) { return row.time; }))
+      all.push_back(threshold("deadline", answer.days, next->days(), next));
+  }
+  if (answer.budget > 0) all.push_back(threshold("budget", answer.budget, cost(best), nullptr));
+  return all;
+}
+}  // namespace
+
+void judge_sizes(SizeAnswer& answer, const Prices& prices) {
+  std::vector<SizeRow>& rows = answer.rows;
+  const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
+  std::stable_sort(rows.begin(), rows.end(), [](const SizeRow& a, const SizeRow& b) {
+    return std::tie(a.model, a.node, a.nodes) < std::tie(b.model, b.node, b.nodes);
+  });
+  const auto in_budget = [&](const SizeRow& row) { return answer.budget <= 0 || cost(row) <= answer.budget; };
+  for (SizeRow& row : rows) {
+    if (!row.good()) continue;
+    row.on_time = on_time_probability(answer, row);
+    row.meets = meets_deadline(answer, row) && in_budget(row);
+    row.pareto = std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
+      return other.good() && other.model == row.model && other.time <= row.time && cost(other) <= cost(row) &&
+             (other.time < row.time || cost(other) < cost(row));
+    });
+  }
+  const auto meets = [](const SizeRow& row) { return row.meets; };
+  const RowValue time = [](const SizeRow& row) { return row.time; };
+  answer.cheapest = copy_of(least_row(rows, meets, cost));
+  answer.fastest = copy_of(least_row(rows, meets, time));
+  answer.largest = copy_of(least_row(rows, meets, [](const SizeRow& row) { return -row.parameters; }));
+  if (answer.cheapest) {
+    answer.thresholds = thresholds_of(answer, prices);
+    return;
+  }
+  answer.nearest = copy_of(least_row(rows, in_budget, time));
+  if (!answer.nearest)
+    answer.nearest = copy_of(least_row(
+        rows, [](const SizeRow&) { return true; }, cost));
+}
+
+}  // namespace trainyard

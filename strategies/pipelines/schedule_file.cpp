@@ -1,0 +1,255 @@
+// A pipeline schedule as a file: the passes of each stage, one after another.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <tuple>
+
+#include "strategies/pipelines/orders.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::string_view kLetters = "FBIW";  // in the order of `PipelineTask::Pass`
+
+/// The name of a pass in a file: F3, or F3.1 for the second of several chunks.
+std::string pass_name(const PipelineTask& task, int chunks) {
+  const char letter = kLetters[static_cast<std::size_t>(task.pass)];
+  return chunks == 1 ? fmt::format("{}{}", letter, task.micro_batch)
+                     : fmt::format("{}{}.{}", letter, task.micro_batch, task.chunk);
+}
+
+PipelineTask read_pass(const Node& item) {
+  const std::string& text = item.scalar;
+  PipelineTask task;
+  const std::size_t letter = text.empty() ? std::string_view::npos : kLetters.find(text.front());
+  const char* const end = text.data() + text.size();
+  bool good = item.kind == Node::Kind::scalar && letter != std::string_view::npos;
+  const auto number = [&](const char* from, int& value) {
+    const std::from_chars_result read = std::from_chars(from, end, value);
+    good = good && read.ec == std::errc{} && value >= 0;
+    return read.ptr;
+  };
+  if (good) {
+    const char* const rest = number(text.data() + 1, task.micro_batch);
+    good = good && (rest == end || (*rest == '.' && number(rest + 1, task.chunk) == end));
+  }
+  if (!good)
+    fail(item.place, fmt::format("\"{}\" is no pass; expected F (forward), B (backward), I (gradients of inputs) or W "
+                                 "(gradients of weights) with the number of a micro-batch, and after a dot that of a "
+                                 "chunk: F0, B3, I2.1",
+                                 text));
+  task.pass = static_cast<PipelineTask::Pass>(letter);
+  return task;
+}
+
+/// The orders of all stages, with the places of their passes in the file.
+class OrderFile {
+ public:
+  explicit OrderFile(const std::filesystem::path& path) {
+    const Node document = read_document(path);
+    Fields fields(document, "order of passes");
+    shape_.chunks = fields.integer_within<int>({"chunks", "Model chunks of each stage."}, 1, 64, 1);
+    v_ = fields.choice({"placement",
+                        "Where the chunks lie: loop (chunk after chunk from the first stage to the last) or v (down "
+                        "the stages and up again)."},
+                       {"loop", "v"}, "loop") == "v";
+    if (v_ && shape_.chunks != 2) fields.refuse("placement", fmt::format("v needs chunks: 2, not {}", shape_.chunks));
+    const std::vector<Node>* stages =
+        fields.list({"stages",
+                     "The passes of each stage, in order: F (forward), B (backward), I (gradients of inputs), W "
+                     "(gradients of weights), each with its micro-batch and, after a dot, its chunk."});
+    if (!stages)
+      fail(document.place, "order of passes: \"stages\" is missing; expected a list of passes for each stage");
+    fields.finish();
+    shape_.stages = static_cast<int>(stages->size());
+    for (const Node& stage : *stages) read_stage(stage);
+    for (std::size_t stage = 0; stage < orders_.size(); ++stage) require_all(static_cast<int>(stage), (*stages)[stage]);
+    require_end();
+  }
+
+  PipelineSchedule schedule(const std::string& name) const {
+    const auto orders = std::make_shared<const std::vector<std::vector<PipelineTask>>>(orders_);
+    const PipelineShape own = shape_;
+    PipelineSchedule made;
+    made.name = name;
+    made.description = "the order of passes that a file states";
+    made.least_chunks = own.chunks;
+    if (v_) made.place = v_place;
+    // Bounds of a step ask for fewer micro-batches: the same order without the others.
+    made.tasks = [orders](int stage, const PipelineShape& shape) {
+      std::vector<PipelineTask> tasks;
+      for (const PipelineTask& task : orders->at(static_cast<std::size_t>(stage)))
+        if (task.micro_batch < shape.micro_batches) tasks.push_back(task);
+      return tasks;
+    };
+    made.refuses = [own](const PipelineShape& shape) -> std::string {
+      if (std::tuple{shape.stages, shape.micro_batches, shape.chunks} ==
+          std::tuple{own.stages, own.micro_batches, own.chunks})
+        return "";
+      return fmt::format("the file has {}; the plan has {}", in_words(own), in_words(shape));
+    };
+    return made;
+  }
+
+ private:
+  PipelineShape shape_{1, 0, 1};
+  bool v_ = false;
+  std::vector<std::vector<PipelineTask>> orders_;
+  std::vector<std::vector<Place>> places_;
+
+  static std::string in_words(const PipelineShape& shape) {
+    return fmt::format("{} stages, {} micro-batches and {} chunks a stage", shape.stages, shape.micro_batches,
+                       shape.chunks);
+  }
+  std::string name_of_task(const PipelineTask& task) const { return pass_name(task, shape_.chunks); }
+
+  void read_stage(const Node& stage) {
+    if (stage.kind != Node::Kind::list || stage.items.empty())
+      fail(stage.place, "order of passes: expected the list of passes of a stage, such as [F0, F1, B0, B1]");
+    std::vector<PipelineTask>& order = orders_.emplace_back();
+    std::vector<Place>& places = places_.emplace_back();
+    for (const Node& item : stage.items) {
+      const PipelineTask task = read_pass(item);
+      if (task.chunk >= shape_.chunks)
+        fail(item.place, fmt::format("{}: chunk {}, expected 0 to {} (chunks: {})", item.scalar, task.chunk,
+                                     shape_.chunks - 1, shape_.chunks));
+      if (task.micro_batch >= static_cast<int>(stage.items.size()))
+        fail(item.place, fmt::format("{}: micro-batch {}, but the stage has {} passes in all", item.scalar,
+                                     task.micro_batch, stage.items.size()));
+      shape_.micro_batches = std::max(shape_.micro_batches, task.micro_batch + 1);
+      order.push_back(task);
+      places.push_back(item.place);
+    }
+  }
+
+  /// Throws UserError unless each micro-batch goes forward once and back once through each chunk of the stage.
+  void require_all(int stage, const Node& node) const {
+    using Lines = std::array<int, kLetters.size()>;  // by pass: 0: none
+    std::vector<Lines> found(static_cast<std::size_t>(shape_.micro_batches) * shape_.chunks);
+    const auto lines_of = [&](const PipelineTask& task) -> Lines& {
+      return found[static_cast<std::size_t>(task.micro_batch) * shape_.chunks + task.chunk];
+    };
+    const std::vector<PipelineTask>& order = orders_[static_cast<std::size_t>(stage)];
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const Place& place = places_[static_cast<std::size_t>(stage)][i];
+      Lines& lines = lines_of(order[i]);
+      int& line = lines[static_cast<std::size_t>(order[i].pass)];
+      if (line > 0)
+        fail(place,
+             fmt::format("{} of stage {} comes twice; the first is in line {}", name_of_task(order[i]), stage, line));
+      line = place.line;
+      const bool whole = lines[static_cast<std::size_t>(PipelineTask::Pass::backward)] > 0,
+                 split = lines[static_cast<std::size_t>(PipelineTask::Pass::backward_input)] > 0 ||
+                         lines[static_cast<std::size_t>(PipelineTask::Pass::backward_weights)] > 0;
+      if (whole && split)
+        fail(place, fmt::format("{} of stage {}: the micro-batch goes back twice; expected either B, or I and W",
+                                name_of_task(order[i]), stage));
+    }
+    const auto missing = [&](PipelineTask::Pass pass, int micro_batch, int chunk) {
+      fail(node.place,
+           fmt::format("stage {} lacks {}; each of the {} micro-batches goes forward once (F) and back once "
+                       "(B, or I and W)",
+                       stage, name_of_task({pass, micro_batch, chunk}), shape_.micro_batches));
+    };
+    for (int micro_batch = 0; micro_batch < shape_.micro_batches; ++micro_batch)
+      for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
+        const Lines& lines = lines_of({PipelineTask::Pass::forward, micro_batch, chunk});
+        const auto has = [&](PipelineTask::Pass pass) { return lines[static_cast<std::size_t>(pass)] > 0; };
+        if (!has(PipelineTask::Pass::forward)) missing(PipelineTask::Pass::forward, micro_batch, chunk);
+        if (has(PipelineTask::Pass::backward)) continue;
+        if (!has(PipelineTask::Pass::backward_input) && !has(PipelineTask::Pass::backward_weights))
+          missing(PipelineTask::Pass::backward, micro_batch, chunk);
+        if (!has(PipelineTask::Pass::backward_input)) missing(PipelineTask::Pass::backward_input, micro_batch, chunk);
+        if (!has(PipelineTask::Pass::backward_weights))
+          missing(PipelineTask::Pass::backward_weights, micro_batch, chunk);
+      }
+  }
+
+  /// A pass that a stage waits for.
+  struct Need {
+    int stage = -1;
+    std::size_t at = 0;  ///< its place in the order of that stage
+    bool waits() const { return stage >= 0; }
+  };
+
+  /// Returns the first pass, not among those that the stages have run, that the next pass of the stage needs.
+  Need need_of(const PipelineSchedule& schedule, const std::vector<std::size_t>& done, int stage) const {
+    const PipelineTask& task = orders_[static_cast<std::size_t>(stage)][done[static_cast<std::size_t>(stage)]];
+    const int v = schedule.virtual_stage(stage, task.chunk, shape_);
+    const auto undone = [&](int virtual_stage, bool back) {
+      const PipelinePlace place = schedule.place_of(virtual_stage, shape_);
+      const auto number = static_cast<std::size_t>(place.stage);
+      for (std::size_t at = done[number]; at < orders_[number].size(); ++at) {
+        const PipelineTask& other = orders_[number][at];
+        const bool gives =
+            back ? other.pass == PipelineTask::Pass::backward || other.pass == PipelineTask::Pass::backward_input
+                 : other.pass == PipelineTask::Pass::forward;
+        if (gives && other.micro_batch == task.micro_batch && other.chunk == place.chunk) return Need{place.stage, at};
+      }
+      return Need{};
+    };
+    if (task.pass == PipelineTask::Pass::forward) return v > 0 ? undone(v - 1, false) : Need{};
+    if (const Need forward = undone(v, false); forward.waits()) return forward;
+    if (task.pass == PipelineTask::Pass::backward_weights) return undone(v, true);
+    return v + 1 < shape_.stages * shape_.chunks ? undone(v + 1, true) : Need{};
+  }
+
+  /// Runs the orders. Throws UserError at a pass that waits for ever.
+  void require_end() const {
+    const PipelineSchedule schedule = this->schedule("");
+    std::vector<std::size_t> done(orders_.size());
+    const auto runs = [&](int stage) { return done[static_cast<std::size_t>(stage)] < orders_[stage].size(); };
+    for (bool on = true; on;) {
+      on = false;
+      for (int stage = 0; stage < shape_.stages; ++stage)
+        for (; runs(stage) && !need_of(schedule, done, stage).waits(); on = true)
+          ++done[static_cast<std::size_t>(stage)];
+    }
+    int stage = 0;
+    while (stage < shape_.stages && !runs(stage)) ++stage;
+    if (stage == shape_.stages) return;
+    std::vector<bool> seen(orders_.size());  // going on to the stage that each waits for leads into the cycle
+    for (; !seen[static_cast<std::size_t>(stage)]; stage = need_of(schedule, done, stage).stage)
+      seen[static_cast<std::size_t>(stage)] = true;
+    std::vector<std::string> waits;
+    const auto task_at = [&](int of, std::size_t at) {
+      return fmt::format("{} of stage {}", name_of_task(orders_[static_cast<std::size_t>(of)][at]), of);
+    };
+    int at = stage;
+    do {
+      const Need need = need_of(schedule, done, at);
+      waits.push_back(fmt::format("{} waits for {} (line {})", task_at(at, done[static_cast<std::size_t>(at)]),
+                                  task_at(need.stage, need.at),
+                                  places_[static_cast<std::size_t>(need.stage)][need.at].line));
+      at = need.stage;
+    } while (at != stage);
+    fail(places_[static_cast<std::size_t>(stage)][done[static_cast<std::size_t>(stage)]],
+         fmt::format("deadlock: {}; each stands before what the other waits for", fmt::join(waits, ", ")));
+  }
+};
+
+}  // namespace
+
+PipelineSchedule read_pipeline_schedule(const std::filesystem::path& path) {
+  return OrderFile(path).schedule(path.string());
+}
+
+std::string pipeline_schedule_text(const PipelineSchedule& schedule, const PipelineShape& shape) {
+  const bool v = schedule.place_of(shape.stages * shape.chunks - 1, shape).stage != shape.stages - 1;
+  std::string text = fmt::format(
+      "# Passes of {}: F forward, B backward, I gradients of inputs, W gradients of weights; then the micro-batch{}.\n"
+      "chunks: {}\nplacement: {}\nstages:\n",
+      schedule.name, shape.chunks > 1 ? ", and the chunk after a dot" : "", shape.chunks, v ? "v" : "loop");
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    std::vector<std::string> passes;
+    for (const PipelineTask& task : schedule.tasks(stage, shape)) passes.push_back(pass_name(task, shape.chunks));
+    text += fmt::format("  - [{}]\n", fmt::join(passes, ", "));
+  }
+  return text;
+}
+
+}  // namespace trainyard
