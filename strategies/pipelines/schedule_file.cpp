@@ -13,8 +13,7 @@
 namespace trainyard {
 namespace {
 
-using Pass = PipelineTask::Pass;
-constexpr std::string_view kLetters = "FBIW";  // in the order of `Pass`
+constexpr std::string_view kLetters = "FBIW";  // in the order of `PipelineTask::Pass`
 
 /// The name of a pass in a file: F3, or F3.1 for the second of several chunks.
 std::string pass_name(const PipelineTask& task, int chunks) {
@@ -43,7 +42,7 @@ PipelineTask read_pass(const Node& item) {
                                  "(gradients of weights) with the number of a micro-batch, and after a dot that of a "
                                  "chunk: F0, B3, I2.1",
                                  text));
-  task.pass = static_cast<Pass>(letter);
+  task.pass = static_cast<PipelineTask::Pass>(letter);
   return task;
 }
 
@@ -143,14 +142,14 @@ class OrderFile {
         fail(place,
              fmt::format("{} of stage {} comes twice; the first is in line {}", name_of_task(order[i]), stage, line));
       line = place.line;
-      const bool whole = lines[static_cast<std::size_t>(Pass::backward)] > 0,
-                 split = lines[static_cast<std::size_t>(Pass::backward_input)] > 0 ||
-                         lines[static_cast<std::size_t>(Pass::backward_weights)] > 0;
+      const bool whole = lines[static_cast<std::size_t>(PipelineTask::Pass::backward)] > 0,
+                 split = lines[static_cast<std::size_t>(PipelineTask::Pass::backward_input)] > 0 ||
+                         lines[static_cast<std::size_t>(PipelineTask::Pass::backward_weights)] > 0;
       if (whole && split)
         fail(place, fmt::format("{} of stage {}: the micro-batch goes back twice; expected either B, or I and W",
                                 name_of_task(order[i]), stage));
     }
-    const auto missing = [&](Pass pass, int micro_batch, int chunk) {
+    const auto missing = [&](PipelineTask::Pass pass, int micro_batch, int chunk) {
       fail(node.place,
            fmt::format("stage {} lacks {}; each of the {} micro-batches goes forward once (F) and back once "
                        "(B, or I and W)",
@@ -158,13 +157,15 @@ class OrderFile {
     };
     for (int micro_batch = 0; micro_batch < shape_.micro_batches; ++micro_batch)
       for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
-        const Lines& lines = lines_of({Pass::forward, micro_batch, chunk});
-        const auto has = [&](Pass pass) { return lines[static_cast<std::size_t>(pass)] > 0; };
-        if (!has(Pass::forward)) missing(Pass::forward, micro_batch, chunk);
-        if (has(Pass::backward)) continue;
-        if (!has(Pass::backward_input) && !has(Pass::backward_weights)) missing(Pass::backward, micro_batch, chunk);
-        if (!has(Pass::backward_input)) missing(Pass::backward_input, micro_batch, chunk);
-        if (!has(Pass::backward_weights)) missing(Pass::backward_weights, micro_batch, chunk);
+        const Lines& lines = lines_of({PipelineTask::Pass::forward, micro_batch, chunk});
+        const auto has = [&](PipelineTask::Pass pass) { return lines[static_cast<std::size_t>(pass)] > 0; };
+        if (!has(PipelineTask::Pass::forward)) missing(PipelineTask::Pass::forward, micro_batch, chunk);
+        if (has(PipelineTask::Pass::backward)) continue;
+        if (!has(PipelineTask::Pass::backward_input) && !has(PipelineTask::Pass::backward_weights))
+          missing(PipelineTask::Pass::backward, micro_batch, chunk);
+        if (!has(PipelineTask::Pass::backward_input)) missing(PipelineTask::Pass::backward_input, micro_batch, chunk);
+        if (!has(PipelineTask::Pass::backward_weights))
+          missing(PipelineTask::Pass::backward_weights, micro_batch, chunk);
       }
   }
 
@@ -185,14 +186,15 @@ class OrderFile {
       for (std::size_t at = done[number]; at < orders_[number].size(); ++at) {
         const PipelineTask& other = orders_[number][at];
         const bool gives =
-            back ? other.pass == Pass::backward || other.pass == Pass::backward_input : other.pass == Pass::forward;
+            back ? other.pass == PipelineTask::Pass::backward || other.pass == PipelineTask::Pass::backward_input
+                 : other.pass == PipelineTask::Pass::forward;
         if (gives && other.micro_batch == task.micro_batch && other.chunk == place.chunk) return Need{place.stage, at};
       }
       return Need{};
     };
-    if (task.pass == Pass::forward) return v > 0 ? undone(v - 1, false) : Need{};
+    if (task.pass == PipelineTask::Pass::forward) return v > 0 ? undone(v - 1, false) : Need{};
     if (const Need forward = undone(v, false); forward.waits()) return forward;
-    if (task.pass == Pass::backward_weights) return undone(v, true);
+    if (task.pass == PipelineTask::Pass::backward_weights) return undone(v, true);
     return v + 1 < shape_.stages * shape_.chunks ? undone(v + 1, true) : Need{};
   }
 

@@ -94,6 +94,27 @@ TEST_CASE("queries may be projected in one step", "[transformer]") {
   CHECK(lite.active_parameters() == Approx(2'661'150'208).epsilon(1e-12));
 }
 
+TEST_CASE("a layer that predicts a further token has a block, a projection and the model's own vocabulary",
+          "[transformer]") {
+  const auto config = [](int layers) {
+    TransformerConfig c = parsed_config(kTinyDeepseek);
+    c.further_tokens = layers;
+    return c;
+  };
+  const Network plain = network_of(config(0), 2, 16), one = network_of(config(1), 2, 16);
+  const Layer& block = plain.layers.at(3);  // with experts
+  const double h = 64, tokens = 2 * 16, vocab = 100;
+  CHECK(one.layers.size() == plain.layers.size());
+  CHECK(one.parameters() - plain.parameters() == block.parameter_elements() + 2 * h * h + 3 * h);
+  CHECK(one.forward_flops().value - plain.forward_flops().value ==
+        Approx(block.forward_flops().value + 2 * tokens * (2 * h * h + h * vocab)));
+  const Network two = network_of(config(2), 2, 16);
+  CHECK(two.parameters() - one.parameters() == one.parameters() - plain.parameters());
+  CHECK(read_transformer(
+            merged(parse_document(kTinyDeepseek, "config.json"), parse_document("{mtp_num_layers: 1}", "over.json")))
+            .further_tokens == 1);
+}
+
 TEST_CASE("impossible experts are refused at their place", "[transformer]") {
   const auto with = [](const std::string& text, const std::string& over) {
     return read_transformer(merged(parse_document(text, "config.json"), parse_document(over, "over.json")));

@@ -274,4 +274,27 @@ TEST_CASE("chips joined by links of their own use them, within nodes and between
   CHECK(route_name(m, host_of(pod, 0), host_of(pod, 1)) == "none");  // no HCA
 }
 
+TEST_CASE("slices of chips reach each other by the adapters of their hosts", "[routing]") {
+  const ClusterSpec slices = cluster_of(
+      2, "interconnect: pcie\npcie: {rate: 16 GB/s, latency: 0 us}\nhca: {count: 1, rate: 10 GB/s, latency: 1 us}\n", 4,
+      "{type: torus, joins: chips, slices: 2, dims: [2, 2], link_rate: 50 GB/s, switch_latency: 1 us}");
+  SoftwareStack stack;
+  stack.network_step = Seconds{5e-6};
+  const ClusterMachine m(slices, stack);
+  CHECK(route_name(m, 0, 3) == "ICI");  // both nodes of the first slice
+  CHECK(route_name(m, 4, 7) == "ICI");
+  CHECK(route_name(m, 3, 4) == "NET, RDMA");
+  CHECK(transfer_ms(slices, {{0, 3, kLarge}}) == near((2e-6 + 10e6 / 50e9) * 1e3));
+  CHECK(transfer_ms(slices, {{4, 7, kLarge}}) == near((2e-6 + 10e6 / 50e9) * 1e3));
+  CHECK(transfer_ms(slices, {{0, 4, kLarge}}) == near((3e-6 + 10e6 / 10e9) * 1e3));
+  // The two chips of a host share its adapter.
+  CHECK(transfer_ms(slices, {{0, 4, kLarge}, {1, 5, kLarge}}) == near((3e-6 + 2 * 10e6 / 10e9) * 1e3));
+  CHECK(describe(slices).find("2 slices, each a torus") != std::string::npos);
+  CHECK_THROWS_WITH(build_cluster(cluster_of(1,
+                                             "interconnect: pcie\npcie: {rate: 16 GB/s, latency: 0 us}\n"
+                                             "hca: {count: 1, rate: 10 GB/s, latency: 1 us}\n",
+                                             4, "{type: torus, joins: chips, slices: 3, link_rate: 50 GB/s}")),
+                    Catch::Contains("3 slices do not divide the 4 nodes; nearest: 2 or 4"));
+}
+
 }  // namespace topologies_test_routing

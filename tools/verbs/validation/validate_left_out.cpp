@@ -26,13 +26,18 @@ std::string words_of(const RefittedConstant& c) {
 
 }  // namespace
 
+std::vector<MeasuredFamily> families_of_fit(const std::string& set) {
+  std::vector<MeasuredFamily> families = measured_families("training", {});
+  if (set != "training")
+    for (MeasuredFamily& family : measured_families(set, {})) families.push_back(std::move(family));
+  return families;
+}
+
 int validate_left_out(const ValidationRequest& request) {
   LeftOutOptions options;
   for (const MeasuredFamily& family : measured_families(request.set, request.families))
     options.only.push_back(family.name);
-  std::vector<MeasuredFamily> fitted_to = measured_families("training", {});
-  if (request.set != "training")
-    for (MeasuredFamily& family : measured_families(request.set, {})) fitted_to.push_back(std::move(family));
+  const std::vector<MeasuredFamily> fitted_to = families_of_fit(request.set);
   const std::vector<RefittedFamily> all = leave_out_each(fitted_to, options);
   TextTable table{{"family", "n", "fitted to it too", "left out", "worst", "signed mean", "rank"},
                   {false, true, true, true, true, true, true}};

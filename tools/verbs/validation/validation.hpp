@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "scenarios/src/studies/measured/error_set.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 
 namespace trainyard {
 
@@ -17,6 +18,9 @@ struct ValidationRequest {
   bool fit = false, knobs = false, left_out = false;
   bool prints() const;  ///< whether the text goes to stdout
 };
+
+/// The families to which constants are fitted when a set is judged: those of `training`, and those of the set.
+std::vector<MeasuredFamily> families_of_fit(const std::string& set);
 
 /// The sets as a table. Columns are these figures of their errors (see kErrorFigures), in per cent or percentage
 /// points. `none`: the text for a set without a limit.

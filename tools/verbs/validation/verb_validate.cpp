@@ -63,8 +63,10 @@ int validate_verb(const std::vector<std::string>& words) {
       "write the assumptions");
   arguments.repeated("--family", request.families, "NAME",
                      "training, plans, mlperf: compare only this family of runs; may be repeated");
-  arguments.flag("--knobs", request.knobs,
-                 "training: show instead the fitted constants, what they belong to, and the data of their fits");
+  arguments.flag(
+      "--knobs", request.knobs,
+      "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out, "
+      "also for the other sets: which families determine each constant, and its value without each of them");
   arguments.flag(
       "--left-out", request.left_out,
       "training, training-2026, mlperf, mlperf-v6: show also the error of each family with constants that are fitted "
@@ -93,14 +95,12 @@ int validate_verb(const std::vector<std::string>& words) {
   const bool other_runs = at == names.end(), runs = set == "training" || set == "mlperf" || other_runs;
   if (!runs && set != "plans" && !request.families.empty())
     throw UserError("--family: only with validate training, plans and mlperf");
-  if (request.left_out && (!runs || !is_shipped(set) || request.knobs || !request.html.empty()))
-    throw UserError(
-        "--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --knobs "
-        "and --html");
-  if (!request.left_out && set != "coverage" && !request.csv.empty())
+  if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
+    throw UserError("--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --html");
+  if ((!request.left_out || request.knobs) && set != "coverage" && !request.csv.empty())
     throw UserError("--csv: only with --left-out, and with validate coverage");
-  if (request.knobs && (set != "training" || request.points || !request.families.empty()))
-    throw UserError("--knobs: only with validate training, and without --points and --family");
+  if (request.knobs && ((set != "training" && !request.left_out) || request.points || !request.families.empty()))
+    throw UserError("--knobs: only with validate training or --left-out, and without --points and --family");
   if (request.fit && !request.json.empty()) throw UserError("--fit: prints text only; leave out --json");
   if (set != "collectives" && !request.systems.empty()) throw UserError("--systems: only with validate collectives");
   if (set != "collectives" && set != "horovod" && !request.svg.empty())
