@@ -228,7 +228,7 @@ class OrderFile {
       at = need.stage;
     } while (at != stage);
     fail(places_[static_cast<std::size_t>(stage)][done[static_cast<std::size_t>(stage)]],
-         fmt::format("deadlock: {}; each stands before what the other waits for", fmt::join(waits, ", ")));
+         fmt::format("deadlock: {}", fmt::join(waits, ", and ")));
   }
 };
 

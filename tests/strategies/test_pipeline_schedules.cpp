@@ -347,11 +347,12 @@ TEST_CASE("a wrong order of passes is refused at its line", "[pipeline][schedule
   CHECK_THAT(error("  - [F0.1, B0.1]\n"), Contains(":2:6: F0.1: chunk 1, expected 0 to 0 (chunks: 1)"));
   CHECK_THAT(error("  - [F900, B0]\n"), Contains("micro-batch 900, but the stage has 2 passes in all"));
   CHECK_THAT(error("  - [B0, F0]\n"), Contains(":2:6: deadlock: B0 of stage 0 waits for F0 of stage 0 (line 2)"));
-  CHECK_THAT(error("  - [F0, B0, F1, B1]\n  - [F0, F1, B0, B1]\n"),
-             Contains(":2:10: deadlock: B0 of stage 0 waits for B0 of stage 1 (line 3), F1 of stage 1 waits for F1 of "
-                      "stage 0 (line 2)"));
+  CHECK_THAT(
+      error("  - [F0, B0, F1, B1]\n  - [F0, F1, B0, B1]\n"),
+      Contains(":2:10: deadlock: B0 of stage 0 waits for B0 of stage 1 (line 3), and F1 of stage 1 waits for F1 of "
+               "stage 0 (line 2)"));
   CHECK_THAT(error("  - [F0, B0]\n", "placement: v\n"),
-             Contains(":1:12: order of passes.placement: v needs chunks: 2"));
+             Contains(":1:12: order of passes: placement: v needs chunks: 2"));
   CHECK_THAT(error("  - [F0, B0]\n", "chunk: 2\n"), Contains("did you mean \"chunks\"?"));
 }
 
