@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "strategies/collectives/collective_file.hpp"
-
 namespace trainyard {
 
 std::vector<int> ring_peers(GroupPlace place) {
