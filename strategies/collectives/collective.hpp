@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,11 +38,7 @@ struct Collective {
   int channels_of(GroupPlace place) const;
 };
 
-/// Reads a collective from a file: MSCCL's XML if its name ends in .xml, else a YAML list of steps. Throws UserError
-/// "file:line:column: …" also if it is another operation, waits for ever or gives a wrong result.
-Collective read_collective(Operation, const std::filesystem::path&);
-
-/// A name that ends in .yaml or .xml is a file.
+/// A name that ends in .yaml or .xml is a file (see read_collective).
 Registry<Collective>& collectives(Operation);
 /// Finds the algorithm by name and checks that it can serve the group. Throws UserError at `where`.
 const Collective& find_collective(Operation, const std::string& name, GroupPlace, const Place& where);

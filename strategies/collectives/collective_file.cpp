@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -326,6 +327,21 @@ Collective read_collective(Operation operation, const std::filesystem::path& pat
   text << file.rdbuf();
   if (!file) throw UserError(fmt::format("{}: cannot be read", name));
   return read_msccl(operation, text.str(), name).made(name, file_place);
+}
+
+Registry<Collective>& collectives(Operation operation) {
+  static std::array<Registry<Collective>, kOperations> registries = [] {
+    const auto named = [](Operation o) {
+      return Registry<Collective>(fmt::format("{} algorithm", name_of(o)), {".yaml", ".xml"},
+                                  [o](const std::filesystem::path& file) { return read_collective(o, file); });
+    };
+    return std::array<Registry<Collective>, kOperations>{
+        named(Operation::all_reduce), named(Operation::all_gather),   named(Operation::reduce_scatter),
+        named(Operation::all_to_all), named(Operation::all_to_all_v), named(Operation::broadcast),
+        named(Operation::reduce),     named(Operation::scatter),      named(Operation::gather),
+        named(Operation::send_recv),  named(Operation::barrier)};
+  }();
+  return registries[static_cast<std::size_t>(operation)];
 }
 
 }  // namespace trainyard

@@ -1,5 +1,6 @@
 #pragma once
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -91,7 +92,10 @@ class StatedCollective {
   static Ops run(Local me, std::shared_ptr<const Program> program);
 };
 
-/// Reads MSCCL's XML (see read_collective).
+/// Reads a collective from a file: MSCCL's XML if its name ends in .xml, else a YAML list of steps. Throws UserError
+/// "file:line:column: …" also if it is another operation, waits for ever or gives a wrong result.
+Collective read_collective(Operation, const std::filesystem::path&);
+/// Reads MSCCL's XML.
 StatedCollective read_msccl(Operation, const std::string& text, const std::string& file);
 
 }  // namespace trainyard

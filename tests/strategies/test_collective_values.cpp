@@ -7,6 +7,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "sim/process/parallel.hpp"
+#include "strategies/collectives/collective_file.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
