@@ -247,7 +247,7 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
 TEST_CASE("a constant has a value without each family that reads it", "[validate-training][.deep]") {
   const TopoFolder shell;
   const json knobs = json::parse(shell.trainyard("validate training --knobs --left-out --json -").out).at("knobs");
-  const json sets = json::parse(shell.trainyard("validate training --left-out --json -").out).at("sets");
+  const json sets = json::parse(shell.trainyard("validate training --left-out --json -").out).at("families");
   std::size_t pairs = 0;
   for (const json& knob : knobs) pairs += knob.at("without_family").size();
   std::size_t expected = 0;
