@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "strategies/collectives/collective_file.hpp"
-
 namespace trainyard {
 
 std::vector<int> ring_peers(GroupPlace place) {
@@ -67,21 +65,6 @@ std::vector<int> power_of_two_peers(GroupPlace place) {
 }
 
 int settings_channels(GroupPlace place) { return place.settings->channels; }
-
-Registry<Collective>& collectives(Operation operation) {
-  static std::array<Registry<Collective>, kOperations> registries = [] {
-    const auto named = [](Operation o) {
-      return Registry<Collective>(fmt::format("{} algorithm", name_of(o)), {".yaml", ".xml"},
-                                  [o](const std::filesystem::path& file) { return read_collective(o, file); });
-    };
-    return std::array<Registry<Collective>, kOperations>{
-        named(Operation::all_reduce), named(Operation::all_gather),   named(Operation::reduce_scatter),
-        named(Operation::all_to_all), named(Operation::all_to_all_v), named(Operation::broadcast),
-        named(Operation::reduce),     named(Operation::scatter),      named(Operation::gather),
-        named(Operation::send_recv),  named(Operation::barrier)};
-  }();
-  return registries[static_cast<std::size_t>(operation)];
-}
 
 const Collective& find_collective(Operation operation, const std::string& name, GroupPlace place, const Place& where) {
   const Collective& found = collectives(operation).find(name, where);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -19,7 +20,7 @@ StatedCollective::StatedCollective(Operation operation, int ranks, int chunks, b
       input_apart_(input_apart || operation == Operation::all_to_all),
       steps_(static_cast<std::size_t>(ranks)),
       contents_(static_cast<std::size_t>(ranks), std::vector<Content>(std::size_t{4} * chunks)),
-      known_(static_cast<std::size_t>(ranks), std::vector<int>(static_cast<std::size_t>(ranks))),
+      receipts_(static_cast<std::size_t>(ranks), std::vector<int>(static_cast<std::size_t>(ranks))),
       under_way_(static_cast<std::size_t>(ranks)),
       sent_(static_cast<std::size_t>(ranks)) {
   for (int rank = 0; rank < ranks; ++rank)
@@ -63,12 +64,12 @@ void StatedCollective::write(int rank, StatedChunks chunks, const std::vector<st
   }
 }
 
-bool StatedCollective::under_way(int rank, StatedChunks chunks, const std::vector<int>& known) const {
+bool StatedCollective::under_way(int rank, StatedChunks chunks, const std::vector<int>& receipts) const {
   for (const UnderWay& send : under_way_[static_cast<std::size_t>(rank)]) {
     const StatedChunks& sent = send.chunks;
     if (sent.buffer == chunks.buffer && sent.first < chunks.first + chunks.count &&
         chunks.first < sent.first + sent.count &&
-        (send.received == 0 || known[static_cast<std::size_t>(send.to)] < send.received))
+        (send.received == 0 || receipts[static_cast<std::size_t>(send.to)] < send.received))
       return true;
   }
   return false;
@@ -76,7 +77,8 @@ bool StatedCollective::under_way(int rank, StatedChunks chunks, const std::vecto
 
 void StatedCollective::send(int from, int to, StatedChunks chunks, bool at_once, const Place& place) {
   const std::size_t number = ++sent_[static_cast<std::size_t>(from)];
-  messages_[{from, to}].push_back({read(from, chunks, "sends", place), known_[static_cast<std::size_t>(from)], number});
+  messages_[{from, to}].push_back(
+      {read(from, chunks, "sends", place), receipts_[static_cast<std::size_t>(from)], number});
   under_way_[static_cast<std::size_t>(from)].push_back({chunks, to, 0, number});
   steps_[static_cast<std::size_t>(from)].push_back({Step::Kind::send, false, at_once, to, chunks, {}});
 }
@@ -89,16 +91,16 @@ void StatedCollective::receive(int from, int to, StatedChunks into, bool adds, c
   if (static_cast<int>(message.parts.size()) != into.count)
     fail(place, fmt::format("rank {} receives {} chunks from rank {}, which sends {}", to, into.count, from,
                             message.parts.size()));
-  std::vector<int>& known = known_[static_cast<std::size_t>(to)];
+  std::vector<int>& receipts = receipts_[static_cast<std::size_t>(to)];
   for (int rank = 0; rank < ranks_; ++rank)
-    known[static_cast<std::size_t>(rank)] =
-        std::max(known[static_cast<std::size_t>(rank)], message.known[static_cast<std::size_t>(rank)]);
+    receipts[static_cast<std::size_t>(rank)] =
+        std::max(receipts[static_cast<std::size_t>(rank)], message.receipts[static_cast<std::size_t>(rank)]);
   std::vector<Step>& steps = steps_[static_cast<std::size_t>(to)];
   const auto finish_sends = [&] { under_way_[static_cast<std::size_t>(to)].clear(); };
   const StatedChunks aside{Buffer::aside, into.first, into.count};
-  if (!under_way(to, into, known)) {
+  if (!under_way(to, into, receipts)) {
     steps.push_back({Step::Kind::receive, adds, false, from, {}, into});
-  } else if (into.buffer == Buffer::aside || under_way(to, aside, known)) {
+  } else if (into.buffer == Buffer::aside || under_way(to, aside, receipts)) {
     steps.push_back({Step::Kind::copy, false, false, -1, into, into});  // it waits for the sends
     finish_sends();
     steps.push_back({Step::Kind::receive, adds, false, from, {}, into});
@@ -107,7 +109,7 @@ void StatedCollective::receive(int from, int to, StatedChunks into, bool adds, c
     steps.push_back({Step::Kind::copy, adds, false, -1, aside, into});
     finish_sends();
   }
-  const int received = ++known[static_cast<std::size_t>(to)];
+  const int received = ++receipts[static_cast<std::size_t>(to)];
   for (UnderWay& send : under_way_[static_cast<std::size_t>(from)])
     if (send.number == message.number) send.received = received;
   write(to, into, message.parts, adds, place);
@@ -129,7 +131,7 @@ std::string StatedCollective::in_words(const std::vector<int>& parts) const {
   return fmt::format("{}{}", fmt::join(words, " + "), more);
 }
 
-void StatedCollective::require_result(const Place& whole) const {
+void StatedCollective::require_result(const Place& file) const {
   const int share = std::max(1, chunks_ / ranks_);
   for (int rank = 0; rank < ranks_; ++rank)
     for (int chunk = 0; chunk < chunks_; ++chunk) {
@@ -141,7 +143,7 @@ void StatedCollective::require_result(const Place& whole) const {
         for (int other = 0; other < ranks_; ++other) expected.push_back(other * chunks_ + chunk);
       const Content& content = contents_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
       if (expected.empty() || content.parts == expected) continue;
-      fail(content.written.line > 0 ? content.written : whole,
+      fail(content.written.line > 0 ? content.written : file,
            fmt::format("{}: rank {} ends with {} in its chunk {}; expected {}", name_of(operation_), rank,
                        in_words(content.parts), chunk, in_words(expected)));
     }
@@ -149,7 +151,7 @@ void StatedCollective::require_result(const Place& whole) const {
 
 Ops StatedCollective::run(Local me, std::shared_ptr<const Program> program) {
   const auto data = [&me, &program](StatedChunks chunks) {
-    Chunk chunk = me.whole().parts(chunks.first, chunks.count, program->chunks);
+    Chunk chunk = me.part(0, 1).parts(chunks.first, chunks.count, program->chunks);
     if (chunks.buffer == Buffer::aside) return Local::scratch(chunk, 1);
     if (chunks.buffer == Buffer::scratch) return Local::scratch(chunk, 3);
     if (chunks.buffer == Buffer::input && program->copies_input) return Local::scratch(chunk, 2);
@@ -157,7 +159,7 @@ Ops StatedCollective::run(Local me, std::shared_ptr<const Program> program) {
       chunk.ref.buffer = me.outgoing(me.index()).ref.buffer;
     return chunk;
   };
-  if (program->copies_input) co_yield me.copy(me.whole(), Local::scratch(me.whole(), 2));
+  if (program->copies_input) co_yield me.copy(me.part(0, 1), Local::scratch(me.part(0, 1), 2));
   for (const Step& step : program->steps[static_cast<std::size_t>(me.index())]) {
     const Chunk from = data(step.from), into = data(step.into);
     if (step.kind == Step::Kind::send && step.at_once)
@@ -175,8 +177,8 @@ Ops StatedCollective::run(Local me, std::shared_ptr<const Program> program) {
   }
 }
 
-Collective StatedCollective::made(const std::string& name, const Place& whole) const {
-  require_result(whole);
+Collective StatedCollective::made(const std::string& name, const Place& file) const {
+  require_result(file);
   auto program = std::make_shared<Program>();
   program->operation = operation_;
   program->ranks = ranks_;
@@ -315,16 +317,31 @@ Collective read_collective(Operation operation, const std::filesystem::path& pat
         fmt::format("{}: a file states an all-reduce, an all-gather, a reduce-scatter or an all-to-all, "
                     "not a {}",
                     name, name_of(operation)));
-  Place whole = Place::of(name);
+  Place file_place;
+  file_place.file = std::make_shared<const std::string>(name);
   if (path.extension() != ".xml") {
-    const Node document = read_document(path);
-    return read_steps(operation, document).made(name, whole);
+    return read_steps(operation, read_document(path)).made(name, file_place);
   }
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   if (!file) throw UserError(fmt::format("{}: cannot be read", name));
-  return read_msccl(operation, text.str(), name).made(name, whole);
+  return read_msccl(operation, text.str(), name).made(name, file_place);
+}
+
+Registry<Collective>& collectives(Operation operation) {
+  static std::array<Registry<Collective>, kOperations> registries = [] {
+    const auto named = [](Operation o) {
+      return Registry<Collective>(fmt::format("{} algorithm", name_of(o)), {".yaml", ".xml"},
+                                  [o](const std::filesystem::path& file) { return read_collective(o, file); });
+    };
+    return std::array<Registry<Collective>, kOperations>{
+        named(Operation::all_reduce), named(Operation::all_gather),   named(Operation::reduce_scatter),
+        named(Operation::all_to_all), named(Operation::all_to_all_v), named(Operation::broadcast),
+        named(Operation::reduce),     named(Operation::scatter),      named(Operation::gather),
+        named(Operation::send_recv),  named(Operation::barrier)};
+  }();
+  return registries[static_cast<std::size_t>(operation)];
 }
 
 }  // namespace trainyard

@@ -38,8 +38,8 @@ class StatedCollective {
   /// Receives the oldest message between the two that has not been received. It must have been sent.
   void receive(int from, int to, StatedChunks into, bool adds, const Place&);
   void copy(int rank, StatedChunks from, StatedChunks into, bool adds, const Place&);
-  /// Throws UserError if a rank ends with other data than the operation gives. `whole`: the place of the file.
-  Collective made(const std::string& name, const Place& whole) const;
+  /// Throws UserError if a rank ends with other data than the operation gives. `file`: the place of the file.
+  Collective made(const std::string& name, const Place& file) const;
 
  private:
   struct Step {
@@ -62,8 +62,8 @@ class StatedCollective {
   };
   struct Message {
     std::vector<std::vector<int>> parts;
-    std::vector<int> known;  ///< by rank: number of its receives that ended before the message left
-    std::size_t number = 0;  ///< its number among the messages of the sender
+    std::vector<int> receipts;  ///< by rank: number of its receives that ended before the message left
+    std::size_t number = 0;     ///< its number among the messages of the sender
   };
   /// A send whose data must not be overwritten before it has arrived. received: number of the receive at the peer; 0:
   /// not yet.
@@ -79,22 +79,23 @@ class StatedCollective {
   std::vector<std::vector<Step>> steps_;
   std::vector<std::vector<Content>> contents_;  ///< by rank, then buffer × chunks + chunk
   std::map<std::pair<int, int>, std::deque<Message>> messages_;
-  std::vector<std::vector<int>> known_;
+  std::vector<std::vector<int>> receipts_;
   std::vector<std::vector<UnderWay>> under_way_;
   std::vector<std::size_t> sent_;
 
   Content& content(int rank, StatedChunks::Buffer, int chunk);
   std::vector<std::vector<int>> read(int rank, StatedChunks, const char* does, const Place&);
   void write(int rank, StatedChunks, const std::vector<std::vector<int>>&, bool adds, const Place&);
-  bool under_way(int rank, StatedChunks, const std::vector<int>& known) const;
+  bool under_way(int rank, StatedChunks, const std::vector<int>& receipts) const;
   std::string in_words(const std::vector<int>& parts) const;
-  void require_result(const Place& whole) const;
+  void require_result(const Place& file) const;
   static Ops run(Local me, std::shared_ptr<const Program> program);
 };
 
 /// Reads a collective from a file: MSCCL's XML if its name ends in .xml, else a YAML list of steps. Throws UserError
 /// "file:line:column: …" also if it is another operation, waits for ever or gives a wrong result.
 Collective read_collective(Operation, const std::filesystem::path&);
+/// Reads MSCCL's XML.
 StatedCollective read_msccl(Operation, const std::string& text, const std::string& file);
 
 }  // namespace trainyard

@@ -14,10 +14,7 @@ namespace {
 using Buffer = StatedChunks::Buffer;
 
 Place place_of(const XmlElement& element) {
-  Place place = Place::of(element.place.file);
-  place.line = element.place.line;
-  place.column = element.place.column;
-  return place;
+  return {std::make_shared<const std::string>(element.place.file), element.place.line, element.place.column};
 }
 
 constexpr std::array<std::string_view, 9> kTypes{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"};

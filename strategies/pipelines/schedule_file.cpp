@@ -73,11 +73,11 @@ class OrderFile {
 
   PipelineSchedule schedule(const std::string& name) const {
     const auto orders = std::make_shared<const std::vector<std::vector<PipelineTask>>>(orders_);
-    const PipelineShape own = shape_;
+    const PipelineShape stated = shape_;
     PipelineSchedule made;
     made.name = name;
     made.description = "the order of passes that a file states";
-    made.least_chunks = own.chunks;
+    made.least_chunks = stated.chunks;
     if (v_) made.place = v_place;
     // Bounds of a step ask for fewer micro-batches: the same order without the others.
     made.tasks = [orders](int stage, const PipelineShape& shape) {
@@ -86,11 +86,11 @@ class OrderFile {
         if (task.micro_batch < shape.micro_batches) tasks.push_back(task);
       return tasks;
     };
-    made.refuses = [own](const PipelineShape& shape) -> std::string {
+    made.refuses = [stated](const PipelineShape& shape) -> std::string {
       if (std::tuple{shape.stages, shape.micro_batches, shape.chunks} ==
-          std::tuple{own.stages, own.micro_batches, own.chunks})
+          std::tuple{stated.stages, stated.micro_batches, stated.chunks})
         return "";
-      return fmt::format("the file has {}; the plan has {}", in_words(own), in_words(shape));
+      return fmt::format("the file has {}; the plan has {}", in_words(stated), in_words(shape));
     };
     return made;
   }
@@ -142,10 +142,10 @@ class OrderFile {
         fail(place,
              fmt::format("{} of stage {} comes twice; the first is in line {}", name_of_task(order[i]), stage, line));
       line = place.line;
-      const bool whole = lines[static_cast<std::size_t>(PipelineTask::Pass::backward)] > 0,
+      const bool at_once = lines[static_cast<std::size_t>(PipelineTask::Pass::backward)] > 0,
                  split = lines[static_cast<std::size_t>(PipelineTask::Pass::backward_input)] > 0 ||
                          lines[static_cast<std::size_t>(PipelineTask::Pass::backward_weights)] > 0;
-      if (whole && split)
+      if (at_once && split)
         fail(place, fmt::format("{} of stage {}: the micro-batch goes back twice; expected either B, or I and W",
                                 name_of_task(order[i]), stage));
     }
@@ -228,7 +228,7 @@ class OrderFile {
       at = need.stage;
     } while (at != stage);
     fail(places_[static_cast<std::size_t>(stage)][done[static_cast<std::size_t>(stage)]],
-         fmt::format("deadlock: {}; each stands before what the other waits for", fmt::join(waits, ", ")));
+         fmt::format("deadlock: {}", fmt::join(waits, ", and ")));
   }
 };
 

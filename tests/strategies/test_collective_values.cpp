@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/reading/shipped_files.hpp"
 #include "sim/process/parallel.hpp"
+#include "strategies/collectives/collective_file.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace strategies_test_collective_values {
 
@@ -222,6 +225,174 @@ TEST_CASE("impossible collectives are refused with a reason", "[collectives]") {
   CHECK_THROWS_WITH(run_of(o),
                     "all-reduce: all-reduce by halving-doubling: 6 ranks are no power of two, so that some wait for "
                     "others; take fidelity messages");
+}
+
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string listed(int step, int from, int to, const std::string& chunk, const std::string& more = "") {
+  return fmt::format("  - {{step: {}, from: {}, to: {}, chunk: {}{}}}\n", step, from, to, chunk, more);
+}
+
+/// The steps of a ring of n ranks, as a file.
+std::string ring_file(int n) {
+  std::string text = fmt::format("collective: all-reduce\nranks: {}\nsteps:\n", n);
+  for (int step = 0; step < 2 * (n - 1); ++step)
+    for (int rank = 0; rank < n; ++rank)
+      text += listed(step, rank, (rank + 1) % n, std::to_string((rank + 2 * n - step) % n),
+                     step < n - 1 ? ", reduce: true" : "");
+  return text;
+}
+
+/// All ranks exchange all data at once, twice.
+std::string doubling_file() {
+  std::string text = "collective: all-reduce\nranks: 4\nchunks: 1\nsteps:\n";
+  for (const int mask : {1, 2})
+    for (int rank = 0; rank < 4; ++rank) text += listed(mask, rank, rank ^ mask, "0", ", reduce: true");
+  return text;
+}
+
+/// Every rank sends to every other one in one step.
+std::string direct_file(Operation operation, int n) {
+  std::string text = fmt::format("collective: {}\nranks: {}\nsteps:\n", name_of(operation), n);
+  for (int from = 0; from < n; ++from)
+    for (int to = 0; to < n; ++to) {
+      if (operation == Operation::all_to_all)
+        text += listed(0, from, to, std::to_string(to), fmt::format(", into: {}", from));
+      else if (from != to && operation == Operation::all_gather)
+        text += listed(0, from, to, std::to_string(from));
+      else if (from != to)
+        text += listed(0, from, to, std::to_string(to), ", reduce: true");
+    }
+  return text;
+}
+
+/// MSCCL's XML of two ranks; `first`, `second`: their steps, `{}` stands for the attributes that do not differ.
+std::string xml_of_two(const std::string& first, const std::string& second, const char* coll = "allreduce") {
+  return fmt::format(
+      "<algo name=\"x\" ngpus=\"2\" coll=\"{}\" inplace=\"0\">\n"
+      "<gpu id=\"0\" i_chunks=\"2\" o_chunks=\"2\" s_chunks=\"2\">\n{}</gpu>\n"
+      "<gpu id=\"1\" i_chunks=\"2\" o_chunks=\"2\" s_chunks=\"2\">\n{}</gpu>\n</algo>\n",
+      coll, first, second);
+}
+std::string xml_block(int id, int peer, const std::string& steps) {
+  return fmt::format("<tb id=\"{}\" send=\"{}\" recv=\"{}\" chan=\"0\">\n{}</tb>\n", id, peer, peer, steps);
+}
+std::string xml_step(const std::string& type, const std::string& from, int at, const std::string& into, int to,
+                     const std::string& dep = "depid=\"-1\" deps=\"-1\"", int count = 1) {
+  return fmt::format(
+      "<step s=\"0\" type=\"{}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{}\" {} "
+      "hasdep=\"0\"/>\n",
+      type, from, at, into, to, count, dep);
+}
+
+}  // namespace
+
+TEST_CASE("collectives from files give exact values without races", "[collectives][collective-file]") {
+  const test::TemporaryFolder folder;
+  // Two ranks, two blocks each: one reduces and sends on, the other sends its half and takes the result.
+  const auto half = [](int own) {
+    return xml_block(0, 1 - own,
+                     xml_step("s", "i", 1 - own, "i", 1 - own) + xml_step("rrcs", "i", own, "o", own) +
+                         xml_step("r", "o", 1 - own, "o", 1 - own));
+  };
+  const auto aside = [](int own) {
+    return xml_block(0, 1 - own,
+                     xml_step("s", "i", 0, "s", 0, "depid=\"-1\" deps=\"-1\"", 2) +
+                         xml_step("r", "i", 0, "s", 0, "depid=\"-1\" deps=\"-1\"", 2)) +
+           fmt::format("<tb id=\"1\" send=\"-1\" recv=\"-1\" chan=\"0\">\n{}{}</tb>\n",
+                       xml_step("cpy", "i", 0, "o", 0, "depid=\"0\" deps=\"1\"", 2),
+                       xml_step("re", "s", 0, "o", 0, "depid=\"-1\" deps=\"-1\"", 2));
+  };
+  const std::string xml_exchange_0 = xml_block(0, 1,
+                                               xml_step("s", "i", 1, "o", 0) + xml_step("r", "i", 0, "o", 1) +
+                                                   xml_step("cpy", "i", 0, "o", 0)),
+                    xml_exchange_1 = xml_block(0, 0,
+                                               xml_step("s", "i", 0, "o", 1) + xml_step("r", "i", 1, "o", 0) +
+                                                   xml_step("cpy", "i", 1, "o", 1));
+  struct Case {
+    Operation operation;
+    int ranks;
+    std::string file;
+  };
+  std::vector<Case> cases{
+      {Operation::all_reduce, 4, folder.write("doubling.yaml", doubling_file())},
+      {Operation::all_reduce, 4, shipped_file("scenarios/all-reduce-ring-4.xml")},
+      {Operation::all_reduce, 2, folder.write("halves.xml", xml_of_two(half(0), half(1)))},
+      {Operation::all_reduce, 2, folder.write("aside.xml", xml_of_two(aside(0), aside(1)))},
+      {Operation::all_to_all, 2, folder.write("exchange.xml", xml_of_two(xml_exchange_0, xml_exchange_1, "alltoall"))}};
+  for (const int n : {2, 3, 5, 8}) {
+    cases.push_back({Operation::all_reduce, n, folder.write(fmt::format("ring{}.yaml", n), ring_file(n))});
+    for (const Operation o : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all})
+      cases.push_back({o, n, folder.write(fmt::format("{}{}.yaml", name_of(o), n), direct_file(o, n))});
+  }
+  for (const Case& one : cases)
+    for (std::uint32_t seed = 1; seed <= 12; ++seed)
+      CHECK(fault(random_case(one.operation, one.file, one.ranks, seed)) == "");
+}
+
+TEST_CASE("a file of the steps of an algorithm takes the time of that algorithm", "[collectives][collective-file]") {
+  const test::TemporaryFolder folder;
+  const auto time = [](Operation operation, const std::string& algorithm, int n) {
+    CollectiveRunOptions o = random_case(operation, "ring", n, 1);
+    o.algorithm = algorithm;
+    o.options = {};
+    o.options.size = Bytes{8.0 * 4096};
+    o.values.assign(static_cast<std::size_t>(n), std::vector<double>(4096, 1.0));
+    if (operation == Operation::all_gather) o.values.assign(static_cast<std::size_t>(n), std::vector<double>(4096 / n));
+    return run_of(o).time;
+  };
+  for (const int n : {2, 4, 8}) {
+    const std::string ring = folder.write(fmt::format("ring{}.yaml", n), ring_file(n));
+    CHECK(time(Operation::all_reduce, ring, n) == time(Operation::all_reduce, "ring", n));
+    for (const Operation o : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all}) {
+      const std::string file = folder.write(fmt::format("{}{}.yaml", name_of(o), n), direct_file(o, n));
+      CHECK(time(o, file, n) == near(time(o, "direct", n)));
+    }
+  }
+  CHECK(time(Operation::all_reduce, shipped_file("scenarios/all-reduce-ring-4.xml"), 4) ==
+        near(time(Operation::all_reduce, "ring", 4)));
+}
+
+TEST_CASE("a wrong file of a collective is refused at its line", "[collectives][collective-file]") {
+  const test::TemporaryFolder folder;
+  const auto error = [&](const std::string& text, Operation operation = Operation::all_reduce,
+                         const char* name = "wrong.yaml") {
+    const std::string file = folder.write(name, text);
+    try {
+      read_collective(operation, file);
+    } catch (const UserError& e) {
+      return std::string(e.what()).substr(file.size());
+    }
+    return std::string();
+  };
+  const std::string two = "collective: all-reduce\nranks: 2\nchunks: 1\nsteps:\n";
+  CHECK(error(two + listed(0, 0, 1, "0", ", reduce: true") + listed(1, 1, 0, "0")).empty());
+  CHECK_THAT(
+      error(two + listed(0, 0, 1, "0") + listed(1, 1, 0, "0")),
+      Contains(":6:5: all-reduce: rank 0 ends with chunk 0 of rank 0 in its chunk 0; expected chunk 0 of rank 0 + "
+               "chunk 0 of rank 1"));
+  CHECK_THAT(error(two + listed(0, 0, 1, "s0", ", into: 0")),
+             Contains(":5:5: rank 0 sends chunk 0 of its scratch, which holds nothing yet"));
+  CHECK_THAT(error(two + listed(0, 0, 1, "1")), Contains("steps.chunk: \"1\"; expected a chunk, 0 to 0"));
+  CHECK_THAT(error(two + listed(0, 0, 2, "0")), Contains(":5:"));
+  CHECK_THAT(error(two + listed(0, 0, 1, "0"), Operation::all_gather),
+             Contains(":1:13: collective.collective: the file states all-reduce, but all-gather is asked"));
+  CHECK_THAT(error(two + listed(0, 0, 1, "0") + listed(0, 1, 1, "0")),
+             Contains(":6:5: step 0 writes the same chunk of rank 1 in line 5"));
+  CHECK_THAT(
+      error(xml_of_two(xml_block(0, 1, xml_step("r", "i", 0, "o", 0)), xml_block(0, 0, xml_step("r", "i", 0, "o", 0))),
+            Operation::all_reduce, "wrong.xml"),
+      Contains(":4:1: deadlock: this step of gpu 0, block 0 never runs: it waits for a message from gpu 1"));
+  CHECK_THAT(error(xml_of_two(xml_block(0, 1, xml_step("s", "i", 0, "o", 0)), ""), Operation::all_reduce, "wrong.xml"),
+             Contains(":4:1: gpu 1 never receives what this step of gpu 0 sends"));
+  CHECK_THAT(error(xml_of_two(xml_block(0, 1, xml_step("sr", "i", 0, "o", 0)), ""), Operation::all_reduce, "wrong.xml"),
+             Contains(":4:1: type=\"sr\"; expected s, r, rcs"));
+  CollectiveRunOptions o = four_ranks(Operation::all_reduce, folder.write("ring3.yaml", ring_file(3)));
+  CHECK_THROWS_WITH(run_of(o), Contains("the file is for 3 ranks, and the group has 4"));
+  o.algorithm = "nowhere.yaml";
+  CHECK_THROWS_WITH(run_of(o), Contains("all-reduce: all-reduce algorithm nowhere.yaml: no such file"));
 }
 
 }  // namespace strategies_test_collective_values

@@ -7,6 +7,7 @@
 #include "simulated_step.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tests/cases.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace strategies_test_parallel_values {
 
@@ -256,6 +257,35 @@ TEST_CASE("simulated pipelines compute the step of one device", "[parallel-value
     s.scatter_gather = true;
     check(small_gpt2(), s);
     check(small_llama(), s);
+  }
+}
+
+TEST_CASE("schedules from files compute the step of one device, in the time of the built-in ones",
+          "[parallel-values][schedule-file]") {
+  const test::TemporaryFolder folder;
+  for (const char* schedule : {"1f1b", "zb-h1", "zb-v", "dualpipe-v"}) {
+    SplitStep s = split(1, 2, 1);
+    s.schedule = schedule;
+    s.chunks = std::string(schedule).ends_with("-v") ? 2 : 1;
+    s.micro_batches = 4;
+    const double seconds = simulated_step(small_gpt2(), s).seconds;
+    const PipelineShape shape{2, 4, s.chunks};
+    s.schedule = folder.write(std::string(schedule) + ".yaml",
+                              pipeline_schedule_text(find_pipeline_schedule(schedule, shape, {}), shape));
+    check(small_gpt2(), s);
+    CHECK(simulated_step(small_gpt2(), s).seconds == seconds);
+  }
+  // The stages take micro-batches in different orders, and split some of the backward passes.
+  SplitStep s = split(1, 2, 1);
+  s.micro_batches = 4;
+  s.schedule = folder.write("own.yaml",
+                            "stages:\n"
+                            "  - [F1, F0, F3, F2, I0, B1, W0, B3, I2, W2]\n"
+                            "  - [F0, I0, F1, B1, W0, F2, F3, B3, I2, W2]\n");
+  for (const bool overlap : {false, true}) {
+    s.overlap_pipeline = overlap;
+    check(small_gpt2(), s);
+    check(small_mlp(), s);
   }
 }
 

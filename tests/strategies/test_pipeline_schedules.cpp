@@ -8,10 +8,12 @@
 #include "sim/error.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 #include "tests/places.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace strategies_test_pipeline_schedules {
 
 using namespace trainyard;
+using Catch::Matchers::Contains;
 using Catch::Matchers::Equals;
 using trainyard::test::nowhere;
 using Pass = PipelineTask::Pass;
@@ -301,6 +303,57 @@ TEST_CASE("shapes that a schedule does not support are refused with the rule", "
   CHECK_THAT(refusal("v-min", {4, 8, 3}),
              Equals("test: pipeline schedule v-min: model chunks on each stage: 3; this schedule needs 2, one down "
                     "and one up"));
+}
+
+TEST_CASE("the file of a schedule has the order of that schedule", "[pipeline][schedule-file]") {
+  const test::TemporaryFolder folder;
+  for (const std::string& name : pipeline_schedules().names())
+    for (const PipelineShape& shape : {PipelineShape{4, 8, 1}, PipelineShape{4, 8, 2}, PipelineShape{3, 12, 4}}) {
+      const PipelineSchedule& schedule = pipeline_schedules().find(name, nowhere());
+      if (schedule.refuses && !schedule.refuses(shape).empty()) continue;
+      CAPTURE(name, shape.chunks);
+      const std::string file =
+          folder.write(name + std::to_string(shape.chunks) + ".yaml", pipeline_schedule_text(schedule, shape));
+      const PipelineSchedule& read = find_pipeline_schedule(file, shape, nowhere());
+      CHECK(read.least_chunks == shape.chunks);
+      for (int stage = 0; stage < shape.stages; ++stage) {
+        CHECK(read.tasks(stage, shape) == schedule.tasks(stage, shape));
+        for (int chunk = 0; chunk < shape.chunks; ++chunk)
+          CHECK(read.virtual_stage(stage, chunk, shape) == schedule.virtual_stage(stage, chunk, shape));
+      }
+      CHECK_THAT(refusal(file, {shape.stages, 7, shape.chunks}), Contains("8 micro-batches") || Contains("12 micro"));
+    }
+}
+
+TEST_CASE("a wrong order of passes is refused at its line", "[pipeline][schedule-file]") {
+  const test::TemporaryFolder folder;
+  const auto error = [&](const std::string& stages, const std::string& keys = "") {
+    const std::string file = folder.write("order.yaml", keys + "stages:\n" + stages);
+    try {
+      read_pipeline_schedule(file);
+    } catch (const UserError& e) {
+      return std::string(e.what()).substr(file.size());
+    }
+    return std::string();
+  };
+  CHECK(error("  - [F0, F1, B0, B1]\n  - [F0, B0, F1, B1]\n").empty());
+  CHECK(error("  - [F0, F1, I0, W0, B1]\n  - [F0, I0, F1, W0, B1]\n").empty());
+  CHECK_THAT(error("  - [F0, G1]\n"), Contains(":2:10: \"G1\" is no pass; expected F (forward)"));
+  CHECK_THAT(error("  - [F0, B0]\n  - [F0, F0, B0]\n"),
+             Contains(":3:10: F0 of stage 1 comes twice; the first is in line 3"));
+  CHECK_THAT(error("  - [F0, F1, B0, B1]\n  - [F0, F1, B0]\n"), Contains(":3:5: stage 1 lacks B1"));
+  CHECK_THAT(error("  - [F0, F1, B0, B1]\n  - [F0, F1, B0, I1]\n"), Contains("stage 1 lacks W1"));
+  CHECK_THAT(error("  - [F0, B0, W0]\n"), Contains(":2:14: W0 of stage 0: the micro-batch goes back twice"));
+  CHECK_THAT(error("  - [F0.1, B0.1]\n"), Contains(":2:6: F0.1: chunk 1, expected 0 to 0 (chunks: 1)"));
+  CHECK_THAT(error("  - [F900, B0]\n"), Contains("micro-batch 900, but the stage has 2 passes in all"));
+  CHECK_THAT(error("  - [B0, F0]\n"), Contains(":2:6: deadlock: B0 of stage 0 waits for F0 of stage 0 (line 2)"));
+  CHECK_THAT(
+      error("  - [F0, B0, F1, B1]\n  - [F0, F1, B0, B1]\n"),
+      Contains(":2:10: deadlock: B0 of stage 0 waits for B0 of stage 1 (line 3), and F1 of stage 1 waits for F1 of "
+               "stage 0 (line 2)"));
+  CHECK_THAT(error("  - [F0, B0]\n", "placement: v\n"),
+             Contains(":1:12: order of passes: placement: v needs chunks: 2"));
+  CHECK_THAT(error("  - [F0, B0]\n", "chunk: 2\n"), Contains("did you mean \"chunks\"?"));
 }
 
 }  // namespace strategies_test_pipeline_schedules

@@ -173,6 +173,18 @@ TEST_CASE("teach pipeline fits a terminal with any flags", "[teach][pipeline]") 
   CHECK_THAT(lesson_text(lesson_view(lesson("1f1b", {2, 2, 1})), true), Contains("\x1b[44;97m"));
 }
 
+TEST_CASE("teach pipeline draws the schedule that it wrote", "[teach][pipeline][schedule-file]") {
+  const Teacher shell;
+  for (const std::string flags : {"1f1b", "zb-h1", "zb-v --chunks 2"}) {
+    const std::string shape = flags.substr(flags.find(' ') < flags.size() ? flags.find(' ') : flags.size());
+    CHECK(shell.teach("pipeline --schedule " + flags + " --write order.yaml --json built-in.json").exit == 0);
+    CHECK(shell.teach("pipeline --schedule order.yaml" + shape + " --json file.json").exit == 0);
+    const json built_in = json::parse(shell.text("built-in.json")), file = json::parse(shell.text("file.json"));
+    CHECK(built_in["stage"] == file["stage"]);
+    CHECK(built_in["time"] == file["time"]);
+  }
+}
+
 TEST_CASE("teach pipeline refuses what it cannot show, in one line", "[teach][pipeline]") {
   const Teacher shell;
   shell.check_refused("pipeline --schedule gpip",
