@@ -17,9 +17,8 @@ Numbering channel_ring(int ranks, const CollectiveSettings& settings, int channe
   return ranks % per_node == 0 ? Numbering(ranks).rotated_in_blocks(per_node, channel) : Numbering(ranks);
 }
 
-std::vector<int> rotated_ring_peers(GroupPlace place) { return rotated_ring_peers(place, place.settings->channels); }
-
-std::vector<int> rotated_ring_peers(GroupPlace place, int channels) {
+std::vector<int> rotated_ring_peers(GroupPlace place) {
+  const int channels = place.settings->channels;
   std::vector<int> peers;
   const auto add = [&peers](int peer) {
     if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);

@@ -65,7 +65,6 @@ std::vector<int> ring_peers(GroupPlace);
 /// The next and the previous member on each channel; the settings give the number of channels. The rings of channels
 /// are rotated within nodes.
 std::vector<int> rotated_ring_peers(GroupPlace);
-std::vector<int> rotated_ring_peers(GroupPlace, int channels);
 /// All other members, beginning with the next one.
 std::vector<int> all_others(GroupPlace);
 /// All other members for rank 0; rank 0 alone for every other rank.
