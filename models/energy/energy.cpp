@@ -14,6 +14,15 @@ Site read_site(const Node& entry) {
   fields.child("sources");
   constexpr double most_pue = 5;  // a higher value is surely a mistake
   site.pue = fields.number("pue", 1, most_pue, 1);
+  site.power =
+      fields.power({"power", "Most power of the whole site with cooling, for `size`, for example 2 MW."}, Watts{});
+  site.racks = fields.integer<int>({"racks", "Number of racks, for `size`. Default: no limit."}, 1, 0);
+  site.rack_power = fields.power({"rack_power", "Most power of the nodes of a rack, for example 40 kW."}, Watts{});
+  site.rack_nodes = fields.integer<int>({"rack_nodes", "Most nodes of a rack, by its units. Default: no limit."}, 1, 0);
+  site.ports =
+      fields.integer<int>({"ports", "Ports of the network for adapters, for `size`. Default: no limit."}, 1, 0);
+  if ((site.rack_power.value > 0 || site.rack_nodes > 0) && site.racks == 0)
+    fields.refuse(site.rack_nodes > 0 ? "rack_nodes" : "rack_power", "how many racks? site.racks expected");
   fields.finish();
   site.sources = figure_sources(entry, fields.what());
   return site;

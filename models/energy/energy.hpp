@@ -12,6 +12,9 @@ namespace trainyard {
 struct Site {
   std::string name;
   double pue = 1;  ///< power usage effectiveness: power of the whole site over that of its computers
+  // What the site has room for, without which `size` has no limit: 0.
+  Watts power, rack_power;                   ///< most power of the whole site, with cooling, and of a rack, without it
+  int racks = 0, rack_nodes = 0, ports = 0;  ///< number of racks, most nodes of a rack, and ports for adapters
   Sources sources;
 };
 /// Reads and checks an entry with `pue` (1 to 5). Throws UserError with the place.

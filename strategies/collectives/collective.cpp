@@ -18,11 +18,12 @@ Numbering channel_ring(int ranks, const CollectiveSettings& settings, int channe
 }
 
 std::vector<int> rotated_ring_peers(GroupPlace place) {
+  const int channels = place.settings->channels;
   std::vector<int> peers;
   const auto add = [&peers](int peer) {
     if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
   };
-  for (int channel = 0; channel < place.settings->channels; ++channel) {
+  for (int channel = 0; channel < channels; ++channel) {
     const Numbering ring = channel_ring(place.size, *place.settings, channel);
     const int position = ring.number(place.index);
     add(ring.member((position + 1) % place.size));

@@ -380,4 +380,67 @@ TEST_CASE("a purchase within the budget is taken by its price", "[size]") {
   CHECK(size_cost(bought, *priced_answer(cheaper, 30, 200, true).cheapest) <= size_cost(bought, *bought.cheapest));
 }
 
+TEST_CASE("a limit of the site that does not bind changes nothing, and one that binds is named", "[size]") {
+  SizeOptions options = small_options(0.02);
+  const auto json_of = [&options](const std::string& site, std::vector<SizeSiteLimit>* limits) {
+    SizeAnswer answer = size_clusters(small_training(site), "small", options);
+    *limits = std::exchange(answer.site_limits, {});
+    for (auto* row : {&answer.cheapest, &answer.fastest}) REQUIRE(*row);
+    return size_fields().json(answer).dump();
+  };
+  std::vector<SizeSiteLimit> none, roomy;
+  const std::string free = json_of("site: {pue: 1.5}\n", &none);
+  CHECK(none.empty());
+  CHECK(json_of("site: {pue: 1.5, power: 100 MW, racks: 1000, rack_power: 40 kW, ports: 100000}\n", &roomy) == free);
+  REQUIRE(roomy.size() == 1);
+  const int needed = size_clusters(small_training(), "small", options).cheapest->nodes;
+  options.days = 1e-6;
+  const auto answer_at = [&options](const std::string& site) {
+    return size_clusters(small_training("site: " + site + "\n"), "small", options);
+  };
+  for (const auto& [site, limit] : {std::pair{"{ports: 23}", "ports"},
+                                    {"{racks: 2, rack_nodes: 1, ports: 100}", "rack_nodes"},
+                                    {"{racks: 1, ports: 100}", "racks"}}) {
+    INFO(site);
+    const SizeAnswer answer = answer_at(site);
+    REQUIRE(answer.site_limits.size() == 1);
+    CHECK(answer.site_limits.front().limit == limit);
+    CHECK(answer.site_limits.front().nodes == (std::string(limit) == "racks" ? 1 : 2));
+    for (const SizeRow& row : answer.rows) CHECK(row.nodes <= answer.site_limits.front().nodes);
+    CHECK(answer.why_none.find(std::string("site.") + limit) != std::string::npos);
+  }
+  CHECK(needed >= 1);
+  // The power of a node is that of its parts at their most, times PUE.
+  const int by_power = answer_at("{pue: 1, power: 40 kW}").site_limits.front().nodes;
+  CHECK(by_power > 40 / 13);
+  CHECK(by_power <= 40e3 / (8 * 400));
+  CHECK(answer_at("{pue: 2, power: 80 kW}").site_limits.front().nodes == by_power);
+  CHECK(answer_at("{racks: 1, rack_power: 40 kW}").site_limits.front().nodes == by_power);
+  const SizeAnswer no_room = answer_at("{power: 1 kW}");
+  REQUIRE(no_room.rows.size() == 1);
+  CHECK(no_room.rows.front().error == "the site has room for 0 nodes (site.power)");
+  CHECK_THROWS_WITH(answer_at("{rack_nodes: 4}"), Catch::Matchers::Contains("site.racks expected"));
+}
+
+TEST_CASE("if nothing meets all conditions, the one that is missed is named with its figure", "[size]") {
+  SizeOptions options = small_options(30, {"dgx-a100"});
+  options.gpus = 8;
+  const Node training = small_training("prices: {gpu_hour: {a100-sxm4-80gb: 1}}\n");
+  const SizeAnswer late = [&] {
+    SizeOptions hurried = options;
+    hurried.days = 1e-6;
+    return size_clusters(training, "small", hurried);
+  }();
+  REQUIRE(late.nearest);
+  CHECK(late.why_none ==
+        fmt::format("the deadline: the fastest of the simulated sizes, 1 x dgx-a100, takes {:.1f} days",
+                    late.nearest->days()));
+  options.budget = late.nearest->money / 2;
+  const SizeAnswer poor = size_clusters(training, "small", options);
+  CHECK(poor.why_none.starts_with("the budget: "));
+  CHECK(poor.why_none.ends_with(fmt::format("{:.4g} USD", late.nearest->money)));
+  options.budget = 0;
+  CHECK(size_clusters(training, "small", options).why_none.empty());
+}
+
 }  // namespace scenarios_test_size

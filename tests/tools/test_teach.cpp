@@ -378,6 +378,8 @@ TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
   shell.check_refused("all-gather --listing literal",
                       "--listing literal: it lists the all-reduce by ring, not the all-gather by ring");
   shell.check_refused("all-reduce --listing right", "--listing right: unknown; literal is the only listing");
+  shell.check_refused("switch --frames 0-4", "--frames 0-4: two hosts from 0 to 3 expected, such as 0-1");
+  shell.check_refused("switch --frames 0-0", "--frames 0-0: a host sends to another one");
   shell.check_refused("all-redoce", "trainyard teach: unknown topic \"all-redoce\"; did you mean \"all-reduce\"?");
   shell.check_refused("all-reduce --algorithm auto", "--algorithm auto: name one (trainyard list collectives)");
   shell.check_refused("all-reduce --on dgx-a100 --ranks 9", "--ranks 9: dgx-a100 has 8 GPUs");
@@ -394,6 +396,23 @@ TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
   CHECK(help.exit == 0);
   CHECK_THAT(help.out, Contains("all-reduce") && Contains("barrier"));
   CHECK(shell.teach("").exit == 2);
+}
+
+TEST_CASE("blocking sends of a ring deadlock, and the error names the ranks", "[teach]") {
+  const TopoFolder folder;
+  const TopoAnswer answer = folder.trainyard("teach all-reduce --algorithm ring --blocking");
+  CHECK(answer.exit == 2);
+  CHECK_THAT(answer.err, Contains("rank 0 (node0/gpu0) sends to rank 1 (node0/gpu1)") && Contains("again"));
+  CHECK(folder.trainyard("teach broadcast --algorithm chain --blocking").exit == 0);
+}
+
+TEST_CASE("teach switch floods frames to addresses that it has not learned", "[teach]") {
+  const TopoFolder folder;
+  const TopoAnswer answer = folder.trainyard("teach switch --hosts 5 --frames 0-1,1-0,2-3,0-1");
+  CHECK(answer.exit == 0);
+  CHECK_THAT(answer.out, Contains("2 of 4 frames flooded, 10 copies"));
+  CHECK_THAT(folder.trainyard("teach switch --hosts 5 --frames 0-1,1-0,2-3,0-1 --kind hub").out,
+             Contains("4 of 4 frames flooded, 16 copies"));
 }
 
 TEST_CASE("teach server names the pushes whose staleness it counts", "[teach]") {

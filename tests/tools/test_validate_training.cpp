@@ -139,8 +139,7 @@ TEST_CASE("a family is validated by constants fitted without it", "[validate-tra
       CHECK(constant.at("left_out").is_string());
     }
   CHECK(clock);
-  for (const char* words :
-       {"memory --left-out", "training --left-out --knobs", "training --left-out --html /dev/null"}) {
+  for (const char* words : {"memory --left-out", "training --left-out --html /dev/null"}) {
     const TopoAnswer refused = shell.trainyard(std::string("validate ") + words);
     CHECK(refused.exit == 2);
     CHECK_THAT(refused.err, Contains("only with validate training, training-2026, mlperf and mlperf-v6"));
@@ -243,6 +242,25 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
   CHECK(left_out == Approx(0.0687).margin(0.0006));
   CHECK(before == Approx(0.0489).margin(0.0006));
   CHECK(after == Approx(0.0467).margin(0.0006));
+}
+
+TEST_CASE("a constant has a value without each family that reads it", "[validate-training][.deep]") {
+  const TopoFolder shell;
+  const json knobs = json::parse(shell.trainyard("validate training --knobs --left-out --json -").out).at("knobs");
+  const json sets = json::parse(shell.trainyard("validate training --left-out --json -").out).at("families");
+  std::size_t pairs = 0;
+  for (const json& knob : knobs) pairs += knob.at("without_family").size();
+  std::size_t expected = 0;
+  for (const json& family : sets)
+    for (const json& constant : family.at("constants")) {
+      ++expected;
+      const auto knob =
+          std::ranges::find(knobs, constant.at("constant"), [](const json& k) { return k.at("constant"); });
+      REQUIRE(knob != knobs.end());
+      CHECK(knob->at("value") == constant.at("value"));
+      CHECK(knob->at("without_family").at(family.at("family")) == constant.at("left_out"));
+    }
+  CHECK(pairs == expected);
 }
 
 TEST_CASE("all kept errors left out of the fit are those that the commands print", "[validate-training][.deep]") {

@@ -13,6 +13,7 @@
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
@@ -158,6 +159,69 @@ std::string threshold_table(const SizeAnswer& a) {
   return "\n" + table.text("  ");
 }
 
+/// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
+struct DecisionRange {
+  std::string quantity;
+  double value = 0;
+  const SizeThreshold *below = nullptr, *above = nullptr;
+  /// The share of the value by which it must move at least.
+  double least() const {
+    const double down = below ? 1 - below->threshold / value : HUGE_VAL;
+    return std::min(down, above ? above->threshold / value - 1 : HUGE_VAL);
+  }
+};
+
+std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
+  std::vector<DecisionRange> all;
+  for (const SizeThreshold& t : a.thresholds) {
+    if (all.empty() || all.back().quantity != t.quantity) all.push_back({t.quantity, t.value});
+    (t.threshold < t.value ? all.back().below : all.back().above) = &t;
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
+  return all;
+}
+
+/// Draws the table of thresholds as a tornado chart: a bar for each quantity, from its value to both thresholds. The
+/// quantity that must move least is on top.
+std::string tornado_picture(const SizeAnswer& a) {
+  constexpr double left = 250, width = 420, row = 44, top = 84, most = 3;
+  const std::vector<DecisionRange> ranges = decision_ranges(a);
+  const double height = top + row * static_cast<double>(ranges.size()) + 30;
+  const SizeRow& best = *a.cheapest;
+  const std::string title = fmt::format("{} x {} is the cheapest until …", best.nodes, best.node);
+  Svg svg(left + width + 190, height, title, "Prices, deadline and budget at which another cluster is the cheapest.");
+  svg.text(16, 28, title, {.size = 16, .bold = true});
+  svg.text(
+      16, 48,
+      "each quantity alone, in per cent of its value now; beside a bar: the cheapest of the simulated sizes beyond it",
+      {.fill = "#555555"});
+  const PlotArea area{left, top, width, row * static_cast<double>(ranges.size())};
+  const ChartAxis axis(0, most);
+  draw_x_axis(svg, area, axis, [](double share) { return fmt::format("{:.0f} %", share * 100); });
+  double y = top;
+  for (const DecisionRange& range : ranges) {
+    svg.text(left - 10, y + row / 2 - 2, range.quantity, {.anchor = Svg::Anchor::end, .bold = true});
+    svg.text(left - 10, y + row / 2 + 12, fmt::format("now {:.6g}", range.value),
+             {.fill = "#555555", .anchor = Svg::Anchor::end});
+    const auto bar = [&](const SizeThreshold* t, double end, const char* color) {
+      const double from = std::min(1.0, end), to = std::min(most, std::max(1.0, end));
+      svg.rect(area.x(axis, from), y + 8, area.x(axis, to) - area.x(axis, from), row - 16, color, t ? 1 : 0.25);
+      if (!t) return;
+      const std::string next = t->node.empty() ? "none" : fmt::format("{} x {}", t->nodes, t->node);
+      const std::string words = fmt::format("{:.4g}: {}", t->threshold, next);
+      const bool is_left = end < 1 && area.x(axis, from) - left > Svg::text_width(words, 11) + 8;
+      svg.text(area.x(axis, is_left ? from : std::min(end, most)) + (is_left ? -6 : 6), y + row / 2 + 4, words,
+               {.anchor = is_left ? Svg::Anchor::end : Svg::Anchor::start, .halo = true});
+    };
+    bar(range.below, range.below ? range.below->threshold / range.value : 0, "#d98c3f");
+    bar(range.above, range.above ? range.above->threshold / range.value : most, "#1f6fb4");
+    y += row;
+  }
+  svg.line(area.x(axis, 1), top, area.x(axis, 1), y, {"#222222", 1.5});
+  return svg.finish();
+}
+
 std::string size_screen(const SizeAnswer& a) {
   std::string text =
       fmt::format("{}: in {:.4g} days{}{}\n", a.scenario, a.days,
@@ -176,10 +240,15 @@ std::string size_screen(const SizeAnswer& a) {
   const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
   if (a.nearest)
     text += fmt::format("{}{}meets deadline and budget; the nearest is\n", report_label("none"), simulated_sizes);
+  if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
   if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
   if (!a.cheapest && !a.nearest && !a.rows.empty())
     text += fmt::format("{}{}has a plan\n", report_label("none"), simulated_sizes);
   line("nearest", a.nearest);
+  std::vector<std::string> rooms;
+  for (const SizeSiteLimit& limit : a.site_limits)
+    rooms.push_back(fmt::format("room for {} x {} (site.{})", limit.nodes, limit.node, limit.limit));
+  if (!rooms.empty()) text += wrapped(report_label("site"), rooms, ",");
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
   TextTable table{
@@ -221,8 +290,8 @@ std::string devices_of(const SizeAnswer& answer) {
 }
 
 struct SizeFlags {
-  std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance, headroom,
-      confidence;
+  std::string file, model, family, tokens, days, budget, prices, site, nodes_of, json, svg, write, chinchilla,
+      tolerance, headroom, confidence;
   int unit = 0, gpus = 0;
   bool purchase = false;
   std::vector<std::string> sets;
@@ -255,6 +324,9 @@ struct SizeFlags {
     arguments.flag("--purchase", purchase,
                    "buy the cluster: the cheapest has the least purchase price, and --budget is the most it may be");
     arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
+    arguments.option(
+        "--site", site, "SITE",
+        "PUE and limits of the site: a name, a file, or a map such as {power: 2 MW, pue: 1.2, ports: 512}");
     arguments.option("--nodes-of", nodes_of, "A,B,...",
                      "consider only these types of node, or all nodes with these chips (for example tpu-v5p)");
     arguments.option("--gpus", gpus, "N", "use N devices: the fewest nodes that have them");
@@ -269,6 +341,9 @@ struct SizeFlags {
                      "fragmentation take, some 8 % of 80 GiB)");
     arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+    arguments.output("--svg", svg,
+                     "with --prices: draw how far prices, deadline and budget may move before another cluster is the "
+                     "cheapest; - is stdout");
     arguments.output("--write", write, "write the cheapest cluster and plan as a scenario; - is stdout");
     shares.declare(arguments, "type of node");
   }
@@ -277,6 +352,7 @@ struct SizeFlags {
     if (days.empty()) throw UserError("size: --days expected, the deadline");
     if (file.empty() && model.empty() && family.empty())
       throw UserError("size: a scenario file, --model or --family expected");
+    if (!svg.empty() && prices.empty() && !document().find("prices")) throw UserError("--svg: only with --prices");
     if (gpus < 0) throw UserError(fmt::format("--gpus {}: 1 or more expected", gpus));
     SizeOptions options;
     options.days = parse_amount("--days", days);
@@ -297,7 +373,7 @@ struct SizeFlags {
     options.search_seconds = limits.wall_seconds();
     if (!family.empty()) options.models = models_of_family(family);
     options.journal = shares.points;
-    options.shard = shares.requested_shard(!(json + write).empty());
+    options.shard = shares.requested_shard(!(json + svg + write).empty());
     return options;
   }
 
@@ -314,6 +390,10 @@ struct SizeFlags {
       set_field(document, "model", parse_override(model, std::make_shared<const std::string>("--model")));
     if (!tokens.empty())
       set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", parse_amount("--tokens", tokens)));
+    if (std::error_code ignored; std::filesystem::is_regular_file(site, ignored))
+      set_field(document, "site", "\"" + site + "\"");
+    else if (!site.empty())
+      set_field(document, "site", site);
     if (!prices.empty()) {
       const auto [field, value] = prices_override(prices);
       set_field(document, field, value);
@@ -349,9 +429,11 @@ int size_verb(const std::vector<std::string>& words) {
     shares.finish(flags.arguments);
     return kGood;
   }
-  if (flags.json != "-" && flags.write != "-") print(in_words_of(devices_of(answer), size_screen(answer)));
+  if (flags.json != "-" && flags.svg != "-" && flags.write != "-")
+    print(in_words_of(devices_of(answer), size_screen(answer)));
   if (!flags.json.empty()) write_atomically(flags.json, json_text(size_fields().json(answer), 2) + "\n");
   if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
+  if (!flags.svg.empty()) write_atomically(flags.svg, tornado_picture(answer));
   if (!flags.write.empty())
     write_atomically(flags.write, fmt::format("# {}: the cheapest that `trainyard size` found.\n", flags.name()) +
                                       yaml_text(answer.cheapest->document));

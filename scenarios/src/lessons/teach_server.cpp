@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/json_text.hpp"
@@ -74,6 +75,32 @@ std::string server_title(const ServerQuestion& q) {
   return text;
 }
 
+/// Returns by how many steps a worker that begins a step is ahead of the slowest, at most: the steps that it has begun
+/// before, less those that the slowest has pushed by then.
+std::size_t largest_lead(const ServerLesson& lesson) {
+  const ServerQuestion& q = lesson.question;
+  std::vector<std::vector<double>> begins(static_cast<std::size_t>(q.workers)), pushed(begins.size());
+  for (std::size_t worker = 0; worker < begins.size(); ++worker) {
+    std::vector<double> ends;
+    for (const ServerSpan& span : lesson.actors[worker]) {
+      if (span.what == ServerSpan::What::compute) begins[worker].push_back(span.begin);
+      if (span.what == ServerSpan::What::push) ends.push_back(span.end);
+    }
+    std::sort(ends.begin(), ends.end());
+    const auto keys = static_cast<std::size_t>(q.keys);
+    for (std::size_t last = keys; last <= ends.size(); last += keys) pushed[worker].push_back(ends[last - 1]);
+  }
+  std::size_t lead = 0;
+  for (const std::vector<double>& of_one : begins)
+    for (std::size_t step = 0; step < of_one.size(); ++step)
+      for (const std::vector<double>& ends : pushed) {
+        const auto by_then = std::upper_bound(ends.begin(), ends.end(), of_one[step] * (1 + 1e-9)) - ends.begin();
+        const auto done = static_cast<std::size_t>(by_then);
+        if (step > done) lead = std::max(lead, step - done);
+      }
+  return lead;
+}
+
 std::vector<std::string> server_sums(const ServerLesson& lesson) {
   const ServerQuestion& q = lesson.question;
   double computing = 0;
@@ -93,6 +120,7 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
               "time: {:.6g}; in steady state {:.4g} worker steps in the time that one worker alone takes for a step",
               lesson.end, lesson.steps_per_slot * (q.compute + 2 * q.push + q.apply)),
           fmt::format("workers compute {:.4g} % of the time", 100 * computing / q.workers / lesson.end),
+          fmt::format("a worker that begins a step is at most {} steps ahead of the slowest", largest_lead(lesson)),
           fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")),
           fmt::format("  of the {} of {} pushes in the steady part: after every worker has made a step,", counted,
                       q.workers * q.steps * q.keys),
@@ -148,6 +176,7 @@ LessonView lesson_view(const ServerLesson& lesson) {
                                        {"apply", q.apply},
                                        {"time", lesson.end},
                                        {"steps_per_slot", lesson.steps_per_slot},
+                                       {"largest_lead_steps", largest_lead(lesson)},
                                        {"staleness", staleness},
                                        {"actors", actors}},
                 2);

@@ -73,6 +73,14 @@ JsonFields<SizeRow> size_row_fields() {
       .when([](const R& r) { return r.ownership.has_value(); }, "if its nodes have a purchase price");
 }
 
+JsonFields<SizeSiteLimit> site_limit_fields() {
+  using L = SizeSiteLimit;
+  return JsonFields<L>()
+      .value("node", "", &L::node, "name of the node type")
+      .value("nodes", "", &L::nodes, "most nodes that the site has room for")
+      .value("limit", "", &L::limit, "the key of `site` that allows the fewest nodes");
+}
+
 JsonFields<SizeThreshold> threshold_fields() {
   using T = SizeThreshold;
   return JsonFields<T>()
@@ -141,6 +149,11 @@ const JsonFields<SizeAnswer>& size_fields() {
           .when([](const A& a) { return !a.fewest.empty(); }, "if more than one unit of nodes is needed")
           .value("purchase", "", &A::purchase, "clusters are bought: cost and budget are purchase prices")
           .when([](const A& a) { return a.purchase; }, "with --purchase")
+          .list("site_limits", &A::site_limits, site_limit_fields(),
+                "most nodes of each type that the site has room for")
+          .when([](const A& a) { return !a.site_limits.empty(); }, "with limits of the site")
+          .value("why_none", "", &A::why_none, "which condition no evaluated cluster meets")
+          .when([](const A& a) { return !a.why_none.empty(); }, "if no evaluated cluster meets all, and one has a plan")
           .list("thresholds", &A::thresholds, threshold_fields(),
                 "values of prices, deadline and budget at which the cheapest cluster changes")
           .when([](const A& a) { return !a.thresholds.empty(); }, "with prices, if a cluster is the cheapest")

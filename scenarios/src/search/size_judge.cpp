@@ -152,6 +152,25 @@ std::vector<SizeThreshold> thresholds_of(const SizeAnswer& answer, const Prices&
   if (answer.budget > 0) all.push_back(threshold("budget", answer.budget, cost(best), nullptr));
   return all;
 }
+/// Says which of the conditions the evaluated clusters miss.
+std::string why_none(const SizeAnswer& answer) {
+  const auto in_time = [&answer](const SizeRow& row) { return meets_deadline(answer, row); };
+  const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
+  if (const SizeRow* row = least_row(answer.rows, in_time, cost))
+    return fmt::format("the budget: of the simulated sizes in time the cheapest, {} x {}, costs {:.4g} {}", row->nodes,
+                       row->node, cost(*row), answer.currency);
+  const auto any = [](const SizeRow&) { return true; };
+  if (const SizeRow* row = least_row(answer.rows, any, [](const SizeRow& each) { return each.time; })) {
+    std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {} x {}, takes {:.1f} days",
+                                   row->nodes, row->node, row->days());
+    for (const SizeSiteLimit& limit : answer.site_limits)
+      if (limit.node == row->node)
+        text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);
+    return text;
+  }
+  return "";
+}
+
 }  // namespace
 
 void judge_sizes(SizeAnswer& answer, const Prices& prices) {
@@ -179,6 +198,7 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
     answer.thresholds = thresholds_of(answer, prices);
     return;
   }
+  answer.why_none = why_none(answer);
   answer.nearest = copy_of(least_row(rows, in_budget, time));
   if (!answer.nearest)
     answer.nearest = copy_of(least_row(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "scenarios/src/search/plan_question.hpp"
 #include "scenarios/src/search/size_on_tpus.hpp"
@@ -65,6 +66,26 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
   }
   if (all.empty()) throw UserError("size: no type of node is left; --prices prices none that trains in bf16");
   return all;
+}
+
+std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node) {
+  if ((site.power.value > 0 || site.rack_power.value > 0) && !node.gpu.power.given())
+    throw UserError(fmt::format("size: site: the power of {} is not stated", node.gpu.name));
+  const double power = node.gpus * node.gpu.power.busy.value + node.sockets * node.cpu.power.busy.value +
+                       node.hcas * node.hca_power.busy.value + node.rest_power.busy.value;
+  constexpr double most_nodes = 1e9;
+  std::optional<SizeSiteLimit> least;
+  const auto limit = [&](const std::string& name, double nodes) {
+    if (!least || nodes < least->nodes)
+      least = SizeSiteLimit{node.name, static_cast<int>(std::min(nodes, most_nodes)), name};
+  };
+  if (site.power.value > 0) limit("power", std::floor(site.power.value / (power * site.pue)));
+  if (site.racks > 0 && site.rack_power.value > 0)
+    limit("rack_power", site.racks * std::floor(site.rack_power.value / power));
+  if (site.racks > 0 && (site.rack_nodes > 0 || site.rack_power.value <= 0))
+    limit(site.rack_nodes > 0 ? "rack_nodes" : "racks", 1.0 * site.racks * std::max(1, site.rack_nodes));
+  if (site.ports > 0 && node.hcas > 0) limit("ports", std::floor(1.0 * site.ports / node.hcas));
+  return least;
 }
 
 Node sized_scenario(const Node& original, const std::string& model, const NodeType& node, int nodes, bool searched) {

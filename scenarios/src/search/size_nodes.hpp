@@ -2,9 +2,11 @@
 #include <string>
 #include <vector>
 
+#include "models/energy/energy.hpp"
 #include "models/energy/prices.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
+#include "scenarios/src/search/size_search.hpp"
 
 namespace trainyard {
 
@@ -14,6 +16,10 @@ namespace trainyard {
 /// receives the other types and the reasons. Throws UserError.
 std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>& names, const Prices&, bool purchase,
                                   std::vector<std::string>& left_out);
+
+/// Returns the most nodes of a type that a site has room for, and the limit that allows the fewest. No value: the site
+/// has no limits. Throws UserError if the site limits power, and that of the nodes is not stated. Switches are not counted.
+std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&);
 
 /// Returns the scenario on a number of nodes, without its failures. `model`: its model; "": the document's own.
 /// `searched` true: a scenario for a plan search, without the training's length; false: a scenario with the smallest

@@ -85,6 +85,7 @@ class ClusterSizer {
   const SizeOptions& options_;
   const Catalog catalog_;
   Prices prices_;
+  Site site_;
   SizeAnswer answer_;
   std::string current_case_;        // text for progress lines
   std::string interrupted_search_;  // text: the place where a signal ended a search, and its best plan
@@ -103,6 +104,8 @@ class ClusterSizer {
       prices_ = read_prices(catalog_.resolve("price", *prices));
       answer_.currency = prices_.currency;
     }
+    if (const Node* site = document_.find("site"); site && site->kind != Node::Kind::null)
+      site_ = read_site(catalog_.resolve("site", *site));
     if (options_.budget > 0 && !prices_.given())
       throw UserError(
           "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
@@ -118,20 +121,40 @@ class ClusterSizer {
   /// Finds the fewest nodes that meet the deadline, and records the numbers evaluated on the way.
   void look_at(const SizeCase& size_case) {
     const int unit = std::max(1, options_.unit);
-    if (options_.gpus > 0) {
-      const int nodes = (options_.gpus + size_case.node.gpus - 1) / size_case.node.gpus;
-      add(row(size_case, {(nodes + unit - 1) / unit * unit}));
+    const std::optional<SizeSiteLimit> limit = site_limit(site_, size_case.node);
+    if (limit && std::none_of(answer_.site_limits.begin(), answer_.site_limits.end(),
+                              [&](const SizeSiteLimit& each) { return each.node == limit->node; }))
+      answer_.site_limits.push_back(*limit);
+    const int room = limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes;
+    if (options_.gpus > 0 || room < unit) {
+      const int nodes = std::max(1, (options_.gpus + size_case.node.gpus - 1) / size_case.node.gpus);
+      const int whole = (nodes + unit - 1) / unit * unit;
+      if (limit && whole > limit->nodes)
+        add(row_beyond(size_case, whole, *limit));
+      else
+        add(row(size_case, {whole}));
       return;
     }
-    NodeCounts counts{unit, kMostSizedNodes / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};
+    NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};
     counts.look = [&](int nodes, bool late_is_enough) {
       const SizeRow row = this->row(size_case, {nodes, late_is_enough ? options_.days : 0});
       add(row);
       return NodesTried{row.good(), in_time(row), row.time};
     };
-    const FewestNodes fewest = find_fewest_nodes(first_guess(size_case), counts);
+    const FewestNodes fewest = find_fewest_nodes(std::min(first_guess(size_case), counts.most), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
       answer_.fewest.push_back({model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
+  }
+
+  SizeRow row_beyond(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
+    SizeRow row;
+    row.model = model_of(size_case);
+    row.node = limit.node;
+    row.nodes = nodes;
+    row.gpus = nodes * size_case.node.gpus;
+    row.error = fmt::format("the site has room for {} nodes (site.{})", limit.nodes, limit.limit);
+    row.refused = true;
+    return row;
   }
 
   std::string model_of(const SizeCase& size_case) const {

@@ -51,6 +51,13 @@ struct SizeFewest {
   int late = 0;  ///< the largest smaller number that was evaluated and is late; 0: no smaller number has a plan
 };
 
+/// The most nodes of a type that the site has room for.
+struct SizeSiteLimit {
+  std::string node;
+  int nodes = 0;
+  std::string limit;  ///< the key of `site` that allows the fewest: "power"
+};
+
 /// A value of a price, of the deadline or of the budget from which on another cluster is the cheapest.
 struct SizeThreshold {
   std::string quantity;             ///< "rent of dgx-h100", "deadline"
@@ -70,7 +77,9 @@ struct SizeAnswer {
   bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
   std::vector<SizeThreshold> thresholds;  ///< by quantity; empty: there is no cheapest cluster, or only one
   std::vector<SizeFewest> fewest;         ///< one per node type that needs more than one unit
-  std::vector<std::string> left_out;      ///< node types that were not considered, and why
+  std::vector<SizeSiteLimit> site_limits;  ///< by node type; empty: the site has no limits
+  std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
+  std::vector<std::string> left_out;  ///< node types that were not considered, and why
   std::optional<SizeRow> cheapest, fastest;  ///< best rows that meet deadline and budget
   std::optional<SizeRow> nearest;            ///< if no row does: the fastest, if possible within the budget
   std::optional<SizeRow> largest;            ///< with several models: the largest that meets both
