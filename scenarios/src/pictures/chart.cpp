@@ -6,8 +6,9 @@
 namespace trainyard {
 namespace {
 
-constexpr const char *kInk = "#222222", *kFaint = "#666666", *kGrid = "#e2e2e2", *kFrame = "#999999";
-constexpr double kBesideAxis = 58, kAbovePlot = 26, kBelowPlot = 24, kMargin = 16;
+constexpr const char *kChartInk = "#222222", *kChartFaint = "#666666", *kChartGrid = "#e2e2e2",
+                     *kChartFrame = "#999999";
+constexpr double kBesideAxis = 58, kAbovePlot = 26, kBelowPlot = 24, kChartMargin = 16;
 
 /// Returns a round distance for about `wanted` ticks: 1, 2 or 5 times a power of ten.
 double tick_distance(double span, double wanted) {
@@ -62,9 +63,9 @@ void draw_x_axis(Svg& svg, const PlotArea& area, const ChartAxis& axis, const Ti
   const double bottom = area.top + area.height;
   for (const double value : axis.ticks(area.width / 50)) {
     const double x = area.x(axis, value);
-    svg.line(x, area.top, x, bottom, kGrid);
-    svg.line(x, bottom, x, bottom + 4, kFaint);
-    svg.text(x, bottom + 16, label(value), {.fill = kInk, .anchor = Svg::Anchor::middle});
+    svg.line(x, area.top, x, bottom, kChartGrid);
+    svg.line(x, bottom, x, bottom + 4, kChartFaint);
+    svg.text(x, bottom + 16, label(value), {.fill = kChartInk, .anchor = Svg::Anchor::middle});
   }
 }
 
@@ -112,12 +113,12 @@ void draw_chart(Svg& svg, const PlotArea& area, const Chart& chart) {
   draw_x_axis(svg, area, chart.x, chart.x_label);
   for (const double value : chart.y.ticks(area.height / 35)) {
     const double y = area.y(chart.y, value);
-    svg.line(area.left, y, area.left + area.width, y, kGrid);
-    svg.text(area.left - 5, y + 4, chart.y_label(value), {.fill = kInk, .anchor = Svg::Anchor::end});
+    svg.line(area.left, y, area.left + area.width, y, kChartGrid);
+    svg.text(area.left - 5, y + 4, chart.y_label(value), {.fill = kChartInk, .anchor = Svg::Anchor::end});
   }
-  svg.frame(area.left, area.top, area.width, area.height, kFrame);
+  svg.frame(area.left, area.top, area.width, area.height, kChartFrame);
   // A long title is smaller and begins left of the plot.
-  const double left = area.left - kBesideAxis + kMargin, wide = Svg::text_width(chart.title, 11.5);
+  const double left = area.left - kBesideAxis + kChartMargin, wide = Svg::text_width(chart.title, 11.5);
   const bool fits = wide < area.width;
   svg.text(fits ? area.left : left, area.top - 8, chart.title,
            {.size = std::min(11.0, std::max(8.0, 11 * (area.width + area.left - left) / wide)), .bold = true});
@@ -128,10 +129,11 @@ void draw_chart(Svg& svg, const PlotArea& area, const Chart& chart) {
 
 std::string charts_svg(const ChartSheet& sheet, std::vector<Chart> charts) {
   const double rows = std::ceil(static_cast<double>(charts.size()) / static_cast<double>(sheet.columns));
-  const double head = sheet.note.empty() ? 36 : 52, width = sheet.width * static_cast<double>(sheet.columns) + kMargin;
+  const double head = sheet.note.empty() ? 36 : 52,
+               width = sheet.width * static_cast<double>(sheet.columns) + kChartMargin;
   Svg svg(width, 0, sheet.title, sheet.description);
-  svg.text(kMargin, 26, sheet.title, {.size = 15, .bold = true});
-  svg.text(kMargin, 43, sheet.note, {.fill = kFaint});
+  svg.text(kChartMargin, 26, sheet.title, {.size = 15, .bold = true});
+  svg.text(kChartMargin, 43, sheet.note, {.fill = kChartFaint});
   for (std::size_t i = 0; i < charts.size(); ++i) {
     Chart& chart = charts[i];
     for (const ChartSeries& series : chart.series)
@@ -149,8 +151,8 @@ std::string charts_svg(const ChartSheet& sheet, std::vector<Chart> charts) {
                 sheet.height - above - kBelowPlot},
                chart);
   }
-  const double bottom = head + sheet.height * rows + kMargin;
-  svg.resize(width, bottom + draw_legend(svg, kBesideAxis, bottom + 4, width - kMargin, sheet.legend));
+  const double bottom = head + sheet.height * rows + kChartMargin;
+  svg.resize(width, bottom + draw_legend(svg, kBesideAxis, bottom + 4, width - kChartMargin, sheet.legend));
   return svg.finish();
 }
 
