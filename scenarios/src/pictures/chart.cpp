@@ -6,8 +6,7 @@
 namespace trainyard {
 namespace {
 
-constexpr const char *kChartInk = "#222222", *kChartFaint = "#666666", *kChartGrid = "#e2e2e2",
-                     *kChartFrame = "#999999";
+constexpr const char *kChartInk = "#222222", *kChartFaint = "#666666", *kGrid = "#e2e2e2", *kFrame = "#999999";
 constexpr double kBesideAxis = 58, kAbovePlot = 26, kBelowPlot = 24, kChartMargin = 16;
 
 /// Returns a round distance for about `wanted` ticks: 1, 2 or 5 times a power of ten.
@@ -63,7 +62,7 @@ void draw_x_axis(Svg& svg, const PlotArea& area, const ChartAxis& axis, const Ti
   const double bottom = area.top + area.height;
   for (const double value : axis.ticks(area.width / 50)) {
     const double x = area.x(axis, value);
-    svg.line(x, area.top, x, bottom, kChartGrid);
+    svg.line(x, area.top, x, bottom, kGrid);
     svg.line(x, bottom, x, bottom + 4, kChartFaint);
     svg.text(x, bottom + 16, label(value), {.fill = kChartInk, .anchor = Svg::Anchor::middle});
   }
@@ -113,10 +112,10 @@ void draw_chart(Svg& svg, const PlotArea& area, const Chart& chart) {
   draw_x_axis(svg, area, chart.x, chart.x_label);
   for (const double value : chart.y.ticks(area.height / 35)) {
     const double y = area.y(chart.y, value);
-    svg.line(area.left, y, area.left + area.width, y, kChartGrid);
+    svg.line(area.left, y, area.left + area.width, y, kGrid);
     svg.text(area.left - 5, y + 4, chart.y_label(value), {.fill = kChartInk, .anchor = Svg::Anchor::end});
   }
-  svg.frame(area.left, area.top, area.width, area.height, kChartFrame);
+  svg.frame(area.left, area.top, area.width, area.height, kFrame);
   // A long title is smaller and begins left of the plot.
   const double left = area.left - kBesideAxis + kChartMargin, wide = Svg::text_width(chart.title, 11.5);
   const bool fits = wide < area.width;
