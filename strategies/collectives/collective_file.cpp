@@ -289,8 +289,8 @@ StatedCollective read_steps(Operation operation, const Node& document) {
       if (!fresh && !(s->adds && before->second->adds))
         fail(s->place, fmt::format("step {} writes the same chunk of rank {} in line {}; only sums may come together",
                                    s->step, s->to, before->second->place.line));
+      ++sends[static_cast<std::size_t>(s->from)];  // a copy, too, waits for the rank's sends
       if (s->from == s->to) continue;
-      ++sends[static_cast<std::size_t>(s->from)];
       ++receives[static_cast<std::size_t>(s->to)];
     }
     for (auto s = first; s != end; ++s)

@@ -34,7 +34,7 @@ const tips = {tooltip: {callbacks: {title: c => setText(c[0].raw.point).split(',
 
 function curves() {
   let x = axes.length ? axes.slice().sort((a, b) => places[b].numbers - places[a].numbers || places[b].texts.length - places[a].texts.length)[0] : figures[0];
-  let y = figures[0], made;
+  let y = figures.find(f => new Set(good.map(p => p[f])).size > 1) || figures[0], made;  // a figure that the points differ in
   const build = () => {
     // A field that moves together with x tells no lines apart.
     const others = axes.filter(a => a !== x && good.some(p => good.some(q => p.set[x] === q.set[x] && p.set[a] !== q.set[a])));
