@@ -46,7 +46,9 @@ class BrokenProgram : public Program {
 
 /// Are the first and the last layer on different stages?
 bool parts_ends(const SplitStep& s) {
-  const bool turns = s.schedule == "dualpipe-v" || s.schedule == "zb-v" || s.schedule.starts_with("v-");
+  const PipelineShape shape{s.mesh.pipeline, s.micro_batches, s.chunks};
+  const bool turns =
+      pipeline_schedules().find(s.schedule, {}).place_of(shape.stages * shape.chunks - 1, shape).stage == 0;
   return s.mesh.pipeline > 1 && !turns;
 }
 

@@ -100,10 +100,11 @@ std::string ownership_lines(const Money& m) {
 std::string rent_or_buy(const Ownership& o) {
   if (o.rent_year <= 0) return "";
   const auto use = o.break_even_use(), years = o.break_even_years();
-  std::string text =
-      use ? fmt::format(" · buying costs as much as renting if it is in use {:.1f} % of the time", *use * 100)
-          : " · electricity alone costs more than renting";
-  return text + (years ? fmt::format(", or all the time for {:.2f} years", *years) : "");
+  std::string text = " · electricity alone costs more than renting";
+  if (use && *use <= 1)
+    text = fmt::format(" · buying costs as much as renting if it is in use {:.1f} % of the time", *use * 100);
+  if (use && *use > 1) text = " · renting costs less even if it is always in use";
+  return text + (use && years ? fmt::format(" (always in use, both cost the same after {:.2f} years)", *years) : "");
 }
 
 std::string cost_lines(const Result& r) {

@@ -132,19 +132,16 @@ std::string ownership_lines(const SizeAnswer& a) {
   const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
   if (!a.purchase || !row || !row->ownership) return "";
   const Ownership& o = *row->ownership;
-  const auto parts = [](const std::map<std::string, double>& all) {
+  const auto parts = [](double sum, const std::map<std::string, double>& all) {
     std::vector<std::string> words;
     for (const auto& [name, money] : all)
-      if (money > 0) words.push_back(fmt::format("{} {}", name, size_money(money)));
-    return fmt::format("{}", fmt::join(words, " + "));
+      if (money > 0) words.push_back(fmt::format("{} {:.0f}", name, money));
+    return fmt::format("{:.0f}: {}\n", sum, fmt::join(words, " + "));
   };
-  return wrapped(report_label("purchase"),
-                 {fmt::format("{} {}: {}", size_money(o.price()), a.currency, parts(o.bought))}, "") +
-         wrapped(report_label("a year"), {fmt::format("{}: {}", size_money(o.year()), parts(o.yearly))}, "") +
-         wrapped(report_label("training"),
-                 {fmt::format("{} for its share of the years, {} a million tokens{}", size_money(o.training),
-                              size_money(o.per_million), rent_or_buy(o))},
-                 "");
+  return broken_lines(report_label("purchase") + parts(o.price(), o.bought) + report_label("a year") +
+                      parts(o.year(), o.yearly) + report_label("training") +
+                      fmt::format("{:.0f} for its share of the years · {:.3g} {} a million tokens{}\n", o.training,
+                                  o.per_million, a.currency, rent_or_buy(o)));
 }
 
 /// The table of prices, deadline and budget at which the cheapest cluster changes.

@@ -121,7 +121,13 @@ class ClusterSizer {
   /// Finds the fewest nodes that meet the deadline, and records the numbers evaluated on the way.
   void look_at(const SizeCase& size_case) {
     const int unit = std::max(1, options_.unit);
-    const std::optional<SizeSiteLimit> limit = site_limit(site_, size_case.node);
+    std::optional<SizeSiteLimit> limit;
+    try {
+      limit = site_limit(site_, size_case.node);
+    } catch (const UserError& e) {
+      answer_.left_out.push_back(fmt::format("{} ({})", size_case.node.name, e.what()));
+      return;
+    }
     if (limit && std::none_of(answer_.site_limits.begin(), answer_.site_limits.end(),
                               [&](const SizeSiteLimit& each) { return each.node == limit->node; }))
       answer_.site_limits.push_back(*limit);
