@@ -114,7 +114,7 @@ double sum(const std::map<std::string, double>& parts) {
   return total;
 }
 
-/// What must be paid back in each of `years` years for 1 that is borrowed.
+/// The payment of each of `years` years that pays back a loan of 1.
 double annuity(double interest, double years) {
   return interest > 0 ? interest / -std::expm1(-years * std::log1p(interest)) : 1 / years;
 }
