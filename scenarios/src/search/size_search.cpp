@@ -110,7 +110,7 @@ class ClusterSizer {
       throw UserError(
           "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
           "shows how)");
-    if (options_.purchase && !prices_.purchase.given())
+    if (options_.purchase && !prices_.purchase.has_prices())
       throw UserError("--purchase needs prices.purchase: --prices FILE (scenarios/prices-example.yml shows how)");
   }
 
