@@ -97,7 +97,7 @@ void read_purchase(Purchase& purchase, Fields& prices) {
   purchase.space =
       fields.number({"space", "A year's space, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
   fields.finish();
-  if (!purchase.given()) fail(map->place, "prices.purchase: expected node or gpu, by names of nodes or GPUs");
+  if (!purchase.has_prices()) fail(map->place, "prices.purchase: expected node or gpu, by names of nodes or GPUs");
 }
 
 /// Price of `count` pieces at the price that applies from this quantity on.
@@ -114,7 +114,7 @@ double sum(const std::map<std::string, double>& parts) {
   return total;
 }
 
-/// What must be paid back in each of `years` years for 1 that is borrowed.
+/// The payment of each of `years` years that pays back a loan of 1.
 double annuity(double interest, double years) {
   return interest > 0 ? interest / -std::expm1(-years * std::log1p(interest)) : 1 / years;
 }
@@ -221,7 +221,7 @@ Prices read_prices(const Node& node) {
   read_parts(prices.parts, fields);
   read_purchase(prices.purchase, fields);
   fields.finish();
-  if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.given() && !prices.purchase.given())
+  if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.given() && !prices.purchase.has_prices())
     fail(node.place,
          "prices: expected gpu_hour or node_hour, by names of nodes or GPUs, kwh, switch, cable or purchase");
   return prices;

@@ -22,7 +22,7 @@ struct Purchase {
   double staff = 0, space = 0;                             ///< a year's cost, as a share of the purchase price
   Place place;
 
-  bool given() const { return years > 0 && !(nodes.empty() && gpus.empty()); }
+  bool has_prices() const { return years > 0 && !(nodes.empty() && gpus.empty()); }
   bool has_price(const std::string& node, const std::string& gpu) const;
   /// Returns the price of one node if `count` nodes are bought. Throws UserError, with the known names, if it has none.
   double node_price(const std::string& node, const std::string& gpu, int gpus_a_node, int count) const;
@@ -34,7 +34,7 @@ struct BoughtNodes {
   int count = 0, gpus = 0, adapters = 0;  ///< number of nodes; GPUs and adapters of each
 };
 
-/// What it costs to own a cluster.
+/// Purchase price of a cluster, and the cost of a year of it.
 struct Ownership {
   std::map<std::string, double> bought;  ///< purchase price by part
   std::map<std::string, double> yearly;  ///< cost of a year in use by part

@@ -182,24 +182,25 @@ std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
 /// Draws the table of thresholds as a tornado chart: a bar for each quantity, from its value to both thresholds. The
 /// quantity that must move least is on top.
 std::string tornado_picture(const SizeAnswer& a) {
-  constexpr double left = 250, width = 420, row = 44, top = 84, most = 3;
+  constexpr double label_width = 250, width = 420, row = 44, top = 84, most = 3;
   const std::vector<DecisionRange> ranges = decision_ranges(a);
   const double height = top + row * static_cast<double>(ranges.size()) + 30;
   const SizeRow& best = *a.cheapest;
   const std::string title = fmt::format("{} x {} is the cheapest until …", best.nodes, best.node);
-  Svg svg(left + width + 190, height, title, "Prices, deadline and budget at which another cluster is the cheapest.");
+  Svg svg(label_width + width + 190, height, title,
+          "Prices, deadline and budget at which another cluster is the cheapest.");
   svg.text(16, 28, title, {.size = 16, .bold = true});
   svg.text(
       16, 48,
       "each quantity alone, in per cent of its value now; beside a bar: the cheapest of the simulated sizes beyond it",
       {.fill = "#555555"});
-  const PlotArea area{left, top, width, row * static_cast<double>(ranges.size())};
+  const PlotArea area{label_width, top, width, row * static_cast<double>(ranges.size())};
   const ChartAxis axis(0, most);
   draw_x_axis(svg, area, axis, [](double share) { return fmt::format("{:.0f} %", share * 100); });
   double y = top;
   for (const DecisionRange& range : ranges) {
-    svg.text(left - 10, y + row / 2 - 2, range.quantity, {.anchor = Svg::Anchor::end, .bold = true});
-    svg.text(left - 10, y + row / 2 + 12, fmt::format("now {:.6g}", range.value),
+    svg.text(label_width - 10, y + row / 2 - 2, range.quantity, {.anchor = Svg::Anchor::end, .bold = true});
+    svg.text(label_width - 10, y + row / 2 + 12, fmt::format("now {:.6g}", range.value),
              {.fill = "#555555", .anchor = Svg::Anchor::end});
     const auto bar = [&](const SizeThreshold* t, double end, const char* color) {
       const double from = std::min(1.0, end), to = std::min(most, std::max(1.0, end));
@@ -207,7 +208,7 @@ std::string tornado_picture(const SizeAnswer& a) {
       if (!t) return;
       const std::string next = t->node.empty() ? "none" : fmt::format("{} x {}", t->nodes, t->node);
       const std::string words = fmt::format("{:.4g}: {}", t->threshold, next);
-      const bool is_left = end < 1 && area.x(axis, from) - left > Svg::text_width(words, 11) + 8;
+      const bool is_left = end < 1 && area.x(axis, from) - label_width > Svg::text_width(words, 11) + 8;
       svg.text(area.x(axis, is_left ? from : std::min(end, most)) + (is_left ? -6 : 6), y + row / 2 + 4, words,
                {.anchor = is_left ? Svg::Anchor::end : Svg::Anchor::start, .halo = true});
     };

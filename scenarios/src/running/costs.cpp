@@ -117,13 +117,13 @@ void book_ownership(const Scenario& s, double rent, const Result& r, Money& mone
   for (const auto& [type, nodes] : types_of_nodes)
     types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas});
   const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.step_time : 0;
-  const double whole = r.whole_time(), watts = whole > 0 && r.energy ? r.training_energy() / whole : site;
+  const double training = r.whole_time(), watts = training > 0 && r.energy ? r.training_energy() / training : site;
   Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * hour);
   const double a_second = all.year() / year;
   const double samples = static_cast<double>(s.global_batch_size);
   all.per_million = 1e6 * a_second * r.step_time /
                     (money.of_tokens ? samples * static_cast<double>(s.network.tokens_per_sample) : samples);
-  all.training = a_second * whole;
+  all.training = a_second * training;
   money.ownership = std::move(all);
 }
 

@@ -1,4 +1,4 @@
-// Which of the evaluated clusters is the cheapest, and which prices and deadlines would change that.
+// The cheapest of the evaluated clusters, and which prices and deadlines would change that.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -6,9 +7,15 @@
 #include "models/energy/prices.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
-#include "scenarios/src/search/size_search.hpp"
 
 namespace trainyard {
+
+/// The most nodes of a type that the site has room for.
+struct SizeSiteLimit {
+  std::string node;
+  int nodes = 0;
+  std::string limit;  ///< the key of `site` that allows the fewest: "power"
+};
 
 /// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have
 /// them; empty: all node types of the catalog that compute in bf16, can form a cluster, and have a price: that of the purchase if

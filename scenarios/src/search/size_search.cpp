@@ -110,7 +110,7 @@ class ClusterSizer {
       throw UserError(
           "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
           "shows how)");
-    if (options_.purchase && !prices_.purchase.given())
+    if (options_.purchase && !prices_.purchase.has_prices())
       throw UserError("--purchase needs prices.purchase: --prices FILE (scenarios/prices-example.yml shows how)");
   }
 
@@ -134,11 +134,11 @@ class ClusterSizer {
     const int room = limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes;
     if (options_.gpus > 0 || room < unit) {
       const int nodes = std::max(1, (options_.gpus + size_case.node.gpus - 1) / size_case.node.gpus);
-      const int whole = (nodes + unit - 1) / unit * unit;
-      if (limit && whole > limit->nodes)
-        add(row_beyond(size_case, whole, *limit));
+      const int rounded = (nodes + unit - 1) / unit * unit;
+      if (limit && rounded > limit->nodes)
+        add(row_beyond(size_case, rounded, *limit));
       else
-        add(row(size_case, {whole}));
+        add(row(size_case, {rounded}));
       return;
     }
     NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};

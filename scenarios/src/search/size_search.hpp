@@ -7,6 +7,7 @@
 
 #include "models/energy/prices.hpp"
 #include "models/reading/document.hpp"
+#include "scenarios/src/search/size_nodes.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/study_shard.hpp"
 
@@ -49,13 +50,6 @@ struct SizeFewest {
   std::string model, node;
   int nodes = 0, unit = 1;  ///< `nodes` is a multiple of `unit`
   int late = 0;  ///< the largest smaller number that was evaluated and is late; 0: no smaller number has a plan
-};
-
-/// The most nodes of a type that the site has room for.
-struct SizeSiteLimit {
-  std::string node;
-  int nodes = 0;
-  std::string limit;  ///< the key of `site` that allows the fewest: "power"
 };
 
 /// A value of a price, of the deadline or of the budget from which on another cluster is the cheapest.
