@@ -85,9 +85,9 @@ class DimensionOrderRouter : public FabricRouter {
  public:
   DimensionOrderRouter(Grid grid, std::vector<bool> wrap)
       : grid_(std::move(grid)), size_(grid_.size()), wrap_(std::move(wrap)) {}
-  static constexpr int kSwitch = -2;     // instead of a router: the switch between the slices
-  Grid grid_;                            // of one slice
-  int size_;                             // routers of one slice
+  static constexpr int kSwitch = -2;     // the switch between the slices, instead of a router
+  Grid grid_;                            // the routers of one slice
+  int size_;                             // their number
   std::vector<bool> wrap_;               // by dimension
   std::vector<int> router_of_;           // by device; −1: none
   std::vector<LinkId> into_;             // by device: its wire to its router or to the switch between the slices
@@ -171,7 +171,7 @@ class TorusFabric : public Fabric {
     if (shape_.link_rate.value > 0) return shape_.link_rate;
     return shape_.chips ? spec.node.gpu.chip_links.rate : fastest_node(spec);
   }
-  Grid grid(const ClusterSpec&) const;  // of one slice
+  Grid grid(const ClusterSpec&) const;  // the ends of one slice
   std::string grid_text(const Grid&) const;
   std::vector<int> chip_positions(const ClusterSpec&, const Grid&) const;
   void require_chip_links(const ClusterSpec&, const Grid&) const;
