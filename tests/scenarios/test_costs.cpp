@@ -34,7 +34,8 @@ TEST_CASE("a device draws between idle and busy, in proportion", "[costs]") {
 }
 
 TEST_CASE("the energy of a step is the power of its devices over its time, by the PUE", "[costs]") {
-  const Site site{"x", 1.5, {}};
+  Site site;
+  site.pue = 1.5;
   const Energy e = energy_of({{"GPU", 4, {Watts{100}, Watts{300}}, 0.5},
                               {"CPU", 2, {Watts{50}, Watts{50}}, 0},
                               {"HCA", 4, {}, 1},
