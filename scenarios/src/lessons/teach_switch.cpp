@@ -21,13 +21,13 @@ int SwitchLesson::copies() const {
 
 SwitchLesson teach_switch(int hosts, bool hub, const std::vector<std::pair<int, int>>& frames) {
   SwitchLesson lesson{hosts, hub, {}};
-  std::vector<bool> known(static_cast<std::size_t>(hosts));
+  std::vector<bool> table_ports(static_cast<std::size_t>(hosts));
   for (const auto& [from, to] : frames) {
-    SwitchedFrame frame{from, to, hub || !known[static_cast<std::size_t>(to)], {}, {}};
-    if (!hub) known[static_cast<std::size_t>(from)] = true;
+    SwitchedFrame frame{from, to, hub || !table_ports[static_cast<std::size_t>(to)], {}, {}};
+    if (!hub) table_ports[static_cast<std::size_t>(from)] = true;
     for (int host = 0; host < hosts; ++host)
       if (host != from && (frame.flooded || host == to)) frame.copies_to.push_back(host);
-    frame.known_ports = known;
+    frame.known_ports = table_ports;
     lesson.frames.push_back(std::move(frame));
   }
   return lesson;
@@ -35,10 +35,10 @@ SwitchLesson teach_switch(int hosts, bool hub, const std::vector<std::pair<int, 
 
 namespace {
 
-std::string table_in_words(const std::vector<bool>& known) {
+std::string table_in_words(const std::vector<bool>& table_ports) {
   std::vector<std::string> ports;
-  for (std::size_t host = 0; host < known.size(); ++host)
-    if (known[host]) ports.push_back(fmt::format("{} at port {}", host, host));
+  for (std::size_t host = 0; host < table_ports.size(); ++host)
+    if (table_ports[host]) ports.push_back(fmt::format("{} at port {}", host, host));
   return ports.empty() ? "no table" : fmt::format("{}", fmt::join(ports, ", "));
 }
 
@@ -73,9 +73,9 @@ LessonView lesson_view(const SwitchLesson& lesson) {
         {{"from", frame.from}, {"to", frame.to}, {"flooded", frame.flooded}, {"copies_to", frame.copies_to}});
   }
   nlohmann::ordered_json table = nlohmann::ordered_json::array();
-  const std::vector<bool> known = lesson.frames.empty() ? std::vector<bool>() : lesson.frames.back().known_ports;
-  for (std::size_t host = 0; host < known.size(); ++host)
-    if (known[host]) table.push_back({{"address", fmt::format("host {}", host)}, {"port", host}});
+  const std::vector<bool> table_ports = lesson.frames.empty() ? std::vector<bool>() : lesson.frames.back().known_ports;
+  for (std::size_t host = 0; host < table_ports.size(); ++host)
+    if (table_ports[host]) table.push_back({{"address", fmt::format("host {}", host)}, {"port", host}});
   view.frames = {LessonFrame{.grids = {std::move(grid)},
                              .legend = {{"", "sends", Tone::blue},
                                         {"", "takes its frame", Tone::green},
