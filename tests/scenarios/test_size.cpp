@@ -176,9 +176,9 @@ TEST_CASE("checkpoints of TPUs go to a store by the hosts' adapters", "[size]") 
   REQUIRE(answer.rows.front().good());
   const Node& checkpoint = *answer.rows.front().document.find("faults")->find("checkpoint");
   CHECK_FALSE(checkpoint.find("storage"));
-  // Two hosts of 12.5 GB/s read what the store of 5 GB/s has written.
+  // Two hosts of 25 GB/s read what the store of 5 GB/s has written.
   const double write = std::stod(checkpoint.find("write")->scalar), load = std::stod(checkpoint.find("load")->scalar);
-  CHECK(write == Approx(load * 5).epsilon(1e-4));
+  CHECK(write == Approx(load * 10).epsilon(1e-4));
   CHECK(write > 0.1);
   CHECK(answer.rows.front().goodput < 1);
 }
