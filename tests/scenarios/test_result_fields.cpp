@@ -158,7 +158,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.shared_draws = "all replicas are as slow as the slowest of the step";
   r.drawn_steps = DrawnSteps{2, 0.1, 1.5, 2.5, 300};
   r.failures->end = 30;
-  r.money = Money{"EUR", 2, 3, true, 4};
+  r.money = Money{"EUR", 2, 3, true, 4, {}};
   r.wall_s = 1;
   const json j = to_json(r);
   const Result back = result_from_json(j);
