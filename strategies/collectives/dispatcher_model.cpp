@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/nvlinks.hpp"
 #include "sim/error.hpp"
+#include "sim/shared_results.hpp"
 
 namespace trainyard {
 namespace {
@@ -35,16 +35,14 @@ class DispatcherModel : public CollectiveModel, public std::enable_shared_from_t
   std::shared_ptr<const CollectiveModel> model_for(const std::vector<int>& nodes) const override {
     const std::shared_ptr<const CollectiveModel> part = library_->model_for(nodes);
     if (part == library_) return shared_from_this();
-    std::shared_ptr<const CollectiveModel>& model = parts_[part];
-    if (!model) model = std::make_shared<DispatcherModel>(routing_, hca_, nvlink_, part);
-    return model;
+    return parts_.find(part, [&] { return std::make_shared<DispatcherModel>(routing_, hca_, nvlink_, part); });
   }
 
  private:
   ExpertRouting routing_;
   BytesPerSecond hca_, nvlink_;  // rates that a rank reaches
   std::shared_ptr<const CollectiveModel> library_;
-  mutable std::map<std::shared_ptr<const CollectiveModel>, std::shared_ptr<const CollectiveModel>> parts_;
+  SharedResults<std::shared_ptr<const CollectiveModel>, std::shared_ptr<const CollectiveModel>> parts_;
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "models/fitted/nccl_cost.hpp"
@@ -123,11 +122,9 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
   call.gpu_network = adapter * a_gpu;
   call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
   call.wires = wires_;
-  const auto [entry, fresh] = machine_.try_emplace({spread.fewest, by_pairs(operation)});
-  if (fresh)
-    entry->second =
-        machine_rate(*spec_, spread.fewest, by_pairs(operation) ? Operation::all_to_all : Operation::all_reduce);
-  call.machine = entry->second;
+  call.machine = machine_.find({spread.fewest, by_pairs(operation)}, [&] {
+    return machine_rate(*spec_, spread.fewest, by_pairs(operation) ? Operation::all_to_all : Operation::all_reduce);
+  });
   call.version = choice_.version;
   call.sharp = spec_->sharp;
   call.nvswitch = type.interconnect == "nvswitch";
@@ -172,19 +169,19 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
     if (types_.size() == 1) return shared_from_this();
     std::vector<bool> used(types_.size());
     for (const int node : nodes) used[type_of_node_.at(static_cast<std::size_t>(node))] = true;
-    std::shared_ptr<const CollectiveModel>& model = parts_[used];
-    if (model) return model;
-    std::vector<NcclNode> part;
-    for (std::size_t i = 0; i < types_.size(); ++i)
-      if (used[i]) part.push_back(types_[i]);
-    return model = std::make_shared<Nccl>(std::move(part), std::vector<std::size_t>{});
+    return parts_.find(used, [&] {
+      std::vector<NcclNode> part;
+      for (std::size_t i = 0; i < types_.size(); ++i)
+        if (used[i]) part.push_back(types_[i]);
+      return std::make_shared<Nccl>(std::move(part), std::vector<std::size_t>{});
+    });
   }
 
  private:
   std::vector<NcclNode> types_;
   std::vector<std::size_t> type_of_node_;
   /// Models of parts of the cluster, by the types of nodes that they use.
-  mutable std::map<std::vector<bool>, std::shared_ptr<const CollectiveModel>> parts_;
+  SharedResults<std::vector<bool>, std::shared_ptr<const CollectiveModel>> parts_;
 };
 
 std::string judged_between(const NcclNetwork& network) {

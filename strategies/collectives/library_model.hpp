@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +6,7 @@
 
 #include "models/fitted/nccl_model.hpp"
 #include "models/reading/figure.hpp"
+#include "sim/shared_results.hpp"
 #include "strategies/collectives/collective_settings.hpp"
 #include "topologies/cluster.hpp"
 
@@ -33,7 +33,7 @@ class NcclNode {
   NcclChoice choice_;
   Seconds wires_;
   /// Results of machine_rate, by number of GPUs and whether every pair of GPUs exchanges data.
-  mutable std::map<std::pair<int, bool>, BytesPerSecond> machine_;
+  SharedResults<std::pair<int, bool>, BytesPerSecond> machine_;
 };
 /// Returns one entry for each node type. Throws UserError for chips that do not run NCCL.
 std::vector<NcclNode> nccl_nodes(const ClusterSpec&, const NcclChoice& = {});

@@ -290,11 +290,12 @@ TEST_CASE("slices of chips reach each other by the adapters of their hosts", "[r
   // The two chips of a host share its adapter.
   CHECK(transfer_ms(slices, {{0, 4, kLarge}, {1, 5, kLarge}}) == near((3e-6 + 2 * 10e6 / 10e9) * 1e3));
   CHECK(describe(slices).find("2 slices, each a torus") != std::string::npos);
-  CHECK_THROWS_WITH(build_cluster(cluster_of(1,
-                                             "interconnect: pcie\npcie: {rate: 16 GB/s, latency: 0 us}\n"
-                                             "hca: {count: 1, rate: 10 GB/s, latency: 1 us}\n",
-                                             4, "{type: torus, joins: chips, slices: 3, link_rate: 50 GB/s}")),
-                    Catch::Contains("3 slices do not divide the 4 nodes; nearest: 2 or 4"));
+  CHECK_THROWS_WITH(
+      build_cluster(cluster_of(1,
+                               "interconnect: pcie\npcie: {rate: 16 GB/s, latency: 0 us}\n"
+                               "hca: {count: 1, rate: 10 GB/s, latency: 1 us}\n",
+                               4, "{type: torus, joins: chips, slices: 3, link_rate: 50 GB/s, switch_latency: 1 us}")),
+      Catch::Contains("3 slices do not divide the 4 nodes; nearest: 2 or 4"));
 }
 
 }  // namespace topologies_test_routing
