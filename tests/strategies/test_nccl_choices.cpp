@@ -2,6 +2,8 @@
 // messages.
 #include <fmt/format.h>
 
+#include <future>
+
 #include "models/fitted/nccl_cost.hpp"
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
@@ -245,6 +247,27 @@ TEST_CASE("a rack of NVL72 is one NVLink domain", "[collectives][nccl]") {
   }
   const ClusterSpec racks = nodes_on(2, "gb200-nvl72", "nonblocking");
   CHECK(cost_on(racks, NcclOperation::alltoall, kLarge).limited_by == LinkKind::hca);
+}
+
+TEST_CASE("threads that ask one model at the same moment get the same costs", "[collectives][nccl]") {
+  const ClusterSpec cluster =
+      machine("{nodes: [{count: 8, node: l40s-8x}, {count: 8, node: h100-nvl-8x}], fabric: nonblocking}");
+  // A hundred times, each thread is the first to ask for something of a new model.
+  const auto costs = [](const CollectiveModel& whole) {
+    std::vector<double> all;
+    for (int ranks = 2; ranks <= 8; ++ranks)
+      for (const std::vector<int>& nodes : {std::vector<int>{0, 1}, {8, 9}, {0, 8}})
+        all.push_back(
+            whole.model_for(nodes)->cost(Operation::all_reduce, Bytes{1e6}, {2 * ranks, 2, ranks}).rate.value);
+    return all;
+  };
+  const std::vector<double> expected = costs(*library_model(cluster).model);
+  for (int again = 0; again < 100; ++again) {
+    const std::shared_ptr<const CollectiveModel> model = library_model(cluster).model;
+    std::vector<std::future<std::vector<double>>> threads;
+    for (int i = 0; i < 4; ++i) threads.push_back(std::async(std::launch::async, [&] { return costs(*model); }));
+    for (auto& thread : threads) REQUIRE(thread.get() == expected);
+  }
 }
 
 }  // namespace strategies_test_nccl_choices
