@@ -138,6 +138,9 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.input.emplace().starved_share = 0.5;
   r.failures.emplace().checkpoint.interval = 60;
   r.failures->checkpoint.best.simulated = Seconds{50};
+  r.failures->checkpoint.snapshot = 0.5;
+  r.failures->effective_epochs = 2;
+  r.failures->planned_epochs = 3;
   r.failures->set_failures.push_back({"gpu 5", 10, 5, 1, 2, false});
   r.failures->reduced_replicas.push_back({7, 2.5, true});
   r.capacity.emplace().largest_micro_batch_size = 4;
@@ -158,7 +161,12 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.shared_draws = "all replicas are as slow as the slowest of the step";
   r.drawn_steps = DrawnSteps{2, 0.1, 1.5, 2.5, 300};
   r.failures->end = 30;
-  r.money = Money{"EUR", 2, 3, true, 4, {}};
+  Ownership ownership;
+  ownership.bought = {{"nodes", 8}};
+  ownership.yearly = {{"depreciation", 2}, {"interest", 0}, {"electricity", 1}, {"cooling", 0.5}};
+  ownership.rent_year = 9;
+  ownership.training = 1;
+  r.money = Money{"EUR", 2, 3, true, 4, ownership};
   r.wall_s = 1;
   const json j = to_json(r);
   const Result back = result_from_json(j);
