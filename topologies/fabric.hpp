@@ -45,7 +45,7 @@ class Fabric {
   /// Returns true if `build` itself leaves this out. Otherwise it is removed from the finished graph.
   virtual bool leaves_out(const TakenOut&) const { return false; }
 
-  virtual bool joins_chips() const { return false; }         ///< it joins the chips themselves, not HCAs
+  virtual bool joins_chips() const { return false; }  ///< it joins the chips themselves, not HCAs
   /// Number of parts that only the adapters of their hosts join: slices of chips.
   virtual int slices() const { return 1; }
   virtual std::vector<LinkKind> link_kinds() const = 0;      ///< kinds of its cables, as classes of what-ifs
