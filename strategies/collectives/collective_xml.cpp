@@ -23,7 +23,7 @@ struct BlockStep {
   const XmlElement* element;
   std::string type;
   StatedChunks from, into;
-  int block = -1, step = -1;  ///< what it waits for; −1: nothing
+  int block = -1, step = -1;  ///< the step that must end before it; −1: none
   bool receives() const { return type.front() == 'r' && type != "re"; }
   bool sends() const { return type.back() == 's'; }
 };

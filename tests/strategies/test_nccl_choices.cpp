@@ -253,12 +253,12 @@ TEST_CASE("threads that ask one model at the same moment get the same costs", "[
   const ClusterSpec cluster =
       machine("{nodes: [{count: 8, node: l40s-8x}, {count: 8, node: h100-nvl-8x}], fabric: nonblocking}");
   // A hundred times, each thread is the first to ask for something of a new model.
-  const auto costs = [](const CollectiveModel& whole) {
+  const auto costs = [](const CollectiveModel& cluster_model) {
     std::vector<double> all;
     for (int ranks = 2; ranks <= 8; ++ranks)
       for (const std::vector<int>& nodes : {std::vector<int>{0, 1}, {8, 9}, {0, 8}})
         all.push_back(
-            whole.model_for(nodes)->cost(Operation::all_reduce, Bytes{1e6}, {2 * ranks, 2, ranks}).rate.value);
+            cluster_model.model_for(nodes)->cost(Operation::all_reduce, Bytes{1e6}, {2 * ranks, 2, ranks}).rate.value);
     return all;
   };
   const std::vector<double> expected = costs(*library_model(cluster).model);

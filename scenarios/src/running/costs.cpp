@@ -103,9 +103,12 @@ void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
       {"switch", counts_ports ? used_ports(run.machine.cluster) / cluster.switch_ports : 1, cluster.switch_power});
 }
 
-/// Adds what it costs to own the cluster of the scenario. `rent`: of all its nodes, a second.
-void book_ownership(const Scenario& s, double rent, const Result& r, Money& money) {
-  constexpr double hour = 3600, year = 8760 * hour;
+constexpr double kHour = 3600;  // seconds
+
+/// Adds what it costs to own the cluster of the scenario. `rent`: of all its nodes, a second. `units`: tokens or samples
+/// of a step.
+void book_ownership(const Scenario& s, double rent, double units, const Result& r, Money& money) {
+  constexpr double year = 8760 * kHour;
   const Purchase& purchase = s.prices.purchase;
   const auto types_of_nodes = counted_types(s.cluster);
   if (!std::all_of(types_of_nodes.begin(), types_of_nodes.end(),
@@ -118,11 +121,9 @@ void book_ownership(const Scenario& s, double rent, const Result& r, Money& mone
     types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas});
   const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.step_time : 0;
   const double training = r.whole_time(), watts = training > 0 && r.energy ? r.training_energy() / training : site;
-  Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * hour);
+  Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * kHour);
   const double a_second = all.year() / year;
-  const double samples = static_cast<double>(s.global_batch_size);
-  all.per_million = 1e6 * a_second * r.step_time /
-                    (money.of_tokens ? samples * static_cast<double>(s.network.tokens_per_sample) : samples);
+  all.per_million = 1e6 * a_second * r.step_time / units;
   all.training = a_second * training;
   money.ownership = std::move(all);
 }
@@ -142,10 +143,9 @@ void book_energy(const StepRun& run, Result& r) {
 
 void book_money(const Scenario& s, Result& r) {
   if (!s.prices.given()) return;
-  constexpr double hour = 3600;
   double rent = 0;  // per second
   for (const auto& [type, nodes] : counted_types(s.cluster))
-    rent += nodes * type->gpus * s.prices.gpu_hour(type->name, type->gpu.name, type->gpus) / hour;
+    rent += nodes * type->gpus * s.prices.gpu_hour(type->name, type->gpu.name, type->gpus) / kHour;
   const double joule_price = s.prices.kwh / kJoulesOfKwh;
   if (joule_price > 0 && !r.energy)
     fail(s.prices.place, "prices.kwh: the power of " + s.cluster.node.gpu.name + " is not stated");
@@ -153,11 +153,11 @@ void book_money(const Scenario& s, Result& r) {
   money.currency = s.prices.currency;
   money.step = rent * r.step_time + (r.energy ? joule_price * r.energy->step() : 0);
   money.of_tokens = s.network.tokens_per_sample > 1;
-  const double samples = static_cast<double>(s.global_batch_size);
-  money.per_million =
-      1e6 * money.step / (money.of_tokens ? samples * static_cast<double>(s.network.tokens_per_sample) : samples);
+  const double units = static_cast<double>(s.global_batch_size) *
+                       (money.of_tokens ? static_cast<double>(s.network.tokens_per_sample) : 1);
+  money.per_million = 1e6 * money.step / units;
   money.training = rent * r.whole_time() + joule_price * r.training_energy();
-  book_ownership(s, rent, r, money);
+  book_ownership(s, rent, units, r, money);
   r.money = std::move(money);
 }
 
