@@ -10,7 +10,7 @@ namespace {
 constexpr DeviceId kNotAsked = -2, kNoDevice = -1;
 
 std::string name_of_route(const Path& path) {
-  return path.how.empty() ? path.locality : fmt::format("{}, {}", path.locality, path.how);
+  return path.means.empty() ? path.locality : fmt::format("{}, {}", path.locality, path.means);
 }
 
 }  // namespace
@@ -240,7 +240,7 @@ Path Routing::within_node(DeviceId from, DeviceId to, PathClass path_class) {
       !add_leg(staged, "out of host memory", socket, to, PathClass::pcie))
     return path;
   staged.reachable = true;
-  staged.how = "through host memory";
+  staged.means = "through host memory";
   staged.chunk = type_of(from).staging_chunk;
   return staged;
 }
@@ -257,7 +257,7 @@ Path Routing::between_nodes(DeviceId from, DeviceId to, PathClass path_class) {
   const bool stage_out = staged(from, source), stage_in = staged(to, target);
   Path path;
   path.locality = "NET";
-  path.how = tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
+  path.means = tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
   path.chunk = std::min(source.staging_chunk, target.staging_chunk);
   const DeviceId out = stage_out ? socket_of(from) : from, in = stage_in ? socket_of(to) : to;
   if (out < 0 || in < 0) return {};

@@ -11,7 +11,7 @@
 namespace trainyard {
 
 /// Runs `work` for the numbers below `count` on at most `jobs` threads, and calls `done` on this thread as each ends.
-/// After all have ended, throws the failure with the lowest number. Once `interrupted()`, no further number begins, and
+/// After all have ended, throws the failure with the lowest number. Once `is_interrupted()`, no further number begins, and
 /// a number whose work throws Interrupted does not count as done. A single number runs on this thread.
 void run_parallel(std::size_t count, int jobs, const std::function<void(std::size_t)>& work,
                   const std::function<void(std::size_t)>& done = {});

@@ -21,7 +21,7 @@ constexpr double kFarPeerShare = 0.72;
 constexpr double kHostShare = 0.44;
 
 double share_of(const Path& path) {
-  if (path.how == "through host memory") return kHostShare;
+  if (path.means == "through host memory") return kHostShare;
   return path.locality == "SYS" ? kFarPeerShare : kPeerShare;
 }
 

@@ -50,7 +50,7 @@ class TrainingInterval {
   /// Steps done, with the fraction of the current step.
   double steps(double now, double pace) const { return done_ + (now - since_) / pace; }
   /// Time from the last change of pace until `steps` steps are done.
-  double until(double steps, double pace) const { return (steps - done_) * pace; }
+  double time_to(double steps, double pace) const { return (steps - done_) * pace; }
   /// Time that the first `steps` whole steps of the interval have taken.
   double time_of(double steps, double pace) const {
     return steps < done_ ? before_ * steps / done_ : before_ + (steps - done_) * pace;

@@ -53,7 +53,7 @@ class LongRun {
         by_steps_(plan.failures),
         pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
-      if (!plan.failures[i].after_step) schedule(EventKind::prescribed_failure, plan.failures[i].at.value, i);
+      if (!plan.failures[i].after_step) schedule(EventKind::prescribed_failure, plan.failures[i].time.value, i);
     result_.prescribed.resize(plan.failures.size());
   }
 
@@ -62,8 +62,8 @@ class LongRun {
     go_on();
     while (phase_ != JobState::ended) {
       const double next = timers_.next();
-      if (plan_.until.value > 0 && (next < 0 || next > plan_.until.value)) {
-        now_ = plan_.until.value;
+      if (plan_.end_limit.value > 0 && (next < 0 || next > plan_.end_limit.value)) {
+        now_ = plan_.end_limit.value;
         close();
         break;
       }
@@ -129,7 +129,7 @@ class LongRun {
         const FailingParts& part = drawn_.part();
         next_failure();
         SetFailure failure;
-        failure.what = part.name;
+        failure.part = part.name;
         failure.takes_node = part.takes_node;
         failure.workers = part.workers;
         failure.survived = part.survived;
@@ -139,7 +139,7 @@ class LongRun {
   }
 
   void next_failure() {
-    if (drawn_.any()) schedule(EventKind::fails, now_ + drawn_.next().value);
+    if (drawn_.has_failures()) schedule(EventKind::fails, now_ + drawn_.next().value);
   }
 
   void enter(JobState phase, double duration) {
@@ -250,7 +250,7 @@ class LongRun {
     if (writing_) write_timer_ = schedule(EventKind::written, now_ + write - stall);
   }
   double undisturbed_until() {
-    const double next = timers_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
+    const double next = timers_.next(), end = plan_.end_limit.value > 0 ? plan_.end_limit.value : HUGE_VAL;
     return next < 0 ? end : std::min(next, end);
   }
   double undisturbed_steps() const { return std::min(last_step(), by_steps_.next()); }
@@ -297,7 +297,7 @@ class LongRun {
     const double lost_steps = result_.lost_steps;
     const Seconds lost_work = result_.lost_work;
     outcome.happened = true;
-    outcome.at = Seconds{now_};
+    outcome.time = Seconds{now_};
     outcome.idle = pool_.is_away(failure.node);
     if (outcome.idle) {
       outcome.steps = work_.steps() + steps_under_way();
@@ -315,10 +315,10 @@ class LongRun {
     ++result_.failures_of[what];
     if (survived) return stand_still_until_detected();
     if (workers > 0 && absent_workers_ + workers < plan_.replicas) return lose_workers(takes_node, workers, node);
-    if (++hopeless_ > kHopeless && plan_.until.value <= 0)
+    if (++hopeless_ > kHopeless && plan_.end_limit.value <= 0)
       throw UserError(
           fmt::format("the training makes no progress: {:.0f} failures without a checkpoint, one in {} on average",
-                      kHopeless, show(drawn_.between())));
+                      kHopeless, show(drawn_.mean_interval())));
     if (phase_ == JobState::training) {
       result_.lost_minibatches += plan_.replicas - absent_workers_;
       result_.lost_work += leave_training();  // the unfinished step
@@ -359,7 +359,7 @@ class LongRun {
     if (phase_ != JobState::training || !phase_timed_) return;
     timers_.cancel(phase_timer_);
     phase_timer_ =
-        schedule(EventKind::phase_ends, now_ + std::max(0.0, interval_.until(target_ - work_.steps(), pace())));
+        schedule(EventKind::phase_ends, now_ + std::max(0.0, interval_.time_to(target_ - work_.steps(), pace())));
   }
   /// A node has failed, and will be repaired. Returns true if a spare takes its place.
   bool replace(std::optional<int> node) {
@@ -435,7 +435,7 @@ class LongRun {
 }  // namespace
 
 LongRunResult run_long(const LongRunPlan& plan) {
-  const double steps = plan.steps > 0 ? plan.steps : plan.until / plan.step;
+  const double steps = plan.steps > 0 ? plan.steps : plan.end_limit / plan.step;
   if (steps > kMostSteps)
     throw UserError(fmt::format("the training has {:.3g} steps of {}; at most {:.3g} are counted", steps,
                                 show(plan.step), kMostSteps));

@@ -137,6 +137,6 @@ PassMemory memory_of_pass(const Layer&, Pass);
 
 /// The lane and the collective of a layer's exchange.
 Lane lane_of(Axis);
-Operation operation_of(Exchanged);
+Operation operation_of(ExchangeKind);
 
 }  // namespace trainyard

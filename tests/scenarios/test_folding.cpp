@@ -193,8 +193,8 @@ TEST_CASE("any rank of a folded run tells of itself", "[folding][scenarios]") {
   const Plan laid_out = plan(s);
   const RankView view = rank_view(s, laid_out, 45);
   CHECK(view.simulated != 45);
-  CHECK(view.alike == 16);
-  CHECK(view.at.device == "node5/gpu5");
+  CHECK(view.class_size == 16);
+  CHECK(view.place.device == "node5/gpu5");
   REQUIRE_FALSE(view.groups.empty());
   for (const RankView::Group& group : view.groups)
     CHECK(std::count(group.members.begin(), group.members.end(), 45) == 1);

@@ -62,7 +62,7 @@ SeedFigures mtbf_01(const Node& inputs) {
   for (const double nodes : numbers_of(inputs, "nodes")) {
     LongRunPlan plan;
     plan.step = plan.recovery.restart = Seconds{kHour};
-    plan.until = Seconds{number_of(inputs, "days") * kDay};
+    plan.end_limit = Seconds{number_of(inputs, "days") * kDay};
     plan.parts.push_back({"node", nodes, Seconds{number_of(inputs, "node_mtbf_h") * kHour}, false});
     const double p = probability_of_failure(plan);
     got[fmt::format("p_any_failure {:.0f}", nodes)] = p;

@@ -252,7 +252,7 @@ Network one_tensor(Bytes gradient, Bytes input, Bytes output) {
   Layer& layer = network.layers.emplace_back();
   layer.name = "layer";
   layer.parameters.push_back({"weight", gradient.value / 4});
-  layer.kept = {{"input", input}, {"logits", output}};
+  layer.saved_tensors = {{"input", input}, {"logits", output}};
   layer.forward.push_back({"forward", flops_work(Flops{1}, Precision::fp32)});
   BackwardKernel& backward = layer.backward.emplace_back();
   backward.name = "backward";

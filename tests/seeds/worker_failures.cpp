@@ -86,7 +86,7 @@ SeedFigures async_02(const Node& inputs) {
     CallsAndLosses watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
     ServerCellRun run(cell);
     run.run({&watch});
-    return json{watch.calls(), watch.lost()}.dump();
+    return json{watch.calls(), watch.has_diverged()}.dump();
   }));
   return {{"minibatches_done", async[0]},
           {"minibatches_lost", async[1]},

@@ -19,7 +19,7 @@ constexpr BytesPerSecond kRate{1e9};
 /// A machine on which all actors compute equally fast.
 class EqualMachine : public TableMachine {
  public:
-  std::uint64_t likeness(Actor) const override { return 0; }
+  std::uint64_t equivalence_class(Actor) const override { return 0; }
 };
 
 /// Rings of actors that pass on a message a number of times, each time after some work.

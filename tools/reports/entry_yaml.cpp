@@ -93,7 +93,7 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
     else
       read_gpu(entry);
   };
-  for (const std::string& name : catalog.names(kind)) read(Node::of_text(name, Place::of("trainyard")));
+  for (const std::string& name : catalog.names(kind)) read(Node::scalar_node(name, Place::named("trainyard")));
   if (kind == "node")  // parts that the catalog's entries may lack
     for (const char* more : {"{base: pcie-4, nvme: {count: 1, read: 1 GB/s, latency: 1 us}}",
                              "{base: pcie-4, nvme: {count: 1, read: 2 GB/s, latency: 1 us}}",

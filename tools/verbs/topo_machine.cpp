@@ -98,7 +98,7 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
       return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software};
     }
   } else {
-    reference = Node::of_text(what_, {origin_of("trainyard " + verb)});
+    reference = Node::scalar_node(what_, {origin_of("trainyard " + verb)});
   }
   if (!fabric_.empty()) fabric = parse_override(fabric_, origin_of("--fabric"));
   for (const auto& [path, value] : overrides)

@@ -158,7 +158,7 @@ int explain_verb(const std::vector<std::string>& words) {
   const Plan laid_out = plan(scenario);
   if (layers) return explain_layers(scenario, laid_out, json);
   const bool prescribed = scenario.prescribed_step.exists();
-  if (prescribed && !scenario.failures.given()) require_simulable(scenario, laid_out);
+  if (prescribed && !scenario.failures.is_given()) require_simulable(scenario, laid_out);
   const Answer all =
       answer(scenario, laid_out, {.simulation = {}, .factor = static_cast<double>(factor), .reasons = true});
   const Result& r = all.result;
@@ -166,7 +166,7 @@ int explain_verb(const std::vector<std::string>& words) {
     std::string text;
     if (!prescribed)
       text = shares_text(r) +
-             path_text(r, *all.path, scenario.plan.mechanism->in_step(), static_cast<std::size_t>(pieces)) +
+             path_text(r, *all.path, scenario.plan.mechanism->is_synchronous(), static_cast<std::size_t>(pieces)) +
              "\neach resource made faster, simulated again\n" + what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(r.capacity->memory),
                          capacity_line(*r.capacity));

@@ -127,7 +127,7 @@ int new_entry(const std::string& kind, const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   require_new(file, force);
   const Catalog catalog;
-  Node reference = Node::of_text(from.empty() ? usual : from, Place::of("--from"));
+  Node reference = Node::scalar_node(from.empty() ? usual : from, Place::named("--from"));
   if (!gpu.empty()) set_field(reference, "gpu.type", gpu);
   if (!gpus.empty()) set_field(reference, "gpu.count", gpus);
   for (const std::string& set : sets) {
@@ -162,7 +162,7 @@ int new_verb(const std::vector<std::string>& words) {
   const bool on_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   for (const NewQuestion& question : kNewQuestions) {
     std::string& value = answers.*question.field;
-    const Place place = Place::of(question.flag);
+    const Place place = Place::named(question.flag);
     if (value.empty()) value = on_terminal ? answer_on_terminal(question) : question.usual;
     if (question.kind && !value.ends_with(".yaml")) Catalog().entry(question.kind, value, place);
   }

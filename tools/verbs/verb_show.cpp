@@ -128,12 +128,12 @@ View mesh_view(const Scenario& s, bool all) {
     table.right.push_back(true);
     columns.push_back(std::move(value));
   };
-  column(m.widest(Axis::tensor), "tensor", [](const MeshRank& r) { return r.at.tensor; });
-  column(m.context, "context", [](const MeshRank& r) { return r.at.context; });
+  column(m.widest(Axis::tensor), "tensor", [](const MeshRank& r) { return r.coordinates.tensor; });
+  column(m.context, "context", [](const MeshRank& r) { return r.coordinates.context; });
   column(m.expert, "expert", [](const MeshRank& r) { return r.expert; });
   column(std::max(1, m.expert_tensor), "expert-tensor", [](const MeshRank& r) { return r.expert_tensor; });
-  column(m.widest(Axis::data), "data parallel", [](const MeshRank& r) { return r.at.data; });
-  column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.at.pipeline; });
+  column(m.widest(Axis::data), "data parallel", [](const MeshRank& r) { return r.coordinates.data; });
+  column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.coordinates.pipeline; });
   table.head.emplace_back("device");
   for (std::size_t i = 0; i < shown; ++i) {
     std::vector<std::string> row{fmt::format("{}", ranks[i].rank)};
@@ -290,7 +290,7 @@ View entry_view(const std::string& kind, const std::string& begin, const Overrid
   const std::string name = whole_name(catalog, kind, begin);
   Place place;
   place.file = std::make_shared<const std::string>("trainyard show");
-  Node reference = Node::of_text(name, place);
+  Node reference = Node::scalar_node(name, place);
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   const Node entry = catalog.resolve(kind, reference);
@@ -328,7 +328,7 @@ std::string editable_file(const std::string& kind, const std::string& name, cons
   if (kind != "node" && kind != "gpu")
     throw UserError(fmt::format("trainyard show {}: --yaml is for nodes, GPUs and scenarios", kind));
   const Catalog catalog;
-  Node reference = Node::of_text(whole_name(catalog, kind, name), Place::of("trainyard show"));
+  Node reference = Node::scalar_node(whole_name(catalog, kind, name), Place::named("trainyard show"));
   if (name.empty()) fail(reference.place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   return entry_yaml(kind, reference, catalog);

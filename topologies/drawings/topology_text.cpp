@@ -122,7 +122,7 @@ std::string host_text(const DeviceGraph& graph, DeviceId cpu) {
 DevicePath path_of(const DeviceGraph& graph, const Path& path) {
   DevicePath out;
   out.locality = path.locality;
-  out.how = path.how;
+  out.means = path.means;
   out.latency = path.latency();
   out.chunk = path.legs.size() > 1 ? path.chunk : Bytes{0};
   std::map<LinkId, double> load;  // all legs at once
@@ -233,7 +233,7 @@ std::string staging_text(DeviceGraph& graph, const ClusterSpec& spec, int node) 
   for (const DeviceId a : gpus)
     for (const DeviceId b : gpus)
       if (const Path path = a == b ? Path{} : routing.path(a, b, PathClass::automatic);
-          path.how == "through host memory")
+          path.means == "through host memory")
         return fmt::format(
             "through host memory, in chunks of {}: GPUs that do not reach each other peer to peer, for example {} and "
             "{} ({});\n"

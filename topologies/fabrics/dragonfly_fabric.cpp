@@ -29,14 +29,14 @@ class DragonflyRouter : public FabricRouter {
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = switch_of_device(from), b = switch_of_device(to);
     if (a < 0 || b < 0) return false;
-    const std::uint64_t hash = hashed({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
+    const std::uint64_t hash = hash_numbers({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
     wires.push_back(into[from]);
     int where = a;
     const int ours = a / switches, theirs = b / switches;
     if (valiant && groups > 2 && ours != theirs) {
       int third = static_cast<int>(hash % static_cast<std::uint64_t>(groups - 2));
       for (const int excluded : {std::min(ours, theirs), std::max(ours, theirs)}) third += third >= excluded ? 1 : 0;
-      if (!to_group(graph, where, third, mixed(hash), wires)) return false;
+      if (!to_group(graph, where, third, mix_bits(hash), wires)) return false;
     }
     if (!to_group(graph, where, theirs, hash, wires)) return false;
     if (where != b) wires.push_back(local_wire(where, b));
@@ -223,7 +223,7 @@ std::shared_ptr<const Fabric> read_dragonfly(Fields& fields) {
   return std::make_shared<DragonflyFabric>(s);
 }
 
-const Registered<FabricReader> registered_dragonfly{fabric_types(), "dragonfly", read_dragonfly};
+const Registration<FabricReader> registered_dragonfly{fabric_types(), "dragonfly", read_dragonfly};
 
 }  // namespace
 }  // namespace trainyard

@@ -64,7 +64,7 @@ std::shared_ptr<const Fabric> read_ethernet(Fields& fields) {
   return std::make_shared<EthernetFabric>(payload, fields.boolean("hub", false));
 }
 
-const Registered<FabricReader> registered_ethernet{fabric_types(), "ethernet", read_ethernet};
+const Registration<FabricReader> registered_ethernet{fabric_types(), "ethernet", read_ethernet};
 
 }  // namespace
 }  // namespace trainyard

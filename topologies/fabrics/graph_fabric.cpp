@@ -150,7 +150,7 @@ std::shared_ptr<const Fabric> read_graph_fabric(Fields& fields) {
   return std::make_shared<GraphFabric>(std::move(switches), std::move(cables));
 }
 
-const Registered<FabricReader> registered_graph{fabric_types(), "graph", read_graph_fabric};
+const Registration<FabricReader> registered_graph{fabric_types(), "graph", read_graph_fabric};
 
 }  // namespace
 }  // namespace trainyard

@@ -24,7 +24,7 @@ class NonblockingFabric : public Fabric {
 
 std::shared_ptr<const Fabric> read_nonblocking(Fields&) { return std::make_shared<NonblockingFabric>(); }
 
-const Registered<FabricReader> registered_nonblocking{fabric_types(), "nonblocking", read_nonblocking};
+const Registration<FabricReader> registered_nonblocking{fabric_types(), "nonblocking", read_nonblocking};
 
 }  // namespace
 }  // namespace trainyard

@@ -368,8 +368,8 @@ std::shared_ptr<const Fabric> read_ring(Fields& fields) {
   return std::make_shared<TorusFabric>(std::move(shape));
 }
 
-const Registered<FabricReader> registered_torus{fabric_types(), "torus", read_torus};
-const Registered<FabricReader> registered_ring{fabric_types(), "ring", read_ring};
+const Registration<FabricReader> registered_torus{fabric_types(), "torus", read_torus};
+const Registration<FabricReader> registered_ring{fabric_types(), "ring", read_ring};
 
 }  // namespace
 }  // namespace trainyard

@@ -136,7 +136,7 @@ double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {
   return (active & kMessages) ? gpu.compute_while_communicating : 1;
 }
 
-std::uint64_t ClusterMachine::likeness(Actor actor) const {
+std::uint64_t ClusterMachine::equivalence_class(Actor actor) const {
   const std::vector<const NodeType*> types = spec_.types();
   if (static_cast<std::size_t>(actor) >= ranks_) return types.size() + static_cast<std::uint64_t>(actor);
   return static_cast<std::uint64_t>(std::find(types.begin(), types.end(), &type_of(actor)) - types.begin());

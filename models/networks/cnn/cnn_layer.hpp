@@ -51,7 +51,7 @@ class CnnLayerBuilder {
   }
   /// Lists a kept tensor at the first operator that needs it.
   void keep(Operator& op, const CnnFeature& f, std::string name) {
-    if (!is_kept(f)) op.kept.push_back({std::move(name), bytes(f.width)});
+    if (!is_kept(f)) op.saved_tensors.push_back({std::move(name), bytes(f.width)});
     kept_[f.store] = true;
   }
   KernelCall moves(std::string name, Bytes moved) const { return elementwise(std::move(name), moved, precision_); }

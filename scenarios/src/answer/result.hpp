@@ -85,7 +85,7 @@ struct Result {
   };
   std::vector<Phase> phases;
   double alone_time = 0;  ///< time that rank 0 works after all other ranks have ended; 0: they end together
-  struct Measured {
+  struct MeasuredValues {
     double step_time = 0;  ///< measured step time of one device, from the scenario; 0: compute is modelled
     std::string source;
   } measured;
@@ -264,7 +264,7 @@ nlohmann::json answer_json(Answer, bool timing);
 /// sweep.
 const JsonFields<Result>& result_fields();
 JsonFields<Result::Drive> drive_fields();
-JsonFields<Result::Measured> measured_fields();
+JsonFields<Result::MeasuredValues> measured_fields();
 JsonFields<PathLine> path_fields();
 JsonFields<DrawnSteps> drawn_steps_fields();
 JsonFields<Result::Phase> phase_fields();

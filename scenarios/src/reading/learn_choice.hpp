@@ -32,7 +32,7 @@ struct LearnChoice {
   std::string from, save;  ///< files of the initial and final weights; empty: none
   Place place;             ///< place of the section
 
-  bool used() const { return task.used(); }
+  bool is_used() const { return task.is_used(); }
   bool has_target() const { return target_loss || target_accuracy; }
 };
 

@@ -35,7 +35,7 @@ struct FailureChoice {
   Recovery recovery;
   Place place;  ///< place of the section
 
-  bool given() const { return checkpoints || !parts.empty() || !failures.empty(); }
+  bool is_given() const { return checkpoints || !parts.empty() || !failures.empty(); }
 };
 
 /// The components that can fail.

@@ -33,13 +33,13 @@ void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
   image.finish();
 }
 
-TrainingEnds::Alone read_alone(const Node& node, const Catalog& catalog) {
+TrainingEnds::RankZeroWork read_alone(const Node& node, const Catalog& catalog) {
   Fields fields(node, "plan.training.rank_0");
-  TrainingEnds::Alone alone;
+  TrainingEnds::RankZeroWork alone;
   alone.place = node.place;
   alone.time = fields.seconds("time", Seconds{0});
   if (fields.has("every")) alone.every = count_of(fields, "every");
-  if (const Node* store = fields.stated("checkpoint")) {
+  if (const Node* store = fields.child_unless_null("checkpoint")) {
     alone.writes = true;
     if (store->kind != Node::Kind::scalar || store->scalar != "local")
       alone.store = read_storage(catalog.resolve("storage", *store));
@@ -58,19 +58,20 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   ends.weights = fields.boolean(
       {"weights", "Whether weights are copied to the first GPU and from there to all others, before the first step."},
       false);
-  if (const Node* image = fields.stated({"image",
-                                         "Container image that every node pulls before the start: {size: 10 GB, from: "
-                                         "STORAGE, cached: 8 GB}. Default: none."}))
+  if (const Node* image =
+          fields.child_unless_null({"image",
+                                    "Container image that every node pulls before the start: {size: 10 GB, from: "
+                                    "STORAGE, cached: 8 GB}. Default: none."}))
     read_image(ends, *image, catalog);
-  if (const Node* alone =
-          fields.stated({"rank_0",
-                         "Work that only rank 0 does after every so many steps, while the others wait: {time: 10 s, "
-                         "every: 1000, checkpoint: local | STORAGE}. Without every: only at the end. Default: none."}))
-    ends.alone = read_alone(*alone, catalog);
+  if (const Node* alone = fields.child_unless_null(
+          {"rank_0",
+           "Work that only rank 0 does after every so many steps, while the others wait: {time: 10 s, "
+           "every: 1000, checkpoint: local | STORAGE}. Without every: only at the end. Default: none."}))
+    ends.rank_zero_work = read_alone(*alone, catalog);
   const Node* node =
-      fields.stated({"evaluate",
-                     "Evaluations after every so many steps and at the end: {samples: 50000, every: 1000, "
-                     "micro_batch_size, precision}. Without every: only at the end. Default: none."});
+      fields.child_unless_null({"evaluate",
+                                "Evaluations after every so many steps and at the end: {samples: 50000, every: 1000, "
+                                "micro_batch_size, precision}. Without every: only at the end. Default: none."});
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");
   ends.evaluate_place = node->place;
@@ -125,8 +126,8 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
 }
 
 double TrainingEnds::times_alone(double steps) const {
-  if (!alone) return 0;
-  return alone->every > 0 ? std::ceil(steps / alone->every) : 1;
+  if (!rank_zero_work) return 0;
+  return rank_zero_work->every > 0 ? std::ceil(steps / rank_zero_work->every) : 1;
 }
 
 double TrainingEnds::evaluations(double steps) const {

@@ -22,15 +22,15 @@ struct TrainingEnds {
   std::optional<Storage> registry;
   /// Work that only rank 0 does, after every `every` steps and at the end: logs and metrics, and a checkpoint of its
   /// weights on a store or on drives of the node. The other ranks wait for it at the next step.
-  struct Alone {
+  struct RankZeroWork {
     Seconds time;
     double every = 0;              ///< steps. 0: only at the end
     bool writes = false;           ///< whether it writes a checkpoint
     std::optional<Storage> store;  ///< No value: the node's drives
     Place place;
   };
-  std::optional<Alone> alone;
-  bool given() const { return start.value > 0 || weights || samples > 0 || image.value > 0 || alone; }
+  std::optional<RankZeroWork> rank_zero_work;
+  bool is_given() const { return start.value > 0 || weights || samples > 0 || image.value > 0 || rank_zero_work; }
   /// Returns how often rank 0 works alone in a training of `steps` steps.
   double times_alone(double steps) const;
   /// Returns the number of evaluations in a training of `steps` steps, including the last one.
@@ -43,7 +43,7 @@ struct TrainingLength {
   double epochs = 0, steps_per_epoch = 0;
   Seconds time;  ///< instead of `steps`: as many steps as fit
   TrainingEnds ends;
-  bool given() const { return steps > 0 || time.value > 0; }
+  bool is_given() const { return steps > 0 || time.value > 0; }
 };
 
 /// Reads `{steps}`, `{tokens}`, `{time}`, `{epochs, samples}` (samples of an epoch) or `{epochs, steps_per_epoch}`. The

@@ -24,7 +24,7 @@ Layer layer_of(const PipelineTimes& times, double transfer) {
   by_weights.work.flops = Flops{times.backward_weights};
   by_weights.for_weights = true;
   layer.kept_for_weights = Bytes{1};
-  layer.kept = {{"activations", layer.kept_for_weights}};
+  layer.saved_tensors = {{"activations", layer.kept_for_weights}};
   layer.output = Bytes{transfer * IdealMachine::kBytesPerSecond};
   return layer;
 }

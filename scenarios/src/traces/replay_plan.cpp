@@ -189,7 +189,7 @@ const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
     const std::vector<std::string> names = collectives(operation).names();
     const bool has = std::any_of(names.begin(), names.end(), [&](const std::string& k) { return same_name(k, name); });
     if (!has && is == std::string::npos) continue;
-    chosen = &collectives(operation).find(name, Place::of("--algorithm " + text));
+    chosen = &collectives(operation).find(name, Place::named("--algorithm " + text));
     used_[i] = true;
   }
   return chosen;
@@ -226,7 +226,7 @@ const ReplayCollective& ReplayPlan::collective(int communicator, Operation opera
   for (const int member : members) nodes.push_back(cluster.node_of_gpu(member));
   settings.place(nodes);
   if (members.size() != ranks.size()) settings.rings.clear();
-  const Place where = Place::of("--algorithm " + entry->algorithm->name);
+  const Place where = Place::named("--algorithm " + entry->algorithm->name);
   if (entry->algorithm->switches != SwitchKind::none)
     fail(where, "an algorithm with reducing switches can only run as a single collective (trainyard bench)");
   if (modelled) settings.flow = std::make_shared<ModelledFlow>(modelled_flow(operation, settings, members));

@@ -72,7 +72,7 @@ class ReplayPlan {
   }
   std::size_t nodes() const;
   /// The expected error of the modelled collectives; "": none is modelled.
-  std::string judged() const {
+  std::string expected_error() const {
     if (!library_) return "";
     return library_->judged + (library_->scaled.empty() ? "" : "; outside what was fitted: " + library_->scaled);
   }

@@ -100,7 +100,7 @@ void tell_workers(LongRunPlan& plan, const Scenario& s) {
   }
   plan.parts = std::move(parts);
   for (SetFailure& failure : plan.failures)
-    failure.workers = failure.what == "worker"             ? 1
+    failure.workers = failure.part == "worker"             ? 1
                       : failure.takes_node && failure.node ? workers[static_cast<std::size_t>(*failure.node)]
                                                            : 0;
 }
@@ -110,7 +110,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
   LongRunPlan plan;
   plan.step = step;
   plan.steps = s.training.steps;
-  plan.until = s.training.time;
+  plan.end_limit = s.training.time;
   plan.replicas = s.plan.mesh.data;
   plan.nodes = s.cluster.nodes;
   plan.recovery = choice.recovery;
@@ -170,7 +170,7 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study
     best = study.checkpoint.best.steps;
   }
   if (choice.optimal) return best;
-  const Seconds length = plan.until.value > 0 ? plan.until : plan.steps * plan.step;
+  const Seconds length = plan.end_limit.value > 0 ? plan.end_limit : plan.steps * plan.step;
   if (choice.every_time > length)
     fail(choice.every_place, fmt::format("faults.checkpoint.every: {}, but the training takes {}: none is written",
                                          long_time(choice.every_time), long_time(length)));
@@ -187,11 +187,11 @@ std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice,
     const SetFailureOutcome& outcome = run.prescribed[i];
     if (!outcome.happened && !failure.after_step)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
-                                                 show(failure.at), long_time(run.end)));
+                                                 show(failure.time), long_time(run.end)));
     if (!outcome.happened)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends with {}", i,
                                                  *failure.after_step, run.steps));
-    outcomes.push_back({choice.failure_names[i], outcome.at.value, outcome.steps, outcome.lost_steps,
+    outcomes.push_back({choice.failure_names[i], outcome.time.value, outcome.steps, outcome.lost_steps,
                         outcome.lost_work.value, outcome.idle});
   }
   return outcomes;
@@ -205,7 +205,7 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
   LongRunPlan plan = plan_of(s, step);
   study.time_between_failures = time_between_failures(plan.parts).value;
   constexpr double kMostFailures = 1e6;  // in all runs; they take seconds to simulate
-  const Seconds length = plan.until.value > 0 ? plan.until : plan.step * plan.steps;
+  const Seconds length = plan.end_limit.value > 0 ? plan.end_limit : plan.step * plan.steps;
   if (length.value * choice.runs > kMostFailures * study.time_between_failures && !plan.parts.empty())
     fail(choice.place,
          fmt::format("faults.failures: one failure in {} on average, and {} runs of {}; at most {:.0f} failures "
@@ -255,8 +255,8 @@ namespace {
 
 Result whole_training(Result r, const Scenario& s) {
   const bool configures = s.cluster.node.gpu.reconfigure.value > 0 && r.training_steps > 0;
-  if (s.training.ends.given() || configures) book_phases(s, r);
-  if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
+  if (s.training.ends.is_given() || configures) book_phases(s, r);
+  if (s.failures.is_given()) r.failures = study_failures(s, Seconds{r.step_time});
   book_money(s, r);
   return r;
 }

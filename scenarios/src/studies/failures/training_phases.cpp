@@ -40,7 +40,7 @@ double copy_to_gpu(const Scenario& s, Bytes bytes) {
 double pull_image(const Scenario& s) {
   ClusterMachine cluster(s.cluster, s.software);
   StorageMachine shared(cluster, *s.training.ends.registry);
-  std::vector<PlacedMachine::Placed> places;
+  std::vector<PlacedMachine::PlacedActor> places;
   Programs programs;
   int node = 0;
   for (std::size_t i = 0; i < shared.sockets().size(); ++i) {
@@ -65,7 +65,7 @@ Bytes weights_of(const Scenario& s) { return element_size(s.precision) * s.netwo
 
 /// Time of one interval in which rank 0 works alone, s: its own work, and writing its weights to the store.
 double work_alone(const Scenario& s) {
-  const TrainingEnds::Alone& alone = *s.training.ends.alone;
+  const TrainingEnds::RankZeroWork& alone = *s.training.ends.rank_zero_work;
   if (!alone.writes) return alone.time.value;
   try {
     const CheckpointPlan plan{{{0, weights_of(s)}}, alone.store};
@@ -113,7 +113,7 @@ void book_work_alone(const Scenario& s, Result& r) {
   const TrainingEnds& ends = s.training.ends;
   const double alone = work_alone(s), times = ends.times_alone(r.training_steps);
   if (times > most)
-    fail(ends.alone->place,
+    fail(ends.rank_zero_work->place,
          fmt::format("plan.training.rank_0: {:.0f} times in this training; at most {:.0f}", times, most));
   const double stretch = r.training_steps / times * r.step_time;
   const auto [first, others] = ends_of_ranks(stretch, alone, times, s.plan.mechanism->stops_together());
@@ -173,7 +173,7 @@ void book_phases(const Scenario& s, Result& r) {
     r.fits = r.fits && r.host_memory.holds_weights();
   }
   if (ends.samples > 0) r.phases.push_back({"evaluation", evaluation_time(s), ends.evaluations(r.training_steps)});
-  if (ends.alone) book_work_alone(s, r);
+  if (ends.rank_zero_work) book_work_alone(s, r);
   for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;
 }
 
