@@ -33,7 +33,7 @@ class Executor {
 
   void start();
   void tell_observers_the_end() {
-    for (Observer* observer : context_.observers.all()) observer->ended(end());
+    for (Observer* observer : context_.observers.observers()) observer->ended(end());
   }
   /// Performs one time step: ends the timers and flows that are due at `now`. May skip identical rounds: see now().
   void deliver(const std::vector<execution::TimerToken>& timers, const std::vector<FlowToken>& flows, double now);

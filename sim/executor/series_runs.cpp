@@ -153,7 +153,7 @@ void SeriesRuns::interrupt(Actor actor) {
 
 /// Reports to observers of messages: for each group, all joins that ended before a phase at once.
 void SeriesRuns::report(const StreamState& s, const SeriesInterval& interval, std::size_t phase) {
-  for (const SeriesTimes::Moved& moved : interval.times->moved) {
+  for (const SeriesTimes::MovedBytes& moved : interval.times->moved) {
     if (moved.joins[phase] == 0) continue;
     TransferRun run;
     run.from = run.to = s.actor;

@@ -71,7 +71,7 @@ void watch_interrupts() {
 bool is_interrupted() { return g_interrupted != 0 || (duty().job && duty().job->stopped) || time_is_over(); }
 
 void end_if_interrupted() {
-  if (is_interrupted()) throw Interrupted();
+  if (is_interrupted()) throw Interruption();
 }
 
 JobScope::JobScope(const Job& job) : outer_(std::exchange(duty().job, &job)) {}

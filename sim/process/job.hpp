@@ -8,8 +8,8 @@
 namespace trainyard {
 
 /// The work was not completed, because `is_interrupted()` became true. Exit code 3.
-struct Interrupted : std::runtime_error {
-  Interrupted() : std::runtime_error("interrupted") {}
+struct Interruption : std::runtime_error {
+  Interruption() : std::runtime_error("interrupted") {}
 };
 
 /// Number of processors this process may use.
@@ -23,7 +23,7 @@ void watch_interrupts();
 /// Returns true if a signal has come, this thread's job was stopped, or its time limit has passed. Work then ends as
 /// soon as it can.
 bool is_interrupted();
-/// Throws Interrupted if `is_interrupted()`.
+/// Throws Interruption if `is_interrupted()`.
 void end_if_interrupted();
 
 /// Work that a caller waits for, and that can be stopped apart from everything else in this process.

@@ -32,7 +32,7 @@ class Numbers {
       bool is_complete = true;
       try {
         work_(i);
-      } catch (const Interrupted&) {
+      } catch (const Interruption&) {
         is_complete = false;
       } catch (...) {
         errors_[i] = std::current_exception();
@@ -92,7 +92,7 @@ void run_parallel(std::size_t count, int jobs, const std::function<void(std::siz
     if (is_interrupted()) return;
     try {
       work(0);
-    } catch (const Interrupted&) {
+    } catch (const Interruption&) {
       return;
     }
     if (done) done(0);

@@ -79,7 +79,7 @@ class IntervalTrials {
   }
   double goodput(double every) const {
     LongRunPlan plan = plan_;
-    plan.checkpoint.every = every;
+    plan.checkpoint.interval_steps = every;
     return run_long(plan).goodput();
   }
   /// Returns the last number of steps between `best` and `end` whose goodput is nearly the best.

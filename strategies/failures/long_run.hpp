@@ -33,7 +33,7 @@ struct SetFailureOutcome {
 /// The interval between saves of the training's state, and the time that they cost. A state is saved as it is at the
 /// end of a step.
 struct CheckpointTimes {
-  double every = 0;  ///< steps between checkpoints; 0: no checkpoints
+  double interval_steps = 0;  ///< steps between checkpoints; 0: no checkpoints
   /// Training stops for this long: for the whole write, or for a copy that is then written in the background.
   Seconds stall;
   Seconds write;  ///< from its beginning until it can be read back; at least `stall`

@@ -42,7 +42,7 @@ class TrainingInterval {
     done_ = before_ = 0;
   }
   /// Ends the part of the interval with this pace; another pace follows.
-  void turn(double now, double pace) {
+  void change_pace(double now, double pace) {
     done_ = steps(now, pace);
     before_ += now - since_;
     since_ = now;
@@ -67,7 +67,7 @@ class SavedWork {
   double steps() const { return steps_; }
   double snapshot() const { return snapshot_; }  ///< steps in the checkpoint that was begun last
 
-  void done(double steps, double seconds) {
+  void add_steps(double steps, double seconds) {
     steps_ += steps;
     after_snapshot_ += seconds;
   }

@@ -159,7 +159,7 @@ class LongRun {
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
       const double remaining = target_ - work_.steps();
       const double ended = cut_short ? std::min(steps_under_way(), remaining) : remaining;
-      work_.done(ended, interval_.time_of(ended, pace()));
+      work_.add_steps(ended, interval_.time_of(ended, pace()));
     }
     if (phase_timed_) timers_.cancel(phase_timer_);
     phase_timed_ = false;
@@ -173,7 +173,7 @@ class LongRun {
   }
 
   double checkpoint_after() const {
-    const double every = plan_.checkpoint.every;
+    const double every = plan_.checkpoint.interval_steps;
     if (every <= 0) return HUGE_VAL;
     return (std::floor(std::max(work_.steps(), work_.snapshot()) / every) + 1) * every;
   }
@@ -185,8 +185,8 @@ class LongRun {
       train(work_.steps());
       return fail_as_prescribed(by_steps_.take());
     }
-    if (plan_.checkpoint.every > 0 && work_.steps() > work_.snapshot() &&
-        std::fmod(work_.steps(), plan_.checkpoint.every) == 0)
+    if (plan_.checkpoint.interval_steps > 0 && work_.steps() > work_.snapshot() &&
+        std::fmod(work_.steps(), plan_.checkpoint.interval_steps) == 0)
       return checkpoint();
     if (work_.steps() >= last_step()) return finish();
     if (pool_.has_waiting()) {
@@ -225,7 +225,7 @@ class LongRun {
   /// Skips from the end of one checkpoint's stall to that of a later one, if everything in between repeats. The cost
   /// of a run then depends on the number of failures, not on the number of checkpoints.
   void skip_to_disturbance() {
-    const double every = plan_.checkpoint.every, trained = every * pace();
+    const double every = plan_.checkpoint.interval_steps, trained = every * pace();
     const bool at_once = due_.size() > 1;  // another event is due at this time
     if (at_once || pool_.has_waiting() || work_.steps() > work_.snapshot()) return;
     const double stall = plan_.checkpoint.stall.value, write = plan_.checkpoint.write.value;
@@ -239,10 +239,10 @@ class LongRun {
       result_.checkpoints += periods;
       result_.stalled += Seconds{periods * (period - trained)};
       if (writing_) work_.end_checkpoint();
-      work_.done((periods - 1) * every, (periods - 1) * trained);
+      work_.add_steps((periods - 1) * every, (periods - 1) * trained);
       work_.begin_checkpoint();
       work_.end_checkpoint();
-      work_.done(every, trained);
+      work_.add_steps(every, trained);
       work_.begin_checkpoint();
       if (!writing_) work_.end_checkpoint();
       hopeless_ = 0;
@@ -354,7 +354,7 @@ class LongRun {
       schedule(EventKind::workers_return, now_ + plan_.recovery.detect.value + plan_.recovery.restart.value, number);
   }
   void change_workers(int more_absent) {
-    interval_.turn(now_, pace());
+    interval_.change_pace(now_, pace());
     absent_workers_ += more_absent;
     if (phase_ != JobState::training || !phase_timed_) return;
     timers_.cancel(phase_timer_);

@@ -14,7 +14,7 @@ class RankRun : public MechanismRun {
  public:
   explicit RankRun(const MechanismSite& site) : plan_(site.plan), programs_(site.plan, site.names) {}
 
-  Programs programs() override { return programs_.all(); }
+  Programs programs() override { return programs_.programs(); }
   const ProgramSource* source() const override { return &programs_; }
   std::vector<std::string> streams() const override { return programs_.streams().names(); }
   const PassTables& tables() const override { return programs_.tables(); }

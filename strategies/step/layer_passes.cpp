@@ -146,7 +146,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   for (const PassItem& item : table.items) {
     for (const std::int16_t place : item.waits_for)
       if (place >= 0) step_.waits.add(exchanges_[place]);
-    if (item.what == PassItem::What::exchange) {
+    if (item.kind == PassItem::Kind::exchange) {
       while (step_.waits.has_any()) co_yield step_.take_waits();
       if (step_.plan.values_by_layer())
         co_yield step_.call(call_of(pass), {layer, task.micro_batch, item.exchange, buffer});

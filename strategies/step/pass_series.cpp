@@ -39,7 +39,7 @@ class SeriesMaker {
     for (const PassItem& item : table.items) {
       for (const std::int16_t place : item.waits_for)
         if (place >= 0) pending_.push_back(places[static_cast<std::size_t>(place)]);
-      const bool meets = item.what == PassItem::What::exchange;
+      const bool meets = item.kind == PassItem::Kind::exchange;
       take_waits(meets ? 0 : kWaitsOfOne);
       if (meets) {
         whole_ = whole_ && open_ == kNone;

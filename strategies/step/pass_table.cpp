@@ -144,7 +144,7 @@ class PassMaker {
       const Listed& listed = exchanges_[next_];
       const Exchange& exchange = *listed.exchange;
       PassItem item;
-      item.what = PassItem::What::exchange;
+      item.kind = PassItem::Kind::exchange;
       item.exchange = listed.number;
       item.place = static_cast<std::int16_t>(open_.size());
       item.lane = lane_of(exchange.axis);
@@ -255,7 +255,7 @@ class PassMaker {
     const auto [change, transient] = memory_of_pass(layer_, pass_);
     PassItem* ends = nullptr;
     for (PassItem& item : table_.items) {
-      if (item.what != PassItem::What::kernels) continue;
+      if (item.kind != PassItem::Kind::kernels) continue;
       item.op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::activations));
       item.op.memory.high_water = transient.value;
       if (!ends && pass_ == Pass::forward) item.op.memory.change = change.value;

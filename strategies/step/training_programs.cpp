@@ -238,7 +238,7 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
   return outline;
 }
 
-Programs TrainingPrograms::all() const {
+Programs TrainingPrograms::programs() const {
   Programs programs;
   for (int rank = 0; rank < plan_.ranks(); ++rank) programs.push_back(program(rank));
   return programs;

@@ -273,7 +273,7 @@ void LearnerRank::compute(int micro_batch) {
     if (is_complete && plan_.through_center)
       clip(replica_.gradient_, setup_.rule.clip / (summed ? plan_.mesh.data : 1));
   }
-  tell_({.what = LearningEvent::What::gradient,
+  tell_({.kind = LearningEvent::Kind::gradient,
          .actor = rank_,
          .version = plan_.through_center ? version : replica_.version(),
          .loss = loss});

@@ -29,12 +29,12 @@ struct LearningSetup {
 
 /// An event of the training, for observers.
 struct LearningEvent {
-  enum class What : std::uint8_t {
+  enum class Kind : std::uint8_t {
     gradient,  ///< a worker has computed a gradient
     update,    ///< an actor's weights have changed
     merge,     ///< all replicas have averaged their weights
   };
-  What what = What::gradient;
+  Kind kind = Kind::gradient;
   Actor actor = 0;
   Actor worker = -1;            ///< for `update`: the only worker whose gradient or weights were applied; −1: all
   std::uint64_t version = 0;    ///< number of updates in the weights: for `gradient` before it, for `update` after it

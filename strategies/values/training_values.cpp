@@ -131,7 +131,7 @@ const Eigen::VectorXd& TrainingValues::sum(Actor rank, TrainingBuffer place) {
 }
 
 void TrainingValues::tell(const LearningEvent& event) {
-  if (event.what == LearningEvent::What::gradient) {
+  if (event.kind == LearningEvent::Kind::gradient) {
     last_loss_ = event.loss;
     loss_ += event.loss;
     ++losses_;
@@ -141,7 +141,7 @@ void TrainingValues::tell(const LearningEvent& event) {
 
 void TrainingValues::note_update(double gradients, LearningEvent event) {
   applied_ += gradients;
-  event.what = LearningEvent::What::update;
+  event.kind = LearningEvent::Kind::update;
   tell(event);
 }
 

@@ -111,7 +111,7 @@ class TrainingValues {
   /// Counts `gradients` applied gradients and passes the event to the observer.
   void note_update(double gradients, LearningEvent event);
   /// Passes on that all replicas have averaged their weights.
-  void note_merge() { tell({.what = LearningEvent::What::merge}); }
+  void note_merge() { tell({.kind = LearningEvent::Kind::merge}); }
   double applied_gradients() const { return applied_; }
   /// Sets the number of updates in a worker's weights, if servers hold the weights.
   void set_version(Actor worker, std::uint64_t version) {

@@ -49,7 +49,7 @@ TEST_CASE("workers, servers, links and switches fail at times that are said, and
   const Scenario plain = read_scenario_text(scenario("null"), "faulty.yaml");
   const DeviceGraph graph = build_cluster(plain.cluster);
   const std::string a_switch =
-      graph.devices()[static_cast<std::size_t>(graph.all(DeviceKind::network_switch).front())].name;
+      graph.devices()[static_cast<std::size_t>(graph.devices_of_kind(DeviceKind::network_switch).front())].name;
   const std::string link = graph.links().front().name;
   std::string named = faults;
   named.replace(named.find("SWITCH"), 6, a_switch);

@@ -86,7 +86,7 @@ SeedFigures vepoch_01(const Node& inputs) {
   LongRunPlan plan;
   plan.steps = length.steps;
   plan.step = Seconds{1};
-  plan.checkpoint.every = virtual_epoch_steps(length, epochs);
+  plan.checkpoint.interval_steps = virtual_epoch_steps(length, epochs);
   const LongRunResult run = run_long(plan);
   return {{"steps_per_virtual_epoch", run.steps / run.checkpoints}, {"checkpoints_per_dataset", run.checkpoints}};
 }

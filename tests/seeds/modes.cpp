@@ -203,7 +203,7 @@ SeedFigures mode_eq(const Node& inputs) {
                            Actor center = 0;
                            if (mechanism == "central-storage") {
                              const ClusterMachine machine(s.cluster, s.software);
-                             center = machine.actor(machine.graph().all(DeviceKind::cpu, 0).front());
+                             center = machine.actor(machine.graph().devices_of_kind(DeviceKind::cpu, 0).front());
                            }
                            if (mechanism == "parameter-server") center = s.ranks();
                            WholeNumbers numbers(s, center, central);

@@ -118,7 +118,7 @@ std::vector<std::vector<double>> descend_alone(const std::vector<double>& begin,
            };
            std::vector<double> before;
            training.watch([&](const LearningEvent& event) {
-             if (event.what == LearningEvent::What::update) before = numbers();
+             if (event.kind == LearningEvent::Kind::update) before = numbers();
            });
            Simulation simulation(machine);
            for (int rank = 0; rank < plan.ranks(); ++rank)

@@ -55,7 +55,7 @@ std::string synchronous_without_recovery(int workers, double ms, Actor victim, d
     CallsAndLosses watch(0, static_cast<int>(TrainingCall::update), horizon_s);
     Simulation simulation(machine);
     const TrainingPrograms programs(plan, names);
-    simulation.add(programs.all());
+    simulation.add(programs.programs());
     simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
     simulation.observe(watch);
     try {
@@ -86,7 +86,7 @@ SeedFigures async_02(const Node& inputs) {
     CallsAndLosses watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
     ServerCellRun run(cell);
     run.run({&watch});
-    return json{watch.calls(), watch.has_diverged()}.dump();
+    return json{watch.calls(), watch.lost()}.dump();
   }));
   return {{"minibatches_done", async[0]},
           {"minibatches_lost", async[1]},

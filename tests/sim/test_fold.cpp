@@ -122,7 +122,7 @@ TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][f
   EqualMachine m;
   wire(m, 24, 4, 24);
   const folding::FoldGraph graph(m, rings, {});
-  const folding::Partition right = folding::refine(graph.coloured());
+  const folding::Partition right = folding::refine(graph.coloured_graph());
   CHECK(folding::broken_condition(graph, right) == "");
   for (int i = 0; i < 200; ++i) {
     folding::Partition merged = right;

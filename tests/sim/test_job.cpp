@@ -24,7 +24,7 @@ constexpr std::chrono::minutes kLong{1};
 std::string endless() {
   while (!is_interrupted()) {
   }
-  throw Interrupted();
+  throw Interruption();
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ TEST_CASE("once interrupted, no further number begins, and work under way does n
     ++begun;
     while (!is_interrupted()) {
     }
-    throw Interrupted();
+    throw Interruption();
   });
   CHECK(std::none_of(results.begin(), results.end(), [](const auto& r) { return r.has_value(); }));
   CHECK(begun <= 2);
@@ -121,7 +121,7 @@ TEST_CASE("a background call that nobody waits for is stopped, and no other one 
       in_parallel(3, 3, [&ended](std::size_t) -> int {
         try {
           endless();
-        } catch (const Interrupted&) {
+        } catch (const Interruption&) {
           ++ended;
           throw;
         }

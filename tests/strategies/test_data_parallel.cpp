@@ -49,7 +49,7 @@ json train(const Setting& s) {
     Values values;
     TrainingValues training(task, plan, values);
     Simulation simulation(machine);
-    simulation.add(programs.all());
+    simulation.add(programs.programs());
     simulation.observe(values);
     simulation.run();
     const Eigen::VectorXd alone = train_plainly(task, global_batch, s.steps);

@@ -337,7 +337,7 @@ TEST_CASE("steps of nanoseconds over weeks end, or are refused as too many", "[l
   const BestInterval best = best_interval(plan);
   LongRunPlan slow = plan;
   slow.step = Seconds{1};
-  slow.checkpoint.every = 600;
+  slow.checkpoint.interval_steps = 600;
   CHECK(fast.goodput() == Approx(run_long(slow).goodput()).epsilon(1e-3));
   CHECK(best.simulated.value == Approx(best_interval(slow).simulated.value).epsilon(0.01));
   CHECK(best.steps * plan.step.value == Approx(best.simulated.value).epsilon(1e-6));

@@ -58,8 +58,8 @@ Words matrix_of(const NodeType& node, BytesPerSecond one_nvlink) {
   ClusterSpec spec;
   spec.node = node;
   DeviceGraph graph = build_cluster(spec);
-  std::vector<DeviceId> devices = graph.all(DeviceKind::gpu, 0);
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca, 0);
+  std::vector<DeviceId> devices = graph.devices_of_kind(DeviceKind::gpu, 0);
+  const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca, 0);
   devices.insert(devices.end(), hcas.begin(), hcas.end());
   Words rows;
   for (const DeviceId a : devices) {

@@ -102,7 +102,7 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
       read(parse_override(more, std::make_shared<const std::string>("trainyard")));
   std::vector<EntryKey> keys;
   const std::set<std::string> not_of_files{kind + ".name", kind + ".sources"};
-  for (const AskedField& field : fields_read.all()) {
+  for (const AskedField& field : fields_read.fields()) {
     const std::string section = section_of(kind, field.what);
     if (section.empty() || not_of_files.contains(section + "." + field.key)) continue;
     const EntryKey key{section + "." + field.key, field.type, field.fallback, field.required, false, field.choices};

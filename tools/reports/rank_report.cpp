@@ -19,7 +19,7 @@ std::string rank_text(const RankView& view) {
   std::string text = fmt::format("rank {} on {}: tensor {}, context {}, data {}, pipeline {}; ", view.place.rank,
                                  view.place.device, view.place.coordinates.tensor, view.place.coordinates.context,
                                  view.place.coordinates.data, view.place.coordinates.pipeline);
-  if (!view.unfolded.empty())
+  if (!view.unfolded_reason.empty())
     text += "simulated itself\n";
   else if (view.simulated == view.place.rank)
     text += fmt::format("simulated for an equivalence class of {} ranks\n", view.class_size);

@@ -313,10 +313,10 @@ std::string simulated_ranks(const Result& r) {
   if (!r.shared_draws.empty())
     return fmt::format("{}{} of {} ranks: {} (--fold off: every rank its own)\n", report_label("simulated"),
                        r.simulated_ranks, counted(r.ranks), r.shared_draws);
-  if (r.unfolded.empty())
+  if (r.unfolded_reason.empty())
     return fmt::format("{}{} of {} ranks; the others are identical to one of these (show --fold)\n",
                        report_label("simulated"), r.simulated_ranks, counted(r.ranks));
-  return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), counted(r.ranks), r.unfolded);
+  return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), counted(r.ranks), r.unfolded_reason);
 }
 
 /// Says that "compute" and "GPU compute" are not the same, if kernels of the forward and backward pass wait for memory.

@@ -37,7 +37,7 @@ constexpr int kLookMs = 50;          // interval at which a thread checks whethe
 class Turns {
  public:
   explicit Turns(int most) : free_(most) {}
-  /// Waits for a turn, then runs the work. Throws Interrupted.
+  /// Waits for a turn, then runs the work. Throws Interruption.
   std::string take(const std::function<std::string()>& work) {
     while (!free_.try_acquire_for(std::chrono::milliseconds(kLookMs))) end_if_interrupted();
     struct Release {
@@ -67,7 +67,7 @@ bool send_answer(BackgroundCall& call, int seconds, httplib::DataSink& sink) {
     sink.write(text.data(), text.size());
     sink.done();
     return true;
-  } catch (const Interrupted&) {
+  } catch (const Interruption&) {
     return false;
   }
 }

@@ -132,7 +132,7 @@ int explain_verb(const std::vector<std::string>& words) {
   int pieces = 12, factor = 2, most = 0;
   bool layers = false, batch = false, limits = false, doubt = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
   arguments.option("--pieces", pieces, "N", "show the N longest pieces of the critical path");
   arguments.option("--factor", factor, "N", "how much faster each resource is made");
   arguments.flag("--layers", layers, "show instead the time, FLOPs and bytes of each layer, and its bottleneck");

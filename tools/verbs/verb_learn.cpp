@@ -73,15 +73,15 @@ int learn_verb(const std::vector<std::string>& words) {
       "--seeds 3 --svg curves.svg");
   LearnFlags flags;
   arguments.positional("SCENARIO", flags.file, "scenario file (YAML) with a section `learn`");
-  arguments.repeated("--set", flags.sets, "PATH=VALUE", "override a field; may be repeated");
-  arguments.repeated("--compare", flags.compared, "PATH=A,B,...",
-                     "train with each of these values and compare; \"A=1,2 & B=3,4\" changes fields together");
+  arguments.repeated_flag("--set", flags.sets, "PATH=VALUE", "override a field; may be repeated");
+  arguments.repeated_flag("--compare", flags.compared, "PATH=A,B,...",
+                          "train with each of these values and compare; \"A=1,2 & B=3,4\" changes fields together");
   arguments.option("--seeds", flags.seeds, "N", "train each variant N times, and give 95 % intervals (default 1)");
   arguments.output("--svg", flags.svg, "draw loss and accuracy against time, samples and bytes; - is stdout");
   arguments.output("--json", flags.json, "write all curves as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--html", flags.html, "write a page with all curves; - is stdout");
-  arguments.repeated("--require", flags.required, "target",
-                     "end with exit code 1 unless all trainings reach learn.target");
+  arguments.repeated_flag("--require", flags.required, "target",
+                          "end with exit code 1 unless all trainings reach learn.target");
   flags.shares.declare(arguments, "training");
   if (!arguments.parse(words)) return kGood;
   LearnQuestion question = question_of(flags);

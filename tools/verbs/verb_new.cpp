@@ -122,7 +122,7 @@ int new_entry(const std::string& kind, const std::vector<std::string>& words) {
     arguments.option("--gpu", gpu, "NAME", "its GPUs: a name of the catalog, or a file in the same folder");
     arguments.option("--gpus", gpus, "N", "number of its GPUs");
   }
-  arguments.repeated("--set", sets, "PATH=VALUE", "set another key of the file; may be repeated");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE", "set another key of the file; may be repeated");
   arguments.flag("--force", force, "overwrite an existing file");
   if (!arguments.parse(words)) return kGood;
   require_new(file, force);

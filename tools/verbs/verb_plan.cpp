@@ -134,10 +134,10 @@ struct PlanFlags {
     arguments.option("--batch", asked.batch, "N", "with --model: the number of samples of a step");
     arguments.option("--software", asked.software, "STACK",
                      "with --model: the software stack (default: the strategy's, or megatron-core)");
-    arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
-    arguments.repeated("--vary", vary, "PATH=A,B,...",
-                       "try only these values of a field, for example plan.tensor_parallel=4,8; a field that the "
-                       "search does not vary by itself is varied too");
+    arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+    arguments.repeated_flag("--vary", vary, "PATH=A,B,...",
+                            "try only these values of a field, for example plan.tensor_parallel=4,8; a field that the "
+                            "search does not vary by itself is varied too");
     arguments.option(
         "--strategy", strategy, "NAME",
         "search what this framework can do (trainyard list strategies), in place of plan.strategy; any: whatever "

@@ -148,8 +148,9 @@ View mesh_view(const Scenario& s, bool all) {
 
 View folding_view(const Scenario& s, bool all) {
   const FoldView view = fold_view(s);
-  if (!view.unfolded.empty())
-    return {fmt::format("{}: each of {} ranks is simulated: {}\n", s.name, view.ranks, view.unfolded), to_json(view)};
+  if (!view.unfolded_reason.empty())
+    return {fmt::format("{}: each of {} ranks is simulated: {}\n", s.name, view.ranks, view.unfolded_reason),
+            to_json(view)};
   constexpr std::size_t screenful = 64;
   std::string text = fmt::format("{}: {} ranks in {} classes; {} classes of links\n", s.name, view.ranks,
                                  view.classes.size(), view.links);
@@ -379,7 +380,7 @@ int show_verb(const std::vector<std::string>& words) {
   arguments.flag("--yaml", choice.yaml,
                  "print a file to save and edit: a scenario unchanged; a node or gpu with all possible keys");
   arguments.flag("--all", choice.all, "show every operation, rank or class; the default is a screenful");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
   arguments.output("--json", json, "write the view as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const Overrides overrides = parse_overrides(sets);

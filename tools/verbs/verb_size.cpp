@@ -337,7 +337,7 @@ struct SizeFlags {
     arguments.option("--headroom", headroom, "SHARE",
                      "leave this share of each device's memory free, for example 8 % or 0 (default: what context and "
                      "fragmentation take, some 8 % of 80 GiB)");
-    arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+    arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
     arguments.output("--svg", svg,
                      "with --prices: draw how far prices, deadline and budget may move before another cluster is the "

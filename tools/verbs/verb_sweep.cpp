@@ -96,14 +96,14 @@ struct SweepFlags {
         "SCENARIO", file,
         "scenario file (YAML), or a study: `scenario`, `set` (lists, {range: [..]}, {log_range: [..]} by "
         "field), `together`, `where`");
-    arguments.repeated(
+    arguments.repeated_flag(
         "--set", sets, "PATH=A,B,...",
         "a field and its values; may be repeated. range(FROM, TO, STEP) and log-range(FROM, TO, FACTOR) give lists "
         "of values; \"A=1,2 & B=3,4\" changes fields together; plan.pipeline.layers=all takes every cut of the "
         "layers");
-    arguments.repeated("--where", where, "CONDITION",
-                       "leave out points that do not meet this condition, for example \"plan.tensor_parallel * "
-                       "plan.pipeline_parallel <= 64\"");
+    arguments.repeated_flag("--where", where, "CONDITION",
+                            "leave out points that do not meet this condition, for example \"plan.tensor_parallel * "
+                            "plan.pipeline_parallel <= 64\"");
     arguments.option("--prices", prices, "FILE",
                      "add columns of costs by your prices (scenarios/prices-example.yml shows how)");
     outputs.declare(

@@ -18,10 +18,10 @@ bool has_fabric_wire(const DeviceGraph& graph, DeviceId device) {
 }  // namespace
 
 FabricView::FabricView(const DeviceGraph& g) : graph(g), end_word("chip"), end_(g.devices().size(), 0) {
-  for (const DeviceId gpu : graph.all(DeviceKind::gpu))
+  for (const DeviceId gpu : graph.devices_of_kind(DeviceKind::gpu))
     if (has_fabric_wire(graph, gpu)) ends.push_back(gpu);
   if (ends.empty()) {
-    ends = graph.all(DeviceKind::hca);
+    ends = graph.devices_of_kind(DeviceKind::hca);
     end_word = "HCA";
   }
   for (const DeviceId end : ends) end_[end] = 1;

@@ -19,10 +19,10 @@ Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work
 
 ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
     : spec_(spec), graph_(build_cluster(spec_)), routing_(graph_, spec_), stack_(stack) {
-  actors_ = graph_.all(DeviceKind::gpu);
+  actors_ = graph_.devices_of_kind(DeviceKind::gpu);
   ranks_ = actors_.size();
   for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::nvme, DeviceKind::nvswitch, DeviceKind::network_switch})
-    for (const DeviceId id : graph_.all(kind)) actors_.push_back(id);
+    for (const DeviceId id : graph_.devices_of_kind(kind)) actors_.push_back(id);
   ports_.resize(actors_.size());
   const std::vector<const NodeType*> types = spec_.types();
   interferes_ = std::any_of(types.begin(), types.end(), [](const NodeType* type) {

@@ -34,7 +34,8 @@ class CnnLayerBuilder {
   }
 
   CnnFeature run(const std::vector<CnnOperator>& operators, CnnFeature feature) {
-    for (std::size_t i = 0; i < operators.size(); i += together(operators, i)) feature = add(operators, i, feature);
+    for (std::size_t i = 0; i < operators.size(); i += fused_operators(operators, i))
+      feature = add(operators, i, feature);
     return feature;
   }
   Layer build(Bytes output, Bytes input) && { return std::move(b_).build(output, sharding_.recompute, input); }
@@ -60,7 +61,7 @@ class CnnLayerBuilder {
   enum class NormApplied : std::uint8_t { by_itself, by_convolution, by_sum };
   bool fuses_norms() const { return fusions_.batch_norm != BatchNormFusion::none; }
   /// Returns the number of operators from `i` on that one kernel executes.
-  std::size_t together(const std::vector<CnnOperator>&, std::size_t i) const;
+  std::size_t fused_operators(const std::vector<CnnOperator>&, std::size_t i) const;
   /// Adds operator `i` and those that its kernel executes too. `summed`: a residual sums the output of the list.
   CnnFeature add(const std::vector<CnnOperator>&, std::size_t i, CnnFeature, bool summed = false);
   CnnFeature fused_batch_norm(const CnnOperator&, CnnFeature, bool activates, NormApplied);

@@ -3,7 +3,7 @@
 
 namespace trainyard {
 
-std::size_t CnnLayerBuilder::together(const std::vector<CnnOperator>& operators, std::size_t i) const {
+std::size_t CnnLayerBuilder::fused_operators(const std::vector<CnnOperator>& operators, std::size_t i) const {
   const bool sums = operators[i].kind == CnnKind::residual;
   if (!fuses_norms() || (operators[i].kind != CnnKind::batch_norm && !sums)) return 1;
   return i + 1 < operators.size() && operators[i + 1].word == "relu" ? 2 : 1;
@@ -11,7 +11,7 @@ std::size_t CnnLayerBuilder::together(const std::vector<CnnOperator>& operators,
 
 CnnFeature CnnLayerBuilder::add(const std::vector<CnnOperator>& operators, std::size_t i, CnnFeature in, bool summed) {
   const CnnOperator& op = operators[i];
-  const std::size_t next = i + together(operators, i);
+  const std::size_t next = i + fused_operators(operators, i);
   const bool activates = next - i == 2;
   if (op.kind == CnnKind::residual) return residual(op, in, activates);
   if (op.kind != CnnKind::batch_norm || !fuses_norms()) return add(op, in);

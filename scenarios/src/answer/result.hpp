@@ -182,7 +182,7 @@ struct Result {
   int ranks = 0;
   int idle_devices = 0;  ///< number of devices of the cluster without work
   int simulated_ranks = 0;
-  std::string unfolded;      ///< why every rank was simulated; empty: ranks were folded
+  std::string unfolded_reason;  ///< why every rank was simulated; empty: ranks were folded
   std::string shared_draws;  ///< which ranks share drawn slow-downs; empty: each rank has its own, or nothing is drawn
   struct AllReduce {
     std::string algorithm, fidelity;

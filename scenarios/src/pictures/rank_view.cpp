@@ -55,7 +55,7 @@ RankView rank_view(const Scenario& s, const Plan& laid_out, int rank) {
   const StepRun run(s, laid_out, options);
   RankView view;
   view.place = mesh(s)[static_cast<std::size_t>(rank)];
-  view.unfolded = run.unfolded;
+  view.unfolded_reason = run.unfolded_reason;
   view.simulated = run.rank_of(run.actor_of_rank(rank));
   if (run.fold) view.class_size = static_cast<int>(run.fold->members(run.actor_of_rank(rank)).size());
   const auto route = [&](std::string what, int to) {
@@ -86,7 +86,7 @@ nlohmann::ordered_json to_json(const RankView& view) {
   return {{"rank", to_json(std::vector<MeshRank>{view.place})["mesh"][0]},
           {"simulated_rank", view.simulated},
           {"stands_for", view.class_size},
-          {"unfolded", view.unfolded},
+          {"unfolded", view.unfolded_reason},
           {"groups", groups},
           {"peers", peers}};
 }

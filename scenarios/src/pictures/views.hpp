@@ -82,7 +82,7 @@ struct FoldView {
   std::vector<Class> classes;
   int links = 0;                     ///< number of classes of links that messages cross
   std::vector<std::string> reasons;  ///< the differences that first separated classes
-  std::string unfolded;              ///< why every rank is simulated; "": ranks are folded
+  std::string unfolded_reason;       ///< why every rank is simulated; "": ranks are folded
 };
 FoldView fold_view(const Scenario&);
 

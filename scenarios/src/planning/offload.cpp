@@ -161,7 +161,7 @@ void attach_host_ways(OffloadPlan& plan, int ranks, const ClusterMachine& machin
     edges(HostWay::from_host) = {require_path(cpu, rank)};
     if (!plan.drives()) continue;
     const int node = machine.graph().devices()[socket].node;
-    for (const DeviceId id : machine.graph().all(DeviceKind::nvme, node)) {
+    for (const DeviceId id : machine.graph().devices_of_kind(DeviceKind::nvme, node)) {
       const Actor drive = machine.actor(id);
       edges(HostWay::drive_read).push_back(require_path(drive, cpu));
       edges(HostWay::drive_write).push_back(require_path(cpu, drive));

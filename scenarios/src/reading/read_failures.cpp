@@ -49,7 +49,8 @@ double count_of_kind(const std::string& kind, const FailingMachine& machine) {
   if (kind == "gpu") return cluster.gpus();
   if (kind == "node") return cluster.nodes;
   if (kind == "nic" || kind == "link") return adapters(cluster);
-  if (kind == "switch") return static_cast<double>(build_cluster(cluster).all(DeviceKind::network_switch).size());
+  if (kind == "switch")
+    return static_cast<double>(build_cluster(cluster).devices_of_kind(DeviceKind::network_switch).size());
   if (kind == "worker") return machine.workers;
   if (kind == "server") return machine.servers;
   return 1;
@@ -116,7 +117,8 @@ std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cl
   if (kind == "link")
     for (const Link& link : graph.links()) names.push_back(link.name);
   else
-    for (const DeviceId id : graph.all(DeviceKind::network_switch)) names.push_back(graph.devices()[id].name);
+    for (const DeviceId id : graph.devices_of_kind(DeviceKind::network_switch))
+      names.push_back(graph.devices()[id].name);
   return names;
 }
 
@@ -195,7 +197,7 @@ void read_interval(FailureChoice& choice, Fields& fields) {
   choice.optimal = text == "optimal";
   if (choice.optimal) return;
   if (const std::optional<double> steps = steps_of(text)) {
-    choice.every = *steps;
+    choice.interval_steps = *steps;
     if (*steps < 1 || *steps != std::floor(*steps))
       fail(choice.every_place,
            fmt::format("faults.checkpoint.every: {} steps; expected a whole number from 1", *steps));
@@ -330,9 +332,9 @@ void check_failures(const FailureChoice& choice, const TrainingLength& length) {
   if (choice.virtual_epochs > length.steps_per_epoch && length.epochs > 0)
     fail(choice.every_place, fmt::format("faults.checkpoint.virtual_epochs: {} of an epoch of {} steps",
                                          choice.virtual_epochs, length.steps_per_epoch));
-  if (length.steps > 0 && choice.every > length.steps)
-    fail(choice.every_place,
-         fmt::format("faults.checkpoint.every: {} steps, but the training has {}", choice.every, length.steps));
+  if (length.steps > 0 && choice.interval_steps > length.steps)
+    fail(choice.every_place, fmt::format("faults.checkpoint.every: {} steps, but the training has {}",
+                                         choice.interval_steps, length.steps));
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
     const SetFailure& failure = choice.failures[i];
     if (length.steps > 0 && failure.after_step.value_or(0) >= length.steps)

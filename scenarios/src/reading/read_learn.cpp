@@ -186,7 +186,7 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
     require_whole_replicas(s, node.place);
     learn.steps =
         fields.integer_within<int>({"steps", "Most steps of the training."}, 1, kMostLearnedSteps, learn.steps);
-    learn.every = fields.integer_within<int>(
+    learn.interval_steps = fields.integer_within<int>(
         {"evaluate_every", "Number of steps between two evaluations. Default: a fiftieth of steps."}, 1,
         kMostLearnedSteps, std::max(1, learn.steps / 50));
     learn.leaves_all_gather =

@@ -38,7 +38,7 @@ TrainingEnds::RankZeroWork read_alone(const Node& node, const Catalog& catalog) 
   TrainingEnds::RankZeroWork alone;
   alone.place = node.place;
   alone.time = fields.seconds("time", Seconds{0});
-  if (fields.has("every")) alone.every = count_of(fields, "every");
+  if (fields.has("every")) alone.interval_steps = count_of(fields, "every");
   if (const Node* store = fields.child_unless_null("checkpoint")) {
     alone.writes = true;
     if (store->kind != Node::Kind::scalar || store->scalar != "local")
@@ -76,7 +76,7 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   Fields evaluate(*node, "plan.training.evaluate");
   ends.evaluate_place = node->place;
   ends.samples = count_of(evaluate, "samples");
-  if (evaluate.has("every")) ends.every = count_of(evaluate, "every");
+  if (evaluate.has("every")) ends.interval_steps = count_of(evaluate, "every");
   constexpr std::int64_t most_samples = 1 << 24;
   if (evaluate.has("micro_batch_size"))
     ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, most_samples);
@@ -127,12 +127,12 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
 
 double TrainingEnds::times_alone(double steps) const {
   if (!rank_zero_work) return 0;
-  return rank_zero_work->every > 0 ? std::ceil(steps / rank_zero_work->every) : 1;
+  return rank_zero_work->interval_steps > 0 ? std::ceil(steps / rank_zero_work->interval_steps) : 1;
 }
 
 double TrainingEnds::evaluations(double steps) const {
   if (samples == 0) return 0;
-  return every > 0 ? std::ceil(steps / every) : 1;
+  return interval_steps > 0 ? std::ceil(steps / interval_steps) : 1;
 }
 
 double virtual_epoch_steps(const TrainingLength& length, double count) {

@@ -12,19 +12,19 @@ namespace trainyard {
 struct TrainingEnds {
   Seconds start;         ///< start of containers, processes and framework
   bool weights = false;  ///< whether weights are copied to the GPU of the first rank, and from there to all others
-  /// Evaluation: forward passes over `samples` samples, after every `every` steps and at the end.
-  double samples = 0, every = 0;                 ///< samples 0: no evaluation; every 0: only at the end
+  /// Evaluation: forward passes over `samples` samples, after every `interval_steps` steps and at the end.
+  double samples = 0, interval_steps = 0;        ///< samples 0: no evaluation; interval_steps 0: only at the end
   std::optional<std::int64_t> micro_batch_size;  ///< micro-batch size of the evaluation. No value: the training's
   std::optional<std::string> precision;          ///< precision of the evaluation. No value: the training's
   Place evaluate_place;
   /// The part of a container image that every node pulls from the registry before its processes start. 0: none.
   Bytes image;
   std::optional<Storage> registry;
-  /// Work that only rank 0 does, after every `every` steps and at the end: logs and metrics, and a checkpoint of its
+  /// Work that only rank 0 does, after every `interval_steps` steps and at the end: logs and metrics, and a checkpoint of its
   /// weights on a store or on drives of the node. The other ranks wait for it at the next step.
   struct RankZeroWork {
     Seconds time;
-    double every = 0;              ///< steps. 0: only at the end
+    double interval_steps = 0;     ///< steps. 0: only at the end
     bool writes = false;           ///< whether it writes a checkpoint
     std::optional<Storage> store;  ///< No value: the node's drives
     Place place;

@@ -137,11 +137,11 @@ class Learning {
   void happened(const LearningEvent& event) {
     if (enough_) return;
     keep(event);
-    if (event.what == LearningEvent::What::gradient) {
+    if (event.kind == LearningEvent::Kind::gradient) {
       computed_ += static_cast<double>(s_.micro_batch_size);
       return;
     }
-    if (event.what == LearningEvent::What::merge) {
+    if (event.kind == LearningEvent::Kind::merge) {
       ++result_.merges;
       return;
     }
@@ -152,7 +152,7 @@ class Learning {
     lambdas_ += event.lambda;
     ++pushes_;
     if (is_diverging()) return diverged(training_.last_loss());
-    const double next = (std::floor(result_.points.back().steps / learn_.every) + 1) * learn_.every;
+    const double next = (std::floor(result_.points.back().steps / learn_.interval_steps) + 1) * learn_.interval_steps;
     if (steps() < std::min<double>(next, learn_.steps)) return;
     waits_for_end_ = training_.replicas_differ() && s_.plan.mechanism->is_synchronous() && steps() >= learn_.steps;
     if (!waits_for_end_) look();
@@ -172,9 +172,9 @@ class Learning {
   }
 
   void keep(const LearningEvent& event) {
-    if (event.what == LearningEvent::What::merge) return;
+    if (event.kind == LearningEvent::Kind::merge) return;
     if (std::ssize(result_.first) >= options_.first_events || same_as_before(event)) return;
-    result_.first.push_back({training_.values().now().value, event.what == LearningEvent::What::gradient, event.actor,
+    result_.first.push_back({training_.values().now().value, event.kind == LearningEvent::Kind::gradient, event.actor,
                              event.worker, "", static_cast<double>(event.version), static_cast<int>(event.staleness),
                              event.loss, event.lambda});
   }
@@ -185,7 +185,7 @@ class Learning {
       return !u.gradient && u.actor == event.actor && u.worker == event.worker &&
              u.version == static_cast<double>(event.version) && u.staleness == static_cast<int>(event.staleness);
     };
-    return event.what == LearningEvent::What::update && event.worker >= 0 &&
+    return event.kind == LearningEvent::Kind::update && event.worker >= 0 &&
            std::any_of(result_.first.begin(), result_.first.end(), same);
   }
 
@@ -347,7 +347,7 @@ LearnResult learn(const Scenario& s, const LearnOptions& options) {
   watched.look = [&last](const LearnResult& now) { last = now; };
   try {
     return learn_here(s, laid_out, watched);
-  } catch (const Interrupted&) {
+  } catch (const Interruption&) {
     if (!last) throw;
     last->mechanism = mechanism_words(s, laid_out);
     last->ended = "interrupted";

@@ -345,7 +345,7 @@ Result result_of(const StepRun& run) {
   r.operations = static_cast<std::uint64_t>(run.operations());
   r.messages = static_cast<std::uint64_t>(run.traffic.messages());
   r.simulated_ranks = run.simulated_ranks();
-  r.unfolded = run.unfolded;
+  r.unfolded_reason = run.unfolded_reason;
   if (run.shared_draws) {
     const int warm = run.window.warm_steps();
     r.shared_draws = run.shared_draws->in_words();

@@ -38,8 +38,8 @@ class StepRun {
   Timeline timeline;  ///< empty unless every operation is recorded (`records`)
   SteadyWindow window;
   SimulationResult end;
-  std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
-  std::string unfolded;        ///< why every rank was simulated; empty: ranks were folded
+  std::unique_ptr<Fold> fold;   ///< null: every rank was simulated
+  std::string unfolded_reason;  ///< why every rank was simulated; empty: ranks were folded
   /// The factors that ranks share, so that they fold although slow-downs are drawn; null: each rank has its own.
   std::unique_ptr<SlowestReplicas> shared_draws;
   TrainingPlan plan;  ///< the plan as it ran: `planned` with all its steps and attached hosts

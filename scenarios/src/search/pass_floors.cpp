@@ -25,7 +25,7 @@ class PassWalk {
     for (const PassItem& item : table.items) {
       for (const std::int16_t place : item.waits_for)
         if (place >= 0) kernels = std::max(kernels, ends[static_cast<std::size_t>(place)]);
-      if (item.what == PassItem::What::kernels) {
+      if (item.kind == PassItem::Kind::kernels) {
         kernels += price(item.op.work);
         continue;
       }

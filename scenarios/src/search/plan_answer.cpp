@@ -336,7 +336,7 @@ class AnswerMaker {
     PlanOutcome outcome;
     try {
       outcome = outcome_of(*question_.own, simulate(*question_.own, options));
-    } catch (const Interrupted&) {
+    } catch (const Interruption&) {
       return;
     }
     const Mesh& mesh = question_.own->plan.mesh;

@@ -68,7 +68,7 @@ class ClusterSizer {
       current_case_ = fmt::format("{} of {}: ", begun_, cases.size());
       try {
         look_at(size_case);
-      } catch (const Interrupted&) {
+      } catch (const Interruption&) {
         answer_.unfinished =
             fmt::format("interrupted at node type {} of {}{}", begun_, cases.size(), interrupted_search_);
         break;
@@ -334,7 +334,7 @@ class ClusterSizer {
     if (!answer.best.empty())
       interrupted_search_ += fmt::format(", where the best plan so far takes {:.4g} s a step: {}, batch {}",
                                          answer.best.front().outcome.step_time, answer.best.front().plan, row.batch);
-    throw Interrupted();
+    throw Interruption();
   }
 
   /// Searches the best plan and computes the whole training with it.
@@ -416,7 +416,7 @@ class ClusterSizer {
       SizeRow without = row(*found, {with->nodes, 0, 0.0, with->batch});
       if (without.good() && (!with->good() || without.step_time < with->step_time))
         answer_.without_headroom = std::move(without);
-    } catch (const Interrupted&) {
+    } catch (const Interruption&) {
       answer_.unfinished = "interrupted while the best without headroom was looked for" + interrupted_search_;
     }
   }

@@ -88,7 +88,7 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
   Names names;
   const TrainingPrograms programs(plan, names);
   MemoryUse memory;
-  run_programs(machine, programs.all(), {{&memory}});
+  run_programs(machine, programs.programs(), {{&memory}});
   return memory.peak(0);
 }
 

@@ -152,7 +152,7 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   Timeline timeline;
   Progress progress;
   const SimulationResult end =
-      run_programs(simulated, fold ? fold->programs(source) : source.all(),
+      run_programs(simulated, fold ? fold->programs(source) : source.programs(),
                    {.observers = {&breakdown, &traffic, &path, trace.empty() ? nullptr : &timeline, &progress}});
   if (!trace.empty()) write_replay_trace(trace, timeline, plan, simulated, names);
 

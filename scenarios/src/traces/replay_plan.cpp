@@ -208,7 +208,7 @@ void ReplayPlan::require_used() const {
 const ReplayCollective& ReplayPlan::collective(int communicator, Operation operation, int root) {
   std::unique_ptr<ReplayCollective>& entry = collectives_[{communicator, operation, root}];
   if (entry) return *entry;
-  const std::vector<int>& members = groups_->all()[static_cast<std::size_t>(communicator)].members;
+  const std::vector<int>& members = groups_->communicators()[static_cast<std::size_t>(communicator)].members;
   const ClusterSpec& cluster = machine_.spec();
   entry = std::make_unique<ReplayCollective>();
   entry->algorithm = chosen_algorithm(operation);
@@ -286,7 +286,7 @@ void ReplayPlan::meet(std::size_t rank, int group, Operation operation, const Re
 
 void ReplayPlan::require_all_met() const {
   for (std::size_t group = 0; group < meetings_.size(); ++group) {
-    const Communicator& communicator = groups_->all()[group];
+    const Communicator& communicator = groups_->communicators()[group];
     for (std::size_t k = 1; k < meetings_[group].size(); ++k) {
       const Meeting& meeting = meetings_[group][k];
       if (meeting.members < communicator.members.size())

@@ -213,7 +213,7 @@ std::unique_ptr<Program> ReplayPrograms::program(Actor rank) const {
   return std::make_unique<ReplayProgram>(plan_, options_, static_cast<std::size_t>(rank), names_);
 }
 
-Programs ReplayPrograms::all() const {
+Programs ReplayPrograms::programs() const {
   Programs programs;
   for (Actor rank = 0; rank < actors(); ++rank) programs.push_back(program(rank));
   return programs;

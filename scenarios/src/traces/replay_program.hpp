@@ -39,7 +39,7 @@ class ReplayPrograms : public ProgramSource {
   Actor actors() const override { return static_cast<Actor>(plan_.ranks.size()); }
   ActorOutline outline(Actor) const override;
   std::unique_ptr<Program> program(Actor) const override;
-  Programs all() const;
+  Programs programs() const;
   /// Returns false if messages have routes of their own, because then ranks cannot be folded (see ProgramSource).
   bool foldable() const;
 

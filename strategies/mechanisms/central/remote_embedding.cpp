@@ -136,7 +136,7 @@ class RemoteEmbeddingRun : public MechanismRun {
       : words_(site.names), plan_(with_words(site.plan, words_)), states_(site.states), programs_(plan_, site.names) {}
 
   Programs programs() override {
-    Programs all = programs_.all();
+    Programs all = programs_.programs();
     all.push_back(embedding_server(plan_, states_, words_));
     return all;
   }

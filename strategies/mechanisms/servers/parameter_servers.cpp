@@ -32,7 +32,8 @@ std::vector<Actor> places_of(const ServerChoice& choice, const ClusterMachine& m
   std::vector<Actor> places;
   for (int server = 0; server < choice.count; ++server) {
     const int node = choice.nodes[static_cast<std::size_t>(server) % choice.nodes.size()];
-    const std::vector<DeviceId> devices = machine.graph().all(on_cpu ? DeviceKind::cpu : DeviceKind::gpu, node);
+    const std::vector<DeviceId> devices =
+        machine.graph().devices_of_kind(on_cpu ? DeviceKind::cpu : DeviceKind::gpu, node);
     const std::size_t processes = choice.device == ServerChoice::Device::gpus ? devices.size() : 1;
     if (devices.empty() || used[node] + processes > devices.size())
       fail(choice.place, fmt::format("plan.data_parallel.servers: node {} has {} {}{}, too few for its servers", node,

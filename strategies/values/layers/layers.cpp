@@ -21,7 +21,7 @@ void check(const TransformerConfig& c, const Sharding& sharding) {
   refuse(c.position_embedding == PositionEmbedding::relative, "relative positions");
   refuse(c.experts.shared_intermediate_size > 0, "shared experts");
   refuse(c.experts.correction_bias || c.experts.router_bias, "biases of routers");
-  refuse(c.experts.every > 1, "experts in some layers");
+  refuse(c.experts.layer_interval > 1, "experts in some layers");
   refuse(c.experts.count > 0 && c.mlp_bias, "biases of experts");
   refuse(c.patch_size > 0 || c.type_vocab_size > 0, "images and segments");
   refuse(sharding.expert_capacity > 0, "dropped tokens");

@@ -45,7 +45,7 @@ CommandAnswer answer_of(const std::string& command, const std::string& picture) 
   if (!picture.empty()) words.insert(words.end(), {"--" + picture, folder.file("picture")});
   const CaughtOutput screen;
   const int code = verbs().find(words.front(), Place::named(command)).run({words.begin() + 1, words.end()});
-  if (code == kInterrupted) throw Interrupted();
+  if (code == kInterrupted) throw Interruption();
   if (code != kGood && code != kFailsLimit) throw UserError(fmt::format("{}: ended with code {}", command, code));
   return {screen.text, folder.text("json"), folder.text("picture")};
 }

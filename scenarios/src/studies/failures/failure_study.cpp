@@ -175,7 +175,7 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study
     fail(choice.every_place, fmt::format("faults.checkpoint.every: {}, but the training takes {}: none is written",
                                          long_time(choice.every_time), long_time(length)));
   if (choice.virtual_epochs > 0) return virtual_epoch_steps(s.training, choice.virtual_epochs);
-  return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
+  return choice.interval_steps > 0 ? choice.interval_steps : std::max(1.0, std::round(choice.every_time / plan.step));
 }
 
 /// Returns the outcomes of the failures that the scenario sets. Throws UserError at the place of a failure that is too
@@ -220,8 +220,8 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     study.checkpoint.write = cost.times.write.value;
     study.checkpoint.load = cost.times.load.value;
     study.checkpoint.storage = cost.storage;
-    plan.checkpoint.every = interval(s, plan, study);
-    study.checkpoint.interval = (plan.step * plan.checkpoint.every).value;
+    plan.checkpoint.interval_steps = interval(s, plan, study);
+    study.checkpoint.interval = (plan.step * plan.checkpoint.interval_steps).value;
   }
   FewerReplicas fewer(s, step);
   plan.step_with = [&fewer](int replicas) { return fewer(replicas); };
