@@ -104,8 +104,9 @@ TEST_CASE("comments are sentences that stand alone", "[words]") {
 TEST_CASE("types are nouns", "[words]") {
   const Rule rule{
       "a type is a noun",
-      std::regex(
-          R"(^ *(struct|class|enum class) (Told|Way|Known|Held|Tried|Of|One|Each|On|Asked|Said|Own|Whole)\b[^;]*$)")};
+      std::regex(R"(^ *(struct|class|enum class) (Told|Way|Known|Held|Tried|Of|One|Each|On|Asked|Said|Own|Whole|)"
+                 R"(Exchanged|Registered|Pictured|Placed|Measured|Interrupted|NotModelled|Moved|Kept|Unlike|)"
+                 R"(Alone|Due|Fixed|Unshared|Nested|Ended|What)\b[^;]*$)")};
   std::vector<std::string> found;
   for_each_line([&](const SourceLine& line) {
     if (std::regex_search(line.code, rule.pattern)) found.push_back(found_by(rule, line));
@@ -113,11 +114,31 @@ TEST_CASE("types are nouns", "[words]") {
   check(found);
 }
 
+TEST_CASE("a header declares no name that is a preposition, a pronoun or a participle of these", "[words]") {
+  // The type comes first, so calls, parameters and `return` are no declarations.
+  const Rule rule{
+      "the name of a value is a noun, that of a function a verb phrase or a predicate",
+      std::regex(
+          R"(^ *(?!return|co_|if|for|while|else|throw|case)([\w:]+(<[^;()]*>)?[ *&]+)+()"
+          R"(of|by|on|until|unlike|within|without|near|into|against|along|upon|with|than|for|off|)"
+          R"(how|which|again|also|apart|alone|alike|aside|any|both|every|each|one|only|together|where|why|no|)"
+          R"(there|here|turn|way|likeness|told|said|known|held|tried|gone|met|made|used|drawn|shown|bought|begun|)"
+          R"(merged|typed|stated|sealed|unsealed|escaped|applied|coordinated|mixed|hashed|flushed|passed|reduced|)"
+          R"(paired|promised|solved|diverged|numbered|rotated|repeated|coloured|scratch_of|of_text|in_step)"
+          R"()(\(| *=[^=]| *;|\{|,))")};
+  std::vector<std::string> found;
+  for_each_line([&](const SourceLine& line) {
+    if (line.file.ends_with(".hpp") && std::regex_search(line.code, rule.pattern))
+      found.push_back(found_by(rule, line));
+  });
+  check(found);
+}
+
 TEST_CASE("names that are prepositions, articles or participles become fewer", "[words]") {
   // Lines that declare, call or assign such a name. A figure here may be lowered, never raised.
-  const std::map<std::string, int> most{{"of", 75},   {"told", 0},  {"said", 2},  {"known", 5},  {"whole", 86},
-                                        {"own", 22},  {"held", 15}, {"asked", 9}, {"given", 64}, {"kept", 38},
-                                        {"tried", 9}, {"left", 58}, {"way", 14},  {"each", 11},  {"one", 13},
+  const std::map<std::string, int> most{{"of", 5},    {"told", 0},  {"said", 2},  {"known", 5}, {"whole", 23},
+                                        {"own", 22},  {"held", 12}, {"asked", 9}, {"given", 6}, {"kept", 12},
+                                        {"tried", 9}, {"left", 56}, {"way", 13},  {"each", 7},  {"one", 13},
                                         {"there", 1}, {"here", 6}};
   std::map<std::string, std::pair<int, std::regex>> names;
   for (const auto& [name, lines] : most) names[name] = {0, std::regex("\\b" + name + " *[(=;]")};
