@@ -70,19 +70,21 @@ std::string mesh_in_words(const Scenario& s) {
   return fmt::format("{}, {} collectives", text, name_of(p.fidelity));
 }
 
-/// "ring all-reduce of 8 channels".
-std::string all_reduce_in_words(const CollectiveChoice& choice, bool compressed) {
-  const int channels = choice.settings.channels;
-  return fmt::format("{} {}{}", all_reduce_name(choice), compressed ? "exchange of compressed gradients" : "all-reduce",
+/// "ring all-reduce of 8 channels", "NCCL, ring, Simple: all-reduce of 8 channels".
+std::string all_reduce_in_words(const Plan& plan, bool compressed) {
+  const auto [algorithm, channels] = gradient_collective(plan);
+  return fmt::format("{}{} {}{}", algorithm, algorithm.find(',') == std::string::npos ? "" : ":",
+                     compressed ? "exchange of compressed gradients" : "all-reduce",
                      channels > 1 ? fmt::format(" of {} channels", channels) : "");
 }
 
 /// The model, the machine, and the plan.
 std::string head(const Scenario& s, const Plan& plan) {
-  const std::string how = s.plan.splits_model() ? mesh_in_words(s)
-                          : s.ranks() == 1      ? "one device"
-                                                : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(
-                                                                          plan.all_reduce, s.plan.compression != nullptr));
+  const std::string how =
+      s.plan.splits_model() ? mesh_in_words(s)
+      : s.ranks() == 1
+          ? "one device"
+          : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(plan, s.plan.compression != nullptr));
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",
