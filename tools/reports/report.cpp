@@ -70,12 +70,13 @@ std::string mesh_in_words(const Scenario& s) {
   return fmt::format("{}, {} collectives", text, name_of(p.fidelity));
 }
 
-/// "ring all-reduce of 8 channels", "NCCL, ring, Simple: all-reduce of 8 channels".
+/// "ring all-reduce of 8 channels", "NCCL all-reduce (ring, Simple) of 8 channels".
 std::string all_reduce_in_words(const Plan& plan, bool compressed) {
-  const auto [algorithm, channels] = gradient_collective(plan);
-  return fmt::format("{}{} {}{}", algorithm, algorithm.find(',') == std::string::npos ? "" : ":",
+  const GradientCollective collective = gradient_collective(plan);
+  return fmt::format("{} {}{}{}", all_reduce_name(plan.all_reduce),
                      compressed ? "exchange of compressed gradients" : "all-reduce",
-                     channels > 1 ? fmt::format(" of {} channels", channels) : "");
+                     collective.method.empty() ? "" : fmt::format(" ({})", collective.method),
+                     collective.channels > 1 ? fmt::format(" of {} channels", collective.channels) : "");
 }
 
 /// The model, the machine, and the plan.

@@ -293,7 +293,7 @@ std::string all_reduce_name(const CollectiveChoice& choice) {
 }
 
 GradientCollective gradient_collective(const Plan& plan) {
-  GradientCollective chosen{all_reduce_name(plan.all_reduce), plan.all_reduce.settings.channels};
+  GradientCollective chosen{"", plan.all_reduce.settings.channels};
   const LaneGroups& lane = plan.training.lane(Lane::gradients);
   if (plan.all_reduce.settings.fidelity != Fidelity::modelled || !lane.used() || plan.training.compression)
     return chosen;
@@ -305,7 +305,7 @@ GradientCollective gradient_collective(const Plan& plan) {
   const int ranks = static_cast<int>(group.members.size());
   const ModelledCost cost =
       group.settings.model->cost(operation, elements * plan.training.gradient_element, group.settings.spread(ranks));
-  if (!cost.detail.empty()) chosen.algorithm += ", " + cost.detail;
+  chosen.method = cost.detail;
   chosen.channels = cost.rings ? modelled_rings(group.settings, ranks) : 0;
   return chosen;
 }

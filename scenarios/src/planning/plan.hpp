@@ -53,11 +53,10 @@ TrainingPlan lay_out_stages(const Scenario&, std::shared_ptr<const Network> shar
 /// Returns the name of the all-reduce: its algorithm, or the modelled library.
 std::string all_reduce_name(const CollectiveChoice&);
 
-/// The algorithm of the gradients' collective, and the number of rings that it runs at the same time. A modelled
-/// library chooses by size; these are those of its call for the largest bucket: "NCCL, ring, Simple" of 8 channels. 0
-/// channels: the library takes no ring.
+/// How a library sums gradients, and the number of rings that run at the same time. A modelled library chooses by size;
+/// these are those of its call for the largest bucket. 0 channels: the library takes no ring.
 struct GradientCollective {
-  std::string algorithm;
+  std::string method;  ///< algorithm and protocol of a modelled library, for example "ring, Simple"; else ""
   int channels = 1;
 };
 GradientCollective gradient_collective(const Plan&);

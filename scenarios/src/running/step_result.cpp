@@ -270,7 +270,8 @@ void book_mechanism(const StepRun& run, Result& r) {
 void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
   if (s.ranks() > 1 && s.plan.mechanism->all_reduces()) {
     const GradientCollective collective = gradient_collective(plan);
-    r.all_reduce.algorithm = collective.algorithm;
+    r.all_reduce.algorithm = all_reduce_name(plan.all_reduce);
+    if (!collective.method.empty()) r.all_reduce.algorithm += ", " + collective.method;
     r.all_reduce.fidelity = name_of(plan.all_reduce.settings.fidelity);
     r.all_reduce.channels = collective.channels;
   }
