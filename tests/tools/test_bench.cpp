@@ -100,6 +100,24 @@ TEST_CASE("channels that use one pair of ranks do not mix their messages", "[ben
   const json j =
       shell.rows("all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking --algorithm ring --channels 8 -b 8M -e 8M");
   CHECK(j["rows"][0]["wrong"] == 0);
+  CHECK(j["rows"][0]["channels"] == 8);
+}
+
+TEST_CASE("bench names NCCL's ring and counts those that leave the nodes at once", "[bench]") {
+  const BenchShell shell;
+  const std::string large = " -b 256M -e 256M --no-check";
+  const auto row = [&](const std::string& words) { return shell.rows("all_gather --on " + words + large)["rows"][0]; };
+  const json two = row("dgx-a100 --nodes 2 --fabric nonblocking");
+  CHECK(two["algorithm"] == "NCCL, ring, Simple");
+  CHECK(two["channels"] == 8);
+  CHECK(row("l40s-8x")["channels"] == 1);
+  CHECK(row("dgx-1v")["channels"] == 6);  // the wires of a DGX-1 make three rings, in both directions
+  const TopoAnswer text = shell.trainyard("bench all_gather --on dgx-a100 --nodes 2 --fabric nonblocking" + large);
+  CHECK(text.out.find("NCCL, ring, Simple of 8 channels\n") != std::string::npos);
+  const json pairs = shell.rows("all_to_all --on dgx-a100" + large)["rows"][0];
+  CHECK(pairs["algorithm"] == "NCCL, Simple");
+  CHECK(pairs["channels"] == 0);
+  CHECK(shell.rows("all_reduce --on dgx-a100 --algorithm bidirectional-ring" + large)["rows"][0]["channels"] == 2);
 }
 
 TEST_CASE("bench auto tries the algorithms, and names the fastest", "[bench]") {
@@ -144,8 +162,10 @@ TEST_CASE("without an algorithm bench is the fitted model of NCCL", "[bench]") {
   const json j = shell.rows("all_reduce --on dgx-h100 -b 8 -e 1G -f 128");
   CHECK(j["fidelity"] == "modelled");
   CHECK(j["rows"][0]["wrong"].is_null());
-  CHECK(j["rows"][0]["algorithm"] == "NCCL, LL");
+  CHECK(j["rows"][0]["algorithm"] == "NCCL, ring, LL");
+  CHECK(j["rows"][0]["channels"] == 1);  // one ring in rank order
   CHECK(j["rows"].back()["algorithm"] == "NCCL, NVLS");
+  CHECK(j["rows"].back()["channels"] == 0);
   const TopoAnswer scaled = shell.trainyard("bench all_reduce --on p3.16xlarge -b 1M -e 1M");
   CHECK(scaled.out.find("# this GPU was not measured: scaled from") != std::string::npos);
 }
@@ -249,7 +269,7 @@ TEST_CASE("bench names the algorithm that NCCL chooses, by its version, its swit
     return run.out.substr(begin, run.out.find('\n', begin) - begin);
   };
   CHECK(nccl_choice("all_reduce --on dgx-h100") == "NCCL, NVLS");
-  CHECK(nccl_choice("all_reduce --on dgx-h100 --nccl-version 2.16") == "NCCL, Simple");
+  CHECK(nccl_choice("all_reduce --on dgx-h100 --nccl-version 2.16") == "NCCL, ring, Simple");
   const std::string four = " --on dgx-h100 --nodes 4 --fabric ";
   CHECK(nccl_choice("all_reduce" + four + "nonblocking") == "NCCL, NVLS tree");
   CHECK(nccl_choice("all_reduce" + four + "'{base: nonblocking, sharp: true}'") == "NCCL, NVLS, SHARP");
@@ -258,7 +278,7 @@ TEST_CASE("bench names the algorithm that NCCL chooses, by its version, its swit
   // The software of a scenario can state it too.
   const std::string scenario = "all_reduce --on '" TRAINYARD_SOURCE_DIR "/scenarios/bert-large-ddp-8xh100.yaml'";
   CHECK(nccl_choice(scenario) == "NCCL, NVLS");
-  CHECK(nccl_choice(scenario + " --set software.nccl_version=2.16") == "NCCL, Simple");
+  CHECK(nccl_choice(scenario + " --set software.nccl_version=2.16") == "NCCL, ring, Simple");
 }
 
 }  // namespace tools_test_bench

@@ -107,7 +107,8 @@ std::string bench_text(const BenchTable& table) {
       text += fmt::format("  {:>8}  {:>7}", microseconds(*row.measured_us), signed_percent(*row.error));
     if (row.flow_us)
       text += fmt::format("  {:>8}  {:>8}", microseconds(*row.flow_us), signed_percent(row.time_us / *row.flow_us - 1));
-    text += fmt::format("  {}\n", row.algorithm);
+    text +=
+        fmt::format("  {}{}\n", row.algorithm, row.channels > 1 ? fmt::format(" of {} channels", row.channels) : "");
     bus += row.busbw_GBps;
     checked |= row.wrong.has_value();
     wrong += row.wrong.value_or(0) + row.wrong_in_place.value_or(0);

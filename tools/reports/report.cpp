@@ -70,19 +70,22 @@ std::string mesh_in_words(const Scenario& s) {
   return fmt::format("{}, {} collectives", text, name_of(p.fidelity));
 }
 
-/// "ring all-reduce of 8 channels".
-std::string all_reduce_in_words(const CollectiveChoice& choice, bool compressed) {
-  const int channels = choice.settings.channels;
-  return fmt::format("{} {}{}", all_reduce_name(choice), compressed ? "exchange of compressed gradients" : "all-reduce",
-                     channels > 1 ? fmt::format(" of {} channels", channels) : "");
+/// "ring all-reduce of 8 channels", "NCCL all-reduce (ring, Simple) of 8 channels".
+std::string all_reduce_in_words(const Plan& plan, bool compressed) {
+  const GradientCollective collective = gradient_collective(plan);
+  return fmt::format("{} {}{}{}", all_reduce_name(plan.all_reduce),
+                     compressed ? "exchange of compressed gradients" : "all-reduce",
+                     collective.method.empty() ? "" : fmt::format(" ({})", collective.method),
+                     collective.channels > 1 ? fmt::format(" of {} channels", collective.channels) : "");
 }
 
 /// The model, the machine, and the plan.
 std::string head(const Scenario& s, const Plan& plan) {
-  const std::string how = s.plan.splits_model() ? mesh_in_words(s)
-                          : s.ranks() == 1      ? "one device"
-                                                : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(
-                                                                          plan.all_reduce, s.plan.compression != nullptr));
+  const std::string how =
+      s.plan.splits_model() ? mesh_in_words(s)
+      : s.ranks() == 1
+          ? "one device"
+          : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(plan, s.plan.compression != nullptr));
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",

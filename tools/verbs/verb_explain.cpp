@@ -40,6 +40,9 @@ std::string shares_text(const Result& r) {
   if (r.critical_path.contains(kKernelStart))
     text += fmt::format("  {}: what each kernel takes however fast the GPU is (fewer and larger kernels save it)\n",
                         kKernelStart);
+  if (const Result::AllReduce& all = r.all_reduce; !all.algorithm.empty())
+    text += fmt::format("  gradients are summed by {}{}\n", all.algorithm,
+                        all.channels > 1 ? fmt::format(", of {} channels", all.channels) : "");
   return text;
 }
 

@@ -103,8 +103,11 @@ JsonFields<Result::AllReduce> all_reduce_fields() {
                              .value("size_bytes", "bytes", &C::size, "size of the simulated collective")
                              .value("time_s", "s", &C::seconds, "time of the collective, alone on the cluster");
   return JsonFields<A>()
-      .value("algorithm", "", &A::algorithm, "algorithm of the gradients' all-reduce")
-      .value("channels", "", &A::channels, "number of rings that run at the same time")
+      .value("algorithm", "", &A::algorithm,
+             "algorithm of the gradients' all-reduce; with fidelity modelled NCCL's algorithm and protocol for the "
+             "largest bucket: \"NCCL, ring, Simple\"")
+      .value("channels", "", &A::channels,
+             "number of rings that run at the same time; 0: NCCL takes another algorithm than the ring")
       .value("fidelity", "", &A::fidelity, "level of detail of its simulation: messages, flows or modelled")
       .list("tuned", &A::tuned, candidate, "candidates of `algorithm: auto`, fastest first")
       .when([](const A& a) { return !a.tuned.empty(); }, "with `algorithm: auto`");

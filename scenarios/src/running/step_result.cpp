@@ -269,9 +269,11 @@ void book_mechanism(const StepRun& run, Result& r) {
 
 void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
   if (s.ranks() > 1 && s.plan.mechanism->all_reduces()) {
+    const GradientCollective collective = gradient_collective(plan);
     r.all_reduce.algorithm = all_reduce_name(plan.all_reduce);
+    if (!collective.method.empty()) r.all_reduce.algorithm += ", " + collective.method;
     r.all_reduce.fidelity = name_of(plan.all_reduce.settings.fidelity);
-    r.all_reduce.channels = plan.all_reduce.settings.channels;
+    r.all_reduce.channels = collective.channels;
   }
   if (!plan.tuned) return;
   for (const Tuning::Candidate& c : plan.tuned->candidates)

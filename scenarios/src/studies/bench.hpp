@@ -41,6 +41,7 @@ struct BenchRow {
   double time_us = 0, algbw_GBps = 0, busbw_GBps = 0;
   std::optional<std::int64_t> wrong, wrong_in_place;  ///< number of wrong elements; no value: no values were moved
   std::string algorithm;                              ///< algorithm in use, with its protocol if it is modelled
+  int channels = 1;  ///< number of rings, or other parts of the data, at the same time; 0: NCCL takes no ring
   std::optional<double> measured_us, error;           ///< measured time, and simulated / measured − 1
   std::optional<double> flow_us;                      ///< with packets: time by the default transport
 };
