@@ -20,18 +20,6 @@
 namespace trainyard {
 namespace {
 
-std::string thousands(double v) {
-  if (v < 10) return fmt::format("{:.2f}", v);
-  if (v < 100) return fmt::format("{:.1f}", v);
-  std::string digits = fmt::format("{:.0f}", v);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
-/// A whole number with separators: "16,384".
-std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
-
 /// "32 × a100-sxm4-80gb"; of several types each.
 std::string gpus_in_words(const Scenario& s) {
   std::vector<std::pair<std::string, int>> counts;
@@ -499,6 +487,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   text += mechanism(s, r);
   text += compression(r);
   text += input(s, r);
+  if (r.host_calls && r.host_calls->compiled) text += host_call_line(r);  // `explain` counts those of all devices
   text += memory(r, plan.training);
   text += cost_lines(r);
   text += traffic(r);

@@ -359,6 +359,7 @@ Result result_of(const StepRun& run) {
   book_memory(s, run, r);
   take_busiest_stage(run, r);
   book_compression(run, r);
+  book_host_calls(run, r);
   book_actors(run, r);
   book_critical_path(run, by_resource(named_path(run)), r);
   if (run.machine.input) book_input(run, r);
