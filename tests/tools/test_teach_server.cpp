@@ -153,7 +153,7 @@ TEST_CASE("teach server: a synchronous pull returns the sum of all pushes, an as
   }
   CHECK(sum == 4 * (5 + 7 + 100));
   // With a backup worker a step takes the first gradients, and drops the last one.
-  CHECK(pulls_of(values_of(shell, "--workers 3 --backup-workers 1 --slower 1,1,3 --steps 1"), 0)[1] == 1 + 2);
+  CHECK(pulls_of(values_of(shell, "--workers 3 --backup-workers 1 --slower 1,1,3 --steps 2"), 0)[1] == 1 + 2);
   const std::string text = shell.teach("server --workers 2 --values 5,7 --steps 1").out;
   CHECK_THAT(text, Contains("pushes 7") && Contains("4 pulls return whole sums"));
 }
