@@ -194,10 +194,13 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(text.exit == 0);
   for (const char* words :
        {"(a) single-node times given", "(b) the same with one fitted constant", "(c) the T4's compute",
-        "each batch by a constant fitted to the others", "H1", "the literal 12000", "crossover"})
+        "each batch by a constant fitted to the others", "H1", "the literal 12000", "crossover",
+        "(d) (b) with rank 0's own work", "in the median stay unexplained"})
     CHECK(text.out.find(words) != std::string::npos);
   const json sets = json::parse(shell.run("validate horovod --json -").out).at("sets");
-  REQUIRE(sets.size() == 7);
+  REQUIRE(sets.size() == 9);
+  CHECK(sets[3].at("name") == "horovod both ranks, rank 0");
+  CHECK(sets[4].at("name") == "horovod both ranks, rank 1");
   for (const json& set : sets) {
     for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
                             "worst_abs_error", "signed_mean_error", "rank_correlation"})

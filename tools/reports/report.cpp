@@ -465,7 +465,8 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
     text += fmt::format("{}weights pass through the host memory of rank 0's node: {}\n", report_label(""),
                         use_of_capacity(host.weights, host.weights_capacity));
   if (r.alone_time > 0)
-    text += fmt::format("{}rank 0 ends {} after the others\n", report_label(""), show(Seconds{r.alone_time}));
+    text += fmt::format("{}rank 0 ends after {}, {} after the others\n", report_label(""),
+                        show(Seconds{r.training_time}), show(Seconds{r.alone_time}));
   if (s.plan.inference)
     text += fmt::format(
         "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "

@@ -342,6 +342,10 @@ const JsonFields<Result>& result_fields() {
           .value("rank_0_ends_later_s", "s", &R::alone_time,
                  "time by which rank 0 ends later than the others, for its work alone at the end")
           .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
+          .value(
+              "training_time_of_others_s", "s", [](const R& r) { return r.training_time - r.alone_time; },
+              "time of the whole training until all ranks but rank 0 have ended, if nothing fails")
+          .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
           .list("training_phases", &R::phases, phase_fields(), "phases of the training besides its steps")
           .when([](const R& r) { return !r.phases.empty(); },
                 "with start, image, weights, evaluate or rank_0 in plan.training")
