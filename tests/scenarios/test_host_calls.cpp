@@ -14,7 +14,7 @@ Result run_small(const std::string& plan, const std::string& cluster = "nodes: 1
                  const std::string& more = "", Folding folding = Folding::automatic) {
   SimulateOptions options;
   options.folding = folding;
-  return simulate_training(
+  return simulate(
       read_scenario_text("cluster: {" + cluster + "}\nmodel: {base: gpt2, n_layer: 4}\n" + more +
                              "plan: {precision: bf16, seq_length: 128, micro_batch_size: 1, " + plan + "}\n",
                          "calls.yaml"),
