@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// What keeps the switches from dropping frames when their buffers are full.
+/// The means by which switches with full buffers drop no frames.
 enum class FlowControl : std::uint8_t {
   credits,  // a sender needs credit for each frame (InfiniBand)
   pfc,      // a switch pauses the senders of a priority (IEEE 802.1Qbb)

@@ -201,7 +201,7 @@ struct Result {
     double encode = 0, decode = 0;  ///< seconds of kernels per step, on the rank that the breakdown describes
     double ratio() const { return dense / sent; }
   } compression;
-  /// What the host of a rank starts in a step.
+  /// The calls by which the host of a rank starts the work of a step.
   struct HostCalls {
     double all = 0;         ///< number of calls
     double kernels = 0;     ///< number of kernels, which a compiled program or a CUDA graph starts together

@@ -37,7 +37,7 @@ class HostCallCount : public Observer, private RoundSums {
     growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
   }
   void finished(const OpRun&) override;
-  const Calls& of(Actor rank) const { return calls_[rank]; }
+  const Calls& calls(Actor rank) const { return calls_[rank]; }
 
  private:
   const SoftwareStack& stack_;
