@@ -48,8 +48,8 @@ void HostCallCount::count(Calls& calls, const Op& op) const {
     case Kind::local:  // sums within a collective are part of its kernel
       if (group.role == Role::work) count_kernels(calls, op.work);
       break;
-    case Kind::join:
-      if (op.message.path != PathClass::automatic) count_exchange(calls, op.group);
+    case Kind::join:  // a modelled collective, or a barrier without bytes and latency of its own
+      if (op.message.bytes.value > 0 || op.message.extra_latency.count > 0) count_exchange(calls, op.group);
       break;
     case Kind::mark:  // the end of a collective that is simulated by its messages
       if (op.name == words_.wait_for_messages && op.stream != TrainingStreams::compute)
