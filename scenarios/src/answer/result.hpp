@@ -206,7 +206,7 @@ struct Result {
     double all = 0;         ///< number of calls
     double kernels = 0;     ///< number of kernels, which a compiled program or a CUDA graph starts together
     double exchanges = 0;   ///< collectives, and messages to and from other pipeline stages
-    double copies = 0;      ///< batches of samples
+    double copies = 0;      ///< batches of samples, and copies of offload
     bool compiled = false;  ///< one call starts a program of all kernels and of the exchanges between chips (TPU)
     int rank = 0;
   };

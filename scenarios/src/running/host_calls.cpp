@@ -22,7 +22,12 @@ bool is_on_chips(const LaneGroups& lane, const ClusterSpec& cluster) {
 
 HostCallCount::HostCallCount(Actor ranks, const TrainingPlan& plan, const ClusterSpec& cluster,
                              const SoftwareStack& stack, const PassTables& tables, const Names& names)
-    : stack_(stack), tables_(tables), words_(tables.words()), names_(names), calls_(position(ranks)) {
+    : stack_(stack),
+      tables_(tables),
+      words_(tables.words()),
+      names_(names),
+      offloads_(plan.offload.copies()),
+      calls_(position(ranks)) {
   const TrainingStreams streams(plan);
   group_by_stream_.fill(words_.lane[static_cast<std::size_t>(Lane::gradients)]);
   stays_on_chips_.fill(cluster.joins_chips() && cluster.slices() == 1);
@@ -49,7 +54,10 @@ void HostCallCount::count(Calls& calls, const Op& op) const {
       if (group.role == Role::work) count_kernels(calls, op.work);
       break;
     case Kind::join:  // a modelled collective, or a barrier without bytes and latency of its own
-      if (op.message.bytes.value > 0 || op.message.extra_latency.count > 0) count_exchange(calls, op.group);
+      if (offloads_ && std::ranges::find(words_.host, op.group) != words_.host.end())
+        calls.copies += op.group == words_.host[static_cast<std::size_t>(HostWay::to_host)] ? 1 : 0;
+      else if (op.message.bytes.value > 0 || op.message.extra_latency.count > 0)
+        count_exchange(calls, op.group);
       break;
     case Kind::mark:  // the end of a collective that is simulated by its messages
       if (op.name == words_.wait_for_messages && op.stream != TrainingStreams::compute)
