@@ -62,8 +62,8 @@ TEST_CASE("exchanges are counted alike by message, as flows, and by NCCL's model
 }
 
 TEST_CASE("folding changes no count", "[host]") {
-  for (const char* plan : {"global_batch_size: 64", "global_batch_size: 64, tensor_parallel: 8",
-                           "global_batch_size: 16, pipeline_parallel: 4, tensor_parallel: 8"}) {
+  for (const char* plan : {"global_batch_size: 64", "global_batch_size: 64, tensor_parallel: 4",
+                           "global_batch_size: 16, pipeline_parallel: 4, tensor_parallel: 4"}) {
     CAPTURE(plan);
     const auto calls = [plan](Folding folding) {
       return calls_of(
