@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// What keeps the switches from dropping frames when their buffers are full.
+/// The means by which switches with full buffers drop no frames.
 enum class FlowControl : std::uint8_t {
   credits,  // a sender needs credit for each frame (InfiniBand)
   pfc,      // a switch pauses the senders of a priority (IEEE 802.1Qbb)
@@ -19,7 +19,7 @@ constexpr double kMostLoss = 0.5;  // a network that loses more carries no train
 // Data in a frame of Ethernet's usual 1500 bytes: a RoCE frame is a power of two of at most 4096 (InfiniBand
 // Architecture Specification, path MTU), a TCP segment has headers of 40 bytes (RFC 9293).
 constexpr Bytes kRdmaFrame{1024}, kTcpSegment{1460};
-constexpr std::int64_t kMostConnections = 1024;
+constexpr int kMostConnections = 1024;
 
 FlowControl usual_flow_control(bool tcp, const std::string& network) {
   if (tcp) return FlowControl::none;
@@ -62,8 +62,9 @@ FrameLoss read_frame_loss(Fields& fields, bool tcp, const std::string& network) 
   if (tcp && loss.recovery == LossRecovery::go_back_n)
     fields.refuse("recovery", "TCP acknowledges selectively; expected selective-repeat");
   loss.frame = fields.bytes("frame", tcp ? kTcpSegment : kRdmaFrame);
-  loss.tcp_connections = tcp ? fields.integer_within<int>("connections", 1, kMostConnections, 1) : 0;
+  const int connections = fields.integer_within<int>("connections", 1, kMostConnections, 1);
   fields.only("connections", tcp, "with transport tcp or grpc");
+  loss.tcp_connections = tcp ? connections : 0;
   return loss;
 }
 

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// What an adapter sends again after a lost frame.
+/// The frames that an adapter sends again after a loss.
 enum class LossRecovery : std::uint8_t {
   go_back_n,         ///< the lost frame and all that followed it, as the RoCE adapters do that Mittal et al. measured
   selective_repeat,  ///< the lost frame alone, as TCP does

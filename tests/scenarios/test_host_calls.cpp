@@ -14,7 +14,7 @@ Result run_small(const std::string& plan, const std::string& cluster = "nodes: 1
                  const std::string& more = "", Folding folding = Folding::automatic) {
   SimulateOptions options;
   options.folding = folding;
-  return simulate_training(
+  return simulate(
       read_scenario_text("cluster: {" + cluster + "}\nmodel: {base: gpt2, n_layer: 4}\n" + more +
                              "plan: {precision: bf16, seq_length: 128, micro_batch_size: 1, " + plan + "}\n",
                          "calls.yaml"),
@@ -62,8 +62,8 @@ TEST_CASE("exchanges are counted alike by message, as flows, and by NCCL's model
 }
 
 TEST_CASE("folding changes no count", "[host]") {
-  for (const char* plan : {"global_batch_size: 64", "global_batch_size: 64, tensor_parallel: 8",
-                           "global_batch_size: 16, pipeline_parallel: 4, tensor_parallel: 8"}) {
+  for (const char* plan : {"global_batch_size: 64", "global_batch_size: 64, tensor_parallel: 4",
+                           "global_batch_size: 16, pipeline_parallel: 4, tensor_parallel: 4"}) {
     CAPTURE(plan);
     const auto calls = [plan](Folding folding) {
       return calls_of(

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "models/hardware/adapter_rate.hpp"
+#include "scenarios/src/reading/read_cluster.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
@@ -96,9 +97,13 @@ TEST_CASE("messages and NCCL are as slow as what arrives", "[loss]") {
   CHECK(rate < 4.5e9);
   CHECK(transfer_ms(hosts_with(lossy(0.01)), {{0, 2, Bytes{1e7}}}) == near((2e-6 + 1e7 / rate) * 1e3));
   const auto nccl = [](const std::string& hca) {
-    return library_model(hosts_with(hca), {}).model->cost(Operation::all_reduce, Bytes{1e9}, {4, 2, 2}).rate.value;
+    const Catalog catalog;
+    const ClusterSpec cluster = read_cluster(
+        parse_document("{nodes: 2, node: dgx-a100, fabric: nonblocking, hca: {" + hca + "}}", "c.yaml"), catalog);
+    return library_model(cluster, {}).model->cost(Operation::all_reduce, Bytes{1e9}, {16, 2, 8}).rate.value;
   };
-  CHECK(nccl(lossy(0.01)) < 0.9 * nccl(""));
+  CHECK(nccl("flow_control: none, loss: 0.01") < 0.9 * nccl("flow_control: none"));
+  CHECK(nccl("flow_control: none") == nccl("flow_control: credits"));
   CHECK(describe(hosts_with(lossy(0.01))).find("loses 0.01 of the frames and delivers 33.1") != std::string::npos);
 }
 

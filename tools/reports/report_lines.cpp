@@ -204,7 +204,7 @@ std::string host_call_line(const Result& r) {
   };
   std::vector<std::string> parts{number_of(h.kernels, "kernel", "kernels")};
   if (h.exchanges > 0) parts.push_back(number_of(h.exchanges, "exchange", "exchanges"));
-  if (h.copies > 0) parts.push_back(number_of(h.copies, "batch of samples", "batches of samples"));
+  if (h.copies > 0) parts.push_back(number_of(h.copies, "copy", "copies"));
   return fmt::format("{}{} a step and GPU: {}{}\n", report_label("host"), number_of(h.all, "call", "calls"),
                      h.compiled ? "a compiled program of " : "", fmt::join(parts, ", "));
 }

@@ -12,7 +12,7 @@ JsonFields<Result::HostCalls> host_call_fields() {
              "with compiled 1, exchanges through hosts and copies")
       .value("kernels", "", &H::kernels, "kernels of a step")
       .value("exchanges", "", &H::exchanges, "collectives, and messages to and from other pipeline stages")
-      .value("copies", "", &H::copies, "batches of samples that are copied to the device")
+      .value("copies", "", &H::copies, "batches of samples, and copies of offload to and from host memory")
       .value("compiled", "", &H::compiled,
              "whether one call starts a program with all kernels, and all exchanges over links from chip to chip (TPU)")
       .value("rank", "", &H::rank, "rank whose host it is: that of the breakdown");

@@ -201,12 +201,12 @@ struct Result {
     double encode = 0, decode = 0;  ///< seconds of kernels per step, on the rank that the breakdown describes
     double ratio() const { return dense / sent; }
   } compression;
-  /// What the host of a rank starts in a step.
+  /// The calls by which the host of a rank starts the work of a step.
   struct HostCalls {
     double all = 0;         ///< number of calls
     double kernels = 0;     ///< number of kernels, which a compiled program or a CUDA graph starts together
     double exchanges = 0;   ///< collectives, and messages to and from other pipeline stages
-    double copies = 0;      ///< batches of samples
+    double copies = 0;      ///< batches of samples, and copies of offload
     bool compiled = false;  ///< one call starts a program of all kernels and of the exchanges between chips (TPU)
     int rank = 0;
   };

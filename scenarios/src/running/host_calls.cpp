@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "scenarios/src/running/step_result.hpp"
-#include "scenarios/src/running/step_run.hpp"
 #include "strategies/step/training_streams.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -24,7 +22,12 @@ bool is_on_chips(const LaneGroups& lane, const ClusterSpec& cluster) {
 
 HostCallCount::HostCallCount(Actor ranks, const TrainingPlan& plan, const ClusterSpec& cluster,
                              const SoftwareStack& stack, const PassTables& tables, const Names& names)
-    : stack_(stack), tables_(tables), words_(tables.words()), names_(names), calls_(position(ranks)) {
+    : stack_(stack),
+      tables_(tables),
+      words_(tables.words()),
+      names_(names),
+      offloads_(plan.offload.copies()),
+      calls_(position(ranks)) {
   const TrainingStreams streams(plan);
   group_by_stream_.fill(words_.lane[static_cast<std::size_t>(Lane::gradients)]);
   stays_on_chips_.fill(cluster.joins_chips() && cluster.slices() == 1);
@@ -50,8 +53,11 @@ void HostCallCount::count(Calls& calls, const Op& op) const {
     case Kind::local:  // sums within a collective are part of its kernel
       if (group.role == Role::work) count_kernels(calls, op.work);
       break;
-    case Kind::join:
-      if (op.message.path != PathClass::automatic) count_exchange(calls, op.group);
+    case Kind::join:  // a modelled collective, or a barrier without bytes and latency of its own
+      if (offloads_ && std::ranges::find(words_.host, op.group) != words_.host.end())
+        calls.copies += op.group == words_.host[static_cast<std::size_t>(HostWay::to_host)] ? 1 : 0;
+      else if (op.message.bytes.value > 0 || op.message.extra_latency.count > 0)
+        count_exchange(calls, op.group);
       break;
     case Kind::mark:  // the end of a collective that is simulated by its messages
       if (op.name == words_.wait_for_messages && op.stream != TrainingStreams::compute)
@@ -85,21 +91,6 @@ void HostCallCount::count_exchange(Calls& calls, GroupId group) const {
   calls.exchanges += 1;
   if (!stays_on_chips_[group]) calls.through_adapters += 1;
   calls.in_graph = false;
-}
-
-void book_host_calls(const StepRun& run, Result& r) {
-  if (!run.host_calls) return;
-  const Actor rank = r.breakdown.rank;
-  const HostCallCount::Calls& calls = run.host_calls->of(run.seen(rank));
-  const double steps = run.plan.steps;
-  Result::HostCalls& host = r.host_calls.emplace();
-  host.rank = rank;
-  host.compiled = run.scenario.cluster.type_of_gpu(rank).gpu.kind == ChipKind::tpu;
-  host.kernels = calls.kernels / steps;
-  host.exchanges = calls.exchanges / steps;
-  host.copies = calls.copies / steps;
-  host.all = host.compiled ? 1 + calls.through_adapters / steps + host.copies
-                           : calls.launches / steps + host.exchanges + host.copies;
 }
 
 }  // namespace trainyard

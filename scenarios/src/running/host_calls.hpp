@@ -11,7 +11,7 @@
 
 namespace trainyard {
 
-/// Counts what the host of each rank starts: kernels, exchanges with other ranks, copies of samples.
+/// Counts what the host of each rank starts: kernels, exchanges with other ranks, copies to and from the device.
 class HostCallCount : public Observer, private RoundSums {
  public:
   struct Calls {
@@ -19,7 +19,7 @@ class HostCallCount : public Observer, private RoundSums {
     double launches = 0;          ///< starts of kernels: fewer than kernels with CUDA graphs
     double exchanges = 0;         ///< collectives, and messages to and from other pipeline stages
     double through_adapters = 0;  ///< exchanges between devices that no links of their own join
-    double copies = 0;            ///< batches of samples
+    double copies = 0;            ///< batches of samples, and copies of offload
     bool in_graph = false;        ///< the next kernel starts with the previous one
   };
   /// Counts for the actors below `ranks`. All references must outlive the count.
@@ -37,7 +37,7 @@ class HostCallCount : public Observer, private RoundSums {
     growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
   }
   void finished(const OpRun&) override;
-  const Calls& of(Actor rank) const { return calls_[rank]; }
+  const Calls& calls(Actor rank) const { return calls_[rank]; }
 
  private:
   const SoftwareStack& stack_;
@@ -46,6 +46,7 @@ class HostCallCount : public Observer, private RoundSums {
   const Names& names_;
   std::array<GroupId, kMaxStreams> group_by_stream_{};  // the group of the collectives that end on a stream
   std::array<bool, 256> stays_on_chips_{};              // by group: all its exchanges use links from chip to chip
+  bool offloads_ = false;
   IndexedVector<Calls, Actor> calls_;
   Growth growth_;
 
