@@ -140,7 +140,8 @@ bool read_sharp(const ClusterSpec& spec, Fields& fields, const Catalog& catalog)
   if (network_switch.sharp) return true;
   std::vector<std::string> able;
   for (const std::string& name : catalog.names("switch"))
-    if (read_network_switch(catalog.resolve("switch", Node::of_text(name, named->place))).sharp) able.push_back(name);
+    if (read_network_switch(catalog.resolve("switch", Node::scalar_node(name, named->place))).sharp)
+      able.push_back(name);
   refuse(fmt::format("switch {} cannot reduce; expected one of {}", network_switch.name, fmt::join(able, ", ")));
   return false;
 }

@@ -63,7 +63,7 @@ FrameLoss read_frame_loss(Fields& fields, bool tcp, const std::string& network) 
     fields.refuse("recovery", "TCP acknowledges selectively; expected selective-repeat");
   loss.frame = fields.bytes("frame", tcp ? kTcpSegment : kRdmaFrame);
   const int connections = fields.integer_within<int>("connections", 1, kMostConnections, 1);
-  fields.only("connections", tcp, "with transport tcp or grpc");
+  fields.require_condition("connections", tcp, "with transport tcp or grpc");
   loss.tcp_connections = tcp ? connections : 0;
   return loss;
 }

@@ -33,7 +33,7 @@ int count(Fields& fields, std::string_view key) { return fields.integer_within<i
 Node gpu_reference(const Node& gpu, const Node& type) {
   Node changes = gpu;
   std::erase_if(changes.fields, [](const auto& f) { return f.first == "count" || f.first == "type"; });
-  return changes.fields.empty() ? type : merged(type, changes);
+  return changes.fields.empty() ? type : merge_nodes(type, changes);
 }
 
 void read_gpus(NodeType& node, const Node& gpu, const std::string& what, const Catalog& catalog) {
@@ -65,7 +65,7 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
   Fields fields(hca, what + ": hca");
   node.hcas = count(fields, "count");
   if (has_type(fields)) {
-    const Hca type = read_hca(catalog.typed("hca", hca, kHcaFigures));
+    const Hca type = read_hca(catalog.resolve_typed("hca", hca, kHcaFigures));
     for (const std::string_view figure : kHcaFigures) fields.child(figure);
     node.hca_efficiency = type.efficiency;
     node.hca_rate = type.rate * type.efficiency;
@@ -104,7 +104,7 @@ void read_nvmes(NodeType& node, const Node& entry, const std::string& what, cons
   Fields fields(entry, what + ": nvme");
   node.nvme.count = count(fields, "count");
   if (has_type(fields)) {
-    const Storage type = read_storage(catalog.typed("storage", entry, kStorageFigures));
+    const Storage type = read_storage(catalog.resolve_typed("storage", entry, kStorageFigures));
     for (const std::string_view figure : kStorageFigures) fields.child(figure);
     if (type.lanes == 0) fields.refuse("type", fmt::format("{} is no drive on PCIe", type.name));
     node.nvme = {node.nvme.count, type.read, type.write, type.latency, type.lanes, type.capacity};

@@ -100,7 +100,7 @@ std::string ownership_lines(const Money& m) {
   const Ownership& o = *m.ownership;
   std::string text =
       fmt::format("{}{} {}: {}\n{}a year {}: {}\n{}{} a million {}", report_label("purchase"), amount(o.price()),
-                  m.currency, parts_of(o.bought), report_label(""), amount(o.year()), parts_of(o.yearly),
+                  m.currency, parts_of(o.purchase_prices), report_label(""), amount(o.year()), parts_of(o.yearly),
                   report_label(""), amount(o.per_million), m.of_tokens ? "tokens" : "samples");
   if (o.training > 0) text += fmt::format(" · training {}", amount(o.training));
   return text + rent_or_buy(o) + "\n";

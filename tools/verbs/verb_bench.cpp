@@ -169,7 +169,7 @@ Mode message_mode(const std::string& word) {
 
 /// The flags as keys of a scenario's plan, so that benchmarks and scenarios share one reader.
 Node choice_node(const Flags& flags) {
-  Node node = Node::empty_map(Place::of("trainyard bench"));
+  Node node = Node::empty_map(Place::named("trainyard bench"));
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
     if (text.empty()) return;
     Node value = parse_override(text, std::make_shared<const std::string>(flag + " " + text));

@@ -55,7 +55,8 @@ PacketNetwork tcp_network(const ClusterMachine& machine, Bytes port_buffer) {
   PacketNetwork network;
   network.port_buffer = port_buffer;
   std::vector<int> number(graph.devices().size(), -1);
-  const std::vector<DeviceId> adapters = graph.all(DeviceKind::hca), switches = graph.all(DeviceKind::network_switch);
+  const std::vector<DeviceId> adapters = graph.devices_of_kind(DeviceKind::hca),
+                              switches = graph.devices_of_kind(DeviceKind::network_switch);
   network.hosts = static_cast<int>(adapters.size());
   network.routers = static_cast<int>(switches.size());
   int next = 0;

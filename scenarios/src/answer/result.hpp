@@ -85,7 +85,7 @@ struct Result {
   };
   std::vector<Phase> phases;
   double alone_time = 0;  ///< time that rank 0 works after all other ranks have ended; 0: they end together
-  struct Measured {
+  struct MeasuredValues {
     double step_time = 0;  ///< measured step time of one device, from the scenario; 0: compute is modelled
     std::string source;
   } measured;
@@ -182,7 +182,7 @@ struct Result {
   int ranks = 0;
   int idle_devices = 0;  ///< number of devices of the cluster without work
   int simulated_ranks = 0;
-  std::string unfolded;      ///< why every rank was simulated; empty: ranks were folded
+  std::string unfolded_reason;  ///< why every rank was simulated; empty: ranks were folded
   std::string shared_draws;  ///< which ranks share drawn slow-downs; empty: each rank has its own, or nothing is drawn
   struct AllReduce {
     std::string algorithm, fidelity;
@@ -275,7 +275,7 @@ nlohmann::json answer_json(Answer, bool timing);
 /// sweep.
 const JsonFields<Result>& result_fields();
 JsonFields<Result::Drive> drive_fields();
-JsonFields<Result::Measured> measured_fields();
+JsonFields<Result::MeasuredValues> measured_fields();
 JsonFields<PathLine> path_fields();
 JsonFields<DrawnSteps> drawn_steps_fields();
 JsonFields<Result::Phase> phase_fields();

@@ -227,11 +227,11 @@ std::string how_in_words(const StepRun& run) {
 
 }  // namespace
 
-StepPicture step_picture(const StepRun& run, Actor rank, Pictured pictured) {
+StepPicture step_picture(const StepRun& run, Actor rank, PicturePart pictured) {
   const Scenario& s = run.scenario;
-  const bool one_step = pictured == Pictured::one_step;
+  const bool one_step = pictured == PicturePart::one_step;
   StepPicture picture;
-  const Actor actor = run.seen(rank), loader = s.input.used() ? run.plan.input.loader_of_rank[rank] : -1;
+  const Actor actor = run.actor_of_rank(rank), loader = s.input.is_used() ? run.plan.input.loader_of_rank[rank] : -1;
   SteadyWindow::Step step{0, run.end.end.value, run.breakdown.parts(actor)};
   // A rank that ends early waits for the last one. This is bubble too, as in the answer's breakdown.
   double waits_at_end = std::max(0.0, step.end - run.breakdown.end(actor).value);
@@ -321,7 +321,7 @@ std::function<void(const StepRun&)> picture_of(const Scenario& s, const std::fil
   if (rank && (*rank < 0 || *rank >= s.ranks()))
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
   return [file, rank](const StepRun& run) {
-    write_atomically(file, draw(step_picture(run, rank.value_or(run.last()), Pictured::one_step)));
+    write_atomically(file, draw(step_picture(run, rank.value_or(run.last()), PicturePart::one_step)));
   };
 }
 

@@ -228,7 +228,8 @@ const FrameworkMode* apply_framework_mode(Node& scenario) {
 }
 
 std::vector<std::string> schedules_of_mode(const std::string& name) {
-  return name.empty() ? pipeline_schedules().names() : find_framework_mode(name, Place::of("plan.strategy")).schedules;
+  return name.empty() ? pipeline_schedules().names()
+                      : find_framework_mode(name, Place::named("plan.strategy")).schedules;
 }
 
 void require_schedule(const FrameworkMode& mode, const PlanChoice& plan) {

@@ -6,7 +6,7 @@ namespace trainyard {
 void book_host_calls(const StepRun& run, Result& r) {
   if (!run.host_calls) return;
   const Actor rank = r.breakdown.rank;
-  const HostCallCount::Calls& calls = run.host_calls->calls(run.seen(rank));
+  const HostCallCount::Calls& calls = run.host_calls->calls(run.actor_of_rank(rank));
   const double steps = run.plan.steps;
   Result::HostCalls& host = r.host_calls.emplace();
   host.rank = rank;

@@ -33,7 +33,7 @@ HostCallCount::HostCallCount(Actor ranks, const TrainingPlan& plan, const Cluste
   stays_on_chips_.fill(cluster.joins_chips() && cluster.slices() == 1);
   for (std::size_t l = 0; l < words_.lane.size(); ++l) {
     const auto lane = static_cast<Lane>(l);
-    if (!plan.lane(lane).used()) continue;
+    if (!plan.lane(lane).is_used()) continue;
     group_by_stream_[streams.recv(lane)] = words_.lane[l];
     stays_on_chips_[words_.lane[l]] = is_on_chips(plan.lane(lane), cluster);
   }

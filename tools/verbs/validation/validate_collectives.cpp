@@ -29,7 +29,7 @@ Gpu table_gpu(const std::string& table_name) {
   const auto found = names.find(table_name);
   if (found == names.end())
     throw UserError(fmt::format("measured rows of gpu \"{}\", which the catalog lacks", table_name));
-  return read_gpu(Catalog().resolve("gpu", Node::of_text(found->second)));
+  return read_gpu(Catalog().resolve("gpu", Node::scalar_node(found->second)));
 }
 
 MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds measured, const std::string& where) {
@@ -134,7 +134,7 @@ int validate_collectives(const ValidationRequest& request) {
   std::vector<JudgedSet> sets;
   const auto add = [&sets](const std::vector<PointSet>& more) {
     for (const PointSet& set : more) {
-      JudgedSet& judged_set = sets.emplace_back(judged(error_set(set.name, set.points), set.limits));
+      JudgedSet& judged_set = sets.emplace_back(judge_set(error_set(set.name, set.points), set.limits));
       judged_set.part = set.part;
       judged_set.says_limits = true;
     }

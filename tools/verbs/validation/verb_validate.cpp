@@ -61,8 +61,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "--points", request.points,
       "write every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; with published, "
       "write the assumptions");
-  arguments.repeated("--family", request.families, "NAME",
-                     "training, plans, mlperf: compare only this family of runs; may be repeated");
+  arguments.repeated_flag("--family", request.families, "NAME",
+                          "training, plans, mlperf: compare only this family of runs; may be repeated");
   arguments.flag(
       "--knobs", request.knobs,
       "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out, "
