@@ -16,7 +16,7 @@ namespace trainyard {
 namespace {
 
 constexpr Bytes kSmallCollective{64.0 * 1024};
-constexpr const char* kTable = "scenarios/measured/tables/collective_doubt.csv";
+constexpr const char* kDoubtTable = "scenarios/measured/tables/collective_doubt.csv";
 constexpr std::array<const char*, kSizeRanges> kRangeNames{"below_64KiB", "below_64MiB", "from_64MiB"};
 
 std::size_t range_of(Bytes size) { return size < kSmallCollective ? 0 : size < kLargeCollective ? 1 : 2; }
@@ -94,7 +94,7 @@ CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, co
 const CollectiveDoubt& CollectiveDoubt::shipped() {
   static const CollectiveDoubt doubt = [] {
     CollectiveDoubt read;
-    MeasuredTable table(shipped_file(kTable));
+    MeasuredTable table(shipped_file(kDoubtTable));
     while (table.next()) {
       Kind& kind = read.kinds_.emplace_back(Kind{table.text("kind")});
       kind.systems = static_cast<int>(table.positive(table.column("systems")));
