@@ -258,7 +258,8 @@ Path Routing::between_nodes(DeviceId from, DeviceId to, PathClass path_class) {
   const bool stage_out = staged(from, source), stage_in = staged(to, target);
   Path path;
   path.locality = "NET";
-  path.means = tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
+  const bool grpc = source.network.grpc || target.network.grpc;
+  path.means = grpc ? "gRPC" : tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
   path.chunk = std::min(source.staging_chunk, target.staging_chunk);
   const DeviceId out = stage_out ? socket_of(from) : from, in = stage_in ? socket_of(to) : to;
   if (out < 0 || in < 0) return {};

@@ -66,7 +66,7 @@ SwitchCount full_bisection_network(int hosts, int ports, const Place& place);
 Ownership cost_of_ownership(const Purchase&, const std::vector<BoughtNodes>&, double watts, double pue,
                             double rent_hour);
 
-/// Prices that the user states. The program comes with none.
+/// Prices that the user states. The program itself has none; scenarios/prices-*.yml are examples.
 struct Prices {
   std::string currency;
   /// Price of an hour of one GPU or of a whole node.

@@ -39,7 +39,8 @@ NcclCost cost_of(const NcclAlgorithm& algorithm, int protocol, const NcclInside&
           algorithm.names[p],
           algorithm.wire,
           algorithm.in_switch,
-          transfer > outside ? inside.link_kind : LinkKind::hca};
+          transfer > outside ? inside.link_kind : LinkKind::hca,
+          algorithm.rings};
 }
 
 /// Least latency of a step of a ring inside a node by Simple. In one node, sums in the switch and LL128 hide the steps
@@ -54,7 +55,8 @@ Seconds least_simple_step(const NcclInside& inside) {
 NcclAlgorithm ring(const NcclInside& inside, const NcclCall& call) {
   const double once = call.operation == NcclOperation::all_reduce ? 2 : 1;
   const int local = call.fewest();
-  NcclAlgorithm algorithm{{"LL", "LL128", "Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
+  NcclAlgorithm algorithm{kRingNames, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
+  algorithm.rings = true;
   algorithm.wire = algorithm.leaving = nccl_wire(call.operation, call.size, call.gpus);
   algorithm.network = call.network;
   algorithm.stay = staying_times(inside, algorithm.wire);
@@ -118,6 +120,7 @@ NcclAlgorithm pat(const NcclInside& inside, const NcclCall& call) {
   constexpr double kShorter = 3.5;
   NcclAlgorithm algorithm = ring(inside, call);
   algorithm.names.fill("PAT");
+  algorithm.rings = false;
   algorithm.hops = std::max(1.0, levels(call.nodes) / kShorter);
   for (Seconds& startup : algorithm.startup) startup += kRank * call.gpus;
   algorithm.share_factor = call.version.pat_share();
@@ -130,7 +133,7 @@ NcclAlgorithm pairs(const NcclInside& inside, const NcclNetwork& network, const 
   const int local = call.fewest();
   const double elsewhere = static_cast<double>(call.gpus - local) / call.gpus;
   const bool is_all_to_all = call.operation == NcclOperation::alltoall;
-  NcclAlgorithm algorithm{{"LL", "LL128", "Simple"}, {}, 1, {}, {}, {}, &NcclNetwork::share_pairs, {}};
+  NcclAlgorithm algorithm{kPairNames, {}, 1, {}, {}, {}, &NcclNetwork::share_pairs, {}};
   algorithm.wire = nccl_wire(call.operation, call.size, call.gpus);
   algorithm.stay = staying_times(inside, algorithm.wire);
   if (call.pxn) algorithm.names = {"LL, PXN", "LL128, PXN", "Simple, PXN"};
@@ -143,11 +146,6 @@ NcclAlgorithm pairs(const NcclInside& inside, const NcclNetwork& network, const 
   for (std::size_t p = 0; p < algorithm.startup.size(); ++p)
     algorithm.startup[p] = inside.protocols[p].startup + network.peer * (peers - 1);
   return algorithm;
-}
-
-bool by_pairs(NcclOperation operation) {
-  return operation == NcclOperation::alltoall || operation == NcclOperation::sendrecv ||
-         operation == NcclOperation::gather || operation == NcclOperation::scatter;
 }
 
 }  // namespace
@@ -178,7 +176,7 @@ NcclCost nccl_cost_between(const NcclInside& inside, const NcclNetwork& network,
       if (*best.protocol == '\0' || cost.time < best.time) best = cost;
     }
   };
-  if (by_pairs(call.operation)) {
+  if (sends_by_pairs(call.operation)) {
     offer(pairs(inside, network, call), 0);
     return best;
   }

@@ -61,10 +61,12 @@ struct NcclCost {
   Seconds time;
   Seconds latency;            ///< the part of `time` that is start-up
   BytesPerSecond rate;        ///< rate of `wire` after the start-up; 0: nothing is sent
-  const char* protocol = "";  ///< "LL", "LL128", "Simple", "NVLS", "tree, LL"; "copy" for one GPU
+  /// Algorithm and protocol: "ring, LL128", "tree, LL", "NVLS"; "Simple" between pairs; "copy" for one GPU.
+  const char* protocol = "";
   Bytes wire;                 ///< bytes that a GPU sends
   bool in_switch = false;
   LinkKind limited_by = LinkKind::nvlink;  ///< kind of the links that limit `rate`
+  bool rings = false;                      ///< true: the algorithm is the ring
 };
 
 /// Returns the bytes that a GPU sends in a ring (for gather and scatter: the bytes that the root receives or sends).

@@ -7,12 +7,13 @@
 
 #include "models/fitted/nccl_between.hpp"
 #include "models/fitted/nccl_curves.hpp"
+#include "models/fitted/nccl_way.hpp"
 
 namespace trainyard {
 namespace {
 
-NcclCost cost_by(const char* name, const NcclProtocol& p, Bytes wire, LinkKind links) {
-  return {p.time(wire), p.startup, p.rate, name, wire, false, links};
+NcclCost cost_by(const char* name, const NcclProtocol& p, Bytes wire, LinkKind links, bool rings) {
+  return {p.time(wire), p.startup, p.rate, name, wire, false, links, rings};
 }
 
 NcclCost cost_in_node(const NcclModel& model, const NcclCall& call) {
@@ -21,14 +22,16 @@ NcclCost cost_in_node(const NcclModel& model, const NcclCall& call) {
   const NcclInSwitch& in_switch = model.in_switch;
   const bool switched = call.operation == NcclOperation::all_reduce && call.in_switch && !call.rings_only &&
                         call.version.nvls() && in_switch.from_gpus > 0 && call.gpus >= in_switch.from_gpus;
-  NcclCost best = cost_by("Simple", curve.simple, wire, model.link_kind);
+  const bool rings = !sends_by_pairs(call.operation);
+  const std::array<const char*, 3>& names = rings ? kRingNames : kPairNames;
+  NcclCost best = cost_by(names[kNcclSimple], curve.simple, wire, model.link_kind, rings);
   if (switched) {
-    best = cost_by("NVLS", in_switch.nvls, nccl_in_switch_wire(call.size, call.gpus), model.link_kind);
+    best = cost_by("NVLS", in_switch.nvls, nccl_in_switch_wire(call.size, call.gpus), model.link_kind, false);
     best.in_switch = true;
   }
   if (curve.ll128_until.value > 0 && call.size > curve.ll128_until) return best;
-  const NcclCost ll128 = cost_by("LL128", curve.ll128, wire, model.link_kind);
-  const NcclCost ll = cost_by("LL", curve.ll, wire, model.link_kind);
+  const NcclCost ll128 = cost_by(names[kNcclLl128], curve.ll128, wire, model.link_kind, rings);
+  const NcclCost ll = cost_by(names[0], curve.ll, wire, model.link_kind, rings);
   if (call.version.ll128() && ll128.time <= best.time) best = ll128;
   if (ll.time <= best.time) best = ll;
   return best;

@@ -9,4 +9,9 @@ std::array<Seconds, 3> staying_times(const NcclInside& inside, Bytes bytes) {
   return times;
 }
 
+bool sends_by_pairs(NcclOperation operation) {
+  return operation == NcclOperation::alltoall || operation == NcclOperation::sendrecv ||
+         operation == NcclOperation::gather || operation == NcclOperation::scatter;
+}
+
 }  // namespace trainyard

@@ -31,7 +31,14 @@ struct NcclAlgorithm {
   Bytes wire;                            ///< bytes that a GPU would send in rings that carry as much out of each node
   bool in_switch = false;
   double share_factor = 1;  ///< factor on `share` for Simple
+  bool rings = false;       ///< true: the algorithm is the ring
 };
+
+/// Names of the ring by protocol. Operations between pairs of ranks have no algorithm, only the protocol.
+constexpr std::array<const char*, 3> kRingNames{"ring, LL", "ring, LL128", "ring, Simple"};
+constexpr std::array<const char*, 3> kPairNames{"LL", "LL128", "Simple"};
+/// True if ranks send to each other directly, without an algorithm such as the ring.
+bool sends_by_pairs(NcclOperation);
 
 /// Returns the times of bytes on the node's own links at each protocol's rate.
 std::array<Seconds, 3> staying_times(const NcclInside&, Bytes);

@@ -163,6 +163,7 @@ void Values::delivered(const OpRun& send, const OpRun& recv) {
   const auto payload = captured_.find(send.id);
   if (payload == captured_.end()) return;
   if (recv.op->effect.write) {
+    if (lost_ && lost_(*recv.op)) payload->second.setZero();
     write(recv.op->actor, *recv.op, payload->second);
     if (changed_) changed_(recv.op->actor, *recv.op);
   }

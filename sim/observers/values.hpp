@@ -28,6 +28,8 @@ class Values : public Observer {
   void on_size(Size size) { size_ = std::move(size); }
   /// Sets a function that is called after each effect on `actor` (for a teaching view, or a test of every step).
   void on_change(std::function<void(Actor, const Op&)> changed) { changed_ = std::move(changed); }
+  /// Messages arrive as zeros if this function returns true for their receive: to see what they are for.
+  void lose(std::function<bool(const Op& receive)> lost) { lost_ = std::move(lost); }
   /// End of the operation whose effect is being carried out.
   Seconds now() const { return now_; }
   /// One sentence for each hazard.
@@ -58,6 +60,7 @@ class Values : public Observer {
   Size size_;
   std::vector<std::string> hazards_;
   Seconds now_;
+  std::function<bool(const Op&)> lost_;
 
   Eigen::VectorXd read(Actor, const BufferRef&);
   void write(Actor, const Op&, const Eigen::VectorXd&);

@@ -188,6 +188,14 @@ ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root, i
 
 }  // namespace
 
+int modelled_rings(const CollectiveSettings& settings, int ranks) {
+  int rings = 0;
+  for (const WeightedRing& ring : settings.rings)
+    if (static_cast<int>(ring.order.member.size()) == ranks) rings += 2 * ring.weight;
+  const NodeSpread spread = settings.spread(ranks);
+  return rings > 0 ? rings : spread.nodes > 1 ? spread.fewest : 1;
+}
+
 /// Rings: if the settings have rings (a node whose GPUs are wired only to some of the others), these in both
 /// directions. Otherwise as many rings as the smallest node has ranks, and each leaves a node by another rank.
 ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settings, const std::vector<Actor>& members) {
@@ -215,8 +223,7 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
       add(Numbering::from_ring(ring.order).reverse(), ring.weight);
     }
   if (flow.ways > 0) return flow;
-  const int rings = spread.nodes > 1 ? spread.fewest : 1;
-  for (int k = 0; k < rings; ++k)
+  for (int k = 0; k < modelled_rings(settings, n); ++k)
     if (settings.node_sizes.empty())
       add(channel_ring(n, settings, k), 1);
     else

@@ -24,6 +24,9 @@ Work collective_work(Operation, Bytes);
 std::pair<Operation, Bytes> collective_of(const Work&);
 /// Returns the kind of links that limits the rate of a modelled collective. Throws InternalError for `automatic`.
 LinkKind limit_of(PathClass of_join);
+/// Number of rings among which a modelled collective divides its data. A ring through the wires of a node counts for
+/// each direction, and as often as its links carry more than one share.
+int modelled_rings(const CollectiveSettings&, int ranks);
 /// Returns the edges of these rings or pairs, which programs name as a group flow.
 ModelledFlow modelled_flow(Operation, const CollectiveSettings&, const std::vector<Actor>& members);
 

@@ -67,8 +67,9 @@ struct ModelledCost {
   Seconds latency;
   Bytes wire;           ///< bytes that each rank sends
   BytesPerSecond rate;  ///< rate at which a rank sends these bytes
-  std::string detail;   ///< the model's name for the method, for example a protocol
+  std::string detail;   ///< the model's name for the method, for example "ring, LL128"
   LinkKind limited_by;  ///< kind of links that limits the rate
+  bool rings = false;   ///< true: data go round rings (see modelled_rings)
 };
 /// Distribution of a group's ranks over nodes.
 struct NodeSpread {

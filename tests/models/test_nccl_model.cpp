@@ -123,7 +123,7 @@ TEST_CASE("the switch sums from six GPUs of Hopper and Blackwell on, and fewer b
   call.in_switch = false;
   const NcclCost ring = nccl_cost(h100, call);
   CHECK_FALSE(ring.in_switch);
-  CHECK(ring.protocol == std::string("Simple"));
+  CHECK(ring.protocol == std::string("ring, Simple"));
   CHECK(ring.wire.value == 512 * kMiB * 14 / 8);
   CHECK(ring.time > nvls.time);
   CHECK_FALSE(nccl_cost(h100, {NcclOperation::all_reduce, Bytes{512 * kMiB}, 4}).in_switch);

@@ -274,13 +274,38 @@ TEST_CASE("an FPGA is configured once, and takes more energy for a step than an 
     const Result asic = trained_on(node);
     CHECK(asic.phases.empty());
     CHECK(asic.step_time < fpga.step_time);
-    // A chip alone: hosts differ in how many they have. That of a TPU v5e is not published.
-    if (asic.energy) CHECK(asic.energy->gpu_power * asic.step_time < fpga.energy->gpu_power * fpga.step_time);
+    // A chip alone: hosts differ in how many they have.
+    REQUIRE(asic.energy);
+    CHECK(asic.energy->gpu_power * asic.step_time < fpga.energy->gpu_power * fpga.step_time);
   }
   CHECK_THROWS_WITH(
       read_scenario_text("cluster: {node: pcie-1, gpu: {reconfigure: 1 s}}\nmodel: gpt2\nplan: {micro_batch_size: 1}\n",
                          "x.yaml"),
       Catch::Matchers::Contains("only for kind fpga"));
+}
+
+TEST_CASE("a million tokens on ASICs cost less energy and money than on FPGAs, by list prices", "[costs]") {
+  const std::filesystem::path folder = std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios";
+  const auto trained_on = [&folder](const std::string& node, int chips) {
+    Scenario s =
+        read_scenario(folder / "accelerators-gpt2.yaml", {{"cluster.node", node},
+                                                          {"plan.global_batch_size", std::to_string(8 * chips)},
+                                                          {"plan.data_parallel.size", std::to_string(chips)}});
+    s.prices = read_prices(read_document(folder / "prices-accelerators.yml"));
+    return simulate_training(s);
+  };
+  const Result fpga = trained_on("stratix-10-nx-2x", 2);
+  REQUIRE(fpga.money);
+  CHECK(fpga.money->step == Approx(fpga.step_time * 2 * 1.65 / 3600));
+  for (const char* node : {"tpu-v5e-host", "gaudi-3-8x"}) {
+    INFO(node);
+    const Result asic = trained_on(node, 8);
+    CHECK(asic.money->per_million < fpga.money->per_million);
+    CHECK(asic.energy->step() / 8 < fpga.energy->step() / 2);
+  }
+  // The host of the Gaudi is counted.
+  CHECK(trained_on("gaudi-3-8x", 8).energy->parts.count("CPU") == 1);
+  CHECK(trained_on("gaudi-3-8x", 8).money->ownership->price() == 8 * 15625);
 }
 
 }  // namespace scenarios_test_costs

@@ -122,8 +122,41 @@ TEST_CASE("all wait for what rank 0 does alone, but for the last time", "[phases
   const Result written =
       answer({{"plan.training", "{steps: 100, rank_0: {checkpoint: {read: 1 GB/s, write: 0.5 GB/s, latency: 0 s}}}"}});
   CHECK(written.alone_time == Approx(2 * 124439808.0 / 0.5e9).epsilon(0.05));
+  // With the states of Adam it is three times as much.
+  const Result states = answer({{"plan.optimizer", "adam"},
+                                {"plan.training",
+                                 "{steps: 100, rank_0: {states: true, checkpoint: {read: 1 GB/s, write: 0.5 GB/s, "
+                                 "latency: 0 s}}}"}});
+  CHECK(states.alone_time == Approx(3 * written.alone_time).epsilon(0.05));
   CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 100, rank_0: {every: 5}}"}}),
-                    Catch::Contains("plan.training.rank_0: expected time or checkpoint"));
+                    Catch::Contains("plan.training.rank_0: expected time, checkpoint, log or evaluate"));
+}
+
+TEST_CASE("lines of a log take time in each step, and rank 0 evaluates on its device alone", "[phases]") {
+  const double bare = answer({{"plan.training", "{steps: 100}"}}).training_time;
+  const std::string log = "log: {to: {read: 1 GB/s, latency: 3 ms}, line: 1 MB";  // 4 ms a line
+  const Result each = answer({{"plan.training", "{steps: 100, rank_0: {" + log + "}}}"}});
+  CHECK(each.training_time == Approx(bare + 100 * 4e-3).epsilon(1e-9));
+  CHECK(each.alone_time == Approx(4e-3).epsilon(1e-6));  // the others wait for all lines but the last one
+  const Result tenth = answer({{"plan.training", "{steps: 100, rank_0: {" + log + ", every: 10}}}"}});
+  CHECK(tenth.training_time == Approx(bare + 10 * 4e-3).epsilon(1e-9));
+  // All ranks share an evaluation of all; rank 0 alone takes as many times as long as there are ranks.
+  const auto last = [](const Result& r) { return r.phases.back(); };
+  const Result all = answer({{"plan.training", "{steps: 100, evaluate: {samples: 4096, micro_batch_size: 16}}"}});
+  const Result alone =
+      answer({{"plan.training", "{steps: 100, rank_0: {evaluate: {samples: 4096, micro_batch_size: 16}}}"}});
+  CHECK(last(alone).name == "evaluation by rank 0");
+  CHECK(last(alone).time >= 1.9 * last(all).time);
+  CHECK(alone.alone_time == Approx(last(alone).time).epsilon(1e-9));
+  CHECK(alone.training_time == Approx(bare + last(alone).time).epsilon(1e-9));
+  // An evaluation is at the end alone, a checkpoint after each interval.
+  const Result both =
+      answer({{"plan.training",
+               "{steps: 100, rank_0: {time: 2 s, every: 25, evaluate: {samples: 4096, micro_batch_size: 16}}}"}});
+  CHECK(both.training_time == Approx(bare + 8 + last(alone).time).epsilon(1e-9));
+  CHECK(both.alone_time == Approx(2 + last(alone).time).epsilon(1e-9));
+  CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 100, rank_0: {time: 1 s, states: true}}"}}),
+                    Catch::Contains("states: only with checkpoint"));
 }
 
 }  // namespace scenarios_test_phases

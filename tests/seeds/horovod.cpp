@@ -81,40 +81,22 @@ std::vector<double> measured_single(const HorovodStudy& study) {
   return times;
 }
 
-/// Two nodes as rank 0 and rank 1 see it: rank 0 works alone at the end. It prints the final figures and has written
-/// checkpoints; how long that takes the study does not say: it is the median of what it takes longer than rank 1.
-std::vector<std::pair<double, double>> times_of_ranks(const HorovodStudy& study) {
-  std::vector<double> longer;
-  for (const StudyRow& row : study.rows) longer.push_back(row.multi_0 - row.multi_1);
-  const Seconds alone{quantile(longer, 0.5)};
-  std::vector<std::pair<double, double>> predicted;
-  for (std::size_t i = 0; i < study.rows.size(); ++i) {
-    // The stack's constant was fitted to rank 0, and has a step's part of that in it.
-    const Scenario fitted = scenario_of("fitted", i);
-    const Seconds launch = fitted.software.collective_launch - alone / (study.steps() / study.workers);
-    const Result r =
-        simulate_training(read_again(fitted, {{"software.collective_launch", fmt::format("{} s", launch.value)},
-                                              {"plan.training.rank_0", fmt::format("{{time: {} s}}", alone.value)}}));
-    predicted.emplace_back(r.training_time, r.training_time - r.alone_time);
-  }
-  return predicted;
-}
-
 /// Both ranks of two nodes take the same steps; rank 0 prints a little more time, for what it alone does.
 SeedFigures hvd_data(const Node&) {
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> single = measured_single(study);
-  const std::vector<std::pair<double, double>> both = times_of_ranks(study);
+  const FamilyPrediction both = predict_horovod({"both ranks"}).front();
+  const std::vector<double> first = training_times(both, 0), second = training_times(both, 1);
   bool later = true;
   SeedFigures got;
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const auto put = [&](const char* name, double v) { got[fmt::format("{} {}", name, study.rows[i].batch)] = v; };
     put("single_s", single[i]);
-    put("multi0_s", both[i].first);
-    put("multi1_s", both[i].second);
-    put("speedup0", single[i] / both[i].first);
-    put("speedup1", single[i] / both[i].second);
-    later &= both[i].first > both[i].second && study.rows[i].multi_0 > study.rows[i].multi_1;
+    put("multi0_s", first[i]);
+    put("multi1_s", second[i]);
+    put("speedup0", single[i] / first[i]);
+    put("speedup1", single[i] / second[i]);
+    later &= first[i] > second[i] && study.rows[i].multi_0 > study.rows[i].multi_1;
   }
   got["rank 0 ends later at every batch"] = later;
   got["rows"] = study.rows.size();

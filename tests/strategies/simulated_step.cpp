@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "reference_training.hpp"
 #include "scenarios/src/planning/offload.hpp"
 #include "sim/executor/simulation.hpp"
 #include "strategies/step/training_programs.hpp"
+#include "strategies/values/reference_training.hpp"
 #include "tests/child.hpp"
 #include "tests/places.hpp"
 #include "topologies/machines/cluster_machine.hpp"

@@ -1,9 +1,9 @@
 // Mechanisms with a center that sums gradients: a master GPU or a CPU.
 #include "strategies/mechanisms/central/central_values.hpp"
 #include "strategies/step/pass_table.hpp"
+#include "strategies/values/reference_training.hpp"
 #include "tests/seeds/plain_training.hpp"
 #include "tests/strategies/numeric_tasks.hpp"
-#include "tests/strategies/reference_training.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"

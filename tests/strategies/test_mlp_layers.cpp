@@ -2,7 +2,7 @@
 #include <cmath>
 #include <utility>
 
-#include "reference_training.hpp"
+#include "strategies/values/reference_training.hpp"
 #include "sim/error.hpp"
 #include "tests/seeds/plain_training.hpp"
 

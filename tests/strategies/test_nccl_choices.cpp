@@ -67,22 +67,22 @@ constexpr double kLarge = 1e9;
 
 TEST_CASE("NCCL chooses from the algorithms of its version", "[collectives][nccl]") {
   const ClusterSpec one = machine("{nodes: 1, node: dgx-h100}");
-  CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.16.2") == "Simple");
+  CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.16.2") == "ring, Simple");
   CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.17.1") == "NVLS");
   const ClusterSpec eight = nodes_on(8, "dgx-h100", "nonblocking");
   CHECK(protocol(eight, NcclOperation::all_reduce, kLarge, "2.17") != "NVLS tree");
   CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.4") == "tree, LL");
-  CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.3.7") == "LL");
+  CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.3.7") == "ring, LL");
   const ClusterSpec two = nodes_on(2, "dgx-h100", "nonblocking");
   CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.18.1-1") == "NVLS tree");
-  CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.17.1") == "Simple");
+  CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.17.1") == "ring, Simple");
   for (double size = 1024; size < 1e9; size *= 4)
     CHECK(protocol(eight, NcclOperation::all_gather, size, "2.4.8").find("LL128") == std::string::npos);
   // PAT works with one GPU per node. At large sizes the tuner gives it three quarters of a ring's rate.
   const ClusterSpec many = nodes_on(16, "dgx-h100", "nonblocking");
   CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.23", true) == "PAT");
   CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.22", true) != "PAT");
-  CHECK(protocol(many, NcclOperation::all_gather, 8e9, "2.29", true) == "Simple");
+  CHECK(protocol(many, NcclOperation::all_gather, 8e9, "2.29", true) == "ring, Simple");
   CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
 }
 

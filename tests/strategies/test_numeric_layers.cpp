@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "numeric_tasks.hpp"
-#include "reference_training.hpp"
+#include "strategies/values/reference_training.hpp"
 
 namespace strategies_test_numeric_layers {
 

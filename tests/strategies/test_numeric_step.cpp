@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "numeric_tasks.hpp"
-#include "reference_training.hpp"
+#include "strategies/values/reference_training.hpp"
 #include "sim/error.hpp"
 #include "strategies/plan/training_plan.hpp"
 

@@ -48,6 +48,32 @@ TEST_CASE("bench prints nccl-tests' columns, its factors and a true #wrong", "[b
   CHECK(text.out.find("# Out of bounds values : 0 OK") != std::string::npos);
 }
 
+TEST_CASE("bench says in which interval a measured time lies", "[bench][coverage]") {
+  const BenchShell shell;
+  const auto half_width = [&](const std::string& machine) {
+    const json j = shell.rows("all_reduce " + machine + " -b 1M -e 1G -f 1024");
+    for (const json& row : j["rows"]) {
+      const double low = row["time_interval_us"][0], high = row["time_interval_us"][1], time = row["time_us"];
+      CHECK(low < time);
+      CHECK(low * high == Approx(time * time).epsilon(1e-9));
+    }
+    const json& row = j["rows"][1];
+    return row["time_interval_us"][1].get<double>() / row["time_us"].get<double>() - 1;
+  };
+  const double measured = half_width("--on dgx-h100"), between = half_width("--on dgx-h100 --nodes 4 --fabric nonblocking");
+  CHECK(measured < between);
+  CHECK(half_width("--on dgx-h100 --nodes 4 --fabric nonblocking --gpus 8") == Approx(measured));  // in one node
+  // An announced machine's times are scaled from those of others, which errs more.
+  CHECK(half_width("--on vr-nvl72 --gpus 8") > measured);
+  const std::string text = shell.trainyard("bench all_reduce --on dgx-h100 -b 1M -e 1M").out;
+  CHECK(text.find("80 % of measured times lie between the columns from and to (in one node, GPUs with a fit: ") !=
+        std::string::npos);
+  CHECK(text.find("    from       to  algorithm") != std::string::npos);
+  // Simulated messages leave out the library, and of groups that share links nothing was measured.
+  for (const char* other : {"--on dgx-a100 --algorithm ring -b 1M -e 1M", "--on dgx-a100 --groups 0-3,4-7 -b 1M -e 1M"})
+    CHECK_FALSE(shell.rows(std::string("all_reduce ") + other)["rows"][0].contains("time_interval_us"));
+}
+
 TEST_CASE("a one-sided read asks first: half a round trip more than a write", "[bench]") {
   const BenchShell shell;
   const std::string two =
@@ -100,6 +126,24 @@ TEST_CASE("channels that use one pair of ranks do not mix their messages", "[ben
   const json j =
       shell.rows("all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking --algorithm ring --channels 8 -b 8M -e 8M");
   CHECK(j["rows"][0]["wrong"] == 0);
+  CHECK(j["rows"][0]["channels"] == 8);
+}
+
+TEST_CASE("bench names NCCL's ring and counts those that leave the nodes at once", "[bench]") {
+  const BenchShell shell;
+  const std::string large = " -b 256M -e 256M --no-check";
+  const auto row = [&](const std::string& words) { return shell.rows("all_gather --on " + words + large)["rows"][0]; };
+  const json two = row("dgx-a100 --nodes 2 --fabric nonblocking");
+  CHECK(two["algorithm"] == "NCCL, ring, Simple");
+  CHECK(two["channels"] == 8);
+  CHECK(row("l40s-8x")["channels"] == 1);
+  CHECK(row("dgx-1v")["channels"] == 6);  // the wires of a DGX-1 make three rings, in both directions
+  const TopoAnswer text = shell.trainyard("bench all_gather --on dgx-a100 --nodes 2 --fabric nonblocking" + large);
+  CHECK(text.out.find("NCCL, ring, Simple of 8 channels\n") != std::string::npos);
+  const json pairs = shell.rows("all_to_all --on dgx-a100" + large)["rows"][0];
+  CHECK(pairs["algorithm"] == "NCCL, Simple");
+  CHECK(pairs["channels"] == 0);
+  CHECK(shell.rows("all_reduce --on dgx-a100 --algorithm bidirectional-ring" + large)["rows"][0]["channels"] == 2);
 }
 
 TEST_CASE("bench auto tries the algorithms, and names the fastest", "[bench]") {
@@ -144,8 +188,10 @@ TEST_CASE("without an algorithm bench is the fitted model of NCCL", "[bench]") {
   const json j = shell.rows("all_reduce --on dgx-h100 -b 8 -e 1G -f 128");
   CHECK(j["fidelity"] == "modelled");
   CHECK(j["rows"][0]["wrong"].is_null());
-  CHECK(j["rows"][0]["algorithm"] == "NCCL, LL");
+  CHECK(j["rows"][0]["algorithm"] == "NCCL, ring, LL");
+  CHECK(j["rows"][0]["channels"] == 1);  // one ring in rank order
   CHECK(j["rows"].back()["algorithm"] == "NCCL, NVLS");
+  CHECK(j["rows"].back()["channels"] == 0);
   const TopoAnswer scaled = shell.trainyard("bench all_reduce --on p3.16xlarge -b 1M -e 1M");
   CHECK(scaled.out.find("# this GPU was not measured: scaled from") != std::string::npos);
 }
@@ -249,7 +295,7 @@ TEST_CASE("bench names the algorithm that NCCL chooses, by its version, its swit
     return run.out.substr(begin, run.out.find('\n', begin) - begin);
   };
   CHECK(nccl_choice("all_reduce --on dgx-h100") == "NCCL, NVLS");
-  CHECK(nccl_choice("all_reduce --on dgx-h100 --nccl-version 2.16") == "NCCL, Simple");
+  CHECK(nccl_choice("all_reduce --on dgx-h100 --nccl-version 2.16") == "NCCL, ring, Simple");
   const std::string four = " --on dgx-h100 --nodes 4 --fabric ";
   CHECK(nccl_choice("all_reduce" + four + "nonblocking") == "NCCL, NVLS tree");
   CHECK(nccl_choice("all_reduce" + four + "'{base: nonblocking, sharp: true}'") == "NCCL, NVLS, SHARP");
@@ -258,7 +304,7 @@ TEST_CASE("bench names the algorithm that NCCL chooses, by its version, its swit
   // The software of a scenario can state it too.
   const std::string scenario = "all_reduce --on '" TRAINYARD_SOURCE_DIR "/scenarios/bert-large-ddp-8xh100.yaml'";
   CHECK(nccl_choice(scenario) == "NCCL, NVLS");
-  CHECK(nccl_choice(scenario + " --set software.nccl_version=2.16") == "NCCL, Simple");
+  CHECK(nccl_choice(scenario + " --set software.nccl_version=2.16") == "NCCL, ring, Simple");
 }
 
 }  // namespace tools_test_bench

@@ -109,6 +109,117 @@ TEST_CASE("teach server: rows show events at their times", "[teach][servers]") {
   CHECK(marks("server 0", '1') >= 2);
 }
 
+namespace {
+
+json values_of(const Teacher& shell, const std::string& arguments) {
+  const TopoAnswer answer = shell.teach("server " + arguments + " --json -");
+  CAPTURE(arguments, answer.err);
+  REQUIRE(answer.exit == 0);
+  return json::parse(answer.out);
+}
+
+/// The values that the pulls of a worker return, in order.
+std::vector<double> pulls_of(const json& lesson, int worker) {
+  std::vector<double> values;
+  for (const json& value : lesson["values"])
+    if (value["what"] == "pull" && value["worker"] == worker) values.push_back(value["value"]);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("teach server: a synchronous pull returns the sum of all pushes, an asynchronous one a part",
+          "[teach][servers]") {
+  const Teacher shell;
+  for (const char* arguments : {"--workers 3 --steps 4", "--workers 3 --servers 2 --keys 4 --steps 4",
+                                "--workers 3 --steps 4 --slower 1,2,3"}) {
+    const json all = values_of(shell, std::string(arguments) + " --values 5,7,100");
+    CHECK(all["partial_pulls"] == 0);
+    std::map<std::string, int> pulls;
+    for (const json& value : all["values"])
+      if (value["what"] == "pull" && value["worker"] == 1)
+        CHECK(value["value"] == (5 + 7 + 100) * pulls[value["key"]]++);
+    CHECK(pulls.begin()->second == 5);  // first weights, then an answer to each step
+  }
+  const json some =
+      values_of(shell, "--workers 3 --steps 4 --slower 1,2,3 --values 5,7,100 --consistency asynchronous");
+  CHECK(some["partial_pulls"] > 0);
+  CHECK(pulls_of(some, 0)[1] == 5);  // before any push of the others
+  double sum = 0;
+  for (const json& value : some["values"]) {
+    if (value["what"] == "push") CHECK(value["value"] == (sum += value["pushed"].get<double>()));
+    const json& pushes = value["pushes"];
+    CHECK(value["value"] == 5 * pushes[0].get<double>() + 7 * pushes[1].get<double>() + 100 * pushes[2].get<double>());
+  }
+  CHECK(sum == 4 * (5 + 7 + 100));
+  // With a backup worker a step takes the first gradients, and drops the last one.
+  CHECK(pulls_of(values_of(shell, "--workers 3 --backup-workers 1 --slower 1,1,3 --steps 2"), 0)[1] == 1 + 2);
+  const std::string text = shell.teach("server --workers 2 --values 5,7 --steps 1").out;
+  CHECK_THAT(text, Contains("pushes 7") && Contains("4 pulls return whole sums"));
+}
+
+TEST_CASE("teach server --script: push of all, then pull, in each consistency", "[teach][servers]") {
+  const Teacher shell;
+  shell.write("two.txt",
+              "# both push, worker 0 first\n"
+              "worker 0: push w 3\n"
+              "worker 0: pull w\n"
+              "worker 1: compute 6   # slots\n"
+              "worker 1: push w 4\n"
+              "worker 1: pull w\n"
+              "worker 0: push w 10\n"
+              "worker 1: push w 20\n"
+              "worker 0: pull w\n"
+              "worker 1: pull w\n");
+  const json waits = values_of(shell, "--script two.txt");
+  CHECK(pulls_of(waits, 0) == std::vector<double>{7, 37});
+  CHECK(pulls_of(waits, 1) == std::vector<double>{7, 37});
+  CHECK(waits["keys"] == json{"w"});
+  // 6 slots of computing, the push, its addition and the answer, which shares the server's link with the other one.
+  CHECK(waits["values"][2]["asked"] == near(1));
+  CHECK(waits["values"][2]["time"] == near(6 + 1 + 0.25 + 2));
+  const json partial = values_of(shell, "--script two.txt --consistency asynchronous");
+  CHECK(pulls_of(partial, 0) == std::vector<double>{3, 13});
+  CHECK(pulls_of(partial, 1) == std::vector<double>{17, 37});
+  CHECK(partial["partial_pulls"] == 2);
+  CHECK(partial["values"][1]["time"] == near(1 + 0.25 + 1));
+  const json stale = values_of(shell, "--script two.txt --consistency stale --staleness 1");
+  CHECK(pulls_of(stale, 0) == std::vector<double>{3, 17});  // one round behind the other's is allowed, two are not
+  // A worker that only pulls waits for as many rounds as it pulls; keys do not wait for each other.
+  shell.write("reader.txt",
+              "worker 0: push a 1\nworker 1: push a 2\nworker 0: push b -5\nworker 2: pull b\nworker 2: pull a\n");
+  const json reader = values_of(shell, "--script reader.txt");
+  CHECK(pulls_of(reader, 2) == std::vector<double>{-5, 3});
+  CHECK_THAT(shell.teach("server --script two.txt --svg -").out, Contains("server 0"));
+  CHECK_THAT(shell.teach("server --script two.txt --html - --consistency asynchronous").out,
+             Contains("pulls a partial sum"));
+}
+
+TEST_CASE("teach server --script names the line of an error, and of a pull that waits for ever", "[teach][servers]") {
+  const Teacher shell;
+  const auto refused = [&shell](const std::string& text, const std::string& error) {
+    shell.write("bad.txt", text);
+    shell.check_refused("server --script bad.txt", "bad.txt" + error);
+  };
+  refused("worker 0: push w 3\nworker 0: push w 3\nworker 1: push w 1\nworker 0: pull w\n",
+          ":4:1: worker 0 waits for w for ever: it needs 2 pushes of each worker, and worker 1 pushes 1 time; expected "
+          "--consistency asynchronous, or more pushes");
+  refused(
+      "worker 0: pull w\n",
+      ":1:1: worker 0 waits for w for ever: no worker pushes it; expected --consistency asynchronous, or more pushes");
+  refused("\nworker 0: pusch w 3\n", ":2:1: \"pusch\": unknown; did you mean \"push\"?");
+  refused("worker 0: push w\n", ":1:1: push: a key and a value expected");
+  refused("worker 0: push w x\n", ":1:1: \"x\" is not a number");
+  refused("worker 16: pull w\n",
+          ":1:1: expected \"worker N: push KEY VALUE\", \"worker N: pull KEY\" or \"worker N: compute TIME\", with N "
+          "from 0 to 15");
+  refused("# nothing\n", ": no push and no pull; expected lines such as \"worker 0: push w 3\"");
+  shell.check_refused("server --script bad.txt --workers 3",
+                      "--script: the file says what workers do; only --consistency, --staleness, --push and --apply "
+                      "beside it");
+  shell.check_refused("server --workers 1 --values 1,2", "--values 1,2: 2 values for 1 workers");
+}
+
 TEST_CASE("teach server refuses what it cannot show, in one line", "[teach][servers]") {
   const Teacher shell;
   shell.check_refused("server --workers 0", "--workers 0: 1 to 16 expected");

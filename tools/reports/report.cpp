@@ -20,18 +20,6 @@
 namespace trainyard {
 namespace {
 
-std::string thousands(double v) {
-  if (v < 10) return fmt::format("{:.2f}", v);
-  if (v < 100) return fmt::format("{:.1f}", v);
-  std::string digits = fmt::format("{:.0f}", v);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
-/// A whole number with separators: "16,384".
-std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
-
 /// "32 × a100-sxm4-80gb"; of several types each.
 std::string gpus_in_words(const Scenario& s) {
   std::vector<std::pair<std::string, int>> counts;
@@ -70,19 +58,22 @@ std::string mesh_in_words(const Scenario& s) {
   return fmt::format("{}, {} collectives", text, name_of(p.fidelity));
 }
 
-/// "ring all-reduce of 8 channels".
-std::string all_reduce_in_words(const CollectiveChoice& choice, bool compressed) {
-  const int channels = choice.settings.channels;
-  return fmt::format("{} {}{}", all_reduce_name(choice), compressed ? "exchange of compressed gradients" : "all-reduce",
-                     channels > 1 ? fmt::format(" of {} channels", channels) : "");
+/// "ring all-reduce of 8 channels", "NCCL all-reduce (ring, Simple) of 8 channels".
+std::string all_reduce_in_words(const Plan& plan, bool compressed) {
+  const GradientCollective collective = gradient_collective(plan);
+  return fmt::format("{} {}{}{}", all_reduce_name(plan.all_reduce),
+                     compressed ? "exchange of compressed gradients" : "all-reduce",
+                     collective.method.empty() ? "" : fmt::format(" ({})", collective.method),
+                     collective.channels > 1 ? fmt::format(" of {} channels", collective.channels) : "");
 }
 
 /// The model, the machine, and the plan.
 std::string head(const Scenario& s, const Plan& plan) {
-  const std::string how = s.plan.splits_model() ? mesh_in_words(s)
-                          : s.ranks() == 1      ? "one device"
-                                                : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(
-                                                                          plan.all_reduce, s.plan.compression != nullptr));
+  const std::string how =
+      s.plan.splits_model() ? mesh_in_words(s)
+      : s.ranks() == 1
+          ? "one device"
+          : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(plan, s.plan.compression != nullptr));
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",
@@ -474,7 +465,8 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
     text += fmt::format("{}weights pass through the host memory of rank 0's node: {}\n", report_label(""),
                         use_of_capacity(host.weights, host.weights_capacity));
   if (r.alone_time > 0)
-    text += fmt::format("{}rank 0 ends {} after the others\n", report_label(""), show(Seconds{r.alone_time}));
+    text += fmt::format("{}rank 0 ends after {}, {} after the others\n", report_label(""),
+                        show(Seconds{r.training_time}), show(Seconds{r.alone_time}));
   if (s.plan.inference)
     text += fmt::format(
         "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "
@@ -496,6 +488,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   text += mechanism(s, r);
   text += compression(r);
   text += input(s, r);
+  if (r.host_calls && r.host_calls->compiled) text += host_call_line(r);  // `explain` counts those of all devices
   text += memory(r, plan.training);
   text += cost_lines(r);
   text += traffic(r);

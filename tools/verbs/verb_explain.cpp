@@ -22,6 +22,7 @@
 #include "sim/process/output.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
@@ -40,6 +41,9 @@ std::string shares_text(const Result& r) {
   if (r.critical_path.contains(kKernelStart))
     text += fmt::format("  {}: what each kernel takes however fast the GPU is (fewer and larger kernels save it)\n",
                         kKernelStart);
+  if (const Result::AllReduce& all = r.all_reduce; !all.algorithm.empty())
+    text += fmt::format("  gradients are summed by {}{}\n", all.algorithm,
+                        all.channels > 1 ? fmt::format(", of {} channels", all.channels) : "");
   return text;
 }
 
@@ -165,7 +169,7 @@ int explain_verb(const std::vector<std::string>& words) {
   if (json != "-") {
     std::string text;
     if (!prescribed)
-      text = shares_text(r) +
+      text = shares_text(r) + host_call_line(r) +
              path_text(r, *all.path, scenario.plan.mechanism->is_synchronous(), static_cast<std::size_t>(pieces)) +
              "\neach resource made faster, simulated again\n" + what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(r.capacity->memory),

@@ -201,6 +201,17 @@ struct Result {
     double encode = 0, decode = 0;  ///< seconds of kernels per step, on the rank that the breakdown describes
     double ratio() const { return dense / sent; }
   } compression;
+  /// The calls by which the host of a rank starts the work of a step.
+  struct HostCalls {
+    double all = 0;         ///< number of calls
+    double kernels = 0;     ///< number of kernels, which a compiled program or a CUDA graph starts together
+    double exchanges = 0;   ///< collectives, and messages to and from other pipeline stages
+    double copies = 0;      ///< batches of samples, and copies of offload
+    bool compiled = false;  ///< one call starts a program of all kernels and of the exchanges between chips (TPU)
+    int rank = 0;
+  };
+  /// No value: steps differ from each other, or replicas meet in another way than by collectives.
+  std::optional<HostCalls> host_calls;
   FiguresByKey servers, replicas;
   /// Number of pushes to servers, or of delayed gradients, by the number of updates that they missed.
   std::map<std::uint32_t, std::uint64_t> staleness;
@@ -271,6 +282,8 @@ JsonFields<Result::Phase> phase_fields();
 JsonFields<Energy> energy_fields();
 JsonFields<Ownership> ownership_fields();
 JsonFields<Money> money_fields();
+JsonFields<Result::HostCalls> host_call_fields();
+JsonFields<Result::Input> input_fields();
 const JsonFields<Answer>& answer_fields();
 
 }  // namespace trainyard

@@ -103,8 +103,11 @@ JsonFields<Result::AllReduce> all_reduce_fields() {
                              .value("size_bytes", "bytes", &C::size, "size of the simulated collective")
                              .value("time_s", "s", &C::seconds, "time of the collective, alone on the cluster");
   return JsonFields<A>()
-      .value("algorithm", "", &A::algorithm, "algorithm of the gradients' all-reduce")
-      .value("channels", "", &A::channels, "number of rings that run at the same time")
+      .value("algorithm", "", &A::algorithm,
+             "algorithm of the gradients' all-reduce; with fidelity modelled NCCL's algorithm and protocol for the "
+             "largest bucket: \"NCCL, ring, Simple\"")
+      .value("channels", "", &A::channels,
+             "number of rings that run at the same time; 0: NCCL takes another algorithm than the ring")
       .value("fidelity", "", &A::fidelity, "level of detail of its simulation: messages, flows or modelled")
       .list("tuned", &A::tuned, candidate, "candidates of `algorithm: auto`, fastest first")
       .when([](const A& a) { return !a.tuned.empty(); }, "with `algorithm: auto`");
@@ -142,27 +145,6 @@ JsonFields<FiguresByKey> figure_fields(FiguresByKey MechanismFigures::*group, bo
     }
   }
   return fields;
-}
-
-JsonFields<Result::Input> input_fields() {
-  using I = Result::Input;
-  return JsonFields<I>()
-      .value("starved_share", "share", &I::starved_share, "share of the step that is lost to waiting for samples")
-      .object(
-          "input",
-          JsonFields<I>()
-              .value("storage_busy_share", "share", &I::storage_busy,
-                     "share of the step in which the busiest storage link works")
-              .value("decode_busy_share", "share", &I::decode_busy,
-                     "share of the step in which the busiest decoder works")
-              .value("read_bytes", "bytes", &I::read, "bytes read from the storage in a step")
-              .value("from_cache_share", "share", &I::from_cache, "share of the samples that hosts have cached")
-              .value("host_bytes", "bytes", &I::host_bytes, "batches and cache in the host memory of the fullest node")
-              .value("largest_shard", "samples", &I::largest_shard,
-                     "largest number of samples of a replica in an epoch")
-              .value("smallest_shard", "samples", &I::smallest_shard, "smallest count, at most one less")
-              .value("largest_shards", "", &I::largest_shards, "number of replicas that read the largest count"),
-          "figures of the input pipeline");
 }
 
 JsonFields<Capacity> capacity_fields() {
@@ -324,6 +306,9 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return !r.all_reduce.algorithm.empty(); }, "with data parallelism by all-reduce")
           .object("compression", &R::compression, compression_fields(), "compressed gradients")
           .when([](const R& r) { return !r.compression.name.empty(); }, "with compressed gradients")
+          .object("host_calls", &R::host_calls, host_call_fields(), "what the host of a rank starts in a step")
+          .when([](const R& r) { return r.host_calls.has_value(); },
+                "with an all-reduce or one device, if steps are alike")
           .list("stages", &R::stages, stage_fields(), "figures of each pipeline stage")
           .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages")
           .inlined(&R::input, input_fields())
@@ -356,6 +341,10 @@ const JsonFields<Result>& result_fields() {
           .when(trains, "with plan.training")
           .value("rank_0_ends_later_s", "s", &R::alone_time,
                  "time by which rank 0 ends later than the others, for its work alone at the end")
+          .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
+          .value(
+              "training_time_of_others_s", "s", [](const R& r) { return r.training_time - r.alone_time; },
+              "time of the whole training until all ranks but rank 0 have ended, if nothing fails")
           .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
           .list("training_phases", &R::phases, phase_fields(), "phases of the training besides its steps")
           .when([](const R& r) { return !r.phases.empty(); },

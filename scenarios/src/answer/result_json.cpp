@@ -45,7 +45,7 @@ JsonFields<DrawnSteps> drawn_steps_fields() {
 JsonFields<Result::Phase> phase_fields() {
   using P = Result::Phase;
   return JsonFields<P>()
-      .value("name", "", &P::name, "name of the phase: start, image, weights, evaluation or rank 0 alone")
+      .value("name", "", &P::name, "name of the phase: start, image, weights, evaluation, and work of rank 0")
       .value("time_s", "s", &P::time, "time of one such phase")
       .value("times", "", &P::times, "number of such phases in the training");
 }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "sim/json_text.hpp"
+#include "strategies/plan/training_calls.hpp"
 
 namespace trainyard {
 namespace {
@@ -37,6 +39,72 @@ class Spans : public Observer {
   std::vector<std::vector<ServerSpan>> actors_;
 };
 
+/// The values of the lesson, by the operations of the run: each push of a worker brings its number, a server adds what
+/// it applies, and an answer has what the server has of the key when it leaves.
+class PushedValues : public Observer {
+ public:
+  PushedValues(const ServerQuestion& q, const ServerPlan& plan)
+      : q_(q), plan_(plan), stored_(plan.keys(), nothing()), sums_(stored_), own_(stored_) {}
+  void posted(const OpRun& run) override {
+    const Op& op = *run.op;
+    if (op.actor >= q_.workers && op.kind == Kind::send && (op.message.tag & kKind) == kAnswer)
+      answers_[{op.message.slot, key_of(op)}].push_back(stored_[key_of(op)]);
+    if (op.actor < q_.workers && op.kind == Kind::recv) asked_[{op.actor, key_of(op)}].push_back(run.posted.value);
+  }
+  void finished(const OpRun& run) override {
+    const Op& op = *run.op;
+    if (run.outcome != Outcome::done) return;
+    if (op.actor < q_.workers && op.kind == Kind::recv) pull(op.actor, key_of(op), run.ended);
+    if (op.actor < q_.workers && op.kind == Kind::send) ++own_[pushes_[op.actor]++ % plan_.keys()].pushes[op.actor];
+    if (op.actor >= q_.workers && op.effect.action == Action::call)
+      add(static_cast<ServerCall>(op.effect.call), ServerPush::from_call(arguments_of(op.effect)), run.ended);
+  }
+  std::vector<ServerValue> take() { return std::move(log_); }
+
+ private:
+  // Tags of answers hold their key (see answer_tag).
+  static constexpr Tag kKind = Tag{15} << 60, kAnswer = Tag{2} << 60;
+  using Place = std::pair<Actor, std::size_t>;  // worker and key
+  const ServerQuestion& q_;
+  const ServerPlan& plan_;
+  std::vector<KeyValue> stored_, sums_;  // by key: what the server has, and pushes of a step that are not in it yet
+  std::vector<KeyValue> own_;            // by key: number of the pushes that each worker has sent
+  std::map<Actor, std::size_t> pushes_;
+  std::map<Place, std::deque<KeyValue>> answers_;  // those under way
+  std::map<Place, std::deque<double>> asked_;
+  std::vector<ServerValue> log_;
+
+  KeyValue nothing() const { return {0, std::vector<int>(static_cast<std::size_t>(q_.workers))}; }
+  static std::size_t key_of(const Op& op) { return op.message.tag & ~kKind; }
+  void pull(Actor worker, std::size_t key, Seconds now) {
+    ServerValue pulled{true, static_cast<int>(worker), fmt::format("key {}", key), 0, now.value, 0, {}};
+    pulled.asked = asked_[{worker, key}].front();
+    asked_[{worker, key}].pop_front();
+    pulled.has = answers_[{worker, key}].front();
+    answers_[{worker, key}].pop_front();
+    const int own = own_[key].pushes[static_cast<std::size_t>(worker)];
+    pulled.is_partial =
+        std::any_of(pulled.has.pushes.begin(), pulled.has.pushes.end(), [own](int n) { return n < own; });
+    log_.push_back(std::move(pulled));
+  }
+  void add(ServerCall what, const ServerPush& push, Seconds now) {
+    if (what == ServerCall::drop) return;
+    KeyValue& sum = sums_[push.key];
+    if (what == ServerCall::update) {
+      stored_[push.key] += sum;
+      sum = nothing();
+      return;
+    }
+    KeyValue pushed = nothing();
+    pushed.value = q_.pushed(push.worker);
+    pushed.pushes[static_cast<std::size_t>(push.worker)] = 1;
+    (what == ServerCall::apply ? stored_[push.key] : sum) += pushed;
+    KeyValue has = stored_[push.key];
+    has += sum;
+    log_.push_back({false, push.worker, fmt::format("key {}", push.key), 0, now.value, pushed.value, std::move(has)});
+  }
+};
+
 ServerCell cell_of(const ServerQuestion& q) {
   ServerCell cell;
   cell.workers = q.workers;
@@ -66,9 +134,12 @@ constexpr SpanStyle kSpanStyles[] = {{"compute", "computes", "#", Tone::blue},
                                      {"apply", "", "+", Tone::purple}};
 const SpanStyle& style_of_span(ServerSpan::Kind kind) { return kSpanStyles[static_cast<std::size_t>(kind)]; }
 
-std::string server_title(const ServerQuestion& q) {
+std::string server_title(const ServerQuestion& q, const std::optional<PushPullScript>& script) {
   std::string text = consistency_names()[static_cast<std::size_t>(q.consistency)];
   if (q.consistency == Consistency::stale) text += fmt::format(" by at most {} steps", q.staleness);
+  if (script)
+    return text + fmt::format(": {} worker{} and a server do what {} says", q.workers, q.workers == 1 ? "" : "s",
+                              script->name);
   text += fmt::format(": {} worker{}, {} server{}, {} steps", q.workers, q.workers == 1 ? "" : "s", q.servers,
                       q.servers == 1 ? "" : "s", q.steps);
   if (q.backups > 0) text += fmt::format(", {} backup{}", q.backups, q.backups == 1 ? "" : "s");
@@ -129,18 +200,129 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
 
 }  // namespace
 
+double ServerQuestion::pushed(int worker) const {
+  const auto number = static_cast<std::size_t>(worker);
+  return number < values.size() ? values[number] : worker + 1;
+}
+
+std::size_t ServerLesson::pulls(bool partial_only) const {
+  return static_cast<std::size_t>(std::count_if(values.begin(), values.end(), [partial_only](const ServerValue& value) {
+    return value.pull && (value.is_partial || !partial_only);
+  }));
+}
+
 ServerLesson teach_server(const ServerQuestion& q) {
   ServerCellRun run(cell_of(q));
   Spans spans(q.workers, q.servers);
-  run.run({&spans});
-  return {q, run.end().value, spans.of_actors(), run.board().staleness(), run.board().steps_per_s()};
+  PushedValues values(q, run.plan());
+  run.run({&values, &spans});
+  return {q, run.end().value, spans.of_actors(), run.board().staleness(), run.board().steps_per_s(), values.take()};
 }
+
+ServerLesson teach_push_pull(const ServerQuestion& question, const PushPullScript& script) {
+  ServerQuestion q = question;
+  q.workers = script.workers;
+  q.servers = 1;
+  Spans spans(q.workers, q.servers);
+  const PushPullRun run = run_push_pull(script, {q.consistency, q.staleness, q.push, q.apply}, spans);
+  ServerLesson lesson{q, run.end, spans.of_actors(), {}, 0};
+  lesson.script = script;
+  for (const PushPullRun::Added& added : run.added) {
+    const PushPullCommand& command = script.commands[added.command];
+    lesson.values.push_back(
+        {false, command.worker, script.keys[command.key], 0, added.time, command.amount, added.now});
+  }
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const PushPullCommand& command = script.commands[i];
+    if (command.what != PushPullCommand::What::pull) continue;
+    const PushPullAnswer& answer = run.answers[i];
+    lesson.values.push_back(
+        {true, command.worker, script.keys[command.key], answer.asked, answer.time, 0, answer.got, answer.is_partial});
+  }
+  std::stable_sort(lesson.values.begin(), lesson.values.end(),
+                   [](const ServerValue& a, const ServerValue& b) { return a.time < b.time; });
+  return lesson;
+}
+
+namespace {
+
+constexpr std::size_t kMostRows = 24;
+
+/// A table of what servers add and what pulls return.
+LessonFigures value_table(const ServerLesson& lesson) {
+  LessonFigures table{.head = {"time", "worker", "does", "key", "value", "pushes in it, by worker"},
+                      .right = {true, true, false, false, true, false}};
+  table.note = "what a server has of a key after each push, and what each pull returns";
+  if (lesson.values.size() > kMostRows)
+    table.note += fmt::format(": the first {} of {}, --json has all", kMostRows, lesson.values.size());
+  for (const ServerValue& value : lesson.values) {
+    if (table.rows.size() == kMostRows) break;
+    table.rows.push_back(
+        {fmt::format("{:.6g}", value.time), std::to_string(value.worker),
+         value.pull ? value.is_partial ? "pulls a partial sum" : "pulls" : fmt::format("pushes {:.6g}", value.pushed),
+         value.key, fmt::format("{:.6g}", value.has.value), fmt::format("{}", fmt::join(value.has.pushes, " "))});
+  }
+  return table;
+}
+
+std::string pulls_in_words(const ServerLesson& lesson) {
+  const std::size_t all = lesson.pulls(false), partial = lesson.pulls(true);
+  const std::string pulls = fmt::format("{} pull{} return{}", all, all == 1 ? "" : "s", all == 1 ? "s" : "");
+  if (partial == 0) return pulls + " whole sums: all pushes that a synchronous server waits for are in them";
+  return fmt::format("{} a sum; {} of the sums lack{} a push that a synchronous server waits for", pulls, partial,
+                     partial == 1 ? "s" : "");
+}
+
+nlohmann::ordered_json values_json(const ServerLesson& lesson) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const ServerValue& value : lesson.values) {
+    nlohmann::ordered_json one{{"what", value.pull ? "pull" : "push"}, {"worker", value.worker}, {"key", value.key}};
+    if (value.pull) one["asked"] = value.asked;
+    one["time"] = value.time;
+    if (!value.pull) one["pushed"] = value.pushed;
+    one["value"] = value.has.value;
+    one["pushes"] = value.has.pushes;
+    if (value.pull) one["partial"] = value.is_partial;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::vector<std::string> script_sums(const ServerLesson& lesson) {
+  const ServerQuestion& q = lesson.question;
+  return {"row of a server: the worker whose push it adds",
+          fmt::format("a push alone takes {:.6g}, is added in {:.6g}, and the answer to a pull takes {:.6g}", q.push,
+                      q.apply, q.push),
+          fmt::format("time: {:.6g}", lesson.end)};
+}
+
+std::string script_json(const ServerLesson& lesson, const nlohmann::ordered_json& actors) {
+  const ServerQuestion& q = lesson.question;
+  return json_text(nlohmann::ordered_json{{"script", lesson.script->name},
+                                          {"workers", q.workers},
+                                          {"keys", lesson.script->keys},
+                                          {"consistency", consistency_names()[static_cast<std::size_t>(q.consistency)]},
+                                          {"staleness_bound", q.staleness},
+                                          {"push", q.push},
+                                          {"apply", q.apply},
+                                          {"time", lesson.end},
+                                          {"pulls", lesson.pulls(false)},
+                                          {"partial_pulls", lesson.pulls(true)},
+                                          {"actors", actors},
+                                          {"values", values_json(lesson)}},
+                   2);
+}
+
+}  // namespace
 
 LessonView lesson_view(const ServerLesson& lesson) {
   const ServerQuestion& q = lesson.question;
-  LessonView view{
-      server_title(q), "Compute, pushes and pulls of each worker over time, and the updates of each server", {}};
-  view.sums = server_sums(lesson);
+  LessonView view{server_title(q, lesson.script),
+                  "Compute, pushes and pulls of each worker over time, and the updates of each server",
+                  {}};
+  view.sums = lesson.script ? script_sums(lesson) : server_sums(lesson);
+  view.sums.push_back(pulls_in_words(lesson));
+  view.figures = value_table(lesson);
   LessonFrame frame{.axis = LessonFrame::Axis::time, .end = lesson.end};
   for (const SpanStyle& style : kSpanStyles) frame.legend.push_back({"", style.name, style.tone});
   nlohmann::ordered_json staleness = nlohmann::ordered_json::object(), actors = nlohmann::ordered_json::array();
@@ -164,6 +346,10 @@ LessonView lesson_view(const ServerLesson& lesson) {
     actors.push_back({{"name", name}, {"spans", spans}});
   }
   view.frames = {std::move(frame)};
+  if (lesson.script) {
+    view.json = script_json(lesson, actors);
+    return view;
+  }
   view.json =
       json_text(nlohmann::ordered_json{{"workers", q.workers},
                                        {"servers", q.servers},
@@ -178,7 +364,10 @@ LessonView lesson_view(const ServerLesson& lesson) {
                                        {"steps_per_slot", lesson.steps_per_slot},
                                        {"largest_lead_steps", largest_lead(lesson)},
                                        {"staleness", staleness},
-                                       {"actors", actors}},
+                                       {"pulls", lesson.pulls(false)},
+                                       {"partial_pulls", lesson.pulls(true)},
+                                       {"actors", actors},
+                                       {"values", values_json(lesson)}},
                 2);
   return view;
 }

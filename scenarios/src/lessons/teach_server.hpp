@@ -1,8 +1,11 @@
 #pragma once
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "scenarios/src/lessons/lesson_view.hpp"
+#include "scenarios/src/lessons/push_pull.hpp"
 #include "scenarios/src/running/server_cell.hpp"
 
 namespace trainyard {
@@ -22,6 +25,19 @@ struct ServerQuestion {
   Consistency consistency = Consistency::synchronous;
   double compute = 4, push = 1, apply = 0.25;
   std::vector<double> slower;  ///< slowdown factor of each worker
+  std::vector<double> values;  ///< the value that each worker pushes for each key in each step; others push 1, 2, 3, …
+  double pushed(int worker) const;
+};
+
+/// A value that a server has added to a key, or that a pull has returned.
+struct ServerValue {
+  bool pull = false;
+  int worker = 0;  ///< the worker that has pushed, or pulls
+  std::string key;
+  double asked = 0, time = 0;  ///< `asked`: for a pull, when the worker began to wait for the answer
+  double pushed = 0;           ///< the value that was pushed
+  KeyValue has;                ///< what the server has of the key then, or what the pull returns
+  bool is_partial = false;     ///< a pull: a push of another worker is missing that a synchronous server waits for
 };
 
 /// The simulated workers and servers over time.
@@ -31,10 +47,15 @@ struct ServerLesson {
   std::vector<std::vector<ServerSpan>> actors;  ///< intervals of each worker, then of each server
   /// Number of updates by staleness, in the steady state (ServerBoard).
   std::map<std::uint32_t, std::uint64_t> staleness;
-  double steps_per_slot = 0;  ///< steps of all workers per slot, in the steady state
+  double steps_per_slot = 0;                  ///< steps of all workers per slot, in the steady state
+  std::vector<ServerValue> values = {};       ///< in the order of time
+  std::optional<PushPullScript> script = {};  ///< No value: workers train step by step
+  std::size_t pulls(bool partial_only) const;
 };
 /// Throws UserError if there are more servers than keys.
 ServerLesson teach_server(const ServerQuestion&);
+/// Workers that do what a script says. Of the question only consistency, staleness, push and apply count.
+ServerLesson teach_push_pull(const ServerQuestion&, const PushPullScript&);
 LessonView lesson_view(const ServerLesson&);
 
 }  // namespace trainyard

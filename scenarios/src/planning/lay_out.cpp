@@ -9,6 +9,7 @@
 #include "scenarios/src/planning/layer_times.hpp"
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
+#include "strategies/collectives/collective_flows.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
@@ -289,6 +290,24 @@ Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
 
 std::string all_reduce_name(const CollectiveChoice& choice) {
   return choice.settings.fidelity == Fidelity::modelled ? "NCCL" : choice.algorithm ? choice.algorithm->name : "auto";
+}
+
+GradientCollective gradient_collective(const Plan& plan) {
+  GradientCollective chosen{"", plan.all_reduce.settings.channels};
+  const LaneGroups& lane = plan.training.lane(Lane::gradients);
+  if (plan.all_reduce.settings.fidelity != Fidelity::modelled || !lane.is_used() || plan.training.compression)
+    return chosen;
+  const LaneGroup& group = lane.groups.front();
+  double elements = 0;
+  for (const GradientBucket& bucket : plan.training.stages.front().buckets)
+    elements = std::max(elements, bucket.elements);
+  const Operation operation = plan.training.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
+  const int ranks = static_cast<int>(group.members.size());
+  const ModelledCost cost =
+      group.settings.model->cost(operation, elements * plan.training.gradient_element, group.settings.spread(ranks));
+  chosen.method = cost.detail;
+  chosen.channels = cost.rings ? modelled_rings(group.settings, ranks) : 0;
+  return chosen;
 }
 
 }  // namespace trainyard

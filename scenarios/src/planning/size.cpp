@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "models/software/training_memory.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
@@ -69,7 +70,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   slower(node.cpu.copy_rate / std::max(1, node.network.copies));
   slower(node.cpu.memory_bandwidth);
   for (const GraphWire& wire : node.wires) slower(wire.rate);
-  if (s.cluster.nodes > 1) slower(node.hca_rate);
+  if (s.cluster.nodes > 1) slower(delivered_rate(node, node.hca_rate));
   if (s.cluster.fabric) slower(s.cluster.fabric->slowest_stated_link());
   if (plan.offload.drives()) {
     slower(node.nvme.read);

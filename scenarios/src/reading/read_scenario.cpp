@@ -356,6 +356,13 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                           "A framework's name for its way to train on several devices, for example pytorch-ddp "
                           "(trainyard list strategies). Default: none."},
                          "");
+  plan.choice({"communication",
+               "What carries the collectives of strategy tf-multi-worker-mirrored (TensorFlow's "
+               "CommunicationImplementation): nccl, ring (its own ring over gRPC, which sets cluster.hca.transport to "
+               "grpc), or auto, which is nccl."},
+              {"auto", "nccl", "ring"}, "auto");
+  plan.require_condition("communication", mode && mode->chooses_communication,
+                         "with strategy tf-multi-worker-mirrored");
   read_precision(s, plan, base != nullptr);
   s.plan = errors_in_words_of(device_noun(s.cluster),
                               [&] { return read_plan(plan_node, plan, s.cluster, s.software, s.library.get()); });

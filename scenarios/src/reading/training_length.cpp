@@ -8,6 +8,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kMostCounted = 1e18;
+constexpr std::int64_t kMostSamples = 1 << 24;  // of a micro-batch
 
 /// Reads a whole number, such as "300000000000" or "300e9".
 double count_of(Fields& fields, const char* key, double most = kMostCounted) {
@@ -44,9 +45,25 @@ TrainingEnds::RankZeroWork read_alone(const Node& node, const Catalog& catalog) 
     if (store->kind != Node::Kind::scalar || store->scalar != "local")
       alone.store = read_storage(catalog.resolve("storage", *store));
   }
+  alone.states = fields.boolean("states", false);
+  if (alone.states && !alone.writes) fields.refuse("states", "only with checkpoint");
+  if (const Node* log = fields.child_unless_null("log")) {
+    Fields lines(*log, "plan.training.rank_0.log");
+    alone.log = read_storage(catalog.resolve("storage", lines.required_child("to")));
+    alone.line = lines.bytes("line", Bytes{100});
+    if (lines.has("every")) alone.line_every = count_of(lines, "every");
+    lines.finish();
+  }
+  if (const Node* evaluate = fields.child_unless_null("evaluate")) {
+    Fields samples(*evaluate, "plan.training.rank_0.evaluate");
+    alone.samples = count_of(samples, "samples");
+    alone.micro_batch_size = samples.integer_within("micro_batch_size", 1, kMostSamples);
+    samples.finish();
+  }
   fields.finish();
-  if (alone.time.value == 0 && !alone.writes)
-    fail(node.place, "plan.training.rank_0: expected time or checkpoint, for the work that only rank 0 does");
+  if (alone.time.value == 0 && !alone.writes && !alone.log && alone.samples == 0)
+    fail(node.place,
+         "plan.training.rank_0: expected time, checkpoint, log or evaluate, for the work that only rank 0 does");
   return alone;
 }
 
@@ -65,8 +82,10 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
     read_image(ends, *image, catalog);
   if (const Node* alone = fields.child_unless_null(
           {"rank_0",
-           "Work that only rank 0 does after every so many steps, while the others wait: {time: 10 s, "
-           "every: 1000, checkpoint: local | STORAGE}. Without every: only at the end. Default: none."}))
+           "Work that only rank 0 does, while the others wait: {time: 10 s, every: 1000, checkpoint: "
+           "local | STORAGE, states: true (also those of the optimizer), log: {to: STORAGE, line: 100 B, "
+           "every: 1}, evaluate: {samples: 10000, micro_batch_size: 32}}. time and checkpoint count after "
+           "every so many steps (without every: only at the end), evaluate at the end. Default: none."}))
     ends.rank_zero_work = read_alone(*alone, catalog);
   const Node* node =
       fields.child_unless_null({"evaluate",
@@ -77,9 +96,8 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   ends.evaluate_place = node->place;
   ends.samples = count_of(evaluate, "samples");
   if (evaluate.has("every")) ends.interval_steps = count_of(evaluate, "every");
-  constexpr std::int64_t most_samples = 1 << 24;
   if (evaluate.has("micro_batch_size"))
-    ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, most_samples);
+    ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, kMostSamples);
   if (evaluate.has("precision")) ends.precision = evaluate.text("precision");
   evaluate.finish();
   return ends;

@@ -20,13 +20,21 @@ struct TrainingEnds {
   /// The part of a container image that every node pulls from the registry before its processes start. 0: none.
   Bytes image;
   std::optional<Storage> registry;
-  /// Work that only rank 0 does, after every `interval_steps` steps and at the end: logs and metrics, and a checkpoint of its
-  /// weights on a store or on drives of the node. The other ranks wait for it at the next step.
+  /// Work that only rank 0 does. The other ranks wait for it at the next step.
   struct RankZeroWork {
+    // After every `interval_steps` steps and at the end: a given time, and a checkpoint on a store or on drives of the node.
     Seconds time;
     double interval_steps = 0;     ///< steps. 0: only at the end
     bool writes = false;           ///< whether it writes a checkpoint
+    bool states = false;           ///< whether the checkpoint has the states of the optimizer beside the weights
     std::optional<Storage> store;  ///< No value: the node's drives
+    /// Lines of a log, one after each `line_every` steps, each written to `log` before the next step.
+    std::optional<Storage> log;
+    Bytes line;
+    double line_every = 1;
+    /// Samples of an evaluation at the end, on the device of rank 0 alone. 0: none.
+    double samples = 0;
+    std::int64_t micro_batch_size = 1;
     Place place;
   };
   std::optional<RankZeroWork> rank_zero_work;
@@ -50,7 +58,8 @@ struct TrainingLength {
 /// last step (of each epoch, if there are epochs) is a whole one, even if samples or tokens do not fill it.
 /// `step_samples` is the global batch; `sample_tokens` is 1 if a sample is no text. Also reads `start` (a time),
 /// `weights` (true or false), `evaluate: {samples, every: steps, micro_batch_size, precision}`, `image: {size, from:
-/// STORAGE, cached}` and `rank_0: {time, every: steps, checkpoint: local | STORAGE}`. Throws UserError with the place.
+/// STORAGE, cached}` and `rank_0: {time, every: steps, checkpoint: local | STORAGE, states, log: {to: STORAGE, line,
+/// every: steps}, evaluate: {samples, micro_batch_size}}`. Throws UserError with the place.
 TrainingLength read_training_length(const Node&, double step_samples, double sample_tokens, const Catalog& = Catalog());
 
 /// Returns the number of steps of a virtual epoch. A pass over the data has `count` virtual epochs, and a checkpoint is

@@ -270,9 +270,11 @@ void book_mechanism(const StepRun& run, Result& r) {
 
 void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
   if (s.ranks() > 1 && s.plan.mechanism->all_reduces()) {
+    const GradientCollective collective = gradient_collective(plan);
     r.all_reduce.algorithm = all_reduce_name(plan.all_reduce);
+    if (!collective.method.empty()) r.all_reduce.algorithm += ", " + collective.method;
     r.all_reduce.fidelity = name_of(plan.all_reduce.settings.fidelity);
-    r.all_reduce.channels = plan.all_reduce.settings.channels;
+    r.all_reduce.channels = collective.channels;
   }
   if (!plan.tuned) return;
   for (const Tuning::Candidate& c : plan.tuned->candidates)
@@ -358,6 +360,7 @@ Result result_of(const StepRun& run) {
   book_memory(s, run, r);
   take_busiest_stage(run, r);
   book_compression(run, r);
+  book_host_calls(run, r);
   book_actors(run, r);
   book_critical_path(run, by_resource(named_path(run)), r);
   if (run.machine.input) book_input(run, r);

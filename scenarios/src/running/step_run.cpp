@@ -216,7 +216,11 @@ void StepRun::simulate(const SimulateOptions& options) {
     make_programs();
     if (path) count_unfused();
   }
-  if (planned.search) find_steps();
+  if (planned.search)
+    find_steps();
+  else if (scenario.plan.mechanism_name == kAllReduce && is_synchronous())
+    host_calls = std::make_unique<HostCallCount>(simulated_ranks(), plan, machine.cluster.spec(), scenario.software,
+                                                 mechanism->tables(), names);
   streams = mechanism->streams();
   machine.cluster.fuse(mechanism->tables().fused().runs());
   Programs programs = fold ? fold->programs(*mechanism->source()) : mechanism->programs();
@@ -224,13 +228,13 @@ void StepRun::simulate(const SimulateOptions& options) {
   Progress progress;
   std::optional<PacketNetwork> packets;
   if (transport == TransportKind::packets) packets = tcp_network(machine.cluster, options.port_buffer);
-  RunSetup setup{
-      .observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
-                    records_ ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
-      .link_changes = fold ? fold->changes(changes) : changes,
-      .transport = transport,
-      .packets = packets ? &*packets : nullptr,
-      .enough = planned.search ? &window.enough() : nullptr};
+  RunSetup setup{.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory,
+                               mechanism->observer(), records_ ? &timeline : nullptr,
+                               options.progress ? &progress : nullptr, counted_.get(), host_calls.get()},
+                 .link_changes = fold ? fold->changes(changes) : changes,
+                 .transport = transport,
+                 .packets = packets ? &*packets : nullptr,
+                 .enough = planned.search ? &window.enough() : nullptr};
   setup.observers.insert(setup.observers.end(), others.begin(), others.end());
   end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));
   require_begun(scenario.slow, end.end);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/src/running/host_calls.hpp"
 #include "scenarios/src/running/simulate_options.hpp"
 #include "scenarios/src/running/steady_window.hpp"
 #include "scenarios/src/running/step_machine.hpp"
@@ -44,6 +45,8 @@ class StepRun {
   std::unique_ptr<SlowestReplicas> shared_draws;
   TrainingPlan plan;  ///< the plan as it ran: `planned` with all its steps and attached hosts
   std::unique_ptr<MechanismRun> mechanism;
+  std::unique_ptr<HostCallCount> host_calls;  ///< null: ranks are not in step, a search finds the steps, or replicas
+                                              ///< meet in another way than by collectives
   std::vector<std::string> streams;
 
   /// The simulated actor that stands for a rank, and the first rank that an actor stands for. Observers and the

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "sim/error.hpp"
+#include "strategies/collectives/collective_flows.hpp"
 
 namespace trainyard {
 namespace {
@@ -124,9 +126,11 @@ CollectiveRunOptions run_options(const BenchOptions& o, double size) {
   return run;
 }
 
-/// Returns the protocol and algorithm of a modelled collective: "LL128, ring".
-std::string protocol_of(const BenchOptions& o, double size) {
-  return o.settings.model->cost(o.operation, Bytes{size}, o.settings.spread(o.ranks)).detail;
+/// Names the algorithm and the protocol of a modelled collective ("NCCL, ring, LL128"), and counts its rings.
+void name_modelled(BenchRow& row, const BenchOptions& o) {
+  const ModelledCost cost = o.settings.model->cost(o.operation, Bytes{row.size_bytes}, o.settings.spread(o.ranks));
+  if (!cost.detail.empty()) row.algorithm = "NCCL, " + cost.detail;
+  row.channels = cost.rings ? modelled_rings(o.settings, o.ranks) : 0;
 }
 
 }  // namespace
@@ -172,7 +176,12 @@ const JsonFields<BenchRow>& bench_fields() {
           .value("wrong", "", &R::wrong, "number of wrong elements, out of place; null if no values are moved")
           .value("wrong_in_place", "", &R::wrong_in_place,
                  "number of wrong elements, in place; null if no values are moved")
-          .value("algorithm", "", &R::algorithm, "algorithm, or protocol of NCCL")
+          .value("algorithm", "", &R::algorithm, "algorithm; of NCCL with its protocol: \"NCCL, ring, Simple\"")
+          .value("channels", "", &R::channels,
+                 "number of parts of the data that move at the same time, such as rings; 0: NCCL takes no ring")
+          .value("time_interval_us", "us", &R::time_interval_us,
+                 "lower and upper end of the interval that holds a measured time with a probability of 80 %")
+          .when([](const R& r) { return r.time_interval_us.has_value(); }, "with fidelity modelled")
           .value("measured_us", "us", &R::measured_us, "measured time")
           .when(compared, "with --compare")
           .value("error", "share", &R::error, "simulated over measured time, minus one")
@@ -235,17 +244,21 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
     const Tuning tuned = tune(o.operation, Bytes{row.size_bytes}, cluster, o.ranks, o.settings, o.software, true);
     row.algorithm = run.algorithm = tuned.best().algorithm->name;
     run.options.settings.channels = tuned.best().channels;
-    if (tuned.best().channels > 1) row.algorithm += fmt::format(" of {} channels", tuned.best().channels);
   }
   if (o.settings.fidelity == Fidelity::modelled)
-    if (const std::string protocol = protocol_of(o, row.size_bytes); !protocol.empty())
-      row.algorithm = "NCCL, " + protocol;
+    name_modelled(row, o);
+  else
+    row.channels = collectives(o.operation).find(run.algorithm, {}).channels_of({0, o.ranks, &run.options.settings});
   run.options.in_place = o.operation != Operation::all_to_all_v;
   if (o.transport == TransportKind::packets) row.flow_us = run_collective(cluster, run).time * 1e6;
   run.transport = o.transport;
   run.port_buffer = o.port_buffer;
   const double time = o.modelled ? o.modelled->time(Bytes{row.size_bytes}).value : run_collective(cluster, run).time;
   row.time_us = time * 1e6;
+  if (!o.kind.empty() && time > 0) {
+    const StepRange range = CollectiveDoubt::shipped().range(o.kind, Bytes{row.size_bytes});
+    row.time_interval_us = {row.time_us * range.low, row.time_us * range.high};
+  }
   const double bandwidth = time > 0 ? row.size_bytes / time : 0;
   row.algbw_GBps = bandwidth * 1e-9;
   row.busbw_GBps = bandwidth * bus_factor(o.operation, o.ranks) * 1e-9;

@@ -10,7 +10,7 @@ namespace {
 constexpr int kMostTaught = 16, kMostTaughtSteps = 100;
 
 struct ServerFlags {
-  std::string consistency = "synchronous", slower;
+  std::string consistency = "synchronous", slower, values, script;
   ServerQuestion question;
 };
 
@@ -33,6 +33,10 @@ ServerQuestion question_of(const ServerFlags& flags) {
     q.slower.push_back(number_between("--slower", factor, kLeastSlots, kMostSlots));
   if (q.slower.size() > static_cast<std::size_t>(q.workers))
     throw UserError(fmt::format("--slower {}: {} factors for {} workers", flags.slower, q.slower.size(), q.workers));
+  for (const std::string& value : comma_list(flags.values))
+    q.values.push_back(number_between("--values", value, -kMostSlots, kMostSlots));
+  if (q.values.size() > static_cast<std::size_t>(q.workers))
+    throw UserError(fmt::format("--values {}: {} values for {} workers", flags.values, q.values.size(), q.workers));
   return q;
 }
 
@@ -60,13 +64,30 @@ std::function<LessonView()> parameter_server(const std::string&, Arguments& argu
   arguments.option("--apply", q.apply, "TIME", "time of an update by one gradient on a server, slots (default 0.25)", 0,
                    kMostSlots);
   arguments.option("--slower", flags->slower, "F,F,…", "slowdown factors of the workers, for example 1,1,1,2");
-  return [flags] { return lesson_view(teach_server(question_of(*flags))); };
+  arguments.option("--values", flags->values, "V,V,…",
+                   "value that each worker pushes for each key in each step (default 1,2,3,…)");
+  arguments.option("--script", flags->script, "FILE",
+                   "do instead what a file says, a command on each line: \"worker 0: push w 3\", \"worker 0: pull w\", "
+                   "\"worker 0: compute 2\"; with --consistency, --staleness, --push and --apply");
+  return [flags] {
+    const ServerQuestion question = question_of(*flags);
+    if (flags->script.empty()) return lesson_view(teach_server(question));
+    const ServerQuestion plain;
+    if (question.workers != plain.workers || question.servers != 1 || question.keys != 1 || question.backups > 0 ||
+        question.steps != plain.steps || question.compute != plain.compute || !(flags->slower + flags->values).empty())
+      throw UserError(
+          "--script: the file says what workers do; only --consistency, --staleness, --push and --apply beside it");
+    return lesson_view(teach_push_pull(question, read_push_pull_file(flags->script)));
+  };
 }
 
 const RegisterTeachTopic registered_server{
     {"server", "show parameter servers and their workers over time",
-     "Shows workers and parameter servers over time: pushes, pulls and waits, as simulated.",
-     "teach server --workers 4 --servers 1 --consistency asynchronous --slower 1,1,1,2", parameter_server}};
+     "Shows workers and parameter servers over time: pushes, pulls and waits, as simulated, and the values that pulls "
+     "return.",
+     "teach server --workers 4 --servers 1 --consistency asynchronous --slower 1,1,1,2\n"
+     "  trainyard teach server --script scenarios/push-pull.txt --consistency asynchronous",
+     parameter_server}};
 
 }  // namespace
 }  // namespace trainyard

@@ -63,21 +63,34 @@ double pull_image(const Scenario& s) {
 
 Bytes weights_of(const Scenario& s) { return element_size(s.precision) * s.network.parameters(); }
 
-/// Time of one interval in which rank 0 works alone, s: its own work, and writing its weights to the store.
+/// Time of one interval in which rank 0 works alone, s: its own work, and writing its weights, perhaps with the states
+/// of the optimizer, to the store.
 double work_alone(const Scenario& s) {
   const TrainingEnds::RankZeroWork& alone = *s.training.ends.rank_zero_work;
   if (!alone.writes) return alone.time.value;
   try {
-    const CheckpointPlan plan{{{0, weights_of(s)}}, alone.store};
+    const Bytes bytes = alone.states ? weights_of(s) * (1.0 + s.optimizer.states) : weights_of(s);
+    const CheckpointPlan plan{{{0, bytes}}, alone.store};
     return alone.time.value + simulate_checkpoint_write(s.cluster, s.software, plan).write.value;
   } catch (const UserError& e) {
     fail(alone.place, fmt::format("plan.training.rank_0: {}", e.what()));
   }
 }
 
-/// Returns the ends of rank 0 and of the other ranks. They run `times` intervals of steps, each of time `stretch`, and
-/// rank 0 works alone after each of them. `meet`: updates are synchronous, so all ranks meet at the end of an interval.
-std::pair<double, double> ends_of_ranks(double stretch, double alone, double times, bool meet) {
+/// Time of one line of the log, s.
+double line_time(const TrainingEnds::RankZeroWork& alone) {
+  return alone.log ? alone.log->latency.seconds().value + (alone.line / alone.log->write).value : 0;
+}
+
+/// What rank 0 does alone, s: in each of `times` intervals of steps that take `steps` each, in the steps (`lines`, but
+/// for the line of the last step), after them (`after`), and once at the end.
+struct AloneTimes {
+  double steps = 0, lines = 0, last_line = 0, after = 0, end = 0, times = 1;
+};
+
+/// Returns the ends of rank 0 and of the other ranks. `meet`: updates are synchronous, so all ranks meet in each step,
+/// and the others wait for all but the last work of rank 0.
+std::pair<double, double> ends_of_ranks(const AloneTimes& t, bool meet) {
   IdealMachine machine("rank");
   class Ends : public Observer {
    public:
@@ -87,10 +100,10 @@ std::pair<double, double> ends_of_ranks(double stretch, double alone, double tim
   Programs programs;
   for (int rank = 0; rank < 2; ++rank) {
     std::vector<Op> ops;
-    for (double i = 0; i < times; ++i) {
+    for (double i = 0; i < t.times; ++i) {
       Op op;
       op.kind = Kind::compute;
-      op.work.flops = Flops{stretch};
+      op.work.flops = Flops{t.steps + (meet || rank == 0 ? t.lines : 0)};
       ops.push_back(op);
       op = {};
       op.kind = Kind::join;
@@ -99,13 +112,27 @@ std::pair<double, double> ends_of_ranks(double stretch, double alone, double tim
       if (meet) ops.push_back(op);
       op = {};
       op.kind = Kind::compute;
-      op.work.flops = Flops{alone};
+      op.work.flops = Flops{t.last_line + t.after + (i + 1 >= t.times ? t.end : 0)};
       if (rank == 0) ops.push_back(op);
     }
     programs.push_back(std::make_unique<ListProgram>(std::move(ops)));
   }
   run_programs(machine, std::move(programs), {{&observed}});
   return {observed.ends[0], observed.ends[1]};
+}
+
+double evaluation_time(const Scenario&, double samples, std::int64_t micro, bool all_ranks, Overrides changes,
+                       const std::string& key, const Place&);
+
+/// Time of the evaluation of rank 0 on its own device, s.
+double evaluation_alone(const Scenario& s) {
+  const TrainingEnds::RankZeroWork& alone = *s.training.ends.rank_zero_work;
+  if (alone.samples == 0) return 0;
+  if (s.plan.splits_model())
+    fail(alone.place,
+         "plan.training.rank_0.evaluate: rank 0 holds a part of the model; expected plan.training.evaluate");
+  return evaluation_time(s, alone.samples, alone.micro_batch_size, false, {}, "plan.training.rank_0.evaluate",
+                         alone.place);
 }
 
 void book_work_alone(const Scenario& s, Result& r) {
@@ -115,9 +142,17 @@ void book_work_alone(const Scenario& s, Result& r) {
   if (times > most)
     fail(ends.rank_zero_work->place,
          fmt::format("plan.training.rank_0: {:.0f} times in this training; at most {:.0f}", times, most));
-  const double stretch = r.training_steps / times * r.step_time;
-  const auto [first, others] = ends_of_ranks(stretch, alone, times, s.plan.mechanism->stops_together());
-  r.phases.push_back({"rank 0 alone", alone, times});
+  const double steps = r.training_steps / times, line = line_time(*ends.rank_zero_work);
+  const double lines = std::floor(steps / ends.rank_zero_work->line_every);  // of an interval
+  AloneTimes t{.steps = steps * r.step_time, .after = alone, .end = evaluation_alone(s), .times = times};
+  if (line > 0 && lines >= 1) {
+    t.last_line = line;
+    t.lines = (lines - 1) * line;
+    r.phases.push_back({"log of rank 0", lines * line, times});
+  }
+  const auto [first, others] = ends_of_ranks(t, s.plan.mechanism->stops_together());
+  if (alone > 0) r.phases.push_back({"rank 0 alone", alone, times});
+  if (t.end > 0) r.phases.push_back({"evaluation by rank 0", t.end});
   r.alone_time = first - others;
 }
 
@@ -135,26 +170,34 @@ double hand_out_weights(const Scenario& s) {
   return time + run_collective(s.cluster, o).time;
 }
 
-/// Time of the forward passes of one evaluation, s.
-double evaluation_time(const Scenario& s) {
-  const TrainingEnds& ends = s.training.ends;
-  const std::int64_t micro = ends.micro_batch_size.value_or(s.micro_batch_size);
+/// Time of the forward passes of an evaluation, s. `all_ranks`: replicas share the samples; otherwise one device has
+/// them all. `key`: name of the key in errors.
+double evaluation_time(const Scenario& s, double samples, std::int64_t micro, bool all_ranks, Overrides changes,
+                       const std::string& key, const Place& place) {
   const std::int64_t batch = micro * s.plan.mesh.data;
-  Overrides changes{{"plan.mode", "inference"},
-                    {"plan.micro_batch_size", std::to_string(micro)},
-                    {"plan.global_batch_size", std::to_string(batch)}};
-  for (const char* key : {"plan.optimizer", "plan.training", "plan.measured_step", "plan.step_time", "plan.recompute",
-                          "learn", "faults", "input"})
-    changes.emplace_back(key, "null");
-  if (ends.precision) changes.emplace_back("plan.precision", *ends.precision);
+  changes.insert(changes.end(), {{"plan.mode", "inference"},
+                                 {"plan.micro_batch_size", std::to_string(micro)},
+                                 {"plan.global_batch_size", std::to_string(batch)}});
+  for (const char* without : {"plan.optimizer", "plan.training", "plan.measured_step", "plan.step_time",
+                              "plan.recompute", "learn", "faults", "input"})
+    changes.emplace_back(without, "null");
   try {
     SimulateOptions options;
     options.critical_path = false;
     const Scenario forward = read_again(s, changes);
-    return std::ceil(ends.samples / static_cast<double>(batch)) * simulate(forward, plan(forward), options).step_time;
+    return std::ceil(samples / static_cast<double>(all_ranks ? batch : micro)) *
+           simulate(forward, plan(forward), options).step_time;
   } catch (const UserError& e) {
-    fail(ends.evaluate_place, fmt::format("plan.training.evaluate: {}", e.what()));
+    fail(place, fmt::format("{}: {}", key, e.what()));
   }
+}
+
+double evaluation_of_all(const Scenario& s) {
+  const TrainingEnds& ends = s.training.ends;
+  Overrides changes;
+  if (ends.precision) changes.emplace_back("plan.precision", *ends.precision);
+  return evaluation_time(s, ends.samples, ends.micro_batch_size.value_or(s.micro_batch_size), true, std::move(changes),
+                         "plan.training.evaluate", ends.evaluate_place);
 }
 
 }  // namespace
@@ -172,7 +215,7 @@ void book_phases(const Scenario& s, Result& r) {
     r.host_memory.weights_capacity = s.cluster.type_of_gpu(0).host_memory.value;
     r.fits = r.fits && r.host_memory.holds_weights();
   }
-  if (ends.samples > 0) r.phases.push_back({"evaluation", evaluation_time(s), ends.evaluations(r.training_steps)});
+  if (ends.samples > 0) r.phases.push_back({"evaluation", evaluation_of_all(s), ends.evaluations(r.training_steps)});
   if (ends.rank_zero_work) book_work_alone(s, r);
   for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;
 }

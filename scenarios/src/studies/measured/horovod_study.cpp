@@ -30,10 +30,23 @@ std::vector<FamilyPrediction> predict_horovod(const std::vector<std::string>& re
   return all;
 }
 
-std::vector<double> training_times(const FamilyPrediction& reading) {
+std::vector<double> training_times(const FamilyPrediction& reading, std::size_t figure) {
   std::vector<double> times;
-  for (const RunPrediction& run : reading.runs) times.push_back(run.figures.front().first);
+  for (const RunPrediction& run : reading.runs) times.push_back(run.figures.at(figure).first);
   return times;
+}
+
+std::vector<double> measured_gaps(const HorovodStudy& study) {
+  std::vector<double> gaps;
+  for (const HorovodStudy::Row& row : study.rows) gaps.push_back(row.multi_0 - row.multi_1);
+  return gaps;
+}
+
+std::vector<double> predicted_gaps(const FamilyPrediction& both_ranks) {
+  std::vector<double> gaps = training_times(both_ranks, 0);
+  const std::vector<double> others = training_times(both_ranks, 1);
+  for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i] -= others[i];
+  return gaps;
 }
 
 std::vector<double> missing_step_time(const HorovodStudy& study, const std::vector<double>& documented) {

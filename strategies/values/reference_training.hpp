@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "strategies/values/training_values.hpp"
 
@@ -15,6 +16,20 @@ struct TrainingDifference {
 };
 /// Compares trainings after the same steps. `one_device`: a training that holds all parameters on one device.
 TrainingDifference difference(const TrainingValues&, const TrainingValues& one_device);
+
+/// A tensor of a split training beside the same one on a single device.
+struct TensorComparison {
+  int layer = 0;
+  std::string tensor;
+  double elements = 0;            ///< on one device
+  std::vector<double> held = {};  ///< number of elements that each rank holds
+  double largest = 0;             ///< largest weight on one device, as a magnitude
+  double moved = 0;               ///< largest change of a weight on one device since `before`
+  double apart = 0;               ///< largest difference of a weight on any rank; infinite if one is missing
+};
+/// Compares all tensors, layer by layer. `before`: the training on one device before its steps.
+std::vector<TensorComparison> compare_tensors(const TrainingValues&, const TrainingValues& one_device,
+                                              const TrainingValues& before);
 
 /// The same training on one device and without a schedule, which every strategy must reproduce.
 class ReferenceTraining {

@@ -1,11 +1,12 @@
-#include "reference_training.hpp"
-#include "strategies/plan/training_plan.hpp"
+#include "strategies/values/reference_training.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "strategies/plan/training_plan.hpp"
 
 namespace trainyard {
 using numeric::Index;
@@ -71,6 +72,38 @@ TrainingDifference difference(const TrainingValues& split, const TrainingValues&
     }
   }
   return d;
+}
+
+std::vector<TensorComparison> compare_tensors(const TrainingValues& split, const TrainingValues& one_device,
+                                              const TrainingValues& before) {
+  const TrainingPlan& plan = split.plan();
+  const numeric::RankParameters& reference = one_device.parameters(0);
+  std::vector<TensorComparison> all;
+  for (const int number : reference.numbers()) {
+    const numeric::LayerShard& whole = reference.layer(number);
+    const Eigen::VectorXd change = whole.parameters - before.parameters(0).layer(number).parameters;
+    for (const numeric::LayerShard::Tensor& tensor : whole.tensors) {
+      const auto count = static_cast<Index>(tensor.shard.numbers.size());
+      TensorComparison one{.layer = number, .tensor = tensor.name, .elements = static_cast<double>(count)};
+      one.held.resize(static_cast<std::size_t>(plan.ranks()));
+      one.largest = whole.parameters.segment(tensor.first, count).cwiseAbs().maxCoeff();
+      one.moved = change.segment(tensor.first, count).cwiseAbs().maxCoeff();
+      for (int rank = 0; rank < plan.ranks(); ++rank) {
+        const numeric::RankParameters& parameters = split.parameters(rank);
+        if (!parameters.has(number) || !parameters.layer(number).has(tensor.name)) continue;
+        const numeric::LayerShard::Tensor& part = parameters.layer(number).find(tensor.name);
+        for (std::size_t i = 0; i < part.shard.numbers.size(); ++i) {
+          const Index local = part.first + static_cast<Index>(i), element = part.shard.numbers[i];
+          if (element < 0 || (plan.zero == ZeroStage::parameters && !parameters.owns(number, local))) continue;
+          one.held[static_cast<std::size_t>(rank)] += 1;
+          one.apart =
+              std::max(one.apart, apart(parameters.parameter(number, local), whole.parameters[tensor.first + element]));
+        }
+      }
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
 }
 
 ReferenceTraining::ReferenceTraining(const TrainingTask& task, int global_batch, int steps) : task_(task) {

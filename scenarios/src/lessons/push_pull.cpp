@@ -1,0 +1,411 @@
+#include "scenarios/src/lessons/push_pull.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <fstream>
+#include <sstream>
+
+#include "models/reading/shipped_files.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/list_program.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/ops.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/star_cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kFlops = 1e12;  // FLOP/s of a device of star_cluster
+constexpr BytesPerSecond kLink{1e9};
+constexpr Tag kRequest = 1, kAnswer = 2;
+constexpr std::uint16_t kAdd = 1;  // the call by which the server adds a push
+constexpr std::size_t kMostCommands = 2000, kMostKeys = 64;
+
+// Buffers: the command's own at a worker; at the server one for each worker's arriving push, and one for each answer.
+constexpr std::uint16_t kArrivals = 0, kAnswers = 100;
+
+using What = PushPullCommand::What;
+
+/// Cuts a line into words, without its comment.
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in(line.substr(0, line.find('#')));
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+double amount_of(const std::string& word, const Place& place) {
+  double value = 0;
+  try {
+    value = parse_number(word);
+  } catch (const UserError& e) {
+    fail(place, e.what());
+  }
+  if (std::abs(value) > 1e12) fail(place, fmt::format("{}: at most 1e12 expected", word));
+  return value;
+}
+
+int worker_of(const std::vector<std::string>& words, const Place& place) {
+  const bool is_worker = words.size() > 2 && words[0] == "worker" && words[1].size() > 1 && words[1].back() == ':';
+  const std::string number = is_worker ? words[1].substr(0, words[1].size() - 1) : "";
+  if (number.empty() || number.size() > 2 || number.find_first_not_of("0123456789") != std::string::npos ||
+      std::stoi(number) >= kMostScriptWorkers)
+    fail(place, fmt::format("expected \"worker N: push KEY VALUE\", \"worker N: pull KEY\" or \"worker N: compute "
+                            "TIME\", with N from 0 to {}",
+                            kMostScriptWorkers - 1));
+  return std::stoi(number);
+}
+
+}  // namespace
+
+KeyValue& KeyValue::operator+=(const KeyValue& other) {
+  value += other.value;
+  for (std::size_t worker = 0; worker < pushes.size(); ++worker) pushes[worker] += other.pushes[worker];
+  return *this;
+}
+
+int PushPullScript::pushes(int worker, std::size_t key) const {
+  return static_cast<int>(std::count_if(commands.begin(), commands.end(), [&](const PushPullCommand& c) {
+    return c.what == What::push && c.worker == worker && c.key == key;
+  }));
+}
+
+PushPullScript read_push_pull(std::string_view text, const std::string& name) {
+  PushPullScript script{name, {}, {}, 0};
+  const auto file = std::make_shared<const std::string>(name);
+  std::istringstream in{std::string(text)};
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    const Place place{file, ++number, 1};
+    const std::vector<std::string> words = words_of(line);
+    if (words.empty()) continue;
+    PushPullCommand command{.worker = worker_of(words, place), .place = place};
+    const std::string& verb = words[2];
+    const std::vector<std::string> verbs{"push", "pull", "compute"};
+    const auto known = std::find(verbs.begin(), verbs.end(), verb);
+    if (known == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
+    command.what = static_cast<What>(known - verbs.begin());
+    const std::size_t wanted = command.what == What::push ? 5 : 4;
+    if (words.size() != wanted)
+      fail(place, fmt::format("{}: {} expected", verb,
+                              command.what == What::push   ? "a key and a value"
+                              : command.what == What::pull ? "a key"
+                                                           : "a time in slots"));
+    if (command.what != What::pull) command.amount = amount_of(words.back(), place);
+    if (command.what == What::compute && command.amount < 0)
+      fail(place, fmt::format("compute {}: 0 or more slots expected", words.back()));
+    if (command.what != What::compute) {
+      const auto key = std::find(script.keys.begin(), script.keys.end(), words[3]);
+      command.key = static_cast<std::size_t>(key - script.keys.begin());
+      if (key == script.keys.end()) script.keys.push_back(words[3]);
+    }
+    script.workers = std::max(script.workers, command.worker + 1);
+    script.commands.push_back(std::move(command));
+    if (script.commands.size() > kMostCommands || script.keys.size() > kMostKeys)
+      fail(place, fmt::format("at most {} commands and {} keys expected", kMostCommands, kMostKeys));
+  }
+  if (script.keys.empty())
+    throw UserError(name + ": no push and no pull; expected lines such as \"worker 0: push w 3\"");
+  return script;
+}
+
+PushPullScript read_push_pull_file(const std::string& file) {
+  std::ifstream in(scenario_file(file), std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw UserError(file + ": cannot be read");
+  return read_push_pull(text.str(), file);
+}
+
+namespace {
+
+/// Values travel as one vector: the value, then the number of pushes by each worker.
+KeyValue key_value(const Eigen::VectorXd& vector) {
+  KeyValue value{vector[0], {}};
+  for (Eigen::Index i = 1; i < vector.size(); ++i) value.pushes.push_back(static_cast<int>(vector[i]));
+  return value;
+}
+
+/// The keys of the server, and the pulls that it has not answered yet.
+class KeyStore {
+ public:
+  KeyStore(const PushPullScript& script, const PushPullQuestion& question)
+      : script_(script), question_(question), keys_(script.keys.size()) {
+    for (std::size_t key = 0; key < keys_.size(); ++key) {
+      keys_[key].all = keys_[key].whole = nothing();
+      for (int worker = 0; worker < script.workers; ++worker)
+        if (script.pushes(worker, key) > 0) keys_[key].pushers.push_back(worker);
+    }
+    pulls_.resize(static_cast<std::size_t>(script.workers), std::vector<int>(keys_.size()));
+  }
+
+  struct Waiting {
+    std::size_t command = 0;
+    int rounds = 0;  // that it awaits
+  };
+  std::vector<Waiting> waiting;
+
+  Eigen::VectorXd nothing() const { return Eigen::VectorXd::Zero(1 + script_.workers); }
+  const Eigen::VectorXd& all(std::size_t key) const { return keys_[key].all; }
+
+  void add(std::size_t number, const Eigen::VectorXd& pushed) {
+    const PushPullCommand& command = script_.commands[number];
+    Key& key = keys_[command.key];
+    key.all += pushed;
+    const auto round = static_cast<std::size_t>(pushes(command.worker, command.key));  // of this push, from 1
+    if (key.rounds.size() < round) key.rounds.resize(round, nothing());
+    key.rounds[round - 1] += pushed;
+    while (key.done < whole_rounds(command.key)) key.whole += key.rounds[static_cast<std::size_t>(key.done++)];
+  }
+  void ask(std::size_t number) {
+    const PushPullCommand& command = script_.commands[number];
+    const int asked = ++pulls_[static_cast<std::size_t>(command.worker)][command.key];
+    const int own = pushes(command.worker, command.key);
+    waiting.push_back({number, script_.pushes(command.worker, command.key) > 0 ? own : asked});
+  }
+  bool may_answer(const Waiting& pull) const {
+    const std::size_t key = script_.commands[pull.command].key;
+    switch (question_.consistency) {
+      case Consistency::asynchronous:
+        return true;
+      case Consistency::stale:
+        return whole_rounds(key) >= pull.rounds - question_.staleness;
+      case Consistency::synchronous:
+        return whole_rounds(key) >= pull.rounds;
+    }
+    return true;
+  }
+  const Eigen::VectorXd& value_for(const Waiting& pull) const {
+    const Key& key = keys_[script_.commands[pull.command].key];
+    return question_.consistency == Consistency::synchronous ? key.whole : key.all;
+  }
+  bool is_partial(const Waiting& pull) const { return whole_rounds(script_.commands[pull.command].key) < pull.rounds; }
+  const std::vector<int>& pushers(std::size_t key) const { return keys_[key].pushers; }
+  /// Number of a worker's pushes that were added.
+  int pushes(int worker, std::size_t key) const { return static_cast<int>(keys_[key].all[1 + worker]); }
+
+ private:
+  struct Key {
+    Eigen::VectorXd all, whole;  // the sum of all pushes, and of whole rounds
+    std::vector<Eigen::VectorXd> rounds;
+    std::vector<int> pushers;
+    int done = 0;  // number of rounds in `whole`
+  };
+  const PushPullScript& script_;
+  const PushPullQuestion& question_;
+  std::vector<Key> keys_;
+  std::vector<std::vector<int>> pulls_;  // by worker and key
+
+  /// The number of pushes of the worker that has pushed the key least.
+  int whole_rounds(std::size_t key) const {
+    const std::vector<int>& all = keys_[key].pushers;
+    if (all.empty()) return 0;
+    int least = pushes(all.front(), key);
+    for (const int worker : all) least = std::min(least, pushes(worker, key));
+    return least;
+  }
+};
+
+/// The server: a dynamic program. It knows which command a request is, because those of a worker arrive in order.
+class KeyServer : public CoroutineProgram {
+ public:
+  KeyServer(const PushPullScript& script, const PushPullQuestion& question, KeyStore& store, Values& values,
+            std::vector<PushPullAnswer>& answers)
+      : CoroutineProgram(numbers(script.workers), 1 + 2 * script.workers, true),
+        script_(script),
+        question_(question),
+        store_(store),
+        values_(values),
+        answers_(answers),
+        requests_(static_cast<std::size_t>(script.workers)) {
+    for (std::size_t i = 0; i < script.commands.size(); ++i)
+      if (const PushPullCommand& c = script.commands[i]; c.what != What::compute)
+        requests_[static_cast<std::size_t>(c.worker)].push_back(i);
+  }
+  bool daemon() const override { return true; }
+  static std::vector<Actor> numbers(int count) {
+    std::vector<Actor> all;
+    for (Actor actor = 0; actor < count; ++actor) all.push_back(actor);
+    return all;
+  }
+
+ protected:
+  Ops run() override {
+    for (int worker = 0; worker < script_.workers; ++worker) receive(worker);
+    while (true) {
+      for (std::size_t i = 0; i < pending_.size(); ++i) co_yield pending_[i];
+      pending_.clear();
+      const Event event = co_await next_event;
+      if (event.kind == Kind::recv) {
+        std::deque<std::size_t>& of_worker = requests_[static_cast<std::size_t>(event.peer)];
+        jobs_.push_back(of_worker.front());
+        of_worker.pop_front();
+        if (script_.commands[jobs_.back()].what == What::pull) receive(static_cast<int>(event.peer));
+      } else if (event.kind == Kind::compute) {
+        receive(script_.commands[jobs_.front()].worker);  // its buffer is free now
+        jobs_.pop_front();
+        is_busy_ = false;
+      }
+      work();
+    }
+  }
+
+ private:
+  const PushPullScript& script_;
+  const PushPullQuestion& question_;
+  KeyStore& store_;
+  Values& values_;
+  std::vector<PushPullAnswer>& answers_;
+  std::vector<std::deque<std::size_t>> requests_;  // by worker: commands that have not arrived
+  std::deque<std::size_t> jobs_;                   // if busy, the first of them is under way
+  std::vector<Op> pending_;
+  bool is_busy_ = false;
+
+  void receive(int worker) {
+    if (requests_[static_cast<std::size_t>(worker)].empty()) return;
+    Op op{.stream = static_cast<Stream>(1 + worker), .kind = Kind::recv};
+    op.address(static_cast<std::size_t>(worker), kRequest);
+    op.write_to({static_cast<std::uint16_t>(kArrivals + worker), 0, 1});
+    pending_.push_back(op);
+  }
+  void work() {
+    while (!is_busy_ && !jobs_.empty()) {
+      const std::size_t job = jobs_.front();
+      if (script_.commands[job].what == What::pull) {
+        jobs_.pop_front();
+        store_.ask(job);
+        continue;
+      }
+      is_busy_ = true;
+      Op op{.kind = Kind::compute};
+      op.work.flops = Flops{question_.apply * kFlops};
+      op.work.precision = static_cast<std::uint8_t>(Precision::fp32);
+      op.effect.action = Action::call;
+      op.effect.call = kAdd;
+      op.effect.read.chunk = static_cast<std::uint16_t>(script_.commands[job].worker);  // for observers
+      op.message.tag = job;
+      pending_.push_back(op);
+    }
+    std::erase_if(store_.waiting, [this](const KeyStore::Waiting& pull) {
+      const bool goes = store_.may_answer(pull);
+      if (goes) answer(pull);
+      return goes;
+    });
+  }
+  void answer(const KeyStore::Waiting& pull) {
+    const int worker = script_.commands[pull.command].worker;
+    answers_[pull.command].is_partial = store_.is_partial(pull);
+    const auto buffer = static_cast<std::uint16_t>(kAnswers + worker);
+    values_.buffer(script_.workers, buffer) = store_.value_for(pull);
+    Op op{.stream = static_cast<Stream>(1 + script_.workers + worker), .kind = Kind::send};
+    op.address(static_cast<std::size_t>(worker), kAnswer, Mode::put);
+    op.message.bytes = kLink * Seconds{question_.push};
+    op.effect.read = {buffer, 0, 1};
+    pending_.push_back(op);
+  }
+};
+
+std::unique_ptr<Program> worker_program(const PushPullScript& script, const PushPullQuestion& question, int worker,
+                                        Values& values) {
+  std::vector<Op> ops;
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const PushPullCommand& command = script.commands[i];
+    if (command.worker != worker) continue;
+    const auto buffer = static_cast<std::uint16_t>(i);
+    Op op;
+    op.message.tag = i;
+    if (command.what == What::compute) {
+      op.kind = Kind::compute;
+      op.work.flops = Flops{command.amount * kFlops};
+      op.work.precision = static_cast<std::uint8_t>(Precision::fp32);
+      ops.push_back(op);
+      continue;
+    }
+    Eigen::VectorXd& sent = values.buffer(worker, buffer);
+    sent = Eigen::VectorXd::Zero(1 + script.workers);
+    op.kind = Kind::send;
+    op.address(0, kRequest, Mode::put);
+    op.effect.read = {buffer, 0, 1};
+    if (command.what == What::push) {
+      sent[0] = command.amount;
+      sent[1 + worker] = 1;
+      op.message.bytes = kLink * Seconds{question.push};
+    }
+    ops.push_back(op);
+    if (command.what == What::push) continue;
+    Op answer{.kind = Kind::recv};
+    answer.address(0, kAnswer);
+    answer.write_to({buffer, 0, 1});
+    ops.push_back(answer);
+  }
+  return std::make_unique<ListProgram>(std::move(ops), std::vector<Actor>{script.workers});
+}
+
+/// Sees when pulls are asked for and answered.
+class Asked : public Observer {
+ public:
+  explicit Asked(std::vector<PushPullAnswer>& answers) : answers_(answers) {}
+  void posted(const OpRun& run) override {
+    if (run.op->kind == Kind::recv && run.op->message.tag == kAnswer)
+      answers_[run.op->effect.write.buffer].asked = run.posted.value;
+  }
+  void finished(const OpRun& run) override {
+    if (run.op->kind == Kind::recv && run.op->message.tag == kAnswer)
+      answers_[run.op->effect.write.buffer].time = run.ended.value;
+  }
+
+ private:
+  std::vector<PushPullAnswer>& answers_;
+};
+
+[[noreturn]] void refuse_waiting(const PushPullScript& script, const KeyStore& store) {
+  const KeyStore::Waiting& pull = store.waiting.front();
+  const PushPullCommand& command = script.commands[pull.command];
+  std::string why = "no worker pushes it";
+  for (const int worker : store.pushers(command.key))
+    if (store.pushes(worker, command.key) < pull.rounds)
+      why = fmt::format("it needs {} push{} of each worker, and worker {} pushes {} time{}", pull.rounds,
+                        pull.rounds == 1 ? "" : "es", worker, script.pushes(worker, command.key),
+                        script.pushes(worker, command.key) == 1 ? "" : "s");
+  fail(command.place, fmt::format("worker {} waits for {} for ever: {}; expected --consistency asynchronous, or more "
+                                  "pushes",
+                                  command.worker, script.keys[command.key], why));
+}
+
+}  // namespace
+
+PushPullRun run_push_pull(const PushPullScript& script, const PushPullQuestion& question, Observer& observer) {
+  PushPullRun run;
+  run.answers.resize(script.commands.size());
+  const int server = script.workers;
+  Values values;
+  KeyStore store(script, question);
+  values.on_call(kAdd, [&](Actor, const Op& op) {
+    const auto number = static_cast<std::size_t>(op.message.tag);
+    const PushPullCommand& command = script.commands[number];
+    store.add(number, values.buffer(server, static_cast<std::uint16_t>(kArrivals + command.worker)));
+    run.added.push_back({values.now().value, number, key_value(store.all(command.key))});
+  });
+  ClusterMachine machine(star_cluster(script.workers + 1, kLink), SoftwareStack{});
+  Programs programs;
+  for (int worker = 0; worker < script.workers; ++worker)
+    programs.push_back(worker_program(script, question, worker, values));
+  programs.push_back(std::make_unique<KeyServer>(script, question, store, values, run.answers));
+  Asked asked(run.answers);
+  try {
+    run.end = run_programs(machine, std::move(programs), {{&values, &asked, &observer}}).end.value;
+  } catch (const Deadlock&) {
+    if (store.waiting.empty()) throw;
+    refuse_waiting(script, store);
+  }
+  for (std::size_t i = 0; i < script.commands.size(); ++i)
+    if (script.commands[i].what == What::pull)
+      run.answers[i].got = key_value(values.buffer(script.commands[i].worker, static_cast<std::uint16_t>(i)));
+  return run;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,72 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/reading/document.hpp"
+#include "sim/observer.hpp"
+#include "strategies/mechanisms/servers/server_plan.hpp"
+
+namespace trainyard {
+
+/// What a pull returns, or a push brings: a value, and the number of pushes by each worker that it contains.
+struct KeyValue {
+  double value = 0;
+  std::vector<int> pushes;
+  KeyValue& operator+=(const KeyValue&);
+};
+
+/// A line of a script: `worker 0: push w 3`, `worker 0: pull w` or `worker 0: compute 2`.
+struct PushPullCommand {
+  enum class What : std::uint8_t { push, pull, compute };
+  What what = What::push;
+  int worker = 0;
+  std::size_t key = 0;  ///< number in PushPullScript::keys
+  double amount = 0;    ///< the value that is pushed, or the slots to compute
+  Place place;
+};
+
+struct PushPullScript {
+  std::string name;  ///< of the file
+  std::vector<PushPullCommand> commands;
+  std::vector<std::string> keys;  ///< in the order of their first use
+  int workers = 1;
+
+  /// Number of times that a worker pushes a key.
+  int pushes(int worker, std::size_t key) const;
+};
+constexpr int kMostScriptWorkers = 16;
+/// Throws UserError with the place.
+PushPullScript read_push_pull(std::string_view text, const std::string& name);
+PushPullScript read_push_pull_file(const std::string& file);
+
+/// A key-value server of one actor, and the workers of a script. Times are in seconds. The server handles requests in the
+/// order of their arrival. A push adds its value to the key. asynchronous: a pull gets what the key has. synchronous:
+/// pushes count by rounds, each with one push of every worker that pushes the key; a pull waits until the server has the
+/// round of the worker's own last push (of a worker that only pulls: as many rounds as it has pulled), and gets whole
+/// rounds only. stale: a pull gets what the key has, but waits while the slowest worker is more than `staleness` rounds
+/// behind that round.
+struct PushPullQuestion {
+  Consistency consistency = Consistency::synchronous;
+  int staleness = 0;
+  double push = 1, apply = 0.25;
+};
+struct PushPullAnswer {
+  double asked = 0, time = 0;  ///< times of the request and of the end of the answer
+  KeyValue got;
+  bool is_partial = false;  ///< a push of the awaited rounds is missing
+};
+struct PushPullRun {
+  double end = 0;
+  std::vector<PushPullAnswer> answers;  ///< by command; empty for those that are no pulls
+  struct Added {
+    double time = 0;
+    std::size_t command = 0;
+    KeyValue now;  ///< what the key has, with rounds that are not whole
+  };
+  std::vector<Added> added;  ///< pushes in the order in which the server has added them
+};
+/// Throws UserError at a pull that waits for ever.
+PushPullRun run_push_pull(const PushPullScript&, const PushPullQuestion&, Observer&);
+
+}  // namespace trainyard

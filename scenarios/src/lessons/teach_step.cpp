@@ -1,0 +1,269 @@
+#include "scenarios/src/lessons/teach_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "scenarios/src/planning/offload.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/step_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/json_text.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/values/training_values.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostRanks = 64;
+constexpr double kMostElements = 1e7;   // parameters of all ranks together
+constexpr double kMostProducts = 3e10;  // parameters times tokens of all steps
+constexpr double kRounding = 1e-10;     // relative difference that only the order of sums explains
+
+void require_values(const Scenario& s, const StepQuestion& question) {
+  const Place& place = s.plan.place;
+  if (s.model.entry.cnn())
+    fail(s.model.place,
+         "model: teach step computes networks of linear layers and decoders; expected {mlp: {widths: "
+         "[…]}}, or a transformer such as {base: gpt2, n_layer: 2, n_embd: 16, n_head: 4}");
+  if (s.plan.mechanism_name != kAllReduce || s.plan.compression)
+    fail(place,
+         "teach step: only replicas that all-reduce whole gradients compute the step of one device; "
+         "`trainyard learn` shows the others");
+  if (s.plan.inference || s.prescribed_step.exists() || s.input.is_used() || s.post_training)
+    fail(place,
+         "teach step: a training step alone expected, without input, post_training, plan.step_time and "
+         "plan.inference");
+  if (s.model.options.adapters.has_rank() || s.fp8)
+    fail(place, "teach step: weights that are all trained, in 16 or more bits expected; leave out plan.lora and fp8");
+  if (s.plan.all_reduce.settings.fidelity != Fidelity::messages)
+    fail(s.plan.all_reduce.place, "plan.data_parallel.all_reduce: only messages carry values; leave out fidelity");
+  if (s.ranks() > kMostRanks) fail(place, fmt::format("teach step: {} ranks; at most {}", s.ranks(), kMostRanks));
+  const double parameters = s.network.parameters(),
+               tokens = static_cast<double>(s.global_batch_size * s.model.seq_length) * question.steps;
+  if (parameters * (s.ranks() + 1) > kMostElements || parameters * tokens > kMostProducts)
+    fail(s.model.place,
+         fmt::format("model: {:.4g} parameters on {} ranks and {:.4g} tokens are too many to compute; expected at most "
+                     "{:.0e} parameters on all ranks together, for example --set 'model={{mlp: {{widths: [16, 16, 16, "
+                     "16]}}}}'",
+                     parameters, s.ranks(), tokens, kMostElements));
+}
+
+TrainingTask task_of(const Scenario& s, const StepQuestion& question) {
+  TrainingTask task;
+  if (const MlpShape* mlp = s.model.entry.mlp())
+    task.model = *mlp;
+  else
+    task.model = *s.model.entry.transformer();
+  task.micro_batch_size = static_cast<int>(s.micro_batch_size);
+  task.seq_length = static_cast<int>(s.model.seq_length);
+  task.seed = static_cast<std::uint64_t>(question.seed);
+  task.rule.learning_rate = question.learning_rate;
+  return task;
+}
+
+/// Runs the programs of the plan on values, and fills the lesson with what they give.
+void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, StepLesson& lesson,
+                 const TrainingValues& one_device, const TrainingValues& before) {
+  planned.training.steps = lesson.steps;
+  planned.training.values = true;
+  require_size(s, planned, 1, "every rank has numbers of its own");
+  StepMachine machine(s, planned);
+  attach_host_ways(planned.training.offload, planned.training.ranks(), machine.cluster, s.plan.place);
+  const TrainingStates states{s.precision, s.optimizer, s.software};
+  Names names;
+  const auto mechanism = s.plan.mechanism->run({planned.training, machine.cluster, states, names});
+  Values values;
+  TrainingValues training(task, mechanism->plan(), values);
+  mechanism->add_values(training);
+  bool any = false;
+  values.lose([&](const Op& receive) {
+    const std::string& exchange = names.groups().at(receive.group).name;
+    ++lesson.messages[exchange];
+    const bool lost = !lesson.left_out.empty() && exchange.starts_with(lesson.left_out);
+    any |= lost;
+    return lost;
+  });
+  run_programs(machine.top(), mechanism->programs(), {.observers = {&values, mechanism->observer()}});
+  if (!any && !lesson.left_out.empty()) {
+    std::vector<std::string> known;
+    for (const auto& [name, count] : lesson.messages) known.push_back(name);
+    throw UserError(
+        fmt::format("--leave-out {}: no exchange of this plan{}", lesson.left_out, hint(lesson.left_out, known)));
+  }
+  lesson.loss = training.loss(lesson.steps - 1);
+  lesson.difference = difference(training, one_device);
+  lesson.tensors = compare_tensors(training, one_device, before);
+  lesson.hazards = values.hazards();
+}
+
+}  // namespace
+
+double StepLesson::apart() const {
+  double most = 0;
+  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.apart);
+  return most;
+}
+
+double StepLesson::moved() const {
+  double most = 0;
+  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.moved);
+  return most;
+}
+
+bool StepLesson::equals_one_device() const {
+  return failed.empty() && hazards.empty() && difference.largest() < kRounding;
+}
+
+Scenario read_for_values(const std::string& file, const Overrides& overrides) {
+  Overrides all = overrides;
+  all.emplace_back("plan.collectives", "messages");
+  return read_scenario(file, all);
+}
+
+StepLesson teach_step(const Scenario& s, const StepQuestion& question) {
+  require_values(s, question);
+  const TrainingTask task = task_of(s, question);
+  StepLesson lesson;
+  lesson.network = s.network.name;
+  lesson.plan = s.ranks() == 1 ? "one device" : s.plan.mesh.in_words();
+  if (s.plan.zero != ZeroStage::none) lesson.plan += fmt::format(", ZeRO stage {}", static_cast<int>(s.plan.zero));
+  if (s.plan.mesh.pipeline > 1) lesson.plan += ", " + s.plan.schedule;
+  lesson.left_out = question.leave_out;
+  lesson.ranks = s.ranks();
+  lesson.steps = question.steps;
+  lesson.samples = s.global_batch_size;
+  lesson.parameters = s.network.parameters();
+  for (const Layer& layer : s.network.layers) lesson.layers.push_back(layer.name);
+  const int batch = static_cast<int>(s.global_batch_size);
+  const auto reference = [&](int steps) {
+    try {
+      return std::make_unique<ReferenceTraining>(task, batch, steps);
+    } catch (const InternalError& e) {  // a layer that has no values
+      fail(s.model.place,
+           fmt::format("model: teach step cannot compute all layers of {}: {}", s.network.name, e.what()));
+    }
+  };
+  const auto one_device = reference(question.steps), before = reference(question.steps);
+  one_device->run();
+  lesson.loss_of_one = one_device->values().loss(question.steps - 1);
+  try {
+    run_divided(s, plan(s), task, lesson, one_device->values(), before->values());
+  } catch (const InternalError& e) {
+    if (question.leave_out.empty()) throw;
+    lesson.failed = e.what();  // an operation misses a value that the left-out exchange brings
+  }
+  return lesson;
+}
+
+namespace {
+
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+std::string difference_text(double value) { return std::isfinite(value) ? fmt::format("{:.2g}", value) : "no number"; }
+
+std::vector<double> held_by_rank(const StepLesson& lesson) {
+  std::vector<double> held(static_cast<std::size_t>(lesson.ranks));
+  for (const TensorComparison& tensor : lesson.tensors)
+    for (std::size_t rank = 0; rank < held.size(); ++rank) held[rank] += tensor.held[rank];
+  return held;
+}
+
+long holders(const TensorComparison& tensor) {
+  return std::count_if(tensor.held.begin(), tensor.held.end(), [](double elements) { return elements > 0; });
+}
+
+std::vector<std::string> step_sums(const StepLesson& lesson) {
+  std::vector<std::string> sums;
+  std::string messages;
+  for (const auto& [name, count] : lesson.messages)
+    messages += fmt::format("{}{} of {}", messages.empty() ? "" : ", ", count, name);
+  sums.push_back("messages with values: " + (messages.empty() ? "none" : messages));
+  if (!lesson.left_out.empty()) sums.push_back(fmt::format("messages of {} have brought zeros", lesson.left_out));
+  if (!lesson.failed.empty()) {
+    sums.push_back("the step cannot end: " + lesson.failed);
+    return sums;
+  }
+  sums.push_back(fmt::format("loss: {:.12g} divided, {:.12g} on one device", lesson.loss, lesson.loss_of_one));
+  sums.push_back(
+      fmt::format("{} step{} by one device move{} weights by up to {:.3g}; the divided weights differ from "
+                  "them by up to {}: {}",
+                  lesson.steps, lesson.steps == 1 ? "" : "s", lesson.steps == 1 ? "s" : "", lesson.moved(),
+                  difference_text(lesson.apart()),
+                  lesson.equals_one_device() ? "the step of one device" : "NOT the step of one device"));
+  if (!lesson.equals_one_device()) sums.push_back("largest relative difference: " + lesson.difference.worst);
+  for (const std::string& hazard : lesson.hazards) sums.push_back(hazard);
+  return sums;
+}
+
+std::string step_json(const StepLesson& lesson) {
+  nlohmann::ordered_json tensors = nlohmann::ordered_json::array(), messages = nlohmann::ordered_json::object();
+  for (const TensorComparison& t : lesson.tensors)
+    tensors.push_back({{"layer", lesson.layers[static_cast<std::size_t>(t.layer)]},
+                       {"tensor", t.tensor},
+                       {"elements", t.elements},
+                       {"held", t.held},
+                       {"largest", t.largest},
+                       {"moved", t.moved},
+                       {"difference", number(t.apart)}});
+  for (const auto& [name, count] : lesson.messages) messages[name] = count;
+  return json_text(nlohmann::ordered_json{{"network", lesson.network},
+                                          {"plan", lesson.plan},
+                                          {"ranks", lesson.ranks},
+                                          {"steps", lesson.steps},
+                                          {"samples", lesson.samples},
+                                          {"parameters", lesson.parameters},
+                                          {"left_out", lesson.left_out},
+                                          {"failed", lesson.failed},
+                                          {"loss", number(lesson.loss)},
+                                          {"loss_of_one_device", lesson.loss_of_one},
+                                          {"largest_move", lesson.moved()},
+                                          {"largest_difference", number(lesson.apart())},
+                                          {"relative_difference",
+                                           {{"loss", number(lesson.difference.loss)},
+                                            {"gradients", number(lesson.difference.gradients)},
+                                            {"weights", number(lesson.difference.parameters)}}},
+                                          {"equals_one_device", lesson.equals_one_device()},
+                                          {"held_by_rank", held_by_rank(lesson)},
+                                          {"messages", messages},
+                                          {"tensors", tensors}},
+                   2);
+}
+
+}  // namespace
+
+LessonView lesson_view(const StepLesson& lesson) {
+  LessonView view{fmt::format("{} step{} of {} on {} rank{}: {}", lesson.steps, lesson.steps == 1 ? "" : "s",
+                              lesson.network, lesson.ranks, lesson.ranks == 1 ? "" : "s", lesson.plan),
+                  "A bar per rank: the weights that it holds",
+                  {fmt::format("{:.0f} weights, {} samples a step; the same weights and samples on one device",
+                               lesson.parameters, lesson.samples)}};
+  view.sums = step_sums(lesson);
+  view.right = lesson.equals_one_device() || !lesson.left_out.empty();
+  view.json = step_json(lesson);
+  if (!lesson.failed.empty()) return view;
+  view.figures = {.head = {"layer", "tensor", "weights", "ranks", "moved by up to", "differs by up to"},
+                  .right = {false, false, true, true, true, true}};
+  for (const TensorComparison& t : lesson.tensors)
+    view.figures.rows.push_back({lesson.layers[static_cast<std::size_t>(t.layer)], t.tensor,
+                                 fmt::format("{:.0f}", t.elements), std::to_string(holders(t)),
+                                 fmt::format("{:.2g}", t.moved), difference_text(t.apart)});
+  LessonFrame frame{.caption = "weights that each rank holds", .axis = LessonFrame::Axis::amount};
+  const std::vector<double> held = held_by_rank(lesson);
+  frame.end = std::max(lesson.parameters, *std::max_element(held.begin(), held.end()));
+  frame.legend.push_back({"W", "weights", Tone::blue});
+  for (std::size_t rank = 0; rank < held.size(); ++rank)
+    frame.lanes.push_back({fmt::format("rank {}", rank),
+                           "",
+                           {{0, held[rank], "W", "", Tone::blue}},
+                           fmt::format("{:.0f} of {:.0f}", held[rank], lesson.parameters)});
+  view.frames = {std::move(frame)};
+  return view;
+}
+
+}  // namespace trainyard
