@@ -28,7 +28,7 @@ constexpr std::size_t kMostCommands = 2000, kMostKeys = 64;
 // Buffers: the command's own at a worker; at the server one for each worker's arriving push, and one for each answer.
 constexpr std::uint16_t kArrivals = 0, kAnswers = 100;
 
-using What = PushPullCommand::What;
+using CommandVerb = PushPullCommand::Verb;
 
 /// Cuts a line into words, without its comment.
 std::vector<std::string> words_of(const std::string& line) {
@@ -70,7 +70,7 @@ KeyValue& KeyValue::operator+=(const KeyValue& other) {
 
 int PushPullScript::pushes(int worker, std::size_t key) const {
   return static_cast<int>(std::count_if(commands.begin(), commands.end(), [&](const PushPullCommand& c) {
-    return c.what == What::push && c.worker == worker && c.key == key;
+    return c.verb == CommandVerb::push && c.worker == worker && c.key == key;
   }));
 }
 
@@ -86,19 +86,19 @@ PushPullScript read_push_pull(std::string_view text, const std::string& name) {
     PushPullCommand command{.worker = worker_of(words, place), .place = place};
     const std::string& verb = words[2];
     const std::vector<std::string> verbs{"push", "pull", "compute"};
-    const auto known = std::find(verbs.begin(), verbs.end(), verb);
-    if (known == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
-    command.what = static_cast<What>(known - verbs.begin());
-    const std::size_t wanted = command.what == What::push ? 5 : 4;
+    const auto found = std::find(verbs.begin(), verbs.end(), verb);
+    if (found == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
+    command.verb = static_cast<CommandVerb>(found - verbs.begin());
+    const std::size_t wanted = command.verb == CommandVerb::push ? 5 : 4;
     if (words.size() != wanted)
       fail(place, fmt::format("{}: {} expected", verb,
-                              command.what == What::push   ? "a key and a value"
-                              : command.what == What::pull ? "a key"
-                                                           : "a time in slots"));
-    if (command.what != What::pull) command.amount = amount_of(words.back(), place);
-    if (command.what == What::compute && command.amount < 0)
+                              command.verb == CommandVerb::push   ? "a key and a value"
+                              : command.verb == CommandVerb::pull ? "a key"
+                                                                  : "a time in slots"));
+    if (command.verb != CommandVerb::pull) command.amount = amount_of(words.back(), place);
+    if (command.verb == CommandVerb::compute && command.amount < 0)
       fail(place, fmt::format("compute {}: 0 or more slots expected", words.back()));
-    if (command.what != What::compute) {
+    if (command.verb != CommandVerb::compute) {
       const auto key = std::find(script.keys.begin(), script.keys.end(), words[3]);
       command.key = static_cast<std::size_t>(key - script.keys.begin());
       if (key == script.keys.end()) script.keys.push_back(words[3]);
@@ -136,7 +136,7 @@ class KeyStore {
   KeyStore(const PushPullScript& script, const PushPullQuestion& question)
       : script_(script), question_(question), keys_(script.keys.size()) {
     for (std::size_t key = 0; key < keys_.size(); ++key) {
-      keys_[key].all = keys_[key].whole = nothing();
+      keys_[key].all = keys_[key].round_sum = nothing();
       for (int worker = 0; worker < script.workers; ++worker)
         if (script.pushes(worker, key) > 0) keys_[key].pushers.push_back(worker);
     }
@@ -156,16 +156,17 @@ class KeyStore {
     const PushPullCommand& command = script_.commands[number];
     Key& key = keys_[command.key];
     key.all += pushed;
-    const auto round = static_cast<std::size_t>(pushes(command.worker, command.key));  // of this push, from 1
+    const auto round =
+        static_cast<std::size_t>(pushes(command.worker, command.key));  // round of this push, counted from 1
     if (key.rounds.size() < round) key.rounds.resize(round, nothing());
     key.rounds[round - 1] += pushed;
-    while (key.done < whole_rounds(command.key)) key.whole += key.rounds[static_cast<std::size_t>(key.done++)];
+    while (key.done < whole_rounds(command.key)) key.round_sum += key.rounds[static_cast<std::size_t>(key.done++)];
   }
   void ask(std::size_t number) {
     const PushPullCommand& command = script_.commands[number];
-    const int asked = ++pulls_[static_cast<std::size_t>(command.worker)][command.key];
-    const int own = pushes(command.worker, command.key);
-    waiting.push_back({number, script_.pushes(command.worker, command.key) > 0 ? own : asked});
+    const int number_of_pull = ++pulls_[static_cast<std::size_t>(command.worker)][command.key];
+    const int own_pushes = pushes(command.worker, command.key);
+    waiting.push_back({number, script_.pushes(command.worker, command.key) > 0 ? own_pushes : number_of_pull});
   }
   bool may_answer(const Waiting& pull) const {
     const std::size_t key = script_.commands[pull.command].key;
@@ -181,7 +182,7 @@ class KeyStore {
   }
   const Eigen::VectorXd& value_for(const Waiting& pull) const {
     const Key& key = keys_[script_.commands[pull.command].key];
-    return question_.consistency == Consistency::synchronous ? key.whole : key.all;
+    return question_.consistency == Consistency::synchronous ? key.round_sum : key.all;
   }
   bool is_partial(const Waiting& pull) const { return whole_rounds(script_.commands[pull.command].key) < pull.rounds; }
   const std::vector<int>& pushers(std::size_t key) const { return keys_[key].pushers; }
@@ -190,10 +191,10 @@ class KeyStore {
 
  private:
   struct Key {
-    Eigen::VectorXd all, whole;  // the sum of all pushes, and of whole rounds
+    Eigen::VectorXd all, round_sum;  // the sum of all pushes, and of whole rounds
     std::vector<Eigen::VectorXd> rounds;
     std::vector<int> pushers;
-    int done = 0;  // number of rounds in `whole`
+    int done = 0;  // number of rounds in `round_sum`
   };
   const PushPullScript& script_;
   const PushPullQuestion& question_;
@@ -223,7 +224,7 @@ class KeyServer : public CoroutineProgram {
         answers_(answers),
         requests_(static_cast<std::size_t>(script.workers)) {
     for (std::size_t i = 0; i < script.commands.size(); ++i)
-      if (const PushPullCommand& c = script.commands[i]; c.what != What::compute)
+      if (const PushPullCommand& c = script.commands[i]; c.verb != CommandVerb::compute)
         requests_[static_cast<std::size_t>(c.worker)].push_back(i);
   }
   bool daemon() const override { return true; }
@@ -244,7 +245,7 @@ class KeyServer : public CoroutineProgram {
         std::deque<std::size_t>& of_worker = requests_[static_cast<std::size_t>(event.peer)];
         jobs_.push_back(of_worker.front());
         of_worker.pop_front();
-        if (script_.commands[jobs_.back()].what == What::pull) receive(static_cast<int>(event.peer));
+        if (script_.commands[jobs_.back()].verb == CommandVerb::pull) receive(static_cast<int>(event.peer));
       } else if (event.kind == Kind::compute) {
         receive(script_.commands[jobs_.front()].worker);  // its buffer is free now
         jobs_.pop_front();
@@ -275,7 +276,7 @@ class KeyServer : public CoroutineProgram {
   void work() {
     while (!is_busy_ && !jobs_.empty()) {
       const std::size_t job = jobs_.front();
-      if (script_.commands[job].what == What::pull) {
+      if (script_.commands[job].verb == CommandVerb::pull) {
         jobs_.pop_front();
         store_.ask(job);
         continue;
@@ -318,7 +319,7 @@ std::unique_ptr<Program> worker_program(const PushPullScript& script, const Push
     const auto buffer = static_cast<std::uint16_t>(i);
     Op op;
     op.message.tag = i;
-    if (command.what == What::compute) {
+    if (command.verb == CommandVerb::compute) {
       op.kind = Kind::compute;
       op.work.flops = Flops{command.amount * kFlops};
       op.work.precision = static_cast<std::uint8_t>(Precision::fp32);
@@ -330,13 +331,13 @@ std::unique_ptr<Program> worker_program(const PushPullScript& script, const Push
     op.kind = Kind::send;
     op.address(0, kRequest, Mode::put);
     op.effect.read = {buffer, 0, 1};
-    if (command.what == What::push) {
+    if (command.verb == CommandVerb::push) {
       sent[0] = command.amount;
       sent[1 + worker] = 1;
       op.message.bytes = kLink * Seconds{question.push};
     }
     ops.push_back(op);
-    if (command.what == What::push) continue;
+    if (command.verb == CommandVerb::push) continue;
     Op answer{.kind = Kind::recv};
     answer.address(0, kAnswer);
     answer.write_to({buffer, 0, 1});
@@ -346,12 +347,12 @@ std::unique_ptr<Program> worker_program(const PushPullScript& script, const Push
 }
 
 /// Sees when pulls are asked for and answered.
-class Asked : public Observer {
+class PullTimes : public Observer {
  public:
-  explicit Asked(std::vector<PushPullAnswer>& answers) : answers_(answers) {}
+  explicit PullTimes(std::vector<PushPullAnswer>& answers) : answers_(answers) {}
   void posted(const OpRun& run) override {
     if (run.op->kind == Kind::recv && run.op->message.tag == kAnswer)
-      answers_[run.op->effect.write.buffer].asked = run.posted.value;
+      answers_[run.op->effect.write.buffer].request_time = run.posted.value;
   }
   void finished(const OpRun& run) override {
     if (run.op->kind == Kind::recv && run.op->message.tag == kAnswer)
@@ -395,15 +396,15 @@ PushPullRun run_push_pull(const PushPullScript& script, const PushPullQuestion& 
   for (int worker = 0; worker < script.workers; ++worker)
     programs.push_back(worker_program(script, question, worker, values));
   programs.push_back(std::make_unique<KeyServer>(script, question, store, values, run.answers));
-  Asked asked(run.answers);
+  PullTimes pull_times(run.answers);
   try {
-    run.end = run_programs(machine, std::move(programs), {{&values, &asked, &observer}}).end.value;
+    run.end = run_programs(machine, std::move(programs), {{&values, &pull_times, &observer}}).end.value;
   } catch (const Deadlock&) {
     if (store.waiting.empty()) throw;
     refuse_waiting(script, store);
   }
   for (std::size_t i = 0; i < script.commands.size(); ++i)
-    if (script.commands[i].what == What::pull)
+    if (script.commands[i].verb == CommandVerb::pull)
       run.answers[i].got = key_value(values.buffer(script.commands[i].worker, static_cast<std::uint16_t>(i)));
   return run;
 }

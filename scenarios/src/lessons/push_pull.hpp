@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-/// What a pull returns, or a push brings: a value, and the number of pushes by each worker that it contains.
+/// The value that a pull returns or a push brings, and the number of pushes by each worker that it contains.
 struct KeyValue {
   double value = 0;
   std::vector<int> pushes;
@@ -18,8 +18,8 @@ struct KeyValue {
 
 /// A line of a script: `worker 0: push w 3`, `worker 0: pull w` or `worker 0: compute 2`.
 struct PushPullCommand {
-  enum class What : std::uint8_t { push, pull, compute };
-  What what = What::push;
+  enum class Verb : std::uint8_t { push, pull, compute };
+  Verb verb = Verb::push;
   int worker = 0;
   std::size_t key = 0;  ///< number in PushPullScript::keys
   double amount = 0;    ///< the value that is pushed, or the slots to compute
@@ -27,7 +27,7 @@ struct PushPullCommand {
 };
 
 struct PushPullScript {
-  std::string name;  ///< of the file
+  std::string name;  ///< name of the file
   std::vector<PushPullCommand> commands;
   std::vector<std::string> keys;  ///< in the order of their first use
   int workers = 1;
@@ -52,7 +52,7 @@ struct PushPullQuestion {
   double push = 1, apply = 0.25;
 };
 struct PushPullAnswer {
-  double asked = 0, time = 0;  ///< times of the request and of the end of the answer
+  double request_time = 0, time = 0;  ///< times of the request and of the end of the answer
   KeyValue got;
   bool is_partial = false;  ///< a push of the awaited rounds is missing
 };

@@ -78,13 +78,13 @@ class PushedValues : public Observer {
   static std::size_t key_of(const Op& op) { return op.message.tag & ~kKind; }
   void pull(Actor worker, std::size_t key, Seconds now) {
     ServerValue pulled{true, static_cast<int>(worker), fmt::format("key {}", key), 0, now.value, 0, {}};
-    pulled.asked = asked_[{worker, key}].front();
+    pulled.request_time = asked_[{worker, key}].front();
     asked_[{worker, key}].pop_front();
     pulled.has = answers_[{worker, key}].front();
     answers_[{worker, key}].pop_front();
-    const int own = own_[key].pushes[static_cast<std::size_t>(worker)];
+    const int own_pushes = own_[key].pushes[static_cast<std::size_t>(worker)];
     pulled.is_partial =
-        std::any_of(pulled.has.pushes.begin(), pulled.has.pushes.end(), [own](int n) { return n < own; });
+        std::any_of(pulled.has.pushes.begin(), pulled.has.pushes.end(), [own_pushes](int n) { return n < own_pushes; });
     log_.push_back(std::move(pulled));
   }
   void add(ServerCall what, const ServerPush& push, Seconds now) {
@@ -234,10 +234,10 @@ ServerLesson teach_push_pull(const ServerQuestion& question, const PushPullScrip
   }
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const PushPullCommand& command = script.commands[i];
-    if (command.what != PushPullCommand::What::pull) continue;
+    if (command.verb != PushPullCommand::Verb::pull) continue;
     const PushPullAnswer& answer = run.answers[i];
-    lesson.values.push_back(
-        {true, command.worker, script.keys[command.key], answer.asked, answer.time, 0, answer.got, answer.is_partial});
+    lesson.values.push_back({true, command.worker, script.keys[command.key], answer.request_time, answer.time, 0,
+                             answer.got, answer.is_partial});
   }
   std::stable_sort(lesson.values.begin(), lesson.values.end(),
                    [](const ServerValue& a, const ServerValue& b) { return a.time < b.time; });
@@ -277,7 +277,7 @@ nlohmann::ordered_json values_json(const ServerLesson& lesson) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const ServerValue& value : lesson.values) {
     nlohmann::ordered_json one{{"what", value.pull ? "pull" : "push"}, {"worker", value.worker}, {"key", value.key}};
-    if (value.pull) one["asked"] = value.asked;
+    if (value.pull) one["asked"] = value.request_time;
     one["time"] = value.time;
     if (!value.pull) one["pushed"] = value.pushed;
     one["value"] = value.has.value;

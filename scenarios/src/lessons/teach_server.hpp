@@ -34,10 +34,10 @@ struct ServerValue {
   bool pull = false;
   int worker = 0;  ///< the worker that has pushed, or pulls
   std::string key;
-  double asked = 0, time = 0;  ///< `asked`: for a pull, when the worker began to wait for the answer
-  double pushed = 0;           ///< the value that was pushed
-  KeyValue has;                ///< what the server has of the key then, or what the pull returns
-  bool is_partial = false;     ///< a pull: a push of another worker is missing that a synchronous server waits for
+  double request_time = 0, time = 0;  ///< `request_time`: for a pull, when the worker began to wait for the answer
+  double pushed = 0;                  ///< the value that was pushed
+  KeyValue has;                       ///< what the server has of the key then, or what the pull returns
+  bool is_partial = false;  ///< a pull: a push of another worker is missing that a synchronous server waits for
 };
 
 /// The simulated workers and servers over time.

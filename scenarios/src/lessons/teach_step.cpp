@@ -89,10 +89,10 @@ void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, Step
   });
   run_programs(machine.top(), mechanism->programs(), {.observers = {&values, mechanism->observer()}});
   if (!any && !lesson.left_out.empty()) {
-    std::vector<std::string> known;
-    for (const auto& [name, count] : lesson.messages) known.push_back(name);
+    std::vector<std::string> exchanges;
+    for (const auto& [name, count] : lesson.messages) exchanges.push_back(name);
     throw UserError(
-        fmt::format("--leave-out {}: no exchange of this plan{}", lesson.left_out, hint(lesson.left_out, known)));
+        fmt::format("--leave-out {}: no exchange of this plan{}", lesson.left_out, hint(lesson.left_out, exchanges)));
   }
   lesson.loss = training.loss(lesson.steps - 1);
   lesson.difference = difference(training, one_device);
@@ -102,15 +102,15 @@ void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, Step
 
 }  // namespace
 
-double StepLesson::apart() const {
+double StepLesson::largest_difference() const {
   double most = 0;
-  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.apart);
+  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.largest_difference);
   return most;
 }
 
-double StepLesson::moved() const {
+double StepLesson::largest_change() const {
   double most = 0;
-  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.moved);
+  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.largest_change);
   return most;
 }
 
@@ -168,14 +168,15 @@ nlohmann::ordered_json number(double value) {
 std::string difference_text(double value) { return std::isfinite(value) ? fmt::format("{:.2g}", value) : "no number"; }
 
 std::vector<double> held_by_rank(const StepLesson& lesson) {
-  std::vector<double> held(static_cast<std::size_t>(lesson.ranks));
+  std::vector<double> elements(static_cast<std::size_t>(lesson.ranks));
   for (const TensorComparison& tensor : lesson.tensors)
-    for (std::size_t rank = 0; rank < held.size(); ++rank) held[rank] += tensor.held[rank];
-  return held;
+    for (std::size_t rank = 0; rank < elements.size(); ++rank) elements[rank] += tensor.elements_of_rank[rank];
+  return elements;
 }
 
 long holders(const TensorComparison& tensor) {
-  return std::count_if(tensor.held.begin(), tensor.held.end(), [](double elements) { return elements > 0; });
+  return std::count_if(tensor.elements_of_rank.begin(), tensor.elements_of_rank.end(),
+                       [](double elements) { return elements > 0; });
 }
 
 std::vector<std::string> step_sums(const StepLesson& lesson) {
@@ -193,8 +194,8 @@ std::vector<std::string> step_sums(const StepLesson& lesson) {
   sums.push_back(
       fmt::format("{} step{} by one device move{} weights by up to {:.3g}; the divided weights differ from "
                   "them by up to {}: {}",
-                  lesson.steps, lesson.steps == 1 ? "" : "s", lesson.steps == 1 ? "s" : "", lesson.moved(),
-                  difference_text(lesson.apart()),
+                  lesson.steps, lesson.steps == 1 ? "" : "s", lesson.steps == 1 ? "s" : "", lesson.largest_change(),
+                  difference_text(lesson.largest_difference()),
                   lesson.equals_one_device() ? "the step of one device" : "NOT the step of one device"));
   if (!lesson.equals_one_device()) sums.push_back("largest relative difference: " + lesson.difference.worst);
   for (const std::string& hazard : lesson.hazards) sums.push_back(hazard);
@@ -207,10 +208,10 @@ std::string step_json(const StepLesson& lesson) {
     tensors.push_back({{"layer", lesson.layers[static_cast<std::size_t>(t.layer)]},
                        {"tensor", t.tensor},
                        {"elements", t.elements},
-                       {"held", t.held},
+                       {"held", t.elements_of_rank},
                        {"largest", t.largest},
-                       {"moved", t.moved},
-                       {"difference", number(t.apart)}});
+                       {"moved", t.largest_change},
+                       {"difference", number(t.largest_difference)}});
   for (const auto& [name, count] : lesson.messages) messages[name] = count;
   return json_text(nlohmann::ordered_json{{"network", lesson.network},
                                           {"plan", lesson.plan},
@@ -222,8 +223,8 @@ std::string step_json(const StepLesson& lesson) {
                                           {"failed", lesson.failed},
                                           {"loss", number(lesson.loss)},
                                           {"loss_of_one_device", lesson.loss_of_one},
-                                          {"largest_move", lesson.moved()},
-                                          {"largest_difference", number(lesson.apart())},
+                                          {"largest_move", lesson.largest_change()},
+                                          {"largest_difference", number(lesson.largest_difference())},
                                           {"relative_difference",
                                            {{"loss", number(lesson.difference.loss)},
                                             {"gradients", number(lesson.difference.gradients)},
@@ -252,16 +253,16 @@ LessonView lesson_view(const StepLesson& lesson) {
   for (const TensorComparison& t : lesson.tensors)
     view.figures.rows.push_back({lesson.layers[static_cast<std::size_t>(t.layer)], t.tensor,
                                  fmt::format("{:.0f}", t.elements), std::to_string(holders(t)),
-                                 fmt::format("{:.2g}", t.moved), difference_text(t.apart)});
+                                 fmt::format("{:.2g}", t.largest_change), difference_text(t.largest_difference)});
   LessonFrame frame{.caption = "weights that each rank holds", .axis = LessonFrame::Axis::amount};
-  const std::vector<double> held = held_by_rank(lesson);
-  frame.end = std::max(lesson.parameters, *std::max_element(held.begin(), held.end()));
+  const std::vector<double> elements = held_by_rank(lesson);
+  frame.end = std::max(lesson.parameters, *std::max_element(elements.begin(), elements.end()));
   frame.legend.push_back({"W", "weights", Tone::blue});
-  for (std::size_t rank = 0; rank < held.size(); ++rank)
+  for (std::size_t rank = 0; rank < elements.size(); ++rank)
     frame.lanes.push_back({fmt::format("rank {}", rank),
                            "",
-                           {{0, held[rank], "W", "", Tone::blue}},
-                           fmt::format("{:.0f} of {:.0f}", held[rank], lesson.parameters)});
+                           {{0, elements[rank], "W", "", Tone::blue}},
+                           fmt::format("{:.0f} of {:.0f}", elements[rank], lesson.parameters)});
   view.frames = {std::move(frame)};
   return view;
 }

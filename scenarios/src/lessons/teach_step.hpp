@@ -20,9 +20,9 @@ struct StepQuestion {
 struct StepLesson {
   std::string network, plan, left_out;
   int ranks = 1, steps = 1;
-  std::int64_t samples = 1;          ///< of a step
-  double parameters = 0;             ///< of the whole network
-  double loss = 0, loss_of_one = 0;  ///< of the last step, divided and on one device
+  std::int64_t samples = 1;          ///< number in a step
+  double parameters = 0;             ///< number in the whole network
+  double loss = 0, loss_of_one = 0;  ///< loss of the last step, divided and on one device
   TrainingDifference difference;
   std::vector<TensorComparison> tensors;
   std::vector<std::string> layers;      ///< names, by number
@@ -30,8 +30,8 @@ struct StepLesson {
   std::vector<std::string> hazards;
   std::string failed;  ///< why the steps without the left-out exchange could not end; "": they did
 
-  double apart() const;  ///< largest difference of a weight; infinite if one is missing
-  double moved() const;  ///< largest change of a weight on one device
+  double largest_difference() const;  ///< largest difference of a weight; infinite if one is missing
+  double largest_change() const;      ///< largest change of a weight on one device
   bool equals_one_device() const;
 };
 

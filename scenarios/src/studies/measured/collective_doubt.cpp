@@ -155,7 +155,7 @@ std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveEr
       share.inside += range.low <= measured && measured <= range.high ? 1 : 0;
     }
   }
-  const CollectiveDoubt whole = CollectiveDoubt::fit(all);
+  const CollectiveDoubt doubt = CollectiveDoubt::fit(all);
   std::vector<CollectiveCoverage> coverage;
   CollectiveCoverage every{.kind = "all"};
   for (const auto& [kind, shares] : kinds) {
@@ -169,7 +169,7 @@ std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveEr
     c.systems = shares.size();
     c.by_rows = inside / static_cast<double>(c.rows);
     for (const CollectiveError& e : all)
-      if (e.kind == kind) c.half[range_of(e.size)] = whole.range(kind, e.size).half_width();
+      if (e.kind == kind) c.half[range_of(e.size)] = doubt.range(kind, e.size).half_width();
     every.by_rows += inside;
     every.by_systems += c.by_systems * static_cast<double>(c.systems);
     every.rows += c.rows;
