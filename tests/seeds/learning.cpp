@@ -49,7 +49,8 @@ SeedFigures conv_min(const Node& inputs) {
 SeedFigures batch_err(const Node& inputs) {
   const auto curve = batch_error_curve(Catalog(), words_of(inputs, "model").front());
   SeedFigures got;
-  for (const auto& [batch, error] : curve->points) got[fmt::format("top1_error_pct {}", batch)] = *curve->at(batch);
+  for (const auto& [batch, error] : curve->points)
+    got[fmt::format("top1_error_pct {}", batch)] = *curve->error_percent(batch);
   return got;
 }
 

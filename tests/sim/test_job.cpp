@@ -89,7 +89,7 @@ TEST_CASE("an inner time limit leaves the outer one", "[sim][job]") {
     const TimeLimit over(0), inner(1e9);
     CHECK(time_is_over());
     CHECK(is_interrupted());
-    CHECK_THROWS_AS(all_in_parallel(2, 2, [](std::size_t) { return 1; }), Interrupted);  // on other threads too
+    CHECK_THROWS_AS(all_in_parallel(2, 2, [](std::size_t) { return 1; }), Interruption);  // on other threads too
   }
   CHECK_FALSE(is_interrupted());
 }
