@@ -146,10 +146,15 @@ const RegisterCompressor register_dgc{
        for (const char* key : {"momentum", "momentum_masking"})
          fields.require_condition(key, choice.corrects,
                                   "with momentum_correction, which keeps the momentum in what is sent");
-       choice.momentum = fields.number("momentum", 0, 1, 0.9);
+       choice.momentum = fields.number(
+           {"momentum", "Momentum of DGC, which accumulates before gradients are chosen, for example 0.9."}, 0, 1, 0.9);
        choice.clip = fields.number("clip", 0, 1e300, 0);
-       choice.masking = fields.boolean("momentum_masking", true);
-       choice.warm_up_steps = fields.integer_within<int>("warmup_steps", 0, 1 << 24, 0);
+       choice.masking = fields.boolean(
+           {"momentum_masking", "Whether DGC sets the momentum of the elements that it has sent to 0."}, true);
+       choice.warm_up_steps = fields.integer_within<int>(
+           {"warmup_steps",
+            "Number of steps of each stage in which the density falls towards its final value, for example 100."},
+           0, 1 << 24, 0);
        return std::make_shared<Dgc>(choice);
      }}};
 

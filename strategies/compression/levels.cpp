@@ -143,22 +143,29 @@ const RegisterCompressor register_levels[] = {
          {"clip"},
          [](Fields& fields) -> std::shared_ptr<const Compressor> {
            Levels levels;
-           levels.clip = fields.number("clip", 0, 1e6, 0);
+           levels.clip = fields.number({"clip",
+                                        "Limit of gradients before they are compressed: with terngrad on the magnitude "
+                                        "of each, in standard deviations of its tensor, for example 2.5; with dgc on "
+                                        "the norm of the mean gradient, for example 1. 0: no limit."},
+                                       0, 1e6, 0);
            return std::make_shared<RandomLevels>(
                levels, levels.clip > 0 ? fmt::format("TernGrad, clipped at {} deviations", levels.clip) : "TernGrad");
          }}},
-    RegisterCompressor{{"qsgd",
-                        "QSGD: levels of the norm of each group of gradients; the mean is preserved",
-                        "all-gather",
-                        {"levels", "group_size"},
-                        [](Fields& fields) -> std::shared_ptr<const Compressor> {
-                          Levels levels;
-                          levels.norm = true;
-                          levels.levels = fields.integer_within<int>("levels", 1, 1 << 20, 7);
-                          levels.group = static_cast<double>(fields.integer_within<int>("group_size", 1, 1 << 30, 512));
-                          return std::make_shared<RandomLevels>(
-                              levels, fmt::format("QSGD of {} levels in groups of {}", levels.levels, levels.group));
-                        }}}};
+    RegisterCompressor{
+        {"qsgd",
+         "QSGD: levels of the norm of each group of gradients; the mean is preserved",
+         "all-gather",
+         {"levels", "group_size"},
+         [](Fields& fields) -> std::shared_ptr<const Compressor> {
+           Levels levels;
+           levels.norm = true;
+           levels.levels = fields.integer_within<int>(
+               {"levels", "Number of levels of QSGD between 0 and the norm of a group, for example 7."}, 1, 1 << 20, 7);
+           levels.group = static_cast<double>(fields.integer_within<int>(
+               {"group_size", "Number of gradients that share a norm, for example 512."}, 1, 1 << 30, 512));
+           return std::make_shared<RandomLevels>(
+               levels, fmt::format("QSGD of {} levels in groups of {}", levels.levels, levels.group));
+         }}}};
 
 }  // namespace
 }  // namespace trainyard

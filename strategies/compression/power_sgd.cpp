@@ -200,10 +200,15 @@ const RegisterCompressor register_power_sgd{
      {"rank", "error_feedback", "warm_start", "min_compression_rate"},
      [](Fields& fields) -> std::shared_ptr<const Compressor> {
        PowerSgdChoice choice;
-       choice.rank = static_cast<double>(fields.integer_within<int>("rank", 1, 1 << 20));
+       choice.rank = static_cast<double>(fields.integer_within<int>(
+           {"rank", "Rank of the two factors that stand for a matrix of gradients, for example 4."}, 1, 1 << 20));
        choice.feedback = read_error_feedback(fields);
-       choice.warm_start = fields.boolean("warm_start", true);
-       choice.least_rate = fields.number("min_compression_rate", 1, 1e6, 2);
+       choice.warm_start =
+           fields.boolean({"warm_start", "Whether a step begins with the factor of the step before."}, true);
+       choice.least_rate =
+           fields.number({"min_compression_rate",
+                          "A matrix is compressed only if it shrinks by more than this factor, for example 2."},
+                         1, 1e6, 2);
        return std::make_shared<PowerSgd>(choice);
      }}};
 

@@ -96,7 +96,9 @@ const RegisterCompressor register_threshold{
      "counts, then an all-gather padded to the most",
      {"threshold", "density", "error_feedback"},
      [](Fields& fields) -> std::shared_ptr<const Compressor> {
-       const double threshold = fields.number("threshold", 1e-300, 1e300), density = read_density(fields);
+       const double threshold = fields.number(
+                        {"threshold", "Magnitude above which a gradient is sent, for example 0.001."}, 1e-300, 1e300),
+                    density = read_density(fields);
        return std::make_shared<Threshold>(threshold, density, read_error_feedback(fields));
      }}};
 

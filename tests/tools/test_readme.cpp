@@ -202,7 +202,7 @@ TEST_CASE("the manual's errors of the Horovod study are those of today", "[readm
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> documented = training_times(predict_horovod({"documented"}).front());
   for (const std::vector<double>& predicted : {documented, leave_one_out(study, documented)}) {
-    const ErrorSet errors = against(study, "", predicted, &HorovodStudy::Row::multi_0);
+    const ErrorSet errors = horovod_errors(study, "", predicted, &HorovodStudy::Row::multi_0);
     const auto tenth = [](double share) {
       std::array<char, 32> text{};
       std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);

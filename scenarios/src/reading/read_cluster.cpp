@@ -76,7 +76,9 @@ void require_hcas(const ClusterSpec& spec, const Fields& cluster, const Node* no
 }
 
 void read_taken_out(ClusterSpec& spec, Fields& fields) {
-  const Node* list = fields.child("taken_out");
+  const Node* list = fields.child(
+      {"taken_out",
+       "Switches and wires that are out of service, for example [spine3, leaf0 - spine1]. Default: none."});
   if (!list || list->kind == Node::Kind::null) return;
   if (list->kind != Node::Kind::list)
     fail(list->place, "cluster.taken_out: expected a list of switches and wires, such as [spine3, leaf0 - spine1]");

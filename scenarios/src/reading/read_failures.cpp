@@ -164,7 +164,8 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     Fields fields(list.items[i], fmt::format("faults.failures.{}", i));
     SetFailure failure;
-    const std::string at = fields.text("at");
+    const std::string at =
+        fields.text({"at", "Time of a prescribed failure, or number of steps before it: 2 h, or 100 steps."});
     if (const std::optional<double> steps = steps_of(at)) {
       failure.after_step = *steps;
       if (*steps < 0 || *steps != std::floor(*steps))
@@ -172,7 +173,8 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
     } else {
       failure.time = fields.seconds("at");
     }
-    choice.failure_names.push_back(fields.text("what"));
+    choice.failure_names.push_back(
+        fields.text({"what", "Part that fails, for example gpu 5, node 3 or switch leaf0."}));
     read_component(failure, choice.failure_names.back(), machine, fields.place_of("what"));
     choice.failure_places.push_back(fields.place_of("at"));
     fields.finish();

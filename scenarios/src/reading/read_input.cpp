@@ -82,7 +82,7 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
 
 void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.cache");
-  supply.cache = fields.bytes("size");
+  supply.cache = fields.bytes({"size", "Host memory of each node for cached samples, for example 200 GB."});
   supply.policy = fields.one_of("policy", {"lru", "pinned"}, CachePolicy::lru);
   for (const NodeType* type : cluster.types())
     if (type->host_memory.value > 0 && supply.cache > type->host_memory)

@@ -44,7 +44,9 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
   if (is_user_buffers) return;
   Fields fields(node, what);
   Fields buffers(fields.required_child("user_buffers"), what + ".user_buffers");
-  sharding.user_buffers = buffers.number("overlapped", 0, 1);
+  sharding.user_buffers = buffers.number(
+      {"overlapped", "Part of the exchange next to a matrix product that user buffers hide, 0 to 1, for example 0.5."},
+      0, 1);
   buffers.finish();
   fields.finish();
 }

@@ -35,6 +35,43 @@ std::string hardware_path(const std::string& what) {
   return "cluster." + kind;
 }
 
+/// Scenarios with keys that no shipped scenario has: each is a base and what is added to it. They are read, never run.
+constexpr const char* kExampleBase =
+    "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nmodel: resnet50\nsoftware: pytorch-ddp\n";
+constexpr const char* kExamples[] = {
+    "plan: {micro_batch_size: 32, global_batch_size: 512, training: {steps: 1000, "
+    "image: {size: 10 GB, from: nfs-10g, cached: 8 GB}, rank_0: {time: 1 s, every: 100, checkpoint: nfs-10g, "
+    "states: true, log: {to: nfs-10g, line: 100 B, every: 10}, evaluate: {samples: 5000, micro_batch_size: 32}}, "
+    "evaluate: {samples: 5000, every: 500, micro_batch_size: 32, precision: fp32}}}\n"
+    "faults:\n"
+    "  stragglers: [{kind: uniform, spread: 0.1}, {kind: exponential-tail, mean: 0.2}, "
+    "{kind: periodic, factor: 2, period: 10, busy: 3}]\n"
+    "  links: [{link: node0/hca0 - leaf0, factor: 0.5, from: 1 ms, to: 2 ms}]\n"
+    "  checkpoint: {every: 100 steps, write: 60 s, load: 60 s}\n"
+    "  failures: [{at: 100 steps, what: gpu 5}]\n"
+    "input:\n"
+    "  storage: nfs-10g\n"
+    "  dataset: {samples: 1000000, sample_size: 110 kB}\n"
+    "  decode: {workers: 16, rate: 100 /s}\n"
+    "  cache: {size: 200 GB, policy: lru}\n",
+    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: dgc, density: 0.01}}}",
+    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: terngrad, clip: 2.5}}}",
+    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: qsgd, levels: 7, group_size: 512}}}",
+    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: powersgd, rank: 4}}}",
+    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: threshold, threshold: 0.001, density: 0.01}}}",
+    "plan: {collectives: messages, micro_batch_size: 32, "
+    "data_parallel: {compression: {name: 1-bit, exchange: stripes}}}",
+    "plan: {micro_batch_size: 32, data_parallel: {mechanism: parameter-server, "
+    "servers: {count: 2, split: {bigarray_bound: 1000000}, replicas: {count: 2, forward: chain}}}}",
+    "plan: {micro_batch_size: 32, data_parallel: {mechanism: parameter-server, "
+    "servers: {count: 2, split: {partition_bytes: 4 MB}}}}",
+    "plan: {micro_batch_size: 32}\nlearn: {task: quadratic, curvatures: [1, 10]}",
+    "plan: {micro_batch_size: 32}\nlearn: {task: double-well, dimensions: 10, start: [1, -1]}",
+    "plan: {micro_batch_size: 32}\nlearn: {task: transformer}",
+    "plan: {micro_batch_size: 32}\nlearn: {task: cnn}",
+    "plan: {micro_batch_size: 32}\nlearn: {task: noise-scale, least_steps: 1000, noise_scale: 512}",
+};
+
 std::vector<std::string> mode_names() {
   std::vector<std::string> names;
   for (const FrameworkMode& mode : framework_modes()) names.push_back(mode.name);
@@ -98,6 +135,7 @@ std::vector<ScenarioField> known_scenario_fields() {
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   const AskedFields asked_fields;
+  for (const char* example : kExamples) read_scenario_text(std::string(kExampleBase) + example, "example.yaml");
   for (const std::filesystem::path& file : files) {
     const Node document = read_document(file);
     if (is_measured_family(document) || !document.find("cluster")) continue;  // a family of measured runs, or a lesson
@@ -108,6 +146,8 @@ std::vector<ScenarioField> known_scenario_fields() {
     field.value.clear();
     const std::string table = "plan.measured_step.table.";
     if (field.path.starts_with(table)) field.path = table + "N";
+    const std::string failure = "faults.failures.0.";
+    if (field.path.starts_with(failure)) field.path = "faults.failures.N." + field.path.substr(failure.size());
     by_path.emplace(field.path, std::move(field));
   }
   std::vector<ScenarioField> fields;

@@ -73,14 +73,19 @@ Straggler read_straggler(const Node& node, int ranks) {
         s.factor = factor();
       break;
     case StragglerKind::uniform:
-      s.spread = fields.number("spread", 0, 1);
+      s.spread = fields.number({"spread",
+                                "Largest deviation of the compute time from its mean in the uniform distribution, as a "
+                                "share, for example 0.1."},
+                               0, 1);
       break;
     case StragglerKind::lognormal:
       s.sigma =
           fields.number({"sigma", "Standard deviation of the logarithm in the lognormal distribution, 0 to 5."}, 0, 5);
       break;
     case StragglerKind::exponential_tail:
-      s.mean = fields.number("mean", 0, kMostFactor);
+      s.mean = fields.number(
+          {"mean", "Mean of the exponentially distributed delay, as a share of the compute time, for example 0.2."}, 0,
+          kMostFactor);
       break;
     case StragglerKind::one_slow:
       s.factor = factor();
@@ -90,8 +95,10 @@ Straggler read_straggler(const Node& node, int ranks) {
     case StragglerKind::periodic: {
       constexpr std::int64_t most_steps = 1 << 20;
       s.factor = factor();
-      s.period = fields.integer_within<std::uint32_t>("period", 1, most_steps);
-      s.busy = fields.integer_within<std::uint32_t>("busy", 0, most_steps);
+      s.period = fields.integer_within<std::uint32_t>(
+          {"period", "Number of steps after which periodic slowness repeats, for example 10."}, 1, most_steps);
+      s.busy = fields.integer_within<std::uint32_t>(
+          {"busy", "Number of steps of a period in which the ranks are slow, for example 3."}, 0, most_steps);
       if (s.busy > s.period) fields.refuse("busy", fmt::format("{} of every {} steps", s.busy, s.period));
       break;
     }
@@ -105,10 +112,14 @@ LinkFault read_link(const Node& node) {
   LinkFault fault;
   fault.from_place = fields.place_of("from");
   fault.place = fields.place_of("link");
-  fault.link = fields.text("link");
-  fault.factor = fields.number("factor", 0, 1);
-  fault.from = fields.seconds("from", Seconds{0});
-  fault.to = fields.seconds("to", Seconds{0});
+  fault.link = fields.text(
+      {"link", "Name of a link, or of both directions of a wire: node0/hca0 - leaf0 (trainyard topo links)."});
+  fault.factor = fields.number(
+      {"factor", "Factor on the rate of the link, 0 to 1, for example 0.5. 0: the link fails until `to`."}, 0, 1);
+  fault.from = fields.seconds(
+      {"from", "Time at which the lower rate begins, from the start of the run, for example 1 s."}, Seconds{0});
+  fault.to =
+      fields.seconds({"to", "Time at which the link has its rate again, for example 2 s. Default: never."}, Seconds{0});
   if (fields.has("to") && fault.to <= fault.from)
     fields.refuse("to", fmt::format("{}, but it begins at {}", show(fault.to), show(fault.from)));
   if (!fields.has("to") && fault.factor == 0)
@@ -139,7 +150,9 @@ void require_begun(const SlowParts& slow, Seconds end) {
 
 SlowParts read_slow_parts(Fields& faults, int ranks) {
   SlowParts slow;
-  if (const Node* stragglers = faults.child("stragglers"))
+  if (const Node* stragglers = faults.child({"stragglers",
+                                             "Slow ranks: one map or a list of maps, for example {kind: constant, "
+                                             "factor: 1.5, ranks: [3]}. Default: none."}))
     for (const Node* node : maps_of(*stragglers)) slow.stragglers.push_back(read_straggler(*node, ranks));
   if (const Node* links = faults.child(
           {"links", "Links with a lower rate for a time: [{link: NAME, factor: 0.5, from: 1 s, to: 2 s}]."}))

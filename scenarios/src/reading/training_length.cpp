@@ -11,7 +11,7 @@ constexpr double kMostCounted = 1e18;
 constexpr std::int64_t kMostSamples = 1 << 24;  // limit of a micro-batch
 
 /// Reads a whole number, such as "300000000000" or "300e9".
-double count_of(Fields& fields, const char* key, double most = kMostCounted) {
+double count_of(Fields& fields, Key key, double most = kMostCounted) {
   const double count = fields.number(key, 1, most);
   if (count != std::floor(count)) fields.refuse(key, fmt::format("{} is no whole number", count));
   return count;
@@ -27,10 +27,14 @@ double count_of(Fields& fields, const char* key, double most = kMostCounted) {
 /// Reads `image`. `from` is the registry: a storage of the catalog, or one in place. Cached layers are not pulled.
 void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
   Fields image(node, "plan.training.image");
-  const Bytes size = image.bytes("size"), cached = image.bytes("cached", Bytes{0});
+  const Bytes size = image.bytes({"size", "Size of the container image, for example 10 GB."}),
+              cached = image.bytes({"cached", "Layers of the image that the nodes have already, for example 8 GB."},
+                                   Bytes{0});
   if (cached > size) image.refuse("cached", fmt::format("{} of an image of {}", show(cached), show(size)));
   ends.image = size - cached;
-  ends.registry = read_storage(catalog.resolve("storage", image.required_child("from")));
+  ends.registry = read_storage(catalog.resolve(
+      "storage",
+      image.required_child({"from", "Registry that holds the image: a name or a map (trainyard list storages)."})));
   image.finish();
 }
 
@@ -38,26 +42,36 @@ TrainingEnds::RankZeroWork read_alone(const Node& node, const Catalog& catalog) 
   Fields fields(node, "plan.training.rank_0");
   TrainingEnds::RankZeroWork alone;
   alone.place = node.place;
-  alone.time = fields.seconds("time", Seconds{0});
-  if (fields.has("every")) alone.interval_steps = count_of(fields, "every");
-  if (const Node* store = fields.child_unless_null("checkpoint")) {
+  alone.time = fields.seconds({"time", "Time in which rank 0 works alone, for example 10 s."}, Seconds{0});
+  if (fields.has({"every", "Steps between two times of that work, for example 1000. Default: only at the end."}))
+    alone.interval_steps = count_of(fields, "every");
+  if (const Node* store = fields.child_unless_null({"checkpoint",
+                                                    "Storage to which rank 0 writes its weights: local (drives of its "
+                                                    "node), or a name (trainyard list storages)."})) {
     alone.writes = true;
     if (store->kind != Node::Kind::scalar || store->scalar != "local")
       alone.store = read_storage(catalog.resolve("storage", *store));
   }
-  alone.states = fields.boolean("states", false);
+  alone.states =
+      fields.boolean({"states", "Whether the checkpoint of rank 0 has the states of the optimizer too."}, false);
   if (alone.states && !alone.writes) fields.refuse("states", "only with checkpoint");
-  if (const Node* log = fields.child_unless_null("log")) {
+  if (const Node* log = fields.child_unless_null(
+          {"log", "Lines that rank 0 writes: {to: STORAGE, line: 100 B, every: 1}. Default: none."})) {
     Fields lines(*log, "plan.training.rank_0.log");
-    alone.log = read_storage(catalog.resolve("storage", lines.required_child("to")));
-    alone.line = lines.bytes("line", Bytes{100});
-    if (lines.has("every")) alone.line_every = count_of(lines, "every");
+    alone.log = read_storage(catalog.resolve(
+        "storage", lines.required_child({"to", "Storage of the log: a name (trainyard list storages)."})));
+    alone.line = lines.bytes({"line", "Size of a line of the log, for example 100 B."}, Bytes{100});
+    if (lines.has({"every", "Steps between two lines of the log, for example 10. Default: 1."}))
+      alone.line_every = count_of(lines, "every");
     lines.finish();
   }
-  if (const Node* evaluate = fields.child_unless_null("evaluate")) {
+  if (const Node* evaluate = fields.child_unless_null(
+          {"evaluate",
+           "Evaluation by rank 0 alone at the end: {samples: 10000, micro_batch_size: 32}. Default: none."})) {
     Fields samples(*evaluate, "plan.training.rank_0.evaluate");
-    alone.samples = count_of(samples, "samples");
-    alone.micro_batch_size = samples.integer_within("micro_batch_size", 1, kMostSamples);
+    alone.samples = count_of(samples, {"samples", "Number of samples of the evaluation, for example 10000."});
+    alone.micro_batch_size = samples.integer_within(
+        {"micro_batch_size", "Micro-batch size of the evaluation, for example 32."}, 1, kMostSamples);
     samples.finish();
   }
   fields.finish();
@@ -94,11 +108,14 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");
   ends.evaluate_place = node->place;
-  ends.samples = count_of(evaluate, "samples");
-  if (evaluate.has("every")) ends.interval_steps = count_of(evaluate, "every");
-  if (evaluate.has("micro_batch_size"))
+  ends.samples = count_of(evaluate, {"samples", "Number of samples of an evaluation, for example 50000."});
+  if (evaluate.has({"every", "Steps between two evaluations, for example 1000. Default: only at the end."}))
+    ends.interval_steps = count_of(evaluate, "every");
+  if (evaluate.has(
+          {"micro_batch_size", "Micro-batch size of an evaluation, for example 64. Default: that of the training."}))
     ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, kMostSamples);
-  if (evaluate.has("precision")) ends.precision = evaluate.text("precision");
+  if (evaluate.has({"precision", "Precision of an evaluation, for example bf16. Default: that of the training."}))
+    ends.precision = evaluate.text("precision");
   evaluate.finish();
   return ends;
 }

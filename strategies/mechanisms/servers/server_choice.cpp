@@ -44,8 +44,9 @@ void read_split(ServerChoice& choice, Fields& servers) {
   }
   const Node map = long_form(node, nullptr, node->place);
   Fields fields(map, what);
-  const bool bound = fields.has("bigarray_bound");
-  if (bound == fields.has("partition_bytes"))
+  const bool bound = fields.has(
+      {"bigarray_bound", "Elements from which on a key is split over all servers (MXNet), for example 1000000."});
+  if (bound == fields.has({"partition_bytes", "Largest size of a part of a key (BytePS), for example 4 MB."}))
     fail(node->place, what +
                           ": expected one of bigarray_bound (elements of keys that are sliced over all servers) and "
                           "partition_bytes (size of parts)");
@@ -68,8 +69,12 @@ void read_replicas(ServerChoice& choice, Fields& servers) {
   }
   const Node map = long_form(node, "count", node->place);
   Fields fields(map, "plan.data_parallel.servers.replicas");
-  choice.replication.copies = fields.integer_within<int>("count", 1, kMostCopies);
-  choice.replication.forward = fields.one_of("forward", {"chain", "parallel"}, Replication::Forward::chain);
+  choice.replication.copies =
+      fields.integer_within<int>({"count", "Number of servers that have each key, for example 2."}, 1, kMostCopies);
+  choice.replication.forward = fields.one_of(
+      {"forward",
+       "How a server passes an update on to the copies: from one to the next (chain), or to all at once (parallel)."},
+      {"chain", "parallel"}, Replication::Forward::chain);
   fields.finish();
 }
 

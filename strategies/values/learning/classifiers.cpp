@@ -193,16 +193,23 @@ std::shared_ptr<const LearningTask> make_classifier(const TaskChoice& choice) {
 void read_transformer_task(Fields& learn, TaskChoice& choice) {
   SmallTransformer& t = choice.transformer;
   t.layers = learn.integer_within<int>("layers", 1, 8, t.layers);
-  t.hidden_size = learn.integer_within<int>("hidden_size", 4, 512, t.hidden_size);
-  t.heads = learn.integer_within<int>("heads", 1, 16, t.heads);
+  t.hidden_size = learn.integer_within<int>({"hidden_size", "Width of the layers of the transformer, for example 32."},
+                                            4, 512, t.hidden_size);
+  t.heads = learn.integer_within<int>(
+      {"heads", "Number of attention heads of the transformer, a divisor of hidden_size, for example 2."}, 1, 16,
+      t.heads);
   if (t.hidden_size % t.heads != 0)
     learn.refuse("heads", fmt::format("{} do not divide hidden_size {}", t.heads, t.hidden_size));
   const Node nothing = Node::empty_map(learn.place());
   const Node* node = learn.child("data");
   Fields data(node ? *node : nothing, "learn.data");
-  t.vocabulary = data.integer_within<int>("vocabulary", 2, 1024, t.vocabulary);
-  t.seq_length = data.integer_within<int>("seq_length", 2, 256, t.seq_length);
-  choice.states = data.integer_within<int>("states", 2, 1 << 12, choice.states);
+  t.vocabulary = data.integer_within<int>(
+      {"vocabulary", "Number of different tokens in the made sentences, for example 16."}, 2, 1024, t.vocabulary);
+  t.seq_length = data.integer_within<int>({"seq_length", "Length of a made sentence in tokens, for example 16."}, 2,
+                                          256, t.seq_length);
+  choice.states =
+      data.integer_within<int>({"states", "Number of states of the automaton that makes the sentences, for example 4."},
+                               2, 1 << 12, choice.states);
   choice.data.samples = data.integer_within<std::int64_t>("samples", 2, 1 << 18, choice.data.samples);
   choice.data.seed = data.integer<std::uint64_t>("seed", 0, 1);
   choice.validation = data.number("validation", 1e-6, 0.9, choice.validation);
@@ -221,7 +228,9 @@ constexpr int kMostWidth = 1 << 14, kMostHidden = 16;
 void read_mlp(Fields& learn, TaskChoice& choice) {
   choice.layers = {64};
   if (const std::vector<Node>* widths =
-          learn.list({"layers", "List of the widths of the hidden layers, for example [64, 64]."})) {
+          learn.list({"layers",
+                      "Hidden layers: for mlp a list of their widths, for example [64, 64]; for transformer their "
+                      "number, for example 2. Default: [64] and 2."})) {
     choice.layers.clear();
     for (const Node& width : *widths)
       choice.layers.push_back(static_cast<int>(whole_number(width, "learn.layers", 1, kMostWidth)));

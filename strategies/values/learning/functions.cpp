@@ -82,14 +82,18 @@ void read_start(Fields& learn, TaskChoice& choice, double noise) {
   choice.noise = learn.number(
       {"noise", "Standard deviation of the samples around their mean. Default: 0, and 1 for the double well."}, 0, 1e9,
       noise);
-  if (const std::vector<Node>* start = learn.list("start"))
+  if (const std::vector<Node>* start = learn.list(
+          {"start",
+           "Initial value of every parameter, one for each worker, for example [1, -1]. Default: that of the task."}))
     for (const Node& value : *start) choice.start.push_back(read_real(value, "learn.start"));
 }
 
 void read_quadratic(Fields& learn, TaskChoice& choice) {
   read_start(learn, choice, 0);
   choice.curvatures = {1};
-  if (const std::vector<Node>* all = learn.list("curvatures")) {
+  if (const std::vector<Node>* all = learn.list(
+          {"curvatures",
+           "Second derivative in each dimension of the quadratic function, for example [1, 10]. Default: [1]."})) {
     choice.curvatures.clear();
     for (const Node& value : *all) choice.curvatures.push_back(read_real(value, "learn.curvatures"));
   }
@@ -99,7 +103,8 @@ void read_double_well(Fields& learn, TaskChoice& choice) {
   read_start(learn, choice, kWellNoise);
   if (choice.noise == 0 && std::count(choice.start.begin(), choice.start.end(), 0) == std::ssize(choice.start))
     learn.refuse("noise", "0 leaves every worker on top of the hill, where the gradient is 0; give noise or a start");
-  choice.dimensions = learn.integer_within<int>("dimensions", 1, kMostDimensions, 1);
+  choice.dimensions = learn.integer_within<int>(
+      {"dimensions", "Number of dimensions of the double well, for example 10."}, 1, kMostDimensions, 1);
 }
 
 const Registration register_quadratic{

@@ -213,7 +213,8 @@ std::shared_ptr<const LearningTask> make_cnn(const TaskChoice& choice) {
 void read_cnn(Fields& learn, TaskChoice& choice) {
   choice.layers = {4, 8};
   constexpr int most = 64;
-  if (const std::vector<Node>* channels = learn.list("channels")) {
+  if (const std::vector<Node>* channels =
+          learn.list({"channels", "Number of channels of each convolution, for example [4, 8]. Default: [4, 8]."})) {
     choice.layers.clear();
     for (const Node& width : *channels)
       choice.layers.push_back(static_cast<int>(whole_number(width, "learn.channels", 1, most)));

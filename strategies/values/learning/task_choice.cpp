@@ -20,12 +20,15 @@ std::string path_of(const Fields& fields, const std::string& key, const std::str
 void read_files(Fields& data, TaskChoice& choice) {
   if (data.has("csv")) {
     choice.csv = path_of(data, "csv", data.text("csv"));
-    choice.label = data.text("label", "");
+    choice.label = data.text(
+        {"label", "Column of the labels in the CSV file: a name or a number from 0. Default: the last column."}, "");
     choice.data.classes = data.has("classes") ? data.integer_within<int>("classes", 2, kMostClasses) : 0;
     return;
   }
   choice.images = path_of(data, "images", data.text("images"));
-  choice.labels = path_of(data, "labels", data.text("labels"));
+  choice.labels =
+      path_of(data, "labels",
+              data.text({"labels", "File of the labels of the images (IDX), for example train-labels-idx1-ubyte."}));
 }
 
 void read_made(Fields& data, TaskChoice& choice, bool images) {
@@ -41,7 +44,8 @@ void read_made(Fields& data, TaskChoice& choice, bool images) {
                                  1, made.label_noise);
   made.seed = data.integer<std::uint64_t>({"seed", "Seed of made data."}, 0, 1);
   if (images) {
-    choice.side = data.integer_within<int>("side", 4, kMostSide, choice.side);
+    choice.side = data.integer_within<int>({"side", "Width and height of a made image in pixels, for example 8."}, 4,
+                                           kMostSide, choice.side);
   } else {
     made.features =
         data.integer_within<int>({"features", "Number of features of a made sample."}, 1, kMostFeatures, made.features);
@@ -86,8 +90,14 @@ const Registration register_noise_scale{
     learning_tasks(), "noise-scale",
     TaskKind{"steps to the target by a formula, S_min (1 + B_noise / B), without a training",
              [](Fields& learn, TaskChoice& choice) {
-               choice.formula.least = learn.number("least_steps", 1, 1e12);
-               choice.formula.noise = learn.number("noise_scale", 0, 1e12);
+               choice.formula.least = learn.number(
+                   {"least_steps",
+                    "Steps to the target with an infinitely large batch, S_min of the formula, for example 1000."},
+                   1, 1e12);
+               choice.formula.noise = learn.number(
+                   {"noise_scale",
+                    "Batch at which the steps to the target are twice least_steps, in samples, for example 512."},
+                   0, 1e12);
              },
              nullptr}};
 
