@@ -13,11 +13,11 @@ using numeric::Index;
 
 namespace {
 
-constexpr double kMissing = std::numeric_limits<double>::infinity();
+constexpr double kMissingValue = std::numeric_limits<double>::infinity();
 
 double apart(double a, double b) {
   const double difference = std::abs(a - b);
-  return std::isnan(difference) ? kMissing : difference;
+  return std::isnan(difference) ? kMissingValue : difference;
 }
 
 Network whole_network(const TrainingTask& task) {
@@ -47,7 +47,7 @@ TrainingDifference difference(const TrainingValues& split, const TrainingValues&
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     const numeric::RankParameters& parameters = split.parameters(rank);
     if (parameters.updates() != reference.updates())
-      raise(d.parameters, kMissing, fmt::format("updates of rank {}", rank));
+      raise(d.parameters, kMissingValue, fmt::format("updates of rank {}", rank));
     for (const int number : parameters.numbers()) {
       const numeric::LayerShard& shard = parameters.layer(number);
       for (const numeric::LayerShard::Tensor& tensor : shard.tensors) {

@@ -64,14 +64,14 @@ class PushedValues : public Observer {
  private:
   // Tags of answers hold their key (see answer_tag).
   static constexpr Tag kKind = Tag{15} << 60, kAnswer = Tag{2} << 60;
-  using Place = std::pair<Actor, std::size_t>;  // worker and key
+  using WorkerKey = std::pair<Actor, std::size_t>;
   const ServerQuestion& q_;
   const ServerPlan& plan_;
   std::vector<KeyValue> stored_, sums_;  // by key: what the server has, and pushes of a step that are not in it yet
   std::vector<KeyValue> own_;            // by key: number of the pushes that each worker has sent
   std::map<Actor, std::size_t> pushes_;
-  std::map<Place, std::deque<KeyValue>> answers_;  // those under way
-  std::map<Place, std::deque<double>> asked_;
+  std::map<WorkerKey, std::deque<KeyValue>> answers_;  // those under way
+  std::map<WorkerKey, std::deque<double>> asked_;
   std::vector<ServerValue> log_;
 
   KeyValue nothing() const { return {0, std::vector<int>(static_cast<std::size_t>(q_.workers))}; }
@@ -246,17 +246,17 @@ ServerLesson teach_push_pull(const ServerQuestion& question, const PushPullScrip
 
 namespace {
 
-constexpr std::size_t kMostRows = 24;
+constexpr std::size_t kMostValueRows = 24;
 
 /// A table of what servers add and what pulls return.
 LessonFigures value_table(const ServerLesson& lesson) {
   LessonFigures table{.head = {"time", "worker", "does", "key", "value", "pushes in it, by worker"},
                       .right = {true, true, false, false, true, false}};
   table.note = "what a server has of a key after each push, and what each pull returns";
-  if (lesson.values.size() > kMostRows)
-    table.note += fmt::format(": the first {} of {}, --json has all", kMostRows, lesson.values.size());
+  if (lesson.values.size() > kMostValueRows)
+    table.note += fmt::format(": the first {} of {}, --json has all", kMostValueRows, lesson.values.size());
   for (const ServerValue& value : lesson.values) {
-    if (table.rows.size() == kMostRows) break;
+    if (table.rows.size() == kMostValueRows) break;
     table.rows.push_back(
         {fmt::format("{:.6g}", value.time), std::to_string(value.worker),
          value.pull ? value.is_partial ? "pulls a partial sum" : "pulls" : fmt::format("pushes {:.6g}", value.pushed),

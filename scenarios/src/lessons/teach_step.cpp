@@ -18,10 +18,10 @@
 namespace trainyard {
 namespace {
 
-constexpr int kMostRanks = 64;
-constexpr double kMostElements = 1e7;   // parameters of all ranks together
-constexpr double kMostProducts = 3e10;  // parameters times tokens of all steps
-constexpr double kRounding = 1e-10;     // relative difference that only the order of sums explains
+constexpr int kMostStepRanks = 64;
+constexpr double kMostStepElements = 1e7;   // parameters of all ranks together
+constexpr double kMostStepProducts = 3e10;  // parameters times tokens of all steps
+constexpr double kStepRounding = 1e-10;     // relative difference that only the order of sums explains
 
 void require_values(const Scenario& s, const StepQuestion& question) {
   const Place& place = s.plan.place;
@@ -41,15 +41,16 @@ void require_values(const Scenario& s, const StepQuestion& question) {
     fail(place, "teach step: weights that are all trained, in 16 or more bits expected; leave out plan.lora and fp8");
   if (s.plan.all_reduce.settings.fidelity != Fidelity::messages)
     fail(s.plan.all_reduce.place, "plan.data_parallel.all_reduce: only messages carry values; leave out fidelity");
-  if (s.ranks() > kMostRanks) fail(place, fmt::format("teach step: {} ranks; at most {}", s.ranks(), kMostRanks));
+  if (s.ranks() > kMostStepRanks)
+    fail(place, fmt::format("teach step: {} ranks; at most {}", s.ranks(), kMostStepRanks));
   const double parameters = s.network.parameters(),
                tokens = static_cast<double>(s.global_batch_size * s.model.seq_length) * question.steps;
-  if (parameters * (s.ranks() + 1) > kMostElements || parameters * tokens > kMostProducts)
+  if (parameters * (s.ranks() + 1) > kMostStepElements || parameters * tokens > kMostStepProducts)
     fail(s.model.place,
          fmt::format("model: {:.4g} parameters on {} ranks and {:.4g} tokens are too many to compute; expected at most "
                      "{:.0e} parameters on all ranks together, for example --set 'model={{mlp: {{widths: [16, 16, 16, "
                      "16]}}}}'",
-                     parameters, s.ranks(), tokens, kMostElements));
+                     parameters, s.ranks(), tokens, kMostStepElements));
 }
 
 TrainingTask task_of(const Scenario& s, const StepQuestion& question) {
@@ -115,7 +116,7 @@ double StepLesson::moved() const {
 }
 
 bool StepLesson::equals_one_device() const {
-  return failed.empty() && hazards.empty() && difference.largest() < kRounding;
+  return failed.empty() && hazards.empty() && difference.largest() < kStepRounding;
 }
 
 Scenario read_for_values(const std::string& file, const Overrides& overrides) {
@@ -161,7 +162,7 @@ StepLesson teach_step(const Scenario& s, const StepQuestion& question) {
 
 namespace {
 
-nlohmann::ordered_json number(double value) {
+nlohmann::ordered_json finite_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
@@ -174,7 +175,7 @@ std::vector<double> held_by_rank(const StepLesson& lesson) {
   return held;
 }
 
-long holders(const TensorComparison& tensor) {
+long holding_ranks(const TensorComparison& tensor) {
   return std::count_if(tensor.held.begin(), tensor.held.end(), [](double elements) { return elements > 0; });
 }
 
@@ -210,7 +211,7 @@ std::string step_json(const StepLesson& lesson) {
                        {"held", t.held},
                        {"largest", t.largest},
                        {"moved", t.moved},
-                       {"difference", number(t.apart)}});
+                       {"difference", finite_or_null(t.apart)}});
   for (const auto& [name, count] : lesson.messages) messages[name] = count;
   return json_text(nlohmann::ordered_json{{"network", lesson.network},
                                           {"plan", lesson.plan},
@@ -220,14 +221,14 @@ std::string step_json(const StepLesson& lesson) {
                                           {"parameters", lesson.parameters},
                                           {"left_out", lesson.left_out},
                                           {"failed", lesson.failed},
-                                          {"loss", number(lesson.loss)},
+                                          {"loss", finite_or_null(lesson.loss)},
                                           {"loss_of_one_device", lesson.loss_of_one},
                                           {"largest_move", lesson.moved()},
-                                          {"largest_difference", number(lesson.apart())},
+                                          {"largest_difference", finite_or_null(lesson.apart())},
                                           {"relative_difference",
-                                           {{"loss", number(lesson.difference.loss)},
-                                            {"gradients", number(lesson.difference.gradients)},
-                                            {"weights", number(lesson.difference.parameters)}}},
+                                           {{"loss", finite_or_null(lesson.difference.loss)},
+                                            {"gradients", finite_or_null(lesson.difference.gradients)},
+                                            {"weights", finite_or_null(lesson.difference.parameters)}}},
                                           {"equals_one_device", lesson.equals_one_device()},
                                           {"held_by_rank", held_by_rank(lesson)},
                                           {"messages", messages},
@@ -251,7 +252,7 @@ LessonView lesson_view(const StepLesson& lesson) {
                   .right = {false, false, true, true, true, true}};
   for (const TensorComparison& t : lesson.tensors)
     view.figures.rows.push_back({lesson.layers[static_cast<std::size_t>(t.layer)], t.tensor,
-                                 fmt::format("{:.0f}", t.elements), std::to_string(holders(t)),
+                                 fmt::format("{:.0f}", t.elements), std::to_string(holding_ranks(t)),
                                  fmt::format("{:.2g}", t.moved), difference_text(t.apart)});
   LessonFrame frame{.caption = "weights that each rank holds", .axis = LessonFrame::Axis::amount};
   const std::vector<double> held = held_by_rank(lesson);
