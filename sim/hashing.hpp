@@ -10,16 +10,16 @@ namespace trainyard {
 constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15U;
 
 /// Output of SplitMix64 for the state `x`. Unlike std's distributions, it is the same with every compiler and library.
-constexpr std::uint64_t mixed(std::uint64_t x) {
+constexpr std::uint64_t mix_bits(std::uint64_t x) {
   x += kGoldenGamma;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31);
 }
 /// Hash of a sequence of numbers. It is the same on every machine and depends on their order.
-constexpr std::uint64_t hashed(std::initializer_list<std::uint64_t> numbers) {
+constexpr std::uint64_t hash_numbers(std::initializer_list<std::uint64_t> numbers) {
   std::uint64_t h = 0;
-  for (const std::uint64_t n : numbers) h = mixed(h ^ mixed(n));
+  for (const std::uint64_t n : numbers) h = mix_bits(h ^ mix_bits(n));
   return h;
 }
 
@@ -27,7 +27,7 @@ constexpr std::uint64_t hashed(std::initializer_list<std::uint64_t> numbers) {
 template <class T>
 void shuffle(std::vector<T>& order, std::uint64_t seed, std::uint64_t round) {
   for (std::size_t left = order.size(); left > 1; --left)
-    std::swap(order[left - 1], order[hashed({seed, round, left}) % left]);
+    std::swap(order[left - 1], order[hash_numbers({seed, round, left}) % left]);
 }
 
 }  // namespace trainyard

@@ -101,7 +101,7 @@ class Machine {
   virtual const KnownGroup* known_group(const GroupFlow&) const { return nullptr; }
   /// Equivalence class of an actor: all work takes the same time on actors with equal numbers, alone and beside other
   /// work. By default, each actor is a class of its own.
-  virtual std::uint64_t likeness(Actor actor) const { return static_cast<std::uint64_t>(actor); }
+  virtual std::uint64_t equivalence_class(Actor actor) const { return static_cast<std::uint64_t>(actor); }
 
   /// A link failed or came back: later routes avoid it or use it again.
   virtual void link_state(LinkId, bool /*up*/) {}

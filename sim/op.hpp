@@ -19,7 +19,7 @@ constexpr int kMaxStreams = 64;
 /// length, allocated at first use. Higher-numbered buffers share them, which keeps times right but not values.
 constexpr std::uint16_t kScratch = 60000;
 constexpr std::uint16_t kScratched = (65535 - kScratch) / 3;
-constexpr std::uint16_t scratch_of(std::uint16_t buffer, int which) {
+constexpr std::uint16_t scratch_buffer(std::uint16_t buffer, int which) {
   return static_cast<std::uint16_t>(kScratch + 3 * (buffer % kScratched) + which - 1);
 }
 constexpr std::uint16_t owner_of_scratch(std::uint16_t id) { return static_cast<std::uint16_t>((id - kScratch) / 3); }
@@ -101,14 +101,14 @@ struct Memory {
   constexpr bool operator==(const Memory&) const = default;
 };
 
-/// A buffer of the actor, cut into `of` near-equal chunks: `count` of them, from `chunk` on.
+/// A buffer of the actor, cut into `chunks` near-equal chunks: `count` of them, from `chunk` on.
 struct BufferRef {
   std::uint16_t buffer = 0;
   std::uint16_t chunk = 0;
-  std::uint16_t of = 0;  ///< number of chunks; 0: no buffer
+  std::uint16_t chunks = 0;  ///< number of chunks; 0: no buffer
   std::uint16_t count = 1;
   constexpr bool operator==(const BufferRef&) const = default;
-  constexpr explicit operator bool() const { return of != 0; }
+  constexpr explicit operator bool() const { return chunks != 0; }
 };
 
 /// Effect of an operation on values. Timing ignores it. `reduce` adds; `divide` divides `write` by `call`.

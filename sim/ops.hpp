@@ -57,7 +57,7 @@ class [[nodiscard]] Ops {
       return {};
     }
 
-    struct Nested {
+    struct NestedOps {
       Handle inner;
       bool await_ready() noexcept { return !inner; }
       std::coroutine_handle<> await_suspend(Handle outer) noexcept {
@@ -71,8 +71,8 @@ class [[nodiscard]] Ops {
         if (inner && inner.promise().error) std::rethrow_exception(inner.promise().error);
       }
     };
-    Nested yield_value(Ops&& inner) { return {inner.handle_}; }  // `inner` lives in the caller's frame until resumed
-    Nested yield_value(Ops& inner) { return {inner.handle_}; }
+    NestedOps yield_value(Ops&& inner) { return {inner.handle_}; }  // `inner` lives in the caller's frame until resumed
+    NestedOps yield_value(Ops& inner) { return {inner.handle_}; }
 
     struct Await {
       promise_type* root;

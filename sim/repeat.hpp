@@ -56,7 +56,7 @@ class Repeat {
   void add(const RoundOp& operation) { each_[static_cast<std::size_t>(operations_++)] = operation; }
   std::uint32_t rounds() const { return rounds_; }
   int operations() const { return operations_; }
-  const RoundOp& each(int operation) const { return each_[static_cast<std::size_t>(operation)]; }
+  const RoundOp& operation(int operation) const { return each_[static_cast<std::size_t>(operation)]; }
 
   /// Returns the operations one by one, and null after the last. The result stays valid until the next call.
   const Op* take() {

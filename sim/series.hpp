@@ -61,12 +61,12 @@ struct SeriesTimes {
   };
   std::vector<Share> shares;
   /// Sums over the joins of one group over one route.
-  struct Moved {
+  struct MovedBytes {
     const GroupFlow* group = nullptr;
     const Route* route = nullptr;
     std::vector<double> bytes, joins;  ///< bytes moved and joins ended before each phase
   };
-  std::vector<Moved> moved;
+  std::vector<MovedBytes> moved;
 
   std::size_t phase_at(double since) const {
     const auto next = std::upper_bound(phases.begin(), phases.end() - 1, since,

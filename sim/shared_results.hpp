@@ -18,11 +18,11 @@ class SharedResults {
   }
 
  private:
-  struct Kept {
+  struct KeptResults {
     std::mutex mutex;
     std::map<Key, Result> results;
   };
-  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
+  std::shared_ptr<KeptResults> kept_ = std::make_shared<KeptResults>();
 };
 
 }  // namespace trainyard

@@ -51,10 +51,10 @@ int ClusterSpec::gpus() const {
 
 namespace {
 
-/// The smallest of the rates of an HCA, of its slot and of its switch port.
+/// The rate at which data arrive over the slowest of an HCA, its slot and its switch port.
 BytesPerSecond port_rate(const ClusterSpec& spec, const NodeType& type) {
-  const BytesPerSecond rate = adapter_rate(type);
-  return spec.switch_rate.value > 0 ? std::min(rate, spec.switch_rate) : rate;
+  const BytesPerSecond rate = slot_rate(type);
+  return delivered_rate(type, spec.switch_rate.value > 0 ? std::min(rate, spec.switch_rate) : rate);
 }
 
 }  // namespace
@@ -140,7 +140,8 @@ bool read_sharp(const ClusterSpec& spec, Fields& fields, const Catalog& catalog)
   if (network_switch.sharp) return true;
   std::vector<std::string> able;
   for (const std::string& name : catalog.names("switch"))
-    if (read_network_switch(catalog.resolve("switch", Node::of_text(name, named->place))).sharp) able.push_back(name);
+    if (read_network_switch(catalog.resolve("switch", Node::scalar_node(name, named->place))).sharp)
+      able.push_back(name);
   refuse(fmt::format("switch {} cannot reduce; expected one of {}", network_switch.name, fmt::join(able, ", ")));
   return false;
 }
@@ -195,6 +196,10 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
              "oversubscription: {}}}",
              what, type, fields.number("oversubscription", 1e-3, 1e6)));
   spec.sharp = read_sharp(spec, fields, catalog);
+  const auto levels_below_top = static_cast<std::int64_t>(spec.fabric->levels().size());
+  const Picoseconds through = spec.switch_latency * (2 * levels_below_top + 1) + spec.distance;
+  spec.node.network.fabric_latency = through;
+  for (NodeGroup& group : spec.others) group.type.network.fabric_latency = through;
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
   if (switch_sources.empty()) return;
@@ -268,9 +273,14 @@ std::string describe(const ClusterSpec& spec) {
     std::vector<std::string> hcas;  // each kind once
     for (const NodeType* type : spec.types()) {
       std::string hca = fmt::format("{} × {:.4g} Gbit/s HCA{}", type->hcas, type->hca_rate.value * 8e-9,
-                                    type->network.tcp ? " (TCP)" : "");
-      if (const BytesPerSecond rate = adapter_rate(*type); rate < type->hca_rate)
+                                    type->network.grpc  ? " (gRPC)"
+                                    : type->network.tcp ? " (TCP)"
+                                                        : "");
+      if (const BytesPerSecond rate = slot_rate(*type); rate < type->hca_rate)
         hca += fmt::format(" capped by its slot at {:.4g} Gbit/s", rate.value * 8e-9);
+      if (const double loss = type->network.loss.share; loss > 0)
+        hca += fmt::format(" that loses {:.3g} of the frames and delivers {:.4g} Gbit/s", loss,
+                           adapter_rate(*type).value * 8e-9);
       if (std::find(hcas.begin(), hcas.end(), hca) == hcas.end()) hcas.push_back(std::move(hca));
     }
     text += fmt::format(", {}, {}", fmt::join(hcas, " or "), spec.fabric ? spec.fabric->title() : "");

@@ -317,7 +317,7 @@ LinkId DeviceGraph::medium(LinkId wire) const {
   return medium < 0 ? medium : shared(medium);
 }
 
-std::vector<DeviceId> DeviceGraph::all(DeviceKind kind, int node) const {
+std::vector<DeviceId> DeviceGraph::devices_of_kind(DeviceKind kind, int node) const {
   std::vector<DeviceId> found;
   std::pair<DeviceId, DeviceId> range{0, static_cast<DeviceId>(impl_->devices.size())};
   if (node >= 0) {

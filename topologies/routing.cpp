@@ -10,7 +10,7 @@ namespace {
 constexpr DeviceId kNotAsked = -2, kNoDevice = -1;
 
 std::string name_of_route(const Path& path) {
-  return path.how.empty() ? path.locality : fmt::format("{}, {}", path.locality, path.how);
+  return path.means.empty() ? path.locality : fmt::format("{}, {}", path.locality, path.means);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ void Routing::link_state(LinkId link, bool up) {
 std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
   std::vector<DeviceId> best;
   std::int64_t least = 0;
-  for (const DeviceId candidate : graph_.all(kind, device(from).node)) {
+  for (const DeviceId candidate : graph_.devices_of_kind(kind, device(from).node)) {
     const std::optional<std::int64_t> cost = graph_.cost(from, candidate);
     if (!cost || (!best.empty() && *cost > least)) continue;
     if (best.empty() || *cost < least) best.clear();
@@ -59,7 +59,8 @@ DeviceId Routing::hca_of(DeviceId id) {
   if (stored != kNotAsked) return stored;
   const std::vector<int>& chosen = type_of(id).network.hca_of_gpu;
   if (device(id).kind == DeviceKind::gpu && !chosen.empty())
-    return stored = graph_.all(DeviceKind::hca, device(id).node).at(static_cast<std::size_t>(chosen[device(id).index]));
+    return stored = graph_.devices_of_kind(DeviceKind::hca, device(id).node)
+                        .at(static_cast<std::size_t>(chosen[device(id).index]));
   return stored = nearest(id, DeviceKind::hca);
 }
 
@@ -112,7 +113,7 @@ struct Routing::NetworkEnd {
 std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
   const DeviceId own_hca = hca_of(id);
   if (own_hca < 0 || own_hca == id) return {own_hca};
-  std::vector<DeviceId> hcas = graph_.all(DeviceKind::hca, device(id).node);
+  std::vector<DeviceId> hcas = graph_.devices_of_kind(DeviceKind::hca, device(id).node);
   std::stable_partition(hcas.begin(), hcas.end(), [own_hca](DeviceId hca) { return hca == own_hca; });
   return hcas;
 }
@@ -125,7 +126,7 @@ std::vector<DeviceId> Routing::find_own_hcas(DeviceId id) {
   const std::vector<DeviceId> near = nearest_all(id, DeviceKind::hca);
   if (near.size() < 2) return {first};
   std::size_t sharers = 0, turn = 0;
-  for (const DeviceId gpu : graph_.all(DeviceKind::gpu, device(id).node)) {
+  for (const DeviceId gpu : graph_.devices_of_kind(DeviceKind::gpu, device(id).node)) {
     if (gpu == id) turn = sharers;
     if (nearest_all(gpu, DeviceKind::hca) == near) ++sharers;
   }
@@ -240,7 +241,7 @@ Path Routing::within_node(DeviceId from, DeviceId to, PathClass path_class) {
       !add_leg(staged, "out of host memory", socket, to, PathClass::pcie))
     return path;
   staged.reachable = true;
-  staged.how = "through host memory";
+  staged.means = "through host memory";
   staged.chunk = type_of(from).staging_chunk;
   return staged;
 }
@@ -257,7 +258,8 @@ Path Routing::between_nodes(DeviceId from, DeviceId to, PathClass path_class) {
   const bool stage_out = staged(from, source), stage_in = staged(to, target);
   Path path;
   path.locality = "NET";
-  path.how = tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
+  const bool grpc = source.network.grpc || target.network.grpc;
+  path.means = grpc ? "gRPC" : tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
   path.chunk = std::min(source.staging_chunk, target.staging_chunk);
   const DeviceId out = stage_out ? socket_of(from) : from, in = stage_in ? socket_of(to) : to;
   if (out < 0 || in < 0) return {};

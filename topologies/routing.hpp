@@ -25,8 +25,8 @@ struct Path {
   std::string
       /// In `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI between chips; X to itself.
       locality;
-  std::string how;  ///< "", "through host memory", "RDMA", "TCP", …
-  Bytes chunk;      ///< size of the pieces that buffers forward if there are several legs
+  std::string means;  ///< "", "through host memory", "RDMA", "TCP", …
+  Bytes chunk;        ///< size of the pieces that buffers forward if there are several legs
   Picoseconds latency() const;
 };
 

@@ -47,12 +47,12 @@ Energy energy_of(const std::vector<PoweredDevices>& all, double seconds, const S
   double gpus = 0;
   for (const PoweredDevices& devices : all) {
     if (devices.count == 0) continue;
-    if (!devices.draw.given()) {
+    if (!devices.draw.is_given()) {
       if (energy.not_stated.find(devices.part) == std::string::npos)
         energy.not_stated += (energy.not_stated.empty() ? "" : ", ") + devices.part;
       continue;
     }
-    const double power = devices.count * devices.draw.at(devices.utilization).value;
+    const double power = devices.count * devices.draw.power(devices.utilization).value;
     energy.parts[devices.part] += power * seconds;
     energy.idle_power += devices.count * devices.draw.idle.value;
     if (devices.part != "GPU") continue;

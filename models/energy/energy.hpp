@@ -31,7 +31,7 @@ struct GpuTime {
   double kernels = 0;                ///< kernels run, with or without communication
   double exposed_communication = 0;  ///< communication without kernels
 };
-/// Returns the utilization for which `PowerDraw::at` gives a GPU's mean power over the step.
+/// Returns the utilization for which `PowerDraw::power` gives a GPU's mean power over the step.
 double utilization(const PowerDraw&, GpuTime);
 
 /// A number of equal devices.

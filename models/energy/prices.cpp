@@ -43,7 +43,7 @@ void read_parts(Prices::Parts& parts, Fields& fields) {
 
 /// Reads money, or a map from quantities to money: `300000`, `{1: 300000, 64: 280000}`.
 Purchase::Steps read_steps(Fields& fields, const Key& key) {
-  const Node* node = fields.stated(key);
+  const Node* node = fields.child_unless_null(key);
   if (!node) return {};
   if (node->kind != Node::Kind::map) return {{1, fields.number(key, 0, kMostMoney)}};
   Fields map(*node, fmt::format("{}.{}", fields.what(), key.name));
@@ -67,7 +67,7 @@ Purchase::Steps read_steps(Fields& fields, const Key& key) {
 
 std::vector<std::pair<std::string, Purchase::Steps>> read_named_steps(Fields& fields, const Key& key) {
   std::vector<std::pair<std::string, Purchase::Steps>> all;
-  const Node* map = fields.stated(key);
+  const Node* map = fields.child_unless_null(key);
   if (!map) return all;
   Fields named(*map, fmt::format("{}.{}", fields.what(), key.name));
   for (const auto& [name, child] : map->fields) all.emplace_back(name, read_steps(named, name));
@@ -76,7 +76,7 @@ std::vector<std::pair<std::string, Purchase::Steps>> read_named_steps(Fields& fi
 }
 
 void read_purchase(Purchase& purchase, Fields& prices) {
-  const Node* map = prices.stated({"purchase", "Prices of a cluster that is bought, and its yearly costs."});
+  const Node* map = prices.child_unless_null({"purchase", "Prices of a cluster that is bought, and its yearly costs."});
   if (!map) return;
   constexpr double most_years = 50, most_share = 1;
   Fields fields(*map, "prices.purchase");
@@ -137,7 +137,7 @@ double Purchase::node_price(const std::string& node, const std::string& gpu, int
   fail(place, fmt::format("prices.purchase: none of {} or of {}{}", node, gpu, hint("", names)));
 }
 
-double Ownership::price() const { return sum(bought); }
+double Ownership::price() const { return sum(purchase_prices); }
 double Ownership::year() const { return sum(yearly); }
 
 std::optional<double> Ownership::break_even_use() const {
@@ -178,13 +178,13 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
     nodes += type.count;
     adapters += type.count * type.adapters;
   }
-  all.bought["nodes"] = price_of_nodes;
+  all.purchase_prices["nodes"] = price_of_nodes;
   const bool network = nodes > 1 && adapters > 0 && !(purchase.network_switch.empty() && purchase.cable.empty());
   const SwitchCount count =
       network ? full_bisection_network(adapters, purchase.switch_ports, purchase.place) : SwitchCount{};
-  all.bought["switches"] = price_of(purchase.network_switch, count.switches);
-  all.bought["cables"] = price_of(purchase.cable, count.cables);
-  all.bought["storage"] = purchase.storage;
+  all.purchase_prices["switches"] = price_of(purchase.network_switch, count.switches);
+  all.purchase_prices["cables"] = price_of(purchase.cable, count.cables);
+  all.purchase_prices["storage"] = purchase.storage;
   const double price = all.price();
   all.interest = purchase.interest;
   all.yearly["depreciation"] = price / purchase.years;
@@ -221,7 +221,7 @@ Prices read_prices(const Node& node) {
   read_parts(prices.parts, fields);
   read_purchase(prices.purchase, fields);
   fields.finish();
-  if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.given() && !prices.purchase.has_prices())
+  if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.is_given() && !prices.purchase.has_prices())
     fail(node.place,
          "prices: expected gpu_hour or node_hour, by names of nodes or GPUs, kwh, switch, cable or purchase");
   return prices;

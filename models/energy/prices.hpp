@@ -36,12 +36,12 @@ struct BoughtNodes {
 
 /// Purchase price of a cluster, and the cost of a year of it.
 struct Ownership {
-  std::map<std::string, double> bought;  ///< purchase price by part
-  std::map<std::string, double> yearly;  ///< cost of a year in use by part
-  double rent_year = 0;                  ///< rent of the same GPUs for a year; 0: they have no rent
-  double interest = 0;                   ///< interest of a year, as a share
-  double training = 0;                   ///< cost of the years' share that the training takes; 0: no length is given
-  double per_million = 0;                ///< cost of a million tokens or samples, if the cluster is always in use
+  std::map<std::string, double> purchase_prices;  ///< purchase price by part
+  std::map<std::string, double> yearly;           ///< cost of a year in use by part
+  double rent_year = 0;                           ///< rent of the same GPUs for a year; 0: they have no rent
+  double interest = 0;                            ///< interest of a year, as a share
+  double training = 0;     ///< cost of the years' share that the training takes; 0: no length is given
+  double per_million = 0;  ///< cost of a million tokens or samples, if the cluster is always in use
 
   double price() const;
   double year() const;
@@ -66,7 +66,7 @@ SwitchCount full_bisection_network(int hosts, int ports, const Place& place);
 Ownership cost_of_ownership(const Purchase&, const std::vector<BoughtNodes>&, double watts, double pue,
                             double rent_hour);
 
-/// Prices that the user states. The program comes with none.
+/// Prices that the user states. The program itself has none; scenarios/prices-*.yml are examples.
 struct Prices {
   std::string currency;
   /// Price of an hour of one GPU or of a whole node.
@@ -80,13 +80,13 @@ struct Prices {
     std::vector<std::pair<std::string, double>> switches;
     double copper = 0, copper_metre = 0, optical = 0, optical_metre = 0;
     bool cables = false;  ///< are cables priced?
-    bool given() const { return cables || !switches.empty(); }
+    bool is_given() const { return cables || !switches.empty(); }
   } parts;
   double kwh = 0;  ///< price of a kWh of electricity, paid in addition to rents; 0: rents include it
   Purchase purchase;
   Place place;
 
-  bool given() const { return !currency.empty(); }
+  bool is_given() const { return !currency.empty(); }
   /// Returns the price of an hour of one GPU: the rent of the node's name, else that of the GPU's name. 0: there are no
   /// rents, but electricity or a purchase is paid. Throws UserError at `place`, with the names of all rents, if none fits.
   double gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const;

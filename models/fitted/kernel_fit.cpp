@@ -41,13 +41,13 @@ std::vector<Start> gemm_starts(const Gpu& gpu) {
     for (const auto& [peak, feed, throttle] :
          {std::array{0.0, 0.0, 0.0}, {0.05, -0.4, -0.5}, {-0.1, 0.5, 0.4}, {0.05, -0.4, 0.4}, {-0.1, 0.3, -0.5}})
       starts.push_back({{0, peak, 0, feed, 0, throttle, 0, 0, 0, 0}, step});
-    if (!gpu.gemm.given) continue;
+    if (!gpu.gemm.is_given) continue;
     std::vector<double>& logarithms = starts.emplace_back(Start{{}, step}).logarithms;
     Gpu catalog_gpu = gpu;
     catalog_gpu.gemm.l2_feed.value /= gpu.memory_bandwidth.value;
     for (const KernelConstant& c : kGemmConstants) {
       const double least = c.start * 1e-3;  // so that it has a logarithm
-      logarithms.push_back(std::log(std::max(c.of(catalog_gpu), least) / c.start));
+      logarithms.push_back(std::log(std::max(c.constant(catalog_gpu), least) / c.start));
     }
   }
   return starts;
@@ -78,15 +78,15 @@ KernelFit fit_kernel(Kernel kernel, const MeasuredKernels& rows, const Gpu& gpu)
   Gpu trial = gpu;
   if (gemm) {
     trial.gemm = {};
-    trial.gemm.given = true;
+    trial.gemm.is_given = true;
     trial.gemm.tiles_of_256 = gpu.gemm.tiles_of_256;
   } else {
-    trial.attention.given = true;
+    trial.attention.is_given = true;
   }
   std::vector<SearchedConstant> constants;
   for (const KernelConstant& c : kernel_constants(kernel))
-    constants.push_back({c.key, &c.of(trial), c.start, c.most,
-                         &c.of(trial) == &trial.gemm.l2_feed.value ? gpu.memory_bandwidth.value : 1});
+    constants.push_back({c.key, &c.constant(trial), c.start, c.most,
+                         &c.constant(trial) == &trial.gemm.l2_feed.value ? gpu.memory_bandwidth.value : 1});
   const auto error = [&] {
     if (!gemm) trial.attention.backward = trial.attention.forward * kBackwardShare;
     return mean_log_error(rows.fitted, trial);

@@ -10,7 +10,7 @@ namespace trainyard {
 /// A constant of a GPU that `fit_kernel` finds, and its units in the catalog entry and in JSON.
 struct KernelConstant {
   const char* key;
-  double& (*of)(Gpu&);         ///< returns the constant of a GPU
+  double& (*constant)(Gpu&);   ///< returns the constant of a GPU
   double start, most;          ///< first value and upper bound of the search; for `l2_feed`, ratio to memory bandwidth
   double unit = 1;             ///< SI value of the unit in the entry
   const char* unit_name = "";  ///< name of that unit, with a leading space

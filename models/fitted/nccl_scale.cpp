@@ -149,7 +149,7 @@ BytesPerSecond nccl_link(const Gpu& gpu) {
 }
 
 NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::string& network) {
-  const auto named = [](const std::string& name) { return Node::of_text(name, Place::of("NCCL's model")); };
+  const auto named = [](const std::string& name) { return Node::scalar_node(name, Place::named("NCCL's model")); };
   NcclModel model, nearest;
   for (const std::string& name : catalog.names("nccl")) {
     NcclModel fit = read_nccl_model(catalog.resolve("nccl", named(name)));

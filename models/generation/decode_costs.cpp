@@ -85,7 +85,7 @@ DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t 
     for (const KernelCall& call : layer.forward)
       if (!decodes || kind_of(call.work.kernel) != Kernel::attention) time.kernels += kernel_time(gpu_, call.work);
     for (const Exchange& exchange : layer.forward_exchanges)
-      time.exchanges += all_reduce_(exchange.bytes) * (exchange.what == Exchanged::all_reduce ? 1 : 0.5);
+      time.exchanges += all_reduce_(exchange.bytes) * (exchange.kind == ExchangeKind::all_reduce ? 1 : 0.5);
   }
   return time;
 }

@@ -4,7 +4,7 @@
 
 namespace trainyard {
 
-BytesPerSecond adapter_rate(const NodeType& node) {
+BytesPerSecond slot_rate(const NodeType& node) {
   BytesPerSecond slot;
   if (node.interconnect == "graph") {
     for (const GraphWire& wire : node.wires)
@@ -15,5 +15,12 @@ BytesPerSecond adapter_rate(const NodeType& node) {
   }
   return slot.value > 0 ? std::min(node.hca_rate, slot) : node.hca_rate;
 }
+
+BytesPerSecond delivered_rate(const NodeType& node, BytesPerSecond rate) {
+  const Picoseconds one_way = node.hca_latency * 2 + node.network.fabric_latency;
+  return delivered_rate(rate, node.network.loss, (one_way * 2).seconds());
+}
+
+BytesPerSecond adapter_rate(const NodeType& node) { return delivered_rate(node, slot_rate(node)); }
 
 }  // namespace trainyard

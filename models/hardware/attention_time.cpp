@@ -24,7 +24,7 @@ AttentionModel read_attention_model(const Node& node, const std::string& what) {
   Fields fields(node, what);
   constexpr double least = 1e-6, most_tail = 10;
   AttentionModel model;
-  model.given = true;
+  model.is_given = true;
   model.forward = fields.number("forward", least, 1);
   model.backward = fields.number("backward", least, 1);
   model.memory = fields.number("memory", least, 1);

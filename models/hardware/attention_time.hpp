@@ -27,7 +27,7 @@ const AttentionWork& attention_of(std::uint16_t kernel);
 
 /// Constants of a library's flash attention on a chip, tile by tile. Shares are relative to the chip's datasheet.
 struct AttentionModel {
-  bool given = false;                ///< false: the chip has no such model
+  bool is_given = false;             ///< false: the chip has no such model
   double forward = 1, backward = 1;  ///< shares of the peak that an SM sustains within a tile, with its other half idle
   double memory = 1;                 ///< share of the memory bandwidth
   double tail = 0;                   ///< at the end the other SMs wait for this share of the longest tile's time

@@ -107,7 +107,7 @@ GemmModel read_gemm_model(const Node& node, const std::string& what) {
   Fields fields(node, what);
   constexpr double least = 1e-6, most_extra = 10, most_step = 1024;
   GemmModel model;
-  model.given = true;
+  model.is_given = true;
   model.peak = fields.number("peak", least, 1);
   model.memory = fields.number("memory", least, 1);
   model.l2_feed = fields.bandwidth("l2_feed");
@@ -156,7 +156,7 @@ GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t k
                     model.clock};
   const auto hash = [](const Product& k) {
     std::uint64_t h = 0;
-    for (const double value : k) h = mixed(h ^ std::bit_cast<std::uint64_t>(value));
+    for (const double value : k) h = mix_bits(h ^ std::bit_cast<std::uint64_t>(value));
     return static_cast<std::size_t>(h);
   };
   static std::unordered_map<Product, GemmTime, decltype(hash)> cache(64, hash);

@@ -24,7 +24,7 @@ const GemmShape& shape_of(std::uint16_t kernel);
 
 /// Constants of a library's matrix products on a chip, tile by tile. Shares are relative to the chip's datasheet.
 struct GemmModel {
-  bool given = false;         ///< false: the chip has no such model
+  bool is_given = false;      ///< false: the chip has no such model
   double peak = 1;            ///< share of the peak that an SM full of work sustains
   double memory = 1;          ///< share of the memory bandwidth
   BytesPerSecond l2_feed;     ///< rate from the L2 cache to all SMs together

@@ -85,7 +85,7 @@ void read_power_limit(Gpu& gpu, Fields& fields) {
   gpu.clock_by_power = fields.number("clock_by_power", kLeastShare, 1, gpu.clock_by_power);
   gpu.power_limit = fields.power("power_limit", Watts{0});
   if (gpu.power_limit.value == 0) return;
-  if (!gpu.power.given() || gpu.power.idle >= gpu.power.busy)
+  if (!gpu.power.is_given() || gpu.power.idle >= gpu.power.busy)
     fields.refuse("power_limit", "needs power.busy and power.idle, between which it lies");
   if (gpu.power_limit <= gpu.power.idle || gpu.power_limit > gpu.power.busy)
     fields.refuse("power_limit", fmt::format("expected above {:g} W, which it draws idle, and at most {:g} W",
@@ -141,11 +141,12 @@ Gpu read_gpu(const Node& entry) {
   gpu.memory_capacity = fields.bytes("memory_capacity");
   gpu.driver_memory = fields.bytes("driver_memory", Bytes{0});
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
-  if (const Node* node = fields.stated("gemm")) {
+  if (const Node* node = fields.child_unless_null("gemm")) {
     gpu.gemm = read_gemm_model(*node, what + ": gemm");
     fit_to_peak(gpu, *node, what + ": gemm");
   }
-  if (const Node* node = fields.stated("attention")) gpu.attention = read_attention_model(*node, what + ": attention");
+  if (const Node* node = fields.child_unless_null("attention"))
+    gpu.attention = read_attention_model(*node, what + ": attention");
   if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
   gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 0);
   if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");
@@ -180,7 +181,7 @@ Gpu within_power_limit(Gpu gpu) {
   return gpu;
 }
 
-Gpu sustained(Gpu gpu) {
+Gpu sustained_gpu(Gpu gpu) {
   const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
   scale_clock(gpu, clock);
   gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
@@ -222,10 +223,10 @@ bool uses_tensor_cores(const Gpu& gpu, const Work& work) {
          gpu.peak[work.precision].value > 0;
 }
 bool has_product_shape(const Gpu& gpu, const Work& work) {
-  return gpu.gemm.given && work.kernel >= kFirstShape && uses_tensor_cores(gpu, work);
+  return gpu.gemm.is_given && work.kernel >= kFirstShape && uses_tensor_cores(gpu, work);
 }
 bool has_attention_shape(const Gpu& gpu, const Work& work) {
-  return gpu.attention.given && work.kernel >= kFirstAttention && work.kernel < kFirstShape &&
+  return gpu.attention.is_given && work.kernel >= kFirstAttention && work.kernel < kFirstShape &&
          uses_tensor_cores(gpu, work);
 }
 

@@ -110,7 +110,7 @@ Gpu within_power_limit(Gpu);
 
 /// Returns the chip as it is in long runs: FLOPs of matrix products, convolutions and attention take
 /// 1 / `sustained_clock` times as long; for matrix products `GemmModel::sustained` comes first if it is stated.
-Gpu sustained(Gpu);
+Gpu sustained_gpu(Gpu);
 
 /// Returns the time of a kernel by the roofline (Williams, Waterman & Patterson 2009) plus the launch:
 /// launch + max(FLOPs / (peak × efficiency), bytes / (bandwidth × efficiency)). If the chip has a `gemm` model, a

@@ -11,6 +11,11 @@ double read_hca_efficiency(Fields& fields) {
   return fields.number("efficiency", least, 1, 1);
 }
 
+const std::vector<std::string>& transport_names() {
+  static const std::vector<std::string> names{"rdma", "tcp", "grpc"};
+  return names;
+}
+
 Hca read_hca(const Node& entry) {
   const Node* name = entry.find("name");
   const std::string what = "hca " + (name ? name->scalar : "custom-hca");
@@ -22,7 +27,9 @@ Hca read_hca(const Node& entry) {
   hca.rate = fields.bandwidth("rate");
   hca.efficiency = read_hca_efficiency(fields);
   hca.latency = read_latency(fields, "latency");
-  hca.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
+  const std::string transport = fields.choice("transport", transport_names(), "rdma");
+  hca.grpc = transport == "grpc";
+  hca.tcp = hca.grpc || transport == "tcp";
   hca.nccl_network = fields.text("nccl_network", "");
   hca.power = read_power(fields, what);
   if (const Node* node = fields.child("pcie"); node && node->kind != Node::Kind::null) {

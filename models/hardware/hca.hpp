@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "models/hardware/power.hpp"
 #include "models/reading/catalog.hpp"
@@ -14,6 +15,7 @@ struct Hca {
   double efficiency = 1;     ///< share of `rate` that a test on the machine reached
   Picoseconds latency;       ///< host to wire, each side
   bool tcp = false;          ///< true: through the kernel's sockets; false: RDMA
+  bool grpc = false;         ///< true: TCP below TensorFlow's gRPC
   int generation = 0;        ///< PCIe generation; 0: not stated (an adapter of a cloud)
   int lanes = 0;             ///< PCIe lanes
   std::string nccl_network;  ///< catalog entry for NCCL over it; "": that of InfiniBand or TCP
@@ -21,9 +23,12 @@ struct Hca {
   Sources sources;
 };
 
-/// Reads and checks an entry of the catalog's hcas: `rate`, `efficiency`, `latency`, `transport: rdma | tcp`, `nccl_network`,
-/// `power`, `pcie: {generation, lanes}`. Throws UserError with the place.
+/// Reads and checks an entry of the catalog's hcas: `rate`, `efficiency`, `latency`, `transport: rdma | tcp | grpc`,
+/// `nccl_network`, `power`, `pcie: {generation, lanes}`. Throws UserError with the place.
 Hca read_hca(const Node& entry);
+
+/// Names of `transport`. gRPC is TCP with the copies that TensorFlow's calls make in user space.
+const std::vector<std::string>& transport_names();
 
 /// Reads `efficiency`, by which the network is slower than its adapters, such as the bus bandwidth of an all-reduce test
 /// over that of the adapters. Default: 1.

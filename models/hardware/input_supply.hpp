@@ -30,7 +30,7 @@ struct InputSupply {
   int epoch = 1;      ///< the simulated epoch
   double missed = 1;  ///< share of that epoch's bytes that the cache misses
 
-  bool used() const { return store != SampleStore::none; }
+  bool is_used() const { return store != SampleStore::none; }
 };
 
 /// Returns the highest total rate of `readers` that read at the same time, if each file takes `latency` and then the

@@ -19,6 +19,13 @@ constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "late
 // Devices of one server. A larger count is surely a mistake, and products of counts could overflow.
 constexpr std::int64_t kMostDevices = 1024;
 
+// Copies of a message by the CPU on each side. TCP: between user space and the kernel, and between the kernel and the
+// adapter. TensorFlow's collectives over gRPC make three more. The sender copies the tensor into strings, packs them
+// into a response and writes this into gRPC's buffers; the receiver parses these, unpacks the strings and copies them
+// into its tensor (tensorflow/core/distributed_runtime/rpc/grpc_worker_service.cc, SetTensorInRecvBufResp, and
+// collective_rma_distributed.cc, PopulateTensorFromExtra).
+constexpr std::int64_t kTcpCopies = 2, kGrpcCopies = kTcpCopies + 3;
+
 int count(Fields& fields, std::string_view key) { return fields.integer_within<int>(key, 1, kMostDevices); }
 
 /// Returns the type in `gpu: {count, type, …}` with the other keys laid on it. `node.gpu.memory_capacity` can therefore
@@ -26,7 +33,7 @@ int count(Fields& fields, std::string_view key) { return fields.integer_within<i
 Node gpu_reference(const Node& gpu, const Node& type) {
   Node changes = gpu;
   std::erase_if(changes.fields, [](const auto& f) { return f.first == "count" || f.first == "type"; });
-  return changes.fields.empty() ? type : merged(type, changes);
+  return changes.fields.empty() ? type : merge_nodes(type, changes);
 }
 
 void read_gpus(NodeType& node, const Node& gpu, const std::string& what, const Catalog& catalog) {
@@ -58,12 +65,13 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
   Fields fields(hca, what + ": hca");
   node.hcas = count(fields, "count");
   if (has_type(fields)) {
-    const Hca type = read_hca(catalog.typed("hca", hca, kHcaFigures));
+    const Hca type = read_hca(catalog.resolve_typed("hca", hca, kHcaFigures));
     for (const std::string_view figure : kHcaFigures) fields.child(figure);
     node.hca_efficiency = type.efficiency;
     node.hca_rate = type.rate * type.efficiency;
     node.hca_latency = type.latency;
     node.network.tcp = type.tcp;
+    node.network.grpc = type.grpc;
     node.network.nccl_network = type.nccl_network;
     node.hca_power = type.power;
     node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
@@ -71,18 +79,22 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
     node.hca_efficiency = read_hca_efficiency(fields);
     node.hca_rate = fields.bandwidth("rate") * node.hca_efficiency;
     node.hca_latency = read_latency(fields, "latency");
-    node.network.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
+    const std::string transport = fields.choice("transport", transport_names(), "rdma");
+    node.network.grpc = transport == "grpc";
+    node.network.tcp = node.network.grpc || transport == "tcp";
     node.network.nccl_network = fields.text("nccl_network", "");
     node.hca_power = read_power(fields, fields.what());
   }
   node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)
-    fields.refuse("gpudirect", "not with transport tcp, whose data are copied by the CPU");
+    fields.refuse("gpudirect", fmt::format("not with transport {}, whose data are copied by the CPU",
+                                           node.network.grpc ? "grpc" : "tcp"));
   constexpr std::int64_t most_copies = 8;
-  const std::int64_t copies = fields.integer("copies", 0, 2);
+  const std::int64_t copies = fields.integer("copies", 0, node.network.grpc ? kGrpcCopies : kTcpCopies);
   if (copies > most_copies || (fields.has("copies") && !node.network.tcp))
     fields.refuse("copies", fmt::format("with transport tcp, 0 to {}", most_copies));
   node.network.copies = static_cast<int>(copies);
+  node.network.loss = read_frame_loss(fields, node.network.tcp, node.network.nccl_network);
   node.network.half_duplex = read_half_duplex(fields);
   node.network.hca_of_gpu = read_hca_of_gpu(node, fields);
   fields.finish();
@@ -92,7 +104,7 @@ void read_nvmes(NodeType& node, const Node& entry, const std::string& what, cons
   Fields fields(entry, what + ": nvme");
   node.nvme.count = count(fields, "count");
   if (has_type(fields)) {
-    const Storage type = read_storage(catalog.typed("storage", entry, kStorageFigures));
+    const Storage type = read_storage(catalog.resolve_typed("storage", entry, kStorageFigures));
     for (const std::string_view figure : kStorageFigures) fields.child(figure);
     if (type.lanes == 0) fields.refuse("type", fmt::format("{} is no drive on PCIe", type.name));
     node.nvme = {node.nvme.count, type.read, type.write, type.latency, type.lanes, type.capacity};

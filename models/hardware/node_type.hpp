@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "models/hardware/cpu.hpp"
+#include "models/hardware/frame_loss.hpp"
 #include "models/hardware/gpu.hpp"
 #include "models/hardware/link_fields.hpp"
 #include "models/hardware/link_kind.hpp"
@@ -35,10 +36,13 @@ struct GraphWire {
 /// The path of data from GPUs and hosts into the network.
 struct NetworkPath {
   bool tcp = false;       ///< true: kernel's sockets, the CPU copies; false: RDMA, the adapter reads memory by itself
+  bool grpc = false;      ///< true: TCP below TensorFlow's gRPC, which copies in user space as well
   bool gpudirect = true;  ///< true: RDMA from GPU memory; false: data are staged in host memory
-  int copies = 2;         ///< TCP: the CPU's copies of a message on each side (user space to kernel, kernel to adapter)
-  bool half_duplex = false;     ///< sending and receiving share the adapter's rate
-  std::string nccl_network;     ///< catalog entry for NCCL over this network; "": infiniband, or tcp
+  int copies = 2;         ///< TCP: the CPU's copies of a message on each side
+  bool half_duplex = false;  ///< sending and receiving share the adapter's rate
+  std::string nccl_network;  ///< catalog entry for NCCL over this network; "": infiniband, or tcp
+  FrameLoss loss;
+  Picoseconds fabric_latency;   ///< one way through the switches of the cluster's fabric, and over its distance
   std::vector<int> hca_of_gpu;  ///< HCA of each GPU; empty: the nearest one; GPUs take turns among equally near ones
 };
 

@@ -6,14 +6,14 @@
 
 namespace trainyard {
 
-Watts PowerDraw::at(double utilization) const { return idle + (busy - idle) * std::clamp(utilization, 0.0, 1.0); }
+Watts PowerDraw::power(double utilization) const { return idle + (busy - idle) * std::clamp(utilization, 0.0, 1.0); }
 
 PowerDraw read_power(const Node& node, const std::string& what) {
   Fields fields(node, what);
   PowerDraw power;
   power.busy = fields.power("busy", Watts{0});
   power.idle = fields.power("idle", power.busy);
-  if (power.given() && fields.has("idle") && power.idle >= power.busy) fields.refuse("idle", "not below busy");
+  if (power.is_given() && fields.has("idle") && power.idle >= power.busy) fields.refuse("idle", "not below busy");
   fields.finish();
   return power;
 }

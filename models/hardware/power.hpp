@@ -9,10 +9,10 @@ namespace trainyard {
 struct PowerDraw {
   Watts idle, busy;  ///< busy 0: not stated
 
-  bool given() const { return busy.value > 0; }
+  bool is_given() const { return busy.value > 0; }
   /// Power at a utilization (share of the time in which the device is busy): linear in it (Fan, Weber & Barroso 2007,
   /// Power Provisioning for a Warehouse-sized Computer, section 4.1), and at most `busy`.
-  Watts at(double utilization) const;
+  Watts power(double utilization) const;
 };
 
 /// Reads `power: {idle, busy}`. Without `idle` the device draws the busy power also when idle. Throws UserError with

@@ -23,7 +23,7 @@ class AskedFields {
   ~AskedFields();
   AskedFields(const AskedFields&) = delete;
   AskedFields& operator=(const AskedFields&) = delete;
-  const std::vector<AskedField>& all() const { return all_; }
+  const std::vector<AskedField>& fields() const { return all_; }
   /// Returns the innermost live collector, or null if there is none.
   static AskedFields* innermost();
   void add(AskedField);

@@ -98,7 +98,7 @@ Node file_entry(std::string_view kind, const Node& reference) {
   Node node = read_document(file);
   if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
   if (!node.find("name"))
-    node.fields.insert(node.fields.begin(), {"name", Node::of_text(file.stem().string(), node.place)});
+    node.fields.insert(node.fields.begin(), {"name", Node::scalar_node(file.stem().string(), node.place)});
   return node;
 }
 
@@ -108,7 +108,7 @@ Node on_base(const Catalog& catalog, std::string_view kind, const Node& referenc
     if (depth >= kMostBases) fail(base.place, fmt::format("bases of {} form a cycle", kind));
     Node changes = over;
     std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
-    return merged(on_base(catalog, kind, base, depth + 1), changes);
+    return merge_nodes(on_base(catalog, kind, base, depth + 1), changes);
   };
   if (reference.kind == Node::Kind::scalar) {
     const bool file = is_file_reference(reference.scalar);
@@ -217,7 +217,7 @@ Node Catalog::entry(std::string_view kind, std::string_view name, const Place& w
   if (const Node* own_name = node.find("name"))
     fail(own_name->key_place, "an entry of the catalog is named by its file");
   node.fields.insert(node.fields.begin(),
-                     {"name", Node::of_text(file.stem().string(), {node.place.file, 1, kStampColumn})});
+                     {"name", Node::scalar_node(file.stem().string(), {node.place.file, 1, kStampColumn})});
   return node;
 }
 
@@ -251,7 +251,8 @@ Node Catalog::document(const fs::path& file) const {
 Node Catalog::resolve(std::string_view kind, const Node& reference) const {
   Node node = on_base(*this, kind, reference, 0);
   if (!node.find("name"))
-    node.fields.insert(node.fields.begin(), {"name", Node::of_text(fmt::format("custom-{}", kind), reference.place)});
+    node.fields.insert(node.fields.begin(),
+                       {"name", Node::scalar_node(fmt::format("custom-{}", kind), reference.place)});
   return node;
 }
 
@@ -259,7 +260,7 @@ bool Catalog::holds(const Place& place) const {
   return place.file && place.line > 0 && lies_in_catalog(*place.file, root_);
 }
 
-Node Catalog::typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const {
+Node Catalog::resolve_typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const {
   const Node& type = *part.find("type");
   Node changes = part;
   std::erase_if(changes.fields, [&](const auto& field) {
@@ -267,7 +268,7 @@ Node Catalog::typed(std::string_view kind, const Node& part, std::span<const std
     const bool figure = std::find(figures.begin(), figures.end(), key) != figures.end();
     return !figure || (holds(node.place) && !holds(type.place));
   });
-  return resolve(kind, changes.fields.empty() ? type : merged(type, changes));
+  return resolve(kind, changes.fields.empty() ? type : merge_nodes(type, changes));
 }
 
 Sources figure_sources(const Node& entry, const std::string& what) {

@@ -34,7 +34,7 @@ class Catalog {
   /// Returns the entry that `part` names as its `type`, with those of `figures` laid on it that `part` states itself. A
   /// figure is ignored if it comes from a catalog entry while the `type` comes from a scenario laid on that entry: the
   /// figure belongs to the device that the type replaces. Throws UserError with the place.
-  Node typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const;
+  Node resolve_typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const;
 
  private:
   std::filesystem::path root_;

@@ -244,9 +244,9 @@ void fail(const Place& place, const std::string& what) {
   throw UserError(where.empty() ? what : (repeats ? std::string(set) : where + ": ") + what);
 }
 
-Place Place::of(std::string origin) { return {std::make_shared<const std::string>(std::move(origin))}; }
+Place Place::named(std::string origin) { return {std::make_shared<const std::string>(std::move(origin))}; }
 
-Node Node::of_text(std::string scalar, Place place) {
+Node Node::scalar_node(std::string scalar, Place place) {
   Node node;
   node.kind = Kind::scalar;
   node.scalar = std::move(scalar);

@@ -22,7 +22,7 @@ struct Place {
   int line = 0, column = 0;
   std::string text() const;  ///< "file:line:column", or "--set PATH"
   /// Returns the place of a value that is in no file. `origin` is its name in errors: "--gpu".
-  static Place of(std::string origin);
+  static Place named(std::string origin);
 };
 
 /// A YAML (or JSON) document as a plain tree that remembers places. Readers refuse duplicate keys, anchors, tags,
@@ -38,7 +38,7 @@ class Node {
   Place place;
   Place key_place;  ///< place of the key that holds this node
 
-  static Node of_text(std::string scalar, Place = {});
+  static Node scalar_node(std::string scalar, Place = {});
   static Node empty_map(Place = {});
   const Node* find(std::string_view key) const;
   Node* find(std::string_view key);
@@ -61,7 +61,7 @@ void set_field(Node& root, std::string_view path, Node value);
 /// Returns `base` with `over` laid on it: maps are merged field by field, everything else is replaced. A figure
 /// {value, source} is replaced as a whole. A map laid on the name of a catalog entry becomes {base: NAME, …}, the entry
 /// with those changes.
-Node merged(const Node& base, const Node& over);
+Node merge_nodes(const Node& base, const Node& over);
 
 /// Are the names equal if '-' and '_' count as the same?
 bool same_name(std::string_view a, std::string_view b);
@@ -112,7 +112,7 @@ class Fields {
   bool has(Key key);           ///< marks the key as read
   const Node* child(Key key);  ///< null if absent
   /// The same, but also null if the value is null.
-  const Node* stated(Key key) { return has(key) ? child(key) : nullptr; }
+  const Node* child_unless_null(Key key) { return has(key) ? child(key) : nullptr; }
   const Node& required_child(Key key);
   /// Throws one error with the names of all missing keys if two or more are missing. If only one is missing, the reader
   /// of that key reports it. `paths`: keys, or keys of maps below ("gpu.count").
@@ -166,7 +166,7 @@ class Fields {
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
   /// Refuses a key that is present although it does not fit the choice of another key:
   /// "plan.data_parallel.staleness: with consistency stale only".
-  void only(Key key, bool fits, std::string_view condition);
+  void require_condition(Key key, bool fits, std::string_view condition);
 
  private:
   const Node* node_;

@@ -149,14 +149,14 @@ std::optional<Node> merged_items(const Node& list, const Node& over) {
     std::size_t item = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), item);
     if (error != std::errc{} || end != key.data() + key.size() || item >= list.items.size()) return std::nullopt;
-    result.items[item] = merged(list.items[item], value);
+    result.items[item] = merge_nodes(list.items[item], value);
   }
   return result;
 }
 
 }  // namespace
 
-Node merged(const Node& base, const Node& over) {
+Node merge_nodes(const Node& base, const Node& over) {
   const bool figure = over.find("value") != nullptr;  // {value, source} is replaced as a whole
   if (over.kind != Node::Kind::map || figure) return over;
   if (base.kind == Node::Kind::scalar && !over.find("base")) {  // changes to a catalog entry
@@ -171,7 +171,7 @@ Node merged(const Node& base, const Node& over) {
   result.key_place = over.key_place;
   for (const auto& [key, value] : over.fields) {
     if (Node* old = result.find(key))
-      *old = merged(*old, value);
+      *old = merge_nodes(*old, value);
     else
       result.fields.emplace_back(key, value);
   }

@@ -51,7 +51,7 @@ std::string flow_text(const Node& node) {
       for (const Node& item : node.items) join(flow_text(item));
       return "[" + text + "]";
     case Node::Kind::map:
-      for (const auto& [key, value] : node.fields) join(scalar_text(Node::of_text(key)) + ": " + flow_text(value));
+      for (const auto& [key, value] : node.fields) join(scalar_text(Node::scalar_node(key)) + ": " + flow_text(value));
       return "{" + text + "}";
   }
   throw InternalError("an unknown kind of node");
@@ -61,14 +61,14 @@ std::string yaml_text(const Node& node) {
   if (node.kind != Node::Kind::map) return flow_text(node) + "\n";
   std::string text;
   for (const auto& [key, value] : node.fields) {
-    text += scalar_text(Node::of_text(key)) + ":";
+    text += scalar_text(Node::scalar_node(key)) + ":";
     if (value.kind != Node::Kind::map || value.fields.empty()) {
       text += " " + flow_text(value) + "\n";
       continue;
     }
     text += "\n";
     for (const auto& [inner, part] : value.fields)
-      text += "  " + scalar_text(Node::of_text(inner)) + ": " + flow_text(part) + "\n";
+      text += "  " + scalar_text(Node::scalar_node(inner)) + ": " + flow_text(part) + "\n";
   }
   return text;
 }

@@ -308,7 +308,7 @@ void Fields::refuse(std::string_view key, const std::string& why) const {
   fail(place_of(key), fmt::format("{}: {}", path_of(what_, key), why));
 }
 
-void Fields::only(Key key, bool fits, std::string_view condition) {
+void Fields::require_condition(Key key, bool fits, std::string_view condition) {
   if (has(key) && !fits) refuse(key.name, fmt::format("{} only", condition));
 }
 

@@ -6,8 +6,8 @@
 
 namespace trainyard {
 
-const std::vector<NotModelled>& not_modelled() {
-  static const std::vector<NotModelled> all{
+const std::vector<UnmodelledKey>& not_modelled() {
+  static const std::vector<UnmodelledKey> all{
       {"4 bits without a stated scale of blocks", "plan.precision", {"fp4"}, {"nvfp4"}},
       {"6 bits without a stated scale of blocks", "plan.precision", {"fp6"}, {"mxfp6"}},
       {"other decoders with state spaces and attention (hybrids)",
@@ -89,7 +89,7 @@ std::optional<std::string> nearest_modelled(std::string_view word, const std::ve
   const auto legal = [&names](const std::string& name) {
     return std::any_of(names.begin(), names.end(), [&name](const std::string& n) { return same_name(n, name); });
   };
-  for (const NotModelled& row : not_modelled())
+  for (const UnmodelledKey& row : not_modelled())
     if (std::any_of(row.words.begin(), row.words.end(), [&](const auto& w) { return same_name(w, word); }))
       for (const std::string& name : row.nearest)
         if (legal(name)) return name;

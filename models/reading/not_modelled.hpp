@@ -7,7 +7,7 @@
 namespace trainyard {
 
 /// Something that users look for and that is not modelled, with the nearest thing that is modelled.
-struct NotModelled {
+struct UnmodelledKey {
   const char* what;
   const char* path;                  ///< field of a scenario in which users would name it
   std::vector<std::string> words;    ///< names that users would write there
@@ -15,7 +15,7 @@ struct NotModelled {
 };
 
 /// Returns the complete list. `trainyard help limits` and the manual print it, and errors offer the nearest names.
-const std::vector<NotModelled>& not_modelled();
+const std::vector<UnmodelledKey>& not_modelled();
 
 /// Returns the legal name to write instead of such a word: the first of its `nearest` that is among `names`. No value:
 /// none is.

@@ -80,8 +80,8 @@ class Registry {
 
 /// A static object that adds a thing to a registry before main() runs.
 template <class T>
-struct Registered {
-  Registered(Registry<T>& registry, const char* name, T thing) { registry.add(name, std::move(thing)); }
+struct Registration {
+  Registration(Registry<T>& registry, const char* name, T thing) { registry.add(name, std::move(thing)); }
 };
 
 }  // namespace trainyard

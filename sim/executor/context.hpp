@@ -22,7 +22,7 @@ class ObserverList {
     if (!interest.rounds) take_rounds_ = false;
     if (RoundSums* sums = observer.round_sums()) round_sums_.push_back(sums);
   }
-  const std::vector<Observer*>& all() const { return all_; }
+  const std::vector<Observer*>& observers() const { return all_; }
   const std::vector<RoundSums*>& round_sums() const { return round_sums_; }
   const std::vector<Observer*>& of_operations() const { return of_operations_; }
   const std::vector<Observer*>& of_transfers() const { return of_transfers_; }

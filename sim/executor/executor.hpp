@@ -33,7 +33,7 @@ class Executor {
 
   void start();
   void tell_observers_the_end() {
-    for (Observer* observer : context_.observers.all()) observer->ended(end());
+    for (Observer* observer : context_.observers.observers()) observer->ended(end());
   }
   /// Performs one time step: ends the timers and flows that are due at `now`. May skip identical rounds: see now().
   void deliver(const std::vector<execution::TimerToken>& timers, const std::vector<FlowToken>& flows, double now);
@@ -42,14 +42,14 @@ class Executor {
   bool cancel(Actor, Stream);
 
   /// Returns true if all programs except the daemons have ended, or `enough` is true (see end_when).
-  bool finished() const { return *enough_ || streams_.finished(); }
+  bool is_finished() const { return *enough_ || streams_.is_finished(); }
   /// Explains why nothing moves although operations are left: names the cycle of waits, or what each actor waits for.
   std::string deadlock_report() const;
   Seconds now() const { return Seconds{context_.now}; }
   /// End of the last operation of a program that is not a daemon.
   Seconds end() const { return Seconds{streams_.end()}; }
   /// Number of halves of messages whose other half never came.
-  std::size_t unmatched() const { return messages_.unmatched(); }
+  std::size_t unmatched_messages() const { return messages_.unmatched_messages(); }
   /// Prefetches the data that the next flows to end will touch. With thousands of actors whose messages end one by one,
   /// most of the time would otherwise be spent waiting for memory.
   void prefetch_upcoming() const { transfers_.prefetch_upcoming(); }

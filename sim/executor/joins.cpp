@@ -37,7 +37,7 @@ void Joins::begin(StreamState& last) {
   if (moves) transfers_.start(make_flow(std::move(all)));
 }
 
-void Joins::resume(StreamState& s, const Transfers::Moved& moved) {
+void Joins::resume(StreamState& s, const Transfers::MovedBytes& moved) {
   streams_.announce_start(s);
   interference_.change_active(s.actor, Kind::send, +1);
   transfers_.resume(make_flow({table_.id_of(s)}), s.started, moved);

@@ -19,7 +19,7 @@ class Joins {
   void begin(StreamState&);
   void end(TransferId, Outcome);
   /// Resumes a join with a single member that has run since s.started with no other flow on its links.
-  void resume(StreamState&, const Transfers::Moved&);
+  void resume(StreamState&, const Transfers::MovedBytes&);
   /// The flow that a join of the actor refers to. It is empty for a join that only has latency.
   const GroupFlow& group_flow(Actor, const Message&) const;
 

@@ -12,7 +12,7 @@ bool Links::set_capacity(LinkId link, BytesPerSecond capacity) {
   const bool is_up = capacity.value > 0;
   state.capacity = capacity;
   context_.transport.set_capacity(link, capacity * state.speed);
-  for (Observer* o : context_.observers.all()) o->link_changed(link, capacity);
+  for (Observer* o : context_.observers.observers()) o->link_changed(link, capacity);
   if (was_up == is_up) return false;
   context_.machine.link_state(link, is_up);
   ever_down_ = true;

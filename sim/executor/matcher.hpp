@@ -43,7 +43,7 @@ class Matcher {
   void withdraw_recv_any(Actor to, Poster);
   Actor receiver(ChannelId id) const { return channels_[id].to; }
   Actor sender(ChannelId id) const { return channels_[id].from; }
-  std::size_t unmatched() const { return waiting_; }
+  std::size_t unmatched_messages() const { return waiting_; }
 
  private:
   struct Half {

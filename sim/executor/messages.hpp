@@ -28,7 +28,7 @@ class Messages {
   void wait_again(StreamState&);
 
   /// Number of halves whose other half never came.
-  std::size_t unmatched() const { return matcher_.unmatched(); }
+  std::size_t unmatched_messages() const { return matcher_.unmatched_messages(); }
 
  private:
   using Poster = Matcher::Poster;

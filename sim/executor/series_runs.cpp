@@ -32,12 +32,12 @@ bool SeriesRuns::settle() {
   interference_.take_interrupted(interrupted_);
   if (waiting_.empty() && interrupted_.empty()) return false;
   for (const Actor actor : std::exchange(interrupted_, {}))
-    if (const ActorState& a = table_.actors[actor]; a.interval && !alone(a)) interrupt(actor);
+    if (const ActorState& a = table_.actors[actor]; a.interval && !is_alone(a)) interrupt(actor);
   for (const StreamId stream : std::exchange(waiting_, {})) part_ended(stream);
   return true;
 }
 
-bool SeriesRuns::alone(const ActorState& a) const {
+bool SeriesRuns::is_alone(const ActorState& a) const {
   return std::all_of(std::begin(a.active), std::end(a.active), [](std::uint16_t running) { return running == 0; });
 }
 
@@ -58,7 +58,7 @@ void SeriesRuns::go_on(Running& r) {
   StreamState& main = table_.streams[r.main];
   ActorState& a = table_.actor_of(main);
   const std::vector<Series::Part>& parts = r.series->parts;
-  if (allowed_ && !r.side && r.next < parts.size() && alone(a))
+  if (allowed_ && !r.side && r.next < parts.size() && is_alone(a))
     if (const CachedTimes& cached = cached_times(main.actor, *r.series, r.next);
         cached.lone && a.host + cached.times.lead <= context_.now)
       return begin_interval(a, r, cached.times);
@@ -153,7 +153,7 @@ void SeriesRuns::interrupt(Actor actor) {
 
 /// Reports to observers of messages: for each group, all joins that ended before a phase at once.
 void SeriesRuns::report(const StreamState& s, const SeriesInterval& interval, std::size_t phase) {
-  for (const SeriesTimes::Moved& moved : interval.times->moved) {
+  for (const SeriesTimes::MovedBytes& moved : interval.times->moved) {
     if (moved.joins[phase] == 0) continue;
     TransferRun run;
     run.from = run.to = s.actor;

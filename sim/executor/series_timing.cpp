@@ -157,7 +157,7 @@ class Timing {
     (number == now_.beside ? now_.beside : now_.main) = -1;
     last_ended_ = times_.last = number;
     if (!moves(number) || !Joins::flows(op(number).message)) return;
-    for (SeriesTimes::Moved& moved : times_.moved) {
+    for (SeriesTimes::MovedBytes& moved : times_.moved) {
       if (moved.group != &joins_.group_flow(actor_, op(number).message)) continue;
       ended_.push_back({&moved - times_.moved.data(), op(number).message.bytes.value});
     }
@@ -176,7 +176,7 @@ class Timing {
       const bool own = !times_.phases.empty() && times_.phases.back().group == share.group;
       share.before.push_back(before + (own ? span : 0));
     }
-    for (SeriesTimes::Moved& moved : times_.moved) {
+    for (SeriesTimes::MovedBytes& moved : times_.moved) {
       moved.bytes.push_back(moved.bytes.empty() ? 0 : moved.bytes.back());
       moved.joins.push_back(moved.joins.empty() ? 0 : moved.joins.back());
     }

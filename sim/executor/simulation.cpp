@@ -58,7 +58,7 @@ struct Simulation::Loop {
   double next(double now) {
     const double flow_end = transport->next(now);
     executor.note_limits();  // the links have just been shared for the time to come
-    if (executor.finished()) return -1;
+    if (executor.is_finished()) return -1;
     const double timer = timers.next();
     return flow_end >= 0 && (timer < 0 || flow_end < timer) ? flow_end : timer;
   }
@@ -98,7 +98,7 @@ struct Simulation::Loop {
             executor.start();
           return timers.next();
         },
-        [this, &started] { return started && executor.finished(); });
+        [this, &started] { return started && executor.is_finished(); });
   }
 
  private:
@@ -129,10 +129,10 @@ SimulationResult Simulation::run() {
     loop_->run_engine(*engine);
   else
     loop_->run_flows();
-  if (!executor.finished()) throw Deadlock(executor.deadlock_report());
+  if (!executor.is_finished()) throw Deadlock(executor.deadlock_report());
   executor.tell_observers_the_end();
   return {executor.end(), executor.operations(), executor.transfers(), executor.late_by_look_ahead(),
-          executor.unmatched()};
+          executor.unmatched_messages()};
 }
 
 SimulationResult run_programs(Machine& machine, Programs programs, RunSetup setup) {

@@ -35,7 +35,7 @@ class Simulation {
   void change(ActorChange);           ///< the run continues until all actors that come back have done so and have ended
   void end_when(const bool& enough);  ///< see RunSetup
 
-  /// Runs until all programs have ended. Throws Deadlock if nothing can continue before that, and Interrupted.
+  /// Runs until all programs have ended. Throws Deadlock if nothing can continue before that, and Interruption.
   SimulationResult run();
 
   Executor& executor();

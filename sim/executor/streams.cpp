@@ -156,7 +156,7 @@ void Streams::accept(ActorState& a, const Op& op) {
 
 void Streams::accept(ActorState& a, const Repeat& repeat) {
   for (int i = 0; i < repeat.operations(); ++i) {
-    const Repeat::RoundOp& operation = repeat.each(i);
+    const Repeat::RoundOp& operation = repeat.operation(i);
     StreamState& s = stream_for(a, operation.first);
     const auto push = [&](std::uint32_t round, std::uint32_t rounds) {
       Op first = operation.of_round(round);

@@ -91,7 +91,7 @@ class Streams {
     end_ += seconds;
   }
 
-  bool finished() const { return running_ == 0; }
+  bool is_finished() const { return running_ == 0; }
   double end() const { return end_; }
   std::uint64_t operations() const { return next_id_; }
   std::uint64_t late_by_look_ahead() const { return late_by_look_ahead_; }

@@ -77,7 +77,7 @@ void Transfers::take_route(TransferId id, const Route& route) {
   pay_latency(id, route.legs.front().latency + t.extra_latency + request);
 }
 
-void Transfers::resume(TransferId id, double began, const Moved& so_far) {
+void Transfers::resume(TransferId id, double began, const MovedBytes& so_far) {
   Transfer& t = pool_[id];
   ++count_;
   t.started = t.leg_started = began;
@@ -278,7 +278,7 @@ void LinkRates::record(double until) {
     t.seen = bytes_left;
     for (const LinkUse& use : t.links) rates_[use.link] += rate * use.weight;
   }
-  for (Observer* o : context_.observers.all()) o->link_rates(Seconds{since_}, Seconds{until}, rates_);
+  for (Observer* o : context_.observers.observers()) o->link_rates(Seconds{since_}, Seconds{until}, rates_);
   since_ = until;
 }
 

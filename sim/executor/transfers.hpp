@@ -44,12 +44,12 @@ class Transfers {
       park(id, route);
   }
   /// Progress of a join that ran with no other flow on its links.
-  struct Moved {
+  struct MovedBytes {
     double latency_left = 0;  ///< s; 0: the latency is over
     Bytes bytes;
     LinkId limiting = -1;
   };
-  void resume(TransferId, double began, const Moved&);
+  void resume(TransferId, double began, const MovedBytes&);
   /// Called when its latency is over.
   void arrive(TransferId);
   /// Ends a transfer or its present leg. Returns false if it continues over its next leg. Otherwise it is reported, and

@@ -62,7 +62,7 @@ class FoldedProgram : public Program {
 
 /// The attribute by which two actors with the same program differ.
 std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
-  if (graph.likeness[a] != graph.likeness[b]) return "another speed";
+  if (graph.equivalence_class[a] != graph.equivalence_class[b]) return "another speed";
   if (graph.group_of[a].size() != graph.group_of[b].size()) return "other groups";
   for (std::size_t s = 0; s < std::min(graph.slot_routes[a].size(), graph.slot_routes[b].size()); ++s)
     if (!(graph.slot_routes[a][s] == graph.slot_routes[b][s]))
@@ -92,7 +92,7 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
         fmt::format("{} is unlike {}: it has {}", name(static_cast<Element>(a)),
                     name(static_cast<Element>(first->second)), attribute_that_differs(graph, a, first->second));
     // Differences that the user may have asked for come first.
-    const bool is_requested = graph.likeness[a] != graph.likeness[first->second];
+    const bool is_requested = graph.equivalence_class[a] != graph.equivalence_class[first->second];
     reasons.insert(is_requested ? reasons.begin() : reasons.end(), reason);
   }
   if (programs.size() > 1) {
@@ -124,11 +124,11 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
     refusal_ = fmt::format("more than {} of {} ranks are unlike; {}", most_classes, graph.actors(),
                            reasons_.empty() ? "" : reasons_.front());
   };
-  if (graph.unlike()) {
-    stop(graph.unlike()->colours, graph.unlike()->partition.splits);
+  if (graph.too_many_classes()) {
+    stop(graph.too_many_classes()->colours, graph.too_many_classes()->partition.splits);
     return;
   }
-  const folding::ColouredGraph coloured = graph.coloured();
+  const folding::ColouredGraph coloured = graph.coloured_graph();
   const folding::Partition partition =
       folding::refine(coloured, static_cast<Element>(graph.actors()), position(most_classes));
   end_if_interrupted();

@@ -72,7 +72,7 @@ class Check {
 
   const char* actor_differs(std::size_t a, std::size_t f) const {
     if (graph_.outlines[a].text != graph_.outlines[f].text) return "programs";
-    if (graph_.likeness[a] != graph_.likeness[f]) return "hardware";
+    if (graph_.equivalence_class[a] != graph_.equivalence_class[f]) return "hardware";
     if (graph_.slot_routes[a] != graph_.slot_routes[f]) return "routes to peers";
     for (std::size_t s = 0; s < graph_.slot_routes[a].size(); ++s)
       if (peer_class(graph_.slot_routes[a][s]) != peer_class(graph_.slot_routes[f][s])) return "peers";

@@ -35,7 +35,7 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
   for (const ActorOutline& outline : outlines) slots += static_cast<double>(outline.slots.size());
   if (slots > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", slots);
   if (refusal_.empty()) compare_peers(most_classes);
-  if (unlike_) return;
+  if (too_many_classes_) return;
   for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_slot_routes(a);
   if (!refusal_.empty()) return;
   find_reverse_slots();
@@ -47,7 +47,7 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
   std::unordered_map<Tag, std::uint32_t> group_index;
   for (Actor a = 0; a < source.actors(); ++a) {
     outlines.push_back(source.outline(a));
-    likeness.push_back(machine_.likeness(a));
+    equivalence_class.push_back(machine_.equivalence_class(a));
     std::vector<std::uint32_t>& group_numbers = group_of.emplace_back();
     const std::vector<ActorOutline::Meeting>& meetings = outlines.back().meetings;
     for (std::size_t i = 0; i < meetings.size(); ++i) {
@@ -62,14 +62,14 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
 /// Refines actors by their programs, likenesses and peers, if some of one program are unlike: routes and groups could
 /// only split more.
 void FoldGraph::compare_peers(Actor most_classes) {
-  std::unordered_map<std::uint64_t, std::uint64_t> likeness_of_text;
+  std::unordered_map<std::uint64_t, std::uint64_t> class_of_text;
   bool vary = false;
   for (std::size_t a = 0; a < outlines.size() && !vary; ++a)
-    vary = likeness_of_text.try_emplace(outlines[a].text, likeness[a]).first->second != likeness[a];
+    vary = class_of_text.try_emplace(outlines[a].text, equivalence_class[a]).first->second != equivalence_class[a];
   if (!vary || most_classes >= actors()) return;
   ColouredGraph graph;
   for (std::size_t a = 0; a < outlines.size(); ++a) {
-    graph.colours.push_back(hashed({outlines[a].text, likeness[a]}));
+    graph.colours.push_back(hash_numbers({outlines[a].text, equivalence_class[a]}));
     graph.first.push_back(0);
   }
   graph.first.push_back(0);
@@ -86,7 +86,7 @@ void FoldGraph::compare_peers(Actor most_classes) {
   std::vector<std::size_t> next(graph.first.begin(), graph.first.end() - 1);
   each_edge([&](std::size_t peer, const Edge& edge) { graph.edges[next[peer]++] = edge; });
   Partition partition = refine(graph, static_cast<Element>(actors()), static_cast<std::size_t>(most_classes));
-  if (!partition.complete) unlike_ = {std::move(graph.colours), std::move(partition)};
+  if (!partition.complete) too_many_classes_ = {std::move(graph.colours), std::move(partition)};
 }
 
 void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t segment, double weight) {
@@ -124,7 +124,7 @@ void FoldGraph::take_slot_routes(Actor actor) {
       for (const LinkUse& u : route.links) use(crossed, u.link, segment, u.weight);
     for (std::size_t l = 0; l < route.legs.size(); ++l) {
       const Leg& leg = route.legs[l];
-      slot_route.leg_costs = hashed({slot_route.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
+      slot_route.leg_costs = hash_numbers({slot_route.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
       for (const LinkUse& u : leg.links) use(crossed, u.link, segment + static_cast<std::uint32_t>(l), u.weight);
     }
     routes_of_actor.push_back(slot_route);
@@ -160,27 +160,27 @@ void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
     if (number < 0) continue;
     if (change.capacity.value <= 0) refusal_ = "a link fails";
     std::uint64_t& hash = changes[static_cast<std::size_t>(number)];
-    hash = hashed({hash, bits(change.time.value), bits(change.capacity.value)});
+    hash = hash_numbers({hash, bits(change.time.value), bits(change.capacity.value)});
   }
 }
 
-ColouredGraph FoldGraph::coloured() const {
+ColouredGraph FoldGraph::coloured_graph() const {
   ColouredGraph graph;
   const auto colour = [&graph](ElementKind kind, std::uint64_t hash) {
-    graph.colours.push_back(hashed({static_cast<std::uint64_t>(kind), hash}));
+    graph.colours.push_back(hash_numbers({static_cast<std::uint64_t>(kind), hash}));
   };
   for (std::size_t a = 0; a < outlines.size(); ++a) {
-    std::uint64_t hash = hashed({outlines[a].text, likeness[a], group_of[a].size()});
+    std::uint64_t hash = hash_numbers({outlines[a].text, equivalence_class[a], group_of[a].size()});
     for (const SlotRoute& w : slot_routes[a])
-      hash = hashed({hash, w.first, w.reverse, bits(w.latency), bits(w.chunk.value), w.legs, w.leg_costs});
+      hash = hash_numbers({hash, w.first, w.reverse, bits(w.latency), bits(w.chunk.value), w.legs, w.leg_costs});
     colour(ElementKind::actor, hash);
   }
   for (const FoldGroup& g : groups)
     colour(ElementKind::group,
-           hashed({g.members.size(), bits(g.latency.count), g.flow ? 1U + (g.flow->by_engines ? 1U : 0U) : 0U}));
+           hash_numbers({g.members.size(), bits(g.latency.count), g.flow ? 1U + (g.flow->by_engines ? 1U : 0U) : 0U}));
   for (std::size_t l = 0; l < links.size(); ++l)
-    colour(ElementKind::link, hashed({bits(link(l).capacity.value), changes[l],
-                                      static_cast<std::uint64_t>(std::hash<std::string>{}(link(l).kind))}));
+    colour(ElementKind::link, hash_numbers({bits(link(l).capacity.value), changes[l],
+                                            static_cast<std::uint64_t>(std::hash<std::string>{}(link(l).kind))}));
   // Edges of each element: counted first, so that they lie together.
   const std::size_t elements = graph.colours.size();
   graph.first.assign(elements + 1, 0);

@@ -58,19 +58,19 @@ class FoldGraph {
   /// The reason why nothing can be folded; "": folding is possible.
   const std::string& refusal() const { return refusal_; }
   /// If it stopped: the colours and the partition with too many classes.
-  struct Unlike {
+  struct TooManyClasses {
     std::vector<std::uint64_t> colours;
     Partition partition;
   };
-  const std::optional<Unlike>& unlike() const { return unlike_; }
+  const std::optional<TooManyClasses>& too_many_classes() const { return too_many_classes_; }
   Actor actors() const { return static_cast<Actor>(outlines.size()); }
   Element group_element(std::size_t group) const { return static_cast<Element>(outlines.size() + group); }
   Element link_element(std::size_t used) const { return static_cast<Element>(outlines.size() + groups.size() + used); }
   /// The input of `refine`: actors, then groups, then the links that messages cross.
-  ColouredGraph coloured() const;
+  ColouredGraph coloured_graph() const;
 
   std::vector<ActorOutline> outlines;
-  std::vector<std::uint64_t> likeness;               ///< by actor: equivalence class by Machine::likeness
+  std::vector<std::uint64_t> equivalence_class;      ///< by actor: equivalence class by Machine::equivalence_class
   std::vector<std::vector<SlotRoute>> slot_routes;   ///< by actor and slot
   std::vector<std::vector<Crossing>> crossings;      ///< by actor: links of all slots, then of its ports
   std::vector<std::vector<std::uint32_t>> group_of;  ///< by actor and meeting: index into `groups`
@@ -84,7 +84,7 @@ class FoldGraph {
  private:
   const Machine& machine_;
   std::string refusal_;
-  std::optional<Unlike> unlike_;
+  std::optional<TooManyClasses> too_many_classes_;
   std::vector<Crossing> crossed_;  // scratch memory of take_slot_routes
 
   void take_outlines(const ProgramSource&);

@@ -15,9 +15,9 @@ struct Received {
   std::uint64_t low = 0, high = 0;
   bool has_edges = false;
   void add(std::uint32_t label, double weight) {
-    const std::uint64_t hash = mixed(mixed(label) ^ std::bit_cast<std::uint64_t>(weight));
+    const std::uint64_t hash = mix_bits(mix_bits(label) ^ std::bit_cast<std::uint64_t>(weight));
     low += hash;
-    high += mixed(hash ^ kGoldenGamma);
+    high += mix_bits(hash ^ kGoldenGamma);
   }
   auto operator<=>(const Received&) const = default;
 };

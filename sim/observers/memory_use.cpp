@@ -78,7 +78,7 @@ Bytes MemoryUse::peak(Actor actor) const {
   const State* s = actors_.find(actor);
   return Bytes{s ? s->peak : 0};
 }
-Bytes MemoryUse::left(Actor actor) const {
+Bytes MemoryUse::final_bytes(Actor actor) const {
   const State* s = actors_.find(actor);
   return Bytes{s ? s->total : 0};
 }

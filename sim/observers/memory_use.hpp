@@ -33,7 +33,7 @@ class MemoryUse : public Observer, private RoundSums {
   Bytes peak(Actor) const;
   ByClass parts_at_peak(Actor) const;
   const std::vector<Sample>& samples(Actor) const;
-  Bytes left(Actor) const;  ///< bytes allocated at the end of the run
+  Bytes final_bytes(Actor) const;  ///< bytes allocated at the end of the run
 
   void started(const OpRun&) override;
   void finished(const OpRun&) override;

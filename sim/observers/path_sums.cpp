@@ -21,7 +21,7 @@ std::size_t PathShares::find(std::string_view resource) {
   return name;
 }
 
-std::map<std::string, double> PathShares::named(const Sums& sums) const {
+std::map<std::string, double> PathShares::sums_by_name(const Sums& sums) const {
   std::map<std::string, double> named;
   for (std::size_t i = 0; i < names_.size(); ++i)
     if (sums[i] > 0) named[names_[i]] = sums[i];

@@ -29,7 +29,7 @@ class PathShares {
   void add(const Sums& sums, Sums& to) const {
     for (std::size_t i = 0; i < names_.size(); ++i) to[i] += sums[i];
   }
-  std::map<std::string, double> named(const Sums&) const;
+  std::map<std::string, double> sums_by_name(const Sums&) const;
 
  private:
   std::vector<std::string> names_;
@@ -37,7 +37,7 @@ class PathShares {
   std::array<std::pair<const char*, std::size_t>, 256> cached_{};
 
   std::size_t number(std::string_view resource) {
-    auto& [text, name] = cached_[mixed(std::bit_cast<std::uintptr_t>(resource.data())) % 256];
+    auto& [text, name] = cached_[mix_bits(std::bit_cast<std::uintptr_t>(resource.data())) % 256];
     if (text != resource.data()) {
       name = find(resource);
       text = resource.data();
@@ -72,7 +72,7 @@ class PathSums : public Observer, private RoundSums {
   void finished(const OpRun&) override;
   void transferred(const TransferRun&) override;
 
-  std::map<std::string, double> by_resource() const { return shares_.named(longest_sums_); }
+  std::map<std::string, double> by_resource() const { return shares_.sums_by_name(longest_sums_); }
 
  private:
   /// Chain of operations that ends with one under way, or with one that has ended and may be the cause of another.

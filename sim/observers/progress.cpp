@@ -38,7 +38,7 @@ void ProgressLine::show(const std::string& text) {
   const auto now = steady_clock::now();
   if (!terminal_) {
     if (!is_quiet() && wanted_progress() != ProgressLines::never &&
-        g_pace.due(now, wanted_progress() == ProgressLines::always))
+        g_pace.is_due(now, wanted_progress() == ProgressLines::always))
       put("trainyard: " + text + "\n");
     return;
   }

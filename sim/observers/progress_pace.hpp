@@ -11,7 +11,7 @@ class ProgressPace {
 
   explicit ProgressPace(Clock::time_point start) : start_(start), last_(start) {}
   /// Returns true if a line is due. It then counts as written.
-  bool due(Clock::time_point now, bool asked) {
+  bool is_due(Clock::time_point now, bool asked) {
     if ((!asked && now - start_ < kUnasked) || now - last_ < kEvery) return false;
     last_ = now;
     return true;

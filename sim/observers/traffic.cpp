@@ -51,7 +51,7 @@ void Traffic::transferred(const TransferRun& run) {
   messages_ += run.last ? copies * run.joins : 0;
 }
 
-Traffic Traffic::since(const Traffic& before) const {
+Traffic Traffic::increase_since(const Traffic& before) const {
   Traffic rest = *this;
   const auto subtract = [](auto& from, const auto& subtrahend) {
     for (std::size_t i = 0; i < subtrahend.size(); ++i) from.data()[i] -= subtrahend.data()[i];

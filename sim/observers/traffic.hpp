@@ -41,7 +41,7 @@ class Traffic : public Observer, private RoundSums {
   double messages() const { return messages_; }
   Bytes total() const { return total_; }  ///< bytes of all messages, each counted once
   /// Traffic since an earlier state `before`.
-  Traffic since(const Traffic& before) const;
+  Traffic increase_since(const Traffic& before) const;
   Bytes of_group(GroupId group) const;                ///< bytes of all messages of a group (see Names)
   Bytes most_sent() const;                            ///< largest number of bytes sent by one actor
   std::map<std::string, Bytes> by_link_kind() const;  ///< bytes over each link, summed over all links of a kind

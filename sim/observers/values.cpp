@@ -24,9 +24,9 @@ const char* word(Kind kind) {
 /// The part of a reference up to the end of its buffer, and the part from the beginning on.
 std::array<BufferRef, 2> unwrapped(const BufferRef& ref) {
   const int end = ref.chunk + ref.count;
-  if (end <= ref.of) return {ref, BufferRef{}};
-  return {BufferRef{ref.buffer, ref.chunk, ref.of, static_cast<std::uint16_t>(ref.of - ref.chunk)},
-          BufferRef{ref.buffer, 0, ref.of, static_cast<std::uint16_t>(end - ref.of)}};
+  if (end <= ref.chunks) return {ref, BufferRef{}};
+  return {BufferRef{ref.buffer, ref.chunk, ref.chunks, static_cast<std::uint16_t>(ref.chunks - ref.chunk)},
+          BufferRef{ref.buffer, 0, ref.chunks, static_cast<std::uint16_t>(end - ref.chunks)}};
 }
 
 bool overlap_unwrapped(const BufferRef& a, const BufferRef& b) {
@@ -34,8 +34,8 @@ bool overlap_unwrapped(const BufferRef& a, const BufferRef& b) {
   const auto before = [](std::int64_t chunk, std::int64_t chunks, std::int64_t other, std::int64_t other_chunks) {
     return chunk * other_chunks < other * chunks;
   };
-  return a.buffer == b.buffer && before(a.chunk, a.of, b.chunk + b.count, b.of) &&
-         before(b.chunk, b.of, a.chunk + a.count, a.of);
+  return a.buffer == b.buffer && before(a.chunk, a.chunks, b.chunk + b.count, b.chunks) &&
+         before(b.chunk, b.chunks, a.chunk + a.count, a.chunks);
 }
 
 bool overlap(const BufferRef& a, const BufferRef& b) {
@@ -67,7 +67,7 @@ void combine(const Effect& effect, Eigen::Ref<Eigen::VectorXd> part, const Eigen
 }  // namespace
 
 std::pair<Eigen::Index, Eigen::Index> Values::range(Eigen::Index length, const BufferRef& ref) {
-  return {length * ref.chunk / ref.of, length * (ref.chunk + ref.count) / ref.of};
+  return {length * ref.chunk / ref.chunks, length * (ref.chunk + ref.count) / ref.chunks};
 }
 
 Eigen::VectorXd& Values::buffer(Actor actor, std::uint16_t id) {
@@ -97,8 +97,8 @@ void Values::write(Actor actor, const Op& op, const Eigen::VectorXd& value) {
   Eigen::VectorXd& all = buffer(actor, op.effect.write.buffer);
   // A buffer that does not exist yet, or that is overwritten completely, gets the size of the value.
   const BufferRef& ref = op.effect.write;
-  if (op.effect.action == Action::copy && ref.count > 0 && (all.size() == 0 || ref.of == 1))
-    all = Eigen::VectorXd::Zero(value.size() * ref.of / ref.count);
+  if (op.effect.action == Action::copy && ref.count > 0 && (all.size() == 0 || ref.chunks == 1))
+    all = Eigen::VectorXd::Zero(value.size() * ref.chunks / ref.count);
   const auto [first, rest] = unwrapped(op.effect.write);
   const auto [begin, end] = range(all.size(), first);
   const Eigen::Index size = end - begin, more = rest ? range(all.size(), rest).second : 0;

@@ -68,10 +68,10 @@ void watch_interrupts() {
   ::sigaction(SIGPROF, &action, nullptr);
 }
 
-bool interrupted() { return g_interrupted != 0 || (duty().job && duty().job->stopped) || time_is_over(); }
+bool is_interrupted() { return g_interrupted != 0 || (duty().job && duty().job->stopped) || time_is_over(); }
 
 void end_if_interrupted() {
-  if (interrupted()) throw Interrupted();
+  if (is_interrupted()) throw Interruption();
 }
 
 JobScope::JobScope(const Job& job) : outer_(std::exchange(duty().job, &job)) {}
@@ -80,7 +80,7 @@ JobScope::~JobScope() { duty().job = outer_; }
 TimeLimit::TimeLimit(double seconds) : end_(from_now(seconds)), outer_(std::exchange(duty().limit, this)) {}
 TimeLimit::~TimeLimit() { duty().limit = outer_; }
 
-bool time_is_over() { return duty().limit && duty().limit->passed(); }
+bool time_is_over() { return duty().limit && duty().limit->has_passed(); }
 
 Duty& duty() {
   thread_local Duty duty_of_thread;

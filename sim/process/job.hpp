@@ -7,23 +7,23 @@
 
 namespace trainyard {
 
-/// The work was not completed, because `interrupted()` became true. Exit code 3.
-struct Interrupted : std::runtime_error {
-  Interrupted() : std::runtime_error("interrupted") {}
+/// The work was not completed, because `is_interrupted()` became true. Exit code 3.
+struct Interruption : std::runtime_error {
+  Interruption() : std::runtime_error("interrupted") {}
 };
 
 /// Number of processors this process may use.
 int processors();
 
-/// Makes SIGINT and SIGTERM end the process in an orderly way: `interrupted()` returns true after one of them. The
+/// Makes SIGINT and SIGTERM end the process in an orderly way: `is_interrupted()` returns true after one of them. The
 /// process dies of the signal once a second has passed and it has used a second of processor time, and at once on a
 /// second signal.
 void watch_interrupts();
 
 /// Returns true if a signal has come, this thread's job was stopped, or its time limit has passed. Work then ends as
 /// soon as it can.
-bool interrupted();
-/// Throws Interrupted if `interrupted()`.
+bool is_interrupted();
+/// Throws Interruption if `is_interrupted()`.
 void end_if_interrupted();
 
 /// Work that a caller waits for, and that can be stopped apart from everything else in this process.
@@ -45,7 +45,7 @@ class JobScope {
   const Job* outer_;
 };
 
-/// While it lives, this thread and the threads that it starts by `in_parallel` are `interrupted()` once that much wall
+/// While it lives, this thread and the threads that it starts by `in_parallel` are `is_interrupted()` once that much wall
 /// time has passed.
 class TimeLimit {
  public:
@@ -53,7 +53,7 @@ class TimeLimit {
   ~TimeLimit();
   TimeLimit(const TimeLimit&) = delete;
   TimeLimit& operator=(const TimeLimit&) = delete;
-  bool passed() const { return std::chrono::steady_clock::now() >= end_ || (outer_ && outer_->passed()); }
+  bool has_passed() const { return std::chrono::steady_clock::now() >= end_ || (outer_ && outer_->has_passed()); }
 
  private:
   std::chrono::steady_clock::time_point end_;

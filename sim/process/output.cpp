@@ -179,7 +179,7 @@ void AtomicOutput::add(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail(errno);
 }
 
-std::filesystem::path AtomicOutput::flushed() {
+std::filesystem::path AtomicOutput::flush() {
   if (std::fflush(file_) != 0) fail(errno);
   return target_.empty() ? path_of(::fileno(file_)) : target_;
 }

@@ -19,7 +19,7 @@ class AtomicOutput {
   AtomicOutput& operator=(const AtomicOutput&) = delete;
   void add(std::string_view text);
   /// A file with everything added so far. It exists until `commit`.
-  std::filesystem::path flushed();
+  std::filesystem::path flush();
   void commit();
 
  private:

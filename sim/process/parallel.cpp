@@ -28,11 +28,11 @@ class Numbers {
   void work_until_none_is_left() {
     for (;;) {
       const std::size_t i = next_.fetch_add(1);
-      if (i >= count_ || interrupted()) break;
+      if (i >= count_ || is_interrupted()) break;
       bool is_complete = true;
       try {
         work_(i);
-      } catch (const Interrupted&) {
+      } catch (const Interruption&) {
         is_complete = false;
       } catch (...) {
         errors_[i] = std::current_exception();
@@ -89,10 +89,10 @@ class Numbers {
 void run_parallel(std::size_t count, int jobs, const std::function<void(std::size_t)>& work,
                   const std::function<void(std::size_t)>& done) {
   if (count == 1) {
-    if (interrupted()) return;
+    if (is_interrupted()) return;
     try {
       work(0);
-    } catch (const Interrupted&) {
+    } catch (const Interruption&) {
       return;
     }
     if (done) done(0);

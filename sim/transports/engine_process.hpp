@@ -23,7 +23,7 @@ class EngineProcess : public Transport {
 
   /// Runs the engine's clock. Calls `step` with the engine's time, at first 0; it returns the time of the simulation's
   /// next timer (−1: none). Ends when nothing happens any more, or when `enough` returns true. Throws UserError and
-  /// Interrupted.
+  /// Interruption.
   void run(const std::function<double(double now)>& step, const std::function<bool()>& enough);
 
   FlowId send(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken) override;

@@ -44,7 +44,7 @@ void Filling::fix(BundleId id, double rate, LinkId limiting_link) {
   const Bundle& bundle = table_.bundles[id];
   for (const Hop& hop : bundle.hops) {
     const double weight = hop.weight * bundle.count();
-    Unshared& link = unshared_[hop.link];
+    UnsharedLink& link = unshared_[hop.link];
     link.capacity = std::max(0.0, link.capacity - rate * weight);
     link.weights -= weight;
   }
@@ -79,7 +79,7 @@ void Filling::fill() {
     std::pop_heap(bottlenecks_.begin(), bottlenecks_.end(), later);
     const Bottleneck least = bottlenecks_.back();
     bottlenecks_.pop_back();
-    const Unshared& link = unshared_[least.link];
+    const UnsharedLink& link = unshared_[least.link];
     if (link.weights <= 0) continue;
     const double share = link.capacity / link.weights;
     if (share > least.share * kSameShare) {

@@ -15,7 +15,7 @@ class Filling {
   void share_from(LinkId, double now);
 
  private:
-  struct Unshared {       // State of a link while its component is shared:
+  struct UnsharedLink {   // State of a link while its component is shared:
     double capacity = 0;  // bytes/s not yet given to a flow
     double weights = 0;   // sum over the flows that have no rate yet
   };
@@ -23,13 +23,13 @@ class Filling {
     double share;
     LinkId link;
   };
-  struct Fixed {
+  struct FixedRate {
     double rate = -1;
     LinkId limiting_link = -1;  // limiting link; −1: the cap
   };
   FlowTable& table_;
-  IndexedVector<Unshared, LinkId> unshared_;
-  IndexedVector<Fixed, BundleId> fixed_;
+  IndexedVector<UnsharedLink, LinkId> unshared_;
+  IndexedVector<FixedRate, BundleId> fixed_;
   std::vector<BundleId> component_, capped_;
   std::vector<LinkId> links_;
   std::vector<Bottleneck> bottlenecks_;  // a heap, the smallest share first

@@ -119,9 +119,10 @@ void FlowNet::collect(double until, double now, std::vector<FlowToken>& done) {
     while (const FlowId flow = table_.take_ended(end.id, until, due)) ended_.push_back({due, flow});
     table_.schedule();
   }
-  sort_nearly_sorted(
-      ended_, [](const Ended& a, const Ended& b) { return a.time < b.time || (a.time == b.time && a.flow < b.flow); });
-  for (const Ended& end : ended_) {
+  sort_nearly_sorted(ended_, [](const EndedFlow& a, const EndedFlow& b) {
+    return a.time < b.time || (a.time == b.time && a.flow < b.flow);
+  });
+  for (const EndedFlow& end : ended_) {
     const Flow& flow = table_.flows[end.flow];
     done.push_back(flow.token);
     note_change(flow.bundle);

@@ -37,7 +37,7 @@ class FlowNet {
   double used_share(LinkId) const;
 
  private:
-  struct Ended {
+  struct EndedFlow {
     double time;
     FlowId flow;
   };
@@ -46,8 +46,8 @@ class FlowNet {
   sharing::Filling filling_;
   std::vector<sharing::BundleId> changed_;  // since links were last shared
   std::vector<LinkId> dirty_;
-  std::vector<LinkId> near_;  // links of the changed bundles that are in groups; scratch memory of share
-  std::vector<Ended> ended_;  // scratch memory of collect
+  std::vector<LinkId> near_;      // links of the changed bundles that are in groups; scratch memory of share
+  std::vector<EndedFlow> ended_;  // scratch memory of collect
 
   void note_change(sharing::BundleId);
   void mark_dirty(LinkId);

@@ -3,7 +3,9 @@
 namespace trainyard::sharing {
 namespace {
 
-bool later(const Bundle::Due& a, const Bundle::Due& b) { return a.due > b.due || (a.due == b.due && a.id > b.id); }
+bool later(const Bundle::DueFlow& a, const Bundle::DueFlow& b) {
+  return a.due > b.due || (a.due == b.due && a.id > b.id);
+}
 
 bool is_of(const Bundle& bundle, std::span<const LinkUse> route, double cap) {
   if (bundle.route != route.data() || bundle.cap != cap || bundle.hops.size() != route.size()) return false;
@@ -82,8 +84,8 @@ FlowId FlowTable::add_flow(BundleId bundle_id, double bytes, FlowToken token, do
 
 void FlowTable::remove_flow(FlowId id) {
   auto& bundle_flows = bundles[flows[id].bundle].flows;
-  bundle_flows.erase(
-      std::find_if(bundle_flows.begin(), bundle_flows.end(), [id](const Bundle::Due& due) { return due.id == id; }));
+  bundle_flows.erase(std::find_if(bundle_flows.begin(), bundle_flows.end(),
+                                  [id](const Bundle::DueFlow& due) { return due.id == id; }));
   std::make_heap(bundle_flows.begin(), bundle_flows.end(), later);
   flows.release(id);
 }

@@ -46,13 +46,13 @@ struct Hop {
 
 /// The flows of one route and rate cap. They always have the same rate, so that links store them as one entry.
 struct alignas(64) Bundle {
-  struct Due {
+  struct DueFlow {
     double due = 0;  ///< service of the bundle at which the flow ends
     FlowId id;
   };
   // Flows that run alone only need the first two cache lines.
-  boost::container::small_vector<Due, 1> flows;  ///< a heap, the next to end first
-  ClockId clock;                                 ///< the clock it runs by: its own, or its group's
+  boost::container::small_vector<DueFlow, 1> flows;  ///< a heap, the next to end first
+  ClockId clock;                                     ///< the clock it runs by: its own, or its group's
   ClockId own_clock;
   GroupId group;         ///< none: it is alone on its links
   bool changed = false;  ///< flows have come or gone since links were last shared

@@ -14,7 +14,7 @@ std::vector<int> ring_peers(GroupPlace place) {
 
 Numbering channel_ring(int ranks, const CollectiveSettings& settings, int channel) {
   const int per_node = settings.ranks_per_node(ranks);
-  return ranks % per_node == 0 ? Numbering(ranks).rotated_in_blocks(per_node, channel) : Numbering(ranks);
+  return ranks % per_node == 0 ? Numbering(ranks).rotate_in_blocks(per_node, channel) : Numbering(ranks);
 }
 
 std::vector<int> rotated_ring_peers(GroupPlace place) {
@@ -100,7 +100,7 @@ int Collective::channels_of(GroupPlace place) const {
 std::vector<int> peers_of(const Collective& collective, GroupPlace place) {
   if (place.settings->fidelity == Fidelity::modelled) return {};  // members meet, and send no messages
   if (!has_root(collective.operation)) return collective.peers(place);
-  const Numbering from_root = Numbering(place.size).rotated(place.settings->root);
+  const Numbering from_root = Numbering(place.size).rotate(place.settings->root);
   place.index = from_root.number(place.index);
   std::vector<int> peers = collective.peers(place);
   for (int& peer : peers) peer = from_root.member(peer);

@@ -219,15 +219,15 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
   };
   for (const WeightedRing& ring : settings.rings)
     if (static_cast<int>(ring.order.member.size()) == n) {
-      add(Numbering::along(ring.order), ring.weight);
-      add(Numbering::along(ring.order).reversed(), ring.weight);
+      add(Numbering::from_ring(ring.order), ring.weight);
+      add(Numbering::from_ring(ring.order).reverse(), ring.weight);
     }
   if (flow.ways > 0) return flow;
   for (int k = 0; k < modelled_rings(settings, n); ++k)
     if (settings.node_sizes.empty())
       add(channel_ring(n, settings, k), 1);
     else
-      add(Numbering::along(shifted_ring(settings.node_sizes, k)), 1);
+      add(Numbering::from_ring(shifted_ring(settings.node_sizes, k)), 1);
   return flow;
 }
 

@@ -11,7 +11,7 @@ Ops collective_ops(const Collective& collective, Local me, Bytes size) {
     co_return;
   }
   // If the root is not rank 0, ranks are numbered from the root.
-  if (has_root(collective.operation)) me = me.numbered(Numbering(me.group_size()).rotated(me.root()));
+  if (has_root(collective.operation)) me = me.renumber(Numbering(me.group_size()).rotate(me.root()));
   const bool exchange =
       collective.operation == Operation::all_to_all || collective.operation == Operation::all_to_all_v;
   if (me.group_size() == 1) {
@@ -32,13 +32,13 @@ Ops collective_ops(const Collective& collective, Local me, Bytes size) {
   if (!reduces(collective.operation) || me.settings().reduction != Reduction::average) co_return;
   const int n = me.group_size();
   if (collective.operation == Operation::reduce && me.index() != 0) co_return;
-  co_yield me.divide(collective.operation == Operation::reduce_scatter ? me.block(me.index()) : me.whole(), n);
+  co_yield me.divide(collective.operation == Operation::reduce_scatter ? me.block(me.index()) : me.whole_chunk(), n);
 }
 
 std::uint64_t role_of(const Collective& collective, GroupPlace place) {
   std::uint64_t role = 0;
   if (collective.role) {
-    for (const int number : collective.role(place)) role = hashed({role, static_cast<std::uint64_t>(number)});
+    for (const int number : collective.role(place)) role = hash_numbers({role, static_cast<std::uint64_t>(number)});
     return role;
   }
   constexpr int largest = 256;
@@ -50,9 +50,9 @@ std::uint64_t role_of(const Collective& collective, GroupPlace place) {
   Ops ops = collective_ops(collective, Local(out, place, peers, call, Bytes{size}), Bytes{size});
   for (const Op* op = nullptr; ops.next(op) == Pull::op;) {
     const Message& m = op->message;
-    role = hashed({role, static_cast<std::uint64_t>(op->kind), op->stream, m.slot, m.tag, m.steps,
-                   std::bit_cast<std::uint64_t>(m.bytes.value), static_cast<std::uint64_t>(m.mode)});
-    for (const Dep& dep : op->deps) role = hashed({role, dep.stream, dep.count});
+    role = hash_numbers({role, static_cast<std::uint64_t>(op->kind), op->stream, m.slot, m.tag, m.steps,
+                         std::bit_cast<std::uint64_t>(m.bytes.value), static_cast<std::uint64_t>(m.mode)});
+    for (const Dep& dep : op->deps) role = hash_numbers({role, dep.stream, dep.count});
   }
   return role;
 }

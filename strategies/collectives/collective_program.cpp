@@ -36,7 +36,7 @@ class CollectiveProgram : public CoroutineProgram {
     call_.mode = options.mode;
     call_.group_of = members.front();
     call_.buffer = kDataBuffer;
-    call_.input = options.in_place ? scratch_of(kDataBuffer, 1) : kInputBuffer;
+    call_.input = options.in_place ? scratch_buffer(kDataBuffer, 1) : kInputBuffer;
   }
 
   std::span<const GroupFlow* const> group_flows() const override { return flows_; }
@@ -65,7 +65,7 @@ class CollectiveProgram : public CoroutineProgram {
   /// Out of place, the algorithm works on a copy of the input. The copy costs nothing, because the kernels of
   /// libraries would read the input directly. An in-place all-to-all sends from a copy.
   Ops begin(Local me) {
-    const Chunk data = me.whole();
+    const Chunk data = me.whole_chunk();
     const bool exchange =
         collective_.operation == Operation::all_to_all || collective_.operation == Operation::all_to_all_v;
     if (collective_.operation == Operation::all_to_all && options_.in_place)
@@ -89,7 +89,7 @@ class CollectiveProgram : public CoroutineProgram {
   }
   Ops end(Local me) {
     if (takes_block(collective_.operation) && !options_.in_place)
-      co_yield me.copy(me.block(me.index()), {me.whole().bytes, {kOutputBuffer, 0, 1}});
+      co_yield me.copy(me.block(me.index()), {me.whole_chunk().bytes, {kOutputBuffer, 0, 1}});
   }
 };
 

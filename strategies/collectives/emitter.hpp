@@ -35,7 +35,7 @@ class Emitter {
     return scratch_;
   }
   /// A dependency on everything yielded so far on `stream`.
-  Dep after(Stream stream) const { return {emitted_[stream], stream}; }
+  Dep last_operation(Stream stream) const { return {emitted_[stream], stream}; }
 
   /// Assigns the work yielded from now on to sample `number` (see Work::sample).
   void begin_sample(std::uint32_t number) { sample_ = number; }

@@ -206,6 +206,11 @@ std::vector<NcclNode> nccl_nodes(const ClusterSpec& cluster, const NcclChoice& c
   const Catalog catalog;
   std::vector<NcclNode> nodes;
   for (const NodeType* type : cluster.types()) {
+    if (type->network.grpc && cluster.nodes > 1)
+      throw UserError(
+          fmt::format("NCCL opens sockets of its own and does not go over gRPC, the transport of {}; "
+                      "expected transport: tcp, or plan.collectives: messages",
+                      type->name));
     std::string network = type->network.nccl_network;
     if (network.empty()) network = type->network.tcp ? "tcp" : "infiniband";
     NcclNode node(cluster, *type, catalog, network, choice);

@@ -13,7 +13,7 @@ Chunk Chunk::part(int i, int of) const { return parts(i, 1, of); }
 
 Chunk Chunk::parts(int i, int count, int of) const {
   const int unit = ref.count;
-  const std::int64_t all = std::int64_t{ref.of} * of;
+  const std::int64_t all = std::int64_t{ref.chunks} * of;
   if (all > kMostParts) return {bytes * count / of, {kUncounted, 0, 1, 1}};
   // A range may wrap round the end of the buffer (see Local::blocks).
   const std::int64_t first = all > 0 ? (std::int64_t{ref.chunk} * of + std::int64_t{i} * unit) % all : 0;
@@ -22,14 +22,14 @@ Chunk Chunk::parts(int i, int count, int of) const {
            static_cast<std::uint16_t>(unit * count)}};
 }
 
-Local Local::numbered(const Numbering& numbering) const {
+Local Local::renumber(const Numbering& numbering) const {
   Local view = *this;
   view.numbering_ = numbering;
   view.number_ = numbering.number(rank_);
   return view;
 }
 
-Local Local::within(const Chunk& chunk) const {
+Local Local::restrict_to(const Chunk& chunk) const {
   Local view = *this;
   view.data_ = chunk;
   return view;
@@ -60,7 +60,7 @@ Chunk Local::blocks(int number, int count) const {
 }
 
 int Local::pieces(const Chunk& chunk) const {
-  const double most = std::max(1.0, std::floor(1.0 * kMostParts / chunk.ref.of));
+  const double most = std::max(1.0, std::floor(1.0 * kMostParts / chunk.ref.chunks));
   const double wanted = std::ceil(chunk.bytes / settings_->chunk * (1 - 1e-12));
   return static_cast<int>(std::clamp(wanted, 1.0, most));
 }
@@ -130,7 +130,7 @@ Op& Local::message(Kind kind, int peer, const Chunk& chunk) {
 const Op& Local::send(int peer, const Chunk& chunk, Dep also) {
   Op& op = message(Kind::send, peer, chunk);
   op.effect.read = chunk.ref;
-  op.deps[0] = out_->after(recv_stream_);
+  op.deps[0] = out_->last_operation(recv_stream_);
   op.deps[1] = also;
   if (out_->first_of(number_of_call_, send_stream_)) {
     op.message.extra_latency = call_->launch;
@@ -178,7 +178,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
   op.address(slot, tag_, Mode::eager);
   op.message.path = call_->path;
   op.message.steps = steps;
-  op.deps[0] = out_->after(recv_stream_);
+  op.deps[0] = out_->last_operation(recv_stream_);
   if (!out_->used_by(number_of_call_, recv_stream_)) op.message.extra_latency = call_->launch;
   return out_->emit();
 }
@@ -197,7 +197,7 @@ const Op& Local::receive(int peer, const Chunk& chunk, Action action) {
   if (out_->first_of(number_of_call_, recv_stream_)) {
     // If both share one stream, the order of the stream implies this.
     if (send_stream_ != recv_stream_ && !out_->used_by(number_of_call_, send_stream_))
-      op.deps[0] = out_->after(send_stream_);
+      op.deps[0] = out_->last_operation(send_stream_);
     op.deps[1] = call_->start;
   }
   return out_->emit();
@@ -219,7 +219,7 @@ Action Local::combine() const {
 const Op& Local::local_op(Action action, const Chunk& from, const Chunk& into) {
   Op& op = begin(Kind::mark, recv_stream_);
   op.effect = {action, 0, from.ref, into.ref};
-  if (send_stream_ != recv_stream_) op.deps[0] = out_->after(send_stream_);
+  if (send_stream_ != recv_stream_) op.deps[0] = out_->last_operation(send_stream_);
   if (out_->first_of(number_of_call_, recv_stream_)) op.deps[1] = call_->start;
   return out_->emit();
 }
@@ -241,7 +241,7 @@ const Op& Local::phase() {
 
 const Op& Local::join(int members) {
   Op& op = begin(Kind::join, recv_stream_);
-  op.deps[0] = out_->after(send_stream_);
+  op.deps[0] = out_->last_operation(send_stream_);
   op.deps[1] = call_->start;
   op.message.tag = call_->tag | static_cast<Tag>(call_->group_of) << 32;
   op.message.steps = static_cast<std::uint32_t>(members);
@@ -262,20 +262,20 @@ const Op& Local::join_modelled(const ModelledJoin& flow) {
 
 const Op& Local::open_send() {
   Op& op = begin(Kind::mark, send_stream_);
-  op.deps[0] = out_->after(call_->send_stream);
-  op.deps[1] = out_->after(call_->recv_stream);
+  op.deps[0] = out_->last_operation(call_->send_stream);
+  op.deps[1] = out_->last_operation(call_->recv_stream);
   return out_->emit();
 }
 const Op& Local::open_recv() {
   Op& op = begin(Kind::mark, recv_stream_);
-  op.deps[0] = out_->after(call_->send_stream);
-  op.deps[1] = out_->after(call_->recv_stream);
+  op.deps[0] = out_->last_operation(call_->send_stream);
+  op.deps[1] = out_->last_operation(call_->recv_stream);
   return out_->emit();
 }
 const Op& Local::close() {
   Op& op = begin(Kind::mark, call_->recv_stream);
-  op.deps[0] = out_->after(send_stream_);
-  op.deps[1] = out_->after(recv_stream_);
+  op.deps[0] = out_->last_operation(send_stream_);
+  op.deps[1] = out_->last_operation(recv_stream_);
   return out_->emit();
 }
 

@@ -26,7 +26,7 @@ struct CollectiveCall {
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
   /// Sums of sparse numbers. density: fraction of the elements that one rank has, at places of its own. whole:
-  /// fraction (below 1) of the bytes that all elements take if they are sent densely (see Local::summed).
+  /// fraction (below 1) of the bytes that all elements take if they are sent densely (see Local::sum_chunk).
   double density = 1, whole = 1;
 };
 
@@ -80,9 +80,9 @@ class Local {
   // Views:
 
   /// Returns this view with other numbers; this rank must have one.
-  Local numbered(const Numbering&) const;
+  Local renumber(const Numbering&) const;
   /// Returns this view restricted to a part of the data.
-  Local within(const Chunk&) const;
+  Local restrict_to(const Chunk&) const;
   /// Returns this view on slice `i` of `of` of every block, or on `count` slices beginning with `i`.
   Local on_slice(int i, int of, int count = 1) const;
   /// Returns this view on the streams of another channel, which runs in parallel with the other channels (see
@@ -91,7 +91,7 @@ class Local {
 
   // Data:
 
-  const Chunk& whole() const { return data_; }
+  const Chunk& whole_chunk() const { return data_; }
   /// Returns chunk `i` modulo the group size; there are as many chunks as members.
   Chunk chunk(int i) const {
     const int n = group_size();
@@ -118,13 +118,13 @@ class Local {
   Chunk incoming(int peer) const;
   /// Returns the chunk with the size of a sum over `ranks` ranks. Independent places make the sum denser; it is sent
   /// densely if that takes fewer bytes.
-  Chunk summed(Chunk chunk, int ranks) const {
+  Chunk sum_chunk(Chunk chunk, int ranks) const {
     if (call_->whole < 1) chunk.bytes = chunk.bytes * std::min(call_->whole, 1 - std::pow(1 - call_->density, ranks));
     return chunk;
   }
   /// Returns the same place in a scratch copy of the data, `which` of 1 to 3 (see kScratch).
   static Chunk scratch(Chunk chunk, int which = 1) {
-    if (chunk.ref.buffer != kUncounted) chunk.ref.buffer = scratch_of(chunk.ref.buffer, which);
+    if (chunk.ref.buffer != kUncounted) chunk.ref.buffer = scratch_buffer(chunk.ref.buffer, which);
     return chunk;
   }
 
@@ -174,8 +174,8 @@ class Local {
     out_->skip(recv_stream_, rounds);
   }
   /// Dependencies on all sends, or all receives, so far on this channel.
-  Dep sent() const { return out_->after(send_stream_); }
-  Dep received() const { return out_->after(recv_stream_); }
+  Dep last_send() const { return out_->last_operation(send_stream_); }
+  Dep last_receive() const { return out_->last_operation(recv_stream_); }
   /// The open_ operations make the channel's streams wait for what channel 0 has done; close makes channel 0 wait for
   /// this channel.
   const Op& open_send();

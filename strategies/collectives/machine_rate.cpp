@@ -21,7 +21,7 @@ constexpr double kFarPeerShare = 0.72;
 constexpr double kHostShare = 0.44;
 
 double share_of(const Path& path) {
-  if (path.how == "through host memory") return kHostShare;
+  if (path.means == "through host memory") return kHostShare;
   return path.locality == "SYS" ? kFarPeerShare : kPeerShare;
 }
 
@@ -53,7 +53,7 @@ BytesPerSecond machine_rate(const ClusterSpec& cluster, int gpus, Operation oper
   const ClusterSpec spec = one_node(cluster);
   DeviceGraph graph = build_cluster(spec);
   Routing routing(graph, spec);
-  const std::vector<DeviceId> devices = graph.all(DeviceKind::gpu, 0);
+  const std::vector<DeviceId> devices = graph.devices_of_kind(DeviceKind::gpu, 0);
   std::vector<Actor> members;
   for (int i = 0; i < std::min(gpus, node.gpus); ++i) members.push_back(i);
   const ModelledFlow flow = flow_in(node, members, operation);

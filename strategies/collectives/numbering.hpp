@@ -29,30 +29,30 @@ class Numbering {
  public:
   explicit Numbering(int size) : size_(size) {}
   /// `size` members: first, first + stride, first + 2·stride, …
-  static Numbering every(int stride, int first, int size) {
+  static Numbering from_stride(int stride, int first, int size) {
     Numbering n(size);
     n.first_ = first;
     n.stride_ = stride;
     return n;
   }
   /// The order must outlive the numbering.
-  static Numbering along(const RingOrder& order) {
+  static Numbering from_ring(const RingOrder& order) {
     Numbering n(static_cast<int>(order.member.size()));
     n.order_ = &order;
     return n;
   }
   /// Shifts the numbers: number v then means what v + by meant, modulo the size.
-  Numbering rotated(int by) const { return rotated_in_blocks(size_, by); }
+  Numbering rotate(int by) const { return rotate_in_blocks(size_, by); }
   /// Shifts the numbers inside each block of `block` consecutive members (all blocks have one size). A ring then
   /// leaves a node by another member.
-  Numbering rotated_in_blocks(int block, int by) const {
+  Numbering rotate_in_blocks(int block, int by) const {
     Numbering n = *this;
     n.block_ = block;
     n.by_ = by % block;
     return n;
   }
   /// Reverses the direction; number 0 stays.
-  Numbering reversed() const {
+  Numbering reverse() const {
     Numbering n = *this;
     n.reversed_ = !reversed_;
     return n;

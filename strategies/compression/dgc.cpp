@@ -56,7 +56,7 @@ class DgcCodec : public GradientCodec {
     }
     const Selection selection = choice_.selection_in(choice_.stage(static_cast<int>(step_)));
     count_ = static_cast<std::size_t>(chosen_elements(selection.density, shape_.elements()));
-    const std::vector<std::uint32_t> places = select_places(velocity_, selection, hashed({seed_, step_++}));
+    const std::vector<std::uint32_t> places = select_places(velocity_, selection, hash_numbers({seed_, step_++}));
     std::vector<double> sent;
     for (const std::uint32_t place : places) {
       sent.push_back(rounded_to(sent_precision(shape_), velocity_[place]));
@@ -106,7 +106,7 @@ class Dgc : public Compressor {
     return {{std::move(round)}, {scatter_add(shape, count, sparse_element(shape))}};
   }
   std::unique_ptr<GradientCodec> codec(const GradientShape& shape, int rank, std::uint64_t seed) const override {
-    return std::make_unique<DgcCodec>(choice_, shape, hashed({seed, static_cast<std::uint64_t>(rank)}));
+    return std::make_unique<DgcCodec>(choice_, shape, hash_numbers({seed, static_cast<std::uint64_t>(rank)}));
   }
   std::string summary() const override {
     return fmt::format("DGC of {}, {}{}{}", in_words(choice_.selection),
@@ -144,7 +144,8 @@ const RegisterCompressor register_dgc{
             "true."},
            true);
        for (const char* key : {"momentum", "momentum_masking"})
-         fields.only(key, choice.corrects, "with momentum_correction, which keeps the momentum in what is sent");
+         fields.require_condition(key, choice.corrects,
+                                  "with momentum_correction, which keeps the momentum in what is sent");
        choice.momentum = fields.number("momentum", 0, 1, 0.9);
        choice.clip = fields.number("clip", 0, 1e300, 0);
        choice.masking = fields.boolean("momentum_masking", true);

@@ -57,10 +57,10 @@ class LevelCodec : public GradientCodec {
       scales.push_back(static_cast<double>(scale));
     });
     std::size_t group = 0;
-    const std::uint64_t draw = hashed({seed_, step_++});
+    const std::uint64_t draw = hash_numbers({seed_, step_++});
     levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
       for (std::size_t i = first; i < end; ++i)
-        writer.bits(code(input[i], scales[group], hashed({draw, i})), levels_.bits());
+        writer.bits(code(input[i], scales[group], hash_numbers({draw, i})), levels_.bits());
       ++group;
     });
     return std::move(writer).words();
@@ -126,7 +126,7 @@ class RandomLevels : public Compressor {
     return {{std::move(round)}, {moves("scale and add", shape.ranks * payload + dense)}};
   }
   std::unique_ptr<GradientCodec> codec(const GradientShape& shape, int rank, std::uint64_t seed) const override {
-    return std::make_unique<LevelCodec>(levels_, shape, hashed({seed, static_cast<std::uint64_t>(rank)}));
+    return std::make_unique<LevelCodec>(levels_, shape, hash_numbers({seed, static_cast<std::uint64_t>(rank)}));
   }
   std::string summary() const override { return summary_; }
 

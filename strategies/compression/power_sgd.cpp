@@ -99,7 +99,7 @@ class PowerSgdCodec : public GradientCodec {
     for (std::size_t i = 0; i < all_.size(); ++i) all_[i] += gradients[i];
     for (std::size_t number = 0; number < parts_.size(); ++number) {
       Part& part = parts_[number];
-      if (part.low && (part.q.size() == 0 || !choice_.warm_start)) draw(part, hashed({seed_, step_, number}));
+      if (part.low && (part.q.size() == 0 || !choice_.warm_start)) draw(part, hash_numbers({seed_, step_, number}));
       append(sent, part.low ? Matrix(matrix_of(part).lazyProduct(part.q)) : Matrix(matrix_of(part)));
     }
     ++step_;
@@ -122,7 +122,7 @@ class PowerSgdCodec : public GradientCodec {
   void draw(Part& part, std::uint64_t seed) const {
     part.q.resize(part.columns, static_cast<Eigen::Index>(choice_.rank));
     for (Eigen::Index i = 0; i < part.q.size(); ++i)
-      part.q.data()[i] = static_cast<double>(hashed({seed, static_cast<std::uint64_t>(i)}) >> 11) * 0x1.0p-52 - 1;
+      part.q.data()[i] = static_cast<double>(hash_numbers({seed, static_cast<std::uint64_t>(i)}) >> 11) * 0x1.0p-52 - 1;
     orthogonalize(part.q);
   }
 };

@@ -25,7 +25,7 @@ class TopKCodec : public GradientCodec {
   std::vector<double> encode(int, std::span<const double> input) override {
     std::vector<double> all(input.begin(), input.end());
     for (std::size_t i = 0; i < all.size() && choice_.feedback; ++i) all[i] += residual_[i];
-    const std::vector<std::uint32_t> places = select_places(all, choice_.selection, hashed({seed_, step_++}));
+    const std::vector<std::uint32_t> places = select_places(all, choice_.selection, hash_numbers({seed_, step_++}));
     std::vector<double> sent;
     for (const std::uint32_t place : places) sent.push_back(rounded_to(sent_precision(shape_), all[place]));
     residual_ = std::move(all);
@@ -67,7 +67,7 @@ class TopK : public Compressor {
     return all;
   }
   std::unique_ptr<GradientCodec> codec(const GradientShape& shape, int rank, std::uint64_t seed) const override {
-    return std::make_unique<TopKCodec>(choice_, shape, hashed({seed, static_cast<std::uint64_t>(rank)}));
+    return std::make_unique<TopKCodec>(choice_, shape, hash_numbers({seed, static_cast<std::uint64_t>(rank)}));
   }
   std::string summary() const override {
     return fmt::format("top-k of {}{}{}", in_words(choice_.selection),

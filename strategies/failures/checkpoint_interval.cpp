@@ -74,12 +74,12 @@ class IntervalTrials {
         static_cast<std::size_t>(std::clamp(kMostCheckpoints / checkpoints, 1.0, static_cast<double>(kFailures)));
     plan_.failures.clear();
     plan_.steps = 0;
-    plan_.until = static_cast<double>(failures) * mtbf;
+    plan_.end_limit = static_cast<double>(failures) * mtbf;
     plan_.draws = even_draws(failures);
   }
   double goodput(double every) const {
     LongRunPlan plan = plan_;
-    plan.checkpoint.every = every;
+    plan.checkpoint.interval_steps = every;
     return run_long(plan).goodput();
   }
   /// Returns the last number of steps between `best` and `end` whose goodput is nearly the best.
@@ -170,8 +170,8 @@ BestInterval best_interval(const LongRunPlan& plan) {
   best.simulated = plan.step * best.steps;
   best.steps = std::max(least, std::round(best.steps));
   best.goodput = tries.goodput(best.steps);
-  best.from = plan.step * tries.last_near(best.steps, least, best.goodput);
-  best.until = plan.step * tries.last_near(best.steps, best.steps * kFurthest, best.goodput);
+  best.range_begin = plan.step * tries.last_near(best.steps, least, best.goodput);
+  best.range_end = plan.step * tries.last_near(best.steps, best.steps * kFurthest, best.goodput);
   return best;
 }
 

@@ -23,7 +23,7 @@ struct BestInterval {
   double goodput = 0;  ///< goodput of these runs at that interval
   double steps = 1;    ///< the same interval in whole steps
   /// Range in which the goodput is within `kNearBest` of the best: it shows how flat the optimum is.
-  Seconds from, until;
+  Seconds range_begin, range_end;
   struct Trial {
     Seconds interval;
     double goodput = 0;

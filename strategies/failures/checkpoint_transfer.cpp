@@ -22,7 +22,7 @@ struct ShareRoute {
 /// Returns the socket that a GPU is attached to: the one with the lowest latency.
 DeviceId socket_of(const ClusterMachine& machine, DeviceId gpu) {
   const int node = machine.graph().devices()[gpu].node;
-  const std::vector<DeviceId> cpus = machine.graph().all(DeviceKind::cpu, node);
+  const std::vector<DeviceId> cpus = machine.graph().devices_of_kind(DeviceKind::cpu, node);
   const auto wires = [&](DeviceId cpu) {
     return machine.path(machine.actor(gpu), machine.actor(cpu), PathClass::automatic).latency();
   };
@@ -122,7 +122,7 @@ struct CheckpointMachine {
 
   Actor drive_of(Actor rank) const {
     const Device& gpu = cluster.graph().devices()[cluster.device(rank)];
-    const std::vector<DeviceId> drives = cluster.graph().all(DeviceKind::nvme, gpu.node);
+    const std::vector<DeviceId> drives = cluster.graph().devices_of_kind(DeviceKind::nvme, gpu.node);
     if (drives.empty())
       fail(cluster.spec().place, fmt::format("a checkpoint on local drives, but {} has none (set nvme: {{count, …}})",
                                              cluster.spec().type_of(gpu.node).name));

@@ -13,11 +13,11 @@ Seconds time_between_failures(const std::vector<FailingParts>& parts) {
 }
 
 UniformDraws seeded_draws(std::uint64_t seed) {
-  return [seed](std::uint64_t counter) { return static_cast<double>(hashed({seed, counter}) >> 11) * 0x1p-53; };
+  return [seed](std::uint64_t counter) { return static_cast<double>(hash_numbers({seed, counter}) >> 11) * 0x1p-53; };
 }
 
 Seconds DrawnFailures::next() {
-  const Seconds after = between_ * -std::log1p(-draws_(2 * drawn_));
+  const Seconds after = mean_interval_ * -std::log1p(-draws_(2 * drawn_));
   ++drawn_;
   return after;
 }
@@ -25,7 +25,7 @@ Seconds DrawnFailures::next() {
 const FailingParts& DrawnFailures::part() const {
   double remaining = draws_(2 * drawn_ - 1);
   for (const FailingParts& part : parts_) {
-    remaining -= part.count / part.mtbf.value * between_.value;
+    remaining -= part.count / part.mtbf.value * mean_interval_.value;
     if (remaining < 0) return part;
   }
   return parts_.back();

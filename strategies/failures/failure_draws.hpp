@@ -31,10 +31,10 @@ UniformDraws seeded_draws(std::uint64_t seed);
 class DrawnFailures {
  public:
   DrawnFailures(const std::vector<FailingParts>& parts, const UniformDraws& draws)
-      : parts_(parts), draws_(draws), between_(time_between_failures(parts)) {}
+      : parts_(parts), draws_(draws), mean_interval_(time_between_failures(parts)) {}
 
-  bool any() const { return between_.value > 0; }
-  Seconds between() const { return between_; }  ///< mean time between two failures
+  bool has_failures() const { return mean_interval_.value > 0; }
+  Seconds mean_interval() const { return mean_interval_; }  ///< mean time between two failures
   /// Draws the next failure, and returns the time since the one before.
   Seconds next();
   /// The part that fails in the last drawn failure. Parts are drawn in proportion to their failure rates.
@@ -43,7 +43,7 @@ class DrawnFailures {
  private:
   const std::vector<FailingParts>& parts_;
   const UniformDraws& draws_;
-  const Seconds between_;
+  const Seconds mean_interval_;
   std::uint64_t drawn_ = 0;
 };
 

@@ -11,9 +11,9 @@ namespace trainyard {
 
 /// A prescribed failure (not a random one): at a time, or after a number of steps.
 struct SetFailure {
-  Seconds at;
-  std::optional<double> after_step = {};  ///< No value: it comes at time `at`
-  std::string what;                       ///< kind of part that fails
+  Seconds time;
+  std::optional<double> after_step = {};  ///< No value: it comes at `time`
+  std::string part;                       ///< kind of part that fails
   bool takes_node = false;
   std::optional<int> node = {};  ///< node that contains the part; nothing of an absent node fails
   int workers = 0;               ///< see FailingParts
@@ -24,7 +24,7 @@ struct SetFailure {
 struct SetFailureOutcome {
   bool happened = false;  ///< false: the training ended before
   bool idle = false;      ///< true: its node was absent already, and nothing happened
-  Seconds at;
+  Seconds time;
   double steps = 0;  ///< steps done when it came
   double lost_steps = 0;
   Seconds lost_work;  ///< time of the lost steps, and of the unfinished step
@@ -33,7 +33,7 @@ struct SetFailureOutcome {
 /// The interval between saves of the training's state, and the time that they cost. A state is saved as it is at the
 /// end of a step.
 struct CheckpointTimes {
-  double every = 0;  ///< steps between checkpoints; 0: no checkpoints
+  double interval_steps = 0;  ///< steps between checkpoints; 0: no checkpoints
   /// Training stops for this long: for the whole write, or for a copy that is then written in the background.
   Seconds stall;
   Seconds write;  ///< from its beginning until it can be read back; at least `stall`
@@ -56,8 +56,8 @@ struct Recovery {
 
 /// A coarse run of a training for days to months. It counts step times and does not simulate single steps.
 struct LongRunPlan {
-  double steps = 0;  ///< number of steps to train; 0: as many as fit before `until`
-  Seconds until;     ///< latest end of the run; 0: it ends with its steps
+  double steps = 0;   ///< number of steps to train; 0: as many as fit before `end_limit`
+  Seconds end_limit;  ///< latest end of the run; 0: it ends with its steps
   Seconds step;
   int replicas = 1;
   /// Number of nodes that the replicas share evenly; 0: one for each. Nodes of a broken replica replace others.

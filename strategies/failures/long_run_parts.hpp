@@ -42,7 +42,7 @@ class TrainingInterval {
     done_ = before_ = 0;
   }
   /// Ends the part of the interval with this pace; another pace follows.
-  void turn(double now, double pace) {
+  void change_pace(double now, double pace) {
     done_ = steps(now, pace);
     before_ += now - since_;
     since_ = now;
@@ -50,7 +50,7 @@ class TrainingInterval {
   /// Steps done, with the fraction of the current step.
   double steps(double now, double pace) const { return done_ + (now - since_) / pace; }
   /// Time from the last change of pace until `steps` steps are done.
-  double until(double steps, double pace) const { return (steps - done_) * pace; }
+  double time_to(double steps, double pace) const { return (steps - done_) * pace; }
   /// Time that the first `steps` whole steps of the interval have taken.
   double time_of(double steps, double pace) const {
     return steps < done_ ? before_ * steps / done_ : before_ + (steps - done_) * pace;
@@ -67,7 +67,7 @@ class SavedWork {
   double steps() const { return steps_; }
   double snapshot() const { return snapshot_; }  ///< steps in the checkpoint that was begun last
 
-  void done(double steps, double seconds) {
+  void add_steps(double steps, double seconds) {
     steps_ += steps;
     after_snapshot_ += seconds;
   }

@@ -53,7 +53,7 @@ class LongRun {
         by_steps_(plan.failures),
         pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
-      if (!plan.failures[i].after_step) schedule(EventKind::prescribed_failure, plan.failures[i].at.value, i);
+      if (!plan.failures[i].after_step) schedule(EventKind::prescribed_failure, plan.failures[i].time.value, i);
     result_.prescribed.resize(plan.failures.size());
   }
 
@@ -62,8 +62,8 @@ class LongRun {
     go_on();
     while (phase_ != JobState::ended) {
       const double next = timers_.next();
-      if (plan_.until.value > 0 && (next < 0 || next > plan_.until.value)) {
-        now_ = plan_.until.value;
+      if (plan_.end_limit.value > 0 && (next < 0 || next > plan_.end_limit.value)) {
+        now_ = plan_.end_limit.value;
         close();
         break;
       }
@@ -129,7 +129,7 @@ class LongRun {
         const FailingParts& part = drawn_.part();
         next_failure();
         SetFailure failure;
-        failure.what = part.name;
+        failure.part = part.name;
         failure.takes_node = part.takes_node;
         failure.workers = part.workers;
         failure.survived = part.survived;
@@ -139,7 +139,7 @@ class LongRun {
   }
 
   void next_failure() {
-    if (drawn_.any()) schedule(EventKind::fails, now_ + drawn_.next().value);
+    if (drawn_.has_failures()) schedule(EventKind::fails, now_ + drawn_.next().value);
   }
 
   void enter(JobState phase, double duration) {
@@ -159,7 +159,7 @@ class LongRun {
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
       const double remaining = target_ - work_.steps();
       const double ended = cut_short ? std::min(steps_under_way(), remaining) : remaining;
-      work_.done(ended, interval_.time_of(ended, pace()));
+      work_.add_steps(ended, interval_.time_of(ended, pace()));
     }
     if (phase_timed_) timers_.cancel(phase_timer_);
     phase_timed_ = false;
@@ -173,7 +173,7 @@ class LongRun {
   }
 
   double checkpoint_after() const {
-    const double every = plan_.checkpoint.every;
+    const double every = plan_.checkpoint.interval_steps;
     if (every <= 0) return HUGE_VAL;
     return (std::floor(std::max(work_.steps(), work_.snapshot()) / every) + 1) * every;
   }
@@ -185,8 +185,8 @@ class LongRun {
       train(work_.steps());
       return fail_as_prescribed(by_steps_.take());
     }
-    if (plan_.checkpoint.every > 0 && work_.steps() > work_.snapshot() &&
-        std::fmod(work_.steps(), plan_.checkpoint.every) == 0)
+    if (plan_.checkpoint.interval_steps > 0 && work_.steps() > work_.snapshot() &&
+        std::fmod(work_.steps(), plan_.checkpoint.interval_steps) == 0)
       return checkpoint();
     if (work_.steps() >= last_step()) return finish();
     if (pool_.has_waiting()) {
@@ -225,7 +225,7 @@ class LongRun {
   /// Skips from the end of one checkpoint's stall to that of a later one, if everything in between repeats. The cost
   /// of a run then depends on the number of failures, not on the number of checkpoints.
   void skip_to_disturbance() {
-    const double every = plan_.checkpoint.every, trained = every * pace();
+    const double every = plan_.checkpoint.interval_steps, trained = every * pace();
     const bool at_once = due_.size() > 1;  // another event is due at this time
     if (at_once || pool_.has_waiting() || work_.steps() > work_.snapshot()) return;
     const double stall = plan_.checkpoint.stall.value, write = plan_.checkpoint.write.value;
@@ -239,10 +239,10 @@ class LongRun {
       result_.checkpoints += periods;
       result_.stalled += Seconds{periods * (period - trained)};
       if (writing_) work_.end_checkpoint();
-      work_.done((periods - 1) * every, (periods - 1) * trained);
+      work_.add_steps((periods - 1) * every, (periods - 1) * trained);
       work_.begin_checkpoint();
       work_.end_checkpoint();
-      work_.done(every, trained);
+      work_.add_steps(every, trained);
       work_.begin_checkpoint();
       if (!writing_) work_.end_checkpoint();
       hopeless_ = 0;
@@ -250,7 +250,7 @@ class LongRun {
     if (writing_) write_timer_ = schedule(EventKind::written, now_ + write - stall);
   }
   double undisturbed_until() {
-    const double next = timers_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
+    const double next = timers_.next(), end = plan_.end_limit.value > 0 ? plan_.end_limit.value : HUGE_VAL;
     return next < 0 ? end : std::min(next, end);
   }
   double undisturbed_steps() const { return std::min(last_step(), by_steps_.next()); }
@@ -297,7 +297,7 @@ class LongRun {
     const double lost_steps = result_.lost_steps;
     const Seconds lost_work = result_.lost_work;
     outcome.happened = true;
-    outcome.at = Seconds{now_};
+    outcome.time = Seconds{now_};
     outcome.idle = pool_.is_away(failure.node);
     if (outcome.idle) {
       outcome.steps = work_.steps() + steps_under_way();
@@ -315,10 +315,10 @@ class LongRun {
     ++result_.failures_of[what];
     if (survived) return stand_still_until_detected();
     if (workers > 0 && absent_workers_ + workers < plan_.replicas) return lose_workers(takes_node, workers, node);
-    if (++hopeless_ > kHopeless && plan_.until.value <= 0)
+    if (++hopeless_ > kHopeless && plan_.end_limit.value <= 0)
       throw UserError(
           fmt::format("the training makes no progress: {:.0f} failures without a checkpoint, one in {} on average",
-                      kHopeless, show(drawn_.between())));
+                      kHopeless, show(drawn_.mean_interval())));
     if (phase_ == JobState::training) {
       result_.lost_minibatches += plan_.replicas - absent_workers_;
       result_.lost_work += leave_training();  // the unfinished step
@@ -354,12 +354,12 @@ class LongRun {
       schedule(EventKind::workers_return, now_ + plan_.recovery.detect.value + plan_.recovery.restart.value, number);
   }
   void change_workers(int more_absent) {
-    interval_.turn(now_, pace());
+    interval_.change_pace(now_, pace());
     absent_workers_ += more_absent;
     if (phase_ != JobState::training || !phase_timed_) return;
     timers_.cancel(phase_timer_);
     phase_timer_ =
-        schedule(EventKind::phase_ends, now_ + std::max(0.0, interval_.until(target_ - work_.steps(), pace())));
+        schedule(EventKind::phase_ends, now_ + std::max(0.0, interval_.time_to(target_ - work_.steps(), pace())));
   }
   /// A node has failed, and will be repaired. Returns true if a spare takes its place.
   bool replace(std::optional<int> node) {
@@ -435,7 +435,7 @@ class LongRun {
 }  // namespace
 
 LongRunResult run_long(const LongRunPlan& plan) {
-  const double steps = plan.steps > 0 ? plan.steps : plan.until / plan.step;
+  const double steps = plan.steps > 0 ? plan.steps : plan.end_limit / plan.step;
   if (steps > kMostSteps)
     throw UserError(fmt::format("the training has {:.3g} steps of {}; at most {:.3g} are counted", steps,
                                 show(plan.step), kMostSteps));

@@ -14,7 +14,7 @@ class RankRun : public MechanismRun {
  public:
   explicit RankRun(const MechanismSite& site) : plan_(site.plan), programs_(site.plan, site.names) {}
 
-  Programs programs() override { return programs_.all(); }
+  Programs programs() override { return programs_.programs(); }
   const ProgramSource* source() const override { return &programs_; }
   std::vector<std::string> streams() const override { return programs_.streams().names(); }
   const PassTables& tables() const override { return programs_.tables(); }
@@ -65,7 +65,7 @@ const MechanismKind& chosen_kind(Fields& fields) {
 
 double Mechanism::operations(const TrainingPlan& plan) const {
   const LaneGroups& lane = plan.lane(Lane::gradients);
-  if (!lane.used()) return 0;
+  if (!lane.is_used()) return 0;
   const Operation operation = plan.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
   const Collective& collective = *lane.algorithm[static_cast<std::size_t>(operation)];
   double sum = 0;
@@ -73,7 +73,7 @@ double Mechanism::operations(const TrainingPlan& plan) const {
     const StagePlan& stage = plan.stages[number];
     const int rank = plan.mesh.rank({0, 0, 0, number});
     if (lane.of_rank[rank] < 0) continue;
-    const LaneGroup& group = lane.of(rank);
+    const LaneGroup& group = lane.group(rank);
     const int size = static_cast<int>(group.members.size());
     double elements = 0;
     for (const GradientBucket& bucket : stage.buckets) elements += bucket.elements;

@@ -103,7 +103,7 @@ class Mechanism {
   // Properties.
   virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
   virtual bool ranks_alike() const { return true; }  ///< all ranks run the training program; there are no other actors
-  virtual bool in_step() const { return true; }      ///< all workers execute each step together
+  virtual bool is_synchronous() const { return true; }  ///< all workers execute each step together
   /// The reason why gradients cannot be compressed before they are sent; "": they can.
   virtual std::string refuses_compression() const { return ""; }
   virtual bool stops_together() const { return true; }          ///< a step takes the gradients of all workers
@@ -121,7 +121,9 @@ class Mechanism {
 
   // Running.
   /// The places of its actors, ranks first; empty: the actors are those of the machine.
-  virtual std::vector<PlacedMachine::Placed> actors(const TrainingPlan&, const ClusterMachine&) const { return {}; }
+  virtual std::vector<PlacedMachine::PlacedActor> actors(const TrainingPlan&, const ClusterMachine&) const {
+    return {};
+  }
   virtual std::unique_ptr<MechanismRun> run(const MechanismSite&) const;
 
   // Answering.

@@ -27,7 +27,7 @@ class Gossip {
 
   int ranks() const { return ranks_; }
   const std::string& name() const { return name_; }
-  bool drawn() const { return drawn_; }  ///< true for random pairs
+  bool is_random() const { return drawn_; }  ///< true for random pairs
   /// Returns the neighbours in ascending order.
   std::vector<int> neighbours(int rank, std::int64_t round) const;
   /// Returns all ranks that may be a neighbour in some round.

@@ -23,7 +23,7 @@ GradientShape gradient_shape(const TrainingPlan& plan, const GradientBucket& buc
   const bool half = element_size(plan.network->precision).value < 4;  // products of fp32 gradients are in fp32
   shape.precision = half && plan.gradient_element.value >= 4 ? Precision::fp32 : plan.network->precision;
   const LaneGroups& lane = plan.lane(bucket.experts ? Lane::expert_gradients : Lane::gradients);
-  shape.ranks = lane.used() ? static_cast<int>(lane.groups.front().members.size()) : 1;
+  shape.ranks = lane.is_used() ? static_cast<int>(lane.groups.front().members.size()) : 1;
   shape.warm_up_stage = plan.compression ? plan.compression->warm_up_stages() : 0;
   return shape;
 }

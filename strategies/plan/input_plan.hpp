@@ -35,7 +35,7 @@ struct InputPlan {
   bool decodes = false;
   int lanes = 1;  ///< number of batches decoded at the same time: above one if workers outnumber samples
 
-  bool used() const { return !loaders.empty(); }
+  bool is_used() const { return !loaders.empty(); }
   Bytes read_of(int batch) const { return read[static_cast<std::size_t>(batch) % read.size()]; }
   /// Number of batches that a GPU holds ahead of the one in use.
   int ahead() const { return overlap == InputOverlap::none ? 0 : prefetch; }

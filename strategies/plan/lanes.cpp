@@ -106,7 +106,7 @@ bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
   const Axis axis = lane == Lane::expert ? Axis::expert : Axis::context;
   return std::ranges::any_of(plan.network->layers, [axis](const Layer& layer) {
     return std::ranges::any_of(layer.forward_exchanges, [axis](const Exchange& exchange) {
-      return exchange.axis == axis && exchange.what == Exchanged::all_to_all;
+      return exchange.axis == axis && exchange.kind == ExchangeKind::all_to_all;
     });
   });
 }
@@ -136,7 +136,7 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
     if (kind == first_of_kind.end()) first_of_kind.push_back(lanes.groups.size());
     lanes.groups.push_back(std::move(group));
   }
-  lanes.alike = first_of_kind.size() <= 1;
+  lanes.has_one_kind = first_of_kind.size() <= 1;
   return lanes;
 }
 

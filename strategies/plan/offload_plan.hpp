@@ -30,8 +30,8 @@ struct ActivationOffload {
   /// Number of layers whose activations return while the backward pass of a later layer runs.
   int ahead = 1;
 
-  bool used() const { return !layers.empty(); }
-  bool holds(int layer) const { return used() && layers[static_cast<std::size_t>(layer)] != 0; }
+  bool is_used() const { return !layers.empty(); }
+  bool holds(int layer) const { return is_used() && layers[static_cast<std::size_t>(layer)] != 0; }
 };
 
 /// Number of layers whose activations may be on their way from the GPU to the host: the next forward pass waits until
@@ -54,9 +54,9 @@ struct OffloadPlan {
   /// The flows of each kind of transfer, by rank, between actors of the Machine; empty if nothing is simulated.
   std::vector<std::array<GroupFlow, kHostWays>> ways;
 
-  bool used() const { return optimizer != OffloadDevice::none; }
+  bool is_used() const { return optimizer != OffloadDevice::none; }
   /// True if data move between the GPU and its host.
-  bool copies() const { return used() || activations.used(); }
+  bool copies() const { return is_used() || activations.is_used(); }
   bool drives() const { return optimizer == OffloadDevice::nvme || parameters == OffloadDevice::nvme; }
 };
 

@@ -87,7 +87,7 @@ class CallDispatcher {
   explicit CallDispatcher(Values& values) : values_(values) {}
 
   template <class Call>
-  void on(Call call, Function function) {
+  void register_call(Call call, Function function) {
     add(static_cast<std::uint16_t>(call), std::move(function));
   }
 

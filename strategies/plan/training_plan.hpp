@@ -48,9 +48,9 @@ struct LaneGroups {
   std::vector<int> index_of_rank;  ///< index of each rank in its group
   std::vector<int> kinds;          ///< kind of each group: collectives of groups of one kind take the same time
   std::array<const Collective*, kOperations> algorithm{};
-  bool alike = true;  ///< true if all groups have one kind
-  bool used() const { return !groups.empty(); }
-  const LaneGroup& of(int rank) const { return groups[of_rank[rank]]; }
+  bool has_one_kind = true;  ///< true if all groups have one kind
+  bool is_used() const { return !groups.empty(); }
+  const LaneGroup& group(int rank) const { return groups[of_rank[rank]]; }
 };
 
 /// The part of the plan that all ranks of one pipeline stage share.
@@ -76,8 +76,8 @@ struct InputFeed {
   std::vector<std::int32_t> loader_of_rank;
   int ahead = 0;      ///< number of batches on the GPU besides the one in use
   bool asks = false;  ///< true: a rank asks for each batch when it needs it
-  Bytes held;         ///< bytes of a batch on the GPU
-  bool used() const { return !loader_of_rank.empty(); }
+  Bytes batch_bytes;  ///< bytes of a batch on the GPU
+  bool is_used() const { return !loader_of_rank.empty(); }
 };
 
 /// A complete plan for the training steps of all ranks of a mesh. A single device, or plain data parallelism, is a
@@ -134,8 +134,8 @@ struct TrainingPlan : StepOptions {
   int ranks() const { return mesh.ranks(); }
   const StagePlan& stage_of(int rank) const { return stages[mesh.coordinates(rank).pipeline]; }
   int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
-  bool coordinated() const {
-    return lane(Lane::gradients).used() && (wait_kernel != 0 || (bucket_copy && host_buckets));
+  bool is_coordinated() const {
+    return lane(Lane::gradients).is_used() && (wait_kernel != 0 || (bucket_copy && host_buckets));
   }
 };
 

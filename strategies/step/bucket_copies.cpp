@@ -8,29 +8,29 @@ Ops BucketCopies::fill(std::size_t bucket, std::size_t place, Dep last_use) {
   if (on_host && plan.wait_kernel != 0) co_yield wait_for_tick();
   if (on_host) {
     copy(bucket, step_.words.copy_in);
-    co_yield step_.out.amend([this](Op& op) { op.deps[0] = step_.out.after(TrainingStreams::compute); });
+    co_yield step_.out.amend([this](Op& op) { op.deps[0] = step_.out.last_operation(TrainingStreams::compute); });
   } else if (plan.bucket_copy) {
     co_yield copy(bucket, step_.words.copy_in);
   }
   if (plan.values) {
     if (last_use.count > 0) step_.waits.add(last_use);
-    while (step_.waits.any()) co_yield step_.take_waits();
+    while (step_.waits.has_any()) co_yield step_.take_waits();
     co_yield step_.call(TrainingCall::fill_bucket, CallArguments::of_bucket(place));
   }
   if (!on_host && plan.wait_kernel != 0) co_yield wait_for_tick();
 }
 
-Ops BucketCopies::copy_out(const std::vector<Exchanged>& exchanged) {
-  for (const Exchanged& bucket : exchanged) {
+Ops BucketCopies::copy_out(const std::vector<ExchangedBucket>& exchanged) {
+  for (const ExchangedBucket& bucket : exchanged) {
     step_.waits.add(bucket.end);
     co_yield copy(bucket.bucket, step_.words.copy_out);
   }
-  if (step_.plan.host_buckets) step_.waits.add(step_.out.after(TrainingStreams::coordinator));
+  if (step_.plan.host_buckets) step_.waits.add(step_.out.last_operation(TrainingStreams::coordinator));
 }
 
 const Op& BucketCopies::wait_for_tick() {
   Op& op = step_.out.begin(Kind::delay, TrainingStreams::coordinator, step_.words.wait, step_.words.framework,
-                           step_.out.after(TrainingStreams::compute));
+                           step_.out.last_operation(TrainingStreams::compute));
   op.work.kernel = step_.plan.wait_kernel;
   return step_.out.emit();
 }

@@ -8,7 +8,7 @@ namespace trainyard {
 class BucketCopies {
  public:
   /// A bucket whose exchange has begun.
-  struct Exchanged {
+  struct ExchangedBucket {
     std::size_t bucket = 0;
     Dep end;
     std::size_t place = 0;  ///< number of its buffer
@@ -26,10 +26,11 @@ class BucketCopies {
   Ops fill(std::size_t bucket, std::size_t place, Dep last_use);
   /// The end of the last fill.
   Dep filled() const {
-    return step_.out.after(step_.plan.coordinated() ? TrainingStreams::coordinator : TrainingStreams::compute);
+    return step_.out.last_operation(step_.plan.is_coordinated() ? TrainingStreams::coordinator
+                                                                : TrainingStreams::compute);
   }
   /// Copies buckets back into the gradients, if the plan has copies. The next kernel waits for the copies.
-  Ops copy_out(const std::vector<Exchanged>&);
+  Ops copy_out(const std::vector<ExchangedBucket>&);
 
  private:
   StepContext& step_;

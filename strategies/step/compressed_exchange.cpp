@@ -10,7 +10,7 @@ CallArguments arguments_for(std::size_t place, int round) { return {static_cast<
 
 }  // namespace
 
-Ops CompressedExchange::begin(const Exchanged& bucket) {
+Ops CompressedExchange::begin(const ExchangedBucket& bucket) {
   co_yield run(compressed(bucket).rounds.front().kernels);
   co_yield exchange(bucket, 0);
 }
@@ -22,16 +22,16 @@ Ops CompressedExchange::run(const std::vector<Op>& kernels) {
   }
 }
 
-Ops CompressedExchange::exchange(const Exchanged& bucket, int round) {
+Ops CompressedExchange::exchange(const ExchangedBucket& bucket, int round) {
   const CompressionRound& compression = compressed(bucket).rounds[static_cast<std::size_t>(round)].exchange;
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   if (step_.plan.values) co_yield step_.call(TrainingCall::encode, arguments_for(bucket.place, round));
   LaneCollectives::Call call{bucket.lane,
                              compression.operation,
                              compression.bytes,
                              step_.words.buckets[bucket.bucket],
                              step_.buffer({TrainingBuffer::Kind::gradients, bucket.place}),
-                             step_.out.after(TrainingStreams::compute)};
+                             step_.out.last_operation(TrainingStreams::compute)};
   if (compression.operation == Operation::all_to_all)
     call.input = step_.buffer({TrainingBuffer::Kind::parameters, bucket.place});
   // If values are exchanged message by message, they determine the number of bytes.
@@ -44,12 +44,12 @@ Ops CompressedExchange::exchange(const Exchanged& bucket, int round) {
   co_yield collectives_.run(call);
 }
 
-Ops CompressedExchange::finish(const std::vector<Exchanged>& exchanged) {
-  std::vector<Exchanged> all = exchanged;
+Ops CompressedExchange::finish(const std::vector<ExchangedBucket>& exchanged) {
+  std::vector<ExchangedBucket> all = exchanged;
   std::size_t most = 0;
-  for (const Exchanged& bucket : all) most = std::max(most, compressed(bucket).rounds.size());
+  for (const ExchangedBucket& bucket : all) most = std::max(most, compressed(bucket).rounds.size());
   for (std::size_t round = 1; round <= most; ++round)
-    for (Exchanged& bucket : all) {
+    for (ExchangedBucket& bucket : all) {
       const CompressedBucket& operations = compressed(bucket);
       if (round > operations.rounds.size()) continue;
       step_.waits.add(bucket.end);
@@ -63,9 +63,9 @@ Ops CompressedExchange::finish(const std::vector<Exchanged>& exchanged) {
     }
 }
 
-Ops CompressedExchange::decode(const Exchanged& bucket, const std::vector<Op>& kernels) {
+Ops CompressedExchange::decode(const ExchangedBucket& bucket, const std::vector<Op>& kernels) {
   co_yield run(kernels);
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   if (!step_.plan.values) co_return;
   co_yield step_.call(TrainingCall::decode, arguments_for(bucket.place, 0));
   co_yield step_.call(TrainingCall::keep_gradients, CallArguments::of_bucket(bucket.place));

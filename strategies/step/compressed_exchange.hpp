@@ -9,27 +9,27 @@ namespace trainyard {
 /// needed.
 class CompressedExchange {
  public:
-  using Exchanged = BucketCopies::Exchanged;
+  using ExchangedBucket = BucketCopies::ExchangedBucket;
 
   CompressedExchange(StepContext& step, LaneCollectives& collectives) : step_(step), collectives_(collectives) {}
 
-  bool used() const { return step_.plan.compression != nullptr; }
+  bool is_used() const { return step_.plan.compression != nullptr; }
   /// Encodes the bucket, then begins its first exchange.
-  Ops begin(const Exchanged&);
+  Ops begin(const ExchangedBucket&);
   /// Runs the remaining rounds of these buckets, then decodes them. The end of the compute stream is the end of all
   /// this.
-  Ops finish(const std::vector<Exchanged>&);
+  Ops finish(const std::vector<ExchangedBucket>&);
 
  private:
   StepContext& step_;
   LaneCollectives& collectives_;
 
   Ops run(const std::vector<Op>& kernels);
-  const CompressedBucket& compressed(const Exchanged& exchanged) const {
+  const CompressedBucket& compressed(const ExchangedBucket& exchanged) const {
     return step_.tables.compression().bucket(step_.place.pipeline, exchanged.bucket, exchanged.step);
   }
-  Ops exchange(const Exchanged&, int round);
-  Ops decode(const Exchanged&, const std::vector<Op>& kernels);
+  Ops exchange(const ExchangedBucket&, int round);
+  Ops decode(const ExchangedBucket&, const std::vector<Op>& kernels);
 };
 
 }  // namespace trainyard

@@ -13,7 +13,7 @@ class NoUpdates : public RankUpdates {
 
   /// Waits until messages to the next stage have left.
   Ops after_backward(int) override {
-    while (parts_.step.waits.any()) co_yield parts_.step.take_waits();
+    while (parts_.step.waits.has_any()) co_yield parts_.step.take_waits();
   }
 };
 
@@ -30,7 +30,7 @@ class ForwardPolicy : public UpdatePolicy {
 void make_forward_only(TrainingPlan& plan) {
   auto network = std::make_shared<Network>(*plan.network);
   for (Layer& layer : network->layers) {
-    layer.kept.clear();
+    layer.saved_tensors.clear();
     layer.kept_for_weights = Bytes{0};
   }
   plan.network = std::move(network);

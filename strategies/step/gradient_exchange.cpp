@@ -25,7 +25,7 @@ struct SumWithinReplica {
 Ops sum_within_replica(StepContext& step, LaneCollectives& collectives, SumWithinReplica sum) {
   if (step.plan.values) co_yield step.call(sum.fill);
   co_yield collectives.run({sum.lane, Operation::all_reduce, sum.elements * step.plan.gradient_element, sum.name,
-                            number_of({sum.buffer}), step.out.after(TrainingStreams::compute)});
+                            number_of({sum.buffer}), step.out.last_operation(TrainingStreams::compute)});
   if (step.plan.values) co_yield step.call_on(collectives.receives(sum.lane), sum.take);
   step.waits.add(collectives.end_of(sum.lane));
 }
@@ -33,7 +33,7 @@ Ops sum_within_replica(StepContext& step, LaneCollectives& collectives, SumWithi
 /// Number of gradient elements of norms that each tensor rank applies to its own tokens.
 double partial_elements(const StepContext& step) {
   double elements = 0;
-  if (!step.plan.lane(Lane::tensor).used()) return elements;
+  if (!step.plan.lane(Lane::tensor).is_used()) return elements;
   for (const std::vector<int>& layers : step.stage.chunks)
     for (const int layer : layers)
       for (const ParameterTensor& tensor : step.layer(layer).parameters)
@@ -62,18 +62,18 @@ bool GradientExchange::exchanges(bool experts) const {
 
 bool GradientExchange::leave_during_backward(bool last_micro_batch) const {
   return sends_in_backward(step_.plan) && !step_.shards_parameters() && (last_micro_batch || each_micro_batch()) &&
-         (offload_.used() || exchanges(false) || exchanges(true));
+         (offload_.is_used() || exchanges(false) || exchanges(true));
 }
 
 bool GradientExchange::opens(std::size_t bucket) const {
   const GradientBucket& gradients = step_.stage.buckets[bucket];
   const bool copied = step_.plan.bucket_copy && !step_.plan.host_buckets;
-  return step_.plan.zero == ZeroStage::gradients && !copied && !offload_.used() && !gradients.late &&
+  return step_.plan.zero == ZeroStage::gradients && !copied && !offload_.is_used() && !gradients.late &&
          exchanges(gradients.experts) && step_.shards_of(gradients).count > 1;
 }
 
 Ops GradientExchange::open_buckets() {
-  if (offload_.used()) co_yield offload_.open_buckets(next_);
+  if (offload_.is_used()) co_yield offload_.open_buckets(next_);
   for (; opened_ <= next_ && next_ < step_.buckets(); ++opened_)
     if (opens(opened_))
       co_yield step_.change_memory(step_.stage.buckets[opened_].elements * step_.plan.gradient_element.value,
@@ -83,9 +83,9 @@ Ops GradientExchange::open_buckets() {
 Ops GradientExchange::free_copies(std::size_t left) {
   if (exchanged_.size() <= left) co_return;
   const auto end = exchanged_.end() - static_cast<std::ptrdiff_t>(left);
-  const std::vector<Exchanged> first(exchanged_.begin(), end);
+  const std::vector<ExchangedBucket> first(exchanged_.begin(), end);
   exchanged_.erase(exchanged_.begin(), end);
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   co_yield copies_.copy_out(first);
 }
 
@@ -118,38 +118,38 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     const Bytes bytes = bucket.elements * step_.plan.gradient_element;
     const NameId name = step_.words.buckets[index];
     ends = collectives_.receives(lane);
-    if (compressed_.used()) {
-      Exchanged exchanged{index, {}, place, lane, step_number_};
+    if (compressed_.is_used()) {
+      ExchangedBucket exchanged{index, {}, place, lane, step_number_};
       co_yield compressed_.begin(exchanged);
-      exchanged.end = last_use_[place] = step_.out.after(ends);
+      exchanged.end = last_use_[place] = step_.out.last_operation(ends);
       exchanged_.push_back(exchanged);
       co_return;
     }
-    if (step_.plan.lane(lane).used()) {
+    if (step_.plan.lane(lane).is_used()) {
       const Operation operation = step_.shards() ? Operation::reduce_scatter : Operation::all_reduce;
       co_yield collectives_.run({lane, operation, bytes, name, buffer, start});
       start = collectives_.end_of(lane);
     }
-    if (step_.plan.lane(over_copies).used()) {
+    if (step_.plan.lane(over_copies).is_used()) {
       const auto [count, own] = step_.shards_of(bucket);
       co_yield collectives_.run(
           {over_copies, Operation::all_reduce, bytes / count, name, buffer, start, 0, own, count});
       ends = collectives_.receives(over_copies);
     }
-    if (accumulates && !offload_.used()) co_yield accumulate(index, ends);
+    if (accumulates && !offload_.is_used()) co_yield accumulate(index, ends);
     if (step_.plan.values) co_yield step_.call_on(ends, TrainingCall::keep_gradients, CallArguments::of_bucket(place));
-  } else if (!offload_.used()) {
+  } else if (!offload_.is_used()) {
     co_return;
   }
-  if (offload_.used()) {
-    co_yield offload_.send_gradients(index, accumulates, step_.out.after(ends));
+  if (offload_.is_used()) {
+    co_yield offload_.send_gradients(index, accumulates, step_.out.last_operation(ends));
     last_use_[place] = offload_.gradients_sent();
     co_return;
   }
   if (opens(index))
     co_yield step_.change_memory(-bucket.elements * step_.plan.gradient_element.value, MemoryClass::gradients,
                                  step_.words.buckets[index], ends);
-  last_use_[place] = step_.out.after(ends);
+  last_use_[place] = step_.out.last_operation(ends);
   exchanged_.push_back({index, last_use_[place], place, lane, step_number_});
   if (step_.plan.overlap_gradients || step_.plan.zero != ZeroStage::gradients) co_return;
   if (frees_copies())
@@ -167,7 +167,7 @@ const Op& GradientExchange::accumulate(std::size_t bucket, Stream stream) {
 }
 
 void GradientExchange::wait_for_buffers(int layer) {
-  if (!offload_.used()) return;
+  if (!offload_.is_used()) return;
   for (const std::size_t bucket : step_.buckets_of(layer))
     if (const Dep& use = last_use_[bucket]; use.count > 0) step_.waits.add(use);
 }
@@ -184,14 +184,14 @@ Ops GradientExchange::exchange_layer(int layer, bool first, bool last) {
   // At most two layers hold whole gradients: FSDP waits for the exchange before the last one (PyTorch,
   // _fsdp_param_group.py, post_backward: reduce_scatter_state).
   for (const Dep& exchange_end : reduced_) step_.waits.add(exchange_end);
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   reduced_.clear();
   if (!step_.plan.sync_last) co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
   Stream ends = TrainingStreams::compute;
   for (const std::size_t bucket : buckets) {
     if (step_.stage.buckets[bucket].elements == 0) continue;
     co_yield exchange(bucket, each_micro_batch() && !first);
-    if (!offload_.used() && !exchanges(step_.stage.buckets[bucket].experts)) continue;
+    if (!offload_.is_used() && !exchanges(step_.stage.buckets[bucket].experts)) continue;
     ends = last_use_[bucket].stream;
     reduced_.push_back(last_use_[bucket]);
   }
@@ -199,19 +199,19 @@ Ops GradientExchange::exchange_layer(int layer, bool first, bool last) {
 }
 
 Ops GradientExchange::exchange_rest() {
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   if (step_.shards_parameters()) co_return;
   for (std::size_t b = 0; b < step_.buckets(); ++b)
     if (!sends_in_backward(step_.plan) || step_.stage.buckets[b].late) co_yield exchange(b, false);
 }
 
-Ops GradientExchange::give_back(const std::vector<Exchanged>& exchanged) {
-  if (compressed_.used()) co_yield compressed_.finish(exchanged);
+Ops GradientExchange::give_back(const std::vector<ExchangedBucket>& exchanged) {
+  if (compressed_.is_used()) co_yield compressed_.finish(exchanged);
   if (step_.plan.bucket_copy) co_yield copies_.copy_out(exchanged);
 }
 
 Ops GradientExchange::finish() {
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   if (step_.peers.lane(Lane::tied).group) {
     // First and last stage hold the same weight, and each has a gradient of it.
     co_yield sum_within_replica(
@@ -222,14 +222,14 @@ Ops GradientExchange::finish() {
   co_yield exchange_rest();
   for (const bool experts : {false, true})
     for (const Lane lane : {gradient_lane(experts), copies_lane(experts)})
-      if (step_.plan.lane(lane).used() && !exchanged_.empty()) step_.waits.add(collectives_.end_of(lane));
-  if (step_.plan.bucket_copy || compressed_.used()) {
+      if (step_.plan.lane(lane).is_used() && !exchanged_.empty()) step_.waits.add(collectives_.end_of(lane));
+  if (step_.plan.bucket_copy || compressed_.is_used()) {
     step_.waits.clear();  // each bucket waits for its own exchange
     co_yield give_back(exchanged_);
   }
   const double partial = partial_elements(step_);
   if (partial == 0) co_return;
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   co_yield sum_within_replica(step_, collectives_,
                               {Lane::tensor, partial, step_.words.partial, TrainingBuffer::Kind::partial,
                                TrainingCall::fill_partial, TrainingCall::take_partial});

@@ -10,7 +10,7 @@ namespace trainyard {
 /// given back to the optimizer.
 class GradientExchange {
  public:
-  using Exchanged = BucketCopies::Exchanged;
+  using ExchangedBucket = BucketCopies::ExchangedBucket;
 
   GradientExchange(StepContext&, LaneCollectives&, HostOffload&);
 
@@ -36,9 +36,9 @@ class GradientExchange {
   /// of one replica sum.
   Ops finish();
   /// Gives exchanged buckets back to the gradients: decodes them, or copies them out. The next kernel waits.
-  Ops give_back(const std::vector<Exchanged>&);
+  Ops give_back(const std::vector<ExchangedBucket>&);
   /// The exchanged buckets, in the order of their exchange.
-  const std::vector<Exchanged>& exchanged() const { return exchanged_; }
+  const std::vector<ExchangedBucket>& exchanged() const { return exchanged_; }
 
  private:
   StepContext& step_;
@@ -52,7 +52,7 @@ class GradientExchange {
   std::vector<Dep> last_use_;  // by set and bucket: end of the last exchange that used its buffer
   std::size_t next_ = 0;       // the first bucket that is not full yet
   std::size_t opened_ = 0;     // the first bucket without room on the GPU
-  std::vector<Exchanged> exchanged_;
+  std::vector<ExchangedBucket> exchanged_;
   std::vector<Dep> reduced_;  // ends of the previous layer's exchanges
 
   bool exchanges(bool experts) const;

@@ -18,7 +18,7 @@ Ops HostActivations::copy(HostWay way, Key key, Dep after_copy) {
   const bool leaves = way == HostWay::to_host;
   Op& op = host_.transfer(way, step_.layer(key.first).activations(),
                           leaves ? step_.words.activations_out : step_.words.activations_in,
-                          step_.out.after(TrainingStreams::compute), after_copy);
+                          step_.out.last_operation(TrainingStreams::compute), after_copy);
   if (step_.plan.values_by_layer())
     op.effect = effect_of(leaves ? TrainingCall::activations_to_host : TrainingCall::activations_to_gpu,
                           {key.first, key.second});
@@ -30,9 +30,9 @@ Ops HostActivations::end_forward(int layer, int micro_batch) {
   const Stream out = step_.streams.host(HostWay::to_host);
   const Bytes bytes = step_.layer(layer).activations();
   co_yield copy(HostWay::to_host, {layer, micro_batch}, {});
-  left_[{layer, micro_batch}] = step_.out.after(out);
+  left_[{layer, micro_batch}] = step_.out.last_operation(out);
   co_yield step_.change_memory(-bytes.value, MemoryClass::activations, step_.words.activations_out, out);
-  leaving_.push_back(step_.out.after(out));
+  leaving_.push_back(step_.out.last_operation(out));
 }
 
 Ops HostActivations::fetch(Key key) {
@@ -40,11 +40,11 @@ Ops HostActivations::fetch(Key key) {
   co_yield step_.change_memory(bytes.value, MemoryClass::activations, step_.words.activations_in);
   co_yield copy(HostWay::from_host, key, left_.at(key));
   left_.erase(key);
-  returning_[key] = step_.out.after(step_.streams.host(HostWay::from_host));
+  returning_[key] = step_.out.last_operation(step_.streams.host(HostWay::from_host));
 }
 
 Ops HostActivations::begin_backward(const std::vector<int>& chunk, int layer, int micro_batch) {
-  if (!choice_.used()) co_return;
+  if (!choice_.is_used()) co_return;
   int begun = choice_.holds(layer) ? -1 : 0;  // number of layers, without this one
   for (auto next_layer = std::find(chunk.rbegin(), chunk.rend(), layer);
        next_layer != chunk.rend() && begun < choice_.ahead; ++next_layer) {

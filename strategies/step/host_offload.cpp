@@ -37,11 +37,11 @@ Ops HostOffload::fill_host() {
 }
 
 Ops HostOffload::open_buckets(std::size_t up_to) {
-  if (!used() || step_.plan.zero != ZeroStage::gradients) co_return;
+  if (!is_used() || step_.plan.zero != ZeroStage::gradients) co_return;
   for (; opened_ <= up_to && up_to < step_.buckets(); ++opened_) {
     if (sent_.front().count > 0) {
       step_.waits.add(sent_.front());
-      while (step_.waits.any()) co_yield step_.take_waits();
+      while (step_.waits.has_any()) co_yield step_.take_waits();
     }
     const Bytes bytes = step_.stage.buckets[opened_].elements * step_.plan.gradient_element;
     co_yield step_.change_memory(bytes.value, MemoryClass::gradients, step_.words.buckets[opened_]);
@@ -58,7 +58,7 @@ Ops HostOffload::send_gradients(std::size_t index, bool accumulate, Dep ready) {
   if (step_.plan.values)
     copied.write_to(whole(Buffer::host_gradients, index), Action::copy, whole(Buffer::gradient_share, index));
   co_yield step_.out.emit();
-  sent_ = {sent_.back(), step_.out.after(out)};
+  sent_ = {sent_.back(), step_.out.last_operation(out)};
   if (step_.plan.zero == ZeroStage::gradients)
     co_yield step_.change_memory(-step_.stage.buckets[index].elements * step_.plan.gradient_element.value,
                                  MemoryClass::gradients, step_.words.buckets[index], out);
@@ -70,7 +70,7 @@ Ops HostOffload::send_gradients(std::size_t index, bool accumulate, Dep ready) {
 }
 
 Ops HostOffload::fetch_parameters(std::size_t index) {
-  const Dep now = step_.out.after(TrainingStreams::compute);
+  const Dep now = step_.out.last_operation(TrainingStreams::compute);
   Dep read;
   if (step_.plan.offload.parameters == OffloadDevice::nvme) {
     Op& op = transfer(HostWay::drive_read, step_.own_elements(index) * step_.plan.parameter_element,
@@ -125,15 +125,15 @@ Ops HostOffload::update_bucket(std::size_t index, Dep begun) {
 }
 
 Ops HostOffload::update() {
-  while (step_.waits.any()) co_yield step_.take_waits();
-  const Dep begun = step_.out.after(TrainingStreams::compute);
+  while (step_.waits.has_any()) co_yield step_.take_waits();
+  const Dep begun = step_.out.last_operation(TrainingStreams::compute);
   written_.clear();
   returned_.assign(step_.buckets(), {});
   for (std::size_t b = step_.buckets(); b-- > 0;) co_yield update_bucket(b, begun);
   for (const HostWay way : {HostWay::to_host, HostWay::in_host, HostWay::from_host, HostWay::drive_write})
     step_.waits.add(end_of(way));
   if (!step_.plan.values) co_return;
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   co_yield step_.call(TrainingCall::update);
 }
 

@@ -16,7 +16,7 @@ class HostOffload {
  public:
   explicit HostOffload(StepContext&);
 
-  bool used() const { return step_.plan.offload.used(); }
+  bool is_used() const { return step_.plan.offload.is_used(); }
   bool holds_parameters() const { return step_.plan.offload.parameters != OffloadDevice::none; }
   /// With values: fills in the parameters that the host has from the beginning.
   Ops fill_host();
@@ -49,7 +49,7 @@ class HostOffload {
   std::vector<Dep> returned_;                     // by bucket: end of the copy of its new parameters
   std::array<std::uint32_t, kHostWays> calls_{};  // number of transfers so far, by kind
 
-  Dep end_of(HostWay way) const { return step_.out.after(step_.streams.host(way)); }
+  Dep end_of(HostWay way) const { return step_.out.last_operation(step_.streams.host(way)); }
   const Op& emit_call(Op&, TrainingCall, std::size_t bucket);
   Ops return_parameters(std::size_t bucket, Dep first, Dep second);
   Ops update_bucket(std::size_t bucket, Dep begun);

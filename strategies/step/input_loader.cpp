@@ -50,7 +50,7 @@ class InputLoader : public CoroutineProgram {
       Dep begin = room_for(batch);
       if (plan_.overlap == InputOverlap::none) {
         co_yield ask(begin);
-        begin = out_.after(kAsk);
+        begin = out_.last_operation(kAsk);
       }
       on_host_ = begin;
       co_yield read(begin, batch);
@@ -106,7 +106,7 @@ class InputLoader : public CoroutineProgram {
       co_yield out_.emit();
     }
     co_yield join(kReadEnd, kFirstRead, readers_, {});
-    on_host_ = out_.after(kReadEnd);
+    on_host_ = out_.last_operation(kReadEnd);
   }
 
   Ops decode(int batch) {
@@ -114,7 +114,7 @@ class InputLoader : public CoroutineProgram {
     op.work = plan_.decode;
     hold(op, plan_.on_gpu);
     co_yield out_.emit();
-    on_host_ = out_.after(lane(batch));
+    on_host_ = out_.last_operation(lane(batch));
   }
 
   Ops copy(int batch) {
@@ -128,15 +128,16 @@ class InputLoader : public CoroutineProgram {
     if (plan_.read_of(batch).value > 0) host_bytes += plan_.stored;
     if (plan_.decodes) host_bytes += plan_.on_gpu;
     co_yield join(kCopyEnd, copying(0), ranks_, -host_bytes);
-    copied_[static_cast<std::size_t>(batch) % depth()] = out_.after(kCopyEnd);
+    copied_[static_cast<std::size_t>(batch) % depth()] = out_.last_operation(kCopyEnd);
   }
 
   /// Waits for the latest operations of `count` streams, two with each mark. The last mark takes or gives back host
   /// memory.
   Ops join(Stream marks, Stream first, std::size_t count, Bytes change) {
     for (std::size_t i = 0; i < count; i += 2) {
-      Op& op = out_.begin(Kind::mark, marks, words_.wait_for_messages, 0, out_.after(static_cast<Stream>(first + i)));
-      if (i + 1 < count) op.deps[1] = out_.after(static_cast<Stream>(first + i + 1));
+      Op& op = out_.begin(Kind::mark, marks, words_.wait_for_messages, 0,
+                          out_.last_operation(static_cast<Stream>(first + i)));
+      if (i + 1 < count) op.deps[1] = out_.last_operation(static_cast<Stream>(first + i + 1));
       if (i + 2 >= count) hold(op, change);
       co_yield out_.emit();
     }

@@ -29,14 +29,15 @@ Ops LaneCollectives::run(Call what) {
            what.bytes);
   if (what.parts > 1) {
     const auto part = static_cast<std::uint16_t>(what.part), parts = static_cast<std::uint16_t>(what.parts);
-    me = me.within({what.bytes, {what.buffer, part, parts}});
+    me = me.restrict_to({what.bytes, {what.buffer, part, parts}});
   }
   Ops all =
       collective_ops(*step_.plan.lane(what.lane).algorithm[static_cast<std::size_t>(what.operation)], me, what.bytes);
   co_yield all;
   if (group.settings.fidelity == Fidelity::modelled) co_return;
   // Callers wait for the receiving stream only.
-  step_.out.begin(Kind::mark, call.recv_stream, step_.words.wait_for_messages, 0, step_.out.after(call.send_stream));
+  step_.out.begin(Kind::mark, call.recv_stream, step_.words.wait_for_messages, 0,
+                  step_.out.last_operation(call.send_stream));
   co_yield step_.out.emit();
 }
 

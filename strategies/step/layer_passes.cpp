@@ -26,7 +26,7 @@ LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, Gradie
       gradients_(gradients),
       parameters_(parameters),
       activations_(step, host),
-      series_(series && series->any() ? series : nullptr),
+      series_(series && series->has_passes() ? series : nullptr),
       ends_(step.stage.chunks.size()) {
   for (const PipelineTask& task : step.stage.tasks) {
     if (task.pass != Pass::backward && task.pass != Pass::backward_weights) continue;
@@ -38,7 +38,7 @@ LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, Gradie
 
 Ops LayerPasses::chunk(const PipelineTask& task, bool sends) {
   co_yield layers(task, sends);
-  if (step_.plan.lane(Lane::maxima).used() && !step_.plan.values) co_yield agree_on_maxima(task);
+  if (step_.plan.lane(Lane::maxima).is_used() && !step_.plan.values) co_yield agree_on_maxima(task);
 }
 
 Ops LayerPasses::agree_on_maxima(const PipelineTask& task) {
@@ -56,8 +56,8 @@ Ops LayerPasses::agree_on_maxima(const PipelineTask& task) {
   small.bytes = maxima * 2;
   while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
   co_yield step_.work(small, Kind::local, step_.words.compute, step_.words.scales);  // one tensor of all maxima
-  co_yield collectives_.run(
-      {Lane::maxima, Operation::all_reduce, maxima, step_.words.maxima, 0, step_.out.after(TrainingStreams::compute)});
+  co_yield collectives_.run({Lane::maxima, Operation::all_reduce, maxima, step_.words.maxima, 0,
+                             step_.out.last_operation(TrainingStreams::compute)});
   step_.waits.add(collectives_.end_of(Lane::maxima));
   while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
   co_yield step_.work(small, Kind::local, step_.words.compute, step_.words.scales);  // the history and the scales
@@ -117,13 +117,13 @@ const PassSeries::ChunkSeries* LayerPasses::series_of(const PipelineTask& task, 
 
 Ops LayerPasses::series(const PassSeries::ChunkSeries& chunk) {
   if (chunk.series.parts.empty()) co_return;
-  while (chunk.meets_first ? step_.waits.any() : step_.waits.exceed_one_op()) co_yield step_.take_waits();
+  while (chunk.meets_first ? step_.waits.has_any() : step_.waits.exceed_one_op()) co_yield step_.take_waits();
   Op& op = step_.out.begin(Kind::series, TrainingStreams::compute);
   op.group = step_.words.compute;
   op.message.tag = chunk.number;
   step_.waits.take_into(op);
   co_yield step_.out.emit();
-  for (int i = 0; i < chunk.left; ++i) step_.waits.add(step_.out.after(TrainingStreams::compute));
+  for (int i = 0; i < chunk.left; ++i) step_.waits.add(step_.out.last_operation(TrainingStreams::compute));
 }
 
 Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
@@ -146,8 +146,8 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   for (const PassItem& item : table.items) {
     for (const std::int16_t place : item.waits_for)
       if (place >= 0) step_.waits.add(exchanges_[place]);
-    if (item.what == PassItem::What::exchange) {
-      while (step_.waits.any()) co_yield step_.take_waits();
+    if (item.kind == PassItem::Kind::exchange) {
+      while (step_.waits.has_any()) co_yield step_.take_waits();
       if (step_.plan.values_by_layer())
         co_yield step_.call(call_of(pass), {layer, task.micro_batch, item.exchange, buffer});
       if (is_one_join(item.lane))
@@ -168,7 +168,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   for (const std::int16_t place : table.left) step_.waits.add(exchanges_[place]);
   const bool end = pass == Pass::forward && layer + 1 == static_cast<int>(step_.plan.network->layers.size());
   if (step_.plan.values_by_layer() || (step_.plan.rides && end)) {
-    while (step_.waits.any()) co_yield step_.take_waits();
+    while (step_.waits.has_any()) co_yield step_.take_waits();
     co_yield step_.call(call_of(pass), {layer, task.micro_batch, kEndOfPass, buffer});
     if (leave) co_yield gradients_.after_kernel(layer, kAllKernels, first, last);
   }
@@ -184,7 +184,7 @@ Ops LayerPasses::exchange(const PassItem& item, std::uint16_t buffer) {
   const bool shift = item.operation == Operation::send_recv;
   const auto input = static_cast<std::uint16_t>(buffer + 1);
   co_yield collectives_.run({item.lane, item.operation, item.bytes, item.op.name, shift ? input : buffer,
-                             step_.out.after(TrainingStreams::compute), input});
+                             step_.out.last_operation(TrainingStreams::compute), input});
   if (!shift || !step_.plan.values_by_layer()) co_return;
   Op& op = step_.out.begin(Kind::mark, collectives_.receives(item.lane), step_.words.call);
   op.write_to({buffer, 0, 1}, Action::copy, {input, 0, 1});
@@ -192,7 +192,7 @@ Ops LayerPasses::exchange(const PassItem& item, std::uint16_t buffer) {
 }
 
 bool LayerPasses::is_one_join(Lane lane) const {
-  return step_.plan.lane(lane).alike && step_.peers.lane(lane).group->settings.fidelity == Fidelity::modelled;
+  return step_.plan.lane(lane).has_one_kind && step_.peers.lane(lane).group->settings.fidelity == Fidelity::modelled;
 }
 
 /// The pass's table has prepared the operation, except for its tag and dependency.
@@ -201,7 +201,7 @@ const Op& LayerPasses::modelled_exchange(const PassItem& item) {
   op.stream = collectives_.receives(item.lane);
   const Actor group_of = step_.peers.lane(item.lane).group->members.front();
   op.message.tag = collectives_.next_tag(item.lane) | static_cast<Tag>(group_of) << 32;
-  op.deps[0] = step_.out.after(TrainingStreams::compute);
+  op.deps[0] = step_.out.last_operation(TrainingStreams::compute);
   return step_.out.emit(op);
 }
 

@@ -63,15 +63,15 @@ Ops ParameterGathers::gather(std::size_t index, Dep start) {
   const CallArguments arguments = CallArguments::of_bucket(index);
   if (offload_.holds_parameters()) {
     co_yield offload_.fetch_parameters(index);
-    start = step_.out.after(step_.streams.host(HostWay::from_host));
+    start = step_.out.last_operation(step_.streams.host(HostWay::from_host));
   }
-  if (!step_.plan.lane(lane).used()) co_return;
+  if (!step_.plan.lane(lane).is_used()) co_return;
   if (step_.plan.values && start.count > 0) {  // the compute stream fills in the values
     step_.waits.add(start);
-    while (step_.waits.any()) co_yield step_.take_waits();
+    while (step_.waits.has_any()) co_yield step_.take_waits();
   }
   if (step_.plan.values) co_yield step_.call(TrainingCall::fill_parameters, arguments);
-  if (start.count == 0 || step_.plan.values) start = step_.out.after(TrainingStreams::compute);
+  if (start.count == 0 || step_.plan.values) start = step_.out.last_operation(TrainingStreams::compute);
   const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::parameters, index});
   co_yield collectives_.run({lane, Operation::all_gather, bucket.gathered() * step_.plan.parameter_element,
                              step_.words.gather_parameters, buffer, start});
@@ -82,7 +82,7 @@ Ops ParameterGathers::gather_all() {
   for (std::size_t b = step_.buckets(); b-- > 0;) {
     co_yield gather(b);
     const Lane lane = parameter_lane(step_.stage.buckets[b]);
-    if (!step_.plan.lane(lane).used()) continue;
+    if (!step_.plan.lane(lane).is_used()) continue;
     for (const GradientBucket::Part& part : step_.stage.buckets[b].parts)
       ready_[part.layer].push_back(collectives_.end_of(lane));
   }
@@ -123,10 +123,10 @@ Ops ParameterGathers::gather_layer(int layer) {
   for (const std::size_t bucket : step_.buckets_of(layer)) {
     co_yield gather(bucket);
     const Lane lane = parameter_lane(step_.stage.buckets[bucket]);
-    if (step_.plan.lane(lane).used())
+    if (step_.plan.lane(lane).is_used())
       ready.push_back(collectives_.end_of(lane));
     else if (offload_.holds_parameters())
-      ready.push_back(step_.out.after(step_.streams.host(HostWay::from_host)));
+      ready.push_back(step_.out.last_operation(step_.streams.host(HostWay::from_host)));
   }
 }
 
@@ -149,7 +149,7 @@ Ops ParameterGathers::end_visit(int layer, bool last_use) {
 }
 
 Ops ParameterGathers::update() {
-  if (offload_.used())
+  if (offload_.is_used())
     co_yield offload_.update();
   else
     co_yield run_optimizer();
@@ -165,11 +165,11 @@ Ops ParameterGathers::run_optimizer(int set) {
 Ops ParameterGathers::gather_updated() {
   for (std::size_t b = step_.buckets(); b-- > 0;) {
     Dep returned;  // within co_yield g++ 12 would evaluate both sides of a conditional
-    if (offload_.used()) returned = offload_.returned(b);
+    if (offload_.is_used()) returned = offload_.returned(b);
     co_yield gather(b, returned);
   }
   for (const Lane lane : {Lane::parameters, Lane::expert_parameters})
-    if (step_.plan.lane(lane).used()) step_.waits.add(collectives_.end_of(lane));
+    if (step_.plan.lane(lane).is_used()) step_.waits.add(collectives_.end_of(lane));
 }
 
 }  // namespace trainyard

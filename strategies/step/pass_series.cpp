@@ -7,12 +7,12 @@ namespace {
 
 /// True if something waits for each exchange of a layer.
 bool are_waited_for(const std::vector<Exchange>& exchanges) {
-  return std::none_of(exchanges.begin(), exchanges.end(), [](const Exchange& e) { return e.hidden > 0; });
+  return std::none_of(exchanges.begin(), exchanges.end(), [](const Exchange& e) { return e.hidden_share > 0; });
 }
 
 /// True if only exchanges of layers use the lanes of layers.
 bool lanes_are_of_layers(const TrainingPlan& plan) {
-  if (!plan.scatter_gather || !plan.lane(Lane::tensor).used()) return true;
+  if (!plan.scatter_gather || !plan.lane(Lane::tensor).is_used()) return true;
   return std::all_of(plan.network->layers.begin(), plan.network->layers.end(),
                      [](const Layer& layer) { return layer.output_in_parts; });
 }
@@ -21,7 +21,7 @@ bool lanes_are_of_layers(const TrainingPlan& plan) {
 bool can_be_series(const TrainingPlan& plan) {
   return plan.series && plan.first_fused != 0 && !plan.values && plan.steps == 1 &&
          plan.zero != ZeroStage::parameters && plan.kernel_after_routing == 0 && !plan.offload.copies() &&
-         !plan.input.used() && lanes_are_of_layers(plan) &&
+         !plan.input.is_used() && lanes_are_of_layers(plan) &&
          std::all_of(plan.network->layers.begin(), plan.network->layers.end(), [](const Layer& layer) {
            return are_waited_for(layer.forward_exchanges) && are_waited_for(layer.backward_exchanges);
          });
@@ -39,7 +39,7 @@ class SeriesMaker {
     for (const PassItem& item : table.items) {
       for (const std::int16_t place : item.waits_for)
         if (place >= 0) pending_.push_back(places[static_cast<std::size_t>(place)]);
-      const bool meets = item.what == PassItem::What::exchange;
+      const bool meets = item.kind == PassItem::Kind::exchange;
       take_waits(meets ? 0 : kWaitsOfOne);
       if (meets) {
         whole_ = whole_ && open_ == kNone;
@@ -58,7 +58,7 @@ class SeriesMaker {
     while (pending_.size() > most) push(mark_);
   }
   std::size_t waits() const { return pending_.size(); }
-  bool whole() const { return whole_; }
+  bool is_whole() const { return whole_; }
 
   std::vector<Series::Part> parts;
 
@@ -96,7 +96,7 @@ const PassSeries::ChunkSeries& PassSeries::make(Pass pass, int stage, int chunk,
   if (sends) maker.take_waits(0);
   ChunkSeries& chunk_series = chunks_.emplace_back();
   chunk_series.number = chunks_.size() - 1;
-  chunk_series.whole = maker.whole();
+  chunk_series.whole = maker.is_whole();
   chunk_series.left = static_cast<int>(maker.waits());
   chunk_series.series.parts = std::move(maker.parts);
   chunk_series.meets_first =

@@ -26,7 +26,7 @@ class PassSeries {
     int left = 0;  ///< number of exchanges that the next operation waits for
   };
   /// True if passes can be series in this plan.
-  bool any() const { return any_; }
+  bool has_passes() const { return any_; }
   /// first: see PassTables::pass; sends: a message to another stage follows.
   const ChunkSeries& chunk(Pass pass, int stage, int chunk, bool first, bool sends) const {
     const ChunkSeries*& entry = by_pass_[{pass, stage, chunk, first, sends}];

@@ -57,7 +57,7 @@ class PassMaker {
     const std::vector<KernelOfPass> kernels = kernels_of(layer_, pass_);
     const std::vector<Exchange>& all = pass_ == Pass::forward ? layer_.forward_exchanges : layer_.backward_exchanges;
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (in_pass(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i].axis)).used())
+      if (in_pass(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i].axis)).is_used())
         list(all[i], static_cast<std::int16_t>(i), kernels);
     for (const KernelOfPass& kernel : kernels) {
       start_exchanges(kernel.number);
@@ -107,30 +107,31 @@ class PassMaker {
   /// all-gather the next one, for a reduce-scatter the last one since the previous exchange. −1: none.
   int product_beside(const Exchange& exchange, const std::vector<KernelOfPass>& kernels) const {
     const auto multiplies = [](const KernelOfPass& k) { return k.call->work.flops.value > 0; };
-    if (exchange.what == Exchanged::all_gather) {
+    if (exchange.kind == ExchangeKind::all_gather) {
       const auto next = std::find_if(kernels.begin(), kernels.end(),
-                                     [&](const KernelOfPass& k) { return k.number >= exchange.after; });
+                                     [&](const KernelOfPass& k) { return k.number >= exchange.kernels_before; });
       return next != kernels.end() && multiplies(*next) ? next->number : -1;
     }
-    const int since = exchanges_.empty() ? 0 : exchanges_.back().exchange->after;
+    const int since = exchanges_.empty() ? 0 : exchanges_.back().exchange->kernels_before;
     for (auto k = kernels.rbegin(); k != kernels.rend() && k->number >= since; ++k)
-      if (k->number < exchange.after && multiplies(*k)) return k->number;
+      if (k->number < exchange.kernels_before && multiplies(*k)) return k->number;
     return -1;
   }
 
   void list(const Exchange& exchange, std::int16_t number, const std::vector<KernelOfPass>& kernels) {
-    const Listed whole{&exchange, number, exchange.after, exchange.needed_by};
+    const Listed whole{&exchange, number, exchange.kernels_before, exchange.needed_by};
     // An exchange that nothing waits for immediately runs beside kernels as it is. Values are always exchanged as a
     // whole.
-    const bool splits = exchange.hidden > 0 && exchange.needed_by <= exchange.after && !plan_.values_by_layer();
+    const bool splits =
+        exchange.hidden_share > 0 && exchange.needed_by <= exchange.kernels_before && !plan_.values_by_layer();
     const int product = splits ? product_beside(exchange, kernels) : -1;
     if (product < 0) return exchanges_.push_back(whole);
     Listed exposed = whole, hidden = whole;
-    exposed.share = 1 - exchange.hidden;
-    hidden.share = exchange.hidden;
+    exposed.share = 1 - exchange.hidden_share;
+    hidden.share = exchange.hidden_share;
     hidden.hidden = true;
     hidden.needed_by = kNobody;
-    const bool gathers = exchange.what == Exchanged::all_gather;
+    const bool gathers = exchange.kind == ExchangeKind::all_gather;
     if (!gathers) hidden.after = product;
     if (exposed.share > 0 && gathers) exchanges_.push_back(exposed);
     exchanges_.push_back(hidden);
@@ -143,11 +144,11 @@ class PassMaker {
       const Listed& listed = exchanges_[next_];
       const Exchange& exchange = *listed.exchange;
       PassItem item;
-      item.what = PassItem::What::exchange;
+      item.kind = PassItem::Kind::exchange;
       item.exchange = listed.number;
       item.place = static_cast<std::int16_t>(open_.size());
       item.lane = lane_of(exchange.axis);
-      item.operation = operation_of(exchange.what);
+      item.operation = operation_of(exchange.kind);
       item.bytes = exchange.bytes * listed.share;
       item.op = exchange_op(listed);
       take_needed(listed.after, item);
@@ -167,7 +168,7 @@ class PassMaker {
     const LaneGroup& any = plan_.lane(lane).groups.front();
     if (any.settings.fidelity != Fidelity::modelled) return op;
     const int ranks = static_cast<int>(any.members.size());
-    const ModelledJoin flow = modelled_join(operation_of(exchange.what), any.settings, ranks, exchange.bytes);
+    const ModelledJoin flow = modelled_join(operation_of(exchange.kind), any.settings, ranks, exchange.bytes);
     // The share applies to the latency too: this is a part of an exchange, not a smaller exchange.
     const Picoseconds latency = flow.latency + to_picoseconds(plan_.collective_launch);
     op.message.bytes = flow.bytes * listed.share;
@@ -254,7 +255,7 @@ class PassMaker {
     const auto [change, transient] = memory_of_pass(layer_, pass_);
     PassItem* ends = nullptr;
     for (PassItem& item : table_.items) {
-      if (item.what != PassItem::What::kernels) continue;
+      if (item.kind != PassItem::Kind::kernels) continue;
       item.op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::activations));
       item.op.memory.high_water = transient.value;
       if (!ends && pass_ == Pass::forward) item.op.memory.change = change.value;
@@ -314,17 +315,17 @@ Lane lane_of(Axis axis) {
   throw InternalError("layers exchange nothing over that axis");
 }
 
-Operation operation_of(Exchanged what) {
+Operation operation_of(ExchangeKind what) {
   switch (what) {
-    case Exchanged::all_reduce:
+    case ExchangeKind::all_reduce:
       return Operation::all_reduce;
-    case Exchanged::all_gather:
+    case ExchangeKind::all_gather:
       return Operation::all_gather;
-    case Exchanged::reduce_scatter:
+    case ExchangeKind::reduce_scatter:
       return Operation::reduce_scatter;
-    case Exchanged::all_to_all:
+    case ExchangeKind::all_to_all:
       return Operation::all_to_all;
-    case Exchanged::ring_shift:
+    case ExchangeKind::ring_shift:
       return Operation::send_recv;
   }
   throw InternalError("an unknown exchange");
@@ -333,7 +334,7 @@ Operation operation_of(Exchanged what) {
 TrainingWords::TrainingWords(const TrainingPlan& plan, Names& all) : names(all) {
   const auto group = [&](Lane l, const std::string& name) {
     const LaneGroups& groups = plan.lane(l);
-    if (!groups.used() && (l != Lane::gradients || plan.through_center)) return;
+    if (!groups.is_used() && (l != Lane::gradients || plan.through_center)) return;
     const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
     lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
   };
@@ -356,12 +357,12 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& all) : names(all) 
   group(Lane::maxima, "maxima of fp8");
   if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::point_to_point);
   if (plan.offload.copies()) {
-    const GroupId cpu = plan.offload.used() ? names.group("CPU optimizer", Role::collective) : GroupId{};
+    const GroupId cpu = plan.offload.is_used() ? names.group("CPU optimizer", Role::collective) : GroupId{};
     const GroupId drive = plan.offload.drives() ? names.group("drive", Role::collective) : cpu;
     const GroupId copies = names.group("offload copies", Role::collective);
     host = {copies, cpu, copies, drive, drive};
   }
-  if (plan.input.used()) input = names.group(kInputGroup, Role::prefetch);
+  if (plan.input.is_used()) input = names.group(kInputGroup, Role::prefetch);
   std::size_t most = 0;
   for (const StagePlan& stage : plan.stages) most = std::max(most, stage.buckets.size());
   for (std::size_t b = 0; b < most; ++b)

@@ -18,8 +18,8 @@ constexpr int kPasses = 4;
 /// One item of a layer's pass: kernels or an exchange. Its operation is complete except for the numbers that differ
 /// between micro-batches.
 struct PassItem {
-  enum class What : std::uint8_t { kernels, exchange };
-  What what = What::kernels;
+  enum class Kind : std::uint8_t { kernels, exchange };
+  Kind kind = Kind::kernels;
   Op op{};                               ///< kernels: on the compute stream; a modelled exchange: without its tag
   std::int16_t waits_for[2] = {-1, -1};  ///< kernels: exchanges to wait for (by their place in the pass); −1: none
   std::int16_t exchange = -1;            ///< exchange: its number in the layer's list
@@ -137,6 +137,6 @@ PassMemory memory_of_pass(const Layer&, Pass);
 
 /// The lane and the collective of a layer's exchange.
 Lane lane_of(Axis);
-Operation operation_of(Exchanged);
+Operation operation_of(ExchangeKind);
 
 }  // namespace trainyard

@@ -31,7 +31,7 @@ const Layer& PipelineMessages::last_layer_of(int virtual_stage) const {
 
 /// True if each tensor rank sends a part of the output that all of them have.
 bool PipelineMessages::sends_parts(int virtual_stage) const {
-  return step_.plan.scatter_gather && step_.plan.lane(Lane::tensor).used() &&
+  return step_.plan.scatter_gather && step_.plan.lane(Lane::tensor).is_used() &&
          !last_layer_of(virtual_stage).output_in_parts;
 }
 
@@ -50,7 +50,7 @@ Op& PipelineMessages::message(Kind kind, bool back, const StageMessage& message,
   // overlap.
   if (!sending) return op;
   op.message.mode = step_.plan.overlap_pipeline ? Mode::eager : Mode::put;
-  op.deps[0] = step_.out.after(TrainingStreams::compute);
+  op.deps[0] = step_.out.last_operation(TrainingStreams::compute);
   return op;
 }
 
@@ -67,7 +67,7 @@ BufferRef PipelineMessages::values(int virtual_stage, int micro_batch, bool back
   part = within(part, activation_message(virtual_stage, micro_batch, back, step_.plan.virtual_stages()));
   if (sends_parts(virtual_stage)) {
     part.chunk = static_cast<std::uint16_t>(step_.place.tensor);
-    part.of = static_cast<std::uint16_t>(step_.plan.mesh.tensor);
+    part.chunks = static_cast<std::uint16_t>(step_.plan.mesh.tensor);
   }
   return part;
 }
@@ -77,7 +77,7 @@ Ops PipelineMessages::receive(int virtual_stage, int micro_batch, bool back) {
     message(Kind::recv, virtual_stage, micro_batch, back, peer);
     co_yield step_.out.emit();
   }
-  const Dep received = step_.out.after(step_.streams.pipeline(back, false));
+  const Dep received = step_.out.last_operation(step_.streams.pipeline(back, false));
   if (!sends_parts(virtual_stage)) {
     step_.waits.add(received);
     co_return;
@@ -89,7 +89,7 @@ Ops PipelineMessages::receive(int virtual_stage, int micro_batch, bool back) {
 }
 
 Ops PipelineMessages::send(int virtual_stage, int micro_batch, bool back) {
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   const Bytes bytes = last_layer_of(virtual_stage).output / (sends_parts(virtual_stage) ? step_.plan.mesh.tensor : 1);
   const std::vector<StageMessage>& all = peers(virtual_stage, !back).sends;
   for (const StageMessage& peer : all) {
@@ -97,17 +97,17 @@ Ops PipelineMessages::send(int virtual_stage, int micro_batch, bool back) {
     co_yield step_.out.emit();
   }
   if (!step_.plan.overlap_pipeline && !all.empty())
-    step_.waits.add(step_.out.after(step_.streams.pipeline(back, true)));
+    step_.waits.add(step_.out.last_operation(step_.streams.pipeline(back, true)));
 }
 
 Ops PipelineMessages::sum_tied() {
   const RankPeers::StagePeers& tied = step_.peers.tied;
-  if (!tied.any()) co_return;
+  if (!tied.has_messages()) co_return;
   // Buffer 0: the rank's own gradient; buffer 1: its sum with those of others.
   constexpr auto kBuffer = TrainingBuffer::Kind::tied;
   const int number = step_.plan.micro_batches * step_.plan.virtual_stages() * 2, stage = step_.place.pipeline;
   const double elements = tied_elements(step_.plan, stage);
-  while (step_.waits.any()) co_yield step_.take_waits();
+  while (step_.waits.has_any()) co_yield step_.take_waits();
   for (int copy = 0; copy < 2 && step_.plan.values; ++copy) co_yield step_.call(TrainingCall::fill_tied, {copy});
   for (const StageMessage& peer : tied.sends) {
     Op& op = message(Kind::send, true, peer, number);
@@ -118,12 +118,13 @@ Ops PipelineMessages::sum_tied() {
   double added = 0;
   for (const StageMessage& peer : tied.takes) {
     Op& op = message(Kind::recv, true, peer, number);
-    op.deps[0] = step_.out.after(TrainingStreams::compute);  // the rank's own gradient is complete
+    op.deps[0] = step_.out.last_operation(TrainingStreams::compute);  // the rank's own gradient is complete
     if (step_.plan.values) op.effect = {Action::reduce, 0, {}, within(peer.part, {kBuffer, 1})};
-    added += elements * peer.part.count / peer.part.of;
+    added += elements * peer.part.count / peer.part.chunks;
     co_yield step_.out.emit();
   }
-  for (const bool sending : {false, true}) step_.waits.add(step_.out.after(step_.streams.pipeline(true, sending)));
+  for (const bool sending : {false, true})
+    step_.waits.add(step_.out.last_operation(step_.streams.pipeline(true, sending)));
   Work sum = step_.plan.accumulation;
   sum.bytes = sum.bytes * added;
   if (added > 0) co_yield step_.work(sum, Kind::local, step_.words.compute, step_.words.accumulate);

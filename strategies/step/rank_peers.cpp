@@ -33,8 +33,8 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   const auto r = static_cast<std::size_t>(rank);
   for (std::size_t i = 0; i < kLanes; ++i) {
     const LaneGroups& groups = plan.lanes[i];
-    if (!groups.used() || groups.of_rank[r] < 0) continue;
-    const LaneGroup& group = groups.of(rank);
+    if (!groups.is_used() || groups.of_rank[r] < 0) continue;
+    const LaneGroup& group = groups.group(rank);
     OfLane& of_lane = lanes[i];
     of_lane.group = &group;
     of_lane.index = groups.index_of_rank[r];
@@ -63,7 +63,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   first_of_updates = next_slot();
   for (const int peer : update_policy_of(plan).peers(rank)) slots.push_back(peer);
   input_slot = next_slot();
-  if (plan.input.used() && plan.input.loader_of_rank[r] >= 0) slots.push_back(plan.input.loader_of_rank[r]);
+  if (plan.input.is_used() && plan.input.loader_of_rank[r] >= 0) slots.push_back(plan.input.loader_of_rank[r]);
 }
 
 /// Assigns one slot to each peer.

@@ -20,7 +20,7 @@ struct RankPeers {
   };
   struct StagePeers {
     std::vector<StageMessage> sends, takes;
-    bool any() const { return !sends.empty() || !takes.empty(); }
+    bool has_messages() const { return !sends.empty() || !takes.empty(); }
   };
   std::array<OfLane, kLanes> lanes;
   std::vector<StagePeers> stages;      ///< by pipeline coordinate; empty for stages that are not neighbours

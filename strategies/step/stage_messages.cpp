@@ -20,7 +20,7 @@ std::optional<BufferRef> common(const EqualPart& a, const EqualPart& b) {
   return BufferRef{0, number(first - a.index * b.of), number(b.of), number(last - first)};
 }
 
-double share_of(const BufferRef& part) { return static_cast<double>(part.count) / part.of; }
+double share_of(const BufferRef& part) { return static_cast<double>(part.count) / part.chunks; }
 
 /// Calls add(rank, its coordinates) for all ranks of a stage.
 template <class Add>

@@ -30,7 +30,7 @@ class PendingWaits {
   void add(const PendingWaits& others) {
     for (int i = 0; i < others.count_; ++i) add(others.deps_[static_cast<std::size_t>(i)]);
   }
-  bool any() const { return count_ > 0; }
+  bool has_any() const { return count_ > 0; }
   bool exceed_one_op() const { return count_ > 2; }
   void clear() { count_ = 0; }
   /// Moves the latest dependencies into the operation.

@@ -20,12 +20,12 @@ class InputBatches {
  public:
   explicit InputBatches(StepContext& step) : step_(step) {}
 
-  bool used() const { return step_.plan.input.used() && step_.plan.input.loader_of_rank[step_.rank] >= 0; }
+  bool is_used() const { return step_.plan.input.is_used() && step_.plan.input.loader_of_rank[step_.rank] >= 0; }
   /// Posts receives ahead, as far as there are buffers on the GPU: a receive waits until the batch that last used its
   /// buffer is consumed. The next kernel waits for the current batch.
   Ops take() {
     if (step_.plan.input.asks && step_.place.tensor == 0) {
-      while (step_.waits.any()) co_yield step_.take_waits();
+      while (step_.waits.has_any()) co_yield step_.take_waits();
       co_yield ask();
     }
     const int all = step_.plan.steps * step_.plan.micro_batches;
@@ -35,8 +35,9 @@ class InputBatches {
   }
   /// Frees the buffer of a batch after its forward pass through this stage.
   const Op& release() {
-    const Op& op = step_.change_memory(-step_.plan.input.held.value, MemoryClass::buffers, step_.words.receive_input);
-    released_ = step_.out.after(TrainingStreams::compute);
+    const Op& op =
+        step_.change_memory(-step_.plan.input.batch_bytes.value, MemoryClass::buffers, step_.words.receive_input);
+    released_ = step_.out.last_operation(TrainingStreams::compute);
     return op;
   }
 
@@ -47,14 +48,14 @@ class InputBatches {
 
   const Op& ask() {
     Op& op = step_.out.begin(Kind::send, step_.streams.input_request(), step_.words.ask_input, step_.words.input,
-                             step_.out.after(TrainingStreams::compute));
+                             step_.out.last_operation(TrainingStreams::compute));
     op.address(step_.peers.input_slot, kInputMessages, Mode::eager);
     return step_.out.emit();
   }
   const Op& receive() {
     Op& op = step_.out.begin(Kind::recv, step_.streams.input(), step_.words.receive_input, step_.words.input);
     op.address(step_.peers.input_slot, kInputMessages);
-    op.book_memory(step_.plan.input.held.value, MemoryClass::buffers);
+    op.book_memory(step_.plan.input.batch_bytes.value, MemoryClass::buffers);
     op.deps[0] = released_;
     return step_.out.emit();
   }
@@ -97,7 +98,7 @@ class TrainingStep : public CoroutineProgram {
       if (plan_.values && parameters_.gathers_ahead()) co_yield parameters_.gather_all();
     }
     co_yield updates_->after_training();
-    while (step_.waits.any()) co_yield step_.take_waits();
+    while (step_.waits.has_any()) co_yield step_.take_waits();
   }
 
  private:
@@ -148,7 +149,7 @@ class TrainingStep : public CoroutineProgram {
   /// The forward pass of a micro-batch through the layers of a model chunk.
   Ops forward(const PipelineTask& task) {
     const int stage = virtual_stage(task);
-    const bool input = stage == 0 && input_.used();
+    const bool input = stage == 0 && input_.is_used();
     if (input) co_yield input_.take();
     const bool receives = messages_.elsewhere(stage - 1), sends = messages_.elsewhere(stage + 1);
     if (receives) co_yield messages_.receive(stage - 1, task.micro_batch, false);
@@ -202,17 +203,17 @@ std::unique_ptr<Program> TrainingPrograms::program(Actor rank) const {
 ActorOutline TrainingPrograms::outline(Actor rank) const {
   const RankPeers peers(rank, plan_);
   ActorOutline outline;
-  outline.text =
-      hashed({static_cast<std::uint64_t>(plan_.mesh.coordinates(rank).pipeline), update_policy_of(plan_).text(rank)});
+  outline.text = hash_numbers(
+      {static_cast<std::uint64_t>(plan_.mesh.coordinates(rank).pipeline), update_policy_of(plan_).text(rank)});
   outline.slots = peers.slots;
   for (std::size_t i = 0; i < kLanes; ++i) {
     const RankPeers::OfLane& lane = peers.lanes[i];
-    outline.text = hashed({outline.text, lane.group ? 1U : 0U});
+    outline.text = hash_numbers({outline.text, lane.group ? 1U : 0U});
     if (!lane.group) continue;
     const LaneGroups& groups = plan_.lanes[i];
     const LaneGroup& group = *lane.group;
-    outline.text =
-        hashed({outline.text, group.members.size(), static_cast<std::uint64_t>(groups.kinds[groups.of_rank[rank]])});
+    outline.text = hash_numbers(
+        {outline.text, group.members.size(), static_cast<std::uint64_t>(groups.kinds[groups.of_rank[rank]])});
     const Fidelity fidelity = group.settings.fidelity;
     if (fidelity != Fidelity::messages)
       outline.meetings.push_back(
@@ -220,12 +221,12 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
     if (fidelity == Fidelity::modelled) continue;
     const GroupPlace place{lane.index, static_cast<int>(group.members.size()), &group.settings};
     for (const Collective* algorithm : groups.algorithm)
-      if (algorithm) outline.text = hashed({outline.text, role_of(*algorithm, place)});
+      if (algorithm) outline.text = hash_numbers({outline.text, role_of(*algorithm, place)});
   }
   const auto add_messages = [&outline](const RankPeers::StagePeers& stage) {
     for (const std::vector<StageMessage>* messages : {&stage.sends, &stage.takes})
       for (const StageMessage& m : *messages)
-        outline.text = hashed({outline.text, m.slot, m.part.chunk, m.part.of, m.part.count});
+        outline.text = hash_numbers({outline.text, m.slot, m.part.chunk, m.part.chunks, m.part.count});
   };
   if (!plan_.mesh.widths.empty()) {
     for (const RankPeers::StagePeers& stage : peers.stages) add_messages(stage);
@@ -237,7 +238,7 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
   return outline;
 }
 
-Programs TrainingPrograms::all() const {
+Programs TrainingPrograms::programs() const {
   Programs programs;
   for (int rank = 0; rank < plan_.ranks(); ++rank) programs.push_back(program(rank));
   return programs;

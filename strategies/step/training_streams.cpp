@@ -12,7 +12,7 @@ namespace trainyard {
 TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   names_ = {"compute", "send", "receive", "coordinator"};
   const LaneGroups& lane = plan.lane(Lane::gradients);
-  if (lane.used() && lane.algorithm[static_cast<std::size_t>(Operation::all_reduce)]) {
+  if (lane.is_used() && lane.algorithm[static_cast<std::size_t>(Operation::all_reduce)]) {
     const LaneGroup& group = lane.groups.front();
     const GroupPlace place{0, static_cast<int>(group.members.size()), &group.settings};
     for (const Operation operation : {Operation::all_reduce, Operation::all_gather})  // compression may use all-gather
@@ -29,17 +29,18 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   };
   lanes_[static_cast<std::size_t>(Lane::gradients)] = TrainingStreams::gradients;
   for (int i = 0; i < kLanes; ++i)
-    if (static_cast<Lane>(i) != Lane::gradients && plan.lanes[i].used()) lanes_[i] = add(name_of(static_cast<Lane>(i)));
+    if (static_cast<Lane>(i) != Lane::gradients && plan.lanes[i].is_used())
+      lanes_[i] = add(name_of(static_cast<Lane>(i)));
   if (plan.pipeline.stages > 1) {
     pipeline_ = add("activations");
     add("gradients of activations");
   }
   if (plan.offload.copies()) {
     host_ = static_cast<Stream>(names_.size());
-    const int ways = plan.offload.used() ? kHostWays : static_cast<int>(HostWay::from_host) + 1;
+    const int ways = plan.offload.is_used() ? kHostWays : static_cast<int>(HostWay::from_host) + 1;
     for (int way = 0; way < ways; ++way) names_.emplace_back(name_of(static_cast<HostWay>(way)));
   }
-  if (plan.input.used()) {
+  if (plan.input.is_used()) {
     input_ = static_cast<Stream>(names_.size());
     names_.emplace_back("receive input");
     if (plan.input.asks) names_.emplace_back("ask for input");

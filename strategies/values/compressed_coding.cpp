@@ -29,7 +29,7 @@ CompressedCoding::Bucket& CompressedCoding::bucket(std::size_t number, Eigen::In
   result.shape.ranks = ranks;
   result.shape.warm_up_stage = plan_.compression->warm_up_stages();
   for (int rank = 0; rank < plan_.ranks(); ++rank)
-    result.codecs.push_back(plan_.compression->codec(result.shape, rank, hashed({seed_, number})));
+    result.codecs.push_back(plan_.compression->codec(result.shape, rank, hash_numbers({seed_, number})));
   return result;
 }
 

@@ -32,7 +32,7 @@ const CompressedValues::Bucket& CompressedValues::bucket(Actor rank, std::size_t
 int CompressedValues::index_of(Actor rank, std::size_t place) const {
   const std::vector<GradientBucket>& all = plan_.stage_of(rank).buckets;
   const Lane lane = all[place % all.size()].experts ? Lane::expert_gradients : Lane::gradients;
-  if (!plan_.lane(lane).used()) return rank;  // workers of servers
+  if (!plan_.lane(lane).is_used()) return rank;  // workers of servers
   return plan_.lane(lane).index_of_rank[static_cast<std::size_t>(rank)];
 }
 
@@ -40,7 +40,8 @@ CompressedValues::RankCodec& CompressedValues::rank_codec(Actor rank, std::size_
   const std::size_t number = place % plan_.stage_of(rank).buckets.size();
   RankCodec& result = codecs_[{rank, number}];
   if (!result.codec)
-    result.codec = plan_.compression->codec(bucket(rank, place).shape, index_of(rank, place), hashed({seed_, number}));
+    result.codec =
+        plan_.compression->codec(bucket(rank, place).shape, index_of(rank, place), hash_numbers({seed_, number}));
   return result;
 }
 

@@ -23,8 +23,8 @@ double spectral_gap(const Gossip& gossip) {
   return 1 - std::max(std::abs(values(0)), std::abs(values(values.size() - 2)));
 }
 
-Eigen::VectorXd mixed(const Gossip& gossip, int rank, std::int64_t round, const Eigen::VectorXd& own,
-                      const std::vector<Eigen::VectorXd>& theirs) {
+Eigen::VectorXd mix_parameters(const Gossip& gossip, int rank, std::int64_t round, const Eigen::VectorXd& own,
+                               const std::vector<Eigen::VectorXd>& theirs) {
   const std::vector<int> neighbours = gossip.neighbours(rank, round);
   double own_weight = 1;
   for (const int neighbour : neighbours) own_weight -= gossip.weight(rank, neighbour, round);

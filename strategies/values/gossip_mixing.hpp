@@ -16,7 +16,7 @@ double spectral_gap(const Gossip&);
 
 /// A rank's weighted average in a round of its `own` values and those of its neighbours (`theirs`, in the order of
 /// `Gossip::neighbours`).
-Eigen::VectorXd mixed(const Gossip&, int rank, std::int64_t round, const Eigen::VectorXd& own,
-                      const std::vector<Eigen::VectorXd>& theirs);
+Eigen::VectorXd mix_parameters(const Gossip&, int rank, std::int64_t round, const Eigen::VectorXd& own,
+                               const std::vector<Eigen::VectorXd>& theirs);
 
 }  // namespace trainyard

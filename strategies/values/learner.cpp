@@ -84,7 +84,7 @@ void SharedUpdates::give(int number, Actor rank, Index first, const Eigen::Vecto
 }
 
 /// The gradient of the step, summed over all ranks.
-Eigen::VectorXd SharedUpdates::summed(Step& s) {
+Eigen::VectorXd SharedUpdates::sum_gradients(Step& s) {
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(first_->size());
   if (!by_rank()) {
     std::sort(s.samples.begin(), s.samples.end());  // the sum does not depend on the order of the ranks
@@ -114,7 +114,7 @@ void SharedUpdates::advance() {
   Step s = std::move(steps_.front());
   steps_.pop_front();
   ++oldest_;
-  Eigen::VectorXd gradient = summed(s);
+  Eigen::VectorXd gradient = sum_gradients(s);
   clip(gradient, setup_.rule.clip);
   auto next = std::make_shared<Eigen::VectorXd>(*versions_.back().weights);
   apply(setup_, *next, gradient, optimizer_);
@@ -126,7 +126,7 @@ std::pair<Index, Index> SharedUpdates::slice_of(Actor rank) const {
   return {first, size * (rank + 1) / plan_.ranks() - first};
 }
 
-SharedUpdates::Weights SharedUpdates::after(int updates) {
+SharedUpdates::Weights SharedUpdates::weights_after(int updates) {
   if (updates == oldest_version_ + std::ssize(versions_)) advance();
   Version& version = versions_.at(static_cast<std::size_t>(updates - oldest_version_));
   Weights weights = version.weights;
@@ -179,7 +179,7 @@ void LearnerReplica::keep_gradients(std::size_t place, const Eigen::VectorXd& bu
 
 void LearnerReplica::update(std::size_t set) {
   if (!shared_) return apply_gradients(set);
-  const SharedUpdates::Weights weights = shared_->after(++updates_);
+  const SharedUpdates::Weights weights = shared_->weights_after(++updates_);
   if (!setup_.leaves_all_gather) {
     parameters_ = weights;
     return;
@@ -258,7 +258,7 @@ void LearnerRank::compute(int micro_batch) {
   const bool summed = update_policy_of(plan_).sums_gradients(step);
   const std::int64_t first = step * global + coordinates_.data * own + micro_batch * mine;
   std::vector<Index> samples;
-  for (std::int64_t i = first; i < first + mine; ++i) samples.push_back(order_.at(i));
+  for (std::int64_t i = first; i < first + mine; ++i) samples.push_back(order_.sample(i));
   double loss = std::numeric_limits<double>::quiet_NaN();
   if (shared_) shared_->compute(step, replica_.parameters_, samples);
   if (replica_.keeps_gradients()) {
@@ -273,7 +273,7 @@ void LearnerRank::compute(int micro_batch) {
     if (is_complete && plan_.through_center)
       clip(replica_.gradient_, setup_.rule.clip / (summed ? plan_.mesh.data : 1));
   }
-  tell_({.what = LearningEvent::What::gradient,
+  tell_({.kind = LearningEvent::Kind::gradient,
          .actor = rank_,
          .version = plan_.through_center ? version : replica_.version(),
          .loss = loss});

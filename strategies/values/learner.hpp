@@ -29,12 +29,12 @@ struct LearningSetup {
 
 /// An event of the training, for observers.
 struct LearningEvent {
-  enum class What : std::uint8_t {
+  enum class Kind : std::uint8_t {
     gradient,  ///< a worker has computed a gradient
     update,    ///< an actor's weights have changed
     merge,     ///< all replicas have averaged their weights
   };
-  What what = What::gradient;
+  Kind kind = Kind::gradient;
   Actor actor = 0;
   Actor worker = -1;            ///< for `update`: the only worker whose gradient or weights were applied; −1: all
   std::uint64_t version = 0;    ///< number of updates in the weights: for `gradient` before it, for `update` after it
@@ -59,7 +59,7 @@ class SharedUpdates {
   /// If gradients are kept by rank: takes a part of the gradient of one rank, from element `first` on.
   void give(int step, Actor rank, Eigen::Index first, const Eigen::VectorXd& values);
   /// The weights after this number of updates. Update number u applies the gradients of step u − 1.
-  Weights after(int updates);
+  Weights weights_after(int updates);
   /// First element and number of elements of the slice that a rank updates, if each has its own.
   std::pair<Eigen::Index, Eigen::Index> slice_of(Actor rank) const;
   /// Mean loss of the steps that were summed since the last call; NaN if there were none.
@@ -94,7 +94,7 @@ class SharedUpdates {
 
   Step& step(int number);
   void advance();
-  Eigen::VectorXd summed(Step&);
+  Eigen::VectorXd sum_gradients(Step&);
 };
 
 /// Parameters, gradients and optimizer state of one actor in a small training.

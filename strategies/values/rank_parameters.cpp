@@ -129,7 +129,7 @@ int RankParameters::micro_batches_in(const Bucket& b) const {
 }
 
 /// Counts a micro-batch of a layer. With delayed updates the next step resets the count, not the update.
-void RankParameters::accumulated(int number) {
+void RankParameters::count_micro_batch(int number) {
   int& count = layers_.at(number).micro_batches;
   if (is_delayed() && count == plan_.micro_batches) count = 0;
   ++count;
@@ -212,7 +212,7 @@ void RankParameters::apply_gradients(std::size_t set) {
   for (auto& [number, state] : layers_) {
     for (Index i = 0; i < state.shard.gradient.size(); ++i) {
       const bool own = state.own[i];
-      if (own && plan_.offload.used() && state.bucket[i] >= 0) continue;  // the host updates it
+      if (own && plan_.offload.is_used() && state.bucket[i] >= 0) continue;  // the host updates it
       state.last_gradient[i] = !own ? kGone : is_delayed() ? state.kept[set][i] : gradient(state, i);
       if (own)
         step(state, i, state.shard.parameters[i]);
@@ -224,7 +224,7 @@ void RankParameters::apply_gradients(std::size_t set) {
     state.shard.gradient.setZero();
     state.micro_batches = 0;
   }
-  if (plan_.offload.used()) finish_on_host();
+  if (plan_.offload.is_used()) finish_on_host();
   for (Bucket& b : buckets_) b.filled[set] = b.taken[set] = 0;
   ++updates_;
 }

@@ -27,7 +27,7 @@ class RankParameters : public Replica {
   const LayerShard* tied_weight() const;
 
   /// Counts one more micro-batch in the layer's gradients.
-  void accumulated(int number);
+  void count_micro_batch(int number);
 
   // The calls of training_calls.hpp. `place`: number of the bucket among the buckets of all gradient sets (see
   // UpdatePolicy::gradient_sets). They throw InternalError for gradients of no or too few micro-batches.

@@ -272,7 +272,7 @@ void RankValues::end_weight_gradients(int number, int micro_batch) {
     LayerShard& table = parameters_.layer(0);
     add(table, table.find("token_embedding.weight"));
   }
-  parameters_.accumulated(number);
+  parameters_.count_micro_batch(number);
   passes_.erase({number, micro_batch});
 }
 

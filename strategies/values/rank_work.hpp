@@ -12,7 +12,7 @@ namespace trainyard {
 /// One rank's part of the loss of a step, from its own samples.
 struct StepLoss {
   double loss = 0;
-  Seconds at;  ///< simulated time at which it was computed
+  Seconds time;  ///< simulated time at which it was computed
 };
 
 /// The passes of one rank, and its replica of the model.

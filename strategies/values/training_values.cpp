@@ -68,10 +68,11 @@ TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& p
 void TrainingValues::begin() {
   for (auto c = static_cast<std::uint16_t>(TrainingCall::forward);
        c <= static_cast<std::uint16_t>(TrainingCall::activations_to_gpu); ++c)
-    on(static_cast<TrainingCall>(c),
-       [this, c](Actor rank, const CallArguments& about) { call(static_cast<TrainingCall>(c), rank, about); });
+    register_call(static_cast<TrainingCall>(c), [this, c](Actor rank, const CallArguments& about) {
+      call(static_cast<TrainingCall>(c), rank, about);
+    });
   for (const TrainingCall c : {TrainingCall::encode, TrainingCall::decode})
-    on(c, [this, c](Actor rank, const CallArguments& about) { call(c, rank, about); });
+    register_call(c, [this, c](Actor rank, const CallArguments& about) { call(c, rank, about); });
   update_policy_of(plan_).add_values(*this);
 }
 
@@ -103,16 +104,16 @@ Replica& TrainingValues::add_learner(Actor actor) {
   return *(extra_replicas_[actor] = replica(0).copy());
 }
 
-Eigen::VectorXd TrainingValues::learned() const {
+Eigen::VectorXd TrainingValues::learned_parameters() const {
   if (!replicas_differ()) return replica(learner_).all_parameters();
   Eigen::VectorXd sum = replica(0).all_parameters();
   for (Actor rank = 1; rank < plan_.ranks(); ++rank) sum += replica(rank).all_parameters();
   return sum / plan_.ranks();
 }
 
-double TrainingValues::apart() const {
+double TrainingValues::replica_distance() const {
   if (!replicas_differ()) return 0;
-  const Eigen::VectorXd mean = learned();
+  const Eigen::VectorXd mean = learned_parameters();
   double squares = 0;
   for (Actor rank = 0; rank < plan_.ranks(); ++rank) squares += (replica(rank).all_parameters() - mean).squaredNorm();
   return std::sqrt(squares / plan_.ranks());
@@ -130,7 +131,7 @@ const Eigen::VectorXd& TrainingValues::sum(Actor rank, TrainingBuffer place) {
 }
 
 void TrainingValues::tell(const LearningEvent& event) {
-  if (event.what == LearningEvent::What::gradient) {
+  if (event.kind == LearningEvent::Kind::gradient) {
     last_loss_ = event.loss;
     loss_ += event.loss;
     ++losses_;
@@ -138,9 +139,9 @@ void TrainingValues::tell(const LearningEvent& event) {
   if (watch_) watch_(event);
 }
 
-void TrainingValues::applied(double gradients, LearningEvent event) {
+void TrainingValues::note_update(double gradients, LearningEvent event) {
   applied_ += gradients;
-  event.what = LearningEvent::What::update;
+  event.kind = LearningEvent::Kind::update;
   tell(event);
 }
 
@@ -184,8 +185,8 @@ void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& a
       return model.keep_gradients(bucket, in(Buffer::gradients));
     case TrainingCall::update:
       model.update(bucket);
-      return applied(actor == learner_ && plan_.through_center ? plan_.ranks() : 1,
-                     {.actor = actor, .version = static_cast<std::uint64_t>(model.updates())});
+      return note_update(actor == learner_ && plan_.through_center ? plan_.ranks() : 1,
+                         {.actor = actor, .version = static_cast<std::uint64_t>(model.updates())});
     case TrainingCall::give_replica:
     case TrainingCall::mix_replicas:
       throw InternalError("the plan's replicas mix their parameters, but its policy does not say how");

@@ -70,11 +70,11 @@ class TrainingValues {
   /// The actor that holds the learned parameters: rank 0, unless a mechanism sets another actor.
   Actor learner() const { return learner_; }
   /// The learned parameters: those of `learner()`, or the mean of all replicas if each has its own.
-  Eigen::VectorXd learned() const;
+  Eigen::VectorXd learned_parameters() const;
   /// Does each rank have parameters of its own?
   bool replicas_differ() const { return shared_ ? leaves_all_gather_ : !plan_.through_center; }
-  /// Root mean square distance of the replicas from `learned()`; 0 if all make the same updates.
-  double apart() const;
+  /// Root mean square distance of the replicas from `learned_parameters()`; 0 if all make the same updates.
+  double replica_distance() const;
   /// Loss of the global batch of a step, from the ranks with tensor coordinate `tensor`; infinite if a part is missing.
   double loss(int step = 0, int tensor = 0) const;
   const std::vector<StepLoss>& losses(int rank) const { return ranks_.at(static_cast<std::size_t>(rank))->losses(); }
@@ -84,8 +84,8 @@ class TrainingValues {
   void call(TrainingCall, Actor rank, const CallArguments&);
   /// Defines the meaning of a call from now on.
   template <class Call>
-  void on(Call call, CallDispatcher::Function function) {
-    calls_.on(call, std::move(function));
+  void register_call(Call call, CallDispatcher::Function function) {
+    calls_.register_call(call, std::move(function));
   }
   Eigen::VectorXd& buffer(Actor actor, TrainingBuffer::Kind kind, std::size_t index = 0) {
     return values_.buffer(actor, number_of({kind, index}));
@@ -109,10 +109,10 @@ class TrainingValues {
   using Watch = std::function<void(const LearningEvent&)>;
   void watch(Watch watch) { watch_ = std::move(watch); }
   /// Counts `gradients` applied gradients and passes the event to the observer.
-  void applied(double gradients, LearningEvent event);
+  void note_update(double gradients, LearningEvent event);
   /// Passes on that all replicas have averaged their weights.
-  void merged() { tell({.what = LearningEvent::What::merge}); }
-  double applied() const { return applied_; }
+  void note_merge() { tell({.kind = LearningEvent::Kind::merge}); }
+  double applied_gradients() const { return applied_; }
   /// Sets the number of updates in a worker's weights, if servers hold the weights.
   void set_version(Actor worker, std::uint64_t version) {
     if (rides_) static_cast<LearnerRank&>(rank(worker)).version = version;
@@ -120,7 +120,7 @@ class TrainingValues {
   /// Loss of the last gradient that was computed; NaN if there was none.
   double last_loss() const { return shared_ && !shared_->by_rank() ? shared_->last_loss() : last_loss_; }
   /// Has the training diverged? The loss is NaN then.
-  bool lost() const { return std::isnan(last_loss()) && applied_ > plan_.ranks(); }
+  bool has_diverged() const { return std::isnan(last_loss()) && applied_ > plan_.ranks(); }
   /// Mean loss of the gradients that were computed since the last call; NaN if there were none.
   double take_loss();
 

@@ -29,7 +29,8 @@ std::size_t route_all(const ClusterMachine& machine, int ranks) {
   for (Actor rank = 0; rank < ranks; ++rank) {
     links += machine.route(rank, (rank + 1) % ranks, PathClass::automatic).links.size();
     for (std::uint64_t i = 0; i < 3; ++i) {
-      const std::uint64_t other = hashed({i, static_cast<std::uint64_t>(rank)}) % static_cast<std::uint64_t>(ranks);
+      const std::uint64_t other =
+          hash_numbers({i, static_cast<std::uint64_t>(rank)}) % static_cast<std::uint64_t>(ranks);
       links += machine.route(rank, static_cast<Actor>(other), PathClass::automatic).links.size();
     }
   }

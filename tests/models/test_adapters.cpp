@@ -68,7 +68,7 @@ TEST_CASE("adapters alone are trained", "[lora]") {
 
 TEST_CASE("the input of a frozen matrix is kept if an adapter reads it", "[lora]") {
   const auto kept = [](const Network& network, const std::string& name) {
-    for (const KeptTensor& tensor : network.layers[1].kept)
+    for (const KeptTensor& tensor : network.layers[1].saved_tensors)
       if (tensor.name == name) return true;
     return false;
   };

@@ -96,9 +96,9 @@ TEST_CASE("a library's attention has its own tiles, or shares of the peak for al
   Sources sources;
   Gpu flat = attentive_gpu(), tiled = attentive_gpu();
   kernel("").drive(flat, sources);
-  CHECK_FALSE(flat.attention.given);
+  CHECK_FALSE(flat.attention.is_given);
   kernel(", memory: 0.5, tail: 0.1").drive(tiled, sources);
-  CHECK(tiled.attention.given);
+  CHECK(tiled.attention.is_given);
   CHECK(tiled.attention.forward == 0.3);
   CHECK(tiled.attention.tail == 0.1);
   CHECK_THROWS_AS(kernel(", memory: 0.5, tail: -1"), UserError);

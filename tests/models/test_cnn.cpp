@@ -32,7 +32,7 @@ const CnnLayer& layer_of(const Cnn& cnn, const std::string& name) {
 }
 
 Bytes kept_bytes(const Layer& layer, const std::string& name) {
-  for (const KeptTensor& tensor : layer.kept)
+  for (const KeptTensor& tensor : layer.saved_tensors)
     if (tensor.name == name) return tensor.bytes;
   return {};
 }

@@ -56,7 +56,7 @@ TEST_CASE("a norm that the next convolution applies moves no tensor forward, and
   CHECK(work_of(block.backward, "batch_norm1.backward").bytes.value == 5 * kMap + kStatistics);
   // Inputs of the block, of both norms; the bits of the last ReLU; statistics; and the loss.
   double norms = 0;
-  for (const KeptTensor& tensor : block.kept)
+  for (const KeptTensor& tensor : block.saved_tensors)
     if (!tensor.name.starts_with("log") && tensor.name != "targets") norms += tensor.bytes.value;
   CHECK(norms == 3 * kMap + kBits + 2 * kStatistics);
 }

@@ -140,14 +140,14 @@ TEST_CASE("merged lays maps on maps, and replaces figures as a whole", "[documen
   const Node base =
       parse_document("gpu: {count: 8, type: a100}\nrate: {value: 1 GB/s, source: a}\nkeep: 1\n", "base.yaml");
   const Node over = parse_document("gpu: {type: {memory: 2}}\nrate: {value: 2 GB/s}\n", "over.yaml");
-  const Node result = merged(base, over);
+  const Node result = merge_nodes(base, over);
   CHECK(result.find("gpu")->find("count")->scalar == "8");
   CHECK(result.find("gpu")->find("type")->find("base")->scalar == "a100");
   CHECK(result.find("gpu")->find("type")->find("memory")->scalar == "2");
   CHECK(result.find("rate")->find("value")->scalar == "2 GB/s");
   CHECK(result.find("rate")->find("source") == nullptr);
   CHECK(result.find("keep")->scalar == "1");
-  CHECK(merged(base, *over.find("rate")->find("value")).scalar == "2 GB/s");
+  CHECK(merge_nodes(base, *over.find("rate")->find("value")).scalar == "2 GB/s");
 }
 
 }  // namespace models_test_document

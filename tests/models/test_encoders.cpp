@@ -53,7 +53,7 @@ TEST_CASE("BERT's norms come after its sums, and its head depends on the archite
   CHECK(network.layers[1].forward.back().name == "mlp_norm");
   for (const char* head : {"BertForMaskedLM", "BertForPreTraining", "BertModel"}) {
     Node node = parse_document(kTinyBert, "config.json");
-    node = merged(node, parse_document(std::string("{architectures: [") + head + "]}", "over.json"));
+    node = merge_nodes(node, parse_document(std::string("{architectures: [") + head + "]}", "over.json"));
     CHECK(gradients_are_ready_once(network_of(read_transformer(node), 2, 16)));
   }
   const std::string other =
@@ -122,7 +122,8 @@ TEST_CASE("T5's decoder blocks pass on the encoder's output", "[transformer]") {
   CHECK(network.layers[5].output.value == encoder + decoder);
   CHECK(network.layers[6].output.value == decoder);
   const auto keeps_encoder_output = [](const Layer& layer) {
-    return std::any_of(layer.kept.begin(), layer.kept.end(), [](auto& kept) { return kept.name == "cross_k.input"; });
+    return std::any_of(layer.saved_tensors.begin(), layer.saved_tensors.end(),
+                       [](auto& kept) { return kept.name == "cross_k.input"; });
   };
   CHECK(keeps_encoder_output(network.layers[5]));
   CHECK_FALSE(keeps_encoder_output(network.layers[6]));  // the same tensor
@@ -132,7 +133,7 @@ TEST_CASE("T5, tied or not, gated or not, makes each gradient ready once", "[tra
   for (const char* over :
        {"{}", "{tie_word_embeddings: false}", "{feed_forward_proj: gated-gelu}", "{num_decoder_layers: 3}"})
     for (const bool flash : {true, false}) {
-      const Node node = merged(parse_document(kTinyT5, "t5.json"), parse_document(over, "over.json"));
+      const Node node = merge_nodes(parse_document(kTinyT5, "t5.json"), parse_document(over, "over.json"));
       TransformerOptions options;
       options.flash_attention = flash;
       const Network network = transformer_network(read_transformer(node), 2, 16, Precision::bf16, options);

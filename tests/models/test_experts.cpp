@@ -110,14 +110,14 @@ TEST_CASE("a layer that predicts a further token has a block, a projection and t
         Approx(block.forward_flops().value + 2 * tokens * (2 * h * h + h * vocab)));
   const Network two = network_of(config(2), 2, 16);
   CHECK(two.parameters() - one.parameters() == one.parameters() - plain.parameters());
-  CHECK(read_transformer(
-            merged(parse_document(kTinyDeepseek, "config.json"), parse_document("{mtp_num_layers: 1}", "over.json")))
+  CHECK(read_transformer(merge_nodes(parse_document(kTinyDeepseek, "config.json"),
+                                     parse_document("{mtp_num_layers: 1}", "over.json")))
             .further_tokens == 1);
 }
 
 TEST_CASE("impossible experts are refused at their place", "[transformer]") {
   const auto with = [](const std::string& text, const std::string& over) {
-    return read_transformer(merged(parse_document(text, "config.json"), parse_document(over, "over.json")));
+    return read_transformer(merge_nodes(parse_document(text, "config.json"), parse_document(over, "over.json")));
   };
   using Catch::Contains;
   CHECK_THROWS_WITH(with(kTinyMixtral, "{num_experts_per_tok: 9}"), Contains("over.json:1") && Contains("8 experts"));

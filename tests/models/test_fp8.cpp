@@ -94,7 +94,7 @@ TEST_CASE("a norm writes fp8 if the scale is known before", "[fp8]") {
   const Layer current = block_of(options);
   CHECK(work_of(current.forward, "mlp_norm").bytes.value == wide);
   const Exchange& agree = exchange_of(current.forward_exchanges, "mlp.maximum");
-  CHECK(agree.what == Exchanged::all_reduce);
+  CHECK(agree.kind == ExchangeKind::all_reduce);
   CHECK(agree.bytes.value == 4);
   CHECK(exchange_of(current.backward_exchanges, "attention.gradient_maximum").bytes.value == 4);
   // With one rank, the norm's output is transposed for the gradient of the weight.
@@ -117,7 +117,7 @@ TEST_CASE("a tensor with other readers than products is gathered in 16 bits", "[
   TransformerOptions lora = in_fp8(Fp8Scaling::delayed, 2);
   lora.fp8_norms = true;
   lora.adapters.rank = 16;
-  lora.adapters.beside[static_cast<std::size_t>(LinearPart::qkv)] = true;
+  lora.adapters.has_adapter[static_cast<std::size_t>(LinearPart::qkv)] = true;
   const Layer adapted = block_of(lora);
   CHECK(exchange_of(adapted.forward_exchanges, "attention.gather").bytes == wide);
   CHECK(exchange_of(adapted.forward_exchanges, "mlp.gather").bytes == wide / 2);
@@ -143,7 +143,7 @@ TEST_CASE("adapters of the feed-forward part read its input in 16 bits, and its 
   TransformerOptions lora = in_fp8(Fp8Scaling::delayed, 2);
   lora.adapters.rank = 16;
   for (const LinearPart part : {LinearPart::mlp_in, LinearPart::mlp_out})
-    lora.adapters.beside[static_cast<std::size_t>(part)] = true;
+    lora.adapters.has_adapter[static_cast<std::size_t>(part)] = true;
   const Layer layer = block_of(lora);
   CHECK(exchange_of(layer.forward_exchanges, "mlp.gather").bytes.value == 2 * kRows * kHidden);
   CHECK(exchange_of(layer.backward_exchanges, "mlp.scatter.backward").bytes.value == kRows * kHidden);

@@ -21,7 +21,7 @@ const char* const kLlama = R"({model_type: llama, vocab_size: 4096, num_hidden_l
 SoftwareStack stack_of(const std::string& text) { return read_stack(parse_document(text, "stack.yaml")); }
 SoftwareStack catalog_stack(const std::string& name) {
   return read_stack(
-      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::of_text(name)));
+      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::scalar_node(name)));
 }
 Layer block(const char* config, const Fusions& fusions, Sharding sharding = {}) {
   TransformerOptions options;
@@ -139,9 +139,9 @@ TEST_CASE("fields of a stack that do not go together are refused", "[fusions]") 
 }
 
 TEST_CASE("a hot chip computes more slowly, and moves data at the same rate", "[fusions]") {
-  const Gpu gpu = read_gpu(
-      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("gpu", Node::of_text("b200-sxm-180gb")));
-  const Gpu hot = sustained(gpu);
+  const Gpu gpu = read_gpu(Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog")
+                               .resolve("gpu", Node::scalar_node("b200-sxm-180gb")));
+  const Gpu hot = sustained_gpu(gpu);
   const double clock = 1 / (1 + gpu.gemm.throttle);  // the entry states no clock
   REQUIRE(gpu.sustained_clock == 0);
   const Work product = gemm("g", 8192, 8192, 8192, Precision::bf16).work;
@@ -152,13 +152,13 @@ TEST_CASE("a hot chip computes more slowly, and moves data at the same rate", "[
   CHECK(hot.gemm.clock == gpu.gemm.sustained);
   const Work copy = elementwise("c", Bytes{1e9}, Precision::bf16).work;
   CHECK(kernel_time(hot, copy) == kernel_time(gpu, copy));
-  CHECK(kernel_time(sustained(hot), product) == kernel_time(hot, product));
+  CHECK(kernel_time(sustained_gpu(hot), product) == kernel_time(hot, product));
 
   Gpu stated = gpu;
   stated.sustained_clock = 0.9;
   stated.gemm.sustained = 0;
-  CHECK(sustained(stated).gemm.clock == 0.9);
-  CHECK(time(sustained(stated), attention) * 0.9 == Approx(time(gpu, attention)));
+  CHECK(sustained_gpu(stated).gemm.clock == 0.9);
+  CHECK(time(sustained_gpu(stated), attention) * 0.9 == Approx(time(gpu, attention)));
 }
 
 TEST_CASE("a chip under a power limit computes more slowly, in short and in long runs, and moves data at the same rate",
@@ -175,8 +175,8 @@ TEST_CASE("a chip under a power limit computes more slowly, in short and in long
   const auto time = [](const Gpu& g, const Work& w) { return (kernel_time(g, w) - g.kernel_launch).value; };
   const Work attention = kernel_call("a", Kernel::attention, Flops{1e12}, Bytes{}, Precision::bf16).work;
   CHECK(time(limited, attention) * clock == Approx(time(full_power, attention)));
-  CHECK(time(sustained(limited), attention) * clock == Approx(time(sustained(full_power), attention)));
-  CHECK(sustained(limited).gemm.clock == Approx(clock * full_power.gemm.sustained));
+  CHECK(time(sustained_gpu(limited), attention) * clock == Approx(time(sustained_gpu(full_power), attention)));
+  CHECK(sustained_gpu(limited).gemm.clock == Approx(clock * full_power.gemm.sustained));
   const Work copy = elementwise("c", Bytes{1e9}, Precision::bf16).work;
   CHECK(kernel_time(limited, copy) == kernel_time(full_power, copy));
 

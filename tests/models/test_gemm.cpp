@@ -20,7 +20,7 @@ Gpu tiled_gpu() {
   gpu.kernel_launch = Seconds{2e-6};
   gpu.sms = 100;
   gpu.l2 = Bytes{40e6};
-  gpu.gemm.given = true;
+  gpu.gemm.is_given = true;
   gpu.gemm.peak = 0.9;
   gpu.gemm.memory = 0.8;
   gpu.gemm.l2_feed = BytesPerSecond{5e12};
@@ -75,7 +75,7 @@ TEST_CASE("in short tests only long products slow down, in long runs all product
   CHECK(rate(gpu, 65536) < 0.87 * rate(cool, 65536));
   CHECK(time(gpu, 256, 1024, 1024) < 1.02 * time(cool, 256, 1024, 1024));
   gpu.gemm.sustained = 0.7;
-  const Gpu hot = sustained(gpu);
+  const Gpu hot = sustained_gpu(gpu);
   CHECK(hot.gemm.clock == 0.7);
   CHECK(rate(hot, 65536) == Approx(rate(hot, 12800)).epsilon(0.03));
 }

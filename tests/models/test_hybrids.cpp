@@ -86,7 +86,7 @@ TEST_CASE("a scan moves the bytes of its kernels, and its arithmetic grows with 
 TEST_CASE("the share of the memory bandwidth of scans is the fitted one", "[hybrids]") {
   for (const char* name : {"h100-sxm5-80gb", "b200-sxm-180gb"}) {
     CAPTURE(name);
-    const Gpu gpu = read_gpu(Catalog().resolve("gpu", Node::of_text(name)));
+    const Gpu gpu = read_gpu(Catalog().resolve("gpu", Node::scalar_node(name)));
     const RooflineFit fit = fit_roofline(shipped_file("scenarios/measured/tables/linear_attention.csv"), Kernel::scan,
                                          gpu, gpu.measured_as);
     CHECK(gpu.efficiency[static_cast<std::size_t>(Kernel::scan)].memory == Approx(fit.efficiency.memory).epsilon(0.01));
@@ -114,7 +114,7 @@ TEST_CASE("tensor ranks split the heads of scans, context ranks trade tokens for
   const Layer part = hybrid(context).layers[1];
   REQUIRE(part.forward_exchanges.size() == 2);
   CHECK(part.forward_exchanges[0].name == "scan.heads");
-  CHECK(part.forward_exchanges[0].what == Exchanged::all_to_all);
+  CHECK(part.forward_exchanges[0].kind == ExchangeKind::all_to_all);
   // Half of the tokens, with the widths of gate, values, keys, queries and steps.
   CHECK(part.forward_exchanges[0].bytes.value == 2 * 1024 * (2 * 512 + 2 * 256 + 16));
   CHECK(part.forward_exchanges[1].bytes.value == 2 * 1024 * 512);
@@ -134,7 +134,7 @@ TEST_CASE("recomputed experts keep only their input, and send their rows again",
   sharding.remade[static_cast<std::size_t>(RecomputedPart::moe)] = true;
   const Layer again = hybrid(sharding).layers[2];
   std::vector<std::string> kept;
-  for (const KeptTensor& tensor : again.kept) kept.push_back(tensor.name);
+  for (const KeptTensor& tensor : again.saved_tensors) kept.push_back(tensor.name);
   CHECK(kept == std::vector<std::string>{"mlp_norm.input", "mlp_norm.statistics", "router.input"});
   CHECK(again.backward_exchanges.size() == reference.backward_exchanges.size() + reference.forward_exchanges.size());
   CHECK(again.backward.size() > reference.backward.size());

@@ -39,9 +39,9 @@ TEST_CASE("a linear layer has two products backward, each final gradient marked"
 TEST_CASE("tensors of a later operator are freed before an earlier one needs memory") {
   LayerBuilder b("l", 1, Precision::fp64);
   Operator small, large;
-  small.kept = {{"s", Bytes{10}}};
+  small.saved_tensors = {{"s", Bytes{10}}};
   small.backward_live = Bytes{70};
-  large.kept = {{"l", Bytes{100}}};
+  large.saved_tensors = {{"l", Bytes{100}}};
   large.forward_live = large.backward_live = Bytes{5};
   b.add(small);
   b.add(large);

@@ -90,7 +90,7 @@ TEST_CASE("every network of the catalog is built, and its work grows with the mi
   const Catalog catalog;
   for (const std::string& name : catalog.names("network")) {
     CAPTURE(name);
-    const NetworkEntry entry = read_network_entry(catalog.resolve("network", Node::of_text(name)));
+    const NetworkEntry entry = read_network_entry(catalog.resolve("network", Node::scalar_node(name)));
     const bool transformer = entry.transformer() != nullptr;
     const std::int64_t seq = std::min<std::int64_t>(sample_tokens(entry), 2048);
     const Network one = make_network(entry, 1, seq, Precision::bf16), four = make_network(entry, 4, seq, one.precision);

@@ -45,8 +45,9 @@ int index_of(const Kernels& kernels, const std::string& name) {
 bool in_order(const std::vector<Exchange>& exchanges, std::size_t kernels) {
   int before = 0;
   for (const Exchange& e : exchanges) {
-    if (e.after < before || e.needed_by < e.after || e.needed_by > static_cast<int>(kernels)) return false;
-    before = e.after;
+    if (e.kernels_before < before || e.needed_by < e.kernels_before || e.needed_by > static_cast<int>(kernels))
+      return false;
+    before = e.kernels_before;
   }
   return true;
 }
@@ -94,7 +95,7 @@ TEST_CASE("a block sums its tokens twice in each pass (seed TP-01)", "[sharding]
         std::vector<std::string>{"mlp.reduce.backward", "attention.reduce.backward"});
   for (const auto* pass : {&block.forward_exchanges, &block.backward_exchanges})
     for (const Exchange& exchange : *pass) {
-      CHECK(exchange.what == Exchanged::all_reduce);
+      CHECK(exchange.kind == ExchangeKind::all_reduce);
       CHECK(exchange.axis == Axis::tensor);
       CHECK(exchange.bytes.value == 4194304);
     }
@@ -125,13 +126,13 @@ TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once m
   CHECK(backward == forward);
   const Exchange& regather = *find(block.backward_exchanges, "mlp.regather");
   CHECK(regather.for_weights);
-  CHECK(regather.what == Exchanged::all_gather);
-  CHECK(regather.after == index_of(block.backward, "fc1.dgrad"));
+  CHECK(regather.kind == ExchangeKind::all_gather);
+  CHECK(regather.kernels_before == index_of(block.backward, "fc1.dgrad"));
   CHECK(regather.needed_by == index_of(block.backward, "fc1.wgrad"));
   const std::vector<Layer> layers = sharded(kGpt, {.tensor = 2, .sequence = true}).layers;
   CHECK(names(layers[0].forward_exchanges) == std::vector<std::string>{"embedding.scatter"});
   CHECK(names(layers[0].backward_exchanges) == std::vector<std::string>{"embedding.gather"});
-  CHECK(layers[0].backward_exchanges[0].after == index_of(layers[0].backward, "token_embedding.backward"));
+  CHECK(layers[0].backward_exchanges[0].kernels_before == index_of(layers[0].backward, "token_embedding.backward"));
   CHECK(names(layers.back().forward_exchanges) == std::vector<std::string>{"head.gather", "head.maximum", "head.sums"});
   CHECK(names(layers.back().backward_exchanges) == std::vector<std::string>{"head.regather", "head.gather.backward"});
   CHECK(layers[0].output.value == 4194304.0 / 2);
@@ -141,20 +142,21 @@ TEST_CASE("gradients are exchanged before the kernels of weights, and with overl
   for (const bool overlap : {false, true}) {
     const Layer block = sharded(kGpt, {.tensor = 2, .sequence = true, .overlap = overlap}).layers[1];
     const Exchange& out = *find(block.backward_exchanges, "mlp.gather.backward");
-    CHECK(out.after == index_of(block.backward, "fc1.dgrad") + 1);
+    CHECK(out.kernels_before == index_of(block.backward, "fc1.dgrad") + 1);
     const int after_weights = index_of(block.backward, "fc1.bias_grad") + 1;
-    CHECK(out.needed_by == (overlap ? after_weights : out.after));
-    CHECK(block.backward[static_cast<std::size_t>(out.after)].for_weights);
+    CHECK(out.needed_by == (overlap ? after_weights : out.kernels_before));
+    CHECK(block.backward[static_cast<std::size_t>(out.kernels_before)].for_weights);
   }
   // Three linear layers add their gradients first: no kernel is left to overlap with.
   const Layer separate = sharded(kLlama, {.tensor = 2, .overlap = true}).layers[1];
   const Exchange& out = *find(separate.backward_exchanges, "attention.reduce.backward");
-  CHECK(out.after == out.needed_by);
-  CHECK(out.after == index_of(separate.backward, "attention_norm.input_grad"));
+  CHECK(out.kernels_before == out.needed_by);
+  CHECK(out.kernels_before == index_of(separate.backward, "attention_norm.input_grad"));
   TransformerOptions fused;
   fused.fused_projections = true;
   const Layer one = sharded(kLlama, {.tensor = 2, .overlap = true}, fused).layers[1];
-  CHECK(find(one.backward_exchanges, "attention.reduce.backward")->after == index_of(one.backward, "qkv.wgrad"));
+  CHECK(find(one.backward_exchanges, "attention.reduce.backward")->kernels_before ==
+        index_of(one.backward, "qkv.wgrad"));
   CHECK(find(one.backward_exchanges, "mlp.reduce.backward")->needed_by ==
         index_of(one.backward, "mlp_norm.input_grad"));
   CHECK(one.parameter_elements() == separate.parameter_elements());
@@ -199,7 +201,8 @@ TEST_CASE("recomputation runs kernels again, and needs their memory then", "[sha
   CHECK(all.recomputes_all);
   CHECK(all.recomputed_exchanges == 4);
   REQUIRE(all.backward_exchanges.size() == none.forward_exchanges.size() + none.backward_exchanges.size());
-  CHECK(all.backward_exchanges[4].after == none.backward_exchanges[0].after + static_cast<int>(none.forward.size()));
+  CHECK(all.backward_exchanges[4].kernels_before ==
+        none.backward_exchanges[0].kernels_before + static_cast<int>(none.forward.size()));
   CHECK(in_order(all.backward_exchanges, all.backward.size()));
   CHECK(peak(all) >= peak(none));  // the layer's own tensors exist again
   CHECK(peak(all) <= peak(none) + none.output.value);
@@ -213,16 +216,16 @@ TEST_CASE("context ranks send keys and values round, or trade heads for tokens",
   CHECK(block.backward_flops().value * 4 == one.layers[1].backward_flops().value);
   const int first = index_of(block.forward, "attention 0");
   const Exchange& keys = *find(block.forward_exchanges, "attention.keys.1");
-  CHECK(keys.after == first + 1);
+  CHECK(keys.kernels_before == first + 1);
   CHECK(keys.needed_by == first + 2);
-  CHECK(keys.what == Exchanged::ring_shift);
+  CHECK(keys.kind == ExchangeKind::ring_shift);
   CHECK(keys.bytes.value == 2 * 2 * kSamples * kSeq / 4 * 512);
   CHECK(block.forward_exchanges.size() == 3);
   CHECK(block.backward_exchanges.size() == 3 + 4);
   const int back = index_of(block.backward, "attention.backward 0");
-  CHECK(find(block.backward_exchanges, "attention.keys.0.backward")->after == back);
+  CHECK(find(block.backward_exchanges, "attention.keys.0.backward")->kernels_before == back);
   const Exchange& home = *find(block.backward_exchanges, "attention.key_gradients.3");
-  CHECK(home.after == back + 4);
+  CHECK(home.kernels_before == back + 4);
   CHECK(home.needed_by == back + 4);
   CHECK(find(block.backward_exchanges, "attention.key_gradients.1")->needed_by == back + 3);
   CHECK(in_order(block.backward_exchanges, block.backward.size()));
@@ -248,7 +251,7 @@ TEST_CASE("a recomputed ring sends keys and values round once more", "[sharding]
   for (int i = 0; i < 4; ++i) attention += work_of(none.forward, "attention " + std::to_string(i)).flops.value;
   CHECK(again.backward_flops().value - none.backward_flops().value == attention);
   const int first = index_of(again.backward, "attention 0");
-  CHECK(find(again.backward_exchanges, "attention.keys.1")->after == first + 1);
+  CHECK(find(again.backward_exchanges, "attention.keys.1")->kernels_before == first + 1);
   CHECK(find(again.backward_exchanges, "attention.keys.1")->needed_by == first + 2);
   CHECK(index_of(again.backward, "attention.merge") < index_of(again.backward, "attention.backward 0"));
   CHECK(again.activations() < none.activations());
@@ -361,7 +364,7 @@ TEST_CASE("outputs of recomputed modules are freed, and the modules run again be
                          const std::string& before) {
     const Layer layer = block(module);
     Bytes left;
-    for (const KeptTensor& tensor : whole.kept)
+    for (const KeptTensor& tensor : whole.saved_tensors)
       if (std::find(gone.begin(), gone.end(), tensor.name) == gone.end()) left += tensor.bytes;
     CAPTURE(static_cast<int>(module));
     CHECK(layer.activations() == left);

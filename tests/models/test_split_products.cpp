@@ -31,7 +31,7 @@ Network catalog_cnn(const std::string& name, int ranks) {
   const Catalog catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog");
   TransformerOptions options;
   options.sharding.tensor = ranks;
-  return make_network(read_network_entry(catalog.resolve("network", Node::of_text(name))), 2, 1, Precision::fp32,
+  return make_network(read_network_entry(catalog.resolve("network", Node::scalar_node(name))), 2, 1, Precision::fp32,
                       options);
 }
 
@@ -66,9 +66,9 @@ TEST_CASE("an MLP in pairs has one sum for each pair and pass", "[sharding]") {
   CHECK(part.layers[2].backward_exchanges[0].bytes.value == 8 * 8 * 48);
   const Exchange waited = part.layers[2].backward_exchanges[0];
   const Exchange beside = split(LinearSplit::pairs, 2, true).layers[2].backward_exchanges[0];
-  CHECK(waited.after == 2);  // tanh.backward, dgrad
+  CHECK(waited.kernels_before == 2);  // tanh.backward, dgrad
   CHECK(waited.needed_by == 2);
-  CHECK(beside.after == 2);
+  CHECK(beside.kernels_before == 2);
   CHECK(beside.needed_by == 4);  // wgrad, bias_grad
 
   MlpShape odd = kShape;
@@ -94,7 +94,7 @@ TEST_CASE("an MLP by columns gathers outputs, by rows gradients", "[sharding]") 
     if (i == 0) continue;
     CHECK(c.backward_exchanges[0].bytes.value == in);
     CHECK(r.backward_exchanges[0].bytes.value == in);
-    CHECK(r.backward_exchanges[0].what == Exchanged::all_gather);
+    CHECK(r.backward_exchanges[0].kind == ExchangeKind::all_gather);
   }
   CHECK_THROWS_WITH(split(LinearSplit::columns, 5), Catch::Matchers::Contains("they must divide width 1, which is 64"));
   Sharding sequence;
@@ -112,7 +112,7 @@ TEST_CASE("a convolutional network is split by output channels", "[sharding]") {
   CHECK(names(second.forward_exchanges) == Names{"conv1.gather"});
   CHECK(names(second.backward_exchanges) == Names{"conv1.reduce.backward"});
   CHECK(second.forward_exchanges[0].bytes.value == 2.0 * 4 * 64 * 224 * 224);
-  CHECK(second.backward[static_cast<std::size_t>(second.backward_exchanges[0].after)].for_weights);
+  CHECK(second.backward[static_cast<std::size_t>(second.backward_exchanges[0].kernels_before)].for_weights);
   CHECK(four.layers[0].backward_exchanges.empty());
   CHECK_THROWS_WITH(catalog_cnn("vgg16", 3), Catch::Matchers::Contains("they must divide the 64 outputs"));
 }

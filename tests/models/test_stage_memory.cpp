@@ -14,7 +14,7 @@ constexpr double kGiB = 1073741824.0;
 
 SoftwareStack stack_of(const std::string& name) {
   return read_stack(
-      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::of_text(name)));
+      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::scalar_node(name)));
 }
 
 struct Run {

@@ -11,7 +11,7 @@ namespace trainyard {
 /// Returns the config of a network in the catalog.
 inline TransformerConfig catalog_config(const std::string& name, const std::string& over = "{}") {
   const auto file = std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models/catalog/networks" / (name + ".json");
-  return read_transformer(merged(read_document(file), parse_document(over, "over.json")));
+  return read_transformer(merge_nodes(read_document(file), parse_document(over, "over.json")));
 }
 inline TransformerConfig parsed_config(const std::string& text) {
   return read_transformer(parse_document(text, "config.json"));

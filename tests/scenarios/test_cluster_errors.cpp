@@ -60,9 +60,28 @@ TEST_CASE("lists of node types are checked", "[cluster][errors]") {
 TEST_CASE("ways into the network are checked", "[cluster][errors]") {
   check_refused(
       "node: dgx-a100\n",
-      {{"hca: {transport: udp}", "c.yaml:2:18: hca connectx-6: transport: unknown value \"udp\"; known: rdma, tcp"},
+      {{"hca: {transport: udp}",
+        "c.yaml:2:18: hca connectx-6: transport: unknown value \"udp\"; known: rdma, tcp, grpc"},
        {"hca: {transport: tcp, gpudirect: true}",
         "c.yaml:2:34: node dgx-a100: hca.gpudirect: not with transport tcp, whose data are copied by the CPU"},
+       {"hca: {transport: grpc, gpudirect: true}",
+        "c.yaml:2:35: node dgx-a100: hca.gpudirect: not with transport grpc, whose data are copied by the CPU"},
+       {"hca: {loss: 1e-3}",
+        "c.yaml:2:13: node dgx-a100: hca.loss: 0.001, but with flow_control credits an adapter sends no frame that has "
+        "no room (InfiniBand); expected flow_control: none"},
+       {"hca: {type: connectx-6-roce, loss: 1e-3}",
+        "c.yaml:2:36: node dgx-a100: hca.loss: 0.001, but with flow_control pfc the switches pause the senders before "
+        "a "
+        "frame is lost; expected flow_control: none"},
+       {"hca: {flow_control: none, loss: 0.6}",
+        "c.yaml:2:33: node dgx-a100: hca.loss: 0.6 is out of range; expected a number from 0 to 0.5"},
+       {"hca: {transport: tcp, flow_control: pfc}",
+        "c.yaml:2:37: node dgx-a100: hca.flow_control: not with transport tcp or grpc, which expects losses; credits "
+        "and "
+        "pfc are for rdma"},
+       {"hca: {transport: tcp, recovery: go-back-n}",
+        "c.yaml:2:33: node dgx-a100: hca.recovery: TCP acknowledges selectively; expected selective-repeat"},
+       {"hca: {connections: 4}", "c.yaml:2:20: node dgx-a100: hca.connections: with transport tcp or grpc only"},
        {"hca: {copies: 2}", "c.yaml:2:15: node dgx-a100: hca.copies: with transport tcp, 0 to 8"},
        {"hca: {transport: tcp, copies: 9}", "c.yaml:2:31: node dgx-a100: hca.copies: with transport tcp, 0 to 8"},
        {"hca: {of_gpu: [0, 1]}", "c.yaml:2:15: node dgx-a100: hca.of_gpu: expected a list of 8 HCAs, one for each GPU"},

@@ -25,12 +25,12 @@ Scenario costs_scenario(const std::string& node, const std::string& rest, const 
 
 TEST_CASE("a device draws between idle and busy, in proportion", "[costs]") {
   const PowerDraw draw{Watts{100}, Watts{500}};
-  CHECK(draw.at(0) == Watts{100});
-  CHECK(draw.at(0.5) == Watts{300});
-  CHECK(draw.at(2) == Watts{500});  // never more than it may
+  CHECK(draw.power(0) == Watts{100});
+  CHECK(draw.power(0.5) == Watts{300});
+  CHECK(draw.power(2) == Watts{500});  // never more than it may
   CHECK(utilization(draw, {1, 0}) == 1);
-  CHECK(draw.at(utilization(draw, {0, 1})).value == Approx(250));  // half of its most while it communicates
-  CHECK(utilization({Watts{400}, Watts{500}}, {0, 1}) == 0);       // but no less than idle
+  CHECK(draw.power(utilization(draw, {0, 1})).value == Approx(250));  // half of its most while it communicates
+  CHECK(utilization({Watts{400}, Watts{500}}, {0, 1}) == 0);          // but no less than idle
 }
 
 TEST_CASE("the energy of a step is the power of its devices over its time, by the PUE", "[costs]") {
@@ -146,8 +146,8 @@ TEST_CASE("the parts of a purchase and of its year sum to their totals", "[costs
       ", years: 5, interest: 0.07, kwh: 0.2, staff: 0.03, space: 0.02, switch: 50, switch_ports: 64, cable: 2, "
       "storage: 700",
       3, 2);
-  CHECK(all.bought.at("switches") == 50);
-  CHECK(all.bought.at("cables") == 48);
+  CHECK(all.purchase_prices.at("switches") == 50);
+  CHECK(all.purchase_prices.at("cables") == 48);
   CHECK(all.price() == 3000 + 50 + 48 + 700);
   double year = 0;
   for (const auto& [part, money] : all.yearly) year += money;
@@ -237,7 +237,7 @@ TEST_CASE("the example prices can be read, and every site of the catalog has sou
   CHECK(prices.gpu_hour("p5.48xlarge", "h100-sxm5-80gb", 8) == 5);  // the node's before the GPU's
   CHECK(prices.gpu_hour("dgx-h100", "h100-sxm5-80gb", 8) == 2.5);
   for (const std::string& name : catalog.names("site")) {
-    const Site site = read_site(catalog.resolve("site", Node::of_text(name)));
+    const Site site = read_site(catalog.resolve("site", Node::scalar_node(name)));
     CHECK(site.pue > 1);
     REQUIRE(site.sources.size() == 1);
     CHECK(site.sources.front().source.size() > 20);
@@ -248,15 +248,15 @@ TEST_CASE("power that the catalog states has sources and makes sense", "[costs][
   const Catalog catalog;
   for (const std::string& name : catalog.names("cpu")) {
     INFO(name);
-    const PowerDraw power = read_cpu(catalog.resolve("cpu", Node::of_text(name))).power;
+    const PowerDraw power = read_cpu(catalog.resolve("cpu", Node::scalar_node(name))).power;
     CHECK(power.busy >= Watts{100});
     CHECK(power.busy <= Watts{500});
     CHECK(power.idle < power.busy);
   }
   for (const std::string& name : catalog.names("switch")) {
     INFO(name);
-    const NetworkSwitch one = read_network_switch(catalog.resolve("switch", Node::of_text(name)));
-    if (one.power.given()) CHECK(one.power.busy.value / one.ports < 30);  // of a port
+    const NetworkSwitch one = read_network_switch(catalog.resolve("switch", Node::scalar_node(name)));
+    if (one.power.is_given()) CHECK(one.power.busy.value / one.ports < 30);  // of a port
   }
 }
 
@@ -274,13 +274,38 @@ TEST_CASE("an FPGA is configured once, and takes more energy for a step than an 
     const Result asic = trained_on(node);
     CHECK(asic.phases.empty());
     CHECK(asic.step_time < fpga.step_time);
-    // A chip alone: hosts differ in how many they have. That of a TPU v5e is not published.
-    if (asic.energy) CHECK(asic.energy->gpu_power * asic.step_time < fpga.energy->gpu_power * fpga.step_time);
+    // A chip alone: hosts differ in how many they have.
+    REQUIRE(asic.energy);
+    CHECK(asic.energy->gpu_power * asic.step_time < fpga.energy->gpu_power * fpga.step_time);
   }
   CHECK_THROWS_WITH(
       read_scenario_text("cluster: {node: pcie-1, gpu: {reconfigure: 1 s}}\nmodel: gpt2\nplan: {micro_batch_size: 1}\n",
                          "x.yaml"),
       Catch::Matchers::Contains("only for kind fpga"));
+}
+
+TEST_CASE("a million tokens on ASICs cost less energy and money than on FPGAs, by list prices", "[costs]") {
+  const std::filesystem::path folder = std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios";
+  const auto trained_on = [&folder](const std::string& node, int chips) {
+    Scenario s =
+        read_scenario(folder / "accelerators-gpt2.yaml", {{"cluster.node", node},
+                                                          {"plan.global_batch_size", std::to_string(8 * chips)},
+                                                          {"plan.data_parallel.size", std::to_string(chips)}});
+    s.prices = read_prices(read_document(folder / "prices-accelerators.yml"));
+    return simulate_training(s);
+  };
+  const Result fpga = trained_on("stratix-10-nx-2x", 2);
+  REQUIRE(fpga.money);
+  CHECK(fpga.money->step == Approx(fpga.step_time * 2 * 1.65 / 3600));
+  for (const char* node : {"tpu-v5e-host", "gaudi-3-8x"}) {
+    INFO(node);
+    const Result asic = trained_on(node, 8);
+    CHECK(asic.money->per_million < fpga.money->per_million);
+    CHECK(asic.energy->step() / 8 < fpga.energy->step() / 2);
+  }
+  // The host of the Gaudi is counted.
+  CHECK(trained_on("gaudi-3-8x", 8).energy->parts.count("CPU") == 1);
+  CHECK(trained_on("gaudi-3-8x", 8).money->ownership->price() == 8 * 15625);
 }
 
 }  // namespace scenarios_test_costs

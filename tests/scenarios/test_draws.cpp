@@ -115,7 +115,7 @@ TEST_CASE("draws of nearly nothing change nothing: a step contains what it owes 
       const Scenario s = read_scenario(shipped(file), drawn);
       for (const DrawSharing draws : {DrawSharing::each_rank, DrawSharing::sharing}) {
         const Result r = run_with(s, draws);
-        CAPTURE(steps, r.shared_draws, r.unfolded);
+        CAPTURE(steps, r.shared_draws, r.unfolded_reason);
         CHECK(r.step_time == Approx(alike).epsilon(1e-6));
       }
     }
@@ -130,7 +130,7 @@ TEST_CASE("ranks that share draws take the step of ranks with their own, within 
                                                                            {"faults", lognormal("0.1", seed)},
                                                                            {"plan.steps", "1"}});
     const Result few = run_with(s, DrawSharing::sharing), each = run_with(s, DrawSharing::each_rank);
-    CAPTURE(few.shared_draws, few.unfolded);
+    CAPTURE(few.shared_draws, few.unfolded_reason);
     CHECK_FALSE(few.shared_draws.empty());
     CHECK(few.simulated_ranks < each.simulated_ranks / 4);
     CHECK(few.step_time == Approx(each.step_time).epsilon(1e-3));
@@ -148,7 +148,7 @@ TEST_CASE("cheap runs keep the draws of each rank, and plans that do not meet sa
   const Scenario late = read_scenario_text(text, "draws.yaml", {{"plan.data_parallel.delay", "1"}});
   const Result r = run_with(late, DrawSharing::sharing);
   CHECK(r.shared_draws == "");
-  CHECK_THAT(r.unfolded, Catch::Contains("do not sum their gradients in each step"));
+  CHECK_THAT(r.unfolded_reason, Catch::Contains("do not sum their gradients in each step"));
 }
 
 TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[draws][folding]") {

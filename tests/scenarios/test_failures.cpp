@@ -49,7 +49,7 @@ TEST_CASE("workers, servers, links and switches fail at times that are said, and
   const Scenario plain = read_scenario_text(scenario("null"), "faulty.yaml");
   const DeviceGraph graph = build_cluster(plain.cluster);
   const std::string a_switch =
-      graph.devices()[static_cast<std::size_t>(graph.all(DeviceKind::network_switch).front())].name;
+      graph.devices()[static_cast<std::size_t>(graph.devices_of_kind(DeviceKind::network_switch).front())].name;
   const std::string link = graph.links().front().name;
   std::string named = faults;
   named.replace(named.find("SWITCH"), 6, a_switch);
@@ -59,7 +59,7 @@ TEST_CASE("workers, servers, links and switches fail at times that are said, and
   const auto& set = r.failures->set_failures;
   REQUIRE(set.size() == 5);
   CHECK(set[0].component == "worker 3");
-  CHECK(set[0].at == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
+  CHECK(set[0].time == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
   CHECK(set[0].lost_steps == 50);
   CHECK(set[1].component == "gpu 9");
   CHECK(set[2].node_was_away);  // adapter 12 is of the node that GPU 9 took with it
@@ -190,8 +190,8 @@ TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[
   CHECK(c.best.young.value == Approx(7200).epsilon(1e-9));
   CHECK(c.best.simulated.value == Approx(c.best.daly.value).epsilon(0.02));
   CHECK(c.interval == Approx(c.best.simulated.value).epsilon(1e-3));
-  CHECK(c.best.from < c.best.simulated);
-  CHECK(c.best.until > c.best.simulated);
+  CHECK(c.best.range_begin < c.best.simulated);
+  CHECK(c.best.range_end > c.best.simulated);
   CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
   CHECK(r.failures->failures == Approx(30).epsilon(0.4));
   CHECK(r.failures->goodput_deviation > 0);

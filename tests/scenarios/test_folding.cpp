@@ -81,7 +81,7 @@ Counted check_random(unsigned seed, int wanted, int most_ranks) {
       if (s.ranks() > most_ranks) continue;
       const FoldCheck check = check_folding(s, plan(s));
       if (!check.rounding_decides()) CHECK(check.difference == "");
-      ++(check.unfolded.empty() ? count.folded : count.unfolded);
+      ++(check.unfolded_reason.empty() ? count.folded : count.unfolded);
     } catch (const UserError&) {
       ++count.refused;
     }
@@ -132,7 +132,7 @@ plan:
   SimulateOptions each;
   each.folding = Folding::off;
   const Result folded = simulate(s), one_by_one = simulate(s, each);
-  CHECK(folded.unfolded == "");
+  CHECK(folded.unfolded_reason == "");
   CHECK(folded.bottleneck == one_by_one.bottleneck);
   REQUIRE(folded.critical_path.size() == one_by_one.critical_path.size());
   for (const auto& [resource, seconds] : folded.critical_path) {
@@ -157,7 +157,7 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
     return std::invoke([&] {
       const Scenario s = read_scenario_text(text + more, "slow.yaml");
       const StepRun of(s, plan(s), {});
-      return std::to_string(of.simulated_ranks()) + " " + of.unfolded;
+      return std::to_string(of.simulated_ranks()) + " " + of.unfolded_reason;
     });
   };
   CHECK(run("") == "8 ");
@@ -193,8 +193,8 @@ TEST_CASE("any rank of a folded run tells of itself", "[folding][scenarios]") {
   const Plan laid_out = plan(s);
   const RankView view = rank_view(s, laid_out, 45);
   CHECK(view.simulated != 45);
-  CHECK(view.alike == 16);
-  CHECK(view.at.device == "node5/gpu5");
+  CHECK(view.class_size == 16);
+  CHECK(view.place.device == "node5/gpu5");
   REQUIRE_FALSE(view.groups.empty());
   for (const RankView::Group& group : view.groups)
     CHECK(std::count(group.members.begin(), group.members.end(), 45) == 1);

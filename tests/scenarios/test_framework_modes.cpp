@@ -55,6 +55,24 @@ TEST_CASE("TensorFlow's parameter servers are asynchronous unless a plan says ot
              Catch::Contains("with consistency synchronous only"));
 }
 
+TEST_CASE("TensorFlow's ring goes over gRPC, and NCCL does not", "[modes]") {
+  const std::string workers = "strategy: tf-multi-worker-mirrored, communication: ";
+  const Scenario ring = read_mode(workers + "ring", "plain", 2);
+  CHECK(ring.cluster.node.network.grpc);
+  CHECK(ring.cluster.node.network.copies == 5);
+  CHECK(ring.plan.all_reduce.algorithm->name == "ring");
+  CHECK(ring.plan.all_reduce.settings.fidelity == Fidelity::messages);
+  CHECK_FALSE(read_mode(workers + "nccl", "plain", 2).cluster.node.network.tcp);
+  CHECK_FALSE(read_mode(workers + "ring", "plain", 1).cluster.node.network.grpc);
+  CHECK_FALSE(read_again(ring, {{"plan.communication", "auto"}}).cluster.node.network.grpc);
+  CHECK(simulate(ring).step_time > simulate(read_mode(workers + "auto", "plain", 2)).step_time);
+  CHECK_THAT(refusal("strategy: pytorch-ddp, communication: ring", "", 2),
+             Catch::Contains("with strategy tf-multi-worker-mirrored only"));
+  CHECK_THAT(refusal(workers + "ring, data_parallel: {all_reduce: tree}", "plain", 2),
+             Catch::Contains("all_reduce: tree, but plan.communication is ring"));
+  CHECK_THAT(refusal(workers + "ring, collectives: modelled", "plain", 2), Catch::Contains("does not go over gRPC"));
+}
+
 TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
   CHECK_THAT(refusal("strategy: pytorch-ddq"), Catch::Contains("did you mean \"pytorch-ddp\""));
   CHECK_THAT(refusal("strategy: tf-mirrored", "", 2), Catch::Contains("tf-multi-worker-mirrored"));

@@ -11,7 +11,7 @@ using namespace trainyard;
 namespace {
 
 double median_error(const HorovodStudy& study, const std::vector<double>& predicted) {
-  return against(study, "", predicted, &HorovodStudy::Row::multi_0).median_abs;
+  return horovod_errors(study, "", predicted, &HorovodStudy::Row::multi_0).median_abs;
 }
 
 std::vector<double> times_of(const std::string& reading) { return training_times(predict_horovod({reading}).front()); }
@@ -41,15 +41,15 @@ TEST_CASE("the Horovod study is predicted within its limits", "[horovod]") {
   const std::vector<double> single = study.column(&HorovodStudy::Row::single);
   const std::vector<double> documented = times_of("documented");
   CHECK(median_error(study, documented) <= 0.12);
-  CHECK(crossover(study, single, documented).value().below == 128);
+  CHECK(crossover(study, single, documented).value().lower_batch == 128);
 
   const std::vector<double> fitted = times_of("fitted");
-  const ErrorSet set = against(study, "", fitted, &HorovodStudy::Row::multi_0);
+  const ErrorSet set = horovod_errors(study, "", fitted, &HorovodStudy::Row::multi_0);
   CHECK(set.median_abs <= 0.03);
   CHECK(set.worst_abs <= 0.15);
   CHECK(set.rank_correlation > 0.95);
-  CHECK(crossover(study, single, fitted).value().below == 128);
-  const ErrorSet left_out = against(study, "", leave_one_out(study, documented), &HorovodStudy::Row::multi_0);
+  CHECK(crossover(study, single, fitted).value().lower_batch == 128);
+  const ErrorSet left_out = horovod_errors(study, "", leave_one_out(study, documented), &HorovodStudy::Row::multi_0);
   CHECK(left_out.median_abs <= 0.03);
   CHECK(left_out.worst_abs <= 0.15);
 }

@@ -36,7 +36,7 @@ TEST_CASE("layers add up to the compute of the simulated step", "[layers]") {
   CHECK(costs.bucket_copies == Seconds{0});
   for (std::size_t i = 2; i < 5; ++i) CHECK(costs.layers[i].same_cost(costs.layers[1]));
   for (const LayerCost& layer : costs.layers) {
-    const KernelTotals all = layer.both();
+    const KernelTotals all = layer.both_passes();
     Seconds parts;
     for (const Seconds& part : all.parts) parts += part;
     CHECK(parts.value == Approx(all.time.value));
@@ -59,16 +59,16 @@ TEST_CASE("what layers leave open of the compute of many ranks is interference",
 
 TEST_CASE("a layer is bound by what its kernels wait for", "[layers]") {
   const LayerCosts small = costs_of(layered({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
-  CHECK(small.layers[1].both().bound() == KernelBound::launch);
+  CHECK(small.layers[1].both_passes().bound() == KernelBound::launch);
   CHECK(small.micro_batch.dispatch > Seconds{0});
   const LayerCosts large =
       costs_of(layered({{"plan.micro_batch_size", "64"}, {"plan.global_batch_size", "64"}, {"software", "plain"}}), 0);
-  CHECK(large.layers[0].both().bound() == KernelBound::memory);  // looks words up
-  CHECK(large.layers[0].both().flops_per_byte() == 0);
+  CHECK(large.layers[0].both_passes().bound() == KernelBound::memory);  // looks words up
+  CHECK(large.layers[0].both_passes().flops_per_byte() == 0);
   CHECK(large.micro_batch.dispatch == Seconds{0});
   CHECK(large.ridge == Approx(312e12 / 2039e9));
   const LayerCosts slow = costs_of(layered({{"cluster.gpu.peak.bf16", "1 TFLOP/s"}}), 0);
-  CHECK(slow.layers[1].both().bound() == KernelBound::compute);
+  CHECK(slow.layers[1].both_passes().bound() == KernelBound::compute);
 }
 
 TEST_CASE("the memory that capacity counts is that of the simulated step", "[capacity]") {

@@ -174,7 +174,7 @@ TEST_CASE("replicas that start on the hill fall into both wells", "[learn]") {
   CHECK(below <= 13);
   CHECK(far.replicas_loss < 0.2);           // each is near a minimum
   CHECK(far.loss > 3 * far.replicas_loss);  // their mean is not
-  CHECK(r.last().apart < 1e-12);
+  CHECK(r.last().replica_distance < 1e-12);
   // Replicas that meet at every step fall into one well together.
   l.data_parallel = "local_steps: 1";
   CHECK(l.run().last().loss < 0.2);
@@ -212,7 +212,7 @@ TEST_CASE("replicas that talk to neighbours come together as their graph's spect
         "evaluate_every: 1";
     const LearnResult r = l.run();
     CHECK(r.last().loss == Approx(8.5 * 8.5 / 2));  // the mean stays
-    return r.points[11].apart / r.points[10].apart;
+    return r.points[11].replica_distance / r.points[10].replica_distance;
   };
   const double ring = together("ring"), torus = together("torus"), exponential = together("exponential");
   CHECK(exponential < torus);
@@ -312,10 +312,10 @@ TEST_CASE("errors are published for the published batches only", "[learn]") {
   const auto curve = batch_error_curve(Catalog(), "resnet50");
   REQUIRE(curve);
   CHECK(curve->range() == std::pair(256.0, 65536.0));
-  CHECK_FALSE(curve->at(255));
-  CHECK(curve->at(256));
-  CHECK(*curve->at(65536) == Approx(33.96).epsilon(0.01));
-  CHECK_FALSE(curve->at(131072));
+  CHECK_FALSE(curve->error_percent(255));
+  CHECK(curve->error_percent(256));
+  CHECK(*curve->error_percent(65536) == Approx(33.96).epsilon(0.01));
+  CHECK_FALSE(curve->error_percent(131072));
 }
 
 TEST_CASE("momentum correction saves what top-k loses of momentum", "[learn]") {

@@ -153,8 +153,8 @@ TEST_CASE("with an exchange left out, replicas diverge", "[learn]") {
   Learned whole = with("all_reduce: ring"), without = whole;
   without.learn += ", leave_out: all-gather";
   const LearnResult together = whole.run(), apart = without.run();
-  CHECK(together.last().apart == 0);
-  CHECK(apart.last().apart > 0.1);
+  CHECK(together.last().replica_distance == 0);
+  CHECK(apart.last().replica_distance > 0.1);
   CHECK(apart.last().loss > 1.05 * together.last().loss);
   without.ranks = whole.ranks = 1;
   CHECK(without.run().last().loss == Approx(whole.run().last().loss).epsilon(kExact));
@@ -171,7 +171,7 @@ TEST_CASE("at the end of a training local replicas are equal", "[learn]") {
     const LearnResult r = training.run();
     CHECK(r.merges == std::ceil(5.0 / period));
     CHECK(r.last().steps == 5);
-    CHECK(r.last().apart < 1e-12);
+    CHECK(r.last().replica_distance < 1e-12);
   }
 }
 

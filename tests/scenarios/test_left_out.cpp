@@ -16,9 +16,9 @@ using namespace trainyard;
 
 namespace {
 
-SoftwareStack stack_of(const char* name) { return read_stack(Catalog().resolve("stack", Node::of_text(name))); }
+SoftwareStack stack_of(const char* name) { return read_stack(Catalog().resolve("stack", Node::scalar_node(name))); }
 std::string figure(const char* gpu, const char* map, const char* key) {
-  return Catalog().resolve("gpu", Node::of_text(gpu)).find(map)->find(key)->find("value")->scalar;
+  return Catalog().resolve("gpu", Node::scalar_node(gpu)).find(map)->find(key)->find("value")->scalar;
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ TEST_CASE("a figure of the catalog is tried, or left out, in this thread alone",
     CHECK(stack_of("nemo").parallel.user_buffers == 0);  // the map that held it is gone too
     CHECK(stack_of("torchtitan").slowdowns.elementwise > 1.5);
     const AttentionKernel none =
-        read_attention_kernel(Catalog().resolve("attention", Node::of_text("flash-attention-2")));
+        read_attention_kernel(Catalog().resolve("attention", Node::scalar_node("flash-attention-2")));
     CHECK(none.of_architecture.empty());  // and so did the map of all architectures
   }
   CHECK(stack_of("megatron-core").slowdowns.elementwise == elementwise);
@@ -91,21 +91,21 @@ TEST_CASE("a constant is fitted between what rows say and what it is without the
 TEST_CASE("a family is predicted by constants that were not fitted to it", "[left-out]") {
   const std::vector<MeasuredFamily> families = measured_families("training", {"korthikanti-small", "megatron-2020-tp"});
   LeftOutOptions options;
-  options.only = {"korthikanti-small"};
+  options.families = {"korthikanti-small"};
   options.rows_of_family = 3;
   const std::vector<RefittedFamily> all = leave_out_each(families, options);
   REQUIRE(all.size() == 1);
   const RefittedFamily& family = all.front();
   CHECK(family.now.runs.size() == 4);
   CHECK(family.now.step_times()->mean_abs == predict_families(families).front().step_times()->mean_abs);
-  CHECK(family.again.step_times()->mean_abs != family.now.step_times()->mean_abs);
+  CHECK(family.refitted.step_times()->mean_abs != family.now.step_times()->mean_abs);
   const auto named = [&family](const std::string& name) {
     return std::find_if(family.constants.begin(), family.constants.end(),
                         [&name](const RefittedConstant& c) { return c.name.ends_with(name); });
   };
   REQUIRE(named("gemm.sustained") != family.constants.end());
-  CHECK(named("gemm.sustained")->again != "");  // the other family ran on A100 too
-  CHECK(named("gemm.sustained")->again != named("gemm.sustained")->value);
+  CHECK(named("gemm.sustained")->refitted != "");  // the other family ran on A100 too
+  CHECK(named("gemm.sustained")->refitted != named("gemm.sustained")->value);
   CHECK(named("gemm.peak") == family.constants.end());  // of a table of kernels
   CHECK(named("architectures.hopper") == family.constants.end());
 }
@@ -118,15 +118,15 @@ TEST_CASE("constants fitted again to all families bring them nearer, and are nea
   for (std::size_t f = 0; f < 2; ++f) {
     CHECK(all[f].now.runs.size() == families[f].ids.size());
     now += all[f].now.step_times()->mean_abs;
-    again += all[f].again.step_times()->mean_abs;
+    again += all[f].refitted.step_times()->mean_abs;
   }
   CHECK(again < now);
   const auto clock =
       std::find_if(all.front().constants.begin(), all.front().constants.end(),
                    [](const RefittedConstant& c) { return c.name == "gpu a100-sxm4-80gb: gemm.sustained"; });
   REQUIRE(clock != all.front().constants.end());
-  CHECK(clock->again != clock->value);
-  CHECK(std::stod(clock->again) == Approx(std::stod(clock->value)).epsilon(0.09));
+  CHECK(clock->refitted != clock->value);
+  CHECK(std::stod(clock->refitted) == Approx(std::stod(clock->value)).epsilon(0.09));
 }
 
 TEST_CASE("constants are left out that an entry has nothing beside", "[left-out]") {
@@ -136,7 +136,7 @@ TEST_CASE("constants are left out that an entry has nothing beside", "[left-out]
   options.rows_of_family = 1;
   const std::vector<RefittedFamily> all = leave_out_each(families, options);
   REQUIRE(all.size() == 2);
-  for (const RefittedFamily& family : all) CHECK(family.again.step_times()->n == family.now.runs.size());
+  for (const RefittedFamily& family : all) CHECK(family.refitted.step_times()->n == family.now.runs.size());
   const auto tells = [&](std::size_t family, const std::string& name) {
     const std::vector<RefittedConstant>& constants = all[family].constants;
     return std::any_of(constants.begin(), constants.end(),

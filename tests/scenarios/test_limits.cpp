@@ -28,7 +28,7 @@ std::string config_error(const std::string& config) { return error_of("model", c
 
 TEST_CASE("every word of what is not modelled is refused with the nearest name, which is read", "[limits][errors]") {
   std::set<std::string> seen;
-  for (const NotModelled& row : not_modelled()) {
+  for (const UnmodelledKey& row : not_modelled()) {
     CAPTURE(row.what);
     REQUIRE(!row.nearest.empty());
     for (const std::string& word : row.words) {

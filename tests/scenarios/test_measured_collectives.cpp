@@ -93,7 +93,7 @@ TEST_CASE("the catalog's networks of NCCL are what the fit of the tables gives",
   for (const char* name : {"slingshot", "efa-b200"}) {
     INFO(name);
     const NcclNetwork fitted = fit_nccl_network(name, network_sweeps(read.systems, name)).network;
-    const NcclNetwork shipped = read_nccl_network(Catalog().resolve("nccl-network", Node::of_text(name)));
+    const NcclNetwork shipped = read_nccl_network(Catalog().resolve("nccl-network", Node::scalar_node(name)));
     for (std::size_t p = 0; p < fitted.hop.size(); ++p)
       CHECK(fitted.hop[p].value == Approx(shipped.hop[p].value).epsilon(1e-3));
     CHECK(fitted.share_tree == Approx(shipped.share_tree).epsilon(1e-3));

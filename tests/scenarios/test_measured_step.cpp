@@ -36,8 +36,8 @@ TEST_CASE("measured steps are interpolated between two batches, not beyond them"
   CHECK(steps.step_time(1) == Seconds{4e-3});
   CHECK(steps.step_time(16) == Seconds{12e-3});
   CHECK(steps.step_time(3).value == Approx(6e-3).epsilon(1e-14));
-  CHECK(steps.how(8) == "measured");
-  CHECK(steps.how(9) == "interpolated between 8 and 16");
+  CHECK(steps.provenance(8) == "measured");
+  CHECK(steps.provenance(9) == "interpolated between 8 and 16");
   CHECK(steps.source == "a bench");
   CHECK_THROWS_WITH(steps.step_time(17),
                     "plan.yaml:1:1: plan.measured_step: measured for batches from 1 to 16, but micro_batch_size is 17");

@@ -145,7 +145,7 @@ void mutate(Node& node, const std::string& path, const std::function<std::string
 
   for (std::size_t i = 0; i < node.items.size(); ++i) mutate(node.items[i], path + "." + std::to_string(i), whole, all);
   if (node.kind == Node::Kind::map) {
-    node.fields.emplace_back("surprise", Node::of_text("1"));
+    node.fields.emplace_back("surprise", Node::scalar_node("1"));
     all.push_back({path + ": one more key", whole(), true});
     node.fields.pop_back();
   }
@@ -166,10 +166,10 @@ void mutate(Node& node, const std::string& path, const std::function<std::string
     change("removed", false);
     node.fields.insert(node.fields.begin() + static_cast<std::ptrdiff_t>(i), field);
     for (const std::string& value : values) {
-      node.fields[i].second = Node::of_text(value);
+      node.fields[i].second = Node::scalar_node(value);
       change("= " + value, false);
     }
-    node.fields[i].second = Node::of_text("{surprise: 1}");
+    node.fields[i].second = Node::scalar_node("{surprise: 1}");
     change("a map", true);
     node.fields[i].second = field.second;
     mutate(node.fields[i].second, here, whole, all);

@@ -66,7 +66,7 @@ TEST_CASE("the key transport says who shares links, whoever asks for the step", 
   const Result by_key = simulate(native);
   CHECK(by_key.step_time == simulate(flow, by_option).step_time);
   CHECK(by_key.step_time == Approx(simulate(flow).step_time).epsilon(1e-9));
-  CHECK(by_key.unfolded == "SimGrid's own communications stand for themselves");
+  CHECK(by_key.unfolded_reason == "SimGrid's own communications stand for themselves");
   const Result packets = answer(read_scenario_text(kServers, "servers.yaml", {{"transport", "packets"}})).result;
   CHECK(packets.step_time == by_packets(kServers).step_time);
   CHECK(packets.flow_step_time == simulate(flow).step_time);
@@ -137,7 +137,7 @@ TEST_CASE("servers over Ethernet: PCIe and copies as ever, the network packet by
   const Result r = by_packets(kServers);
   CHECK(r.step_time > *r.flow_step_time);
   CHECK(r.step_time < 1.5 * *r.flow_step_time);
-  CHECK(r.unfolded == "each packet stands for itself");
+  CHECK(r.unfolded_reason == "each packet stands for itself");
   // Slow PCIe limits both alike.
   const Result slow = by_packets(kServers, {{"cluster.node.pcie", "{rate: 100 MB/s}"}});
   CHECK(slow.step_time == Approx(*slow.flow_step_time).epsilon(0.02));

@@ -115,7 +115,7 @@ TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") 
     options.watch = [](const StepRun&) {};
     const StepRun run(s, laid_out, options);
     const double end = run.end.end.value;
-    const StepPicture p = step_picture(run, 2, Pictured::one_step);
+    const StepPicture p = step_picture(run, 2, PicturePart::one_step);
     double sum = 0, exposed = 0;
     bool ordered = true;
     for (const auto& tone : p.tones) sum += tone.seconds;
@@ -152,7 +152,7 @@ TEST_CASE("numbers in a picture are short and plain", "[picture]") {
   CHECK(Svg::number(12.5) == "12.5");
   CHECK(Svg::number(100) == "100");
   CHECK(Svg::number(1e6) == "1000000");
-  CHECK(Svg::escaped("a\x01<\xc3\xa9>") == "a &lt;\xc3\xa9&gt;");
+  CHECK(Svg::escape("a\x01<\xc3\xa9>") == "a &lt;\xc3\xa9&gt;");
 }
 
 TEST_CASE("a step that waits for its samples is drawn too", "[picture][input]") {

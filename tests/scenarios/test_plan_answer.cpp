@@ -311,7 +311,7 @@ TEST_CASE("the end of the wall time, and a signal, leave what was found and say 
   CHECK_FALSE(timed.search.proved);
   REQUIRE(timed.search.best());  // its own, which comes first
   CHECK_THAT(json_of_answer(timed), Catch::Contains("\"ended\":\"time\""));
-  CHECK_FALSE(interrupted());
+  CHECK_FALSE(is_interrupted());
   Job job;
   const JobScope scope(job);
   options.seconds = 0;

@@ -150,8 +150,8 @@ TEST_CASE("an engine's GPU holds its share of the weights, and keys and values b
   const Scenario s = loop_scenario();
   const auto costs_of = [&](const char* network, int tensor, bool fp8_cache = false) {
     const Catalog catalog;
-    return DecodeCosts(read_network_entry(catalog.resolve("network", Node::of_text(network))), s.post_training->engine,
-                       s.post_training->generators.node.gpu,
+    return DecodeCosts(read_network_entry(catalog.resolve("network", Node::scalar_node(network))),
+                       s.post_training->engine, s.post_training->generators.node.gpu,
                        EngineLayout{.tensor = tensor, .fp8_cache = fp8_cache, .memory_share = 0.9},
                        [](Bytes) { return Seconds{}; });
   };
@@ -282,19 +282,19 @@ TEST_CASE("engines, stacks and transfers of the catalog have sourced figures", "
     }
   };
   for (const std::string& name : catalog.names("engine")) {
-    const Engine engine = read_engine(catalog.resolve("engine", Node::of_text(name)));
+    const Engine engine = read_engine(catalog.resolve("engine", Node::scalar_node(name)));
     CAPTURE(name);
     CHECK_FALSE(engine.release.empty());
     CHECK(engine.kernels.contains("hopper"));
     check(engine.sources);
   }
   for (const std::string& name : catalog.names("weight-transfer"))
-    check(read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(name))).sources);
+    check(read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(name))).sources);
   for (const std::string& name : catalog.names("rl-stack")) {
-    const RlStack stack = read_rl_stack(catalog.resolve("rl-stack", Node::of_text(name)));
+    const RlStack stack = read_rl_stack(catalog.resolve("rl-stack", Node::scalar_node(name)));
     check(stack.sources);
     for (const std::string& transfer : {stack.colocated_transfer, stack.apart_transfer})
-      CHECK(read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(transfer))).name == transfer);
+      CHECK(read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(transfer))).name == transfer);
   }
 }
 

@@ -162,7 +162,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.drawn_steps = DrawnSteps{2, 0.1, 1.5, 2.5, 300};
   r.failures->end = 30;
   Ownership ownership;
-  ownership.bought = {{"nodes", 8}};
+  ownership.purchase_prices = {{"nodes", 8}};
   ownership.yearly = {{"depreciation", 2}, {"interest", 0}, {"electricity", 1}, {"cooling", 0.5}};
   ownership.rent_year = 9;
   ownership.training = 1;

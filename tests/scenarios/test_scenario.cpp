@@ -179,7 +179,7 @@ TEST_CASE("the schedule, mesh and machine of a scenario are shown without simula
   const std::vector<MeshRank> ranks = mesh(s);
   REQUIRE(ranks.size() == 8);
   CHECK(ranks[5].device == "node1/gpu1");
-  CHECK(ranks[5].at.data == 5);
+  CHECK(ranks[5].coordinates.data == 5);
 
   const MachineView machine = machine_view(s);
   REQUIRE(machine.routes.size() == 3);

@@ -223,7 +223,7 @@ namespace {
 
 /// Uniform in (0, 1).
 double uniform_of(std::uint64_t seed, std::uint64_t which) {
-  return (static_cast<double>(hashed({seed, which, 0, 0}) >> 11) + 0.5) * 0x1p-53;
+  return (static_cast<double>(hash_numbers({seed, which, 0, 0}) >> 11) + 0.5) * 0x1p-53;
 }
 
 /// The expected maximum of `n` draws with this distribution function, from `from` on: the integral of 1 - F^n.

@@ -85,9 +85,9 @@ TEST_CASE("what was never measured widens an interval, and every part of it coun
     CHECK(range.low == Approx(1 / range.high));
     double squares = 0;
     for (const DoubtPart& part : parts) {
-      CHECK(part.without < range.half_width());
+      CHECK(part.width_without < range.half_width());
       // With a factor of exp(x) on both sides, the half width is sinh(x).
-      squares += std::pow(std::asinh(part.alone), 2);
+      squares += std::pow(std::asinh(part.width_alone), 2);
     }
     CHECK(std::sqrt(squares) == Approx(std::asinh(range.half_width())));
   }
@@ -150,7 +150,7 @@ TEST_CASE("an answer has the interval, unless nothing can be measured", "[covera
   const DoubtAnswer doubt = explain_doubt(s, r);
   CHECK(doubt.interval == r.likely_step_times);
   REQUIRE(doubt.narrows_most());
-  CHECK(doubt.narrows_most()->without < (high - low) / 2 / r.step_time);
+  CHECK(doubt.narrows_most()->width_without < (high - low) / 2 / r.step_time);
   for (const Overrides& overrides : {Overrides{{"software", "plain"}}, Overrides{{"plan.step_time", "1 s"}}}) {
     const Scenario ideal = llama(overrides);
     CHECK_FALSE(answer(ideal).result.likely_step_times);

@@ -211,9 +211,9 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   // A figure that no simulation gives shows what was taken from the journal.
   std::string doctored;
   for (const std::string& whole : lines) {
-    const std::string line = unsealed(whole, journal, 1), key = "\"step_time_s\":";
+    const std::string line = unseal_line(whole, journal, 1), key = "\"step_time_s\":";
     const std::size_t from = line.find(key) + key.size();
-    doctored += sealed(line.substr(0, from) + "42.5" + line.substr(line.find(',', from))) + "\n";
+    doctored += seal_line(line.substr(0, from) + "42.5" + line.substr(line.find(',', from))) + "\n";
   }
   doctored.resize(doctored.size() - 20);  // killed while it wrote the third
   std::ofstream(journal) << doctored;
@@ -247,7 +247,7 @@ TEST_CASE("a sweep that is streamed writes the bytes of one in memory, and so do
     StreamedSweep files(sweep, shard, lines.empty() ? "" : folder.path() / lines,
                         csv.empty() ? "" : folder.path() / csv);
     stream_sweep(sweep, {{}, {}, shard}, [&](std::size_t i, const SweepPoint& point) { files.take(i, point); });
-    CHECK(files.whole());
+    CHECK(files.is_complete());
     files.finish();
     return files.impossible();
   };

@@ -21,9 +21,9 @@ namespace {
 constexpr int kRanks = 4, kSamples = 6, kSteps = 12;
 
 struct Learned {
-  std::vector<double> losses;  ///< by step, of all ranks together
-  double apart = 0;            ///< from one device
-  bool in_time = true;         ///< each rank's losses come one after the other, the last one before the end
+  std::vector<double> losses;   ///< by step, of all ranks together
+  double replica_distance = 0;  ///< from one device
+  bool in_time = true;          ///< each rank's losses come one after the other, the last one before the end
   std::vector<std::string> hazards;
 };
 
@@ -38,7 +38,7 @@ Learned learn(const std::string& data_parallel) {
     Plan laid_out = trainyard::plan(s);
     laid_out.training.values = true;
     ClusterMachine cluster(s.cluster, s.software);
-    const std::vector<PlacedMachine::Placed> actors = s.plan.mechanism->actors(laid_out.training, cluster);
+    const std::vector<PlacedMachine::PlacedActor> actors = s.plan.mechanism->actors(laid_out.training, cluster);
     PlacedMachine placed(cluster, actors);
     const TrainingStates states{s.precision, s.optimizer, s.software};
     Names names;
@@ -56,7 +56,8 @@ Learned learn(const std::string& data_parallel) {
       for (std::size_t step = 0; step < kSteps; ++step) {
         const std::vector<StepLoss>& all = training.losses(rank);
         losses[step] += all.at(step).loss;
-        in_time &= all[step].at.value > (step == 0 ? 0 : all[step - 1].at.value) && all[step].at.value < end.value;
+        in_time &=
+            all[step].time.value > (step == 0 ? 0 : all[step - 1].time.value) && all[step].time.value < end.value;
       }
     const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
     return json{losses, largest_difference(train_plainly(task, kRanks * kSamples, kSteps), learned), in_time,
@@ -81,9 +82,9 @@ TEST_CASE("every mechanism learns on its own programs", "[values]") {
     const std::vector<std::string> in_step{"all-reduce", "master", "central-storage", "parameter-server",
                                            "remote-embedding"};
     if (std::find(in_step.begin(), in_step.end(), name) != in_step.end())
-      CHECK(l.apart <= 1e-12);
+      CHECK(l.replica_distance <= 1e-12);
     else
-      CHECK(l.apart > 1e-6);
+      CHECK(l.replica_distance > 1e-6);
   }
 }
 

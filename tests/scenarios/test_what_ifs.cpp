@@ -182,14 +182,14 @@ TEST_CASE("twice the peak is what twice the FLOP/s means, and four times saves m
 TEST_CASE("what a fitted chip's products and attention take goes with its peak", "[what-if][gemm]") {
   const Catalog catalog;
   for (const char* name : {"a100-sxm4-80gb", "h100-sxm5-80gb", "h100-pcie-80gb", "b200-sxm-180gb", "gb200", "a30"}) {
-    const Node entry = catalog.resolve("gpu", Node::of_text(name, {}));
+    const Node entry = catalog.resolve("gpu", Node::scalar_node(name, {}));
     const Gpu one = read_gpu(entry);
-    REQUIRE(one.gemm.given);
+    REQUIRE(one.gemm.is_given);
     for (const int times : {2, 4, 16}) {
       Node faster = entry;
       for (auto& [precision, value] : faster.find("peak")->fields)
         if (const double peak = one.peak[static_cast<std::size_t>(parse_precision(precision))].value; peak > 0)
-          value = Node::of_text(std::to_string(peak * times * 1e-12) + " TFLOP/s", {});
+          value = Node::scalar_node(std::to_string(peak * times * 1e-12) + " TFLOP/s", {});
       const Gpu more = read_gpu(faster);
       for (const double n : {512.0, 4096.0, 12288.0}) {
         CAPTURE(name, times, n);

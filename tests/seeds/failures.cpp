@@ -62,7 +62,7 @@ SeedFigures mtbf_01(const Node& inputs) {
   for (const double nodes : numbers_of(inputs, "nodes")) {
     LongRunPlan plan;
     plan.step = plan.recovery.restart = Seconds{kHour};
-    plan.until = Seconds{number_of(inputs, "days") * kDay};
+    plan.end_limit = Seconds{number_of(inputs, "days") * kDay};
     plan.parts.push_back({"node", nodes, Seconds{number_of(inputs, "node_mtbf_h") * kHour}, false});
     const double p = probability_of_failure(plan);
     got[fmt::format("p_any_failure {:.0f}", nodes)] = p;
@@ -86,7 +86,7 @@ SeedFigures vepoch_01(const Node& inputs) {
   LongRunPlan plan;
   plan.steps = length.steps;
   plan.step = Seconds{1};
-  plan.checkpoint.every = virtual_epoch_steps(length, epochs);
+  plan.checkpoint.interval_steps = virtual_epoch_steps(length, epochs);
   const LongRunResult run = run_long(plan);
   return {{"steps_per_virtual_epoch", run.steps / run.checkpoints}, {"checkpoints_per_dataset", run.checkpoints}};
 }

@@ -61,13 +61,13 @@ class WorkerProgram : public CoroutineProgram {
       compute.stream = 1;
       compute.work.flops = work_;
       compute.work.precision = static_cast<std::uint8_t>(Precision::fp32);
-      compute.deps[0] = out_.after(0);
+      compute.deps[0] = out_.last_operation(0);
       co_yield out_.emit(compute);
       CollectiveCall call;
       call.send_stream = 2;
       call.recv_stream = 3;
       call.first_slot = 1;
-      call.start = out_.after(1);
+      call.start = out_.last_operation(1);
       co_yield ring.run(Local(out_, place_, peers, call, gradient_), gradient_);
     }
   }

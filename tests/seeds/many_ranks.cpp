@@ -70,7 +70,7 @@ double shared_seconds(double work_s, int ranks, double gradient_elements, const 
            const TrainingPrograms programs(plan, names);
            ClusterMachine machine(star_cluster(ranks, link, latency), SoftwareStack{});
            Simulation simulation(machine);
-           simulation.add(programs.all());
+           simulation.add(programs.programs());
            return json(simulation.run().end.value).dump();
          }))
       .get<double>();

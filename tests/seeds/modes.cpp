@@ -203,7 +203,7 @@ SeedFigures mode_eq(const Node& inputs) {
                            Actor center = 0;
                            if (mechanism == "central-storage") {
                              const ClusterMachine machine(s.cluster, s.software);
-                             center = machine.actor(machine.graph().all(DeviceKind::cpu, 0).front());
+                             center = machine.actor(machine.graph().devices_of_kind(DeviceKind::cpu, 0).front());
                            }
                            if (mechanism == "parameter-server") center = s.ranks();
                            WholeNumbers numbers(s, center, central);
@@ -252,7 +252,7 @@ Network one_tensor(Bytes gradient, Bytes input, Bytes output) {
   Layer& layer = network.layers.emplace_back();
   layer.name = "layer";
   layer.parameters.push_back({"weight", gradient.value / 4});
-  layer.kept = {{"input", input}, {"logits", output}};
+  layer.saved_tensors = {{"input", input}, {"logits", output}};
   layer.forward.push_back({"forward", flops_work(Flops{1}, Precision::fp32)});
   BackwardKernel& backward = layer.backward.emplace_back();
   backward.name = "backward";

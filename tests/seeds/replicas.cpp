@@ -118,7 +118,7 @@ std::vector<std::vector<double>> descend_alone(const std::vector<double>& begin,
            };
            std::vector<double> before;
            training.watch([&](const LearningEvent& event) {
-             if (event.what == LearningEvent::What::update) before = numbers();
+             if (event.kind == LearningEvent::Kind::update) before = numbers();
            });
            Simulation simulation(machine);
            for (int rank = 0; rank < plan.ranks(); ++rank)
@@ -174,7 +174,7 @@ Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
         theirs.push_back(values.buffer(rank, number_of({TrainingBuffer::Kind::replica, i + std::size_t{1}})));
       const auto r = static_cast<std::size_t>(rank);
       const Eigen::VectorXd& own = values.buffer(rank, number_of({TrainingBuffer::Kind::replica}));
-      x[r] = mixed(gossip, rank, rounds[r]++, own, theirs)(0);
+      x[r] = mix_parameters(gossip, rank, rounds[r]++, own, theirs)(0);
     });
     Traffic traffic(machine.links());
     Simulation simulation(machine);

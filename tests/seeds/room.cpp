@@ -25,7 +25,7 @@ Bytes peak_of_layer(double parameters, Bytes kept_a_sample = {}, std::int64_t sa
   Layer layer;
   layer.name = "layer";
   layer.parameters.push_back({"weight", parameters});
-  layer.kept.push_back({"activations", kept_a_sample * static_cast<double>(samples)});
+  layer.saved_tensors.push_back({"activations", kept_a_sample * static_cast<double>(samples)});
   layer.forward.push_back(elementwise("forward", Bytes{1}, s.precision));
   BackwardKernel backward;
   static_cast<KernelCall&>(backward) = elementwise("backward", Bytes{1}, s.precision);

@@ -34,7 +34,7 @@ double run_step(const Scenario& s, const std::vector<Observer*>& observers, bool
   laid_out.training.values = values;
   Names names;
   ClusterMachine cluster(s.cluster, s.software);
-  const std::vector<PlacedMachine::Placed> actors = s.plan.mechanism->actors(laid_out.training, cluster);
+  const std::vector<PlacedMachine::PlacedActor> actors = s.plan.mechanism->actors(laid_out.training, cluster);
   PlacedMachine placed(cluster, actors);
   const TrainingStates states{s.precision, s.optimizer, s.software};
   const std::unique_ptr<MechanismRun> run = s.plan.mechanism->run({laid_out.training, cluster, states, names});

@@ -146,7 +146,7 @@ Place seed_place() {
 
 ClusterSpec ideal_gpu(const std::string& name) {
   ClusterSpec spec = star_cluster(1, BytesPerSecond{1e9});
-  spec.node.gpu = read_gpu(Catalog().resolve("gpu", Node::of_text(name)));
+  spec.node.gpu = read_gpu(Catalog().resolve("gpu", Node::scalar_node(name)));
   spec.node.gpu.kernel_launch = Seconds{0};
   spec.node.gpu.efficiency.fill({});
   spec.node.gpu.nvlink = BytesPerSecond{1e9};  // of the star; nothing is sent

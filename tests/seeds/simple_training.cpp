@@ -49,7 +49,7 @@ StepTimes data_parallel_time(const TrainingPlan& plan, BytesPerSecond link) {
     const TrainingPrograms programs(plan, names);
     Breakdown breakdown(names);
     Simulation simulation(machine);
-    simulation.add(programs.all());
+    simulation.add(programs.programs());
     simulation.observe(breakdown);
     const double end = simulation.run().end.value;
     return nlohmann::json{end, breakdown.parts().exposed.at("all-reduce").value}.dump();

@@ -104,7 +104,7 @@ SeedFigures gpt3_02(const Node& inputs) {
 }
 
 Flops flops_of_image(const std::string& network) {
-  const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::of_text(network)));
+  const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::scalar_node(network)));
   const Network one = make_network(entry, 1, 1, Precision::fp32);
   return one.model_flops_per_token();
 }
@@ -140,7 +140,7 @@ SeedFigures res_02(const Node& inputs) {
   const Bytes bytes{batch * number_of(inputs, "bytes_per_image")};
   const Flops work = flops_of_image(words_of(inputs, "model").front()) * batch;
   const double reads = read_seconds(
-      read_storage(Catalog().resolve("storage", Node::of_text(words_of(inputs, "storage").front()))).read, bytes);
+      read_storage(Catalog().resolve("storage", Node::scalar_node(words_of(inputs, "storage").front()))).read, bytes);
   SeedFigures got;
   std::map<std::string, double> trains;
   for (const auto& [device, days] :

@@ -36,7 +36,7 @@ SeedFigures dpset_01(const Node& inputs) {
     Values values;
     TrainingValues training(task, plan, values);
     Simulation simulation(machine);
-    simulation.add(programs.all());
+    simulation.add(programs.programs());
     simulation.observe(values);
     simulation.run();
     const Eigen::VectorXd learned = training.parameters(0).all_parameters();
@@ -105,7 +105,7 @@ SeedFigures strag_01(const Node& inputs) {
     StragglerMachine machine(cluster, {jitter}, n);
     Simulation simulation(machine);
     const TrainingPrograms programs(plan, names);
-    simulation.add(programs.all());
+    simulation.add(programs.programs());
     return json(simulation.run().end.value).dump();
   });
   for (std::size_t i = 0; i < counts.size(); ++i)

@@ -38,7 +38,7 @@ SeedFigures lane_01(const Node& inputs) {
                                number_of(inputs, "cpu_lanes")));
     got[fmt::format("lanes {}", gpus)] = widths_of(box.node);
     const DeviceGraph graph = build_cluster(box);
-    for (const DeviceId gpu : graph.all(DeviceKind::gpu)) {
+    for (const DeviceId gpu : graph.devices_of_kind(DeviceKind::gpu)) {
       const LinkId up = graph.links_from(gpu).front();
       got[fmt::format("GBps_gen4 {} gpu{}", gpus, graph.devices()[static_cast<std::size_t>(gpu)].index)] =
           graph.links()[static_cast<std::size_t>(up)].capacity.value * 1e-9;

@@ -55,7 +55,7 @@ std::string synchronous_without_recovery(int workers, double ms, Actor victim, d
     CallsAndLosses watch(0, static_cast<int>(TrainingCall::update), horizon_s);
     Simulation simulation(machine);
     const TrainingPrograms programs(plan, names);
-    simulation.add(programs.all());
+    simulation.add(programs.programs());
     simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
     simulation.observe(watch);
     try {

@@ -19,7 +19,7 @@ constexpr BytesPerSecond kRate{1e9};
 /// A machine on which all actors compute equally fast.
 class EqualMachine : public TableMachine {
  public:
-  std::uint64_t likeness(Actor) const override { return 0; }
+  std::uint64_t equivalence_class(Actor) const override { return 0; }
 };
 
 /// Rings of actors that pass on a message a number of times, each time after some work.
@@ -122,7 +122,7 @@ TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][f
   EqualMachine m;
   wire(m, 24, 4, 24);
   const folding::FoldGraph graph(m, rings, {});
-  const folding::Partition right = folding::refine(graph.coloured());
+  const folding::Partition right = folding::refine(graph.coloured_graph());
   CHECK(folding::broken_condition(graph, right) == "");
   for (int i = 0; i < 200; ++i) {
     folding::Partition merged = right;

@@ -22,9 +22,9 @@ constexpr std::chrono::minutes kLong{1};
 
 /// Works until it is stopped.
 std::string endless() {
-  while (!interrupted()) {
+  while (!is_interrupted()) {
   }
-  throw Interrupted();
+  throw Interruption();
 }
 
 }  // namespace
@@ -60,9 +60,9 @@ TEST_CASE("once interrupted, no further number begins, and work under way does n
   std::atomic<int> begun = 0;
   const auto results = in_parallel(1000, 2, [&begun](std::size_t) -> int {
     ++begun;
-    while (!interrupted()) {
+    while (!is_interrupted()) {
     }
-    throw Interrupted();
+    throw Interruption();
   });
   CHECK(std::none_of(results.begin(), results.end(), [](const auto& r) { return r.has_value(); }));
   CHECK(begun <= 2);
@@ -88,10 +88,10 @@ TEST_CASE("an inner time limit leaves the outer one", "[sim][job]") {
   {
     const TimeLimit over(0), inner(1e9);
     CHECK(time_is_over());
-    CHECK(interrupted());
+    CHECK(is_interrupted());
     CHECK_THROWS_AS(all_in_parallel(2, 2, [](std::size_t) { return 1; }), Interrupted);  // on other threads too
   }
-  CHECK_FALSE(interrupted());
+  CHECK_FALSE(is_interrupted());
 }
 
 TEST_CASE("a background call returns its answer, reports progress, and throws what its work throws", "[sim][job]") {
@@ -121,7 +121,7 @@ TEST_CASE("a background call that nobody waits for is stopped, and no other one 
       in_parallel(3, 3, [&ended](std::size_t) -> int {
         try {
           endless();
-        } catch (const Interrupted&) {
+        } catch (const Interruption&) {
           ++ended;
           throw;
         }
@@ -133,7 +133,7 @@ TEST_CASE("a background call that nobody waits for is stopped, and no other one 
   }
   CHECK(ended <= 12);
   CHECK_FALSE(other.over_within(std::chrono::milliseconds(0)));
-  CHECK_FALSE(interrupted());
+  CHECK_FALSE(is_interrupted());
 }
 
 TEST_CASE("the output of a thread can be caught", "[sim][job]") {

@@ -74,7 +74,7 @@ TEST_CASE("memory is taken at the start, given back at the end, by class", "[sim
     json samples = json::array();
     for (const MemoryUse::Sample& s : memory.samples(0)) samples.push_back({s.time, s.bytes});
     const auto parts = memory.parts_at_peak(0);
-    return json{memory.peak(0).value, parts[0], parts[1], memory.left(0).value, samples};
+    return json{memory.peak(0).value, parts[0], parts[1], memory.final_bytes(0).value, samples};
   });
   CHECK(m[0] == 180);
   CHECK(m[1] == 100);
@@ -179,7 +179,8 @@ TEST_CASE("a message cancelled while it waits counts as waiting, and holds nothi
     simulation.observe(memory);
     simulation.run();
     const BreakdownParts p = breakdown.parts(0);
-    return json{p.bubble.value, p.exposed.at("pipeline").value, p.work.at("compute").value, memory.left(0).value};
+    return json{p.bubble.value, p.exposed.at("pipeline").value, p.work.at("compute").value,
+                memory.final_bytes(0).value};
   });
   CHECK(r == json({7.0, 0.0, 3.0, 0.0}));
 }

@@ -13,7 +13,7 @@ TEST_CASE("progress lines come every ten seconds; unless requested, only after a
     ProgressPace pace(start);
     std::vector<int> at;
     for (int s = 0; s <= 100; s += every)
-      if (pace.due(start + seconds(s), asked)) at.push_back(s);
+      if (pace.is_due(start + seconds(s), asked)) at.push_back(s);
     return at;
   };
   CHECK(lines(true, 1) == std::vector<int>{10, 20, 30, 40, 50, 60, 70, 80, 90, 100});

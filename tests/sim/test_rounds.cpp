@@ -164,7 +164,7 @@ json told(RoundsCase& c, bool at_once) {
     for (const auto& [group, seconds] : parts.work) all.push_back(seconds.value);
     for (const auto& [group, seconds] : parts.exposed) all.push_back(seconds.value);
     for (const double number : {parts.total.value, parts.bubble.value, parts.other.value, memory.peak(a).value,
-                                memory.left(a).value, traffic.sent(a).value, traffic.received(a).value})
+                                memory.final_bytes(a).value, traffic.sent(a).value, traffic.received(a).value})
       all.push_back(number);
   }
   for (LinkId link = 0; link < static_cast<LinkId>(c.machine.links().size()); ++link)

@@ -234,7 +234,7 @@ json told(const Case& c, How how, double launch = 0) {
     for (const auto& [group, seconds] : parts.work) all.push_back(seconds.value);
     for (const auto& [group, seconds] : parts.exposed) all.push_back(seconds.value);
     for (const double s : {parts.total.value, parts.bubble.value, parts.other.value, memory.peak(a).value,
-                           memory.left(a).value, traffic.sent(a).value, traffic.received(a).value})
+                           memory.final_bytes(a).value, traffic.sent(a).value, traffic.received(a).value})
       all.push_back(s);
     for (const double bytes : memory.parts_at_peak(a)) all.push_back(bytes);
   }

@@ -17,7 +17,7 @@ namespace trainyard::test {
 namespace {
 
 double drawn(std::uint64_t seed, std::uint64_t number) {
-  return static_cast<double>(hashed({seed, number}) >> 11) * 0x1.0p-52 - 1;
+  return static_cast<double>(hash_numbers({seed, number}) >> 11) * 0x1.0p-52 - 1;
 }
 
 Eigen::MatrixXd drawn_matrix(Eigen::Index rows, Eigen::Index columns, std::uint64_t seed) {
@@ -57,7 +57,7 @@ class Exchange {
       : compressor_(laid.plan.compression.get()),
         shape_(gradient_shape(laid.plan, laid.plan.stages.front().buckets[bucket])) {
     for (int rank = 0; rank < ranks && compressor_; ++rank)
-      codecs_.push_back(compressor_->codec(shape_, rank, hashed({laid.task.seed, bucket})));
+      codecs_.push_back(compressor_->codec(shape_, rank, hash_numbers({laid.task.seed, bucket})));
   }
   Eigen::VectorXd sum(const std::vector<Eigen::VectorXd>& of_ranks) {
     if (!compressor_) {

@@ -245,9 +245,9 @@ GuardedTraining::GuardedTraining(const GuardedPlan& plan, TrainingValues& values
   begin << leader_.state(), 0, 0;
   for (Actor actor = 0; actor <= plan_.store(); ++actor) state(actor) = begin;
   for (Actor worker = 0; worker < plan_.workers; ++worker) values_.replica(worker).forget_parameters();
-  values_.on(GuardedCall::compute, [this](Actor worker, const CallArguments&) { compute(worker); });
-  values_.on(GuardedCall::update, [this](Actor, const CallArguments&) { update(); });
-  values_.on(GuardedCall::begin_life, [this](Actor, const CallArguments& call) { begin_life(call.index); });
+  values_.register_call(GuardedCall::compute, [this](Actor worker, const CallArguments&) { compute(worker); });
+  values_.register_call(GuardedCall::update, [this](Actor, const CallArguments&) { update(); });
+  values_.register_call(GuardedCall::begin_life, [this](Actor, const CallArguments& call) { begin_life(call.index); });
 }
 
 Eigen::VectorXd& GuardedTraining::state(Actor actor) const {

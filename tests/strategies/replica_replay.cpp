@@ -59,7 +59,7 @@ struct ReplicaReplay {
       for (const int neighbour : updates.gossip->neighbours(rank, step))
         theirs.push_back(before[static_cast<std::size_t>(neighbour)]);
       const auto r = static_cast<std::size_t>(rank);
-      replicas[r] = mixed(*updates.gossip, rank, step, before[r], theirs);
+      replicas[r] = mix_parameters(*updates.gossip, rank, step, before[r], theirs);
     }
   }
 

@@ -78,7 +78,7 @@ json train_servers(const ServerTraining& s) {
     const Network network = network_of(task);
     const ServerPlan plan = plan_of(s, network);
     ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
-    std::vector<PlacedMachine::Placed> places;
+    std::vector<PlacedMachine::PlacedActor> places;
     for (Actor actor = 0; actor < plan.actors(); ++actor)
       places.push_back({s.colocated ? actor % s.workers : actor, ""});
     PlacedMachine placed(cluster, places);

@@ -83,7 +83,7 @@ class LateAtBarrier : public CoroutineProgram {
   Ops run() override {
     const Op late = compute(seconds_);
     co_yield out_.emit(late);
-    call_.start = out_.after(0);
+    call_.start = out_.last_operation(0);
     const Local me(out_, place_, peers_, call_, Bytes{0});
     co_yield collective_ops(barrier_, me, Bytes{0});
   }

@@ -49,7 +49,7 @@ json train(const Setting& s) {
     Values values;
     TrainingValues training(task, plan, values);
     Simulation simulation(machine);
-    simulation.add(programs.all());
+    simulation.add(programs.programs());
     simulation.observe(values);
     simulation.run();
     const Eigen::VectorXd alone = train_plainly(task, global_batch, s.steps);
@@ -135,7 +135,7 @@ TEST_CASE("buckets hold every gradient once, in the order of the backward pass",
 TEST_CASE("the buckets of GPT-2 XL: PyTorch's, and exact ones", "[data-parallel]") {
   const Catalog catalog;
   const Network network = transformer_network(
-      read_transformer(catalog.resolve("network", Node::of_text("gpt2-xl", nowhere()))), 1, 1024, Precision::bf16);
+      read_transformer(catalog.resolve("network", Node::scalar_node("gpt2-xl", nowhere()))), 1, 1024, Precision::bf16);
   REQUIRE(network.parameters() == 1557611200.0);
   using namespace trainyard::literals;
   const auto exact = gradient_buckets(network, Bytes{2}, 1_MiB, 25_MiB, false);

@@ -51,7 +51,7 @@ TEST_CASE("a dispatcher reaches the bandwidths that its table has", "[experts]")
                             "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 4096, precision: bf16}\n",
                             "h800.yaml")
                             .cluster;
-  const ExpertDispatcher deepep = read_expert_dispatcher(Catalog(), Node::of_text("deepep"));
+  const ExpertDispatcher deepep = read_expert_dispatcher(Catalog(), Node::scalar_node("deepep"));
   const auto model = dispatcher_model(deepep, kDeepSeekV3, cluster, library_model(cluster).model, test::nowhere());
   const Bytes row{7168.0 * 4096};
   const auto seconds = [&](int nodes) {
@@ -75,8 +75,8 @@ TEST_CASE("a dispatcher sends over NVLink as fast as its SMs copy, or as the lin
                 "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 4096, precision: bf16}\n",
             "one.yaml")
             .cluster;
-    const auto model = dispatcher_model(read_expert_dispatcher(Catalog(), Node::of_text(name)), kDeepSeekV3, cluster,
-                                        library_model(cluster).model, test::nowhere());
+    const auto model = dispatcher_model(read_expert_dispatcher(Catalog(), Node::scalar_node(name)), kDeepSeekV3,
+                                        cluster, library_model(cluster).model, test::nowhere());
     const Bytes sent{1e9};
     const ModelledCost cost = model->cost(Operation::all_to_all, sent, {8, 1, 8});
     return (cost.wire * (7.0 / 8) / (cost.wire / cost.rate)).value * 1e-9;

@@ -181,8 +181,8 @@ TEST_CASE("memory and gradients of experts follow their own ranks", "[expert-ten
   CHECK(elements(split) == all / 16);
   CHECK(whole.training.lane(Lane::expert_gradients).groups.front().members == std::vector<int>{0, 8});
   CHECK(whole.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
-  CHECK(!whole.training.lane(Lane::expert_tensor).used());
-  CHECK(!split.training.lane(Lane::expert_gradients).used());  // each part of an expert is on one rank only
+  CHECK(!whole.training.lane(Lane::expert_tensor).is_used());
+  CHECK(!split.training.lane(Lane::expert_gradients).is_used());  // each part of an expert is on one rank only
   CHECK(split.training.lane(Lane::expert_tensor).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(split.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 8});
   const auto states = [](const Plan& p) { return p.training.stages.front().memory; };

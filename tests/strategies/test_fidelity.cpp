@@ -150,7 +150,7 @@ TEST_CASE("groups at the same time meet each for itself", "[collectives]") {
 TEST_CASE("the model of NCCL on a node gives the simulated time", "[collectives]") {
   const Catalog catalog;
   ClusterSpec cluster;
-  cluster.node = read_node(catalog.resolve("node", Node::of_text("dgx-h100")), catalog);
+  cluster.node = read_node(catalog.resolve("node", Node::scalar_node("dgx-h100")), catalog);
   const LibraryModel library = library_model(cluster);
   CHECK(library.scaled.empty());
   for (const double size : {8.0, 65536.0, 4e6, 1e9}) {

@@ -123,22 +123,22 @@ TEST_CASE("update rules are those of their papers", "[learn]") {
 
 TEST_CASE("learning rates follow their schedules", "[learn]") {
   RateSchedule s;
-  CHECK(s.at(7) == 1);
+  CHECK(s.multiplier(7) == 1);
   s.warmup = 4;
-  CHECK(s.at(0) == 0.25);
-  CHECK(s.at(3) == 1);
+  CHECK(s.multiplier(0) == 0.25);
+  CHECK(s.multiplier(3) == 1);
   s.steps = 104;
   s.decay = RateSchedule::Decay::linear;
-  CHECK(s.at(54) == Approx(0.5));
+  CHECK(s.multiplier(54) == Approx(0.5));
   s.decay = RateSchedule::Decay::cosine;
-  CHECK(s.at(54) == Approx(0.5));
-  CHECK(s.at(29) == Approx((1 + std::sqrt(0.5)) / 2));
+  CHECK(s.multiplier(54) == Approx(0.5));
+  CHECK(s.multiplier(29) == Approx((1 + std::sqrt(0.5)) / 2));
   s.decay = RateSchedule::Decay::milestones;
   s.milestones = {10, 20};
-  CHECK(s.at(15) == Approx(0.1));
-  CHECK(s.at(20) == Approx(0.01));
+  CHECK(s.multiplier(15) == Approx(0.1));
+  CHECK(s.multiplier(20) == Approx(0.01));
   s.decay = RateSchedule::Decay::inverse_sqrt;
-  CHECK(s.at(16) == Approx(0.5));
+  CHECK(s.multiplier(16) == Approx(0.5));
 }
 
 TEST_CASE("the measured noise scale of a quadratic function is the exact one", "[learn]") {
@@ -163,10 +163,10 @@ TEST_CASE("the measured noise scale of a quadratic function is the exact one", "
 TEST_CASE("every epoch has every sample once, in an order of its own", "[learn]") {
   SampleOrder order(3, 10);
   std::vector<Index> first, second;
-  for (int i = 0; i < 10; ++i) first.push_back(order.at(i));
-  for (int i = 10; i < 20; ++i) second.push_back(order.at(i));
+  for (int i = 0; i < 10; ++i) first.push_back(order.sample(i));
+  for (int i = 10; i < 20; ++i) second.push_back(order.sample(i));
   CHECK(first != second);
-  CHECK(order.at(3) == first[3]);
+  CHECK(order.sample(3) == first[3]);
   std::sort(first.begin(), first.end());
   std::sort(second.begin(), second.end());
   CHECK(first == second);

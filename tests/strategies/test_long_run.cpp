@@ -61,7 +61,7 @@ TEST_CASE("a failure costs its detection, the restart, reading back and what no 
   CHECK(run.end.value == Approx(1000 + 20 + 50.25 + 97).epsilon(1e-12));
   CHECK(run.failures_of.at("gpu") == 1);
   SECTION("a failure during a checkpoint: it is incomplete, and the one before is read") {
-    plan.failures[0].at = Seconds{509};  // after 500 steps, 4 checkpoints and half of the fifth
+    plan.failures[0].time = Seconds{509};  // after 500 steps, 4 checkpoints and half of the fifth
     const LongRunResult during = run_long(plan);
     CHECK(during.lost_steps == 100);
     CHECK(during.end.value == Approx(1000 + 21 + 100 + 97).epsilon(1e-12));
@@ -136,7 +136,7 @@ TEST_CASE("prescribed failures have their consequences in the result", "[long-ru
                    {Seconds{1e9}, std::nullopt, "link", false}};
   const LongRunResult run = run_long(plan);
   REQUIRE(run.prescribed.size() == 4);
-  CHECK(run.prescribed[1].at == Seconds{255.5});
+  CHECK(run.prescribed[1].time == Seconds{255.5});
   CHECK(run.prescribed[1].steps == 251);  // 100 steps and 2 s, twice, then 51 steps and a half
   CHECK(run.prescribed[1].lost_steps == 51);
   CHECK(run.prescribed[1].lost_work.value == Approx(51.5).epsilon(1e-12));
@@ -170,7 +170,7 @@ TEST_CASE("nodes of a broken replica replace failed nodes of others", "[long-run
 
 TEST_CASE("random failures: number and kinds follow the rates, and only the seed decides", "[long-run]") {
   LongRunPlan plan = plan_of(0, 10);
-  plan.until = Seconds{365 * kDay};
+  plan.end_limit = Seconds{365 * kDay};
   plan.parts = {{"gpu", 16384, Seconds{80000 * kHour}, true}, {"switch", 100, Seconds{20000 * kHour}, false}};
   plan.checkpoint = {60, Seconds{5}, Seconds{5}, Seconds{10}};
   plan.recovery.restart = Seconds{300};
@@ -178,7 +178,7 @@ TEST_CASE("random failures: number and kinds follow the rates, and only the seed
   const double gpus = 16384 * 365 * 24 / 80000.0, switches = 100 * 365 * 24 / 20000.0;
   CHECK(std::abs(run.failures_of.at("gpu") - gpus) < 4 * std::sqrt(gpus));
   CHECK(std::abs(run.failures_of.at("switch") - switches) < 4 * std::sqrt(switches));
-  CHECK(run.end == plan.until);
+  CHECK(run.end == plan.end_limit);
   CHECK(sum(run) == Approx(run.end.value).epsilon(1e-9));
   CHECK(run_long(plan).lost_work == run.lost_work);
   plan.draws = seeded_draws(2);
@@ -267,12 +267,12 @@ TEST_CASE("effects that Daly's formula does not include change the best interval
     plan.checkpoint.write = Seconds{0.5};
     const BestInterval best = best_interval(plan);
     CHECK(best.goodput > 0.98);
-    for (const Seconds edge : {best.from, best.until}) {
+    for (const Seconds edge : {best.range_begin, best.range_end}) {
       const double t = edge.value, mtbf = 10000, cost = 0.5;
       CHECK(best.goodput - t / (mtbf * std::expm1((t + cost) / mtbf)) < kNearBest + 1e-4);
     }
-    CHECK(best.from < best.simulated / 1.4);
-    CHECK(best.until > best.simulated * 1.4);
+    CHECK(best.range_begin < best.simulated / 1.4);
+    CHECK(best.range_end > best.simulated * 1.4);
   }
   SECTION("failures that lose no work") {
     plan.replicas = 8;
@@ -299,7 +299,7 @@ TEST_CASE("a run takes as long as it has failures, however often it saves", "[lo
 TEST_CASE("skipped steps have the results of simulated ones", "[long-run]") {
   // Failures of an absent node change nothing, but the run does not skip past them.
   LongRunPlan plan = plan_of(0, 0.25);
-  plan.until = Seconds{20 * kDay};
+  plan.end_limit = Seconds{20 * kDay};
   plan.replicas = 4;
   plan.parts = {{"software", 1, Seconds{15 * kHour}, false}};
   plan.recovery = {Seconds{5}, Seconds{60}, std::nullopt, 0, true, true};
@@ -308,7 +308,7 @@ TEST_CASE("skipped steps have the results of simulated ones", "[long-run]") {
   plan.checkpoint = {480, Seconds{1.5}, Seconds{write}, Seconds{30}};
   plan.failures = {{Seconds{0}, std::nullopt, "node", true, 2}};
   const LongRunResult skipped = run_long(plan);
-  for (double at = 100; at < plan.until.value; at += 137)
+  for (double at = 100; at < plan.end_limit.value; at += 137)
     plan.failures.push_back({Seconds{at}, std::nullopt, "node", true, 2});
   const LongRunResult run = run_long(plan);
   CHECK(run.failures > 10);
@@ -329,7 +329,7 @@ TEST_CASE("a training that cannot advance is refused", "[long-run]") {
 
 TEST_CASE("steps of nanoseconds over weeks end, or are refused as too many", "[long-run]") {
   LongRunPlan plan = plan_of(0, 1e-9);
-  plan.until = Seconds{54 * 86400.0};
+  plan.end_limit = Seconds{54 * 86400.0};
   plan.checkpoint = {600e9, Seconds{30}, Seconds{30}, Seconds{30}};
   plan.recovery.restart = Seconds{480};
   plan.parts = {{"node", 1, Seconds{3.1 * 3600}, false}};
@@ -337,7 +337,7 @@ TEST_CASE("steps of nanoseconds over weeks end, or are refused as too many", "[l
   const BestInterval best = best_interval(plan);
   LongRunPlan slow = plan;
   slow.step = Seconds{1};
-  slow.checkpoint.every = 600;
+  slow.checkpoint.interval_steps = 600;
   CHECK(fast.goodput() == Approx(run_long(slow).goodput()).epsilon(1e-3));
   CHECK(best.simulated.value == Approx(best_interval(slow).simulated.value).epsilon(0.01));
   CHECK(best.steps * plan.step.value == Approx(best.simulated.value).epsilon(1e-6));

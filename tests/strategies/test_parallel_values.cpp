@@ -544,9 +544,9 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
     check_noticed(s, "another layer's turn", passes,
                   [](Op& op) { op.effect.read.buffer = static_cast<std::uint16_t>(op.effect.read.buffer ^ 1U); });
     const std::vector<int> parts =
-        some_of(ops, [](const Op& op) { return op.kind == Kind::send && op.effect.read.of > 1; });
+        some_of(ops, [](const Op& op) { return op.kind == Kind::send && op.effect.read.chunks > 1; });
     check_noticed(s, "another part", parts, [](Op& op) {
-      op.effect.read.chunk = static_cast<std::uint16_t>((op.effect.read.chunk + 1) % op.effect.read.of);
+      op.effect.read.chunk = static_cast<std::uint16_t>((op.effect.read.chunk + 1) % op.effect.read.chunks);
     });
     if (parts.empty())
       check_noticed(s, "another micro-batch", {passes.front(), passes.back()},

@@ -89,7 +89,7 @@ TEST_CASE("a rank receives each of its samples once, from ranks that have them",
         for (int rank = 0; rank < before.first * before.second; ++rank)
           for (const StageMessage& m : stage_messages(plan, rank, 1, true)) {
             CHECK(sent.emplace(std::pair{rank, m.peer}, m.share).second);
-            CHECK(m.share == Approx(static_cast<double>(m.part.count) / m.part.of));
+            CHECK(m.share == Approx(static_cast<double>(m.part.count) / m.part.chunks));
             all += m.share;
           }
         // Each rank of the next stage takes a whole part, in units of a rank of the stage before.
@@ -100,7 +100,8 @@ TEST_CASE("a rank receives each of its samples once, from ranks that have them",
           std::vector<int> times(1000, 0);
           for (const StageMessage& m : stage_messages(plan, rank, 0, false)) {
             CHECK(sent.erase({m.peer, rank}) == 1);
-            for (int i = 1000 * m.part.chunk / m.part.of; i < 1000 * (m.part.chunk + m.part.count) / m.part.of; ++i)
+            for (int i = 1000 * m.part.chunk / m.part.chunks; i < 1000 * (m.part.chunk + m.part.count) / m.part.chunks;
+                 ++i)
               ++times[static_cast<std::size_t>(i)];
           }
           CHECK(std::count(times.begin(), times.end(), 1) == 1000);

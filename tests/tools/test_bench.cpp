@@ -48,6 +48,32 @@ TEST_CASE("bench prints nccl-tests' columns, its factors and a true #wrong", "[b
   CHECK(text.out.find("# Out of bounds values : 0 OK") != std::string::npos);
 }
 
+TEST_CASE("bench says in which interval a measured time lies", "[bench][coverage]") {
+  const BenchShell shell;
+  const auto half_width = [&](const std::string& machine) {
+    const json j = shell.rows("all_reduce " + machine + " -b 1M -e 1G -f 1024");
+    for (const json& row : j["rows"]) {
+      const double low = row["time_interval_us"][0], high = row["time_interval_us"][1], time = row["time_us"];
+      CHECK(low < time);
+      CHECK(low * high == Approx(time * time).epsilon(1e-9));
+    }
+    const json& row = j["rows"][1];
+    return row["time_interval_us"][1].get<double>() / row["time_us"].get<double>() - 1;
+  };
+  const double measured = half_width("--on dgx-h100"), between = half_width("--on dgx-h100 --nodes 4 --fabric nonblocking");
+  CHECK(measured < between);
+  CHECK(half_width("--on dgx-h100 --nodes 4 --fabric nonblocking --gpus 8") == Approx(measured));  // in one node
+  // An announced machine's times are scaled from those of others, which errs more.
+  CHECK(half_width("--on vr-nvl72 --gpus 8") > measured);
+  const std::string text = shell.trainyard("bench all_reduce --on dgx-h100 -b 1M -e 1M").out;
+  CHECK(text.find("80 % of measured times lie between the columns from and to (in one node, GPUs with a fit: ") !=
+        std::string::npos);
+  CHECK(text.find("    from       to  algorithm") != std::string::npos);
+  // Simulated messages leave out the library, and of groups that share links nothing was measured.
+  for (const char* other : {"--on dgx-a100 --algorithm ring -b 1M -e 1M", "--on dgx-a100 --groups 0-3,4-7 -b 1M -e 1M"})
+    CHECK_FALSE(shell.rows(std::string("all_reduce ") + other)["rows"][0].contains("time_interval_us"));
+}
+
 TEST_CASE("a one-sided read asks first: half a round trip more than a write", "[bench]") {
   const BenchShell shell;
   const std::string two =

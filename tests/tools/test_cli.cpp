@@ -13,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "tests/temporary_folder.hpp"
 
@@ -248,8 +249,10 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses f
 
 TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli][nccl]") {
   const Shell shell;
-  const Answer answer = shell.run("validate collectives --json c.json --points");
+  const Answer answer = shell.run("validate collectives --json c.json --points --csv c.csv");
   CHECK(answer.exit == 0);
+  CHECK(text_of(shell.path() / "c.csv") ==
+        text_of(TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/collective_doubt.csv"));
   CHECK(answer.out.find("FAILS") == std::string::npos);
   const json sets = json::parse(text_of(shell.path() / "c.json")).at("sets");
   std::map<std::string, json> by_name;
@@ -273,6 +276,15 @@ TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli]
     CHECK(by_name.at(name).at("n") > 20);
   CHECK(answer.out.find("nvidia-h100-4x8-8x400") != std::string::npos);
   CHECK(answer.out.find("of its wires: not judged") != std::string::npos);
+  // Of the rows of a system that the intervals do not know, they hold about as many as they say.
+  std::istringstream coverage(answer.out.substr(answer.out.find("\nall ")));
+  std::string all, slash;
+  double rows = 0, systems = 0, by_rows = 0, by_systems = 0;
+  coverage >> all >> rows >> systems >> by_rows >> slash >> by_systems;
+  CHECK(rows > 1500);
+  CHECK(systems > 80);
+  CHECK(by_rows == Approx(80).margin(5));
+  CHECK(by_systems == Approx(80).margin(5));
 }
 
 TEST_CASE("run names the source of measured compute times, and how long the training takes", "[cli][measured-step]") {

@@ -314,7 +314,7 @@ TEST_CASE("the glossary has its words' formulas, places and lessons, and names t
   for (const GlossaryWord& word : words) {
     CAPTURE(word.word);
     CHECK(lessons.contains(word.lesson));
-    CHECK(std::filesystem::exists(shipped_file(word.where)));
+    CHECK(std::filesystem::exists(shipped_file(word.source_file)));
   }
   const TopoFolder shell;
   CHECK_THAT(shell.trainyard("glossary ring all-reduce").out, Contains("2 (n − 1)") && Contains("ring-all-reduce"));

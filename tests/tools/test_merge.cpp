@@ -38,7 +38,7 @@ TEST_CASE("ranges of a sweep stand for their values", "[sweep]") {
 
 TEST_CASE("points that do not meet the conditions are left out", "[sweep]") {
   Sweep sweep{"x.yaml", {{"plan.a", {"1", "2", "4"}}, {"plan.b", {"1 GB", "3 GB"}}, {"c", {"x", "y"}}}};
-  sweep.where = {"plan.a * plan.b <= 4", "c != y"};
+  sweep.conditions = {"plan.a * plan.b <= 4", "c != y"};
   sweep.keep_where();
   REQUIRE(sweep.points() == 4);
   CHECK(sweep.point(0) == Overrides{{"plan.a", "1"}, {"plan.b", "1 GB"}, {"c", "x"}});

@@ -41,7 +41,7 @@ TEST_CASE("every node and GPU of the catalog, written as a file, reads back unch
   for (const std::string kind : {"node", "gpu"})
     for (const std::string& name : catalog.names(kind)) {
       CAPTURE(kind, name);
-      const Node reference = Node::of_text(name, Place::of("test"));
+      const Node reference = Node::scalar_node(name, Place::named("test"));
       const std::string text = entry_yaml(kind, reference, catalog);
       CAPTURE(text);
       const Node again = catalog.resolve(kind, parse_document(text, name + ".yaml"));
@@ -54,7 +54,8 @@ TEST_CASE("a node's or GPU's file has every key once, with its meaning", "[catal
   const Catalog catalog;
   std::vector<std::string> paths;
   for (const std::string kind : {"node", "gpu"}) {
-    const std::string text = entry_yaml(kind, Node::of_text(catalog.names(kind).front(), Place::of("test")), catalog);
+    const std::string text =
+        entry_yaml(kind, Node::scalar_node(catalog.names(kind).front(), Place::named("test")), catalog);
     for (const EntryKey& key : entry_keys(kind, catalog)) {
       CAPTURE(key.path);
       paths.push_back(key.path);

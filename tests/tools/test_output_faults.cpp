@@ -182,7 +182,7 @@ TEST_CASE("nobody sees a temporary file until it is complete", "[output]") {
   {
     trainyard::AtomicOutput output(folder.path() / "o");
     output.add("half");
-    std::ifstream so_far(output.flushed());
+    std::ifstream so_far(output.flush());
     CHECK(std::string(std::istreambuf_iterator<char>(so_far), {}) == "half");
     CHECK_FALSE(fs::exists(folder.path() / "o"));
   }

@@ -126,7 +126,7 @@ void check_json(const Json& j, const Scenario& s) {
   const Json& parts = j.at("breakdown_s");
   CHECK(sum_of(parts) == near(own));
   CHECK(parts.at("other").get<double>() < 0.01 * own);
-  if (s.plan.mechanism->in_step()) CHECK(own == near(step));
+  if (s.plan.mechanism->is_synchronous()) CHECK(own == near(step));
   if (s.plan.inference) CHECK(parts.at("optimizer") == 0);
   check_numbers(j, "");
   check_memory(j.at("memory_bytes"), {"parameters", "gradients", "optimizer", "activations", "buffers"});
@@ -156,7 +156,7 @@ void check_json(const Json& j, const Scenario& s) {
   // A message under way at the edge of the averaged steps counts on one side only.
   if (j.contains("actors")) CHECK(sent == Approx(traffic.at("total").get<double>()).epsilon(0.02));
   if (j.contains("actors")) CHECK(received == Approx(sent).epsilon(0.02));
-  if (j.contains("waits_s") && s.plan.mechanism->in_step()) CHECK(sum_of(j.at("waits_s")) <= step * (1 + 1e-9));
+  if (j.contains("waits_s") && s.plan.mechanism->is_synchronous()) CHECK(sum_of(j.at("waits_s")) <= step * (1 + 1e-9));
   if (j.contains("servers") && j.at("servers").contains("stages")) {
     double sum = 0;
     for (const Json& stage : j.at("servers").at("stages")) sum += stage.at("time_s").get<double>();
@@ -208,13 +208,13 @@ void check_layers(const Scenario& s, const Plan& laid_out, const Result& r) {
 
 /// The tones of the picture of one step sum to it, and its length is that of the step.
 void check_picture(const StepRun& run) {
-  const StepPicture picture = step_picture(run, run.last(), Pictured::one_step);
+  const StepPicture picture = step_picture(run, run.last(), PicturePart::one_step);
   double sum = 0;
   for (const StepPicture::Tone& tone : picture.tones) sum += tone.seconds;
   CHECK(sum == Approx(picture.end).epsilon(1e-6));
   CHECK(picture.title.ends_with(": " + show(Seconds{picture.end})));
   const double mean = (run.end_of_steps() - run.begin()) / run.steps();
-  if (!run.planned.search && run.in_step())
+  if (!run.planned.search && run.is_synchronous())
     CHECK(picture.end == Approx(run.plan.marks_steps ? mean : mean * run.steps()).epsilon(0.05));
 }
 

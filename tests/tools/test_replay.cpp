@@ -140,7 +140,7 @@ TEST_CASE("messages take their route, memory its bandwidth, arithmetic the roofl
   CHECK(shell.replayed("pair --on dgx-a100") == Approx(alone).epsilon(1e-9));
   const Catalog catalog;
   ClusterSpec cluster;
-  cluster.node = read_node(catalog.resolve("node", Node::of_text("dgx-a100")), catalog);
+  cluster.node = read_node(catalog.resolve("node", Node::scalar_node("dgx-a100")), catalog);
   ChakraNode priced = trace_node(0, ChakraType::compute), load = trace_node(1, ChakraType::load, {0});
   priced.flops = 1e12;
   priced.tensor = 1e6;

@@ -15,7 +15,7 @@ ClusterSpec dgx(int nodes) {
   ClusterSpec spec;
   spec.place = nowhere();
   spec.nodes = nodes;
-  spec.node = read_node(catalog.resolve("node", Node::of_text("dgx-a100", nowhere())), catalog);
+  spec.node = read_node(catalog.resolve("node", Node::scalar_node("dgx-a100", nowhere())), catalog);
   spec.fabric = make_fabric("nonblocking");
   spec.switch_latency = {130000};
   return spec;

@@ -82,7 +82,7 @@ double max_flow(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
   for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); ++link)
     add(static_cast<std::size_t>(graph.ends(link).from), static_cast<std::size_t>(graph.ends(link).to),
         graph.links()[static_cast<std::size_t>(link)].capacity.value);
-  for (const DeviceId hca : graph.all(DeviceKind::hca))
+  for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca))
     if (std::find(from.begin(), from.end(), hca) != from.end())
       add(source, static_cast<std::size_t>(hca), 1e15);
     else
@@ -121,7 +121,7 @@ std::vector<DeviceId> members(const std::vector<DeviceId>& hcas, unsigned set) {
 
 /// The largest load of a link divided by its capacity, over all permutations at full rate.
 double worst_permutation(DeviceGraph& graph) {
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca);
   const std::size_t n = hcas.size();
   std::vector<std::vector<LinkId>> ways(n * n);
   for (std::size_t a = 0; a < n; ++a)
@@ -220,7 +220,7 @@ TEST_CASE("random trees: the check agrees with all permutations, all halves, max
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
     DeviceGraph graph = random_tree(random, 2 + static_cast<int>(random() % 6U));
-    const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+    const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca);
     const FabricCheck check = check_fabric(graph);
     const double worst = worst_permutation(graph);
     REQUIRE(check.nonblocking != Nonblocking::unknown);

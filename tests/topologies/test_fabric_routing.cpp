@@ -38,7 +38,7 @@ using Ways = std::map<std::pair<int, int>, std::vector<std::string>>;
 /// The names of the wires on the paths between any two HCAs.
 Ways all_ways(const ClusterSpec& spec) {
   DeviceGraph graph = build_cluster(spec);
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca);
   Ways ways;
   for (std::size_t a = 0; a < hcas.size(); ++a)
     for (std::size_t b = 0; b < hcas.size(); ++b) {

@@ -79,7 +79,7 @@ TEST_CASE("tori: nonblocking with ideal splitting up to four a dimension, blocke
   const FabricCheck small = check_as_routed(routed_hosts(16, torus("[4, 4]") + "\nswitch_latency: 100 ns"));
   CHECK(small.nonblocking == Nonblocking::yes);
   REQUIRE(small.routing);
-  CHECK(small.routing->how == "dimension order");
+  CHECK(small.routing->rule == "dimension order");
   CHECK(small.routing->nonblocking == Nonblocking::no);
   REQUIRE(small.routing->counterexample);
   CHECK(small.routing->counterexample->slowdown == near(2));
@@ -103,7 +103,7 @@ TEST_CASE("a hashed folded Clos carries everything if traffic is split, and bloc
   const FabricCheck full = check_as_routed(routed_hosts(16, clos + "[{down: 4}]"));
   CHECK(full.nonblocking == Nonblocking::yes);
   REQUIRE(full.routing);
-  CHECK(full.routing->how == "hashed ECMP, seed 1");
+  CHECK(full.routing->rule == "hashed ECMP, seed 1");
   CHECK(full.routing->nonblocking == Nonblocking::no);
   CHECK(full.routing->counterexample->slowdown > 1.5);
   CHECK(full.bisection->value == near(8 * kHcaRate));
@@ -153,7 +153,7 @@ TEST_CASE("a dragonfly's minimal routing is slowed down by its one link between 
     CHECK(check.nonblocking == Nonblocking::no);  // four groups of nine share 20 links out, for 32 HCAs
     CHECK(check.oversubscription.empty());
     REQUIRE(check.routing);
-    CHECK(check.routing->how.find(routing[0] == 'm' ? "minimal" : "Valiant") == 0);
+    CHECK(check.routing->rule.find(routing[0] == 'm' ? "minimal" : "Valiant") == 0);
     if (routing[0] == 'm') {
       CHECK(check.routing->counterexample->slowdown == near(8));  // all HCAs of a group over one link
       CHECK(check.diameter_hops == 5);

@@ -59,7 +59,7 @@ enum class Back { same, any };
 void check_ways(const ClusterSpec& spec, const std::string& fabric, const ExpectedHops& expected, Back back) {
   CAPTURE(fabric, spec.nodes);
   DeviceGraph graph = build_cluster(spec);
-  const std::vector<DeviceId> ends = graph.all(spec.joins_chips() ? DeviceKind::gpu : DeviceKind::hca);
+  const std::vector<DeviceId> ends = graph.devices_of_kind(spec.joins_chips() ? DeviceKind::gpu : DeviceKind::hca);
   int wrong = 0;
   for (std::size_t a = 0; a < ends.size(); ++a)
     for (std::size_t b = 0; b < ends.size(); ++b) {
@@ -217,7 +217,7 @@ std::string random_graph_fabric(Random& random, int nodes, int switches) {
 
 /// The smallest rate at which HCAs on one side can send to the others, over all partitions of the switches.
 double least_cut(const DeviceGraph& graph, const std::set<DeviceId>& side) {
-  const std::vector<DeviceId> switches = graph.all(DeviceKind::network_switch);
+  const std::vector<DeviceId> switches = graph.devices_of_kind(DeviceKind::network_switch);
   double least = HUGE_VAL;
   for (unsigned split = 0; split < 1U << switches.size(); ++split) {
     std::set<DeviceId> inside = side;
@@ -246,7 +246,7 @@ void graph_case(Random& random, bool simulated) {
       Back::any);
   CAPTURE(fabric);
   const DeviceGraph graph = build_cluster(spec);
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca);
   std::vector<DeviceId> side;
   for (const DeviceId hca : hcas)
     if (random.flip()) side.push_back(hca);

@@ -33,7 +33,7 @@ std::vector<std::string> way(DeviceGraph& graph, const std::string& a, const std
 }
 
 std::string locality_between(DeviceGraph& graph, int a, int b, const NodeType& node) {
-  const auto gpus = graph.all(DeviceKind::gpu);
+  const auto gpus = graph.devices_of_kind(DeviceKind::gpu);
   return locality(graph, gpus[static_cast<std::size_t>(a)], gpus[static_cast<std::size_t>(b)], node.nvlink_rate);
 }
 
@@ -44,16 +44,16 @@ TEST_CASE("every node of the catalog is wired at physical rates, with the same p
     INFO(name);
     const ClusterSpec spec = cluster_with(name);
     DeviceGraph graph = build_cluster(spec);
-    CHECK(graph.all(DeviceKind::gpu).size() == static_cast<std::size_t>(spec.node.gpus));
-    CHECK(graph.all(DeviceKind::hca).size() == static_cast<std::size_t>(spec.node.hcas));
-    CHECK(graph.all(DeviceKind::cpu).size() == static_cast<std::size_t>(spec.node.sockets));
+    CHECK(graph.devices_of_kind(DeviceKind::gpu).size() == static_cast<std::size_t>(spec.node.gpus));
+    CHECK(graph.devices_of_kind(DeviceKind::hca).size() == static_cast<std::size_t>(spec.node.hcas));
+    CHECK(graph.devices_of_kind(DeviceKind::cpu).size() == static_cast<std::size_t>(spec.node.sockets));
     for (const Link& link : graph.links()) {
       CHECK(link.capacity > BytesPerSecond{1e9});
       CHECK(link.capacity < BytesPerSecond{2e12});
     }
     // Both directions have equal rates, and every pair of GPUs and HCAs has the same path in both directions.
-    std::vector<DeviceId> ends = graph.all(DeviceKind::gpu);
-    for (const DeviceId hca : graph.all(DeviceKind::hca)) ends.push_back(hca);
+    std::vector<DeviceId> ends = graph.devices_of_kind(DeviceKind::gpu);
+    for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca)) ends.push_back(hca);
     for (const DeviceId a : ends)
       for (const DeviceId b : ends) {
         if (a == b) continue;

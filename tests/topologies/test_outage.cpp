@@ -36,7 +36,7 @@ double with_outage_ms(const std::string& name) {
                                                                       : std::vector<Op>{},
                                                              std::vector<Actor>{a == 0 ? 7 : 0}));
            int found = 0;
-           for (const DeviceId id : m.graph().all(DeviceKind::network_switch)) {
+           for (const DeviceId id : m.graph().devices_of_kind(DeviceKind::network_switch)) {
              if (m.graph().devices()[static_cast<std::size_t>(id)].name != name) continue;
              ++found;
              for (const LinkChange& change : outage(m.graph(), id, Seconds{0.04}, Seconds{0.07}))

@@ -194,7 +194,7 @@ TEST_CASE("an adapter faster than its slot is capped at the slot's rate, and the
   const Catalog catalog;
   for (const std::string& name : catalog.names("node")) {
     CAPTURE(name);
-    const NodeType node = read_node(catalog.resolve("node", Node::of_text(name)), catalog);
+    const NodeType node = read_node(catalog.resolve("node", Node::scalar_node(name)), catalog);
     if (node.hcas > 0) CHECK(adapter_rate(node) == node.hca_rate);
   }
 }

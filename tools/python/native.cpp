@@ -65,7 +65,7 @@ void translate(std::exception_ptr thrown) {
     bad_input(e.what());
   } catch (const std::bad_alloc&) {
     bad_input("trainyard: not enough memory for this run");
-  } catch (const Interrupted& e) {
+  } catch (const Interruption& e) {
     PyErr_SetString(PyExc_KeyboardInterrupt, e.what());
   }
 }

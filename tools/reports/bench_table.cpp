@@ -9,6 +9,7 @@
 
 #include "models/fitted/nccl_log.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -40,6 +41,10 @@ const char* reduction_word(Reduction reduction) {
 
 bool compared(const BenchTable& table) { return !table.rows.empty() && table.rows.front().measured_us; }
 
+bool has_intervals(const BenchTable& table) {
+  return !table.rows.empty() && table.rows.front().time_interval_us.has_value();
+}
+
 bool by_packets(const BenchTable& table) { return !table.rows.empty() && table.rows.front().flow_us; }
 
 std::string head(const BenchTable& table) {
@@ -57,6 +62,13 @@ std::string head(const BenchTable& table) {
         "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
   if (!table.scaled.empty()) text += fmt::format("# this {} was not measured: {}\n", table.device, table.scaled);
   if (!table.judged.empty()) text += fmt::format("# error to expect: {}\n", table.judged);
+  if (has_intervals(table)) {
+    const int systems = CollectiveDoubt::shipped().systems(o.kind);
+    text += fmt::format("# 80 % of measured times lie between the columns from and to ({}: {})\n", o.kind,
+                        systems == 0   ? "not measured, so the widest of all"
+                        : systems == 1 ? "1 measured system"
+                                       : fmt::format("{} measured systems", systems));
+  }
   if (by_packets(table)) text += fmt::format("# by TCP, packet by packet: {}\n", packets_in_words());
   text += "#\n";
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place\n",
@@ -68,12 +80,14 @@ std::string head(const BenchTable& table) {
   };
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
                       twice("time", "algbw", "busbw", "#wrong"),
-                      fmt::format("{}{}  algorithm", compared(table) ? "  measured   error" : "",
+                      fmt::format("{}{}{}  algorithm", has_intervals(table) ? "     from       to" : "",
+                                  compared(table) ? "  measured   error" : "",
                                   by_packets(table) ? "  by flows   packets" : ""));
   text += fmt::format(
       "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
       twice("(us)", "(GB/s)", "(GB/s)", ""),
-      fmt::format("{}{}", !compared(table) ? "" : "      (us)        ", by_packets(table) ? "      (us)" : ""));
+      fmt::format("{}{}{}", has_intervals(table) ? "     (us)     (us)" : "",
+                  !compared(table) ? "" : "      (us)        ", by_packets(table) ? "      (us)" : ""));
   return text;
 }
 
@@ -103,6 +117,9 @@ std::string bench_text(const BenchTable& table) {
                         reduces(o.operation) ? reduction_word(o.settings.reduction) : "none",
                         has_root(o.operation) ? o.settings.root : -1, timing(row, row.wrong),
                         timing(row, row.wrong_in_place));
+    if (row.time_interval_us)
+      text += fmt::format("  {:>7}  {:>7}", microseconds((*row.time_interval_us)[0]),
+                          microseconds((*row.time_interval_us)[1]));
     if (row.measured_us)
       text += fmt::format("  {:>8}  {:>7}", microseconds(*row.measured_us), signed_percent(*row.error));
     if (row.flow_us)

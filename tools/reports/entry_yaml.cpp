@@ -93,7 +93,7 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
     else
       read_gpu(entry);
   };
-  for (const std::string& name : catalog.names(kind)) read(Node::of_text(name, Place::of("trainyard")));
+  for (const std::string& name : catalog.names(kind)) read(Node::scalar_node(name, Place::named("trainyard")));
   if (kind == "node")  // parts that the catalog's entries may lack
     for (const char* more : {"{base: pcie-4, nvme: {count: 1, read: 1 GB/s, latency: 1 us}}",
                              "{base: pcie-4, nvme: {count: 1, read: 2 GB/s, latency: 1 us}}",
@@ -102,7 +102,7 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
       read(parse_override(more, std::make_shared<const std::string>("trainyard")));
   std::vector<EntryKey> keys;
   const std::set<std::string> not_of_files{kind + ".name", kind + ".sources"};
-  for (const AskedField& field : fields_read.all()) {
+  for (const AskedField& field : fields_read.fields()) {
     const std::string section = section_of(kind, field.what);
     if (section.empty() || not_of_files.contains(section + "." + field.key)) continue;
     const EntryKey key{section + "." + field.key, field.type, field.fallback, field.required, false, field.choices};

@@ -29,8 +29,8 @@ std::string best_interval_line(const FailureResult& study) {
   std::string text =
       fmt::format("best interval: {} simulated (Young {}, Daly {}{}): goodput {:.2f} %", long_time(best.simulated),
                   long_time(best.young), long_time(best.daly), disagreement(best), best.goodput * 100);
-  return text + fmt::format("; {:.1f} points less at most from {} to {}", kNearBest * 100, long_time(best.from),
-                            long_time(best.until));
+  return text + fmt::format("; {:.1f} points less at most from {} to {}", kNearBest * 100, long_time(best.range_begin),
+                            long_time(best.range_end));
 }
 
 /// A line for each failure that the scenario prescribes.
@@ -39,7 +39,7 @@ std::string set_failure_lines(const FailureResult& study) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kShown, study.set_failures.size()); ++i) {
     const FailureResult::SetFailure& f = study.set_failures[i];
-    text += fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.component, long_time(Seconds{f.at}),
+    text += fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.component, long_time(Seconds{f.time}),
                         f.steps);
     if (f.node_was_away)
       text += "its node was away already\n";

@@ -25,7 +25,7 @@ std::vector<LayerGroup> groups_of(const std::vector<LayerCost>& layers) {
     while (end < layers.size() && layers[i].same_cost(layers[end])) ++end;
     const std::string name =
         end - i == 1 ? layers[i].name : fmt::format("{} … {}", layers[i].name, layers[end - 1].name);
-    groups.push_back({name, static_cast<int>(end - i), layers[i].forward, layers[i].backward, layers[i].both()});
+    groups.push_back({name, static_cast<int>(end - i), layers[i].forward, layers[i].backward, layers[i].both_passes()});
     i = end;
   }
   return groups;

@@ -107,16 +107,16 @@ std::string positions_line(const LearnResult& r) {
 }
 
 std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
-  if (!s.learn.has_target() && !s.learn.task.formula.given()) return "";
+  if (!s.learn.has_target() && !s.learn.task.formula.is_given()) return "";
   const std::string target = s.learn.has_target() ? target_words(s.learn) : "the formula's";
-  if (v.reached() == 0 && v.runs.front().ended == "interrupted")
+  if (v.reached_runs() == 0 && v.runs.front().ended == "interrupted")
     return fmt::format("target     {}: not within {:.0f} steps, before the interruption\n", target,
                        v.runs.front().last().steps);
-  if (v.reached() == 0 && v.diverged() == v.runs.size())
+  if (v.reached_runs() == 0 && v.diverged_runs() == v.runs.size())
     return fmt::format("target     {}: not reached, the training diverged\n", target);
-  if (v.reached() == 0) return fmt::format("target     {}: not within {} steps\n", target, s.learn.steps);
-  const std::string seeds_text = v.reached() < static_cast<std::size_t>(seeds)
-                                     ? fmt::format(" ({} of {} seeds reached it)", v.reached(), seeds)
+  if (v.reached_runs() == 0) return fmt::format("target     {}: not within {} steps\n", target, s.learn.steps);
+  const std::string seeds_text = v.reached_runs() < static_cast<std::size_t>(seeds)
+                                     ? fmt::format(" ({} of {} seeds reached it)", v.reached_runs(), seeds)
                                  : seeds > 1 ? fmt::format(" (mean of {} seeds, 95 % interval)", seeds)
                                              : "";
   const auto mean = [&](auto of_target) { return v.to_target(of_target); };
@@ -153,7 +153,7 @@ std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
   const LearnResult& r = v.runs.front();
   std::string text = header(s, r);
   if (r.parameters > 0) text += "\n" + curve(r) + "\n" + ended_words(r);
-  if (v.diverged() > 0) text += scaling_advice(s);
+  if (v.diverged_runs() > 0) text += scaling_advice(s);
   if (r.mean_lambda != 1)
     text +=
         fmt::format("lambda     {:.3g} on average: the factor on a worker's gradient, or the share of its weights\n",
@@ -162,13 +162,13 @@ std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
     text += fmt::format("staleness  {:.3g} updates on average, {} at most\n", r.mean_staleness, r.worst_staleness);
   if (r.merges > 0) text += fmt::format("merges     {:.0f} in {:.0f} steps\n", r.merges, r.last().steps);
   if (const std::vector<double>& all = r.last().positions; all.size() > 1) text += positions_line(r);
-  if (r.last().apart > 0 || r.merges > 0)
-    text += fmt::format("replicas   {:.3g} from their mean at the end, root mean square\n", r.last().apart);
+  if (r.last().replica_distance > 0 || r.merges > 0)
+    text += fmt::format("replicas   {:.3g} from their mean at the end, root mean square\n", r.last().replica_distance);
   if (seeds > 1)
     text +=
         fmt::format("{} seeds    loss {}, accuracy {}{}\n", seeds, with_interval(v.at_end(&LearnPoint::loss), digits),
                     with_interval(v.at_end(&LearnPoint::accuracy), share_text),
-                    v.diverged() > 0 ? fmt::format("; {} diverged", v.diverged()) : "");
+                    v.diverged_runs() > 0 ? fmt::format("; {} diverged", v.diverged_runs()) : "");
   return text + target_lines(s, v, seeds);
 }
 
@@ -180,7 +180,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
   }());
   TextTable table{{"", "a step", "loss", "accuracy", "samples", "bytes"}, {false, true, true, true, true, true}};
   const bool compares = study.variants.size() > 1;
-  const bool formula = s.learn.task.formula.given();
+  const bool formula = s.learn.task.formula.is_given();
   if (study.has_target || formula) {
     for (const char* head : {"time to target", "times as fast", "steps", "samples", "GPU-hours", "reached"}) {
       if (!compares && head == std::string("times as fast")) continue;
@@ -201,7 +201,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
                                  with_interval(v.at_end(&LearnPoint::accuracy), share_text),
                                  with_interval(v.at_end(&LearnPoint::samples), count_text),
                                  volume_text(v.at_end(&LearnPoint::bytes).mean)};
-    if (v.diverged() > 0)
+    if (v.diverged_runs() > 0)
       row[2] = fmt::format(
           "diverged at step {:.0f}{}",
           [&] {
@@ -209,7 +209,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
               if (r.diverged_at >= 0) return r.diverged_at;
             return 0.0;
           }(),
-          v.diverged() < v.runs.size() ? fmt::format(" ({} of {})", v.diverged(), v.runs.size()) : "");
+          v.diverged_runs() < v.runs.size() ? fmt::format(" ({} of {})", v.diverged_runs(), v.runs.size()) : "");
     else if (std::all_of(v.runs.begin(), v.runs.end(), [](const LearnResult& r) { return r.worse_than_start(); }))
       row[2] += ", above the start's";
     if (table.head.size() > row.size()) {
@@ -224,7 +224,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
           with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.samples; }), count_text));
       row.push_back(
           with_interval(v.to_target([](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }), digits));
-      row.push_back(fmt::format("{} of {}", v.reached(), v.runs.size()));
+      row.push_back(fmt::format("{} of {}", v.reached_runs(), v.runs.size()));
     }
     table.rows.push_back(std::move(row));
   }

@@ -105,7 +105,10 @@ std::vector<Listing> hardware_listings() {
        catalog_rows("hca",
                     [](const Node& entry, const Catalog&) -> ListRow {
                       const Hca hca = read_hca(entry);
-                      return {gbit_rate(hca.rate), hca.latency.seconds(), hca.tcp ? "tcp" : "rdma",
+                      return {gbit_rate(hca.rate), hca.latency.seconds(),
+                              hca.grpc  ? "grpc"
+                              : hca.tcp ? "tcp"
+                                        : "rdma",
                               hca.generation > 0 ? fmt::format("{}.0 x{}", hca.generation, hca.lanes) : "-"};
                     })},
       {"switches",

@@ -54,7 +54,7 @@ ListRows catalog_rows(const char* kind, Row row) {
     std::vector<ListRow> rows;
     for (const std::string& name : catalog.names(kind)) {
       rows.push_back({name});
-      for (ListCell& cell : row(catalog.resolve(kind, Node::of_text(name)), catalog)) rows.back().push_back(cell);
+      for (ListCell& cell : row(catalog.resolve(kind, Node::scalar_node(name)), catalog)) rows.back().push_back(cell);
     }
     return rows;
   };

@@ -85,7 +85,7 @@ std::string nccl_text_plot(const std::vector<NcclPoint>& all, NcclOperation oper
   std::string text = fmt::format("{}, {} GPUs: bus bandwidth in GB/s against size; o measured, + fitted, * both\n",
                                  name_of(operation), gpus);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const double rate = axis.most() * std::pow(axis.least() / axis.most(), static_cast<double>(i) / (kRows - 1));
+    const double rate = axis.highest() * std::pow(axis.lowest() / axis.highest(), static_cast<double>(i) / (kRows - 1));
     lines[i].erase(lines[i].find_last_not_of(' ') + 1);
     text += fmt::format("  {:>9.3g} |{}\n", rate, lines[i]);
   }

@@ -61,11 +61,12 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
   const std::string schedule = choice.one_step_off ? "one step off" : "synchronous";
-  std::string text = fmt::format(
-      "post-training of {} with {} and {}: {} prompts × {} answers a step, {}\n", s.network.name, choice.stack.name,
-      choice.engine.name, choice.prompts, choice.samples_per_prompt,
-      choice.apart ? fmt::format("{} GPUs generate and {} train, {}", r.generation_gpus, r.training_gpus, schedule)
-                   : fmt::format("{} GPUs generate, then train", r.gpus));
+  std::string text =
+      fmt::format("post-training of {} with {} and {}: {} prompts × {} answers a step, {}\n", s.network.name,
+                  choice.stack.name, choice.engine.name, choice.prompts, choice.samples_per_prompt,
+                  choice.has_own_nodes
+                      ? fmt::format("{} GPUs generate and {} train, {}", r.generation_gpus, r.training_gpus, schedule)
+                      : fmt::format("{} GPUs generate, then train", r.gpus));
   text += fmt::format("{}{} · {:.3g} samples/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(Seconds{r.step_time}), r.samples_per_s, r.tokens_per_s_per_gpu, r.gpus);
   text += report_label("") + loop_parts(r) + "\n";

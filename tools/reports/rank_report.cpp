@@ -16,16 +16,16 @@ std::string way_in_words(const RouteView& way) {
 }  // namespace
 
 std::string rank_text(const RankView& view) {
-  std::string text =
-      fmt::format("rank {} on {}: tensor {}, context {}, data {}, pipeline {}; ", view.at.rank, view.at.device,
-                  view.at.at.tensor, view.at.at.context, view.at.at.data, view.at.at.pipeline);
-  if (!view.unfolded.empty())
+  std::string text = fmt::format("rank {} on {}: tensor {}, context {}, data {}, pipeline {}; ", view.place.rank,
+                                 view.place.device, view.place.coordinates.tensor, view.place.coordinates.context,
+                                 view.place.coordinates.data, view.place.coordinates.pipeline);
+  if (!view.unfolded_reason.empty())
     text += "simulated itself\n";
-  else if (view.simulated == view.at.rank)
-    text += fmt::format("simulated for an equivalence class of {} ranks\n", view.alike);
+  else if (view.simulated == view.place.rank)
+    text += fmt::format("simulated for an equivalence class of {} ranks\n", view.class_size);
   else
     text += fmt::format("as rank {}, which is simulated for an equivalence class of {} ranks\n", view.simulated,
-                        view.alike);
+                        view.class_size);
   TextTable table{{"group", "ranks", "members", "next", "over"}, {false, true, false, true}, {}};
   for (const RankView::Group& g : view.groups)
     table.rows.push_back({g.what, fmt::format("{}", g.members.size()), ranks_in_words(g.members),

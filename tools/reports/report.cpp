@@ -20,18 +20,6 @@
 namespace trainyard {
 namespace {
 
-std::string thousands(double v) {
-  if (v < 10) return fmt::format("{:.2f}", v);
-  if (v < 100) return fmt::format("{:.1f}", v);
-  std::string digits = fmt::format("{:.0f}", v);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
-/// A whole number with separators: "16,384".
-std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
-
 /// "32 × a100-sxm4-80gb"; of several types each.
 std::string gpus_in_words(const Scenario& s) {
   std::vector<std::pair<std::string, int>> counts;
@@ -53,7 +41,7 @@ std::string mesh_in_words(const Scenario& s) {
   if (p.mesh.pipeline > 1) text += ", " + p.schedule;
   if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
   if (p.zero != ZeroStage::none) text += fmt::format(", ZeRO {}", static_cast<int>(p.zero));
-  if (p.offload.used()) text += fmt::format(", optimizer on {}", name_of(p.offload.optimizer));
+  if (p.offload.is_used()) text += fmt::format(", optimizer on {}", name_of(p.offload.optimizer));
   if (p.offload.parameters != OffloadDevice::none)
     text += fmt::format(", parameters on {}", name_of(p.offload.parameters));
   if (p.zero_group > 0) text += fmt::format(" in groups of {}", p.zero_group);
@@ -316,10 +304,10 @@ std::string simulated_ranks(const Result& r) {
   if (!r.shared_draws.empty())
     return fmt::format("{}{} of {} ranks: {} (--fold off: every rank its own)\n", report_label("simulated"),
                        r.simulated_ranks, counted(r.ranks), r.shared_draws);
-  if (r.unfolded.empty())
+  if (r.unfolded_reason.empty())
     return fmt::format("{}{} of {} ranks; the others are identical to one of these (show --fold)\n",
                        report_label("simulated"), r.simulated_ranks, counted(r.ranks));
-  return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), counted(r.ranks), r.unfolded);
+  return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), counted(r.ranks), r.unfolded_reason);
 }
 
 /// Says that "compute" and "GPU compute" are not the same, if kernels of the forward and backward pass wait for memory.
@@ -337,7 +325,7 @@ std::string kernels_bound_by_memory(const Result& r) {
 }
 
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
-  if (r.critical_path.empty() && !s.plan.mechanism->in_step())
+  if (r.critical_path.empty() && !s.plan.mechanism->is_synchronous())
     return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
                        report_label("bottleneck"));
   if (r.critical_path.empty())
@@ -361,7 +349,7 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
                         percent(best[named].saves(r.step_time)));
   text += named == best.size() ? "\n" : fmt::format("; nothing else saves {}\n", percent(kWorthNaming));
   for (const WhatIf& w : what_ifs)
-    if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->in_step())
+    if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->is_synchronous())
       text += fmt::format(
           "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "
           "anomaly)\n",
@@ -445,7 +433,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   const std::string thing = tokens ? "token" : "sample";
   const std::string convention = s.plan.inference           ? "the forward pass"
                                  : s.network.weights_reused ? "three times the forward pass"
-                                 : s.model.options.adapters.any()
+                                 : s.model.options.adapters.has_rank()
                                      ? "4 FLOP a frozen and 6 a trained parameter and " + thing
                                  : some ? "6 FLOP an active parameter and " + thing
                                         : "6 FLOP a parameter and " + thing;
@@ -460,12 +448,12 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (r.mfu > 1 && s.fp8)
     text += fmt::format("{}above 100 %: products in {} are counted against the {} peak\n", report_label("MFU"),
                         s.precision_word(), name_of(s.precision));
-  if (s.measured_run.given())
+  if (s.measured_run.is_given())
     text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         signed_percent(r.step_time / s.measured_run.step_time.value - 1), s.measured_run.source);
-  if (s.measured.given())
+  if (s.measured.is_given())
     text += fmt::format("{}{} {} at batch {} on one device, the same on all ranks; communication is simulated\n",
-                        report_label("compute"), s.measured.how(s.micro_batch_size),
+                        report_label("compute"), s.measured.provenance(s.micro_batch_size),
                         show(Seconds{r.measured.step_time}), s.micro_batch_size);
   if (s.training.steps > 0)
     text +=
@@ -500,6 +488,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   text += mechanism(s, r);
   text += compression(r);
   text += input(s, r);
+  if (r.host_calls && r.host_calls->compiled) text += host_call_line(r);  // `explain` counts those of all devices
   text += memory(r, plan.training);
   text += cost_lines(r);
   text += traffic(r);

@@ -43,6 +43,17 @@ std::vector<double> rounded_parts(const std::vector<double>& parts, double unit)
 
 std::string part_of(const Result& r, double seconds) { return part_unit(r).number(seconds); }
 
+std::string thousands(double v) {
+  if (v < 10) return fmt::format("{:.2f}", v);
+  if (v < 100) return fmt::format("{:.1f}", v);
+  std::string digits = fmt::format("{:.0f}", v);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
+
 std::string probability_text(double probability) {
   return probability > 0.995 ? "> 99 %" : probability < 0.005 ? "< 1 %" : fmt::format("{:.0f} %", probability * 100);
 }
@@ -89,7 +100,7 @@ std::string ownership_lines(const Money& m) {
   const Ownership& o = *m.ownership;
   std::string text =
       fmt::format("{}{} {}: {}\n{}a year {}: {}\n{}{} a million {}", report_label("purchase"), amount(o.price()),
-                  m.currency, parts_of(o.bought), report_label(""), amount(o.year()), parts_of(o.yearly),
+                  m.currency, parts_of(o.purchase_prices), report_label(""), amount(o.year()), parts_of(o.yearly),
                   report_label(""), amount(o.per_million), m.of_tokens ? "tokens" : "samples");
   if (o.training > 0) text += fmt::format(" · training {}", amount(o.training));
   return text + rent_or_buy(o) + "\n";
@@ -183,6 +194,19 @@ std::string wrapped(const std::string& first, const std::vector<std::string>& wo
   }
   while (line.ends_with(" ")) line.pop_back();
   return text + line + "\n";
+}
+
+std::string host_call_line(const Result& r) {
+  if (!r.host_calls) return "";
+  const Result::HostCalls& h = *r.host_calls;
+  const auto number_of = [](double count, const char* thing, const char* things) {
+    return fmt::format("{} {}", counted(std::llround(count)), count == 1 ? thing : things);
+  };
+  std::vector<std::string> parts{number_of(h.kernels, "kernel", "kernels")};
+  if (h.exchanges > 0) parts.push_back(number_of(h.exchanges, "exchange", "exchanges"));
+  if (h.copies > 0) parts.push_back(number_of(h.copies, "copy", "copies"));
+  return fmt::format("{}{} a step and GPU: {}{}\n", report_label("host"), number_of(h.all, "call", "calls"),
+                     h.compiled ? "a compiled program of " : "", fmt::join(parts, ", "));
 }
 
 }  // namespace trainyard

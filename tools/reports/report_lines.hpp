@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ PartUnit part_unit(const Result&);
 /// Rounds parts to multiples of `unit` that sum to the rounded sum of the parts: the largest remainders are rounded up.
 std::vector<double> rounded_parts(const std::vector<double>& parts, double unit);
 std::string part_of(const Result&, double seconds);
+/// A number with at least three digits and separators: "4.25", "16,384".
+std::string thousands(double);
+/// A whole number with separators: "8", "16,384".
+std::string counted(std::int64_t);
 std::string gib(double bytes);
 /// A probability in per cent: "84 %", but "> 99 %" and "< 1 %".
 std::string probability_text(double);
@@ -25,6 +30,8 @@ std::string probability_text(double);
 std::string report_label(const char* name);
 /// Energy of a step, and money where it is priced: a line each; nothing where neither is known.
 std::string cost_lines(const Result&);
+/// "host       1 call a step: …": what the host of a rank starts; nothing where it was not counted.
+std::string host_call_line(const Result&);
 /// " · buying costs as much as renting if …", or "" without rents.
 std::string rent_or_buy(const Ownership&);
 /// Breaks lines of more than 120 columns at a separator or a space. The rest continues under the label.

@@ -41,9 +41,9 @@ std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) 
     return fmt::format("1 looked at: one draw, no mean; a step has some {:.2g} operations, plan.steps takes more",
                        plan.operations.all);
   std::string text = fmt::format("{} (95 %, {} steps{}", with_interval(r, r.step_time, *r.step_time_interval), r.steps,
-                                 s.plan.mechanism->in_step() ? "" : " of each worker");
+                                 s.plan.mechanism->is_synchronous() ? "" : " of each worker");
   text += r.warm_steps > 0 ? fmt::format(" after {} of warm-up)", r.warm_steps) : ")";
-  if (!plan.search->given && *r.step_time_interval > kPrecision * r.step_time)
+  if (!plan.search->is_given && *r.step_time_interval > kPrecision * r.step_time)
     text += fmt::format("; {} are not reached in as many as are simulated by default: plan.steps takes more",
                         percent(kPrecision, 0));
   if (r.drawn_steps) text += "; " + further_draws(r);

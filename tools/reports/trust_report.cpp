@@ -101,7 +101,7 @@ std::vector<LeftOutErrors> alike_at_all(const StepTraits& traits, const std::vec
 
 /// The known error of such predictions, by `validate training` and `validate mlperf`.
 std::string judgement(const Scenario& s) {
-  if (s.measured.given())
+  if (s.measured.is_given())
     return report_label("trust") +
            "the compute time is measured, its division among layers modelled; communication is simulated and was not "
            "compared with measured steps\n";
@@ -168,14 +168,14 @@ std::string doubt_screen(const DoubtAnswer& a) {
   const auto [low, high] = *a.interval;
   TextTable table{{"alone", "without", "doubt"}, {true, true, false}, {}};
   for (const DoubtPart& part : a.parts)
-    table.rows.push_back({"±" + percent(part.alone), "±" + percent(part.without), part.words});
+    table.rows.push_back({"±" + percent(part.width_alone), "±" + percent(part.width_without), part.words});
   std::string text = fmt::format(
       "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}"
       "alone: half width of the interval with this doubt alone; without: with all others (their squares add)\n",
       step, show(Seconds{low}), show(Seconds{high}), percent((high - low) / 2 / a.step_time), table.text("  "));
   if (const DoubtPart* most = a.narrows_most())
-    text += wrapped(
-        "narrows most: ", {most->narrows, fmt::format("±{} without \"{}\"", percent(most->without), most->words)}, ";");
+    text += wrapped("narrows most: ",
+                    {most->narrows, fmt::format("±{} without \"{}\"", percent(most->width_without), most->words)}, ";");
   return text;
 }
 

@@ -37,7 +37,7 @@ constexpr int kLookMs = 50;          // interval at which a thread checks whethe
 class Turns {
  public:
   explicit Turns(int most) : free_(most) {}
-  /// Waits for a turn, then runs the work. Throws Interrupted.
+  /// Waits for a turn, then runs the work. Throws Interruption.
   std::string take(const std::function<std::string()>& work) {
     while (!free_.try_acquire_for(std::chrono::milliseconds(kLookMs))) end_if_interrupted();
     struct Release {
@@ -55,7 +55,7 @@ class Turns {
 bool send_answer(BackgroundCall& call, int seconds, httplib::DataSink& sink) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   while (!call.over_within(std::chrono::milliseconds(kLookMs))) {
-    if (!sink.is_writable() || interrupted()) return false;
+    if (!sink.is_writable() || is_interrupted()) return false;
     if (std::chrono::steady_clock::now() < end) continue;
     const std::string late = fmt::format(R"({{"error": "no answer after {} s"}})", seconds);
     sink.write(late.data(), late.size());
@@ -67,7 +67,7 @@ bool send_answer(BackgroundCall& call, int seconds, httplib::DataSink& sink) {
     sink.write(text.data(), text.size());
     sink.done();
     return true;
-  } catch (const Interrupted&) {
+  } catch (const Interruption&) {
     return false;
   }
 }
@@ -111,7 +111,7 @@ class WholeRequest : public httplib::Stream {
       if (n > 0) sent += static_cast<std::size_t>(n);
       if (n > 0 || (n < 0 && errno == EINTR)) continue;
       pollfd poll{socket_, POLLOUT, 0};
-      if (n == 0 || errno != EAGAIN || interrupted() || is_late()) return -1;
+      if (n == 0 || errno != EAGAIN || is_interrupted() || is_late()) return -1;
       ::poll(&poll, 1, kLookMs);
     }
     return static_cast<ssize_t>(size);
@@ -204,7 +204,7 @@ class EndSignals {
   EndSignals& operator=(const EndSignals&) = delete;
 
   void wait() {
-    while (!interrupted()) ::ppoll(nullptr, 0, nullptr, &before_);
+    while (!is_interrupted()) ::ppoll(nullptr, 0, nullptr, &before_);
   }
 
  private:

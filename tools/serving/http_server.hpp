@@ -12,7 +12,7 @@ struct ServedPage {
   int seconds_for_answer = 120;  ///< longest time of an answer, s
 };
 
-/// Serves the page until `interrupted()`. `answer` answers its requests, at most one for each processor at a time. An
+/// Serves the page until `is_interrupted()`. `answer` answers its requests, at most one for each processor at a time. An
 /// answer stops if its page is closed or if it takes too long. Calls `ready` with the port. Throws UserError if the port
 /// is taken.
 void serve_page(const ServedPage&, const std::function<std::string(const std::string& request)>& answer,

@@ -143,8 +143,8 @@ void Arguments::output(const std::string& flag, std::string& file, const std::st
   option(flag, file, "FILE", help);
   impl_->outputs.push_back({flag, &file, or_folder});
 }
-void Arguments::repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
-                         const std::string& help) {
+void Arguments::repeated_flag(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
+                              const std::string& help) {
   // Each flag takes one value. Otherwise `--set a=1 FILE` would take FILE as a value.
   impl_->add(
       impl_->app.add_option(flag, values, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll),

@@ -35,8 +35,8 @@ class Arguments {
   /// One of these names. Any other is a UserError that gives the nearest one.
   void choice(const std::string& flag, std::string& value, const std::vector<std::string>& names,
               const std::string& placeholder, const std::string& help);
-  void repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
-                const std::string& help);
+  void repeated_flag(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
+                     const std::string& help);
   void flag(const std::string& flag, bool& value, const std::string& help);
   /// A file to write; "-" is stdout. Two outputs must not write the same file, nor one that is read while this object
   /// lives. `or_folder`: an existing folder is accepted too.

@@ -60,7 +60,7 @@ void SweepOutputs::take_stdout(const Sweep& sweep) {
   // A lesson catches the output and shows it to people.
   const bool people_read = stdout_is_terminal() || tables_are_markdown() || output_is_caught();
   screen = !is_streamed(sweep) && stdout_is_free() && people_read;
-  if (!screen && !any()) csv = std::string(1, '-');  // "-" trips g++ 12.2
+  if (!screen && !has_any()) csv = std::string(1, '-');  // "-" trips g++ 12.2
 }
 
 void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& points) const {

@@ -19,7 +19,7 @@ struct SweepOutputs {
   /// Chooses what stdout gets if no flag does: the table for people on a terminal, in a lesson and with --markdown; else
   /// CSV, if no file is written.
   void take_stdout(const Sweep&);
-  bool any() const { return !(csv + json + html + svg).empty(); }
+  bool has_any() const { return !(csv + json + html + svg).empty(); }
   SweepOrder order() const { return parse_sweep_order(sort, top); }
   /// Number, from 1, of the point that the others are compared with; the first if the flag is not given.
   std::size_t scaled_from() const { return static_cast<std::size_t>(std::max(0, baseline == 0 ? 1 : baseline)); }

@@ -116,7 +116,7 @@ std::string check_text(const FabricReport& report) {
   text += fmt::format("nonblocking with ideal splitting: {}: {}\n", answer_text(check.nonblocking), check.reason);
   if (check.counterexample) text += pattern_text(report, *check.counterexample, report.simulated);
   if (const std::optional<RoutingCheck>& routing = check.routing) {
-    text += fmt::format("nonblocking as routed ({}, one path for each pair): {}: {}\n", routing->how,
+    text += fmt::format("nonblocking as routed ({}, one path for each pair): {}: {}\n", routing->rule,
                         answer_text(routing->nonblocking), routing->reason);
     if (routing->counterexample) text += pattern_text(report, *routing->counterexample, report.simulated_as_routed);
   }
@@ -155,7 +155,7 @@ ordered_json answer_json(Nonblocking answer) {
 ordered_json routing_json(const FabricReport& report) {
   if (!report.check.routing) return nullptr;
   const RoutingCheck& routing = *report.check.routing;
-  return {{"how", routing.how},
+  return {{"how", routing.rule},
           {"nonblocking", answer_json(routing.nonblocking)},
           {"reason", routing.reason},
           {"counterexample", counterexample_json(report, routing.counterexample, report.simulated_as_routed)}};

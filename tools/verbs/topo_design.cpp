@@ -54,7 +54,8 @@ double design_number(const std::string& flag, const std::string& text, double le
 }
 
 int ports_of_switch(const std::string& name) {
-  return read_network_switch(Catalog().resolve("switch", Node::of_text(name, Place::of("--switch " + name)))).ports;
+  return read_network_switch(Catalog().resolve("switch", Node::scalar_node(name, Place::named("--switch " + name))))
+      .ports;
 }
 
 std::string cables_text(const CablePlan& plan) {
@@ -69,7 +70,7 @@ std::string cables_text(const CablePlan& plan) {
 }
 
 std::string cost_text(const ClosDesign& design, const std::optional<CablePlan>& plan, const FabricPrices& prices) {
-  if (!prices.parts.given())
+  if (!prices.parts.is_given())
     return fmt::format("cost {}: switches at {}, cables at {}\n", exact(prices.cost(design, plan)),
                        exact(prices.of_switch), exact(prices.of_cable));
   return fmt::format("cost {} {}: switches {}, cables {}\n", exact(prices.cost(design, plan)), prices.currency,
@@ -172,7 +173,7 @@ std::vector<double> cable_lengths(const std::string& list) {
 /// Takes the prices of switches and cables from a prices file. Throws UserError if it does not fit the other flags.
 void take_prices(FabricPrices& prices, const std::string& file, const std::string& switch_name, bool racks) {
   const Prices read = read_prices(read_document(scenario_file(file)));
-  if (!read.parts.given())
+  if (!read.parts.is_given())
     throw UserError(
         fmt::format("--prices {}: it prices no switch and no cable (scenarios/prices-example.yml shows how)", file));
   prices.parts = read.parts;

@@ -54,7 +54,7 @@ BytesPerSecond hca_rate_option(const std::string& text) {
 }
 
 Gpu gpu_option(const std::string& name) {
-  return read_gpu(Catalog().resolve("gpu", Node::of_text(name, Place::of("trainyard topo import: --gpu"))));
+  return read_gpu(Catalog().resolve("gpu", Node::scalar_node(name, Place::named("trainyard topo import: --gpu"))));
 }
 
 std::string imported_entry(const std::string& file, const std::string& gpu, const std::string& hca_rate) {

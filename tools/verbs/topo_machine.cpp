@@ -74,8 +74,8 @@ void TopoMachineArguments::add_others_to(Arguments& arguments) {
   arguments.option(
       "--fabric", fabric_, "NAME|YAML",
       "the fabric between the nodes: one of the catalog, or in a scenario's form: '{type: torus, dims: [4, 4], ...}'");
-  arguments.repeated("--set", sets_, "PATH=VALUE",
-                     "override a field of the scenario or of the node (fabric.*: of the fabric); may be repeated");
+  arguments.repeated_flag("--set", sets_, "PATH=VALUE",
+                          "override a field of the scenario or of the node (fabric.*: of the fabric); may be repeated");
 }
 
 TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optional<Node>& document) const {
@@ -98,7 +98,7 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
       return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software};
     }
   } else {
-    reference = Node::of_text(what_, {origin_of("trainyard " + verb)});
+    reference = Node::scalar_node(what_, {origin_of("trainyard " + verb)});
   }
   if (!fabric_.empty()) fabric = parse_override(fabric_, origin_of("--fabric"));
   for (const auto& [path, value] : overrides)

@@ -75,7 +75,7 @@ std::string path_text(const std::string& machine, const PathAnswer& answer) {
     if (legs) table.rows.back().push_back(hop.leg);
   }
   std::string text = fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine,
-                                 in_words(path.locality), path.how.empty() ? "" : ", ", path.how, table.text("  "));
+                                 in_words(path.locality), path.means.empty() ? "" : ", ", path.means, table.text("  "));
   text += fmt::format("at most {}, the rate of {} ({}); latency {}", show(path.rate), path.limit_kind, path.limit,
                       latency_text(path.latency));
   if (answer.software.count > 0) text += fmt::format(", of which software {}", latency_text(answer.software));
@@ -103,7 +103,7 @@ JsonFields<PathAnswer> path_fields() {
       .list(
           "hops", [](auto& a) -> auto& { return a.path.hops; }, hop, "links of the path, in order")
       .value(
-          "how", "", [](const A& a) { return a.path.how; }, "how the message is sent, such as RDMA")
+          "how", "", [](const A& a) { return a.path.means; }, "how the message is sent, such as RDMA")
       .value(
           "chunk_bytes", "bytes", [](const A& a) { return a.path.chunk; },
           "size of the pieces in which buffers pass the message on; 0: no such buffers")

@@ -81,7 +81,7 @@ RingInput read_ring_input(const std::string& what) {
     const bool node = document.find("base") || document.find("interconnect");
     return node && !document.find("links") ? links_of_node(document) : links_of_file(what, document);
   }
-  return links_of_node(Node::of_text(what, Place::of("trainyard topo rings")));
+  return links_of_node(Node::scalar_node(what, Place::named("trainyard topo rings")));
 }
 
 std::string rings_text(const RingInput& input, const RingDecomposition& found) {

@@ -36,8 +36,8 @@ std::string wiring_text(const TopoMachine& machine, DeviceGraph& graph) {
 
 ordered_json locality_json(const TopoMachine& machine, DeviceGraph& graph) {
   ordered_json rows = ordered_json::object();
-  std::vector<DeviceId> devices = graph.all(DeviceKind::gpu, 0);
-  for (const DeviceId hca : graph.all(DeviceKind::hca, 0)) devices.push_back(hca);
+  std::vector<DeviceId> devices = graph.devices_of_kind(DeviceKind::gpu, 0);
+  for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca, 0)) devices.push_back(hca);
   const auto name = [&graph](DeviceId id) { return graph.devices()[id].name; };
   for (const DeviceId a : devices)
     for (const DeviceId b : devices) rows[name(a)][name(b)] = locality(graph, a, b, machine.cluster.node.nvlink_rate);

@@ -95,17 +95,18 @@ int anchor_verb(const std::vector<std::string>& words) {
   int first = 0;
   arguments.positional("SCENARIO", file,
                        "scenario file (YAML) of the measured machine; not with a family, which brings its own", false);
-  arguments.repeated("--measured", measured, "FILE",
-                     "measured steps; may be repeated. A table (.csv) with step_time_s and columns that are paths of "
-                     "the scenario; a family of measured runs (.yaml, see validate); or the log of a training with the "
-                     "scenario's plan by Megatron-LM, NeMo, DeepSpeed, torchtitan or MaxText");
+  arguments.repeated_flag(
+      "--measured", measured, "FILE",
+      "measured steps; may be repeated. A table (.csv) with step_time_s and columns that are paths of "
+      "the scenario; a family of measured runs (.yaml, see validate); or the log of a training with the "
+      "scenario's plan by Megatron-LM, NeMo, DeepSpeed, torchtitan or MaxText");
   arguments.option("--first", first, "N", "fit only the first N steps, and judge by the others");
   arguments.option("--judge", judge, "FILE", "judge by the steps of this file, which are not used");
   arguments.option("--name", name, "NAME", "name of the anchored stack and node (default: anchored)");
   arguments.option("--out", out, "FOLDER",
                    "write the stack and, if determined, the node as entries of this catalog folder, with their names");
-  arguments.repeated("--set", sets, "PATH=VALUE",
-                     "override a field of the scenario, or of each scenario of a family; may be repeated");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE",
+                          "override a field of the scenario, or of each scenario of a family; may be repeated");
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (measured.empty()) throw UserError("anchor: --measured FILE expected");

@@ -5,6 +5,7 @@
 
 #include "scenarios/src/reading/read_collective.hpp"
 #include "scenarios/src/studies/bench.hpp"
+#include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/output.hpp"
@@ -168,7 +169,7 @@ Mode message_mode(const std::string& word) {
 
 /// The flags as keys of a scenario's plan, so that benchmarks and scenarios share one reader.
 Node choice_node(const Flags& flags) {
-  Node node = Node::empty_map(Place::of("trainyard bench"));
+  Node node = Node::empty_map(Place::named("trainyard bench"));
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
     if (text.empty()) return;
     Node value = parse_override(text, std::make_shared<const std::string>(flag + " " + text));
@@ -267,6 +268,15 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   return o;
 }
 
+/// The kind of machine whose measured errors hold for this benchmark; "": none, as for several groups at once and for
+/// simulated messages, which have no library and no launches.
+std::string measured_kind(const Flags& flags, const TopoMachine& machine, const BenchOptions& o) {
+  if (o.settings.fidelity != Fidelity::modelled || o.ranks < 2 || o.groups.size() > 1) return "";
+  ClusterSpec cluster = machine.cluster;
+  if (o.ranks <= cluster.node.gpus) cluster.nodes = 1, cluster.others.clear();
+  return collective_kind(cluster, nccl_nodes(cluster, nccl_of(flags, machine.software)).front());
+}
+
 constexpr double kFoldTolerance = 1e-9;
 
 /// Runs each size folded and rank by rank. Returns exit code 1 if the results differ.
@@ -320,6 +330,7 @@ struct BenchQuestion {
     table.machine = machine.name;
     table.device = device_noun(machine.cluster);
     table.options = errors_in_words_of(table.device, [&] { return options_of(flags, machine, table); });
+    table.options.kind = measured_kind(flags, machine, table.options);
     table.type = flags.type;
     if (flags.compare.empty())
       sizes = bench_sizes(table.options);

@@ -135,7 +135,7 @@ int compare(const std::vector<std::string>& words) {
   int steps = 0, rank = kLastToFinish;
   bool any_gpu = false;
   arguments.positionals("SCENARIO...", files, "scenario files (YAML), two or more; with --kineto one");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field in all scenarios; may be repeated");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field in all scenarios; may be repeated");
   arguments.option(
       "--kineto", kineto, "FILE",
       "compare the simulated step with this trace of PyTorch's profiler (.json, .json.gz): kernels by family");

@@ -22,6 +22,7 @@
 #include "sim/process/output.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
@@ -135,7 +136,7 @@ int explain_verb(const std::vector<std::string>& words) {
   int pieces = 12, factor = 2, most = 0;
   bool layers = false, batch = false, limits = false, doubt = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
   arguments.option("--pieces", pieces, "N", "show the N longest pieces of the critical path");
   arguments.option("--factor", factor, "N", "how much faster each resource is made");
   arguments.flag("--layers", layers, "show instead the time, FLOPs and bytes of each layer, and its bottleneck");
@@ -161,15 +162,15 @@ int explain_verb(const std::vector<std::string>& words) {
   const Plan laid_out = plan(scenario);
   if (layers) return explain_layers(scenario, laid_out, json);
   const bool prescribed = scenario.prescribed_step.exists();
-  if (prescribed && !scenario.failures.given()) require_simulable(scenario, laid_out);
+  if (prescribed && !scenario.failures.is_given()) require_simulable(scenario, laid_out);
   const Answer all =
       answer(scenario, laid_out, {.simulation = {}, .factor = static_cast<double>(factor), .reasons = true});
   const Result& r = all.result;
   if (json != "-") {
     std::string text;
     if (!prescribed)
-      text = shares_text(r) +
-             path_text(r, *all.path, scenario.plan.mechanism->in_step(), static_cast<std::size_t>(pieces)) +
+      text = shares_text(r) + host_call_line(r) +
+             path_text(r, *all.path, scenario.plan.mechanism->is_synchronous(), static_cast<std::size_t>(pieces)) +
              "\neach resource made faster, simulated again\n" + what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(r.capacity->memory),
                          capacity_line(*r.capacity));

@@ -60,7 +60,7 @@ bool none_is_done(const LearnStudy& study) {
 
 bool all_reach(const LearnStudy& study) {
   return std::all_of(study.variants.begin(), study.variants.end(),
-                     [](const LearnVariant& v) { return v.error.empty() && v.reached() == v.runs.size(); });
+                     [](const LearnVariant& v) { return v.error.empty() && v.reached_runs() == v.runs.size(); });
 }
 
 int learn_verb(const std::vector<std::string>& words) {
@@ -73,15 +73,15 @@ int learn_verb(const std::vector<std::string>& words) {
       "--seeds 3 --svg curves.svg");
   LearnFlags flags;
   arguments.positional("SCENARIO", flags.file, "scenario file (YAML) with a section `learn`");
-  arguments.repeated("--set", flags.sets, "PATH=VALUE", "override a field; may be repeated");
-  arguments.repeated("--compare", flags.compared, "PATH=A,B,...",
-                     "train with each of these values and compare; \"A=1,2 & B=3,4\" changes fields together");
+  arguments.repeated_flag("--set", flags.sets, "PATH=VALUE", "override a field; may be repeated");
+  arguments.repeated_flag("--compare", flags.compared, "PATH=A,B,...",
+                          "train with each of these values and compare; \"A=1,2 & B=3,4\" changes fields together");
   arguments.option("--seeds", flags.seeds, "N", "train each variant N times, and give 95 % intervals (default 1)");
   arguments.output("--svg", flags.svg, "draw loss and accuracy against time, samples and bytes; - is stdout");
   arguments.output("--json", flags.json, "write all curves as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--html", flags.html, "write a page with all curves; - is stdout");
-  arguments.repeated("--require", flags.required, "target",
-                     "end with exit code 1 unless all trainings reach learn.target");
+  arguments.repeated_flag("--require", flags.required, "target",
+                          "end with exit code 1 unless all trainings reach learn.target");
   flags.shares.declare(arguments, "training");
   if (!arguments.parse(words)) return kGood;
   LearnQuestion question = question_of(flags);
@@ -97,7 +97,7 @@ int learn_verb(const std::vector<std::string>& words) {
     study = run_learn_study(question);
   }
   if (study.interrupted && (!flags.shares.shard.empty() || none_is_done(study))) {
-    complain(study.unfinished());
+    complain(study.progress_text());
     return flags.shares.interrupted_search();
   }
   if (!flags.shares.shard.empty()) {
@@ -106,11 +106,11 @@ int learn_verb(const std::vector<std::string>& words) {
   }
   const LearnVariant& first = first_possible(study);
   const Scenario scenario = read_scenario(flags.file, first.overrides);
-  if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
+  if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.is_given())
     throw UserError("--require target: the scenario's `learn` has no target");
   if (flags.json != "-" && flags.svg != "-" && flags.html != "-")
     print(fmt::format(
-        "{}{}", study.interrupted ? "unfinished: " + study.unfinished() + "\n" : "",
+        "{}{}", study.interrupted ? "unfinished: " + study.progress_text() + "\n" : "",
         in_words_of(device_noun(scenario.cluster), question.axes.empty() ? learn_report(scenario, first, study.seeds)
                                                                          : learn_comparison(scenario, study))));
   if (!flags.svg.empty()) write_atomically(flags.svg, learn_svg(scenario.name, study));
@@ -122,7 +122,7 @@ int learn_verb(const std::vector<std::string>& words) {
                        chart_page("Learning: " + scenario.name, {{"answer", answer}}, {page_script::learn()}));
   }
   if (study.interrupted) {
-    complain("the answer is unfinished: " + study.unfinished());
+    complain("the answer is unfinished: " + study.progress_text());
     return flags.shares.interrupted_search();
   }
   return !flags.required.empty() && !all_reach(study) ? kFailsLimit : kGood;

@@ -46,7 +46,7 @@ int answer_from(const MergedJournals& merged, const SweepOutputs& outputs, const
       {"--top", number(outputs.top)}, {"--baseline", number(outputs.baseline)}};
   for (const auto& [flag, value] : flags)
     if (!value.empty()) words.insert(words.end(), {flag, value});
-  return verbs().find(merged.command.front(), Place::of("merge")).run(words);
+  return verbs().find(merged.command.front(), Place::named("merge")).run(words);
 }
 
 int merge_verb(const std::vector<std::string>& words) {
@@ -69,7 +69,7 @@ int merge_verb(const std::vector<std::string>& words) {
   if (!write.empty()) throw UserError("--write: only for shards of plan or size");
   outputs.order();  // reports wrong flags before files are read
   const MergedSweep merged = merge_sweeps(files);
-  if (!outputs.any()) outputs.take_stdout(merged.sweep);
+  if (!outputs.has_any()) outputs.take_stdout(merged.sweep);
   if (is_streamed(merged.sweep)) {
     outputs.require_streamed(merged.sweep, "");
     StreamedSweep table(merged.sweep, {}, "", outputs.csv);

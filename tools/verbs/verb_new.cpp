@@ -122,12 +122,12 @@ int new_entry(const std::string& kind, const std::vector<std::string>& words) {
     arguments.option("--gpu", gpu, "NAME", "its GPUs: a name of the catalog, or a file in the same folder");
     arguments.option("--gpus", gpus, "N", "number of its GPUs");
   }
-  arguments.repeated("--set", sets, "PATH=VALUE", "set another key of the file; may be repeated");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE", "set another key of the file; may be repeated");
   arguments.flag("--force", force, "overwrite an existing file");
   if (!arguments.parse(words)) return kGood;
   require_new(file, force);
   const Catalog catalog;
-  Node reference = Node::of_text(from.empty() ? usual : from, Place::of("--from"));
+  Node reference = Node::scalar_node(from.empty() ? usual : from, Place::named("--from"));
   if (!gpu.empty()) set_field(reference, "gpu.type", gpu);
   if (!gpus.empty()) set_field(reference, "gpu.count", gpus);
   for (const std::string& set : sets) {
@@ -162,7 +162,7 @@ int new_verb(const std::vector<std::string>& words) {
   const bool on_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   for (const NewQuestion& question : kNewQuestions) {
     std::string& value = answers.*question.field;
-    const Place place = Place::of(question.flag);
+    const Place place = Place::named(question.flag);
     if (value.empty()) value = on_terminal ? answer_on_terminal(question) : question.usual;
     if (question.kind && !value.ends_with(".yaml")) Catalog().entry(question.kind, value, place);
   }

@@ -36,7 +36,7 @@ struct PlanFlagsWithoutFile {
 Node document_of(const PlanFlagsWithoutFile& asked, bool framework) {
   if (asked.model.empty() || asked.node.empty() || asked.batch == std::numeric_limits<int>::min())
     throw UserError("plan: a scenario file, or --model, --on and --batch expected");
-  Node document = Node::empty_map(Place::of("--model"));
+  Node document = Node::empty_map(Place::named("--model"));
   const auto set = [&document](const char* path, const char* flag, std::string value) {
     set_field(document, path, parse_override(value, std::make_shared<const std::string>(flag)));
   };
@@ -57,7 +57,7 @@ constexpr const char* kAnyStrategy = "any";
 void take_strategy(Node& document, const std::string& strategy) {
   if (strategy.empty()) return;
   if (strategy != kAnyStrategy) {
-    set_field(document, "plan.strategy", Node::of_text(strategy, Place::of("--strategy")));
+    set_field(document, "plan.strategy", Node::scalar_node(strategy, Place::named("--strategy")));
     return;
   }
   apply_framework_mode(document);
@@ -134,10 +134,10 @@ struct PlanFlags {
     arguments.option("--batch", asked.batch, "N", "with --model: the number of samples of a step");
     arguments.option("--software", asked.software, "STACK",
                      "with --model: the software stack (default: the strategy's, or megatron-core)");
-    arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
-    arguments.repeated("--vary", vary, "PATH=A,B,...",
-                       "try only these values of a field, for example plan.tensor_parallel=4,8; a field that the "
-                       "search does not vary by itself is varied too");
+    arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+    arguments.repeated_flag("--vary", vary, "PATH=A,B,...",
+                            "try only these values of a field, for example plan.tensor_parallel=4,8; a field that the "
+                            "search does not vary by itself is varied too");
     arguments.option(
         "--strategy", strategy, "NAME",
         "search what this framework can do (trainyard list strategies), in place of plan.strategy; any: whatever "

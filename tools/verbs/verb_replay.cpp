@@ -94,7 +94,7 @@ int replay_trace(const std::vector<std::string>& words) {
                    "PREFIX.groups.json)");
   arguments.option("--dims", dims, "N,N",
                    "sizes of the dimensions of involved_dim, like ASTRA-sim's npus_count, for example 8,4");
-  arguments.repeated(
+  arguments.repeated_flag(
       "--algorithm", algorithms, "[OPERATION=]NAME",
       "simulate every message of the collectives by this algorithm: ring, all_to_all=direct, … (default: a fitted "
       "model of NCCL)");

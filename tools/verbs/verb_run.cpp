@@ -48,8 +48,8 @@ constexpr int kLastRank = std::numeric_limits<int>::min();
 /// Simulates the step folded and rank by rank. Returns exit code 1 if the results differ.
 int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   const FoldCheck check = check_folding(scenario, laid_out);
-  if (!check.unfolded.empty()) {
-    print(fmt::format("nothing is folded: {}\n", check.unfolded));
+  if (!check.unfolded_reason.empty()) {
+    print(fmt::format("nothing is folded: {}\n", check.unfolded_reason));
     return kGood;
   }
   print(fmt::format("{} ranks in {} classes: {} operations compared, largest difference {:.1e}\n", check.ranks,
@@ -79,7 +79,7 @@ struct RunFlags {
 
   RunFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML)");
-    arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+    arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.output("--json", json, "write the whole answer as JSON; - is stdout (and prints nothing else there)");
     arguments.output("--html", html, "write the whole answer as a page that opens without a network; - is stdout");
     arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
@@ -104,7 +104,7 @@ struct RunFlags {
         "both and compare operations, memory and critical path (check)");
     arguments.option("--prices", prices, "FILE",
                      "add the cost of step and training by your prices (scenarios/prices-example.yml shows how)");
-    arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
+    arguments.repeated_flag("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
     arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
     arguments.flag("--sources", sources, "list every figure with its source");
     arguments.flag("--no-what-if", no_what_if, "skip the what-if simulations");

@@ -128,12 +128,12 @@ View mesh_view(const Scenario& s, bool all) {
     table.right.push_back(true);
     columns.push_back(std::move(value));
   };
-  column(m.widest(Axis::tensor), "tensor", [](const MeshRank& r) { return r.at.tensor; });
-  column(m.context, "context", [](const MeshRank& r) { return r.at.context; });
+  column(m.widest(Axis::tensor), "tensor", [](const MeshRank& r) { return r.coordinates.tensor; });
+  column(m.context, "context", [](const MeshRank& r) { return r.coordinates.context; });
   column(m.expert, "expert", [](const MeshRank& r) { return r.expert; });
   column(std::max(1, m.expert_tensor), "expert-tensor", [](const MeshRank& r) { return r.expert_tensor; });
-  column(m.widest(Axis::data), "data parallel", [](const MeshRank& r) { return r.at.data; });
-  column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.at.pipeline; });
+  column(m.widest(Axis::data), "data parallel", [](const MeshRank& r) { return r.coordinates.data; });
+  column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.coordinates.pipeline; });
   table.head.emplace_back("device");
   for (std::size_t i = 0; i < shown; ++i) {
     std::vector<std::string> row{fmt::format("{}", ranks[i].rank)};
@@ -148,8 +148,9 @@ View mesh_view(const Scenario& s, bool all) {
 
 View folding_view(const Scenario& s, bool all) {
   const FoldView view = fold_view(s);
-  if (!view.unfolded.empty())
-    return {fmt::format("{}: each of {} ranks is simulated: {}\n", s.name, view.ranks, view.unfolded), to_json(view)};
+  if (!view.unfolded_reason.empty())
+    return {fmt::format("{}: each of {} ranks is simulated: {}\n", s.name, view.ranks, view.unfolded_reason),
+            to_json(view)};
   constexpr std::size_t screenful = 64;
   std::string text = fmt::format("{}: {} ranks in {} classes; {} classes of links\n", s.name, view.ranks,
                                  view.classes.size(), view.links);
@@ -290,7 +291,7 @@ View entry_view(const std::string& kind, const std::string& begin, const Overrid
   const std::string name = whole_name(catalog, kind, begin);
   Place place;
   place.file = std::make_shared<const std::string>("trainyard show");
-  Node reference = Node::of_text(name, place);
+  Node reference = Node::scalar_node(name, place);
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   const Node entry = catalog.resolve(kind, reference);
@@ -328,7 +329,7 @@ std::string editable_file(const std::string& kind, const std::string& name, cons
   if (kind != "node" && kind != "gpu")
     throw UserError(fmt::format("trainyard show {}: --yaml is for nodes, GPUs and scenarios", kind));
   const Catalog catalog;
-  Node reference = Node::of_text(whole_name(catalog, kind, name), Place::of("trainyard show"));
+  Node reference = Node::scalar_node(whole_name(catalog, kind, name), Place::named("trainyard show"));
   if (name.empty()) fail(reference.place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   return entry_yaml(kind, reference, catalog);
@@ -379,7 +380,7 @@ int show_verb(const std::vector<std::string>& words) {
   arguments.flag("--yaml", choice.yaml,
                  "print a file to save and edit: a scenario unchanged; a node or gpu with all possible keys");
   arguments.flag("--all", choice.all, "show every operation, rank or class; the default is a screenful");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
   arguments.output("--json", json, "write the view as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const Overrides overrides = parse_overrides(sets);

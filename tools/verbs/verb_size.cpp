@@ -138,7 +138,7 @@ std::string ownership_lines(const SizeAnswer& a) {
       if (money > 0) words.push_back(fmt::format("{} {:.0f}", name, money));
     return fmt::format("{:.0f}: {}\n", sum, fmt::join(words, " + "));
   };
-  return broken_lines(report_label("purchase") + parts(o.price(), o.bought) + report_label("a year") +
+  return broken_lines(report_label("purchase") + parts(o.price(), o.purchase_prices) + report_label("a year") +
                       parts(o.year(), o.yearly) + report_label("training") +
                       fmt::format("{:.0f} for its share of the years · {:.3g} {} a million tokens{}\n", o.training,
                                   o.per_million, a.currency, rent_or_buy(o)));
@@ -282,8 +282,8 @@ std::string devices_of(const SizeAnswer& answer) {
   std::set<std::string> seen;
   for (const SizeRow& row : answer.rows)
     if (seen.insert(row.node).second)
-      noun =
-          common_noun(noun, device_noun(read_node(catalog.resolve("node", Node::of_text(row.node)), catalog).gpu.kind));
+      noun = common_noun(
+          noun, device_noun(read_node(catalog.resolve("node", Node::scalar_node(row.node)), catalog).gpu.kind));
   return noun;
 }
 
@@ -337,7 +337,7 @@ struct SizeFlags {
     arguments.option("--headroom", headroom, "SHARE",
                      "leave this share of each device's memory free, for example 8 % or 0 (default: what context and "
                      "fragmentation take, some 8 % of 80 GiB)");
-    arguments.repeated("--set", sets, "PATH=VALUE", "override a field; may be repeated");
+    arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
     arguments.output("--svg", svg,
                      "with --prices: draw how far prices, deadline and budget may move before another cluster is the "
@@ -422,7 +422,7 @@ int size_verb(const std::vector<std::string>& words) {
   if (!shares.slurm.empty()) return shares.write_slurm_job(flags.arguments, kMostShards);
   watch_interrupts();
   const SizeAnswer answer = shown_search(document, flags.name(), options);
-  if (interrupted() && !shares.shard.empty()) return shares.interrupted_search();
+  if (is_interrupted() && !shares.shard.empty()) return shares.interrupted_search();
   if (!shares.shard.empty()) {
     shares.finish(flags.arguments);
     return kGood;

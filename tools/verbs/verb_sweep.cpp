@@ -41,11 +41,11 @@ class SweepProgress {
 int interrupted_sweep(const Sweep& sweep, const std::vector<SweepPoint>& points, SweepOutputs outputs,
                       const std::string& journal) {
   Sweep part = sweep;
-  part.kept.emplace();
+  part.selected.emplace();
   std::vector<SweepPoint> done;
   for (std::size_t i = 0; i < points.size(); ++i)
     if (points[i].done) {
-      part.kept->push_back(sweep.kept ? (*sweep.kept)[i] : i);
+      part.selected->push_back(sweep.selected ? (*sweep.selected)[i] : i);
       done.push_back(points[i]);
     }
   const std::string progress = fmt::format("{} of {} points are done", done.size(), points.size());
@@ -96,14 +96,14 @@ struct SweepFlags {
         "SCENARIO", file,
         "scenario file (YAML), or a study: `scenario`, `set` (lists, {range: [..]}, {log_range: [..]} by "
         "field), `together`, `where`");
-    arguments.repeated(
+    arguments.repeated_flag(
         "--set", sets, "PATH=A,B,...",
         "a field and its values; may be repeated. range(FROM, TO, STEP) and log-range(FROM, TO, FACTOR) give lists "
         "of values; \"A=1,2 & B=3,4\" changes fields together; plan.pipeline.layers=all takes every cut of the "
         "layers");
-    arguments.repeated("--where", where, "CONDITION",
-                       "leave out points that do not meet this condition, for example \"plan.tensor_parallel * "
-                       "plan.pipeline_parallel <= 64\"");
+    arguments.repeated_flag("--where", where, "CONDITION",
+                            "leave out points that do not meet this condition, for example \"plan.tensor_parallel * "
+                            "plan.pipeline_parallel <= 64\"");
     arguments.option("--prices", prices, "FILE",
                      "add columns of costs by your prices (scenarios/prices-example.yml shows how)");
     outputs.declare(
@@ -124,7 +124,7 @@ Sweep sweep_of(const SweepFlags& flags) {
   }
   for (const std::string& set : flags.sets)
     for (SweepAxis& axis : parse_sweep_axes(set)) sweep.axes.push_back(std::move(axis));
-  sweep.where.insert(sweep.where.end(), flags.where.begin(), flags.where.end());
+  sweep.conditions.insert(sweep.conditions.end(), flags.where.begin(), flags.where.end());
   expand_layer_cuts(sweep);
   sweep.keep_where();
   sweep.points();  // throws UserError if there are too many
@@ -183,7 +183,7 @@ int sweep_in_files(const Sweep& sweep, const SweepFlags& flags, const SweepOptio
       stream_sweep(sweep, shown_by(progress, options),
                    [&files](std::size_t index, const SweepPoint& point) { files.take(index, point); });
     }
-    if (interrupted() || !files.whole()) return flags.shares.interrupted_search();
+    if (is_interrupted() || !files.is_complete()) return flags.shares.interrupted_search();
     files.finish();
     if (const std::string text = files.impossible(); !text.empty()) complain(text);
   } catch (const UserError& e) {
@@ -195,7 +195,7 @@ int sweep_in_files(const Sweep& sweep, const SweepFlags& flags, const SweepOptio
 int sweep(const std::vector<std::string>& words) {
   SweepFlags flags;
   if (!flags.arguments.parse(words)) return kGood;
-  const StudyShard shard = flags.shares.requested_shard(flags.outputs.any());
+  const StudyShard shard = flags.shares.requested_shard(flags.outputs.has_any());
   if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(flags.arguments, sweep_of(flags).points());
   const std::string& file = flags.shares.points;
   flags.outputs.order();

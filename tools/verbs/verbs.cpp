@@ -54,7 +54,7 @@ int run_command(const std::vector<std::string>& words) {
   } catch (const MachineLimit& e) {
     complain(e.what());
     return kBadInput;
-  } catch (const Interrupted& e) {
+  } catch (const Interruption& e) {
     complain(e.what());
     return kInterrupted;
   } catch (const std::bad_alloc&) {

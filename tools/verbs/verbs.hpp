@@ -19,7 +19,7 @@ struct Verb {
   /// Takes the words after the verb; returns the exit code.
   int (*run)(const std::vector<std::string>& words) = nullptr;
   /// Answers a program with the text that --json writes. Null: the verb is for people only. Throws UserError,
-  /// MachineLimit, Interrupted.
+  /// MachineLimit, Interruption.
   std::string (*answer)(const VerbQuestion&) = nullptr;
 };
 Registry<Verb>& verbs();

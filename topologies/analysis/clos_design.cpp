@@ -38,9 +38,9 @@ std::int64_t most_of_three_levels(std::int64_t ports, double r) {
   std::int64_t most = 0;
   for (std::int64_t hosts = 1; hosts < ports; ++hosts) {
     const std::int64_t uplinks = ports - hosts;
-    if (uplinks < reduced(static_cast<double>(hosts), r)) break;
+    if (uplinks < divide_links(static_cast<double>(hosts), r)) break;
     const auto fits = [&](std::int64_t leaves) {
-      return leaves + reduced(static_cast<double>(leaves * hosts) / static_cast<double>(uplinks), r) <= ports;
+      return leaves + divide_links(static_cast<double>(leaves * hosts) / static_cast<double>(uplinks), r) <= ports;
     };
     std::int64_t leaves = 0;
     while (leaves < ports && fits(leaves + 1)) ++leaves;

@@ -5,7 +5,7 @@ namespace trainyard {
 std::int64_t most_hosts_of_leaf(std::int64_t ports, double r) {
   std::int64_t most = 0;
   for (std::int64_t hosts = 1; hosts < ports; ++hosts)
-    if (hosts + reduced(static_cast<double>(hosts), r) <= ports) most = hosts;
+    if (hosts + divide_links(static_cast<double>(hosts), r) <= ports) most = hosts;
   return most;
 }
 

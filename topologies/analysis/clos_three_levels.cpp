@@ -37,7 +37,7 @@ class ThreeLevels {
     const std::int64_t most = most_hosts_of_leaf(ports_, r_);
     if (most == 0) return std::nullopt;
     // Traffic that leaves forward crosses aggregation switches twice, and core switches once on each side.
-    const std::int64_t passed = reduced(static_cast<double>(hosts), r_);
+    const std::int64_t passed = divide_links(static_cast<double>(hosts), r_);
     const std::int64_t above = ceiling(2 * passed, ports_) + ceiling(passed, ports_);
     for (std::int64_t leaves = std::max<std::int64_t>(2, ceiling(hosts, most));
          leaves <= hosts && leaves + above <= limit(); ++leaves)
@@ -57,10 +57,10 @@ class ThreeLevels {
   std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }
 
   void try_pods(const PodLayout& pod) {
-    const std::int64_t passed = reduced(static_cast<double>(pod.hosts_of_pod), r_);
+    const std::int64_t passed = divide_links(static_cast<double>(pod.hosts_of_pod), r_);
     const std::int64_t least_cores = ceiling(passed, ports_ / pod.pods);
     const auto needed = [&](std::int64_t aggregation) { return pod.leaves + pod.pods * aggregation + least_cores; };
-    const std::int64_t least = reduced(static_cast<double>(pod.hosts_of_leaf), r_);
+    const std::int64_t least = divide_links(static_cast<double>(pod.hosts_of_leaf), r_);
     for (std::int64_t uplinks = least; uplinks + pod.hosts_of_leaf <= ports_; ++uplinks) {
       const std::int64_t fewest = ceiling(pod.leaves_of_pod * uplinks + passed, ports_);
       if (needed(fewest) > limit()) break;
@@ -86,7 +86,7 @@ class ThreeLevels {
       const std::int64_t free = std::max<std::int64_t>(0, ports_ - pod.leaves_of_pod * links_each);
       const auto full_links = static_cast<std::int64_t>(most + 1e-9);
       const std::int64_t added =
-          std::min(switches * std::min(full_links, free), std::max<std::int64_t>(0, reduced(traffic_left, 1)));
+          std::min(switches * std::min(full_links, free), std::max<std::int64_t>(0, divide_links(traffic_left, 1)));
       up += added;
       traffic_left -= static_cast<double>(added);
       rests[extra ? 0 : 1] = {most - static_cast<double>(full_links), full_links < free ? switches : 0};
@@ -94,7 +94,7 @@ class ThreeLevels {
     std::sort(rests.rbegin(), rests.rend());
     for (const auto& [rest, switches] : rests) {
       if (traffic_left <= 1e-9 || rest <= 1e-9) break;
-      const std::int64_t added = std::min(switches, reduced(traffic_left, rest));
+      const std::int64_t added = std::min(switches, divide_links(traffic_left, rest));
       up += added;
       traffic_left -= static_cast<double>(added) * rest;
     }

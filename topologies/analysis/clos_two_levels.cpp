@@ -18,7 +18,7 @@ class TwoLevels {
     for (std::int64_t hosts = most_hosts_of_leaf(ports_, r_); hosts >= 1; --hosts) {
       const std::int64_t leaves = ceiling(request_.hosts, hosts);
       if (leaves > ports_) break;
-      const std::int64_t least = reduced(static_cast<double>(hosts), r_);
+      const std::int64_t least = divide_links(static_cast<double>(hosts), r_);
       for (std::int64_t spines = 1; spines <= ports_ - hosts && leaves + spines <= limit(); ++spines) {
         // The fewest links, and the most that a spine can give a leaf if the leaf's uplinks divide evenly.
         const std::int64_t even = ceiling(least, spines) * spines;
@@ -135,7 +135,7 @@ class TwoLevels {
     ClosDesign design;
     for (const std::int64_t d : hosts) {
       const auto to_spine = [&](std::int64_t c) {
-        return c == 0 ? 0 : reduced(static_cast<double>(d * c) / static_cast<double>(uplinks), r_);
+        return c == 0 ? 0 : divide_links(static_cast<double>(d * c) / static_cast<double>(uplinks), r_);
       };
       const std::int64_t up = more * to_spine(links_each + 1) + (spines - more) * to_spine(links_each);
       most_up = std::max(most_up, up);

@@ -139,7 +139,7 @@ FabricCheck check_cluster_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
     }
     check_graph(check, view, &routed);
     check.routing = std::move(routed.check);
-    if (spec.fabric) check.routing->how = spec.fabric->pair_routing();
+    if (spec.fabric) check.routing->rule = spec.fabric->pair_routing();
     if (!levels.empty()) check.oversubscription = oversubscription_by_switch(view, levels);
   }
   if (spec.fabric && !spec.fabric->has_levels()) check.oversubscription.clear();

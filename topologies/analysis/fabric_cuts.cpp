@@ -127,7 +127,7 @@ FabricCuts::FabricCuts(const FabricView& view) : view_(view), flow_(static_cast<
   sink_ = source_ + 1;
   std::map<LinkId, int> media;  // the vertex before each medium
   for (DeviceId d = 0; d < source_; ++d) {
-    if (!view.inside(d)) continue;
+    if (!view.contains(d)) continue;
     for (const LinkId wire : view.links(d)) {
       const DeviceId to = view.graph.ends(wire).to;
       const LinkId medium = view.graph.medium(wire);

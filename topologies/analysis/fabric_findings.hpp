@@ -37,7 +37,7 @@ struct LevelOversubscription {
 
 /// Result of a check of what the wiring carries if each pair of ends uses one path.
 struct RoutingCheck {
-  std::string how;  ///< "dimension order", "hashed ECMP, seed 1", …
+  std::string rule;  ///< "dimension order", "hashed ECMP, seed 1", …
   Nonblocking nonblocking = Nonblocking::unknown;
   std::string reason;
   std::optional<BlockedPattern> counterexample;

@@ -118,7 +118,7 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
   std::vector<std::vector<LinkId>> wires(view.graph.devices().size());
   std::size_t work = 0;
   for (DeviceId d = 0; d < static_cast<DeviceId>(wires.size()); ++d)
-    if (view.inside(d)) work += (wires[d] = view.links(d)).size();
+    if (view.contains(d)) work += (wires[d] = view.links(d)).size();
   work = (work + all_wires) * terminals.size() * terminals.size();
   if (work > kMostWork) return;
   decided_ = true;

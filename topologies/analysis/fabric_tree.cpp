@@ -66,7 +66,7 @@ FabricTree fabric_tree(const FabricView& view) {
   FabricTree tree;
   const std::vector<int> distance = distances_from_ends(view);
   DeviceId root = -1;
-  for (const DeviceId s : view.graph.all(DeviceKind::network_switch))
+  for (const DeviceId s : view.graph.devices_of_kind(DeviceKind::network_switch))
     if (root < 0 || distance[s] > distance[root]) root = s;
   if (root < 0) {
     tree.no_tree = fmt::format("there is no switch between the {}s", view.end_word);

@@ -92,7 +92,7 @@ std::string simgrid_platform(const ClusterSpec& spec, Seconds network_step) {
   stack.network_step = network_step;
   const ClusterMachine machine(spec, stack);
   const DeviceGraph& graph = machine.graph();
-  const std::vector<DeviceId> gpus = graph.all(DeviceKind::gpu);
+  const std::vector<DeviceId> gpus = graph.devices_of_kind(DeviceKind::gpu);
   const std::vector<std::string> ids = simgrid_link_ids(graph.links());
   std::string text =
       "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"

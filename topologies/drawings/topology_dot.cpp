@@ -90,7 +90,7 @@ std::string dot_levels(const DeviceGraph& graph, const ClusterSpec& spec, const 
   for (const DeviceId end : view.ends)
     if (const Device& device = graph.devices()[end]; parts.has(device))
       for (const LinkId wire : graph.links_from(end))
-        if (view.inside(graph.ends(wire).to) && !view.is_end(graph.ends(wire).to))
+        if (view.contains(graph.ends(wire).to) && !view.is_end(graph.ends(wire).to))
           text += fmt::format("  {} -- \"fabric0\" [label=\"{} {}\"];\n", dot_quoted(device.name),
                               name_of(graph.kind(wire)), cable_text(graph, wire));
   return text;

@@ -79,8 +79,8 @@ std::string other_links(const TreeText& tree) {
 }
 
 std::vector<DeviceId> endpoints(const DeviceGraph& graph, int node) {
-  std::vector<DeviceId> devices = graph.all(DeviceKind::gpu, node);
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca, node);
+  std::vector<DeviceId> devices = graph.devices_of_kind(DeviceKind::gpu, node);
+  const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca, node);
   devices.insert(devices.end(), hcas.begin(), hcas.end());
   return devices;
 }
@@ -122,7 +122,7 @@ std::string host_text(const DeviceGraph& graph, DeviceId cpu) {
 DevicePath path_of(const DeviceGraph& graph, const Path& path) {
   DevicePath out;
   out.locality = path.locality;
-  out.how = path.how;
+  out.means = path.means;
   out.latency = path.latency();
   out.chunk = path.legs.size() > 1 ? path.chunk : Bytes{0};
   std::map<LinkId, double> load;  // all legs at once
@@ -167,7 +167,7 @@ DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass
 
 DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
   if (!word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-    const std::vector<DeviceId> gpus = graph.all(DeviceKind::gpu);
+    const std::vector<DeviceId> gpus = graph.devices_of_kind(DeviceKind::gpu);
     if (word.size() > 9 || std::stoul(word) >= gpus.size())
       throw UserError(fmt::format("rank {}: there are ranks 0 to {}", word, gpus.size() - 1));
     return gpus[std::stoul(word)];
@@ -198,11 +198,11 @@ std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate nvli
 std::string node_tree(const DeviceGraph& graph, int node) {
   TreeText tree{graph, node, std::vector<char>(graph.devices().size(), 0), std::vector<char>(graph.wires().size(), 0),
                 ""};
-  std::vector<DeviceId> roots = graph.all(DeviceKind::cpu, node);
+  std::vector<DeviceId> roots = graph.devices_of_kind(DeviceKind::cpu, node);
   for (const DeviceId cpu : roots) tree.seen[cpu] = 1;
   // Devices without a CPU are roots themselves, switches first. NVSwitches are named with their links.
   for (const DeviceKind kind : {DeviceKind::pcie_switch, DeviceKind::gpu, DeviceKind::hca, DeviceKind::nvme})
-    for (const DeviceId device : graph.all(kind, node)) roots.push_back(device);
+    for (const DeviceId device : graph.devices_of_kind(kind, node)) roots.push_back(device);
   for (const DeviceId root : roots) {
     const bool cpu = device_of(graph, root).kind == DeviceKind::cpu;
     if (!cpu && tree.seen[root]) continue;
@@ -229,11 +229,11 @@ std::string locality_matrix(DeviceGraph& graph, int node, NvlinkRate nvlink_rate
 
 std::string staging_text(DeviceGraph& graph, const ClusterSpec& spec, int node) {
   Routing routing(graph, spec);
-  const std::vector<DeviceId> gpus = graph.all(DeviceKind::gpu, node);
+  const std::vector<DeviceId> gpus = graph.devices_of_kind(DeviceKind::gpu, node);
   for (const DeviceId a : gpus)
     for (const DeviceId b : gpus)
       if (const Path path = a == b ? Path{} : routing.path(a, b, PathClass::automatic);
-          path.how == "through host memory")
+          path.means == "through host memory")
         return fmt::format(
             "through host memory, in chunks of {}: GPUs that do not reach each other peer to peer, for example {} and "
             "{} ({});\n"
@@ -244,7 +244,7 @@ std::string staging_text(DeviceGraph& graph, const ClusterSpec& spec, int node) 
 }
 
 std::vector<FabricRow> fabric_rows(const DeviceGraph& graph, const ClusterSpec& spec) {
-  if (!spec.fabric || graph.all(DeviceKind::network_switch).empty()) return {};
+  if (!spec.fabric || graph.devices_of_kind(DeviceKind::network_switch).empty()) return {};
   std::vector<FabricRow> rows = spec.fabric->rows(graph, spec);
   const std::string routing = spec.fabric->routing();
   if (!routing.empty()) rows.push_back({"routing", routing, "", true});

@@ -19,7 +19,7 @@ struct DevicePath {
   BytesPerSecond rate;            ///< rate of a long message on all legs at once
   Picoseconds latency;
   std::string locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI
-  std::string how;       ///< "", "through host memory", "RDMA", …
+  std::string means;     ///< "", "through host memory", "RDMA", …
   Bytes chunk;           ///< size of the pieces that buffers on the path forward; 0: there are no buffers
 };
 DevicePath path_of(const DeviceGraph&, const Path&);

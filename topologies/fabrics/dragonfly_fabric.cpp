@@ -29,14 +29,14 @@ class DragonflyRouter : public FabricRouter {
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = switch_of_device(from), b = switch_of_device(to);
     if (a < 0 || b < 0) return false;
-    const std::uint64_t hash = hashed({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
+    const std::uint64_t hash = hash_numbers({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
     wires.push_back(into[from]);
     int where = a;
     const int ours = a / switches, theirs = b / switches;
     if (valiant && groups > 2 && ours != theirs) {
       int third = static_cast<int>(hash % static_cast<std::uint64_t>(groups - 2));
       for (const int excluded : {std::min(ours, theirs), std::max(ours, theirs)}) third += third >= excluded ? 1 : 0;
-      if (!to_group(graph, where, third, mixed(hash), wires)) return false;
+      if (!to_group(graph, where, third, mix_bits(hash), wires)) return false;
     }
     if (!to_group(graph, where, theirs, hash, wires)) return false;
     if (where != b) wires.push_back(local_wire(where, b));
@@ -105,7 +105,7 @@ class DragonflyFabric : public Fabric {
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
     const FabricView view(graph);
     const int a = shape_.switches_a_group;
-    const auto switches = static_cast<int>(graph.all(DeviceKind::network_switch).size());
+    const auto switches = static_cast<int>(graph.devices_of_kind(DeviceKind::network_switch).size());
     const std::vector<CableCount> cables = count_cables(view, 3, [&view, a](DeviceId x, DeviceId y) {
       if (!is_switch(view, x) || !is_switch(view, y)) return 0;
       return index_of(view, x) / a == index_of(view, y) / a ? 1 : 2;
@@ -133,7 +133,7 @@ void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, Dr
   router.switch_of.assign(static_cast<std::size_t>(first), -1);
   router.into.assign(static_cast<std::size_t>(first), -1);
   int host = 0;
-  for (const DeviceId hca : graph.all(DeviceKind::hca)) {
+  for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca)) {
     const int switch_number = host++ / shape_.hosts_a_switch;
     router.switch_of[hca] = switch_number;
     router.into[hca] = static_cast<LinkId>(graph.wires().size());
@@ -188,7 +188,7 @@ void DragonflyFabric::require_groups(int groups, const Place& place) const {
 
 void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   const int a = shape_.switches_a_group, hosts_a_group = shape_.hosts_a_switch * a;
-  const auto hosts = static_cast<int>(graph.all(DeviceKind::hca).size());
+  const auto hosts = static_cast<int>(graph.devices_of_kind(DeviceKind::hca).size());
   auto router = std::make_unique<DragonflyRouter>();
   router->switches = a;
   router->groups = (hosts + hosts_a_group - 1) / hosts_a_group;
@@ -223,7 +223,7 @@ std::shared_ptr<const Fabric> read_dragonfly(Fields& fields) {
   return std::make_shared<DragonflyFabric>(s);
 }
 
-const Registered<FabricReader> registered_dragonfly{fabric_types(), "dragonfly", read_dragonfly};
+const Registration<FabricReader> registered_dragonfly{fabric_types(), "dragonfly", read_dragonfly};
 
 }  // namespace
 }  // namespace trainyard

@@ -30,7 +30,7 @@ class EthernetFabric : public Fabric {
     BytesPerSecond slowest{HUGE_VAL};
     for (const NodeType* node : spec.types()) slowest = std::min(slowest, adapter_rate(*node));
     const LinkId medium = hub_ ? graph.add_shared("hub medium", LinkKind::ethernet, slowest * payload_) : -1;
-    for (const DeviceId hca : graph.all(DeviceKind::hca)) {
+    for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca)) {
       Wire wire = hca_wire(spec, graph.devices()[hca].node);
       wire.rate = wire.rate * payload_;
       wire.medium = medium;
@@ -64,7 +64,7 @@ std::shared_ptr<const Fabric> read_ethernet(Fields& fields) {
   return std::make_shared<EthernetFabric>(payload, fields.boolean("hub", false));
 }
 
-const Registered<FabricReader> registered_ethernet{fabric_types(), "ethernet", read_ethernet};
+const Registration<FabricReader> registered_ethernet{fabric_types(), "ethernet", read_ethernet};
 
 }  // namespace
 }  // namespace trainyard

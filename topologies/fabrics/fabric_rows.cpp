@@ -19,13 +19,13 @@ std::string CableCount::text(const std::string& where) const {
   return cables == 0 ? what : what + " at " + rates_text(slowest, fastest);
 }
 
-bool is_switch(const FabricView& view, DeviceId d) { return view.inside(d) && !view.is_end(d); }
+bool is_switch(const FabricView& view, DeviceId d) { return view.contains(d) && !view.is_end(d); }
 
 std::vector<CableCount> count_cables(const FabricView& view, std::size_t kinds,
                                      const std::function<int(DeviceId, DeviceId)>& kind_of) {
   std::vector<CableCount> counts(kinds);
   for (DeviceId d = 0; d < static_cast<DeviceId>(view.graph.devices().size()); ++d) {
-    if (!view.inside(d)) continue;
+    if (!view.contains(d)) continue;
     for (const LinkId wire : view.links(d)) {
       if (wire % 2 != 0) continue;  // second direction of a cable
       const int kind = kind_of(d, view.graph.ends(wire).to);

@@ -18,21 +18,23 @@ bool has_fabric_wire(const DeviceGraph& graph, DeviceId device) {
 }  // namespace
 
 FabricView::FabricView(const DeviceGraph& g) : graph(g), end_word("chip"), end_(g.devices().size(), 0) {
-  for (const DeviceId gpu : graph.all(DeviceKind::gpu))
+  for (const DeviceId gpu : graph.devices_of_kind(DeviceKind::gpu))
     if (has_fabric_wire(graph, gpu)) ends.push_back(gpu);
   if (ends.empty()) {
-    ends = graph.all(DeviceKind::hca);
+    ends = graph.devices_of_kind(DeviceKind::hca);
     end_word = "HCA";
   }
   for (const DeviceId end : ends) end_[end] = 1;
 }
 
-bool FabricView::inside(DeviceId d) const { return is_end(d) || graph.devices()[d].kind == DeviceKind::network_switch; }
+bool FabricView::contains(DeviceId d) const {
+  return is_end(d) || graph.devices()[d].kind == DeviceKind::network_switch;
+}
 
 std::vector<LinkId> FabricView::links(DeviceId from) const {
   std::vector<LinkId> found = graph.links_from(from);
   std::erase_if(found, [this](LinkId wire) {
-    return !graph.is_up(wire) || !inside(graph.ends(wire).to) || !is_fabric_wire(graph, wire);
+    return !graph.is_up(wire) || !contains(graph.ends(wire).to) || !is_fabric_wire(graph, wire);
   });
   return found;
 }

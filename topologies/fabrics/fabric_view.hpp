@@ -21,7 +21,7 @@ struct FabricView {
   const char* end_word;        ///< "HCA" | "chip"
 
   bool is_end(DeviceId d) const { return end_[d] != 0; }
-  bool inside(DeviceId) const;
+  bool contains(DeviceId) const;
   std::vector<LinkId> links(DeviceId from) const;  ///< wires of the fabric that are up
   double capacity(LinkId link) const { return graph.links()[link].capacity.value; }  ///< bytes/s
   double rate(DeviceId end) const;                                                   ///< bytes/s, of all its wires

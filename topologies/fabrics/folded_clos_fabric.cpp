@@ -203,7 +203,7 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   return std::make_shared<FoldedClosFabric>(std::move(shape));
 }
 
-const Registered<FabricReader> registered_folded_clos{fabric_types(), "folded-clos", read_folded_clos};
+const Registration<FabricReader> registered_folded_clos{fabric_types(), "folded-clos", read_folded_clos};
 
 }  // namespace
 }  // namespace trainyard

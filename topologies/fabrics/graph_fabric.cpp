@@ -66,7 +66,7 @@ Wire wire_of(const StatedCable& cable, const DeviceGraph& graph, const ClusterSp
 void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   std::map<std::string, DeviceId> ends;
   std::vector<std::string> names = switches_;
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca);
   for (const DeviceId hca : hcas) {
     names.push_back(graph.devices()[hca].name);
     ends[names.back()] = hca;
@@ -94,7 +94,7 @@ std::vector<FabricRow> GraphFabric::rows(const DeviceGraph& graph, const Cluster
   constexpr int kMostListed = 24;
   const FabricView view(graph);
   const std::vector<CableCount> cables = cables_of(view);
-  const std::vector<DeviceId> switches = graph.all(DeviceKind::network_switch);
+  const std::vector<DeviceId> switches = graph.devices_of_kind(DeviceKind::network_switch);
   std::vector<FabricRow> rows{{fmt::format("{} switches", switches.size()), cables[0].text("to HCAs"), ""}};
   if (cables[1].cables == 0) return rows;
   rows.front().detail += "; " + cables[1].text("between switches");
@@ -150,7 +150,7 @@ std::shared_ptr<const Fabric> read_graph_fabric(Fields& fields) {
   return std::make_shared<GraphFabric>(std::move(switches), std::move(cables));
 }
 
-const Registered<FabricReader> registered_graph{fabric_types(), "graph", read_graph_fabric};
+const Registration<FabricReader> registered_graph{fabric_types(), "graph", read_graph_fabric};
 
 }  // namespace
 }  // namespace trainyard

@@ -30,7 +30,7 @@ class HashedClosRouter : public FabricRouter {
       group_b /= shape_.down(top + 1);
     }
     const std::uint64_t first =
-        hashed({seed_, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)}) % choices;
+        hash_numbers({seed_, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)}) % choices;
     for (std::uint64_t i = 0; i < choices; ++i)
       if (take(graph, a->second, b->second, top, (first + i) % choices, wires)) return true;
     return false;

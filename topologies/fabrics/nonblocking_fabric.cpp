@@ -16,7 +16,7 @@ class NonblockingFabric : public Fabric {
 
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
     const DeviceId fabric = graph.add({"fabric", DeviceKind::network_switch, -1, 0});
-    for (const DeviceId hca : graph.all(DeviceKind::hca))
+    for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca))
       graph.connect(hca, fabric, hca_wire(spec, graph.devices()[hca].node));
     graph.set_router(tree_router(graph));
   }
@@ -24,7 +24,7 @@ class NonblockingFabric : public Fabric {
 
 std::shared_ptr<const Fabric> read_nonblocking(Fields&) { return std::make_shared<NonblockingFabric>(); }
 
-const Registered<FabricReader> registered_nonblocking{fabric_types(), "nonblocking", read_nonblocking};
+const Registration<FabricReader> registered_nonblocking{fabric_types(), "nonblocking", read_nonblocking};
 
 }  // namespace
 }  // namespace trainyard

@@ -285,7 +285,7 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   };
   const auto links = 2 * static_cast<int>(grid.dims.size());  // links of a router, over which a chip can send at once
   int i = 0;
-  for (const DeviceId end : graph.all(chips ? DeviceKind::gpu : DeviceKind::hca)) {
+  for (const DeviceId end : graph.devices_of_kind(chips ? DeviceKind::gpu : DeviceKind::hca)) {
     const int node = graph.devices()[end].node, position = chips ? i / size * size + positions[i % size] : node;
     attach(end, first + position, position, chips ? Wire{LinkKind::ici, rate * links, {}} : hca_wire(spec, node));
     ++i;
@@ -297,7 +297,7 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   }
   if (shape_.slices > 1) {
     const DeviceId network = graph.add({"fabric", DeviceKind::network_switch, -1, routers});
-    for (const DeviceId hca : graph.all(DeviceKind::hca))
+    for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca))
       attach(hca, network, DimensionOrderRouter::kSwitch, hca_wire(spec, graph.devices()[hca].node));
   }
   graph.set_router(std::move(router));
@@ -322,7 +322,7 @@ std::vector<FabricRow> TorusFabric::rows(const DeviceGraph& graph, const Cluster
   const FabricView view(graph);
   const std::vector<CableCount> cables = cables_of(view);
   const bool several = shape_.slices > 1;
-  const std::size_t routers = graph.all(DeviceKind::network_switch).size() - (several ? 1 : 0);
+  const std::size_t routers = graph.devices_of_kind(DeviceKind::network_switch).size() - (several ? 1 : 0);
   std::vector<FabricRow> rows{
       {fmt::format("{}{} of {}", several ? fmt::format("{} slices, each a ", shape_.slices) : "", grid_text(grid(spec)),
                    shape_.chips ? "chips" : "nodes"),
@@ -331,7 +331,7 @@ std::vector<FabricRow> TorusFabric::rows(const DeviceGraph& graph, const Cluster
        ""}};
   if (!several) return rows;
   CableCount adapters;
-  for (const DeviceId hca : graph.all(DeviceKind::hca))
+  for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca))
     for (const LinkId wire : graph.links_from(hca))
       if (graph.is_up(wire) && graph.devices()[graph.ends(wire).to].kind == DeviceKind::network_switch)
         adapters.add(graph.links()[wire].capacity);
@@ -368,8 +368,8 @@ std::shared_ptr<const Fabric> read_ring(Fields& fields) {
   return std::make_shared<TorusFabric>(std::move(shape));
 }
 
-const Registered<FabricReader> registered_torus{fabric_types(), "torus", read_torus};
-const Registered<FabricReader> registered_ring{fabric_types(), "ring", read_ring};
+const Registration<FabricReader> registered_torus{fabric_types(), "torus", read_torus};
+const Registration<FabricReader> registered_ring{fabric_types(), "ring", read_ring};
 
 }  // namespace
 }  // namespace trainyard

@@ -19,10 +19,10 @@ Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work
 
 ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
     : spec_(spec), graph_(build_cluster(spec_)), routing_(graph_, spec_), stack_(stack) {
-  actors_ = graph_.all(DeviceKind::gpu);
+  actors_ = graph_.devices_of_kind(DeviceKind::gpu);
   ranks_ = actors_.size();
   for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::nvme, DeviceKind::nvswitch, DeviceKind::network_switch})
-    for (const DeviceId id : graph_.all(kind)) actors_.push_back(id);
+    for (const DeviceId id : graph_.devices_of_kind(kind)) actors_.push_back(id);
   ports_.resize(actors_.size());
   const std::vector<const NodeType*> types = spec_.types();
   interferes_ = std::any_of(types.begin(), types.end(), [](const NodeType* type) {
@@ -136,7 +136,7 @@ double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {
   return (active & kMessages) ? gpu.compute_while_communicating : 1;
 }
 
-std::uint64_t ClusterMachine::likeness(Actor actor) const {
+std::uint64_t ClusterMachine::equivalence_class(Actor actor) const {
   const std::vector<const NodeType*> types = spec_.types();
   if (static_cast<std::size_t>(actor) >= ranks_) return types.size() + static_cast<std::uint64_t>(actor);
   return static_cast<std::uint64_t>(std::find(types.begin(), types.end(), &type_of(actor)) - types.begin());

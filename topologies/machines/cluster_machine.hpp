@@ -49,7 +49,7 @@ class ClusterMachine : public Machine, private Contention {
   std::string cause_of_cut(Actor from, Actor to) const override;
   std::string actor_name(Actor) const override;
   /// Equal for GPUs of nodes of the same type.
-  std::uint64_t likeness(Actor) const override;
+  std::uint64_t equivalence_class(Actor) const override;
 
   const DeviceGraph& graph() const { return graph_; }
   const ClusterSpec& spec() const { return spec_; }

@@ -23,7 +23,7 @@ class IdealMachine : public Machine {
   std::span<const Link> links() const override { return links_; }
   Cost price(const Work& work, Actor) const override { return {Seconds{work.flops.value}}; }
   Route route(Actor from, Actor to, PathClass) const override;
-  std::uint64_t likeness(Actor) const override { return 0; }
+  std::uint64_t equivalence_class(Actor) const override { return 0; }
   std::string actor_name(Actor actor) const override { return actor_ + " " + std::to_string(actor); }
 
  private:

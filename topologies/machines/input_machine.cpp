@@ -25,7 +25,7 @@ InputMachine::InputMachine(ClusterMachine& base, const InputSupply& supply,
     group.loader = actors();
     places_.push_back({g, base_.actor(group.cpu), false});
     const std::vector<DeviceId> drives = supply_.store == SampleStore::drives
-                                             ? base_.graph().all(DeviceKind::nvme, group.node)
+                                             ? base_.graph().devices_of_kind(DeviceKind::nvme, group.node)
                                              : std::vector<DeviceId>{-1};
     for (const DeviceId drive : drives) {
       group.readers.push_back(actors());
@@ -64,7 +64,7 @@ void InputMachine::add_storage(const Place& where) {
     std::vector<LinkId>& links = links_of_node_[group.node];
     const std::string node = fmt::format("node{}", group.node);
     if (supply_.store == SampleStore::drives) {
-      const std::vector<DeviceId> drives = base_.graph().all(DeviceKind::nvme, group.node);
+      const std::vector<DeviceId> drives = base_.graph().devices_of_kind(DeviceKind::nvme, group.node);
       if (drives.empty())
         fail(where, fmt::format("input.storage: {} has no NVMe drives; give it some (cluster.nvme: {{count: 4, type: "
                                 "samsung-pm1733}}), or name a storage (`trainyard list storages`)",

@@ -4,9 +4,9 @@
 
 namespace trainyard {
 
-PlacedMachine::PlacedMachine(Machine& base, std::vector<Placed> actors) : base_(base), actors_(std::move(actors)) {
+PlacedMachine::PlacedMachine(Machine& base, std::vector<PlacedActor> actors) : base_(base), actors_(std::move(actors)) {
   std::set<Actor> occupied;
-  for (const Placed& actor : actors_) first_.push_back(occupied.insert(actor.at).second);
+  for (const PlacedActor& actor : actors_) first_.push_back(occupied.insert(actor.place).second);
 }
 
 Route PlacedMachine::route(Actor from, Actor to, PathClass path_class) const {
@@ -24,8 +24,8 @@ std::span<const LinkId> PlacedMachine::ports(Actor actor) const {
 }
 
 std::string PlacedMachine::actor_name(Actor actor) const {
-  const Placed& placed = actors_.at(static_cast<std::size_t>(actor));
-  const std::string base_name = base_.actor_name(placed.at);
+  const PlacedActor& placed = actors_.at(static_cast<std::size_t>(actor));
+  const std::string base_name = base_.actor_name(placed.place);
   return placed.name.empty() ? base_name : placed.name + " (" + base_name + ")";
 }
 

@@ -12,11 +12,11 @@ namespace trainyard {
 /// the first actor of a place.
 class PlacedMachine : public Machine, private Contention {
  public:
-  struct Placed {
-    Actor at = 0;      ///< the actor of the base machine whose place it shares
+  struct PlacedActor {
+    Actor place = 0;   ///< the actor of the base machine whose place it shares
     std::string name;  ///< "": the name of that actor
   };
-  PlacedMachine(Machine& base, std::vector<Placed> actors);
+  PlacedMachine(Machine& base, std::vector<PlacedActor> actors);
 
   std::span<const Link> links() const override { return base_.links(); }
   Cost price(const Work& work, Actor actor) const override { return base_.price(work, place(actor)); }
@@ -28,11 +28,11 @@ class PlacedMachine : public Machine, private Contention {
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(place(from), place(to)); }
   std::string actor_name(Actor) const override;
 
-  Actor place(Actor actor) const { return actors_.at(static_cast<std::size_t>(actor)).at; }
+  Actor place(Actor actor) const { return actors_.at(static_cast<std::size_t>(actor)).place; }
 
  private:
   Machine& base_;
-  std::vector<Placed> actors_;
+  std::vector<PlacedActor> actors_;
   std::vector<bool> first_;  // by actor: it is the first at its place
 };
 

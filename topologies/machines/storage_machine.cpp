@@ -13,7 +13,7 @@ StorageMachine::StorageMachine(ClusterMachine& base, const Storage& store)
   read_ = static_cast<LinkId>(links_.size());
   links_.push_back({store.name + " read", name_of(LinkKind::storage), store.read});
   const DeviceGraph& graph = base.graph();
-  for (const DeviceId cpu : graph.all(DeviceKind::cpu)) {
+  for (const DeviceId cpu : graph.devices_of_kind(DeviceKind::cpu)) {
     sockets_.push_back(base.actor(cpu));
     const DeviceId hca = base.hca_of(sockets_.back());
     Actor gateway = -1;

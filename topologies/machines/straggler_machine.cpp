@@ -12,7 +12,7 @@ namespace {
 
 /// Draw number `which` of an actor's step, uniform in (0, 1).
 double uniform(const Straggler& s, Actor actor, std::uint32_t step, std::uint64_t which) {
-  const std::uint64_t bits = hashed({s.seed, static_cast<std::uint64_t>(actor), step, which});
+  const std::uint64_t bits = hash_numbers({s.seed, static_cast<std::uint64_t>(actor), step, which});
   return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
 }
 
@@ -57,17 +57,17 @@ double slowdown(const std::vector<Straggler>& stragglers, Actor actor, std::uint
   return factor;
 }
 
-std::uint64_t StragglerMachine::likeness(Actor actor) const {
-  std::uint64_t hash = base_.likeness(actor);
+std::uint64_t StragglerMachine::equivalence_class(Actor actor) const {
+  std::uint64_t hash = base_.equivalence_class(actor);
   if (actor >= actors_) return hash;
-  if (shared_) return hashed({hash, shared_->likeness(actor)});
+  if (shared_) return hash_numbers({hash, shared_->equivalence_class(actor)});
   for (const Straggler& s : stragglers_) {
     const bool draws = s.kind == StragglerKind::uniform || s.kind == StragglerKind::lognormal ||
                        s.kind == StragglerKind::exponential_tail;
     const bool meant = s.slow.empty() || (position(actor) < s.slow.size() && s.slow[position(actor)]);
     const double factor = draws || !meant ? 1 : slowdown(s, actor, 0);
-    hash = hashed({hash, meant ? 1U : 0U, draws && meant ? static_cast<std::uint64_t>(actor) + 1 : 0,
-                   std::bit_cast<std::uint64_t>(factor)});
+    hash = hash_numbers({hash, meant ? 1U : 0U, draws && meant ? static_cast<std::uint64_t>(actor) + 1 : 0,
+                         std::bit_cast<std::uint64_t>(factor)});
   }
   return hash;
 }

@@ -41,7 +41,7 @@ class SharedFactors {
   /// Factor by which the work of a step takes longer on an actor, of all reasons together.
   virtual double factor(Actor, std::uint32_t step) const = 0;
   /// Actors with equal numbers have equal factors in every step, if the machine without stragglers has them alike.
-  virtual std::uint64_t likeness(Actor) const = 0;
+  virtual std::uint64_t equivalence_class(Actor) const = 0;
 };
 
 /// A machine on which the first actors have speeds of their own. Several reasons multiply.
@@ -63,7 +63,7 @@ class StragglerMachine : public Machine {
   const std::vector<Straggler>& stragglers() const { return stragglers_; }
   const Machine& base() const { return base_; }  ///< without stragglers
   /// An actor with drawn times is an equivalence class of its own, unless factors are shared.
-  std::uint64_t likeness(Actor) const override;
+  std::uint64_t equivalence_class(Actor) const override;
 
  private:
   Machine& base_;

@@ -18,12 +18,15 @@ void require_tcp_of(const ClusterSpec& spec) {
         fmt::format("{} is one node: messages go over NVLink, PCIe or memory, which carry no TCP; ns-3 has packets of "
                     "TCP only",
                     spec.node.name));
-  for (const NodeType* type : spec.types())
+  for (const NodeType* type : spec.types()) {
+    if (type->network.loss.share > 0)
+      refuse_tcp("ns-3 loses frames in full queues alone (--port-buffer); leave cluster.hca.loss out");
     if (!type->network.tcp)
       refuse_tcp(
           fmt::format("the adapters of {} carry RDMA (InfiniBand or RoCE); ns-3 has packets of TCP only. An adapter "
                       "of sockets says so: hca: {{transport: tcp}} (--set cluster.hca.transport=tcp)",
                       type->name));
+  }
 }
 
 /// Union-find over nodes, to detect circles: `join` returns false if both nodes were connected already.
@@ -52,7 +55,8 @@ PacketNetwork tcp_network(const ClusterMachine& machine, Bytes port_buffer) {
   PacketNetwork network;
   network.port_buffer = port_buffer;
   std::vector<int> number(graph.devices().size(), -1);
-  const std::vector<DeviceId> adapters = graph.all(DeviceKind::hca), switches = graph.all(DeviceKind::network_switch);
+  const std::vector<DeviceId> adapters = graph.devices_of_kind(DeviceKind::hca),
+                              switches = graph.devices_of_kind(DeviceKind::network_switch);
   network.hosts = static_cast<int>(adapters.size());
   network.routers = static_cast<int>(switches.size());
   int next = 0;

@@ -57,7 +57,7 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
   }
 }
 
-const Registered<NodeBuilder> registered_graph_node{node_builders(), "graph", build_graph_node};
+const Registration<NodeBuilder> registered_graph_node{node_builders(), "graph", build_graph_node};
 
 }  // namespace
 }  // namespace trainyard

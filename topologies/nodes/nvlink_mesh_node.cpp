@@ -13,7 +13,7 @@ void build_nvlink_mesh_node(DeviceGraph& graph, const NodeType& type, int node) 
                   {LinkKind::nvlink, type.nvlink_rate * bundle.links, type.nvlink_latency});
 }
 
-const Registered<NodeBuilder> registered_nvlink_mesh{node_builders(), "nvlink-mesh", build_nvlink_mesh_node};
+const Registration<NodeBuilder> registered_nvlink_mesh{node_builders(), "nvlink-mesh", build_nvlink_mesh_node};
 
 }  // namespace
 }  // namespace trainyard

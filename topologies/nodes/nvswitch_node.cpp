@@ -15,7 +15,7 @@ void build_nvswitch_node(DeviceGraph& graph, const NodeType& type, int node) {
   for (const DeviceId gpu : gpus) graph.connect(gpu, nvswitch, {LinkKind::nvlink, type.gpu.nvlink, half});
 }
 
-const Registered<NodeBuilder> registered_nvswitch{node_builders(), "nvswitch", build_nvswitch_node};
+const Registration<NodeBuilder> registered_nvswitch{node_builders(), "nvswitch", build_nvswitch_node};
 
 }  // namespace
 }  // namespace trainyard

@@ -19,7 +19,7 @@ CnnFeature CnnLayerBuilder::branch(const std::vector<CnnOperator>& operators, Cn
                                    Bytes backward, Bytes shared, bool summed) {
   in.shared = true;
   for (std::size_t i = 0, next = 0; i < operators.size(); i = next) {
-    next = i + together(operators, i);
+    next = i + fused_operators(operators, i);
     b_.hold(next == operators.size() ? backward - shared : backward, forward);
     in = add(operators, i, in, summed);
     b_.release();

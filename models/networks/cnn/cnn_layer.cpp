@@ -25,7 +25,7 @@ void CnnLayerBuilder::begin_columns(const CnnOperator& op, const std::string& na
   if (!in.gradient) return;
   LayerBuilder::Crossing c;
   c.in = c.out = bytes(in.width);
-  c.backward = {name + ".reduce.backward", Axis::tensor, Exchanged::all_reduce, c.in};
+  c.backward = {name + ".reduce.backward", Axis::tensor, ExchangeKind::all_reduce, c.in};
   c.beside_weights = true;
   b_.cross(std::move(c));
 }
@@ -35,7 +35,7 @@ void CnnLayerBuilder::gather_columns(const std::string& name, double width) {
   LayerBuilder::Crossing c;
   c.out = bytes(width);
   c.in = c.out / ranks();
-  c.forward = {name + ".gather", Axis::tensor, Exchanged::all_gather, c.out};
+  c.forward = {name + ".gather", Axis::tensor, ExchangeKind::all_gather, c.out};
   b_.cross(std::move(c));
 }
 
@@ -86,7 +86,7 @@ CnnFeature CnnLayerBuilder::batch_norm(const CnnOperator& op, CnnFeature in) {
   o.forward.push_back(moves(name, x * 3 + statistics));
   o.backward.push_back({moves(name + ".backward", x * 5 + statistics), gradients});
   keep(o, in, name + ".input");
-  o.kept.push_back({name + ".statistics", statistics});
+  o.saved_tensors.push_back({name + ".statistics", statistics});
   o.forward_live = x;
   o.backward_live = x * 2;
   b_.add(std::move(o));
@@ -123,7 +123,7 @@ CnnFeature CnnLayerBuilder::pool(const CnnOperator& op, CnnFeature in) {
     o.backward.push_back({moves(name + ".backward", x + y + indices), {}});
     if (op.kind != CnnKind::global_pool)
       keep(o, in, name + ".input");  // the gradient of a mean depends only on the sizes
-    if (indices.value > 0) o.kept.push_back({name + ".indices", indices});
+    if (indices.value > 0) o.saved_tensors.push_back({name + ".indices", indices});
     o.backward_live = x + y;
   }
   o.forward_live = is_kept(in) ? y : x + y;
@@ -150,7 +150,7 @@ CnnFeature CnnLayerBuilder::local_response_norm(const CnnOperator& op, CnnFeatur
       if (step->backward > 0)
         o.backward.push_back({moves(name + "." + step->name + "_backward", x * step->backward), {}});
     keep(o, in, name + ".input");
-    for (const char* tensor : {".square", ".base", ".power"}) o.kept.push_back({name + tensor, x});
+    for (const char* tensor : {".square", ".base", ".power"}) o.saved_tensors.push_back({name + tensor, x});
     o.backward_live = x * 3;  // the gradients of the output, of the power, and of the input so far
   }
   o.forward_live = x * 2;

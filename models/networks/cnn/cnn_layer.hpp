@@ -34,7 +34,8 @@ class CnnLayerBuilder {
   }
 
   CnnFeature run(const std::vector<CnnOperator>& operators, CnnFeature feature) {
-    for (std::size_t i = 0; i < operators.size(); i += together(operators, i)) feature = add(operators, i, feature);
+    for (std::size_t i = 0; i < operators.size(); i += fused_operators(operators, i))
+      feature = add(operators, i, feature);
     return feature;
   }
   Layer build(Bytes output, Bytes input) && { return std::move(b_).build(output, sharding_.recompute, input); }
@@ -51,7 +52,7 @@ class CnnLayerBuilder {
   }
   /// Lists a kept tensor at the first operator that needs it.
   void keep(Operator& op, const CnnFeature& f, std::string name) {
-    if (!is_kept(f)) op.kept.push_back({std::move(name), bytes(f.width)});
+    if (!is_kept(f)) op.saved_tensors.push_back({std::move(name), bytes(f.width)});
     kept_[f.store] = true;
   }
   KernelCall moves(std::string name, Bytes moved) const { return elementwise(std::move(name), moved, precision_); }
@@ -60,7 +61,7 @@ class CnnLayerBuilder {
   enum class NormApplied : std::uint8_t { by_itself, by_convolution, by_sum };
   bool fuses_norms() const { return fusions_.batch_norm != BatchNormFusion::none; }
   /// Returns the number of operators from `i` on that one kernel executes.
-  std::size_t together(const std::vector<CnnOperator>&, std::size_t i) const;
+  std::size_t fused_operators(const std::vector<CnnOperator>&, std::size_t i) const;
   /// Adds operator `i` and those that its kernel executes too. `summed`: a residual sums the output of the list.
   CnnFeature add(const std::vector<CnnOperator>&, std::size_t i, CnnFeature, bool summed = false);
   CnnFeature fused_batch_norm(const CnnOperator&, CnnFeature, bool activates, NormApplied);

@@ -3,7 +3,7 @@
 
 namespace trainyard {
 
-std::size_t CnnLayerBuilder::together(const std::vector<CnnOperator>& operators, std::size_t i) const {
+std::size_t CnnLayerBuilder::fused_operators(const std::vector<CnnOperator>& operators, std::size_t i) const {
   const bool sums = operators[i].kind == CnnKind::residual;
   if (!fuses_norms() || (operators[i].kind != CnnKind::batch_norm && !sums)) return 1;
   return i + 1 < operators.size() && operators[i + 1].word == "relu" ? 2 : 1;
@@ -11,7 +11,7 @@ std::size_t CnnLayerBuilder::together(const std::vector<CnnOperator>& operators,
 
 CnnFeature CnnLayerBuilder::add(const std::vector<CnnOperator>& operators, std::size_t i, CnnFeature in, bool summed) {
   const CnnOperator& op = operators[i];
-  const std::size_t next = i + together(operators, i);
+  const std::size_t next = i + fused_operators(operators, i);
   const bool activates = next - i == 2;
   if (op.kind == CnnKind::residual) return residual(op, in, activates);
   if (op.kind != CnnKind::batch_norm || !fuses_norms()) return add(op, in);
@@ -39,8 +39,8 @@ CnnFeature CnnLayerBuilder::fused_batch_norm(const CnnOperator& op, CnnFeature i
   Operator o;
   o.forward.push_back(moves(name, moved + statistics));
   keep(o, in, name + ".input");
-  o.kept.push_back({name + ".statistics", statistics});
-  if (mask.value > 0) o.kept.push_back({name + ".mask", mask});
+  o.saved_tensors.push_back({name + ".statistics", statistics});
+  if (mask.value > 0) o.saved_tensors.push_back({name + ".mask", mask});
   if (applied == NormApplied::by_sum) {
     summed_norms_.insert(summed_norms_.end(), gradients.begin(), gradients.end());
     b_.add(std::move(o));
@@ -63,7 +63,7 @@ void CnnLayerBuilder::sum_backward(Operator& o, const std::string& name, Bytes o
   // The gradient of the output and the input of each norm are read twice; a gradient is written for each branch.
   const double passes = norms == 0 ? 2 : 2 + 2 * static_cast<double>(norms) + 2;
   o.backward.push_back({moves(name + ".backward", output * passes + mask * (norms == 0 ? 1 : 2)), gradients});
-  if (mask.value > 0) o.kept.push_back({name + ".mask", mask});
+  if (mask.value > 0) o.saved_tensors.push_back({name + ".mask", mask});
   o.backward_live = output * 3;
 }
 

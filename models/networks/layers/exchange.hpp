@@ -13,7 +13,7 @@ const char* name_of(Axis);
 Axis parse_axis(const std::string&);  ///< throws UserError naming the axes
 
 /// Collective of the ranks of one axis, with the meaning of `Exchange::bytes`.
-enum class Exchanged : std::uint8_t {
+enum class ExchangeKind : std::uint8_t {
   all_reduce,      ///< bytes of the tensor
   all_gather,      ///< bytes of the whole result
   reduce_scatter,  ///< bytes of the whole input
@@ -25,15 +25,15 @@ enum class Exchanged : std::uint8_t {
 struct Exchange {
   std::string name;
   Axis axis = Axis::tensor;
-  Exchanged what = Exchanged::all_reduce;
+  ExchangeKind kind = ExchangeKind::all_reduce;
   Bytes bytes;
-  int after = 0;      ///< number of kernels of the pass that end before it starts
-  int needed_by = 0;  ///< first kernel that waits for it; the number of kernels: only what follows the pass waits
+  int kernels_before = 0;  ///< number of kernels of the pass that end before it starts
+  int needed_by = 0;       ///< first kernel that waits for it; the number of kernels: only what follows the pass waits
   bool for_weights = false;  ///< only gradients of weights need it: if these are put off, so is the exchange
   /// Part, 0 to 1, of an all-gather or reduce-scatter that overlaps with the matrix product next to it, so that nothing
   /// waits for it. It is a stated figure, because the library's schedule of the two is not known (see
   /// `Sharding::user_buffers`).
-  double hidden = 0;
+  double hidden_share = 0;
 };
 
 }  // namespace trainyard

@@ -27,7 +27,7 @@ int LayerBuilder::parameter(std::string name, double elements, double rows) {
   layer_.parameters.push_back({std::move(name), elements, active_share_});
   layer_.parameters.back().rows = rows;
   layer_.parameters.back().partial = partial_;
-  layer_.parameters.back().frozen = adapters_.any();
+  layer_.parameters.back().frozen = adapters_.has_rank();
   return static_cast<int>(layer_.parameters.size()) - 1;
 }
 
@@ -44,8 +44,8 @@ void LayerBuilder::add(Operator op) {
   // The input is the output of the last operator with kernels.
   const auto producer = std::find_if(operators_.rbegin(), operators_.rend(),
                                      [](const Operator& earlier) { return !earlier.forward.empty(); });
-  if (producer != operators_.rend() && producer->module != op.module && !op.kept.empty() && op.keeps_input)
-    op.kept.front().made_by = producer->module;
+  if (producer != operators_.rend() && producer->module != op.module && !op.saved_tensors.empty() && op.keeps_input)
+    op.saved_tensors.front().made_by = producer->module;
   operators_.push_back(std::move(op));
 }
 
@@ -73,7 +73,7 @@ void LayerBuilder::linear(const Linear& l) {
   ParameterTensor& matrix = layer_.parameters[weight];
   matrix.in = l.in;
   matrix.out = l.out;
-  matrix.accumulated = accumulated_.value > 0 && !adapters_.any();
+  matrix.accumulated = accumulated_.value > 0 && !adapters_.has_rank();
   if (stores_narrow(l)) matrix.stored = stored_size(adapters_.base);
   linear(l, weight, bias);
 }
@@ -88,7 +88,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double m = rows_ / groups;
   const bool in_turn = experts_in_turn_ && groups > 1;
   const Precision product_precision = fp8_.used ? fp8_.format() : precision_;
-  const bool frozen = adapters_.any(), adapted = adapts(l.part);
+  const bool frozen = adapters_.has_rank(), adapted = adapts(l.part);
   const Bytes input_element =  // gathered and kept
       fp8_.used && !casts_gathered(l) ? fp8_.element() : element_size(precision_);
   const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_.used);
@@ -106,8 +106,8 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   if (l.input_gradient)
     op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, product_precision, groups, in_turn), {}});
   if (!l.regather.empty() && !frozen) {
-    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, input_element * (rows_ * l.in), 0,
-                                     static_cast<int>(op.backward.size()), true});
+    op.backward_exchanges.push_back({l.regather, Axis::tensor, ExchangeKind::all_gather, input_element * (rows_ * l.in),
+                                     0, static_cast<int>(op.backward.size()), true});
   }
   if (fp8_.used && !frozen) transpose_operands(op, l);
   if (!frozen) {
@@ -124,7 +124,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   // Only the kernels of weight gradients read the input: those of the matrix or of its adapter.
   const bool reads_input = !frozen || adapted;
   const Bytes input = input_element * (rows_ * l.in) / l.input_shares;
-  if (l.keeps_input && reads_input) op.kept.push_back({l.name + ".input", input});
+  if (l.keeps_input && reads_input) op.saved_tensors.push_back({l.name + ".input", input});
   if ((l.keeps_input || l.holds_input) && reads_input) op.for_weights += input;
   op.keeps_input = true;
   if (reads_input) op.for_weights += row_bytes(l.out);
@@ -155,7 +155,7 @@ bool LayerBuilder::casts_gathered(const Linear& l) const {
 /// Casts the operands of the products for the output and the gradient of the input. The gradient of the weight needs
 /// both along the rows too.
 void LayerBuilder::cast_operands(Operator& op, const Linear& l) const {
-  const bool both = !adapters_.any();
+  const bool both = !adapters_.has_rank();
   if (l.cast == Linear::Cast::here)
     for (KernelCall& kernel : casts(l.name + ".cast", l.in, both && !casts_gathered(l)))
       op.forward.push_back(std::move(kernel));
@@ -178,7 +178,7 @@ void LayerBuilder::cast(const std::string& name, double width, bool both, const 
   std::vector<KernelCall> kernels = casts(name, width, both);
   const Bytes live = row_bytes(width) + fp8_.element() * (rows_ * width);
   const bool agrees = fp8_.agrees() && !agree.empty();
-  const Exchange exchange{agree, Axis::tensor, Exchanged::all_reduce, element_size(Precision::fp32), 1};
+  const Exchange exchange{agree, Axis::tensor, ExchangeKind::all_reduce, element_size(Precision::fp32), 1};
   Operator op;
   if (backward) {
     for (KernelCall& kernel : kernels) op.backward.push_back({std::move(kernel), {}});
@@ -220,10 +220,10 @@ void LayerBuilder::add_adapter(Operator& op, const Linear& l) {
   op.backward.push_back({elementwise(l.name + ".lora_gradient_sum", in * 3, precision_), {}});
   op.backward.push_back(for_weights(product(".lora_b.wgrad", rank, l.out, rows_), {b}));
   op.backward.push_back(for_weights(product(".lora_a.wgrad", l.in, rank, rows_), {a}));
-  op.kept.push_back({l.name + ".lora_hidden", row_bytes(rank)});
+  op.saved_tensors.push_back({l.name + ".lora_hidden", row_bytes(rank)});
   if (adapters_.dropout > 0) {
-    op.kept.push_back({l.name + ".lora_mask", mask});
-    op.kept.push_back({l.name + ".lora_input", in});
+    op.saved_tensors.push_back({l.name + ".lora_mask", mask});
+    op.saved_tensors.push_back({l.name + ".lora_input", in});
   }
   op.forward_live += out;
   op.backward_live += in;
@@ -234,7 +234,7 @@ void LayerBuilder::bias(const std::string& name, double width, bool fused) {
   Operator op;
   if (!fused) op.forward.push_back(elementwise(name, tensor * 2 + values, precision_));
   const int added = parameter(name, width);
-  if (!adapters_.any()) {
+  if (!adapters_.has_rank()) {
     op.backward.push_back(for_weights(elementwise(name + "_grad", tensor + values, precision_), {added}));
     op.for_weights = tensor;
   }
@@ -249,7 +249,7 @@ void LayerBuilder::dropout(const Dropout& d) {
   Operator op;
   if (!d.fused) op.forward.push_back(elementwise(d.name, tensor * 2 + mask, precision_));
   op.backward.push_back({elementwise(d.name + ".backward", tensor * 2 + mask, precision_), {}});
-  op.kept.push_back({d.name + ".mask", mask, d.core});
+  op.saved_tensors.push_back({d.name + ".mask", mask, d.core});
   op.core = d.core;
   op.forward_live = d.input_kept ? tensor : tensor * 2;
   op.backward_live = d.shares_fork_gradient ? tensor : tensor * 2;
@@ -286,7 +286,7 @@ void LayerBuilder::release() {
 void LayerBuilder::cross(Crossing c) {
   Operator op;
   const auto live = [&c](const Exchange& exchange) {  // an all-reduce works in place
-    return exchange.what == Exchanged::all_reduce ? c.in : c.in + c.out;
+    return exchange.kind == ExchangeKind::all_reduce ? c.in : c.in + c.out;
   };
   if (!c.forward.name.empty()) {
     op.forward_live = live(c.forward);
@@ -294,7 +294,7 @@ void LayerBuilder::cross(Crossing c) {
   }
   if (!c.backward.name.empty()) {
     op.backward_live = live(c.backward);
-    if (c.backward.what != Exchanged::all_reduce) op.early_live = c.in;
+    if (c.backward.kind != ExchangeKind::all_reduce) op.early_live = c.in;
     op.backward_exchanges.push_back(std::move(c.backward));
     op.beside_weights = c.beside_weights;
   }
@@ -328,7 +328,7 @@ void LayerBuilder::norm(Norm kind, const std::string& name, double width, bool c
   Operator op;
   const Bytes written = casts ? fp8_.element() * (rows_ * width) : tensor;
   op.forward.push_back(elementwise(name, tensor + written + statistics, precision_));
-  if (adapters_.any()) {
+  if (adapters_.has_rank()) {
     op.backward.push_back({elementwise(name + ".input_grad", tensor * 3 + statistics, precision_), {}});
   } else if (fused_norms_) {
     op.backward.push_back({elementwise(name + ".backward", tensor * 3 + statistics, precision_), gradients});
@@ -338,7 +338,7 @@ void LayerBuilder::norm(Norm kind, const std::string& name, double width, bool c
         for_weights(elementwise(name + ".weight_grad", tensor * 2 + statistics, precision_), gradients));
     op.for_weights = tensor * 2 + statistics;
   }
-  op.kept = {{name + ".input", tensor}, {name + ".statistics", statistics}};
+  op.saved_tensors = {{name + ".input", tensor}, {name + ".statistics", statistics}};
   op.forward_live = tensor;
   op.backward_live = tensor * 2;
   add(std::move(op));
@@ -352,12 +352,12 @@ void LayerBuilder::embedding(const Embedding& e) {
   op.forward.push_back(kernel_call(e.name, Kernel::embedding, Flops{}, looked_up * 2 + indices, precision_));
   const int weight = e.owned ? parameter(e.name + ".weight", e.entries * e.width, e.entries) : -1;
   op.forward_live = looked_up;
-  if (!adapters_.any()) {
+  if (!adapters_.has_rank()) {
     const Bytes scattered = table + looked_up * 3 + indices;
     op.backward.push_back({kernel_call(e.name + ".backward", Kernel::embedding, Flops{}, scattered, precision_), {}});
     if (e.tied) op.backward.push_back({elementwise(e.name + ".gradient_sum", table * 3, precision_), {}});
     if (e.owned) op.backward.back().gradients_ready = {weight};
-    op.kept = {{e.name + ".indices", indices}};
+    op.saved_tensors = {{e.name + ".indices", indices}};
     op.backward_live = looked_up;
     if (e.tied) op.backward_live += table;
   }

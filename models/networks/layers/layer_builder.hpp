@@ -13,7 +13,7 @@ namespace trainyard {
 struct Operator {
   std::vector<KernelCall> forward;
   std::vector<BackwardKernel> backward;  ///< in execution order
-  std::vector<KeptTensor> kept;
+  std::vector<KeptTensor> saved_tensors;
   Bytes forward_live;   ///< memory besides all kept tensors: inputs not kept, intermediates, outputs
   Bytes backward_live;  ///< memory besides kept and held tensors: gradients in and out, intermediates
   /// `after` and `needed_by` count the operator's own kernels.
@@ -164,7 +164,9 @@ class LayerBuilder {
 
  private:
   void linear(const Linear&, int weight, int bias);
-  bool adapts(LinearPart part) const { return adapters_.any() && adapters_.beside[static_cast<std::size_t>(part)]; }
+  bool adapts(LinearPart part) const {
+    return adapters_.has_rank() && adapters_.has_adapter[static_cast<std::size_t>(part)];
+  }
   /// Is the matrix stored in fewer bits? Those of blocks are, but not the router's and the output projection's.
   bool stores_narrow(const Linear& l) const {
     return adapters_.base != Adapters::Base::as_trained && (l.part != LinearPart::other || l.routed);

@@ -16,7 +16,7 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
     Operator op;
     op.forward.push_back(elementwise("cross_entropy", logits * 3 + targets, precision_));
     op.backward.push_back({elementwise("cross_entropy.backward", logits * 2, precision_), {}});
-    op.kept = {{"logits", logits}, {"targets", targets}};
+    op.saved_tensors = {{"logits", logits}, {"targets", targets}};
     add(std::move(op));
     return;
   }
@@ -24,7 +24,7 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
   const Precision wide = cast ? Precision::fp32 : precision_;
   const Bytes tensor = element_size(wide) * (rows_ * classes);
   Operator copy;
-  copy.kept = {{"logits", logits}};
+  copy.saved_tensors = {{"logits", logits}};
   if (cast) {
     copy.forward.push_back(elementwise("logits_to_fp32", logits + tensor, wide));
     copy.backward.push_back({elementwise("logits_to_fp32.backward", tensor + logits, wide), {}});
@@ -36,7 +36,7 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
   Operator log_softmax;
   log_softmax.forward.push_back(elementwise("log_softmax", tensor * 2, wide));
   log_softmax.backward.push_back({elementwise("log_softmax.backward", tensor * 3, wide), {}});
-  log_softmax.kept = {{"log_probabilities", tensor}};
+  log_softmax.saved_tensors = {{"log_probabilities", tensor}};
   if (cast) log_softmax.forward_live = tensor;
   log_softmax.backward_live = tensor * 2;
   add(std::move(log_softmax));
@@ -45,7 +45,7 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
   const Bytes picked = element_size(wide) * rows_;
   nll.forward.push_back(elementwise("nll_loss", picked + targets, wide));
   nll.backward.push_back({elementwise("nll_loss.backward", tensor + picked + targets, wide), {}});
-  nll.kept = {{"targets", targets}};
+  nll.saved_tensors = {{"targets", targets}};
   nll.backward_live = tensor;
   add(std::move(nll));
 }
@@ -53,16 +53,16 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
 void LayerBuilder::sharded_cross_entropy(const std::string& prefix, double classes, bool fused) {
   const Bytes logits = row_bytes(classes), targets = kTargetSize * rows_;
   const Bytes number = element_size(Precision::fp32) * rows_;
-  const Exchange maximum{prefix + ".maximum", Axis::tensor, Exchanged::all_reduce, number, 1, 1};
-  Exchange sums{prefix + ".sums", Axis::tensor, Exchanged::all_reduce, number * 2};
+  const Exchange maximum{prefix + ".maximum", Axis::tensor, ExchangeKind::all_reduce, number, 1, 1};
+  Exchange sums{prefix + ".sums", Axis::tensor, ExchangeKind::all_reduce, number * 2};
   Operator op;
   if (fused) {
     op.forward = {elementwise("cross_entropy.maximum", logits + number, precision_),
                   elementwise("cross_entropy.sums", logits + targets + number * 3, precision_),
                   elementwise("cross_entropy", logits * 2 + number * 2 + targets, precision_)};
     op.backward.push_back({elementwise("cross_entropy.backward", logits * 2, precision_), {}});
-    op.kept = {{"logits", logits}, {"targets", targets}};
-    sums.after = sums.needed_by = 2;
+    op.saved_tensors = {{"logits", logits}, {"targets", targets}};
+    sums.kernels_before = sums.needed_by = 2;
     op.forward_exchanges = {maximum, sums};
     add(std::move(op));
     return;
@@ -83,9 +83,9 @@ void LayerBuilder::sharded_cross_entropy(const std::string& prefix, double class
                 elementwise("cross_entropy.sums", tensor + targets + number * 2, wide),
                 elementwise("cross_entropy.divide", tensor * 2 + number, wide)};
   op.backward.push_back({elementwise("cross_entropy.backward", tensor * 2 + targets, wide), {}});
-  op.kept = {{"probabilities", tensor}, {"targets", targets}};
+  op.saved_tensors = {{"probabilities", tensor}, {"targets", targets}};
   op.forward_live = logits;
-  sums.after = sums.needed_by = 4;
+  sums.kernels_before = sums.needed_by = 4;
   op.forward_exchanges = {maximum, sums};
   add(std::move(op));
 }

@@ -34,7 +34,7 @@ int trailing_for_weights(const std::vector<BackwardKernel>& kernels) {
 /// Appends exchanges whose kernel numbers count from `kernels_before`.
 void append(std::vector<Exchange>& all, const std::vector<Exchange>& exchanges, std::size_t kernels_before) {
   for (Exchange exchange : exchanges) {
-    exchange.after += static_cast<int>(kernels_before);
+    exchange.kernels_before += static_cast<int>(kernels_before);
     exchange.needed_by += static_cast<int>(kernels_before);
     all.push_back(std::move(exchange));
   }
@@ -43,7 +43,7 @@ void append(std::vector<Exchange>& all, const std::vector<Exchange>& exchanges, 
 /// Inserts kernels at the beginning of the operator's backward pass.
 void begin_backward_with(Operator& op, std::vector<BackwardKernel> kernels) {
   for (Exchange& exchange : op.backward_exchanges) {
-    exchange.after += static_cast<int>(kernels.size());
+    exchange.kernels_before += static_cast<int>(kernels.size());
     exchange.needed_by += static_cast<int>(kernels.size());
   }
   kernels.insert(kernels.end(), op.backward.begin(), op.backward.end());
@@ -62,7 +62,8 @@ void recompute_group(std::vector<Operator>& operators, std::size_t first, std::s
     Operator& op = operators[i];
     append(exchanges, op.forward_exchanges, backward.size());
     for (const KernelCall& kernel : op.forward) backward.push_back({kernel, {}});
-    const Bytes dropped = drop_tensors(op.kept, [&](const KeptTensor& tensor) { return is_dropped(op, tensor); });
+    const Bytes dropped =
+        drop_tensors(op.saved_tensors, [&](const KeptTensor& tensor) { return is_dropped(op, tensor); });
     dropped_so_far += dropped;
     op.backward_live += dropped_so_far;
     op.forward_live += previous_dropped + dropped;  // it reads the dropped tensors of the operator before
@@ -117,7 +118,7 @@ void LayerBuilder::recompute_experts() {
   const auto begin = std::find_if(operators_.begin(), operators_.end(), in_experts);
   const auto end = std::find_if_not(begin, operators_.end(), in_experts);
   if (begin == end) return;
-  const auto reader = std::find_if(begin, end, [](const Operator& op) { return !op.kept.empty(); });
+  const auto reader = std::find_if(begin, end, [](const Operator& op) { return !op.saved_tensors.empty(); });
   const Operator* first_reader = reader == end ? nullptr : &*reader;
   recompute_group(operators_, static_cast<std::size_t>(begin - operators_.begin()),
                   static_cast<std::size_t>(end - operators_.begin()),
@@ -132,11 +133,11 @@ void LayerBuilder::recompute_part(RecomputedPart module) {
     const auto is_remade = [&](const KeptTensor& tensor) { return tensor.made_by == module; };
     if (op.module == module)
       for (const KernelCall& kernel : op.forward) rerun_kernels.push_back({kernel, {}});
-    if (std::none_of(op.kept.begin(), op.kept.end(), is_remade)) continue;
+    if (std::none_of(op.saved_tensors.begin(), op.saved_tensors.end(), is_remade)) continue;
     Bytes freed;
-    for (const KeptTensor& tensor : op.kept)
+    for (const KeptTensor& tensor : op.saved_tensors)
       if (is_remade(tensor)) freed += tensor.bytes;
-    std::erase_if(op.kept, is_remade);
+    std::erase_if(op.saved_tensors, is_remade);
     op.forward_live += freed;
     op.backward_live += freed;
     begin_backward_with(op, std::exchange(rerun_kernels, {}));
@@ -145,7 +146,7 @@ void LayerBuilder::recompute_part(RecomputedPart module) {
 
 void LayerBuilder::lay_out() {
   for (const auto& op : operators_) {
-    layer_.kept.insert(layer_.kept.end(), op.kept.begin(), op.kept.end());
+    layer_.saved_tensors.insert(layer_.saved_tensors.end(), op.saved_tensors.begin(), op.saved_tensors.end());
     layer_.kept_for_weights += op.for_weights;
   }
   const Bytes kept_bytes = layer_.activations();
@@ -153,7 +154,7 @@ void LayerBuilder::lay_out() {
   for (const auto& op : operators_) {
     append(layer_.forward_exchanges, op.forward_exchanges, layer_.forward.size());
     layer_.forward.insert(layer_.forward.end(), op.forward.begin(), op.forward.end());
-    kept_so_far += total_of(op.kept);
+    kept_so_far += total_of(op.saved_tensors);
     layer_.forward_transient = std::max(layer_.forward_transient, kept_so_far + op.forward_live - kept_bytes);
     // The tensors of later operators are freed before this one's backward pass, so the same sum applies.
     layer_.backward_transient = std::max(layer_.backward_transient, kept_so_far + op.backward_live - kept_bytes);
@@ -162,8 +163,8 @@ void LayerBuilder::lay_out() {
     append(layer_.backward_exchanges, op->backward_exchanges, layer_.backward.size());
     if (op->beside_weights) {
       Exchange& exchange = layer_.backward_exchanges.back();
-      exchange.after -= trailing_for_weights(layer_.backward);
-      if (!overlap_) exchange.needed_by = exchange.after;
+      exchange.kernels_before -= trailing_for_weights(layer_.backward);
+      if (!overlap_) exchange.needed_by = exchange.kernels_before;
     }
     layer_.backward.insert(layer_.backward.end(), op->backward.begin(), op->backward.end());
   }
@@ -173,9 +174,9 @@ void LayerBuilder::lay_out() {
 std::size_t LayerBuilder::kernels_for_kept() const {
   std::size_t kernels = 0, needed = 0;
   for (const Operator& op : operators_) {
-    if (!op.kept.empty() && op.keeps_input) needed = kernels;
+    if (!op.saved_tensors.empty() && op.keeps_input) needed = kernels;
     kernels += op.forward.size();
-    if (!op.kept.empty() && !op.keeps_input) needed = kernels;
+    if (!op.saved_tensors.empty() && !op.keeps_input) needed = kernels;
   }
   return needed;
 }
@@ -200,7 +201,7 @@ std::vector<KeptTensor> kept_by_operator(const std::vector<Operator>& operators,
         const GemmShape& shape = shape_of(call.work.kernel);
         kept.push_back({call.name + ".output", element_size(precision) * (shape.m * shape.n * shape.count)});
       } else {
-        for (const KeptTensor& tensor : op.kept)
+        for (const KeptTensor& tensor : op.saved_tensors)
           if (!tensor.name.ends_with(".qkv")) kept.push_back(tensor);
       }
     }
@@ -211,14 +212,15 @@ std::vector<KeptTensor> kept_by_operator(const std::vector<Operator>& operators,
 
 void LayerBuilder::recompute_all(Bytes input, bool by_operator) {
   Bytes forward;  // without autograd an operator's tensors are freed when the next one has read them
-  for (const auto& op : operators_) forward = std::max(forward, total_of(op.kept) + op.forward_live + op.residual);
+  for (const auto& op : operators_)
+    forward = std::max(forward, total_of(op.saved_tensors) + op.forward_live + op.residual);
   const Bytes kept_bytes = layer_.activations();
   const Bytes rerun_memory = std::max(layer_.forward_transient + layer_.output, layer_.backward_transient);
   std::vector<char> runs_again(early_stop_ || by_operator ? kernels_for_kept() : layer_.forward.size(), 1);
-  layer_.kept = {{"input", input}};
+  layer_.saved_tensors = {{"input", input}};
   if (by_operator)
     for (KeptTensor& tensor : kept_by_operator(operators_, precision_, runs_again))
-      layer_.kept.push_back(std::move(tensor));
+      layer_.saved_tensors.push_back(std::move(tensor));
   layer_.forward_transient = forward;
   layer_.backward_transient = kept_bytes + rerun_memory - layer_.activations();
   layer_.recomputes_all = true;
@@ -233,8 +235,8 @@ void LayerBuilder::recompute_all(Bytes input, bool by_operator) {
   std::vector<Exchange> exchanges;
   for (Exchange exchange : layer_.forward_exchanges) {
     const int end = static_cast<int>(runs_again.size());
-    if (exchange.after > end || (by_operator && exchange.what == Exchanged::reduce_scatter)) continue;
-    exchange.after = place[static_cast<std::size_t>(exchange.after)];
+    if (exchange.kernels_before > end || (by_operator && exchange.kind == ExchangeKind::reduce_scatter)) continue;
+    exchange.kernels_before = place[static_cast<std::size_t>(exchange.kernels_before)];
     exchange.needed_by = place[static_cast<std::size_t>(std::min(exchange.needed_by, end))];
     exchanges.push_back(std::move(exchange));
   }

@@ -32,7 +32,7 @@ double Layer::active_elements() const {
   for (const auto& tensor : parameters) total += tensor.elements * tensor.active_share;
   return total;
 }
-Bytes Layer::activations() const { return sum_bytes(kept); }
+Bytes Layer::activations() const { return sum_bytes(saved_tensors); }
 Flops Layer::forward_flops() const { return sum_flops(forward); }
 Flops Layer::backward_flops() const { return sum_flops(backward); }
 

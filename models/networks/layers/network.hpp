@@ -64,7 +64,7 @@ struct Layer {
   std::vector<Exchange> forward_exchanges, backward_exchanges;
   int recomputed_exchanges = 0;  ///< number of first backward exchanges that belong to the recomputed forward pass
   bool recomputes_all = false;   ///< the backward pass begins with all of the forward pass
-  std::vector<KeptTensor> kept;  ///< each tensor once, with the first operator that saves it
+  std::vector<KeptTensor> saved_tensors;  ///< each tensor once, with the first operator that saves it
   /// Bytes of `kept` and of incoming gradients that the kernels `for_weights` read, if these are put off.
   Bytes kept_for_weights;
   double tied_elements = 0;  ///< elements of a weight that this layer uses and an earlier layer lists

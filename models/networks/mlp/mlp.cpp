@@ -53,13 +53,13 @@ void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, doubl
     op.backward.push_back({elementwise("tanh.backward", tensor * 3, precision), {}});
     op.forward_live = op.backward_live = tensor * 2;
     if (l.next_spreads) {
-      op.kept = {{"tanh.output", tensor}};
+      op.saved_tensors = {{"tanh.output", tensor}};
       op.forward_live = tensor;
     }
   } else if (shape.loss == MlpLoss::mean_squared_error) {
     op.forward.push_back(elementwise("mean_squared_error", tensor * 2, precision));
     op.backward.push_back({elementwise("mean_squared_error.backward", tensor * 3, precision), {}});
-    op.kept = {{"output", tensor}, {"targets", tensor}};
+    op.saved_tensors = {{"output", tensor}, {"targets", tensor}};
     op.backward_live = tensor;
   } else {
     return b.cross_entropy(out, false);
@@ -76,9 +76,9 @@ void exchange_input(LayerBuilder& b, const MlpLayer& l) {
   c.out = b.row_bytes(l.rank_in);
   c.beside_weights = true;
   if (l.split == LinearWay::spread_rows)
-    c.backward = {"linear.gather.backward", Axis::tensor, Exchanged::all_gather, c.in};
+    c.backward = {"linear.gather.backward", Axis::tensor, ExchangeKind::all_gather, c.in};
   else
-    c.backward = {"linear.reduce.backward", Axis::tensor, Exchanged::all_reduce, c.in};
+    c.backward = {"linear.reduce.backward", Axis::tensor, ExchangeKind::all_reduce, c.in};
   b.cross(std::move(c));
 }
 
@@ -86,7 +86,7 @@ void sum_output(LayerBuilder& b, const MlpLayer& l) {
   if (!by_rows(l.split)) return;
   LayerBuilder::Crossing c;
   c.in = c.out = b.row_bytes(l.out);
-  c.forward = {"linear.reduce", Axis::tensor, Exchanged::all_reduce, c.in};
+  c.forward = {"linear.reduce", Axis::tensor, ExchangeKind::all_reduce, c.in};
   b.cross(std::move(c));
   b.bias("linear.bias", l.out, false);
 }
@@ -95,7 +95,7 @@ void gather_output(LayerBuilder& b, const MlpLayer& l) {
   LayerBuilder::Crossing c;
   c.in = b.row_bytes(l.rank_out);
   c.out = b.row_bytes(l.out);
-  c.forward = {"linear.gather", Axis::tensor, Exchanged::all_gather, c.out};
+  c.forward = {"linear.gather", Axis::tensor, ExchangeKind::all_gather, c.out};
   b.cross(std::move(c));
 }
 

@@ -50,17 +50,17 @@ void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShap
     op.forward.back().name = name + " " + step;
     op.backward.push_back(backward);
     op.backward.back().name = name + ".backward " + step;
-    const Exchange keys{name + ".keys." + step, Axis::context, Exchanged::ring_shift, moved, i, i + 1};
+    const Exchange keys{name + ".keys." + step, Axis::context, ExchangeKind::ring_shift, moved, i, i + 1};
     if (i + 1 < a.ring) {
       op.forward_exchanges.push_back(keys);
       op.backward_exchanges.push_back(keys);
       op.backward_exchanges.back().name += ".backward";
     }
-    op.backward_exchanges.push_back({name + ".key_gradients." + step, Axis::context, Exchanged::ring_shift, moved,
+    op.backward_exchanges.push_back({name + ".key_gradients." + step, Axis::context, ExchangeKind::ring_shift, moved,
                                      i + 1, i + 1 < a.ring ? i + 2 : i + 1});
   }
   std::stable_sort(op.backward_exchanges.begin(), op.backward_exchanges.end(),
-                   [](const Exchange& x, const Exchange& y) { return x.after < y.after; });
+                   [](const Exchange& x, const Exchange& y) { return x.kernels_before < y.kernels_before; });
   const double merges = a.ring - 1, wide = 3 * (element_size(Precision::fp32) / l.size());
   op.forward.push_back(elementwise(name + ".merge", t.output * (merges * wide), l.precision));
   op.backward.push_back({elementwise(name + ".gradient_merge", (t.query + moved) * (merges * wide), l.precision), {}});
@@ -96,9 +96,9 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   shape.backward = true;
   op.backward.back().work.kernel = kernel_of(shape);
   if (a.position_bias) op.backward.push_back(bias_gradient(l, a, t));
-  op.kept = {{name + ".qkv", qkv}, {name + ".log_sum_exp", t.log_sum_exp, true}, {name + ".output", t.output}};
+  op.saved_tensors = {{name + ".qkv", qkv}, {name + ".log_sum_exp", t.log_sum_exp, true}, {name + ".output", t.output}};
   op.core = true;
-  if (l.config.latent.key_value_rank > 0) op.kept.front().made_by = RecomputedPart::mla_up_proj;
+  if (l.config.latent.key_value_rank > 0) op.saved_tensors.front().made_by = RecomputedPart::mla_up_proj;
   // Gradients. With dropout the kernel keeps the state of its random generator instead of a mask.
   op.backward_live = wide.query + wide.key + wide.value + wide.output;
   if (a.position_bias) op.backward_live += t.scores;
@@ -135,7 +135,7 @@ void softmax_of_scores(LayerBuilder& b, const TransformerLayout& l, const Attent
   Operator softmax;
   softmax.forward.push_back(elementwise(a.prefix + "softmax", t.scores * 2, l.precision));
   softmax.backward.push_back({elementwise(a.prefix + "softmax.backward", t.scores * 3, l.precision), {}});
-  softmax.kept = {{a.prefix + "softmax.output", t.scores, true}};
+  softmax.saved_tensors = {{a.prefix + "softmax.output", t.scores, true}};
   softmax.core = true;
   softmax.forward_live = t.scores;
   softmax.backward_live = t.scores * 2 + t.wide_value;
@@ -147,7 +147,7 @@ void unfused_attention(LayerBuilder& b, const TransformerLayout& l, const Attent
   const std::string name = a.prefix + "attention";
   if (a.key_value_heads != a.heads) b.mover(a.prefix + "repeat_kv", t.key + t.value, t.wide_key + t.wide_value);
   Operator product = attention_product(l, a, "scores", a.queries, a.keys, a.query_width);
-  product.kept = {{name + ".query", t.query}, {name + ".key", t.wide_key}, {name + ".value", t.wide_value}};
+  product.saved_tensors = {{name + ".query", t.query}, {name + ".key", t.wide_key}, {name + ".value", t.wide_value}};
   product.forward_live = t.scores;
   product.backward_live = t.scores + t.query + t.wide_key + t.wide_value;
   b.add(std::move(product));
@@ -156,7 +156,7 @@ void unfused_attention(LayerBuilder& b, const TransformerLayout& l, const Attent
   if (dropout)
     b.dropout({.name = a.prefix + "softmax_dropout", .width = a.heads * a.keys, .input_kept = true, .core = true});
   Operator context = attention_product(l, a, "context", a.queries, a.value_width, a.keys);
-  if (dropout) context.kept = {{a.prefix + "softmax_dropout.output", t.scores, true}};
+  if (dropout) context.saved_tensors = {{a.prefix + "softmax_dropout.output", t.scores, true}};
   context.forward_live = t.output;
   context.backward_live = t.scores + t.output + t.wide_value;
   b.add(std::move(context));
@@ -197,8 +197,8 @@ bool trades_heads(const TransformerLayout& l) {
 
 void trade_heads(LayerBuilder& b, const std::string& name, Bytes tensors) {
   LayerBuilder::Crossing c;
-  c.forward = {name, Axis::context, Exchanged::all_to_all, tensors};
-  c.backward = {name + ".backward", Axis::context, Exchanged::all_to_all, tensors};
+  c.forward = {name, Axis::context, ExchangeKind::all_to_all, tensors};
+  c.backward = {name + ".backward", Axis::context, ExchangeKind::all_to_all, tensors};
   c.in = tensors;
   c.out = tensors;
   b.cross(std::move(c));
@@ -310,8 +310,9 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
   Operator gated;
   gated.forward.push_back(elementwise("attention_gate", tensor * 3, l.precision));
   gated.backward.push_back({elementwise("attention_gate.backward", tensor * 5, l.precision), {}});
-  gated.kept.assign({{"attention_gate.input", tensor}});
-  if (trades_heads(l)) gated.kept.push_back({"attention_gate.output", tensor});  // else flash attention keeps it
+  gated.saved_tensors.assign({{"attention_gate.input", tensor}});
+  if (trades_heads(l))
+    gated.saved_tensors.push_back({"attention_gate.output", tensor});  // else flash attention keeps it
   gated.forward_live = tensor * 2;
   gated.backward_live = tensor * 3;
   b.add(std::move(gated));

@@ -86,10 +86,10 @@ void token_embedding(LayerBuilder& b, const TransformerLayout& l, const std::str
   c.in = l.hidden_bytes();
   c.out = l.hidden_bytes() / l.sequence_shares();
   if (l.sequence_parallel()) {
-    c.forward = {prefix + "embedding.scatter", Axis::tensor, Exchanged::reduce_scatter, c.in};
-    c.backward = {prefix + "embedding.gather", Axis::tensor, Exchanged::all_gather, c.in};
+    c.forward = {prefix + "embedding.scatter", Axis::tensor, ExchangeKind::reduce_scatter, c.in};
+    c.backward = {prefix + "embedding.gather", Axis::tensor, ExchangeKind::all_gather, c.in};
   } else {
-    c.forward = {prefix + "embedding.reduce", Axis::tensor, Exchanged::all_reduce, c.in};
+    c.forward = {prefix + "embedding.reduce", Axis::tensor, ExchangeKind::all_reduce, c.in};
   }
   b.cross(std::move(c));
   b.set_rows(l.residual_rows());

@@ -91,7 +91,7 @@ void index_keys(LayerBuilder& b, const TransformerLayout& l, const AttentionShap
       {kernel_call("indexer.scores.backward", Kernel::gemm, Flops{3 * chosen * score}, inputs * 2 + indices * 2,
                    l.precision),
        {}}};
-  op.kept.assign({{"indexer.input", inputs}, {"indexer.indices", indices}});
+  op.saved_tensors.assign({{"indexer.input", inputs}, {"indexer.indices", indices}});
   op.forward_live = scores;
   op.backward_live = inputs + indices;
   b.add(std::move(op));

@@ -26,7 +26,7 @@ void weigh_rows(Operator& op, Bytes weights, const std::string& tensors) {
   if (weights.value == 0) return;
   op.forward.back().work.bytes += weights;
   op.backward.front().work.bytes += weights * 2;
-  op.kept.push_back({tensors + ".weights", weights});
+  op.saved_tensors.push_back({tensors + ".weights", weights});
 }
 
 void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
@@ -35,7 +35,7 @@ void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedFor
   const std::string mul = f.prefix + "gate_mul";
   Operator op;
   const Bytes kept_bytes = kept_input(l, tensor);
-  op.kept = {{tensors + ".gate", kept_bytes}, {tensors + ".up", kept_bytes}};
+  op.saved_tensors = {{tensors + ".gate", kept_bytes}, {tensors + ".up", kept_bytes}};
   if (l.options.fused_gated_activation) {
     op.forward.push_back(elementwise(name + "_mul", tensor * 3, l.precision));
     op.backward.push_back({elementwise(name + "_mul.backward", tensor * 5, l.precision), {}});
@@ -44,7 +44,7 @@ void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedFor
     op.backward = {{elementwise(mul + ".gate_grad", tensor * 3, l.precision), {}},
                    {elementwise(mul + ".up_grad", tensor * 3, l.precision), {}},
                    {elementwise(name + ".backward", tensor * 3, l.precision), {}}};
-    op.kept.push_back({tensors + ".gate_output", tensor});
+    op.saved_tensors.push_back({tensors + ".gate_output", tensor});
     // Forward: views of one tensor; backward: the two gradients are written into one tensor.
     if (l.options.fused_projections)
       op.backward.push_back({elementwise(f.prefix + "gate_up.gradient_concat", tensor * 4, l.precision), {}});
@@ -105,7 +105,7 @@ void activation(LayerBuilder& b, Precision precision, const std::string& name, d
   Operator op;
   op.forward.push_back(elementwise(name, tensor * 2, precision));
   op.backward.push_back({elementwise(name + ".backward", tensor * 3, precision), {}});
-  op.kept = {{"activation.input", kept_bytes}};
+  op.saved_tensors = {{"activation.input", kept_bytes}};
   keep_narrow(op, tensor, kept_bytes);
   weigh_rows(op, weights, "activation");
   op.forward_live = tensor;

@@ -55,7 +55,7 @@ void read_qwen_experts(Fields& f, TransformerConfig& c) {
   c.experts.per_token = read_size(f, "num_experts_per_tok");
   c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
   check_experts(f, c);
-  c.experts.every = read_size(f, "decoder_sparse_step", 1);
+  c.experts.layer_interval = read_size(f, "decoder_sparse_step", 1);
   const Node* dense = f.child("mlp_only_layers");
   if (dense && !dense->items.empty())
     fail(dense->place, f.what() + ": mlp_only_layers: experts in some layers only are not modelled; expected []");

@@ -31,7 +31,7 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   op.backward.push_back({elementwise("router.scores.backward", weights + indices + scores + logits, l.precision), {}});
   // The load of the experts updates the bias, not the loss: its gradient is zero, but is exchanged with the others.
   if (e.correction_bias) op.backward.back().gradients_ready = {b.parameter("router.correction_bias", count)};
-  op.kept = {{"router.scores", scores}, {"router.weights", weights}, {"router.indices", indices}};
+  op.saved_tensors = {{"router.scores", scores}, {"router.weights", weights}, {"router.indices", indices}};
   op.forward_live = logits;
   op.backward_live = weights + logits;
   b.add(std::move(op));
@@ -49,10 +49,10 @@ void permute(LayerBuilder& b, const TransformerLayout& l) {
 /// Otherwise they sum the outputs of their parts of the expert for all rows, and each rank keeps its rows.
 void share_rows(LayerBuilder& b, const std::string& name, Bytes rank_rows, Bytes all, bool gathers) {
   const auto gather = [&](const std::string& exchange) {
-    return Exchange{exchange, Axis::expert_tensor, Exchanged::all_gather, all};
+    return Exchange{exchange, Axis::expert_tensor, ExchangeKind::all_gather, all};
   };
   const auto scatter = [&](const std::string& exchange) {
-    return Exchange{exchange, Axis::expert_tensor, Exchanged::reduce_scatter, all};
+    return Exchange{exchange, Axis::expert_tensor, ExchangeKind::reduce_scatter, all};
   };
   LayerBuilder::Crossing c;
   c.forward = gathers ? gather(name) : scatter(name);
@@ -65,8 +65,8 @@ void share_rows(LayerBuilder& b, const std::string& name, Bytes rank_rows, Bytes
 /// Sends rows to other ranks: `in` bytes of tensors become `out`. `forward` and `backward` are the bytes that are sent.
 void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out, Bytes forward, Bytes backward) {
   LayerBuilder::Crossing c;
-  c.forward = {name, Axis::expert, Exchanged::all_to_all, forward};
-  c.backward = {name + ".backward", Axis::expert, Exchanged::all_to_all, backward};
+  c.forward = {name, Axis::expert, ExchangeKind::all_to_all, forward};
+  c.backward = {name + ".backward", Axis::expert, ExchangeKind::all_to_all, backward};
   c.in = in;
   c.out = out;
   b.cross(std::move(c));
@@ -97,7 +97,7 @@ void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string&
   }
   op.forward.push_back(elementwise(name, outputs + weights + sums, l.precision));
   op.backward.push_back({elementwise(name + ".backward", sums + outputs * 2 + weights * 2, l.precision), {}});
-  op.kept = {{"experts.output", outputs}};
+  op.saved_tensors = {{"experts.output", outputs}};
   op.forward_live = sums;
   op.backward_live = outputs + weights;
   if (l.config.residual_dropout > 0 && !l.sequence_parallel()) op.backward_live += sums;
@@ -190,7 +190,7 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
     Operator scale;
     scale.forward.push_back(elementwise("shared.scale_mul", rows * 2 + gate, l.precision));
     scale.backward.push_back({elementwise("shared.scale_mul.backward", rows * 3 + gate * 2, l.precision), {}});
-    scale.kept = {{"shared.output", rows}, {"shared.scale", gate}};
+    scale.saved_tensors = {{"shared.output", rows}, {"shared.scale", gate}};
     scale.forward_live = rows;
     scale.backward_live = rows + gate;
     b.add(std::move(scale));
@@ -232,7 +232,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
 }
 
 void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
-  if (index < l.config.experts.first_layer || (index + 1) % l.config.experts.every != 0) {
+  if (index < l.config.experts.first_layer || (index + 1) % l.config.experts.layer_interval != 0) {
     feed_forward_branch(b, l);
     return;
   }

@@ -28,7 +28,7 @@ std::vector<BackwardKernel> backward_kernels(std::vector<KernelCall> calls, std:
                                              const TransformerLayout& l) {
   std::vector<BackwardKernel> kernels;
   for (KernelCall& call : calls) kernels.push_back({std::move(call), {}});
-  if (!l.options.adapters.any()) kernels.back().gradients_ready = std::move(gradients);
+  if (!l.options.adapters.has_rank()) kernels.back().gradients_ready = std::move(gradients);
   return kernels;
 }
 
@@ -73,7 +73,7 @@ void convolution(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s
   if (l.config.scan.convolution_bias) gradients.push_back(b.parameter("convolution.bias", shard.convolved()));
   op.backward = backward_kernels(convolution_backward(s, l.precision), std::move(gradients), l);
   const bool keeps_all = s.kind == ScanKind::mamba2;  // the scan and the gate read the same tensor
-  op.kept.assign({{"convolution.input", b.row_bytes(keeps_all ? projected_width(s) : s.convolved())}});
+  op.saved_tensors.assign({{"convolution.input", b.row_bytes(keeps_all ? projected_width(s) : s.convolved())}});
   op.keeps_input = true;
   op.forward_live = b.row_bytes(s.convolved());
   op.backward_live = b.row_bytes(2 * s.convolved());
@@ -103,7 +103,7 @@ void chunked_scan(LayerBuilder& b, const TransformerLayout& l, const ScanShape& 
       b.parameter("scan.step_bias", s.kind == ScanKind::kimi_delta ? shard.heads * shard.state : shard.heads));
   if (s.kind == ScanKind::mamba2) gradients.push_back(b.parameter("scan.skip", shard.heads));
   op.backward = backward_kernels(scan_backward(s, l.precision), std::move(gradients), l);
-  add_scan_tensors(b, s, op.kept);
+  add_scan_tensors(b, s, op.saved_tensors);
   const Bytes states = s.element * s.states(), values = b.row_bytes(s.inner());
   const Bytes keys = b.row_bytes(2 * s.heads * s.state);
   if (s.kind == ScanKind::mamba2) {
@@ -129,8 +129,8 @@ void gated_norm(LayerBuilder& b, const TransformerLayout& l, const ScanShape& sh
       backward_kernels({elementwise("gated_norm.backward", tensor * (gates ? 5 : 3) + statistics, l.precision)},
                        {b.parameter("gated_norm.weight", gates ? shard.head_dim : shard.inner())}, l);
   b.set_partial(false);
-  op.kept.assign({{"gated_norm.input", tensor}, {"gated_norm.statistics", statistics}});
-  if (gates) op.kept.push_back({"gated_norm.gate", tensor});
+  op.saved_tensors.assign({{"gated_norm.input", tensor}, {"gated_norm.statistics", statistics}});
+  if (gates) op.saved_tensors.push_back({"gated_norm.gate", tensor});
   op.forward_live = tensor;
   op.backward_live = tensor * (gates ? 3 : 2);
   b.add(std::move(op));

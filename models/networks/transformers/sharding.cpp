@@ -225,13 +225,13 @@ Bytes gathered_bytes(const TransformerLayout& l, Readers readers) {
 
 bool norm_casts(const TransformerLayout& l, Readers readers) { return readers == Readers::products && l.norms_cast(); }
 
-bool trains_products(const TransformerLayout& l) { return !l.options.adapters.any(); }
+bool trains_products(const TransformerLayout& l) { return !l.options.adapters.has_rank(); }
 
 }  // namespace
 
 Readers readers_of(const TransformerLayout& l, LinearPart part) {
   const Adapters& a = l.options.adapters;
-  return a.any() && a.beside[static_cast<std::size_t>(part)] ? Readers::others : Readers::products;
+  return a.has_rank() && a.has_adapter[static_cast<std::size_t>(part)] ? Readers::others : Readers::products;
 }
 
 void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers) {
@@ -249,11 +249,11 @@ void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::strin
   c.out = all_tokens;
   c.beside_weights = true;
   if (l.sequence_parallel()) {
-    c.forward = {prefix + ".gather", Axis::tensor, Exchanged::all_gather, gathered_bytes(l, readers)};
-    c.backward = {prefix + ".gather.backward", Axis::tensor, Exchanged::reduce_scatter, all_tokens};
-    c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
+    c.forward = {prefix + ".gather", Axis::tensor, ExchangeKind::all_gather, gathered_bytes(l, readers)};
+    c.backward = {prefix + ".gather.backward", Axis::tensor, ExchangeKind::reduce_scatter, all_tokens};
+    c.forward.hidden_share = c.backward.hidden_share = l.sharding().user_buffers;
   } else {
-    c.backward = {prefix + ".reduce.backward", Axis::tensor, Exchanged::all_reduce, all_tokens};
+    c.backward = {prefix + ".reduce.backward", Axis::tensor, ExchangeKind::all_reduce, all_tokens};
   }
   b.cross(std::move(c));
   b.set_rows(l.rows());
@@ -266,11 +266,11 @@ void end_rows(LayerBuilder& b, const TransformerLayout& l, const std::string& pr
   c.in = all_tokens;
   c.out = all_tokens / l.sequence_shares();
   if (l.sequence_parallel()) {
-    c.forward = {prefix + ".scatter", Axis::tensor, Exchanged::reduce_scatter, all_tokens};
-    c.backward = {prefix + ".scatter.backward", Axis::tensor, Exchanged::all_gather, gathered_bytes(l, readers)};
-    c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
+    c.forward = {prefix + ".scatter", Axis::tensor, ExchangeKind::reduce_scatter, all_tokens};
+    c.backward = {prefix + ".scatter.backward", Axis::tensor, ExchangeKind::all_gather, gathered_bytes(l, readers)};
+    c.forward.hidden_share = c.backward.hidden_share = l.sharding().user_buffers;
   } else {
-    c.forward = {prefix + ".reduce", Axis::tensor, Exchanged::all_reduce, all_tokens};
+    c.forward = {prefix + ".reduce", Axis::tensor, ExchangeKind::all_reduce, all_tokens};
   }
   b.cross(std::move(c));
   b.set_rows(l.residual_rows());

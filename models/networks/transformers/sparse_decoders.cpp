@@ -13,7 +13,7 @@ void read_llama4(Fields& f, TransformerConfig& c) {
   c.experts.per_token = read_size(f, "num_experts_per_tok");
   c.experts.intermediate_size = c.experts.shared_intermediate_size = c.intermediate_size;
   c.experts.dense_intermediate_size = read_size(f, "intermediate_size_mlp");
-  c.experts.every = read_size(f, "interleave_moe_layer_step", 1);
+  c.experts.layer_interval = read_size(f, "interleave_moe_layer_step", 1);
   check_experts(f, c);
   c.sliding_window = read_size(f, "attention_chunk_size", 0);
   c.chunked_attention = c.sliding_window > 0;

@@ -76,7 +76,7 @@ void add_position_bias(LayerBuilder& b, const TransformerLayout& l, const T5Stac
                .width = l.heads(),
                .lookups = pairs});
   Operator bias;
-  bias.kept = {{"position_bias", l.size() * (pairs * l.heads())}};
+  bias.saved_tensors = {{"position_bias", l.size() * (pairs * l.heads())}};
   b.add(std::move(bias));
 }
 

@@ -19,7 +19,8 @@ struct ExpertsConfig {
   std::int64_t per_token = 0;
   std::int64_t intermediate_size = 0;  ///< inner width of a routed expert
   std::int64_t first_layer = 0;        ///< layers before it are dense
-  std::int64_t every = 1;              ///< layers i (from 0) with (i + 1) % every = 0 have experts; others are dense
+  std::int64_t layer_interval =
+      1;  ///< layers i (from 0) with (i + 1) % layer_interval = 0 have experts; others are dense
   std::int64_t dense_intermediate_size = 0;  ///< inner width of dense layers; 0: `TransformerConfig::intermediate_size`
   std::int64_t shared_intermediate_size = 0;  ///< inner width of all shared experts together; 0: none
   /// Routed experts read and write rows of this width, to and from which all tokens are projected (Nemotron 3 Super);

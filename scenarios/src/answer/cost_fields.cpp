@@ -29,7 +29,7 @@ JsonFields<Energy> energy_fields() {
 JsonFields<Ownership> ownership_fields() {
   using O = Ownership;
   return JsonFields<O>()
-      .value("purchase_parts", "money", &O::bought, "purchase price by part")
+      .value("purchase_parts", "money", &O::purchase_prices, "purchase price by part")
       .value(
           "purchase", "money", [](const O& o) { return o.price(); }, "purchase price, the sum of its parts")
       .value("year_parts", "money", &O::yearly, "cost of a year in use by part")

@@ -10,7 +10,7 @@ JsonFields<FailureResult::SetFailure> set_failure_fields() {
   using F = FailureResult::SetFailure;
   return JsonFields<F>()
       .value("component", "", &F::component, "component that failed, for example gpu 5")
-      .value("at_s", "s", &F::at, "time of the failure, from the start of the training")
+      .value("at_s", "s", &F::time, "time of the failure, from the start of the training")
       .value("steps", "", &F::steps, "number of steps completed until then")
       .value("lost_steps", "", &F::lost_steps, "number of steps that the failure undid")
       .value("lost_work_s", "s", &F::lost_work, "time spent on the lost steps")
@@ -33,8 +33,9 @@ JsonFields<BestInterval> best_interval_fields() {
       .value("simulated", "s", &BestInterval::simulated, "interval at which simulated runs lose least")
       .value("shortest", "s", &BestInterval::shortest,
              "time to write one checkpoint; shorter intervals only wait for it")
-      .value("nearly_from", "s", &BestInterval::from, "shortest interval with a goodput within 0.1 % of the best")
-      .value("nearly_until", "s", &BestInterval::until, "longest interval with a goodput within 0.1 % of the best")
+      .value("nearly_from", "s", &BestInterval::range_begin,
+             "shortest interval with a goodput within 0.1 % of the best")
+      .value("nearly_until", "s", &BestInterval::range_end, "longest interval with a goodput within 0.1 % of the best")
       .value("goodput", "share", &BestInterval::goodput, "goodput at the simulated best interval");
 }
 

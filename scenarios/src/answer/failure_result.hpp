@@ -29,8 +29,8 @@ struct FailureResult {
   std::map<std::string, double> failures_of;  ///< number of failures by kind of component
   /// A failure that the scenario sets at a time or step.
   struct SetFailure {
-    std::string component;                                    ///< "gpu 5"
-    double at = 0, steps = 0, lost_steps = 0, lost_work = 0;  ///< s; number of steps completed until then
+    std::string component;                                      ///< "gpu 5"
+    double time = 0, steps = 0, lost_steps = 0, lost_work = 0;  ///< s; number of steps completed until then
     bool node_was_away = false;
   };
   std::vector<SetFailure> set_failures;  ///< in the scenario's order

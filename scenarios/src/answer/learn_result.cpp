@@ -21,7 +21,7 @@ constexpr std::pair<const char*, double LearnPoint::*> kPoint[] = {{"time_s", &L
                                                                    {"loss", &LearnPoint::loss},
                                                                    {"accuracy", &LearnPoint::accuracy},
                                                                    {"noise_scale_samples", &LearnPoint::noise_scale},
-                                                                   {"replicas_apart", &LearnPoint::apart},
+                                                                   {"replicas_apart", &LearnPoint::replica_distance},
                                                                    {"replicas_loss", &LearnPoint::replicas_loss}};
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -48,8 +48,9 @@ const LearnPoint& LearnResult::best() const {
 }
 
 const LearnPoint& LearnResult::farthest() const {
-  return *std::max_element(points.begin(), points.end(),
-                           [](const LearnPoint& a, const LearnPoint& b) { return a.apart < b.apart; });
+  return *std::max_element(points.begin(), points.end(), [](const LearnPoint& a, const LearnPoint& b) {
+    return a.replica_distance < b.replica_distance;
+  });
 }
 
 Json learn_point_json(const LearnPoint& p) {

@@ -16,7 +16,7 @@ struct LearnPoint {
   double training_loss = 0;       ///< mean over the samples since the previous evaluation
   double loss = 0, accuracy = 0;  ///< on the validation samples
   double noise_scale = 0;         ///< gradient noise scale, samples
-  double apart = 0;               ///< root mean square distance of replicas from their mean; 0: they are equal
+  double replica_distance = 0;    ///< root mean square distance of replicas from their mean; 0: they are equal
   /// Mean over the replicas of the loss of each one's own weights, in a task of a few parameters; else NaN.
   double replicas_loss = std::numeric_limits<double>::quiet_NaN();
   /// The first parameter of each replica, or of the only weights there are, in a task of a few parameters; else empty.

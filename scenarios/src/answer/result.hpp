@@ -85,7 +85,7 @@ struct Result {
   };
   std::vector<Phase> phases;
   double alone_time = 0;  ///< time that rank 0 works after all other ranks have ended; 0: they end together
-  struct Measured {
+  struct MeasuredValues {
     double step_time = 0;  ///< measured step time of one device, from the scenario; 0: compute is modelled
     std::string source;
   } measured;
@@ -182,7 +182,7 @@ struct Result {
   int ranks = 0;
   int idle_devices = 0;  ///< number of devices of the cluster without work
   int simulated_ranks = 0;
-  std::string unfolded;      ///< why every rank was simulated; empty: ranks were folded
+  std::string unfolded_reason;  ///< why every rank was simulated; empty: ranks were folded
   std::string shared_draws;  ///< which ranks share drawn slow-downs; empty: each rank has its own, or nothing is drawn
   struct AllReduce {
     std::string algorithm, fidelity;
@@ -201,6 +201,17 @@ struct Result {
     double encode = 0, decode = 0;  ///< seconds of kernels per step, on the rank that the breakdown describes
     double ratio() const { return dense / sent; }
   } compression;
+  /// The calls by which the host of a rank starts the work of a step.
+  struct HostCalls {
+    double all = 0;         ///< number of calls
+    double kernels = 0;     ///< number of kernels, which a compiled program or a CUDA graph starts together
+    double exchanges = 0;   ///< collectives, and messages to and from other pipeline stages
+    double copies = 0;      ///< batches of samples, and copies of offload
+    bool compiled = false;  ///< one call starts a program of all kernels and of the exchanges between chips (TPU)
+    int rank = 0;
+  };
+  /// No value: steps differ from each other, or replicas meet in another way than by collectives.
+  std::optional<HostCalls> host_calls;
   FiguresByKey servers, replicas;
   /// Number of pushes to servers, or of delayed gradients, by the number of updates that they missed.
   std::map<std::uint32_t, std::uint64_t> staleness;
@@ -264,13 +275,15 @@ nlohmann::json answer_json(Answer, bool timing);
 /// sweep.
 const JsonFields<Result>& result_fields();
 JsonFields<Result::Drive> drive_fields();
-JsonFields<Result::Measured> measured_fields();
+JsonFields<Result::MeasuredValues> measured_fields();
 JsonFields<PathLine> path_fields();
 JsonFields<DrawnSteps> drawn_steps_fields();
 JsonFields<Result::Phase> phase_fields();
 JsonFields<Energy> energy_fields();
 JsonFields<Ownership> ownership_fields();
 JsonFields<Money> money_fields();
+JsonFields<Result::HostCalls> host_call_fields();
+JsonFields<Result::Input> input_fields();
 const JsonFields<Answer>& answer_fields();
 
 }  // namespace trainyard

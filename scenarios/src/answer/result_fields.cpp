@@ -147,27 +147,6 @@ JsonFields<FiguresByKey> figure_fields(FiguresByKey MechanismFigures::*group, bo
   return fields;
 }
 
-JsonFields<Result::Input> input_fields() {
-  using I = Result::Input;
-  return JsonFields<I>()
-      .value("starved_share", "share", &I::starved_share, "share of the step that is lost to waiting for samples")
-      .object(
-          "input",
-          JsonFields<I>()
-              .value("storage_busy_share", "share", &I::storage_busy,
-                     "share of the step in which the busiest storage link works")
-              .value("decode_busy_share", "share", &I::decode_busy,
-                     "share of the step in which the busiest decoder works")
-              .value("read_bytes", "bytes", &I::read, "bytes read from the storage in a step")
-              .value("from_cache_share", "share", &I::from_cache, "share of the samples that hosts have cached")
-              .value("host_bytes", "bytes", &I::host_bytes, "batches and cache in the host memory of the fullest node")
-              .value("largest_shard", "samples", &I::largest_shard,
-                     "largest number of samples of a replica in an epoch")
-              .value("smallest_shard", "samples", &I::smallest_shard, "smallest count, at most one less")
-              .value("largest_shards", "", &I::largest_shards, "number of replicas that read the largest count"),
-          "figures of the input pipeline");
-}
-
 JsonFields<Capacity> capacity_fields() {
   return JsonFields<Capacity>()
       .value("largest_micro_batch_size", "samples", &Capacity::largest_micro_batch_size,
@@ -327,6 +306,9 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return !r.all_reduce.algorithm.empty(); }, "with data parallelism by all-reduce")
           .object("compression", &R::compression, compression_fields(), "compressed gradients")
           .when([](const R& r) { return !r.compression.name.empty(); }, "with compressed gradients")
+          .object("host_calls", &R::host_calls, host_call_fields(), "what the host of a rank starts in a step")
+          .when([](const R& r) { return r.host_calls.has_value(); },
+                "with an all-reduce or one device, if steps are alike")
           .list("stages", &R::stages, stage_fields(), "figures of each pipeline stage")
           .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages")
           .inlined(&R::input, input_fields())

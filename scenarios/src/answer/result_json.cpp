@@ -17,8 +17,8 @@ JsonFields<Result::Drive> drive_fields() {
       .value("node", "", &D::node, "number of the fullest node");
 }
 
-JsonFields<Result::Measured> measured_fields() {
-  using M = Result::Measured;
+JsonFields<Result::MeasuredValues> measured_fields() {
+  using M = Result::MeasuredValues;
   return JsonFields<M>()
       .value("step_time_s", "s", &M::step_time, "measured step time of one device")
       .value("source", "", &M::source, "source of the measured step time");

@@ -168,8 +168,8 @@ class GroupPrograms : public ProgramSource {
 class TrafficOfAll {
  public:
   TrafficOfAll(const Traffic& traffic, const Fold* fold) : traffic_(traffic), fold_(fold) {}
-  double sent(Actor actor) const { return traffic_.sent(seen(actor)).value; }
-  double received(Actor actor) const { return traffic_.received(seen(actor)).value; }
+  double sent(Actor actor) const { return traffic_.sent(actor_of_rank(actor)).value; }
+  double received(Actor actor) const { return traffic_.received(actor_of_rank(actor)).value; }
   double on_link(LinkId link) const {
     const LinkId simulated = fold_ ? fold_->class_of_link(link) : link;
     return simulated < 0 ? 0 : traffic_.on_link(simulated).value;
@@ -178,7 +178,7 @@ class TrafficOfAll {
  private:
   const Traffic& traffic_;
   const Fold* fold_;
-  Actor seen(Actor actor) const { return fold_ ? fold_->class_of(actor) : actor; }
+  Actor actor_of_rank(Actor actor) const { return fold_ ? fold_->class_of(actor) : actor; }
 };
 
 void put_values(Values& values, const CollectiveRunOptions& o, const std::vector<Actor>& members) {
@@ -198,7 +198,7 @@ void put_values(Values& values, const CollectiveRunOptions& o, const std::vector
                                          : static_cast<Eigen::Index>(o.values.front().size()));
     if (v) data.conservativeResize(column(o, rank));
     if (!o.options.in_place || v) {
-      values.buffer(actor, o.options.in_place ? scratch_of(kDataBuffer, 1) : kInputBuffer) = input;
+      values.buffer(actor, o.options.in_place ? scratch_buffer(kDataBuffer, 1) : kInputBuffer) = input;
       const auto own_block = block(data.size(), static_cast<int>(rank), o.ranks);
       values.buffer(actor, kOutputBuffer) = Eigen::VectorXd::Zero(own_block.second - own_block.first);
     } else if (gathers) {

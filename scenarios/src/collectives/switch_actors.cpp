@@ -16,7 +16,7 @@ SwitchActors nvswitch_of(const ClusterMachine& machine, const std::vector<Actor>
   // The NVSwitches of Volta and Ampere cannot sum: NVLink SHARP came with Hopper's (third generation).
   const std::string& generation = machine.spec().type_of_gpu(members.front()).gpu.architecture;
   if (generation == "volta" || generation == "ampere") return {};
-  const std::vector<DeviceId> switches = machine.graph().all(DeviceKind::nvswitch, node);
+  const std::vector<DeviceId> switches = machine.graph().devices_of_kind(DeviceKind::nvswitch, node);
   if (switches.size() != 1 || !std::all_of(members.begin(), members.end(), is_on_node)) return {};
   return {{std::vector<int>(members.size(), 0), {-1}}, {machine.actor(switches.front())}};
 }

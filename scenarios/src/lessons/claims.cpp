@@ -107,8 +107,8 @@ Criterion read_criterion(const Node& node) {
   }
   if (criterion.relation.empty()) fail(node.place, "a criterion: at_most, at_least, above, below or equals expected");
   const bool contrast = criterion.relation == "above" || criterion.relation == "below";
-  fields.only("by", contrast, "with above and below only");
-  fields.only("within", criterion.relation == "equals", "with equals only");
+  fields.require_condition("by", contrast, "with above and below only");
+  fields.require_condition("within", criterion.relation == "equals", "with equals only");
   const char* key = contrast ? "by" : "within";
   criterion.distance = fields.text(key, "");
   if (!criterion.distance.empty() && !parsed_quantity(criterion.distance))

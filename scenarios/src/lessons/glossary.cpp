@@ -31,10 +31,10 @@ std::vector<GlossaryWord> read_glossary() {
     GlossaryWord& word = words.emplace_back();
     word.word = name;
     word.meaning = fields.text("meaning");
-    word.also = fields.texts("also");
+    word.synonyms = fields.texts("also");
     word.formula = fields.text("formula", "");
     word.unit = fields.text("unit", "");
-    word.where = fields.text("where");
+    word.source_file = fields.text("where");
     word.lesson = fields.text("lesson");
     fields.finish();
   }
@@ -49,8 +49,8 @@ const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std:
   };
   for (const GlossaryWord& word : words) {
     names.push_back(word.word);
-    names.insert(names.end(), word.also.begin(), word.also.end());
-    for (std::size_t i = names.size() - 1 - word.also.size(); i < names.size(); ++i)
+    names.insert(names.end(), word.synonyms.begin(), word.synonyms.end());
+    for (std::size_t i = names.size() - 1 - word.synonyms.size(); i < names.size(); ++i)
       if (spaced(names[i]) == spaced(name)) return word;
   }
   const auto near = nearest(name, names);
@@ -64,7 +64,7 @@ std::vector<FoundWord> words_in(const std::string& text, const std::vector<Gloss
   std::vector<std::pair<std::string, const GlossaryWord*>> names;
   for (const GlossaryWord& word : words) {
     names.emplace_back(lower(word.word), &word);
-    for (const std::string& also : word.also) names.emplace_back(lower(also), &word);
+    for (const std::string& also : word.synonyms) names.emplace_back(lower(also), &word);
   }
   std::stable_sort(names.begin(), names.end(),
                    [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });

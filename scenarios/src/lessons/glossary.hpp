@@ -7,10 +7,10 @@ namespace trainyard {
 /// A term of the field, from `scenarios/lessons/glossary.yaml`.
 struct GlossaryWord {
   std::string word, meaning;
-  std::vector<std::string> also;  ///< synonyms
-  std::string formula, unit;      ///< empty: the term has none
-  std::string where;              ///< path in the repository of the code that models it
-  std::string lesson;             ///< the name of the lesson that shows it
+  std::vector<std::string> synonyms;  ///< synonyms
+  std::string formula, unit;          ///< empty: the term has none
+  std::string source_file;            ///< path in the repository of the code that models it
+  std::string lesson;                 ///< the name of the lesson that shows it
 };
 
 std::vector<GlossaryWord> read_glossary();

@@ -68,7 +68,7 @@ bool SlotSymbols::holds(int rank, int slot) const {
   }
 }
 
-bool SlotSymbols::promised(int rank, int slot) const {
+bool SlotSymbols::is_promised(int rank, int slot) const {
   switch (operation_) {
     case Operation::reduce:
     case Operation::gather:
@@ -188,7 +188,7 @@ int slots_needed(const Collective& collective, int ranks, const std::vector<Acto
   const auto fit = [&slots, most](const BufferRef& ref) {
     if (!ref) return;
     for (const int edge : {static_cast<int>(ref.chunk), ref.chunk + ref.count})
-      slots = std::lcm(slots, static_cast<std::int64_t>(ref.of / std::gcd(static_cast<int>(ref.of), edge)));
+      slots = std::lcm(slots, static_cast<std::int64_t>(ref.chunks / std::gcd(static_cast<int>(ref.chunks), edge)));
     if (slots > most)
       throw UserError(
           fmt::format("the buffers would have {} slots or more, at most {} are shown: take a smaller --size, a "

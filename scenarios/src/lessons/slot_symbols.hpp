@@ -46,7 +46,7 @@ class SlotSymbols {
   /// "a" … "z", "aa" …; for an all-to-all "block 2".
   std::string slot_name(int slot) const;
   /// Returns true if the operation guarantees that this slot of this rank is complete at the end.
-  bool promised(int rank, int slot) const;
+  bool is_promised(int rank, int slot) const;
 
  private:
   Operation operation_;

@@ -205,7 +205,7 @@ LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, st
 bool Recorder::promise_holds() const {
   for (Actor rank = 0; rank < ranks_; ++rank)
     for (int slot = 0; slot < symbols_.slots(); ++slot)
-      if (symbols_.promised(rank, slot) && !buffers_.at(rank)[slot].complete) return false;
+      if (symbols_.is_promised(rank, slot) && !buffers_.at(rank)[slot].complete) return false;
   return true;
 }
 

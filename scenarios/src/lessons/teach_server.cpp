@@ -20,14 +20,14 @@ class Spans : public Observer {
     const Op& op = *run.op;
     if (static_cast<std::size_t>(op.actor) >= actors_.size() || run.ended <= run.started) return;
     const bool worker = op.actor < workers_;
-    ServerSpan span{ServerSpan::What::compute, op.actor, run.started.value, run.ended.value};
+    ServerSpan span{ServerSpan::Kind::compute, op.actor, run.started.value, run.ended.value};
     if (op.kind == Kind::send)
-      span.what = ServerSpan::What::push;
+      span.kind = ServerSpan::Kind::push;
     else if (op.kind == Kind::recv)
-      span.what = ServerSpan::What::pull;
+      span.kind = ServerSpan::Kind::pull;
     else if (!worker)
-      span.what = ServerSpan::What::apply;
-    if (!worker && span.what != ServerSpan::What::apply) return;  // messages are shown at the workers
+      span.kind = ServerSpan::Kind::apply;
+    if (!worker && span.kind != ServerSpan::Kind::apply) return;  // messages are shown at the workers
     if (!worker)
       span.worker = op.effect.call == static_cast<std::uint16_t>(ServerCall::update) ? -1 : op.effect.read.chunk;
     actors_[op.actor].push_back(span);
@@ -132,7 +132,7 @@ constexpr SpanStyle kSpanStyles[] = {{"compute", "computes", "#", Tone::blue},
                                      {"push", "pushes", ">", Tone::yellow},
                                      {"pull", "pulls", "<", Tone::green},
                                      {"apply", "", "+", Tone::purple}};
-const SpanStyle& style_of_span(ServerSpan::What what) { return kSpanStyles[static_cast<std::size_t>(what)]; }
+const SpanStyle& style_of_span(ServerSpan::Kind kind) { return kSpanStyles[static_cast<std::size_t>(kind)]; }
 
 std::string server_title(const ServerQuestion& q, const std::optional<PushPullScript>& script) {
   std::string text = consistency_names()[static_cast<std::size_t>(q.consistency)];
@@ -154,8 +154,8 @@ std::size_t largest_lead(const ServerLesson& lesson) {
   for (std::size_t worker = 0; worker < begins.size(); ++worker) {
     std::vector<double> ends;
     for (const ServerSpan& span : lesson.actors[worker]) {
-      if (span.what == ServerSpan::What::compute) begins[worker].push_back(span.begin);
-      if (span.what == ServerSpan::What::push) ends.push_back(span.end);
+      if (span.kind == ServerSpan::Kind::compute) begins[worker].push_back(span.begin);
+      if (span.kind == ServerSpan::Kind::push) ends.push_back(span.end);
     }
     std::sort(ends.begin(), ends.end());
     const auto keys = static_cast<std::size_t>(q.keys);
@@ -177,7 +177,7 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
   double computing = 0;
   for (int worker = 0; worker < q.workers; ++worker)
     for (const ServerSpan& span : lesson.actors[static_cast<std::size_t>(worker)])
-      if (span.what == ServerSpan::What::compute) computing += span.end - span.begin;
+      if (span.kind == ServerSpan::Kind::compute) computing += span.end - span.begin;
   std::vector<std::string> counts;
   std::uint64_t counted = 0;
   for (const auto& [missed, count] : lesson.staleness) {

@@ -12,8 +12,8 @@ namespace trainyard {
 
 /// An interval in which a worker or server is busy. Times are in slots, the unit of the user's numbers.
 struct ServerSpan {
-  enum class What : std::uint8_t { compute, push, pull, apply };
-  What what = What::compute;
+  enum class Kind : std::uint8_t { compute, push, pull, apply };
+  Kind kind = Kind::compute;
   int worker = 0;  ///< apply: the worker whose push is applied, −1 for the sum of all; else the worker itself
   double begin = 0, end = 0;
 };

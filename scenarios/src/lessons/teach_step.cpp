@@ -33,11 +33,11 @@ void require_values(const Scenario& s, const StepQuestion& question) {
     fail(place,
          "teach step: only replicas that all-reduce whole gradients compute the step of one device; "
          "`trainyard learn` shows the others");
-  if (s.plan.inference || s.prescribed_step.exists() || s.input.used() || s.post_training)
+  if (s.plan.inference || s.prescribed_step.exists() || s.input.is_used() || s.post_training)
     fail(place,
          "teach step: a training step alone expected, without input, post_training, plan.step_time and "
          "plan.inference");
-  if (s.model.options.adapters.any() || s.fp8)
+  if (s.model.options.adapters.has_rank() || s.fp8)
     fail(place, "teach step: weights that are all trained, in 16 or more bits expected; leave out plan.lora and fp8");
   if (s.plan.all_reduce.settings.fidelity != Fidelity::messages)
     fail(s.plan.all_reduce.place, "plan.data_parallel.all_reduce: only messages carry values; leave out fidelity");

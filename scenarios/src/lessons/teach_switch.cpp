@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-int SwitchLesson::flooded() const {
+int SwitchLesson::flooded_frames() const {
   return static_cast<int>(std::count_if(frames.begin(), frames.end(), [](const auto& f) { return f.flooded; }));
 }
 
@@ -80,11 +80,11 @@ LessonView lesson_view(const SwitchLesson& lesson) {
                              .legend = {{"", "sends", Tone::blue},
                                         {"", "takes its frame", Tone::green},
                                         {"", "drops a copy for another host", Tone::orange}}}};
-  view.sums = {fmt::format("{} of {} frames flooded, {} copies on the wires to the hosts", lesson.flooded(),
+  view.sums = {fmt::format("{} of {} frames flooded, {} copies on the wires to the hosts", lesson.flooded_frames(),
                            lesson.frames.size(), lesson.copies())};
   view.json = json_text(nlohmann::ordered_json{{"kind", name},
                                                {"hosts", lesson.hosts},
-                                               {"flooded_frames", lesson.flooded()},
+                                               {"flooded_frames", lesson.flooded_frames()},
                                                {"copies", lesson.copies()},
                                                {"frames", frames},
                                                {"table", table}},

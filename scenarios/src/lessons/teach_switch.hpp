@@ -18,8 +18,8 @@ struct SwitchLesson {
   bool hub = false;
   std::vector<SwitchedFrame> frames;
 
-  int flooded() const;  ///< number of frames that were flooded
-  int copies() const;   ///< number of copies of all frames
+  int flooded_frames() const;  ///< number of frames that were flooded
+  int copies() const;          ///< number of copies of all frames
 };
 
 /// Passes frames through a learning switch (IEEE 802.1D): it enters the sender's address and port into its table, and

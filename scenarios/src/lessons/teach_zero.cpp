@@ -85,7 +85,7 @@ std::vector<MemoryUse::ByClass> held_memory(const StaticMemory& of_rank, int ran
   const TrainingPrograms programs(plan, names);
   IdealMachine machine("rank");
   MemoryUse memory;
-  run_programs(machine, programs.all(), {{&memory}});
+  run_programs(machine, programs.programs(), {{&memory}});
   std::vector<MemoryUse::ByClass> peaks;
   for (Actor rank = 0; rank < ranks; ++rank) peaks.push_back(memory.parts_at_peak(rank));
   return peaks;

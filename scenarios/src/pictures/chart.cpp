@@ -140,7 +140,7 @@ std::string charts_svg(const ChartSheet& sheet, std::vector<Chart> charts) {
         chart.x.include(p.x);
         chart.y.include(p.y);
       }
-    if (chart.x.most() < chart.x.least()) continue;  // there are no points
+    if (chart.x.highest() < chart.x.lowest()) continue;  // there are no points
     const double above = chart.title.empty() ? 8 : kAbovePlot;
     chart.x.widen(0.03);
     chart.y.widen(0.05);

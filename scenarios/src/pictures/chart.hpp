@@ -22,8 +22,8 @@ class ChartAxis {
   double share(double value) const;
   /// Returns about `wanted` round values of the range: 1, 2 or 5 times a power of ten, or powers.
   std::vector<double> ticks(double wanted) const;
-  double least() const { return least_; }
-  double most() const { return most_; }
+  double lowest() const { return least_; }
+  double highest() const { return most_; }
 
  private:
   Scale scale_ = Scale::linear;

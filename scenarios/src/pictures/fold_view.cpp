@@ -13,7 +13,7 @@ FoldView fold_view(const Scenario& s) {
   const StepRun run(s, laid_out, options);
   FoldView view;
   view.ranks = s.ranks();
-  view.unfolded = run.unfolded;
+  view.unfolded_reason = run.unfolded_reason;
   if (!run.fold) return view;
   for (Actor c = 0; c < run.fold->classes(); ++c) {
     const std::vector<Actor>& members = run.fold->members(c);
@@ -33,7 +33,7 @@ nlohmann::ordered_json to_json(const FoldView& view) {
           {"classes", classes},
           {"link_classes", view.links},
           {"reasons", view.reasons},
-          {"unfolded", view.unfolded}};
+          {"unfolded", view.unfolded_reason}};
 }
 
 }  // namespace trainyard

@@ -54,10 +54,10 @@ RankView rank_view(const Scenario& s, const Plan& laid_out, int rank) {
   options.lays_out_only = true;
   const StepRun run(s, laid_out, options);
   RankView view;
-  view.at = mesh(s)[static_cast<std::size_t>(rank)];
-  view.unfolded = run.unfolded;
-  view.simulated = run.rank_of(run.seen(rank));
-  if (run.fold) view.alike = static_cast<int>(run.fold->members(run.seen(rank)).size());
+  view.place = mesh(s)[static_cast<std::size_t>(rank)];
+  view.unfolded_reason = run.unfolded_reason;
+  view.simulated = run.rank_of(run.actor_of_rank(rank));
+  if (run.fold) view.class_size = static_cast<int>(run.fold->members(run.actor_of_rank(rank)).size());
   const auto route = [&](std::string what, int to) {
     return route_view(run.machine.cluster, std::move(what), rank, to);
   };
@@ -83,10 +83,10 @@ nlohmann::ordered_json to_json(const RankView& view) {
   for (const RankView::Group& g : view.groups)
     groups.push_back({{"group", g.what}, {"members", g.members}, {"next", to_json(g.next)}});
   for (const RouteView& peer : view.peers) peers.push_back(to_json(peer));
-  return {{"rank", to_json(std::vector<MeshRank>{view.at})["mesh"][0]},
+  return {{"rank", to_json(std::vector<MeshRank>{view.place})["mesh"][0]},
           {"simulated_rank", view.simulated},
-          {"stands_for", view.alike},
-          {"unfolded", view.unfolded},
+          {"stands_for", view.class_size},
+          {"unfolded", view.unfolded_reason},
           {"groups", groups},
           {"peers", peers}};
 }
@@ -96,7 +96,7 @@ RankTimeline rank_timeline(const Scenario& s, const Plan& laid_out, int rank) {
   std::optional<ActorTimeline> of_actor;
   SimulateOptions options;
   options.critical_path = false;
-  options.observe.emplace_back([&](const StepRun& run) { return &of_actor.emplace(run, run.seen(rank)); });
+  options.observe.emplace_back([&](const StepRun& run) { return &of_actor.emplace(run, run.actor_of_rank(rank)); });
   const StepRun run(s, laid_out, options);
   RankTimeline timeline{of_actor->rows};
   std::stable_sort(timeline.rows.begin(), timeline.rows.end(),

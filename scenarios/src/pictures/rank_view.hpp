@@ -8,10 +8,10 @@ namespace trainyard {
 
 /// One rank of a scenario: its position, its groups and peers, and the links to them.
 struct RankView {
-  MeshRank at;
-  int simulated = 0;     ///< the simulated rank of its equivalence class
-  int alike = 1;         ///< size of its equivalence class
-  std::string unfolded;  ///< why no ranks are folded; "": they are
+  MeshRank place;
+  int simulated = 0;            ///< the simulated rank of its equivalence class
+  int class_size = 1;           ///< size of its equivalence class
+  std::string unfolded_reason;  ///< why no ranks are folded; "": they are
   /// A group in which the rank communicates, and its route to the next member.
   struct Group {
     std::string what;

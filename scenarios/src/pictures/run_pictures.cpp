@@ -76,7 +76,7 @@ void draw_run(const Scenario& s, const Plan& laid_out, SimulateOptions& options,
   options.observe.emplace_back([memory](const StepRun& run) { return &memory->emplace(run.records()); });
   options.path_pieces = true;
   // Ranks that are not in step have no critical path, so their operations need not be recorded.
-  const bool in_step = s.plan.mechanism->in_step();
+  const bool in_step = s.plan.mechanism->is_synchronous();
   (in_step || estimated_operations(laid_out) > kMostKept ? options.after : options.watch) =
       [memory, pictures](const StepRun& run) { *pictures = pictures_of(run, **memory); };
 }

@@ -23,7 +23,7 @@ std::string scaling_picture(const std::string& title, const std::vector<ScalingC
     }
   }
   chart.series.push_back({.color = "#888888",
-                          .points = {{gpus.least(), ideal(gpus.least())}, {gpus.most(), ideal(gpus.most())}},
+                          .points = {{gpus.lowest(), ideal(gpus.lowest())}, {gpus.highest(), ideal(gpus.highest())}},
                           .dashed = true});
   return charts_svg(sheet, {chart});
 }

@@ -21,11 +21,11 @@ constexpr const char *kInk = "#222222", *kFaint = "#666666", *kPaper = "#f6f6f6"
 /// become one piece, and bars that are too narrow to be visible join the piece before. Gaps below `gap` px do not
 /// separate a run.
 std::vector<Piece> pieces(const std::vector<StepPicture::Bar>& bars, const ChartAxis& view, double gap) {
-  const double pixel = (view.most() - view.least()) / (kRight - kLeft);
+  const double pixel = (view.highest() - view.lowest()) / (kRight - kLeft);
   std::vector<StepPicture::Bar> seen;
   for (StepPicture::Bar bar : bars) {
-    bar.begin = std::max(bar.begin, view.least());
-    bar.end = std::min(bar.end, view.most());
+    bar.begin = std::max(bar.begin, view.lowest());
+    bar.end = std::min(bar.end, view.highest());
     if (bar.begin < bar.end) seen.push_back(bar);
   }
   std::vector<Piece> result;
@@ -64,7 +64,7 @@ class Drawing {
     axis(plot, whole_step);
     lanes(plot, whole_step);
     memory({kLeft, plot.top + lanes_ + 8, plot.width, 74}, whole_step);
-    lens(plot, plot.x(whole_step, last.least()), zoom);
+    lens(plot, plot.x(whole_step, last.lowest()), zoom);
     axis(zoom, last);
     lanes(zoom, last);
     caption(zoom.top + zoom.height + 40);
@@ -144,7 +144,7 @@ class Drawing {
   void memory(const PlotArea& area, const ChartAxis& view) {
     const ChartAxis bytes(0, 1.12 * std::max(picture_.capacity, picture_.peak));
     const double bottom = area.top + area.height, capacity = area.y(bytes, picture_.capacity);
-    if (bytes.most() <= 0) return;
+    if (bytes.highest() <= 0) return;
     std::string path = fmt::format("M{} {}", Svg::number(kLeft), Svg::number(bottom));
     for (const MemoryUse::Sample& sample : thinned_memory(picture_.memory, end_, area.width))
       path += fmt::format("H{}V{}", Svg::number(area.x(view, sample.time)),

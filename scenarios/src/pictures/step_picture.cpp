@@ -15,7 +15,7 @@ namespace trainyard {
 namespace {
 
 using Bar = StepPicture::Bar;
-using Tone = StepPicture::Tone;
+using StepTone = StepPicture::Tone;
 
 struct Span {
   double begin = 0, end = 0;
@@ -58,27 +58,27 @@ std::string tone_name(const Group& group, std::uint8_t phase) {
 constexpr const char *kReadOnHost = "read samples", *kDecodeOnHost = "decode samples", *kCopyOnHost = "copy samples";
 
 /// Hues that people with the common kinds of colour blindness can tell apart at least by lightness.
-Tone tone_of(const std::string& name) {
-  static const std::map<std::string, Tone> tones = [] {
-    std::map<std::string, Tone> all;
-    for (const Tone& tone :
-         {Tone{name_of(ComputePhase::forward), "#8fbfe0", "#8fbfe0"},
-          Tone{name_of(ComputePhase::backward), "#2b6ca3", "#2b6ca3", 0, 0, true},
-          Tone{name_of(ComputePhase::bucket_copies), "#8858ad", "#8858ad", 0, 0, true},
-          Tone{name_of(ComputePhase::encode), "#b5489a", "#b5489a", 0, 0, true},
-          Tone{name_of(ComputePhase::decode), "#e39bc8", "#e39bc8"},
-          Tone{"optimizer", "#4f9d4a", "#4f9d4a", 0, 0, true}, Tone{"framework", "#8c6d5d", "#8c6d5d", 0, 0, true},
-          Tone{kReadOnHost, "#7fc4b4", "#5fae9d"}, Tone{kDecodeOnHost, "#2f8f7f", "#24786a", 0, 0, true},
-          Tone{kCopyOnHost, "#c9b458", "#b59f3f"}, Tone{"bubble", "#e4e4e4", "#e4e4e4"},
-          Tone{"other", "#cccccc", "#cccccc"}})
+StepTone tone_of(const std::string& name) {
+  static const std::map<std::string, StepTone> tones = [] {
+    std::map<std::string, StepTone> all;
+    for (const StepTone& tone :
+         {StepTone{name_of(ComputePhase::forward), "#8fbfe0", "#8fbfe0"},
+          StepTone{name_of(ComputePhase::backward), "#2b6ca3", "#2b6ca3", 0, 0, true},
+          StepTone{name_of(ComputePhase::bucket_copies), "#8858ad", "#8858ad", 0, 0, true},
+          StepTone{name_of(ComputePhase::encode), "#b5489a", "#b5489a", 0, 0, true},
+          StepTone{name_of(ComputePhase::decode), "#e39bc8", "#e39bc8"},
+          StepTone{"optimizer", "#4f9d4a", "#4f9d4a", 0, 0, true}, StepTone{"framework", "#8c6d5d", "#8c6d5d", 0, 0, true},
+          StepTone{kReadOnHost, "#7fc4b4", "#5fae9d"}, StepTone{kDecodeOnHost, "#2f8f7f", "#24786a", 0, 0, true},
+          StepTone{kCopyOnHost, "#c9b458", "#b59f3f"}, StepTone{"bubble", "#e4e4e4", "#e4e4e4"},
+          StepTone{"other", "#cccccc", "#cccccc"}})
       all.emplace(tone.name, tone);
     return all;
   }();
   const auto at = tones.find(name);
-  return at != tones.end() ? at->second : Tone{name, "#f0a830", "#d98c10"};
+  return at != tones.end() ? at->second : StepTone{name, "#f0a830", "#d98c10"};
 }
 
-Tone exposed_tone(const std::string& group) { return {"exposed " + group, "#d62728", "#d62728", 0, 0, true, true}; }
+StepTone exposed_tone(const std::string& group) { return {"exposed " + group, "#d62728", "#d62728", 0, 0, true, true}; }
 
 class Painter {
  public:
@@ -122,9 +122,9 @@ class Painter {
   /// The remaining time is waiting for peers, as in the breakdown, and "other".
   void rest(double bubble) {
     if (bubble > 1e-9 * picture_.end) picture_.tones[tone_named("bubble")].seconds = bubble;
-    std::vector<Tone>& tones = picture_.tones;
+    std::vector<StepTone>& tones = picture_.tones;
     double sum = 0;
-    for (const Tone& tone : tones) sum += tone.seconds;
+    for (const StepTone& tone : tones) sum += tone.seconds;
     if (picture_.end - sum > 1e-9 * picture_.end) tones[tone_named("other")].seconds = picture_.end - sum;
   }
 
@@ -194,7 +194,7 @@ class Painter {
       picture_.lanes.front().bars.push_back({s.begin, s.end, tone, 0, 0});
       picture_.tones[tone].seconds += s.end - s.begin;
     }
-    Tone& communication = picture_.tones[tone_named(names_.groups()[g].name)];
+    StepTone& communication = picture_.tones[tone_named(names_.groups()[g].name)];
     for (const Span& s : messages) communication.beside += s.end - s.begin;
     communication.beside -= picture_.tones[tone].seconds;
     cover(spans);
@@ -209,7 +209,7 @@ class Painter {
     return picture_.lanes[stream];
   }
   std::size_t tone_named(const std::string& name) { return tone_at(tone_of(name)); }
-  std::size_t tone_at(Tone tone) {
+  std::size_t tone_at(StepTone tone) {
     for (std::size_t i = 0; i < picture_.tones.size(); ++i)
       if (picture_.tones[i].name == tone.name) return i;
     picture_.tones.push_back(std::move(tone));
@@ -227,11 +227,11 @@ std::string how_in_words(const StepRun& run) {
 
 }  // namespace
 
-StepPicture step_picture(const StepRun& run, Actor rank, Pictured pictured) {
+StepPicture step_picture(const StepRun& run, Actor rank, PicturePart pictured) {
   const Scenario& s = run.scenario;
-  const bool one_step = pictured == Pictured::one_step;
+  const bool one_step = pictured == PicturePart::one_step;
   StepPicture picture;
-  const Actor actor = run.seen(rank), loader = s.input.used() ? run.plan.input.loader_of_rank[rank] : -1;
+  const Actor actor = run.actor_of_rank(rank), loader = s.input.is_used() ? run.plan.input.loader_of_rank[rank] : -1;
   SteadyWindow::Step step{0, run.end.end.value, run.breakdown.parts(actor)};
   // A rank that ends early waits for the last one. This is bubble too, as in the answer's breakdown.
   double waits_at_end = std::max(0.0, step.end - run.breakdown.end(actor).value);
@@ -250,7 +250,7 @@ StepPicture step_picture(const StepRun& run, Actor rank, Pictured pictured) {
   painter.close();
 
   double exposed = 0, booked = 0;
-  for (const Tone& tone : picture.tones)
+  for (const StepTone& tone : picture.tones)
     if (tone.exposed) exposed += tone.seconds;
   for (const auto& [group, seconds] : step.parts.exposed) booked += seconds.value;
   if (std::abs(exposed - booked) > 1e-9 * step.end)
@@ -274,7 +274,7 @@ StepPicture step_picture(const StepRun& run, Actor rank, Pictured pictured) {
     picture.subtitle +=
         fmt::format(" · step {} of {}, {} each in the mean", step.number, step.steps,
                     show((run.window.end(actor) - run.window.begin(actor)) / run.window.own_steps(actor)));
-  for (const Tone& tone : picture.tones)
+  for (const StepTone& tone : picture.tones)
     if (tone.seconds > 0)
       picture.description +=
           fmt::format("{}{} {}", picture.description.empty() ? "" : ", ", tone.name, show(Seconds{tone.seconds}));
@@ -321,7 +321,7 @@ std::function<void(const StepRun&)> picture_of(const Scenario& s, const std::fil
   if (rank && (*rank < 0 || *rank >= s.ranks()))
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
   return [file, rank](const StepRun& run) {
-    write_atomically(file, draw(step_picture(run, rank.value_or(run.last()), Pictured::one_step)));
+    write_atomically(file, draw(step_picture(run, rank.value_or(run.last()), PicturePart::one_step)));
   };
 }
 

@@ -59,11 +59,11 @@ struct StepPicture {
 };
 
 /// The pictured time: the middle one of the averaged steps, or all steps of the run.
-enum class Pictured { one_step, whole_run };
+enum class PicturePart { one_step, whole_run };
 /// Prepares the picture of `rank`. While its work waits for communication, its compute lane has bars of the tone
 /// "exposed …". Their sum is the exposed time of the breakdown. With an input pipeline, lanes of the host that loads the
 /// rank's samples lie above. Every operation must have been recorded.
-StepPicture step_picture(const StepRun&, Actor rank, Pictured);
+StepPicture step_picture(const StepRun&, Actor rank, PicturePart);
 
 /// Joins bars that are shorter than a cell and begin in the same cell. `cell`: s.
 std::vector<StepPicture::Piece> joined_bars(const std::vector<StepPicture::Bar>&, double cell);

@@ -68,7 +68,7 @@ class TimelineText {
       : run_(run), memory_(memory), end_(run.end.end.value), tick_(end_ / kTicks) {
     for (const Actor rank : shown_ranks(run, memory)) {
       ranks_.push_back(rank);
-      pictures_.push_back(step_picture(run, rank, Pictured::whole_run));
+      pictures_.push_back(step_picture(run, rank, PicturePart::whole_run));
     }
     cell_ = cell_for(pictures_, end_);
   }
@@ -117,7 +117,7 @@ class TimelineText {
       }
       lanes.push_back({{"name", lane.name}, {"bars", bars}});
     }
-    const Actor actor = run_.seen(rank);
+    const Actor actor = run_.actor_of_rank(rank);
     ordered_json bytes = ordered_json::array();
     for (const MemoryUse::Sample& sample : thinned_memory(memory_.samples(actor), end_, kMemoryCells)) {
       bytes.push_back(ticks(sample.time));

@@ -69,10 +69,9 @@ void Svg::text(double x, double y, std::string_view text, const TextStyle& style
   const char* anchor = style.anchor == Anchor::start    ? ""
                        : style.anchor == Anchor::middle ? " text-anchor=\"middle\""
                                                         : " text-anchor=\"end\"";
-  body_ +=
-      fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\"{}{}{}>{}</text>\n", number(x), number(y),
-                  number(style.size), style.fill, anchor, style.bold ? " font-weight=\"bold\"" : "",
-                  style.halo ? " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"" : "", escaped(text));
+  body_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\"{}{}{}>{}</text>\n", number(x), number(y),
+                       number(style.size), style.fill, anchor, style.bold ? " font-weight=\"bold\"" : "",
+                       style.halo ? " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"" : "", escape(text));
 }
 
 std::string Svg::finish() const {
@@ -81,8 +80,8 @@ std::string Svg::finish() const {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" "
       "font-family=\"Helvetica, Arial, sans-serif\">\n<title>{2}</title>\n{3}{4}{5}</svg>\n",
-      number(width_), number(height_), escaped(title_),
-      description_.empty() ? "" : fmt::format("<desc>{}</desc>\n", escaped(description_)), paper.body_, body_);
+      number(width_), number(height_), escape(title_),
+      description_.empty() ? "" : fmt::format("<desc>{}</desc>\n", escape(description_)), paper.body_, body_);
 }
 
 std::string Svg::number(double value) {
@@ -92,7 +91,7 @@ std::string Svg::number(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string Svg::escaped(std::string_view text) { return xml_escaped(text); }
+std::string Svg::escape(std::string_view text) { return xml_escaped(text); }
 
 double Svg::text_width(std::string_view text, double size) {
   double letters = 0;

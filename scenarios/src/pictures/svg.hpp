@@ -53,7 +53,7 @@ class Svg {
   /// Writes at most two decimals: a hundredth of a pixel is not visible, and the file stays small.
   static std::string number(double);
   /// Replaces `&`, `<`, `>` and quotes by entities, and control characters, which XML forbids, by spaces.
-  static std::string escaped(std::string_view);
+  static std::string escape(std::string_view);
   /// Estimates the width of a text without its font. The estimate is generous, because boxes must be wider than their
   /// text.
   static double text_width(std::string_view text, double size);

@@ -92,11 +92,11 @@ double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
 
 /// Places devices from the sockets down, then devices without a socket. All NVSwitches are one box below.
 void NodeDrawing::place_devices() {
-  std::vector<DeviceId> roots = graph_.all(DeviceKind::cpu, node_);
+  std::vector<DeviceId> roots = graph_.devices_of_kind(DeviceKind::cpu, node_);
   std::set<DeviceId> seen;
   int depth = 1;
   for (const DeviceKind kind : {DeviceKind::pcie_switch, DeviceKind::gpu, DeviceKind::hca, DeviceKind::nvme})
-    for (const DeviceId id : graph_.all(kind, node_)) roots.push_back(id);
+    for (const DeviceId id : graph_.devices_of_kind(kind, node_)) roots.push_back(id);
   for (const DeviceId root : roots) depth = std::max(depth, switch_depth(root, seen));
   device_row_ = kCpuRow + (depth + 1) * kRowStep;
   bottom_ = device_row_ + kBoxHeight;
@@ -107,7 +107,7 @@ void NodeDrawing::place_devices() {
 std::string NodeDrawing::busy(LinkId id) const {
   if (!heat_) return "";
   const double share = std::max(heat_(id), heat_(id ^ 1));
-  return share < 0 ? "" : fmt::format(" data-link=\"{}\" data-busy=\"{:.6g}\"", Svg::escaped(link(id).name), share);
+  return share < 0 ? "" : fmt::format(" data-link=\"{}\" data-busy=\"{:.6g}\"", Svg::escape(link(id).name), share);
 }
 
 /// Writes rates short enough for a box; a drive has a read and a write rate.
@@ -191,7 +191,7 @@ void NodeDrawing::draw_nvlinks() {
   });
   if (fastest == 0) return;
   for_each_nvlink([&](LinkId id) { draw_nvlink(id, slowest); });
-  if (!graph_.all(DeviceKind::nvswitch, node_).empty()) {
+  if (!graph_.devices_of_kind(DeviceKind::nvswitch, node_).empty()) {
     bottom_ = std::max(bottom_, top + 70);
     svg_.box(kMargin, top + 40, slots_ * kSlotWidth, 30, fill_of(DeviceKind::gpu), "#555555", "NVSwitch");
   }

@@ -176,10 +176,10 @@ ordered_json to_json(const std::vector<MeshRank>& ranks) {
   ordered_json out = ordered_json::array();
   for (const MeshRank& r : ranks)
     out.push_back({{"rank", r.rank},
-                   {"tensor_parallel", r.at.tensor},
-                   {"context_parallel", r.at.context},
-                   {"data_parallel", r.at.data},
-                   {"pipeline_parallel", r.at.pipeline},
+                   {"tensor_parallel", r.coordinates.tensor},
+                   {"context_parallel", r.coordinates.context},
+                   {"data_parallel", r.coordinates.data},
+                   {"pipeline_parallel", r.coordinates.pipeline},
                    {"expert_parallel", r.expert},
                    {"expert_tensor_parallel", r.expert_tensor},
                    {"node", r.node},

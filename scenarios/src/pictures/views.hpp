@@ -30,7 +30,7 @@ Schedule schedule(const Plan&, int rank, std::size_t most);
 /// The position of a rank: its coordinates in the mesh, and its device.
 struct MeshRank {
   int rank = 0, node = 0;
-  Coordinates at;
+  Coordinates coordinates;
   int expert = 0;         ///< number of the shard of experts that it stores
   int expert_tensor = 0;  ///< number of the tensor shard of each of these, if experts have tensor ranks of their own
   std::string device;     ///< "node0/gpu3"
@@ -82,7 +82,7 @@ struct FoldView {
   std::vector<Class> classes;
   int links = 0;                     ///< number of classes of links that messages cross
   std::vector<std::string> reasons;  ///< the differences that first separated classes
-  std::string unfolded;              ///< why every rank is simulated; "": ranks are folded
+  std::string unfolded_reason;       ///< why every rank is simulated; "": ranks are folded
 };
 FoldView fold_view(const Scenario&);
 

@@ -61,7 +61,7 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks, choice.pairs_passes};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
     plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
-  plan.tied = choice.ends_apart() && ties_head(s.model) && !s.model.options.adapters.any();
+  plan.tied = choice.ends_apart() && ties_head(s.model) && !s.model.options.adapters.has_rank();
   plan.fuses_kernels = detail_of(choice).fuses_kernels;
   return plan;
 }
@@ -88,7 +88,7 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
 /// Throws UserError for offload of activations with a schedule that splits the backward pass: it needs activations on
 /// the GPU between both parts.
 void refuse_split_backward(const Scenario& s, const TrainingPlan& plan) {
-  if (!plan.offload.activations.used()) return;
+  if (!plan.offload.activations.is_used()) return;
   for (const StagePlan& stage : plan.stages)
     for (const PipelineTask& task : stage.tasks)
       if (task.pass == PipelineTask::Pass::backward_input)
@@ -135,7 +135,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
                    experts = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, true).size()));
   SoftwareStack stack = s.software;
   stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
-  const bool buckets_pass = stack.gradient_bucket_copy && plan.zero == ZeroStage::gradients && !plan.offload.used();
+  const bool buckets_pass = stack.gradient_bucket_copy && plan.zero == ZeroStage::gradients && !plan.offload.is_used();
   stack.gradient_bucket_copy = stack.gradient_bucket_copy && !buckets_pass;
   for (StagePlan& stage : plan.stages) {
     std::vector<const Layer*> layers;
@@ -282,7 +282,7 @@ Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
   for (const StagePlan& stage : training.stages)
     if (stage.buckets.size() > kMostBuckets) refuse_buckets(s, static_cast<double>(stage.buckets.size()));
   // Every part of the step is scaled by the same factor, so gradients get ready in the order of the model.
-  if (s.measured.given())
+  if (s.measured.is_given())
     plan.compute_scale = s.measured.step_time(s.micro_batch_size) / modelled_step(s, training.stages.front().optimizer);
   choose_steps(plan, s);
   return plan;
@@ -295,7 +295,7 @@ std::string all_reduce_name(const CollectiveChoice& choice) {
 GradientCollective gradient_collective(const Plan& plan) {
   GradientCollective chosen{"", plan.all_reduce.settings.channels};
   const LaneGroups& lane = plan.training.lane(Lane::gradients);
-  if (plan.all_reduce.settings.fidelity != Fidelity::modelled || !lane.used() || plan.training.compression)
+  if (plan.all_reduce.settings.fidelity != Fidelity::modelled || !lane.is_used() || plan.training.compression)
     return chosen;
   const LaneGroup& group = lane.groups.front();
   double elements = 0;

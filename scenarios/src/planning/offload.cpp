@@ -37,7 +37,7 @@ OffloadPlan offload_plan(const Scenario& s, const TrainingPlan& training) {
   OffloadPlan plan;
   plan.optimizer = s.plan.offload.optimizer;
   plan.parameters = s.plan.offload.parameters;
-  if (!plan.used()) return plan;
+  if (!plan.is_used()) return plan;
   require_whole_gradients(s, *training.network);
   const Bytes gradient = training.gradient_element, master = element_size(update_precision(s.precision));
   plan.states = master + states_size(s.optimizer, s.precision);
@@ -49,7 +49,7 @@ OffloadPlan offload_plan(const Scenario& s, const TrainingPlan& training) {
 }
 
 HeldElements held_on_gpu(const TrainingPlan& plan, const HeldElements& held) {
-  if (!plan.offload.used()) return held;
+  if (!plan.offload.is_used()) return held;
   HeldElements rest = held;
   rest.optimizer = 0;
   if (plan.zero >= ZeroStage::gradients) rest.gradients = 0;
@@ -60,7 +60,7 @@ HeldElements held_on_gpu(const TrainingPlan& plan, const HeldElements& held) {
 void hold_on_host(const TrainingPlan& plan, StagePlan& stage, const HeldElements& held,
                   const std::vector<double>& shares) {
   const OffloadPlan& offload = plan.offload;
-  if (!offload.used()) return;
+  if (!offload.is_used()) return;
   const double elements = held.optimizer;
   const double largest = shares.empty() ? 0 : *std::max_element(shares.begin(), shares.end());
   StaticMemory& host = stage.host_memory;
@@ -120,7 +120,7 @@ ActivationOffload activation_offload(const Scenario& s, const Network& network,
 }
 
 void hold_activations_on_host(const TrainingPlan& plan, StagePlan& stage) {
-  if (!plan.offload.activations.used()) return;
+  if (!plan.offload.activations.is_used()) return;
   std::vector<Bytes> chunk_bytes;
   for (const std::vector<int>& chunk : stage.chunks) {
     Bytes& bytes = chunk_bytes.emplace_back();
@@ -140,7 +140,7 @@ void hold_activations_on_host(const TrainingPlan& plan, StagePlan& stage) {
 
 void attach_host_ways(OffloadPlan& plan, int ranks, const ClusterMachine& machine, const Place& where) {
   if (!plan.copies()) return;
-  const char* key = plan.used() ? "plan.data_parallel.offload" : "plan.activation_offload";
+  const char* key = plan.is_used() ? "plan.data_parallel.offload" : "plan.activation_offload";
   const auto require_path = [&](Actor from, Actor to) {
     if (!machine.route(from, to, PathClass::automatic).reachable)
       fail(where,
@@ -161,7 +161,7 @@ void attach_host_ways(OffloadPlan& plan, int ranks, const ClusterMachine& machin
     edges(HostWay::from_host) = {require_path(cpu, rank)};
     if (!plan.drives()) continue;
     const int node = machine.graph().devices()[socket].node;
-    for (const DeviceId id : machine.graph().all(DeviceKind::nvme, node)) {
+    for (const DeviceId id : machine.graph().devices_of_kind(DeviceKind::nvme, node)) {
       const Actor drive = machine.actor(id);
       edges(HostWay::drive_read).push_back(require_path(drive, cpu));
       edges(HostWay::drive_write).push_back(require_path(cpu, drive));

@@ -10,10 +10,10 @@ namespace trainyard {
 
 /// How a run finds the steps to average, if steps differ from each other (see SteadyState).
 struct StepSearch {
-  int unit = 1;        ///< period of the steps, in steps
-  int batch = 1;       ///< number of steps in one value of the search for the warm-up: a multiple of `unit`
-  int fewest = 1;      ///< fewest steps before the search decides anything
-  bool given = false;  ///< true: as many steps as the scenario says; false: until their mean is known well enough
+  int unit = 1;           ///< period of the steps, in steps
+  int batch = 1;          ///< number of steps in one value of the search for the warm-up: a multiple of `unit`
+  int fewest = 1;         ///< fewest steps before the search decides anything
+  bool is_given = false;  ///< true: as many steps as the scenario says; false: until their mean is known well enough
   bool finds_warm_up = true;  ///< whether to search for further warm-up steps; false: Plan::warm_steps are all
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "models/software/training_memory.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
@@ -58,7 +59,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   HeldElements all = held_elements(layers, {}, {});
   add_orthogonal_updates(optimizer, all, layers, {}, {}, s.optimizer, s.precision);
   Seconds time = (kernels * plan.micro_batches + kernel_time(node.gpu, optimizer)) / node.gpu_speed;
-  if (s.measured.given()) time = s.measured.step_time(s.micro_batch_size) * plan.micro_batches;
+  if (s.measured.is_given()) time = s.measured.step_time(s.micro_batch_size) * plan.micro_batches;
   if (plan.ranks() == 1 && !plan.offload.copies()) return time;
   BytesPerSecond slowest{HUGE_VAL};
   const auto slower = [&slowest](BytesPerSecond rate) {
@@ -69,7 +70,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   slower(node.cpu.copy_rate / std::max(1, node.network.copies));
   slower(node.cpu.memory_bandwidth);
   for (const GraphWire& wire : node.wires) slower(wire.rate);
-  if (s.cluster.nodes > 1) slower(node.hca_rate);
+  if (s.cluster.nodes > 1) slower(delivered_rate(node, node.hca_rate));
   if (s.cluster.fabric) slower(s.cluster.fabric->slowest_stated_link());
   if (plan.offload.drives()) {
     slower(node.nvme.read);
@@ -77,11 +78,12 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   }
   // Offloaded states move to the drives and back; gradients and parameters move with each micro-batch.
   const OffloadPlan& offload = plan.offload;
-  const Bytes moved = offload.used() ? offload.update + offload.states * 2 +
-                                           (plan.gradient_element * 4 + plan.parameter_element * 2) * plan.micro_batches
-                                     : Bytes{};
+  const Bytes moved = offload.is_used()
+                          ? offload.update + offload.states * 2 +
+                                (plan.gradient_element * 4 + plan.parameter_element * 2) * plan.micro_batches
+                          : Bytes{};
   Bytes activations;
-  for (std::size_t layer = 0; layer < s.network.layers.size() && offload.activations.used(); ++layer)
+  for (std::size_t layer = 0; layer < s.network.layers.size() && offload.activations.is_used(); ++layer)
     activations += s.network.layers[layer].activations() * 2 * plan.micro_batches * plan.ranks();
   return time + activations / slowest +
          s.network.parameters() * (plan.gradient_element * 2 * s.plan.replicas() + moved * plan.ranks()) / slowest;

@@ -53,7 +53,7 @@ bool has_random_stragglers(const SlowParts& slow) {
 }
 
 std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
-  const double operations = s.plan.mechanism->in_step() ? kMostDrawnOperations : kMostOutOfStepOperations;
+  const double operations = s.plan.mechanism->is_synchronous() ? kMostDrawnOperations : kMostOutOfStepOperations;
   const double most =
       std::min({operations / operations_of_step(s, plan).all, steps_of_the_clock(s, plan), 1.0 * kMostSteps});
   return static_cast<std::int64_t>(std::max(most, 1.0));
@@ -70,7 +70,7 @@ std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
 /// Returns the number of steps, or the most steps of a search.
 int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
-  std::int64_t steps = rhythm.steps.value_or(s.input.used() ? kStepsWithInput : 1), unit = rhythm.turns;
+  std::int64_t steps = rhythm.steps.value_or(s.input.is_used() ? kStepsWithInput : 1), unit = rhythm.turns;
   if (!s.prescribed_step.exists()) {
     unit = unit_of(s, plan);
     if (differ || unit % common_period(s.slow) != 0) steps = std::max(steps, affordable_steps(s, plan));
@@ -82,15 +82,15 @@ int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
 /// each worker.
 StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
   const Mechanism& mechanism = *s.plan.mechanism;
-  const int ends = mechanism.in_step() ? 1 : s.ranks();
+  const int ends = mechanism.is_synchronous() ? 1 : s.ranks();
   StepSearch search;
-  search.given = s.plan.steps.has_value();
+  search.is_given = s.plan.steps.has_value();
   search.unit = static_cast<int>(unit_of(s, plan));
   const auto in_units = [&search](int steps) { return (steps + search.unit - 1) / search.unit * search.unit; };
   search.batch = in_units((kObservations + ends - 1) / ends);
   const int fewest_for_warm_up = kFewestBatches * search.batch;
-  search.fewest = search.given ? plan.steps : in_units(mechanism.in_step() ? kFewestDrawn : kFewestOutOfStep);
-  if (!search.given || mechanism.rhythm().varies) search.fewest = std::max(search.fewest, fewest_for_warm_up);
+  search.fewest = search.is_given ? plan.steps : in_units(mechanism.is_synchronous() ? kFewestDrawn : kFewestOutOfStep);
+  if (!search.is_given || mechanism.rhythm().varies) search.fewest = std::max(search.fewest, fewest_for_warm_up);
   return search;
 }
 
@@ -110,7 +110,7 @@ int checked_steps(const Scenario& s) {
 
 /// Returns the most steps if all are alike. There is no limit if links, stragglers or samples make steps differ.
 int most_alike(const Scenario& s) {
-  if (!s.slow.links.empty() || !s.slow.stragglers.empty() || s.input.used()) return std::numeric_limits<int>::max();
+  if (!s.slow.links.empty() || !s.slow.stragglers.empty() || s.input.is_used()) return std::numeric_limits<int>::max();
   const int turns = s.plan.mechanism->rhythm().turns;
   return (kMostAlike + turns - 1) / turns * turns;
 }
@@ -119,7 +119,7 @@ int most_alike(const Scenario& s) {
 
 double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
   const double warm = s.plan.mechanism->rhythm().warm;
-  return s.input.used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
+  return s.input.is_used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
 }
 
 namespace {
@@ -151,7 +151,7 @@ Plan on_steps(Plan plan, int warm_steps, int steps) {
   if (!plan.search) return plan;
   plan.training.steps = plan.search->fewest = steps;
   plan.warm_steps = warm_steps;
-  plan.search->given = true;
+  plan.search->is_given = true;
   plan.search->finds_warm_up = false;
   return plan;
 }

@@ -68,9 +68,9 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
 }
 
 void close_loop(const PostTrainingChoice& choice, PostTrainingResult& r) {
-  r.gpus = choice.apart ? r.generation_gpus + r.training_gpus : r.generation_gpus;
+  r.gpus = choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus;
   r.weights = choice.transfer.time(Bytes{r.policy}, r.generation_gpus).value;
-  r.reload = choice.apart ? 0 : choice.stack.reload.value;
+  r.reload = choice.has_own_nodes ? 0 : choice.stack.reload.value;
   r.loop = choice.stack.loop.value;
   const double training_half = r.training + r.log_probabilities + r.loop;
   r.hidden = choice.one_step_off ? std::min(r.generation, training_half) : 0;

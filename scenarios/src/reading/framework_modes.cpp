@@ -38,7 +38,9 @@ std::vector<FrameworkMode> make_modes() {
   fsdp.stack = "pytorch-fsdp";
   single(add("tf-mirrored", "MirroredStrategy: a replica a GPU of one node, gradients all-reduced"),
          "tf-multi-worker-mirrored");
-  add("tf-multi-worker-mirrored", "MultiWorkerMirroredStrategy: the same over the GPUs of several nodes");
+  add("tf-multi-worker-mirrored",
+      "MultiWorkerMirroredStrategy: the same over several nodes, by NCCL or by TensorFlow's ring over gRPC")
+      .chooses_communication = true;
   FrameworkMode& central =
       add("tf-central-storage", "CentralStorageStrategy: variables on the CPU, which adds gradients and updates");
   central.mechanism = "central-storage";
@@ -128,6 +130,42 @@ void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& plac
                              mode.name, mode.least_zero_stage, mode.most_zero_stage));
 }
 
+/// Adds `key: value` to the map, or throws UserError if the map has another value.
+void choose(Node& map, const std::string& path, const std::string& key, const std::string& value, const Place& place) {
+  const Node* present = map.find(key);
+  if (!present)
+    map.fields.emplace_back(key, scalar_node(value, place));
+  else if (present->kind == Node::Kind::scalar && present->scalar != value)
+    fail(present->place, fmt::format("{}.{}: {}, but plan.communication is ring, which is TensorFlow's ring over gRPC",
+                                     path, key, present->scalar));
+}
+
+/// Has the adapters of a cluster, or of a group of its nodes, carry gRPC.
+void take_grpc(Node& nodes, const std::string& path, const Place& place) {
+  Node* hca = nodes.find("hca");
+  if (!hca) {
+    hca = &nodes.fields.emplace_back("hca", Node::empty_map(place)).second;
+    hca->key_place = place;
+  }
+  if (hca->kind == Node::Kind::map) choose(*hca, path + ".hca", "transport", "grpc", place);
+}
+
+/// CommunicationImplementation.RING: a ring over TensorFlow's own calls (tensorflow.org,
+/// api_docs/python/tf/distribute/experimental/CommunicationImplementation: "TensorFlow's ring algorithms for all-reduce
+/// and all-gather", over gRPC). On one node no adapter takes part.
+void apply_communication(const FrameworkMode& mode, Node& scenario, Node& plan) {
+  const Node* communication = plan.find("communication");
+  if (!communication || communication->scalar != "ring" || !mode.chooses_communication) return;
+  const Place place = communication->place;
+  choose(data_parallel_of(plan, place), "plan.data_parallel", "all_reduce", "ring", place);
+  Node* cluster = scenario.find("cluster");
+  Node* nodes = cluster && cluster->kind == Node::Kind::map ? cluster->find("nodes") : nullptr;
+  if (!nodes || (nodes->kind == Node::Kind::scalar && nodes->scalar == "1")) return;
+  if (nodes->kind != Node::Kind::list) return take_grpc(*cluster, "cluster", place);
+  for (std::size_t i = 0; i < nodes->items.size(); ++i)
+    if (nodes->items[i].kind == Node::Kind::map) take_grpc(nodes->items[i], fmt::format("cluster.nodes.{}", i), place);
+}
+
 void require_whole_model(const FrameworkMode& mode, const Node& plan) {
   for (const char* key : {"tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"}) {
     const Node* node = plan.find(key);
@@ -184,12 +222,14 @@ const FrameworkMode* apply_framework_mode(Node& scenario) {
   const FrameworkMode& mode = find_framework_mode(strategy->scalar, place);
   if (!mode.splits_model) require_whole_model(mode, *plan);
   apply_data_parallel(mode, data_parallel_of(*plan, place), place);
+  apply_communication(mode, scenario, *plan);
   apply_software(mode, scenario, place);
   return &mode;
 }
 
 std::vector<std::string> schedules_of_mode(const std::string& name) {
-  return name.empty() ? pipeline_schedules().names() : find_framework_mode(name, Place::of("plan.strategy")).schedules;
+  return name.empty() ? pipeline_schedules().names()
+                      : find_framework_mode(name, Place::named("plan.strategy")).schedules;
 }
 
 void require_schedule(const FrameworkMode& mode, const PlanChoice& plan) {

@@ -21,6 +21,7 @@ struct FrameworkMode {
   std::vector<std::string> schedules;  ///< pipeline schedules that it has; empty if it splits no model
   bool one_node = false;               ///< whether it works on the devices of one node only
   std::string for_nodes;               ///< the mode that does the same on several nodes
+  bool chooses_communication = false;  ///< whether it takes `plan.communication`
   bool on_tpus = false;                ///< true: only on TPUs; false: only on other devices
   std::string stack;                   ///< default software stack, an entry of the catalog; "": none
   std::vector<std::string> stacks;     ///< other stacks that it runs on; every mode also runs on plain
@@ -33,7 +34,8 @@ const std::vector<FrameworkMode>& framework_modes();
 const FrameworkMode& find_framework_mode(const std::string& name, const Place& where);
 
 /// If the scenario has `plan.strategy`, adds the keys that the scenario leaves out, with the values of that mode:
-/// `plan.data_parallel.mechanism`, `consistency` and `zero_stage`, and `software`. Throws UserError with the place and
+/// `plan.data_parallel.mechanism`, `consistency` and `zero_stage`, and `software`. With `plan.communication: ring` also
+/// `plan.data_parallel.all_reduce` and `cluster.hca.transport`. Throws UserError with the place and
 /// the rule for a key that contradicts the mode. Returns null if the scenario names no mode.
 const FrameworkMode* apply_framework_mode(Node& scenario);
 

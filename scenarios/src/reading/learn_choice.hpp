@@ -22,9 +22,9 @@ struct LearnChoice {
   UpdateRule rule;  ///< its kind is the plan's optimizer; its rate is scaled to the scenario's batch
   double base_rate = 0, base_batch = 0;
   RateScaling scaling = RateScaling::none;
-  double exponent = 0;  ///< the rate grows with this power of the batch
-  int steps = 200;      ///< most steps of the global batch
-  int every = 10;       ///< steps between two evaluations
+  double exponent = 0;      ///< the rate grows with this power of the batch
+  int steps = 200;          ///< most steps of the global batch
+  int interval_steps = 10;  ///< steps between two evaluations
   std::uint64_t seed = 1;
   bool leaves_all_gather = false;  ///< see LearningSetup
   std::optional<double> target_loss, target_accuracy;
@@ -32,7 +32,7 @@ struct LearnChoice {
   std::string from, save;  ///< files of the initial and final weights; empty: none
   Place place;             ///< place of the section
 
-  bool used() const { return task.used(); }
+  bool is_used() const { return task.is_used(); }
   bool has_target() const { return target_loss || target_accuracy; }
 };
 

@@ -144,9 +144,9 @@ MeasuredFamily::MeasuredFamily(const fs::path& path) : file_(path.string()) {
   read_figures(figure_map);
   const auto is_measured = [](const std::string& column) { return column.starts_with("measured."); };
   if (!scenario_.find("measured") && std::ranges::none_of(columns_, is_measured)) return;
-  set_field(scenario_, "measured.family", Node::of_text(name, document.place));
+  set_field(scenario_, "measured.family", Node::scalar_node(name, document.place));
   if (!scenario_.find("measured")->find("source"))
-    set_field(scenario_, "measured.source", Node::of_text(source, document.place));
+    set_field(scenario_, "measured.source", Node::scalar_node(source, document.place));
 }
 
 void MeasuredFamily::read_base() {
@@ -156,7 +156,7 @@ void MeasuredFamily::read_base() {
   const fs::path beside = fs::path(file_).parent_path() / base->scalar;
   scenario_ = read_document(fs::exists(beside) ? beside : scenario_file(base->scalar));
   std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
-  if (changes.kind == Node::Kind::map) scenario_ = merged(scenario_, changes);
+  if (changes.kind == Node::Kind::map) scenario_ = merge_nodes(scenario_, changes);
 }
 
 void MeasuredFamily::read_table(const Node& columns, const Node& table) {
@@ -166,7 +166,7 @@ void MeasuredFamily::read_table(const Node& columns, const Node& table) {
   fields.finish();
   Node names = columns;
   names.items.clear();
-  for (const auto& [column, text] : columns.fields) names.items.push_back(Node::of_text(column, text.place));
+  for (const auto& [column, text] : columns.fields) names.items.push_back(Node::scalar_node(column, text.place));
   const Cells cells(csv, words);
   std::vector<Node> rows;
   while (csv.next()) {

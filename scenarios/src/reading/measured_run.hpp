@@ -20,7 +20,7 @@ struct MeasuredRun {
   std::string counted;         ///< FLOPs that the rate counts, such as "model, attention"
   double tokens_per_s = 0;     ///< published rate of one device; 0: another figure was published
   std::string assumed;         ///< assumptions of the scenario that the source does not state
-  bool given() const { return step_time.value > 0; }
+  bool is_given() const { return step_time.value > 0; }
   bool has_memory() const { return peak_memory.value + reserved_memory.value + device_memory.value > 0; }
 };
 

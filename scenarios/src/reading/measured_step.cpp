@@ -60,7 +60,7 @@ Seconds MeasuredSteps::step_time(std::int64_t batch) const {
   return a.time + (b.time - a.time) * share;
 }
 
-std::string MeasuredSteps::how(std::int64_t batch) const {
+std::string MeasuredSteps::provenance(std::int64_t batch) const {
   const auto above = first_from(*this, batch);
   if (above == rows.end() || above->batch == batch || above == rows.begin()) return "measured";
   return fmt::format("interpolated between {} and {}", (above - 1)->batch, above->batch);
@@ -103,8 +103,8 @@ void require_steps_of(const MeasuredSteps& steps, const ModelChoice& model, Prec
   const std::vector<std::string> names = catalog.names("network");
   if (std::none_of(names.begin(), names.end(), [&](const auto& name) { return same_name(name, steps.network); }))
     return;
-  const Network catalog_network =
-      catalogued(model, read_network_entry(catalog.resolve("network", Node::of_text(steps.network, {}))), precision);
+  const Network catalog_network = catalogued(
+      model, read_network_entry(catalog.resolve("network", Node::scalar_node(steps.network, {}))), precision);
   if (!computes_the_same(network, catalog_network))
     refuse(fmt::format("another one of that name: {} layers and {:.6g} parameters, not {} and {:.6g}",
                        network.layers.size(), network.parameters(), catalog_network.layers.size(),

@@ -19,12 +19,12 @@ struct MeasuredSteps {
   std::string source;
   Place place, network_place;
 
-  bool given() const { return !rows.empty(); }
+  bool is_given() const { return !rows.empty(); }
   /// Returns the time of a step, interpolated linearly between neighbouring batches. Throws UserError at the place of
   /// the table for a batch outside it.
   Seconds step_time(std::int64_t batch) const;
   /// Describes how that time is known: "measured", "interpolated between 32 and 64".
-  std::string how(std::int64_t batch) const;
+  std::string provenance(std::int64_t batch) const;
 };
 
 /// Reads a table of step times. Throws UserError with the place for times that are not above 0, batches that do not

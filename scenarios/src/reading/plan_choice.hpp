@@ -29,9 +29,9 @@ struct OffloadChoice {
   Place activations_place;
 
   static constexpr int kAllBlocks = 1 << 30;
-  bool used() const { return optimizer != OffloadDevice::none; }
+  bool is_used() const { return optimizer != OffloadDevice::none; }
   bool activations() const { return activation_blocks > 0; }
-  bool copies() const { return used() || activations(); }
+  bool copies() const { return is_used() || activations(); }
   bool drives() const { return optimizer == OffloadDevice::nvme || parameters == OffloadDevice::nvme; }
 };
 

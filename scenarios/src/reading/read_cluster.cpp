@@ -32,7 +32,7 @@ NodeType read_changed_node(Fields& fields, const Catalog& catalog) {
         if (key == "base") key = "type";
     Node wrapped = Node::empty_map(change->place);
     wrapped.fields.emplace_back(part, std::move(field));
-    entry = merged(entry, wrapped);
+    entry = merge_nodes(entry, wrapped);
   }
   NodeType node = read_node(entry, catalog);
   check_node(node, fields.place_of("node"), fields.place_of(fields.has("pcie") ? "pcie" : "node"),
@@ -119,7 +119,7 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
                                      "with several nodes, unless links of their chips join them"});
   Node default_fabric;  // that of the type of node
   if (!fabric && !spec.node.fabric.empty()) {
-    default_fabric = Node::of_text(spec.node.fabric, fields.place_of("node"));
+    default_fabric = Node::scalar_node(spec.node.fabric, fields.place_of("node"));
     fabric = &default_fabric;
   }
   if (spec.nodes > 1 || fabric) {

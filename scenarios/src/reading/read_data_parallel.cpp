@@ -41,9 +41,10 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
           {"gradient_sync",
            "When gradients are exchanged at zero_stage 3: after each micro-batch, or only after the last one."},
           {"each", "last"}, "each") == "last";
-  fields.only("zero_group", stage > 0, "at zero_stage 1 to 3");
-  for (const char* key : {"prefetch", "reshard", "gradient_sync"}) fields.only(key, stage == 3, "at zero_stage 3");
-  fields.only("overlap_parameters", stage == 1 || stage == 2, "at zero_stage 1 and 2");
+  fields.require_condition("zero_group", stage > 0, "at zero_stage 1 to 3");
+  for (const char* key : {"prefetch", "reshard", "gradient_sync"})
+    fields.require_condition(key, stage == 3, "at zero_stage 3");
+  fields.require_condition("overlap_parameters", stage == 1 || stage == 2, "at zero_stage 1 and 2");
   for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
     if (stage == 3 && fields.has(key))
       fields.refuse(key, "not at zero_stage 3, which sends each layer's gradients when its backward pass ends");
@@ -163,7 +164,7 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
       fields.boolean({"overlap",
                       "Whether gradients are exchanged during the backward pass. false: after it; at zero_stage 2 the "
                       "backward pass waits for each exchange. Default: the stack's."},
-                     stack.overlap || choice.offload.used());
+                     stack.overlap || choice.offload.is_used());
   const Bytes rest = stack.default_bucket(choice.replicas()), first = stack.bucket_rule ? rest : stack.first_bucket;
   buckets.rest = fields.bytes({"bucket",
                                "Size of a bucket of gradients that are exchanged together, for example 25 MiB. "

@@ -116,7 +116,8 @@ std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cl
   if (kind == "link")
     for (const Link& link : graph.links()) names.push_back(link.name);
   else
-    for (const DeviceId id : graph.all(DeviceKind::network_switch)) names.push_back(graph.devices()[id].name);
+    for (const DeviceId id : graph.devices_of_kind(DeviceKind::network_switch))
+      names.push_back(graph.devices()[id].name);
   return names;
 }
 
@@ -146,7 +147,7 @@ void read_component(SetFailure& failure, const std::string& what, const FailingM
     failure.node =
         node_of(kind, number_of(which, static_cast<int>(count_of_kind(kind, machine)), kind, place), machine.cluster);
   }
-  failure.what = kind;
+  failure.part = kind;
   failure.takes_node = takes_node(kind);
   failure.survived = kind == "server" && machine.survives_server;
 }
@@ -168,7 +169,7 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
       if (*steps < 0 || *steps != std::floor(*steps))
         fields.refuse("at", fmt::format("{} steps; expected a whole number", *steps));
     } else {
-      failure.at = fields.seconds("at");
+      failure.time = fields.seconds("at");
     }
     choice.failure_names.push_back(fields.text("what"));
     read_component(failure, choice.failure_names.back(), machine, fields.place_of("what"));
@@ -195,7 +196,7 @@ void read_interval(FailureChoice& choice, Fields& fields) {
   choice.optimal = text == "optimal";
   if (choice.optimal) return;
   if (const std::optional<double> steps = steps_of(text)) {
-    choice.every = *steps;
+    choice.interval_steps = *steps;
     if (*steps < 1 || *steps != std::floor(*steps))
       fail(choice.every_place,
            fmt::format("faults.checkpoint.every: {} steps; expected a whole number from 1", *steps));
@@ -321,8 +322,8 @@ FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const
 }
 
 void check_failures(const FailureChoice& choice, const TrainingLength& length) {
-  if (!choice.given()) return;
-  if (!length.given())
+  if (!choice.is_given()) return;
+  if (!length.is_given())
     fail(choice.place,
          "faults: how long does the training go on? Expected plan.training: {time: 54 d}, {steps} or others");
   if (choice.virtual_epochs > 0 && length.epochs == 0)
@@ -330,17 +331,17 @@ void check_failures(const FailureChoice& choice, const TrainingLength& length) {
   if (choice.virtual_epochs > length.steps_per_epoch && length.epochs > 0)
     fail(choice.every_place, fmt::format("faults.checkpoint.virtual_epochs: {} of an epoch of {} steps",
                                          choice.virtual_epochs, length.steps_per_epoch));
-  if (length.steps > 0 && choice.every > length.steps)
-    fail(choice.every_place,
-         fmt::format("faults.checkpoint.every: {} steps, but the training has {}", choice.every, length.steps));
+  if (length.steps > 0 && choice.interval_steps > length.steps)
+    fail(choice.every_place, fmt::format("faults.checkpoint.every: {} steps, but the training has {}",
+                                         choice.interval_steps, length.steps));
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
     const SetFailure& failure = choice.failures[i];
     if (length.steps > 0 && failure.after_step.value_or(0) >= length.steps)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends after {}", i,
                                                  *failure.after_step, length.steps));
-    if (length.time.value > 0 && !failure.after_step && failure.at >= length.time)
+    if (length.time.value > 0 && !failure.after_step && failure.time >= length.time)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
-                                                 show(failure.at), long_time(length.time)));
+                                                 show(failure.time), long_time(length.time)));
   }
 }
 

@@ -20,7 +20,7 @@ struct FailureChoice {
   int runs = 20;  ///< with random failures: number of trainings, each with its own random failures
 
   bool checkpoints = false;
-  double every = 0;           ///< steps between checkpoints
+  double interval_steps = 0;  ///< steps between checkpoints
   Seconds every_time;         ///< instead of `every`: time between checkpoints
   double virtual_epochs = 0;  ///< instead of `every`: number of checkpoints in a pass over the data
   bool optimal = false;       ///< instead of `every`: the interval at which simulated runs lose least
@@ -35,7 +35,7 @@ struct FailureChoice {
   Recovery recovery;
   Place place;  ///< place of the section
 
-  bool given() const { return checkpoints || !parts.empty() || !failures.empty(); }
+  bool is_given() const { return checkpoints || !parts.empty() || !failures.empty(); }
 };
 
 /// The components that can fail.

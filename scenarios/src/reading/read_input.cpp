@@ -99,7 +99,7 @@ void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   constexpr const char* with_shared = "with a storage that nodes share";
   if (!storage || (storage->kind == Node::Kind::scalar && same_name(storage->scalar, "local"))) {
     supply.store = SampleStore::drives;
-    fields.only("shared", false, with_shared);
+    fields.require_condition("shared", false, with_shared);
   } else {
     const Node entry = catalog.resolve("storage", *storage);
     supply.storage = read_storage(entry);
@@ -114,7 +114,8 @@ void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
       fail(storage->place, fmt::format("input.storage: a dataset of {}, but {} holds {}", show(dataset),
                                        supply.storage.name, show(supply.storage.capacity)));
   }
-  for (const char* key : {"port", "over_adapters"}) fields.only(key, supply.store == SampleStore::shared, with_shared);
+  for (const char* key : {"port", "over_adapters"})
+    fields.require_condition(key, supply.store == SampleStore::shared, with_shared);
   supply.port = fields.bandwidth(
       {"port", "Rate of each node towards a shared storage, for example 25 Gbit/s. 0: no limit."}, BytesPerSecond{0});
   supply.over_adapters = fields.boolean(

@@ -14,7 +14,7 @@ struct InputChoice {
   int prefetch = 2;
   Sources sources;
   Place place;
-  bool used() const { return supply.used(); }
+  bool is_used() const { return supply.is_used(); }
 };
 
 /// Returns the groups of ranks of the first pipeline stage that get the same samples. Each group has one loader.

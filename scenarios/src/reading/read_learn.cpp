@@ -109,7 +109,8 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
   learn.exponent = exponent_of(learn.scaling, learn.rule.kind);
   learn.base_batch = fields.number(
       {"base_batch", "Global batch for which the learning rate is stated. Default: that of the plan."}, 1, 1e12, batch);
-  fields.only("base_batch", learn.scaling != RateScaling::none, "with scaling square-root, linear or published");
+  fields.require_condition("base_batch", learn.scaling != RateScaling::none,
+                           "with scaling square-root, linear or published");
   learn.rule.learning_rate = learn.base_rate * std::pow(batch / learn.base_batch, learn.exponent);
   const double share = learn.scaling == RateScaling::published ? published_warmup(learn.rule.kind) : 0;
   schedule.warmup = static_cast<double>(fields.integer_within<int>(
@@ -123,7 +124,7 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
   const bool milestones = schedule.decay == RateSchedule::Decay::milestones;
   for (const Key& key : {Key{"milestones", "Steps after which the learning rate falls, for example [100, 150]."},
                          Key{"factor", "Factor on the learning rate at each milestone, for example 0.1."}})
-    fields.only(key, milestones, "with decay milestones");
+    fields.require_condition(key, milestones, "with decay milestones");
   if (milestones) {
     const std::vector<Node>* all = fields.list("milestones");
     if (!all)
@@ -140,7 +141,7 @@ void read_ends(LearnChoice& learn, Fields& fields) {
       {"early_stopping",
        "Number of evaluations in a row without a lower loss after which the training ends. Default: it goes on."},
       1, kMostLearnedSteps, 0);
-  if (const Node* node = fields.stated("target")) {
+  if (const Node* node = fields.child_unless_null("target")) {
     Fields target(*node, "learn.target");
     if (target.has({"loss", "Loss at which the training ends."}))
       learn.target_loss = target.number("loss", -1e12, 1e12);
@@ -162,7 +163,7 @@ void require_whole_replicas(const Scenario& s, const Place& place) {
          "ZeRO, recomputation and offload compute the same numbers as these: leave them out");
   if (s.prescribed_step.exists())
     fail(place, "learn: plan.step_time says how long the step takes, and nothing is simulated; leave one of both out");
-  if (s.input.used()) fail(place, "learn: the samples are the task's own; leave input out");
+  if (s.input.is_used()) fail(place, "learn: the samples are the task's own; leave input out");
 }
 
 }  // namespace
@@ -185,7 +186,7 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
     require_whole_replicas(s, node.place);
     learn.steps =
         fields.integer_within<int>({"steps", "Most steps of the training."}, 1, kMostLearnedSteps, learn.steps);
-    learn.every = fields.integer_within<int>(
+    learn.interval_steps = fields.integer_within<int>(
         {"evaluate_every", "Number of steps between two evaluations. Default: a fiftieth of steps."}, 1,
         kMostLearnedSteps, std::max(1, learn.steps / 50));
     learn.leaves_all_gather =

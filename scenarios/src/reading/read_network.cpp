@@ -46,7 +46,7 @@ Node find_model(const Node& node, const Catalog& catalog) {
     }
     Node over = node;
     std::erase_if(over.fields, [](const auto& field) { return field.first == "config"; });
-    return merged(entry, over);
+    return merge_nodes(entry, over);
   }
   if (!node.find("base") && (node.find("cnn") || node.find("mlp"))) return node;  // given in place
   return catalog.resolve("network", node);
@@ -124,8 +124,8 @@ Adapters read_lora(const Node& node) {
   for (const std::size_t target : fields.choices(
            {"targets", "Linear layers with an adapter: linear_qkv, linear_proj, linear_fc1, linear_fc2. Default: all."},
            {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}))
-    adapters.beside[target + 1] = true;
-  if (all_layers) std::fill(adapters.beside.begin() + 1, adapters.beside.end(), true);
+    adapters.has_adapter[target + 1] = true;
+  if (all_layers) std::fill(adapters.has_adapter.begin() + 1, adapters.has_adapter.end(), true);
   adapters.dropout = fields.number({"dropout", "Share of an adapter's input that is dropped, 0 to 1."}, 0, 1, 0);
   adapters.base =
       fields.one_of({"base", "How the frozen matrices lie in memory: as-trained, fp8, or nf4 (4 bits, QLoRA)."},

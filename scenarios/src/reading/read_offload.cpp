@@ -64,10 +64,10 @@ void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& 
   const auto refuse = [&offload](const char* rule) {
     fail(offload.place, fmt::format("plan.data_parallel.offload: {}", rule));
   };
-  if (offload.parameters != OffloadDevice::none && !offload.used())
+  if (offload.parameters != OffloadDevice::none && !offload.is_used())
     refuse(
         "parameters without the optimizer: parameters are updated where they lie; expected optimizer: cpu or nvme too");
-  if (!offload.used()) return;
+  if (!offload.is_used()) return;
   const int replicas = choice.mesh.data * choice.mesh.context;
   if (choice.zero == ZeroStage::none && replicas > 1)
     refuse("with several replicas each one's host updates a share: zero_stage 1, 2 or 3 expected");

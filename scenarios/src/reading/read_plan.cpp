@@ -271,7 +271,7 @@ void read_remade(Sharding& sharding, Fields& plan) {
 
 /// Reads a word that holds for all blocks, or `{full: N}`.
 void read_recompute(PlanChoice& choice, Fields& plan) {
-  const Node* node = plan.stated("recompute");
+  const Node* node = plan.child_unless_null("recompute");
   if (node && node->kind == Node::Kind::map) {
     const Node map = long_form(node, nullptr, node->place);
     Fields fields(map, "plan.recompute");

@@ -29,7 +29,7 @@ AnswerLengths read_answer_lengths(Fields& section) {
           fields.list({"values",
                        "Lengths of answers that are drawn from, for example those of a run. Default: lengths "
                        "are lognormal."})) {
-    for (const char* key : {"mean", "variation"}) fields.only(key, false, "without values");
+    for (const char* key : {"mean", "variation"}) fields.require_condition(key, false, "without values");
     for (const Node& value : *values)
       lengths.values.push_back(
           static_cast<double>(whole_number(value, "post_training.answer_tokens.values", 1, kMostLoopTokens)));
@@ -58,7 +58,7 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
                 "post_training.generation");
   const Node* engine = fields.child(
       {"engine", "Inference engine: a name (trainyard list engines), or a map of its figures. Default: vllm."});
-  choice.engine = read_engine(catalog.resolve("engine", engine ? *engine : Node::of_text("vllm", fields.place())));
+  choice.engine = read_engine(catalog.resolve("engine", engine ? *engine : Node::scalar_node("vllm", fields.place())));
   choice.layout.tensor = fields.integer_within<int>(
       {"tensor_parallel", "Number of GPUs of an engine, which split the model."}, 1, 1 << 16, 1);
   choice.tensor_place = fields.place_of("tensor_parallel");
@@ -75,13 +75,13 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
                   "Number of nodes of the cluster that only generate; the others train. Default: all nodes do both, "
                   "one after the other."})) {
     choice.nodes = fields.integer_within<int>("nodes", 1, 1 << 20);
-    choice.apart = true;
+    choice.has_own_nodes = true;
   }
   fields.finish();
 }
 
 void read_log_probabilities(PostTrainingChoice& choice, Fields& section) {
-  const Node* node = section.stated(
+  const Node* node = section.child_unless_null(
       {"log_probabilities", "Forward passes over all samples before the training, such as those of the reference."});
   const Node none = Node::empty_map(choice.place);
   Fields fields(node ? *node : none, "post_training.log_probabilities");
@@ -103,13 +103,13 @@ Node* stated_scalar(Node& document, const char* section, const char* key) {
 void take_nodes(PostTrainingChoice& choice, Node& document, Fields& section) {
   Node* nodes = stated_scalar(document, "cluster", "nodes");
   if (!nodes) {
-    if (choice.apart)
+    if (choice.has_own_nodes)
       fail(section.place_of("generation"),
            "post_training.generation.nodes: expected cluster.nodes to be a number of nodes of one type");
     return;
   }
   choice.machine_nodes = static_cast<int>(whole_number(*nodes, "cluster.nodes", 1, 1 << 20));
-  if (!choice.apart) return;
+  if (!choice.has_own_nodes) return;
   if (choice.nodes >= choice.machine_nodes)
     fail(section.place_of("generation"),
          fmt::format("post_training.generation.nodes: {} of {} nodes generate, and none is left to train; {}",
@@ -150,7 +150,7 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
     micro_batch = whole_number(*node, "plan.micro_batch_size", 1, kMostLoopSamples);
   const auto set = [&plan](const char* key, std::int64_t value) {
     const Node* node = plan.find(key);
-    set_field(plan, key, Node::of_text(fmt::format("{}", value), node ? node->place : plan.place));
+    set_field(plan, key, Node::scalar_node(fmt::format("{}", value), node ? node->place : plan.place));
   };
   set("seq_length", pack.tokens);
   set("micro_batch_size", micro_batch * pack.sequences);
@@ -180,7 +180,7 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   section.require_all({"answer_tokens", "generation", "prompts", "prompt_tokens"});
   const Node* stack = section.child(
       {"stack", "Software of the loop: a name (trainyard list rl-stacks), or a map of its figures. Default: nemo-rl."});
-  choice->stack = read_rl_stack(catalog.resolve("rl-stack", stack ? *stack : Node::of_text("nemo-rl", node.place)));
+  choice->stack = read_rl_stack(catalog.resolve("rl-stack", stack ? *stack : Node::scalar_node("nemo-rl", node.place)));
   choice->prompts =
       section.integer_within<std::int64_t>({"prompts", "Number of prompts of a step."}, 1, kMostLoopSamples);
   choice->samples_per_prompt = section.integer_within<std::int64_t>(
@@ -199,7 +199,7 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
                       "synchronous: training waits for its samples; one-step-off: it takes those of the step before, "
                       "while the next ones are generated."},
                      schedules, "synchronous") == "one-step-off";
-  if (choice->one_step_off && !choice->apart)
+  if (choice->one_step_off && !choice->has_own_nodes)
     section.refuse("schedule",
                    "one-step-off needs GPUs that only generate; expected post_training.generation.nodes, or "
                    "schedule: synchronous");
@@ -207,9 +207,9 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
       {"weights",
        "Transfer of new weights to the engines: a name (trainyard list weight-transfers), or a map such as {rate: 40 "
        "GB/s}. Default: that of the stack."});
-  const std::string& named = choice->apart ? choice->stack.apart_transfer : choice->stack.colocated_transfer;
-  choice->transfer =
-      read_weight_transfer(catalog.resolve("weight-transfer", transfer ? *transfer : Node::of_text(named, node.place)));
+  const std::string& named = choice->has_own_nodes ? choice->stack.apart_transfer : choice->stack.colocated_transfer;
+  choice->transfer = read_weight_transfer(
+      catalog.resolve("weight-transfer", transfer ? *transfer : Node::scalar_node(named, node.place)));
   read_log_probabilities(*choice, section);
   take_nodes(*choice, document, section);
   take_packs(*choice, document, section);
@@ -223,7 +223,7 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
   if (!training.others.empty())
     fail(choice.place, "post_training: expected nodes of one type; engines on different nodes are not modelled");
   choice.generators = training;
-  if (choice.apart) choice.generators.nodes = choice.nodes;
+  if (choice.has_own_nodes) choice.generators.nodes = choice.nodes;
   const int gpus = choice.generators.gpus(), node = training.node.gpus, tensor = choice.layout.tensor;
   const bool fits = tensor <= gpus && gpus % tensor == 0 && (tensor <= node ? node % tensor == 0 : tensor % node == 0);
   if (!fits) {

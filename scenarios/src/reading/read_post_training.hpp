@@ -33,7 +33,7 @@ struct PostTrainingChoice {
   double prompt_tokens = 0;
   AnswerLengths lengths;
   std::vector<double> answers;       ///< drawn length of each sample; samples of a prompt are neighbours
-  bool apart = false;                ///< the engines have nodes of their own
+  bool has_own_nodes = false;        ///< the engines have nodes of their own
   bool one_step_off = false;         ///< training works on the samples of the step before
   int nodes = 0, machine_nodes = 0;  ///< nodes that generate, and nodes of the whole machine
   int log_probability_passes = 0;

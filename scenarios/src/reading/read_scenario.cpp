@@ -178,7 +178,7 @@ void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
 
 /// Reads `step_time: 6.2 s` or `step_time: {value, source, precision, devices}`.
 void read_prescribed_step(Scenario& s, Fields& plan) {
-  const Node* node = plan.stated("step_time");
+  const Node* node = plan.child_unless_null("step_time");
   if (!node) return;
   s.prescribed_step.source = "given in the scenario";
   if (node->kind == Node::Kind::map) {
@@ -213,7 +213,7 @@ void require_inference(Scenario& s, Fields& root, Fields& plan) {
     if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
   for (const char* key : {"learn", "faults", "input", "post_training"})
     if (root.has(key)) refuse(root.place_of(key), key);
-  if (s.plan.mechanism_name != kAllReduce || s.plan.zero != ZeroStage::none || s.plan.offload.used())
+  if (s.plan.mechanism_name != kAllReduce || s.plan.zero != ZeroStage::none || s.plan.offload.is_used())
     refuse(s.plan.place, "plan.data_parallel: a mechanism other than all-reduce, ZeRO and offload");
   s.optimizer = find_optimizer("sgd", s.plan.place);
 }
@@ -271,7 +271,7 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
       type.gpu.efficiency[static_cast<std::size_t>(Kernel::convolution)] = {
           share->second, type.gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory};
     type.gpu = within_power_limit(type.gpu);
-    if (software.long_runs) type.gpu = sustained(type.gpu);
+    if (software.long_runs) type.gpu = sustained_gpu(type.gpu);
     set_slowdowns(software.slowdowns, type.gpu);
   };
   set(cluster.node);
@@ -287,13 +287,13 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
                   "Software stack, which sets the costs of kernel launches, exchanges and buffers (trainyard list "
                   "stacks). {base: NAME, nccl_version: 2.18, nccl_pxn: false} sets the version of NCCL, and "
                   "NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
-  const Node* site = root.stated(
+  const Node* site = root.child_unless_null(
       {"site",
        "Site of the cluster, whose PUE multiplies the power of the nodes: a name, or {pue: 1.2}. Default: average."});
-  const Node* prices =
-      root.stated({"prices",
-                   "Prices of devices, nodes and energy: {gpu_hour: {NAME: 2.5}, node_hour, kwh, "
-                   "currency, purchase: {node: {NAME: 300000}, years, interest}}. Default: no costs are computed."});
+  const Node* prices = root.child_unless_null(
+      {"prices",
+       "Prices of devices, nodes and energy: {gpu_hour: {NAME: 2.5}, node_hour, kwh, "
+       "currency, purchase: {node: {NAME: 300000}, years, interest}}. Default: no costs are computed."});
   s.software_given = software != nullptr;
   if (base) {
     s.cluster = base->cluster;
@@ -306,12 +306,12 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   }
   s.cluster = read_cluster(cluster, catalog);
   if (post_training) place_engines(*post_training, s.cluster);
-  s.site = read_site(catalog.resolve("site", site ? *site : Node::of_text("average", s.document.place)));
+  s.site = read_site(catalog.resolve("site", site ? *site : Node::scalar_node("average", s.document.place)));
   if (prices) {
     s.prices = read_prices(catalog.resolve("price", *prices));
     for (const NodeType* type : s.cluster.types()) s.prices.gpu_hour(type->name, type->gpu.name, type->gpus);
   }
-  const Node plain = Node::of_text("plain", s.document.place);
+  const Node plain = Node::scalar_node("plain", s.document.place);
   s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
   set_rates_of(s.software, s.cluster, catalog);
   s.library = library_of(s.cluster, s.software);
@@ -336,12 +336,13 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                                            "Network: a name, {config: FILE}, or changes to a named network, {base: "
                                            "NAME, KEY: VALUE} (trainyard list networks)."});
   const Node& plan_node = root.required_child("plan");
-  const Node* input = root.stated("input");
+  const Node* input = root.child_unless_null("input");
   const Node* measured =
       root.child({"measured", "Measured values of this run, which the simulation is compared with."});
-  const Node *faults = root.stated("faults"), *learn = root.stated("learn");
-  root.stated({"post_training",
-               "Loop that generates answers and trains on them: prompts, answers, engines, schedule. Default: none."});
+  const Node *faults = root.child_unless_null("faults"), *learn = root.child_unless_null("learn");
+  root.child_unless_null(
+      {"post_training",
+       "Loop that generates answers and trains on them: prompts, answers, engines, schedule. Default: none."});
   s.transport =
       root.one_of({"transport",
                    "Model by which messages share links: flow (the solver of this program), native (SimGrid's solver: "
@@ -355,6 +356,13 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                           "A framework's name for its way to train on several devices, for example pytorch-ddp "
                           "(trainyard list strategies). Default: none."},
                          "");
+  plan.choice({"communication",
+               "What carries the collectives of strategy tf-multi-worker-mirrored (TensorFlow's "
+               "CommunicationImplementation): nccl, ring (its own ring over gRPC, which sets cluster.hca.transport to "
+               "grpc), or auto, which is nccl."},
+              {"auto", "nccl", "ring"}, "auto");
+  plan.require_condition("communication", mode && mode->chooses_communication,
+                         "with strategy tf-multi-worker-mirrored");
   read_precision(s, plan, base != nullptr);
   s.plan = errors_in_words_of(device_noun(s.cluster),
                               [&] { return read_plan(plan_node, plan, s.cluster, s.software, s.library.get()); });
@@ -364,7 +372,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
   split_batch(s, plan, post_training.get());
-  if (s.input.used() && s.input.supply.samples < static_cast<double>(s.global_batch_size))
+  if (s.input.is_used() && s.input.supply.samples < static_cast<double>(s.global_batch_size))
     fail(input->find("dataset")->place,
          fmt::format("input.dataset.samples: {}, but a step takes {}", s.input.supply.samples, s.global_batch_size));
   if (post_training && !s.plan.inference) require_loop(root, plan);
@@ -374,7 +382,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
     s.optimizer =
         find_optimizer(plan.text({"optimizer", "Optimizer that updates the weights. Its states take memory."}, "adam"),
                        plan.place_of("optimizer"));
-  if (s.optimizer.orthogonal_steps > 0 && (s.plan.mechanism_name != kAllReduce || s.plan.offload.used()))
+  if (s.optimizer.orthogonal_steps > 0 && (s.plan.mechanism_name != kAllReduce || s.plan.offload.is_used()))
     plan.refuse("optimizer", fmt::format("{} multiplies matrices on the replicas, which all-reduce gradients: neither "
                                          "another mechanism nor offload is modelled; nearest: \"adamw\"",
                                          s.optimizer.name));

@@ -130,7 +130,7 @@ void check_stages(Scenario& s) {
   refuse(plan.mechanism_name != kAllReduce, "a mechanism other than all-reduce");
   refuse(plan.recomputed_blocks > 0, "full recomputation of some blocks");
   refuse(plan.sharding.splits_linear_layers(), "linear_split of the plan: each stage has its own");
-  refuse(s.input.used(), "input");
+  refuse(s.input.is_used(), "input");
   s.model.split_keys["tensor"] = {"plan.pipeline.stages", plan.stages_place};
   for (std::size_t stage = 0; stage < widths.size(); ++stage)
     if (s.micro_batch_size % widths[stage].data != 0)

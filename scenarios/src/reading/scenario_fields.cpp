@@ -67,7 +67,7 @@ std::vector<std::string> names_of(const std::string& path) {
 std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
   std::vector<ScenarioField> fields;
   std::map<std::string, std::size_t> seen;
-  for (const AskedField& field : asked_fields.all()) {
+  for (const AskedField& field : asked_fields.fields()) {
     std::string path;
     if (field.what == "the scenario")
       path = field.key;

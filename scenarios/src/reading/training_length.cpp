@@ -34,27 +34,27 @@ void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
   image.finish();
 }
 
-TrainingEnds::Alone read_alone(const Node& node, const Catalog& catalog) {
+TrainingEnds::RankZeroWork read_alone(const Node& node, const Catalog& catalog) {
   Fields fields(node, "plan.training.rank_0");
-  TrainingEnds::Alone alone;
+  TrainingEnds::RankZeroWork alone;
   alone.place = node.place;
   alone.time = fields.seconds("time", Seconds{0});
-  if (fields.has("every")) alone.every = count_of(fields, "every");
-  if (const Node* store = fields.stated("checkpoint")) {
+  if (fields.has("every")) alone.interval_steps = count_of(fields, "every");
+  if (const Node* store = fields.child_unless_null("checkpoint")) {
     alone.writes = true;
     if (store->kind != Node::Kind::scalar || store->scalar != "local")
       alone.store = read_storage(catalog.resolve("storage", *store));
   }
   alone.states = fields.boolean("states", false);
   if (alone.states && !alone.writes) fields.refuse("states", "only with checkpoint");
-  if (const Node* log = fields.stated("log")) {
+  if (const Node* log = fields.child_unless_null("log")) {
     Fields lines(*log, "plan.training.rank_0.log");
     alone.log = read_storage(catalog.resolve("storage", lines.required_child("to")));
     alone.line = lines.bytes("line", Bytes{100});
     if (lines.has("every")) alone.line_every = count_of(lines, "every");
     lines.finish();
   }
-  if (const Node* evaluate = fields.stated("evaluate")) {
+  if (const Node* evaluate = fields.child_unless_null("evaluate")) {
     Fields samples(*evaluate, "plan.training.rank_0.evaluate");
     alone.samples = count_of(samples, "samples");
     alone.micro_batch_size = samples.integer_within("micro_batch_size", 1, kMostMicroBatch);
@@ -75,26 +75,27 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   ends.weights = fields.boolean(
       {"weights", "Whether weights are copied to the first GPU and from there to all others, before the first step."},
       false);
-  if (const Node* image = fields.stated({"image",
-                                         "Container image that every node pulls before the start: {size: 10 GB, from: "
-                                         "STORAGE, cached: 8 GB}. Default: none."}))
+  if (const Node* image =
+          fields.child_unless_null({"image",
+                                    "Container image that every node pulls before the start: {size: 10 GB, from: "
+                                    "STORAGE, cached: 8 GB}. Default: none."}))
     read_image(ends, *image, catalog);
-  if (const Node* alone = fields.stated(
+  if (const Node* alone = fields.child_unless_null(
           {"rank_0",
            "Work that only rank 0 does, while the others wait: {time: 10 s, every: 1000, checkpoint: "
            "local | STORAGE, states: true (also those of the optimizer), log: {to: STORAGE, line: 100 B, "
            "every: 1}, evaluate: {samples: 10000, micro_batch_size: 32}}. time and checkpoint count after "
            "every so many steps (without every: only at the end), evaluate at the end. Default: none."}))
-    ends.alone = read_alone(*alone, catalog);
+    ends.rank_zero_work = read_alone(*alone, catalog);
   const Node* node =
-      fields.stated({"evaluate",
-                     "Evaluations after every so many steps and at the end: {samples: 50000, every: 1000, "
-                     "micro_batch_size, precision}. Without every: only at the end. Default: none."});
+      fields.child_unless_null({"evaluate",
+                                "Evaluations after every so many steps and at the end: {samples: 50000, every: 1000, "
+                                "micro_batch_size, precision}. Without every: only at the end. Default: none."});
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");
   ends.evaluate_place = node->place;
   ends.samples = count_of(evaluate, "samples");
-  if (evaluate.has("every")) ends.every = count_of(evaluate, "every");
+  if (evaluate.has("every")) ends.interval_steps = count_of(evaluate, "every");
   if (evaluate.has("micro_batch_size"))
     ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, kMostMicroBatch);
   if (evaluate.has("precision")) ends.precision = evaluate.text("precision");
@@ -143,8 +144,8 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
 }
 
 double TrainingEnds::times_alone(double steps) const {
-  if (!alone) return 0;
-  return alone->every > 0 ? std::ceil(steps / alone->every) : 1;
+  if (!rank_zero_work) return 0;
+  return rank_zero_work->interval_steps > 0 ? std::ceil(steps / rank_zero_work->interval_steps) : 1;
 }
 
 double TrainingEnds::evaluations(double steps) const {

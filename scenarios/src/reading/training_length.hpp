@@ -12,8 +12,8 @@ namespace trainyard {
 struct TrainingEnds {
   Seconds start;         ///< start of containers, processes and framework
   bool weights = false;  ///< whether weights are copied to the GPU of the first rank, and from there to all others
-  /// Evaluation: forward passes over `samples` samples, after every `every` steps and at the end.
-  double samples = 0, every = 0;                 ///< samples 0: no evaluation; every 0: only at the end
+  /// Evaluation: forward passes over `samples` samples, after every `interval_steps` steps and at the end.
+  double samples = 0, interval_steps = 0;        ///< samples 0: no evaluation; interval_steps 0: only at the end
   std::optional<std::int64_t> micro_batch_size;  ///< micro-batch size of the evaluation. No value: the training's
   std::optional<std::string> precision;          ///< precision of the evaluation. No value: the training's
   Place evaluate_place;
@@ -21,10 +21,10 @@ struct TrainingEnds {
   Bytes image;
   std::optional<Storage> registry;
   /// Work that only rank 0 does. The other ranks wait for it at the next step.
-  struct Alone {
+  struct RankZeroWork {
     // After every `every` steps and at the end: a given time, and a checkpoint on a store or on drives of the node.
     Seconds time;
-    double every = 0;              ///< steps. 0: only at the end
+    double interval_steps = 0;     ///< steps. 0: only at the end
     bool writes = false;           ///< whether it writes a checkpoint
     bool states = false;           ///< whether the checkpoint has the states of the optimizer beside the weights
     std::optional<Storage> store;  ///< No value: the node's drives
@@ -37,8 +37,8 @@ struct TrainingEnds {
     std::int64_t micro_batch_size = 1;
     Place place;
   };
-  std::optional<Alone> alone;
-  bool given() const { return start.value > 0 || weights || samples > 0 || image.value > 0 || alone; }
+  std::optional<RankZeroWork> rank_zero_work;
+  bool is_given() const { return start.value > 0 || weights || samples > 0 || image.value > 0 || rank_zero_work; }
   /// Returns how often rank 0 works alone in a training of `steps` steps.
   double times_alone(double steps) const;
   /// Returns the number of evaluations in a training of `steps` steps, including the last one.
@@ -51,7 +51,7 @@ struct TrainingLength {
   double epochs = 0, steps_per_epoch = 0;
   Seconds time;  ///< instead of `steps`: as many steps as fit
   TrainingEnds ends;
-  bool given() const { return steps > 0 || time.value > 0; }
+  bool is_given() const { return steps > 0 || time.value > 0; }
 };
 
 /// Reads `{steps}`, `{tokens}`, `{time}`, `{epochs, samples}` (samples of an epoch) or `{epochs, steps_per_epoch}`. The

@@ -23,7 +23,7 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   if (name == "clock" || begins({"sms", "l2", "reconfigure"})) return false;
   if (!s.cluster.joins_chips() && begins({"chip_links"})) return false;
   if (!s.plan.offload.copies() && begins({"host_memory"})) return false;
-  if (!s.input.used() && !s.cluster.node.cpu.power.given() && begins({"cores"})) return false;
+  if (!s.input.is_used() && !s.cluster.node.cpu.power.is_given() && begins({"cores"})) return false;
   if (s.plan.offload.copies() && begins({"pcie"})) return true;
   if (s.ranks() == 1 &&
       begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
@@ -51,7 +51,7 @@ Sources sources_of(const Scenario& s) {
   if (s.post_training) append(sources, s.post_training->sources());
   append(sources, s.plan.all_reduce.sources);
   if (!s.plan.all_reduce.scaled.empty()) sources.push_back({"collectives: NCCL", "", s.plan.all_reduce.scaled, true});
-  if (s.measured.given())
+  if (s.measured.is_given())
     sources.push_back({fmt::format("plan: measured_step at batch {}", s.micro_batch_size),
                        show(s.measured.step_time(s.micro_batch_size)), s.measured.source, false});
   sources.push_back(

@@ -24,11 +24,13 @@ bool alike(const Result::ActorUse& a, const Result::ActorUse& b, bool searched) 
 
 double work_in_step(const StepRun& run, Actor actor) {
   const bool is_rank = actor < run.plan.ranks();  // only ranks have averaged steps of their own
-  const Actor seen = run.seen(actor);
+  const Actor seen = run.actor_of_rank(actor);
   const BreakdownParts parts = is_rank ? run.window.parts(seen) : run.breakdown.parts(seen);
   double sum = 0;
   for (const auto& [group, seconds] : parts.work) sum += seconds.value;
-  return sum / (is_rank ? run.window.own_steps(seen) : run.planned.search ? run.window.simulated() : run.plan.steps);
+  return sum / (is_rank              ? run.window.own_steps(seen)
+                : run.planned.search ? run.window.simulated_steps()
+                                     : run.plan.steps);
 }
 
 void book_actors(const StepRun& run, Result& r) {
@@ -37,10 +39,10 @@ void book_actors(const StepRun& run, Result& r) {
   const bool searched = run.planned.search.has_value();
   int first = 0;  // first rank of the last group
   for (Actor actor = 0; actor < std::max(ranks, run.fold ? 0 : run.traffic.actors()); ++actor) {
-    const bool has_own_steps = searched && actor < ranks && !run.in_step();
+    const bool has_own_steps = searched && actor < ranks && !run.is_synchronous();
     const double steps = has_own_steps ? run.window.own_steps(actor) : run.traffic_steps();
     const Traffic& traffic = run.traffic_of_steps();
-    const Actor seen = run.seen(actor);
+    const Actor seen = run.actor_of_rank(actor);
     Result::ActorUse use{"",
                          1,
                          run.memory.peak(seen).value,

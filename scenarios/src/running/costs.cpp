@@ -39,14 +39,14 @@ std::vector<std::pair<const NodeType*, int>> counted_types(const ClusterSpec& cl
 void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>& all) {
   const ClusterSpec& cluster = run.scenario.cluster;
   IndexedVector<double, Actor> ranks_of(position(run.simulated_ranks()));  // number of ranks that each actor stands for
-  for (Actor rank = 0; rank < run.scenario.ranks(); ++rank) ++ranks_of[run.seen(rank)];
+  for (Actor rank = 0; rank < run.scenario.ranks(); ++rank) ++ranks_of[run.actor_of_rank(rank)];
   std::map<const NodeType*, double> busy;  // sum of the utilization of ranks
   for (Actor seen = 0; seen < run.simulated_ranks(); ++seen) {
     const double ranks = ranks_of[seen];
     const NodeType& type = cluster.type_of_gpu(run.rank_of(seen));
     const BreakdownParts parts = run.window.parts(seen);
     const double steps = run.window.own_steps(seen);
-    const double time = run.in_step() ? std::max(step_time * steps, parts.total.value) : parts.total.value;
+    const double time = run.is_synchronous() ? std::max(step_time * steps, parts.total.value) : parts.total.value;
     if (time <= 0) continue;
     const GpuTime gpu = time_of(parts, time);
     if (!run.shared_draws) {
@@ -64,7 +64,7 @@ void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>&
   for (const auto& [type, nodes] : counted_types(cluster)) {
     const double gpus = static_cast<double>(nodes) * type->gpus, mean = busy[type] / gpus;
     all.push_back({"GPU", gpus, type->gpu.power, mean});
-    all.push_back({"rest of the node", type->rest_power.given() ? nodes : 0.0, type->rest_power, mean});
+    all.push_back({"rest of the node", type->rest_power.is_given() ? nodes : 0.0, type->rest_power, mean});
   }
 }
 
@@ -98,7 +98,8 @@ void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
   // The power of adapters and switches hardly depends on their traffic.
   for (const auto& [type, nodes] : counted_types(cluster))
     all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
-  const bool counts_ports = cluster.switch_power.given() && cluster.switch_ports > 0 && cluster.switch_rate.value > 0;
+  const bool counts_ports =
+      cluster.switch_power.is_given() && cluster.switch_ports > 0 && cluster.switch_rate.value > 0;
   all.push_back(
       {"switch", counts_ports ? used_ports(run.machine.cluster) / cluster.switch_ports : 1, cluster.switch_power});
 }
@@ -132,7 +133,7 @@ void book_ownership(const Scenario& s, double rent, double units, const Result& 
 
 void book_energy(const StepRun& run, Result& r) {
   const Scenario& s = run.scenario;
-  if (!s.cluster.node.gpu.power.given()) return;
+  if (!s.cluster.node.gpu.power.is_given()) return;
   std::vector<PoweredDevices> all;
   add_gpus(run, r.step_time, all);
   for (const auto& [type, nodes] : counted_types(s.cluster))
@@ -142,7 +143,7 @@ void book_energy(const StepRun& run, Result& r) {
 }
 
 void book_money(const Scenario& s, Result& r) {
-  if (!s.prices.given()) return;
+  if (!s.prices.is_given()) return;
   double rent = 0;  // per second
   for (const auto& [type, nodes] : counted_types(s.cluster))
     rent += nodes * type->gpus * s.prices.gpu_hour(type->name, type->gpu.name, type->gpus) / kHour;

@@ -36,7 +36,7 @@ class FasterFields {
     if (s.cluster.fabric) add_fabric();
     add_software();
     if (resource == kMeasured) add_measured();
-    if (s.input.used()) add_input();
+    if (s.input.is_used()) add_input();
   }
 
   Overrides sets() && { return std::move(sets_); }
@@ -115,7 +115,7 @@ class FasterFields {
     const std::size_t before = sets_.size();
     const Node *cluster = s_.document.find("cluster"), *named = cluster->find("fabric");
     const std::string& node_fabric = s_.cluster.node.fabric;
-    const Node entry = Catalog().resolve("fabric", named ? *named : Node::of_text(node_fabric, s_.document.place));
+    const Node entry = Catalog().resolve("fabric", named ? *named : Node::scalar_node(node_fabric, s_.document.place));
     const auto stated = [](const Node& map, const char* key) {
       const Node* node = map.find(key);
       if (const Node* value = node ? node->find("value") : nullptr) node = value;
@@ -155,7 +155,7 @@ class FasterFields {
     if (!is(kFramework)) return;
     const std::size_t before = sets_.size();
     const SoftwareStack& stack = s_.software;
-    if (!s_.measured.given()) {
+    if (!s_.measured.is_given()) {
       time("software.kernel_dispatch", stack.kernel_dispatch);
       time("software.step_overhead", stack.step_overhead);
       time("software.host.micro_batch", stack.host.micro_batch);
@@ -220,7 +220,7 @@ bool has_links(const Scenario& s, LinkKind kind) {
     case LinkKind::uplink:
       return spec.nodes > 1 && in_fabric;
     case LinkKind::storage:
-      return s.input.used();
+      return s.input.is_used();
     default:
       return false;
   }
@@ -230,7 +230,7 @@ bool has_links(const Scenario& s, LinkKind kind) {
 
 std::vector<std::string> resource_classes(const Scenario& s) {
   std::vector<std::string> classes;
-  if (s.measured.given())
+  if (s.measured.is_given())
     classes.emplace_back(kMeasured);
   else
     classes = {kCompute, kMemory};

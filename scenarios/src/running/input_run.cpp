@@ -31,7 +31,7 @@ void InputRun::feed(TrainingPlan& plan) {
     for (const Actor rank : loader.ranks) plan.input.loader_of_rank[rank] = loader.self;
   plan.input.ahead = plan_.ahead();
   plan.input.asks = plan_.overlap == InputOverlap::none;
-  plan.input.held = plan_.on_gpu;
+  plan.input.batch_bytes = plan_.on_gpu;
 }
 
 void InputRun::add_to(Programs& programs, Names& names) {

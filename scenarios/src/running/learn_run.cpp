@@ -132,16 +132,16 @@ class Learning {
   bool waits_for_end_ = false;  // the last update is done, and replicas may still average
   ProgressLine line_;
 
-  double steps() const { return training_.applied() / s_.ranks() + kAlmost; }
+  double steps() const { return training_.applied_gradients() / s_.ranks() + kAlmost; }
 
   void happened(const LearningEvent& event) {
     if (enough_) return;
     keep(event);
-    if (event.what == LearningEvent::What::gradient) {
+    if (event.kind == LearningEvent::Kind::gradient) {
       computed_ += static_cast<double>(s_.micro_batch_size);
       return;
     }
-    if (event.what == LearningEvent::What::merge) {
+    if (event.kind == LearningEvent::Kind::merge) {
       ++result_.merges;
       return;
     }
@@ -152,16 +152,16 @@ class Learning {
     lambdas_ += event.lambda;
     ++pushes_;
     if (is_diverging()) return diverged(training_.last_loss());
-    const double next = (std::floor(result_.points.back().steps / learn_.every) + 1) * learn_.every;
+    const double next = (std::floor(result_.points.back().steps / learn_.interval_steps) + 1) * learn_.interval_steps;
     if (steps() < std::min<double>(next, learn_.steps)) return;
-    waits_for_end_ = training_.replicas_differ() && s_.plan.mechanism->in_step() && steps() >= learn_.steps;
+    waits_for_end_ = training_.replicas_differ() && s_.plan.mechanism->is_synchronous() && steps() >= learn_.steps;
     if (!waits_for_end_) look();
   }
 
   /// Compares the loss with those of the initial weights: on the validation samples, and in the first step.
   bool is_diverging() {
     const double loss = training_.last_loss();
-    if (std::isinf(loss) || training_.lost()) return true;
+    if (std::isinf(loss) || training_.has_diverged()) return true;
     if (result_.updates <= s_.ranks() && std::isfinite(loss)) start_loss_ = std::max(start_loss_, std::abs(loss));
     return start_loss_ > 0 && loss > kDiverged * start_loss_;
   }
@@ -172,9 +172,9 @@ class Learning {
   }
 
   void keep(const LearningEvent& event) {
-    if (event.what == LearningEvent::What::merge) return;
+    if (event.kind == LearningEvent::Kind::merge) return;
     if (std::ssize(result_.first) >= options_.first_events || same_as_before(event)) return;
-    result_.first.push_back({training_.values().now().value, event.what == LearningEvent::What::gradient, event.actor,
+    result_.first.push_back({training_.values().now().value, event.kind == LearningEvent::Kind::gradient, event.actor,
                              event.worker, "", static_cast<double>(event.version), static_cast<int>(event.staleness),
                              event.loss, event.lambda});
   }
@@ -185,7 +185,7 @@ class Learning {
       return !u.gradient && u.actor == event.actor && u.worker == event.worker &&
              u.version == static_cast<double>(event.version) && u.staleness == static_cast<int>(event.staleness);
     };
-    return event.what == LearningEvent::What::update && event.worker >= 0 &&
+    return event.kind == LearningEvent::Kind::update && event.worker >= 0 &&
            std::any_of(result_.first.begin(), result_.first.end(), same);
   }
 
@@ -197,7 +197,7 @@ class Learning {
   }
 
   void look() {
-    const Eigen::VectorXd weights = training_.learned();
+    const Eigen::VectorXd weights = training_.learned_parameters();
     const TaskScore score = setup_.task->score(weights);
     if (!std::isfinite(score.loss) || (start_loss_ > 0 && score.loss > kDiverged * start_loss_))
       return diverged(score.loss);
@@ -209,7 +209,7 @@ class Learning {
     p.training_loss = training_.take_loss();
     p.loss = score.loss;
     p.accuracy = score.accuracy;
-    p.apart = training_.apart();
+    p.replica_distance = training_.replica_distance();
     if (setup_.task->shows_position()) place_replicas(p, weights);
     p.noise_scale = options_.noise ? noise(weights) : kNaN;
     looks_without_ = result_.points.empty() || p.loss < result_.best().loss ? 0 : looks_without_ + 1;
@@ -276,7 +276,7 @@ std::string mechanism_words(const Scenario& s, const Plan& planned) {
 
 /// Returns the most steps that a worker may do: if workers are not in step, one may do the steps of all.
 int steps_of(const Scenario& s) {
-  if (s.plan.mechanism->in_step()) return s.learn.steps;
+  if (s.plan.mechanism->is_synchronous()) return s.learn.steps;
   constexpr std::int64_t countable = 1 << 30;
   return static_cast<int>(
       std::min(std::int64_t{s.learn.steps} * s.ranks() + s.ranks(), countable / std::max(1, s.micro_batches())));
@@ -333,12 +333,12 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   learning.name_actors(machine.top());
   LearnResult result = learning.end();
   result.mechanism = mechanism_words(s, planned);
-  if (options.saves && !s.learn.save.empty()) write_weights(s.learn.save, training.learned());
+  if (options.saves && !s.learn.save.empty()) write_weights(s.learn.save, training.learned_parameters());
   return result;
 }
 
 LearnResult learn(const Scenario& s, const LearnOptions& options) {
-  if (!s.learn.used()) throw UserError(fmt::format("{}: no section `learn`", s.name));
+  if (!s.learn.is_used()) throw UserError(fmt::format("{}: no section `learn`", s.name));
   if (!learning_tasks().find(s.learn.task.name, s.learn.place).make) return learn_by_formula(s);
   const Plan laid_out = plan(s);
   if (!options.partial) return learn_here(s, laid_out, options);
@@ -347,7 +347,7 @@ LearnResult learn(const Scenario& s, const LearnOptions& options) {
   watched.look = [&last](const LearnResult& now) { last = now; };
   try {
     return learn_here(s, laid_out, watched);
-  } catch (const Interrupted&) {
+  } catch (const Interruption&) {
     if (!last) throw;
     last->mechanism = mechanism_words(s, laid_out);
     last->ended = "interrupted";

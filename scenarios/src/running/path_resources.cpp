@@ -79,7 +79,7 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
     if (is_dispatch(run, duration)) return seconds;
     if (stack.host.launch_blocking)  // every kernel waits for it
       return stack.kernel_dispatch.value * record.work.launches;
-    return waited_for_host(run, record, run.simulated().price(record.work, record.actor).duration.value);
+    return waited_for_host(run, record, run.simulated_machine().price(record.work, record.actor).duration.value);
   }
   if (piece != "latency") return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
@@ -119,7 +119,7 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
   Kernels& kernels = type_kernels[number];
   if (kernels.seconds == 0)
     for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
-      double alone = run_.simulated().price(work, record.actor).duration.value;
+      double alone = run_.simulated_machine().price(work, record.actor).duration.value;
       if (is_dispatch(run_, alone)) {
         kernels.add(kFrameworkName, alone);
         continue;
@@ -149,21 +149,21 @@ void PathNaming::name(const OpRecord& record, double begin, double end, std::str
 
 void PathWatch::watch(SimulateOptions& options) {
   options.observe.emplace_back([this](const StepRun& run) -> Observer* {
-    if (run.records() || (run.plan.marks_steps && run.plan.steps > 1) || !run.in_step()) return nullptr;
+    if (run.records() || (run.plan.marks_steps && run.plan.steps > 1) || !run.is_synchronous()) return nullptr;
     naming_.emplace(run);
-    return &path_.emplace(run.simulated().links(), *naming_);
+    return &path_.emplace(run.simulated_machine().links(), *naming_);
   });
 }
 
 std::vector<PathStep> named_path(const StepRun& run) {
-  if (!run.in_step()) return {};
+  if (!run.is_synchronous()) return {};
   std::vector<PathStep> path;
   const auto add = [&](OpId id, double begin, double end, std::string_view resource) {
     begin = std::clamp(begin, run.begin(), run.end_of_steps());
     end = std::clamp(end, run.begin(), run.end_of_steps());
     if (end > begin) path.push_back({id, begin, end, std::string(resource)});
   };
-  for (const PathStep& step : critical_path(run.timeline, run.simulated().links(), run.window.last())) {
+  for (const PathStep& step : critical_path(run.timeline, run.simulated_machine().links(), run.window.last())) {
     const OpRecord& record = run.timeline.records()[step.id - 1];
     split(run, record, step.begin, step.end, step.resource,
           [&](double from, double until, std::string_view resource) { add(step.id, from, until, resource); });

@@ -24,7 +24,7 @@ Layer layer_of(const PipelineTimes& times, double transfer) {
   by_weights.work.flops = Flops{times.backward_weights};
   by_weights.for_weights = true;
   layer.kept_for_weights = Bytes{1};
-  layer.kept = {{"activations", layer.kept_for_weights}};
+  layer.saved_tensors = {{"activations", layer.kept_for_weights}};
   layer.output = Bytes{transfer * IdealMachine::kBytesPerSecond};
   return layer;
 }
@@ -96,7 +96,7 @@ PipelineRun run_pipeline(const TrainingPlan& plan) {
   Timeline timeline;
   MemoryUse memory;
   PipelineRun run;
-  run.end = run_programs(machine, programs.all(), {{&timeline, &memory}}).end.value;
+  run.end = run_programs(machine, programs.programs(), {{&timeline, &memory}}).end.value;
   std::vector<std::vector<const OpRecord*>> kernels(static_cast<std::size_t>(plan.ranks()));
   for (const OpRecord& record : timeline.records())
     if (record.kind != Kind::mark && record.group == programs.tables().words().compute)

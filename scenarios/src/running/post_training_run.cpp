@@ -26,13 +26,13 @@ Scenario log_probability_scenario(const Scenario& s) {
   remove_keys(document, {"measured"});
   // A framework's mode may ask for ZeRO, which forward passes do not have; its software stays.
   if (!document.find("software") && !s.strategy.empty())
-    set_field(document, "software", Node::of_text(s.software.name, choice.place));
+    set_field(document, "software", Node::scalar_node(s.software.name, choice.place));
   Node& plan = *document.find("plan");
   remove_keys(plan, {"strategy", "optimizer", "recompute", "activation_offload", "recompute_modules", "steps"});
   const Node* data = plan.find("data_parallel");
   Node size = Node::empty_map(choice.place);
   if (s.plan.mesh.widths.empty())
-    size.fields.emplace_back("size", Node::of_text(fmt::format("{}", s.plan.mesh.data), choice.place));
+    size.fields.emplace_back("size", Node::scalar_node(fmt::format("{}", s.plan.mesh.data), choice.place));
   if (data && data->kind == Node::Kind::map)
     for (const char* key : {"mechanism", "all_reduce"})
       if (const Node* value = data->find(key)) size.fields.emplace_back(key, *value);
@@ -42,7 +42,7 @@ Scenario log_probability_scenario(const Scenario& s) {
   const std::int64_t unit = micro_batch * s.plan.mesh.data;
   samples = choice.packs ? choice.packs->count(samples, unit) : (samples + unit - 1) / unit * unit;
   const auto set = [&](const char* key, const std::string& value) {
-    set_field(plan, key, Node::of_text(value, choice.place));
+    set_field(plan, key, Node::scalar_node(value, choice.place));
   };
   set("mode", "inference");
   set("micro_batch_size", fmt::format("{}", micro_batch));

@@ -60,8 +60,8 @@ std::vector<Straggler> stragglers_of(const ServerCell& cell) {
   return {constant};
 }
 
-std::vector<PlacedMachine::Placed> places_of(const ServerCell& cell, int actors) {
-  std::vector<PlacedMachine::Placed> places;
+std::vector<PlacedMachine::PlacedActor> places_of(const ServerCell& cell, int actors) {
+  std::vector<PlacedMachine::PlacedActor> places;
   for (Actor actor = 0; actor < actors; ++actor)
     places.push_back({cell.places.empty() ? actor : cell.places.at(static_cast<std::size_t>(actor)), ""});
   return places;

@@ -52,11 +52,11 @@ Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions optio
   Result r = result_of(run);
   book_critical_path(run, path.by_resource(), r);
   if (!options.trace.empty())
-    write_atomically(options.trace,
-                     chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
-                       return !options.trace_ranks ||
-                              run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
-                     }));
+    write_atomically(
+        options.trace,
+        chrome_trace(run.timeline, run.memory, run.simulated_machine(), run.names, run.streams, [&](Actor actor) {
+          return !options.trace_ranks || run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
+        }));
   if (options.watch) options.watch(run);
   if (options.after) options.after(run);
   return r;
@@ -110,7 +110,7 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& base) {
   const std::vector<std::string> classes = resource_classes(s);
   // A few steps of workers that are not in step say little about the steady rate, so both runs are longer.
-  const bool steady = s.plan.steps && !s.plan.mechanism->in_step();
+  const bool steady = s.plan.steps && !s.plan.mechanism->is_synchronous();
   const auto changes = [&](std::size_t i) {
     Overrides sets = i < classes.size() ? faster(s, classes[i], factor) : Overrides{};
     if (steady) sets.emplace_back("plan.steps", "null");

@@ -140,7 +140,8 @@ void SlowestReplicas::require_alike() {
   for (Actor rank = 0; rank < plan_.ranks(); ++rank) {
     Actor& stage_rank = first[position(stage_of_group_[position(group_of_rank_[position(rank)])])];
     if (stage_rank < 0) stage_rank = rank;
-    if (machine_.likeness(rank) != machine_.likeness(stage_rank)) refusal_ = "ranks of a stage have unlike GPUs";
+    if (machine_.equivalence_class(rank) != machine_.equivalence_class(stage_rank))
+      refusal_ = "ranks of a stage have unlike GPUs";
   }
 }
 
@@ -234,9 +235,9 @@ bool SlowestReplicas::replicas_meet_at_once() const {
 bool SlowestReplicas::is_bound() const {
   int lanes = 0;  // number of kinds of groups that meet in layers
   for (int lane = 0; lane < kLanes; ++lane)
-    lanes += meets_in_layers(plan_, static_cast<Lane>(lane)) && plan_.lanes[position(lane)].used() ? 1 : 0;
+    lanes += meets_in_layers(plan_, static_cast<Lane>(lane)) && plan_.lanes[position(lane)].is_used() ? 1 : 0;
   return (draws_ == DrawSharing::one_replica && groups_.size() > 1) || lanes > 1 ||
-         (plan_.zero == ZeroStage::parameters && plan_.lane(Lane::parameters).used());
+         (plan_.zero == ZeroStage::parameters && plan_.lane(Lane::parameters).is_used());
 }
 
 std::string SlowestReplicas::in_words() const {
@@ -256,7 +257,7 @@ std::string SlowestReplicas::in_words() const {
   return fmt::format("{}", fmt::join(words, "; "));
 }
 
-std::uint64_t SlowestReplicas::likeness(Actor rank) const {
+std::uint64_t SlowestReplicas::equivalence_class(Actor rank) const {
   const auto replica = position(replica_of_group_[position(group_of_rank_[position(rank)])]);
   return keeps_[replica] ? replica + 1 : 0;
 }

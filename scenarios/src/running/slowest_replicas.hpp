@@ -55,7 +55,7 @@ class SlowestReplicas : public SharedFactors {
   double factor(Actor rank, std::uint32_t step) const override {
     return step_factors(step).used[static_cast<std::size_t>(group_of_rank_[static_cast<std::size_t>(rank)])];
   }
-  std::uint64_t likeness(Actor rank) const override;
+  std::uint64_t equivalence_class(Actor rank) const override;
   /// Parts of a rank's step, s.
   struct RankTime {
     double kernels = 0, bubble = 0, exposed = 0;

@@ -75,7 +75,7 @@ SteadyState::SteadyState(const StepSearch& search, int steps)
       check_(static_cast<std::size_t>(std::min(search.fewest, most_))) {}
 
 int SteadyState::most(const StepSearch& search, int steps) {
-  return search.given && search.finds_warm_up ? std::max(2 * steps, search.fewest) : steps;
+  return search.is_given && search.finds_warm_up ? std::max(2 * steps, search.fewest) : steps;
 }
 
 bool SteadyState::add(double seconds) {
@@ -86,13 +86,13 @@ bool SteadyState::add(double seconds) {
   const std::size_t half = all / 2 / position(search_.batch) * position(search_.batch);
   const std::size_t cut = search_.finds_warm_up ? warm_up(seconds_, position(search_.batch)) : 0;
   warm_ = static_cast<int>(std::min(cut, half));
-  if (search_.given) warm_ = std::max(warm_, static_cast<int>(all) - steps_);
+  if (search_.is_given) warm_ = std::max(warm_, static_cast<int>(all) - steps_);
   half_width_ = trainyard::half_width(std::span(seconds_).subspan(position(warm_)), position(search_.unit));
   const double mean = mean_of(std::span(seconds_).subspan(position(warm_)));
-  const bool enough = search_.given ? steps() == steps_ : cut <= half && half_width_ <= kPrecision * mean;
+  const bool enough = search_.is_given ? steps() == steps_ : cut <= half && half_width_ <= kPrecision * mean;
   if (enough || last) return true;
   const std::size_t unit = position(search_.unit);
-  check_ = search_.given ? position(warm_ + steps_) : (all + std::max(unit, all / 5)) / unit * unit;
+  check_ = search_.is_given ? position(warm_ + steps_) : (all + std::max(unit, all / 5)) / unit * unit;
   check_ = std::min(check_, static_cast<std::size_t>(most_));
   return false;
 }

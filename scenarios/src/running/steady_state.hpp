@@ -22,7 +22,7 @@ std::size_t warm_up(std::span<const double> values, std::size_t batch);
 /// Finds, step by step, where the steady state of a run begins and when its mean step time is known.
 class SteadyState {
  public:
-  /// `steps`: number of steps to average if `search.given`, else the most steps.
+  /// `steps`: number of steps to average if `search.is_given`, else the most steps.
   SteadyState(const StepSearch& search, int steps);
 
   /// Returns the most steps that a search takes.

@@ -23,9 +23,9 @@ void SteadyWindow::finished(const OpRun& run) {
 
 /// Whether step number `step` of this actor completes a step of all.
 bool SteadyWindow::ends_step(Actor actor, std::size_t step) {
-  if (actor < ends_.first || actor >= ends_.behind) return false;
-  const int actors = ends_.behind - ends_.first;
-  if (!ends_.together) return ++ended_ % static_cast<std::uint64_t>(actors) == 0;
+  if (actor < ends_.first || actor >= ends_.end) return false;
+  const int actors = ends_.end - ends_.first;
+  if (!ends_.is_joint) return ++ended_ % static_cast<std::uint64_t>(actors) == 0;
   if (step > missing_.size()) missing_.resize(step, actors);
   return --missing_[step - 1] == 0;
 }
@@ -33,9 +33,9 @@ bool SteadyWindow::ends_step(Actor actor, std::size_t step) {
 void SteadyWindow::step_over(const OpRun& run) {
   overs_.push_back(run.ended.value);
   last_ = run.id;
-  if (ends_.over) ends_.over();
-  if (simulated() <= warm_steps_) return;
-  enough_ = state_->add(overs_.back() - overs_at(simulated() - 1));
+  if (ends_.step_end) ends_.step_end();
+  if (simulated_steps() <= warm_steps_) return;
+  enough_ = state_->add(overs_.back() - overs_at(simulated_steps() - 1));
 }
 
 const SteadyWindow::State* SteadyWindow::find(Actor actor) const {
@@ -46,7 +46,7 @@ const SteadyWindow::State* SteadyWindow::find(Actor actor) const {
 /// in that time, its last step before counts.
 std::pair<std::size_t, std::size_t> SteadyWindow::averaged_steps(const State& s) const {
   const std::size_t done = s.ends.size() - 1;
-  if (!state_ || ends_.in_step) {
+  if (!state_ || ends_.is_synchronous) {
     const std::size_t warm = std::min(position(warm_steps()), done);
     return {warm, std::min(warm + position(steps()), done)};
   }

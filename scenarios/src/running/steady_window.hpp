@@ -20,10 +20,10 @@ class SteadyWindow : public Observer {
 
   /// The actors whose own steps make up a step of all, for a search for the steps to average.
   struct Ends {
-    Actor first = 0, behind = 1;  ///< actors `first` to `behind` − 1
-    bool together = true;         ///< a step of all has one step of each actor; false: as many steps, of any actors
-    bool in_step = true;          ///< whether an actor's own steps are the steps of all
-    std::function<void()> over = nullptr;  ///< called after each step of all
+    Actor first = 0, end = 1;    ///< actors `first` to `end` − 1
+    bool is_joint = true;        ///< a step of all has one step of each actor; false: as many steps, of any actors
+    bool is_synchronous = true;  ///< whether an actor's own steps are the steps of all
+    std::function<void()> step_end = nullptr;  ///< called after each step of all
   };
   /// Starts a search for the steps to average. Call it before the run. The search begins with `steps` and `warm_steps`
   /// of the constructor.
@@ -37,11 +37,11 @@ class SteadyWindow : public Observer {
   int warm_steps() const { return warm_steps_ + (state_ ? state_->warm() : 0); }
   int steps() const { return state_ ? state_->steps() : steps_; }
   /// Returns the number of steps of all up to now, including warm-up steps.
-  int simulated() const { return state_ ? static_cast<int>(overs_.size()) : warm_steps_ + steps_; }
+  int simulated_steps() const { return state_ ? static_cast<int>(overs_.size()) : warm_steps_ + steps_; }
   const std::optional<SteadyState>& state() const { return state_; }
   /// Begin and end of the averaged steps of all, and the operation that ended them. Only after a search.
   Seconds begin() const { return Seconds{overs_at(warm_steps())}; }
-  Seconds end() const { return Seconds{overs_at(simulated())}; }
+  Seconds end() const { return Seconds{overs_at(simulated_steps())}; }
   OpId last() const { return last_; }
 
   // The averaged steps of one actor:

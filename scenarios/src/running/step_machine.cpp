@@ -12,7 +12,7 @@ StepMachine::StepMachine(const Scenario& s, const Plan& plan)
     placed_ = std::make_unique<PlacedMachine>(cluster, actors_);
     top_ = placed_.get();
   }
-  if (s.input.used()) {
+  if (s.input.is_used()) {
     input = std::make_unique<InputRun>(s.input, s.plan.mesh, s.micro_batch_size, cluster);
     top_ = &input->machine();
   }
@@ -26,7 +26,7 @@ StepMachine::StepMachine(const Scenario& s, const Plan& plan)
 std::vector<Actor> StepMachine::others_on(Actor rank) const {
   std::vector<Actor> others;
   for (std::size_t actor = ranks_; actor < actors_.size(); ++actor)
-    if (actors_[actor].at == actors_[rank].at) others.push_back(static_cast<Actor>(actor));
+    if (actors_[actor].place == actors_[rank].place) others.push_back(static_cast<Actor>(actor));
   return others;
 }
 

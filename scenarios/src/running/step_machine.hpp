@@ -33,7 +33,7 @@ class StepMachine {
 
  private:
   std::size_t ranks_ = 0;
-  std::vector<PlacedMachine::Placed> actors_;  // empty: the actors of the cluster
+  std::vector<PlacedMachine::PlacedActor> actors_;  // empty: the actors of the cluster
   std::unique_ptr<PlacedMachine> placed_;
   std::unique_ptr<StragglerMachine> stragglers_;  // null if nobody straggles, because it costs time for each operation
   Machine* top_ = &cluster;

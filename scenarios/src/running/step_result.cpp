@@ -79,9 +79,9 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
 }
 
 void book_breakdown(const StepRun& run, Actor last, Result& r) {
-  const BreakdownParts parts = run.window.parts(run.seen(last));
-  const double steps = run.window.own_steps(run.seen(last));
-  r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
+  const BreakdownParts parts = run.window.parts(run.actor_of_rank(last));
+  const double steps = run.window.own_steps(run.actor_of_rank(last));
+  r.breakdown.step_time = run.is_synchronous() ? r.step_time : parts.total.value / steps;
   const auto seconds_of = [&parts, steps](const char* group) {
     const auto entry = parts.work.find(group);
     return entry == parts.work.end() ? 0.0 : entry->second.value / steps;
@@ -127,10 +127,10 @@ Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time
 }
 
 Result::StageMemory memory_of(const StepRun& run, Actor rank) {
-  const MemoryUse::ByClass parts = run.memory.parts_at_peak(run.seen(rank));
+  const MemoryUse::ByClass parts = run.memory.parts_at_peak(run.actor_of_rank(rank));
   const auto bytes = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
   return {rank,
-          run.memory.peak(run.seen(rank)).value,
+          run.memory.peak(run.actor_of_rank(rank)).value,
           bytes(MemoryClass::parameters),
           bytes(MemoryClass::gradients),
           bytes(MemoryClass::optimizer),
@@ -146,8 +146,8 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1), last = fullest;
   for (Actor rank = 0; rank < s.ranks(); ++rank) {
     const auto stage = static_cast<std::size_t>(mesh.coordinates(rank).pipeline);
-    const auto peak = [&run](Actor actor) { return run.memory.peak(run.seen(actor)); };
-    const auto end = [&run](Actor actor) { return run.window.end(run.seen(actor)); };
+    const auto peak = [&run](Actor actor) { return run.memory.peak(run.actor_of_rank(actor)); };
+    const auto end = [&run](Actor actor) { return run.window.end(run.actor_of_rank(actor)); };
     if (fullest[stage] < 0 || peak(rank) > peak(fullest[stage])) fullest[stage] = rank;
     if (last[stage] < 0 || end(rank) > end(last[stage])) last[stage] = rank;
   }
@@ -161,7 +161,7 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
 /// With a pipeline, takes the breakdown of the stage that waits least, because the others wait for it. If several wait
 /// as little, takes the one that ends last.
 void take_busiest_stage(const StepRun& run, Result& r) {
-  if (r.stages.empty() || !run.in_step()) return;
+  if (r.stages.empty() || !run.is_synchronous()) return;
   const auto busy = [&r](std::size_t stage) { return r.step_time - r.stages[stage].breakdown.bubble; };
   auto busiest = static_cast<std::size_t>(run.plan.mesh.coordinates(r.breakdown.rank).pipeline);
   for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
@@ -175,7 +175,7 @@ struct HeldOnGpu {
   MemoryUse::ByClass parts;
 };
 HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
-  HeldOnGpu held{run.memory.peak(run.seen(rank)), run.memory.parts_at_peak(run.seen(rank))};
+  HeldOnGpu held{run.memory.peak(run.actor_of_rank(rank)), run.memory.parts_at_peak(run.actor_of_rank(rank))};
   for (const Actor other : run.machine.others_on(rank)) {
     held.peak += run.memory.peak(other);
     const MemoryUse::ByClass parts = run.memory.parts_at_peak(other);
@@ -230,14 +230,14 @@ Bytes most_sent(const StepRun& run) {
   if (!run.plan.offload.copies()) return run.traffic_of_steps().most_sent();
   Bytes most;
   for (Actor rank = 0; rank < run.plan.ranks(); ++rank)
-    most = std::max(most, run.traffic_of_steps().sent(run.seen(rank)));
+    most = std::max(most, run.traffic_of_steps().sent(run.actor_of_rank(rank)));
   return most;
 }
 
 /// Returns the time of a step of all workers. If they are not in step, it is the time of as many steps as there are
 /// workers.
 double step_time_of(const StepRun& run) {
-  if (run.in_step()) return (run.end_of_steps() - run.begin()) / run.steps();
+  if (run.is_synchronous()) return (run.end_of_steps() - run.begin()) / run.steps();
   return (run.window.end() - run.window.begin()).value / run.steps();
 }
 
@@ -254,13 +254,14 @@ void book_mechanism(const StepRun& run, Result& r) {
     r.step_time_interval = state->half_width();
   MechanismFigures figures;
   run.scenario.plan.mechanism->book(figures, run.plan, r.steps);
-  run.mechanism->book(figures, {.warm = r.warm_steps,
-                                .steps = r.steps,
-                                .found = run.window.state().has_value(),
-                                .parts = [&run](Actor worker) { return run.window.parts(run.seen(worker)); },
-                                .own_steps = [&run](Actor worker) { return run.window.own_steps(run.seen(worker)); },
-                                .work = [&run](Actor actor) { return work_in_step(run, actor); },
-                                .step = Seconds{r.step_time}});
+  run.mechanism->book(figures,
+                      {.warm = r.warm_steps,
+                       .steps = r.steps,
+                       .found = run.window.state().has_value(),
+                       .parts = [&run](Actor worker) { return run.window.parts(run.actor_of_rank(worker)); },
+                       .own_steps = [&run](Actor worker) { return run.window.own_steps(run.actor_of_rank(worker)); },
+                       .work = [&run](Actor actor) { return work_in_step(run, actor); },
+                       .step = Seconds{r.step_time}});
   r.servers = figures.servers;
   r.replicas = figures.replicas;
   r.staleness = figures.staleness;
@@ -340,13 +341,13 @@ Result result_of(const StepRun& run) {
   r.ranks = r.simulated_ranks = s.ranks();
   r.idle_devices = idle_devices(s.plan, s.cluster);
   r.step_time = step_time_of(run);
-  if (s.measured.given()) r.measured = {s.measured.step_time(s.micro_batch_size).value, s.measured.source};
+  if (s.measured.is_given()) r.measured = {s.measured.step_time(s.micro_batch_size).value, s.measured.source};
   book_training(s, r);
   book_all_reduce(s, run.planned, r);
   r.operations = static_cast<std::uint64_t>(run.operations());
   r.messages = static_cast<std::uint64_t>(run.traffic.messages());
   r.simulated_ranks = run.simulated_ranks();
-  r.unfolded = run.unfolded;
+  r.unfolded_reason = run.unfolded_reason;
   if (run.shared_draws) {
     const int warm = run.window.warm_steps();
     r.shared_draws = run.shared_draws->in_words();
@@ -359,6 +360,7 @@ Result result_of(const StepRun& run) {
   book_memory(s, run, r);
   take_busiest_stage(run, r);
   book_compression(run, r);
+  book_host_calls(run, r);
   book_actors(run, r);
   book_critical_path(run, by_resource(named_path(run)), r);
   if (run.machine.input) book_input(run, r);

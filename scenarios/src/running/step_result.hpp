@@ -33,6 +33,8 @@ double work_in_step(const StepRun&, Actor);
 void book_actors(const StepRun&, Result&);
 /// Adds the energy of the step, if the power of the GPUs is stated.
 void book_energy(const StepRun&, Result&);
+/// Adds what the host starts in a step, if the run counts it. Call it when the rank of the breakdown is known.
+void book_host_calls(const StepRun&, Result&);
 /// Adds the figures of the input pipeline of a run that has one.
 void book_input(const StepRun&, Result&);
 /// Returns the peak host memory of batches on their way and of cached samples, by node.

@@ -30,7 +30,7 @@ bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() |
 /// Returns a number of steps that no actor exceeds before the steps are enough. One actor may do the steps of all.
 int steps_of_search(const Scenario& s, const Plan& plan) {
   const std::int64_t most = SteadyState::most(*plan.search, plan.training.steps);
-  if (s.plan.mechanism->in_step()) return static_cast<int>(most);
+  if (s.plan.mechanism->is_synchronous()) return static_cast<int>(most);
   constexpr std::int64_t countable = 1 << 30;
   return static_cast<int>(std::min(s.ranks() * (most + plan.warm_steps), countable / plan.training.micro_batches));
 }
@@ -42,7 +42,7 @@ std::string reason_not_to_fold(const Scenario& s, const Plan& plan, const Simula
   if (options.folding == Folding::off && options.draws <= DrawSharing::each_rank) return "not asked for";
   if (transport == TransportKind::packets) return "each packet stands for itself";
   if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
-  if (s.input.used()) return "samples come from loaders, which decide as they go";
+  if (s.input.is_used()) return "samples come from loaders, which decide as they go";
   if (plan.search && (options.draws == DrawSharing::each_rank || s.slow.stragglers.empty())) return kStepsDiffer;
   return "";
 }
@@ -66,7 +66,7 @@ StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions&
 void StepRun::prepare() {
   attach_host_ways(
       plan.offload, plan.ranks(), machine.cluster,
-      scenario.plan.offload.used() ? scenario.plan.offload.place : scenario.plan.offload.activations_place);
+      scenario.plan.offload.is_used() ? scenario.plan.offload.place : scenario.plan.offload.activations_place);
   if (planned.search) plan.steps = steps_of_search(scenario, planned);
   plan.steps += planned.warm_steps;
   plan.marks_steps = planned.warm_steps > 0 || planned.search;
@@ -135,7 +135,7 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
     if (keeps_all(options) && operations <= kMostOfTrace) return "a picture shows every rank";
     return planned.search ? share_draws(options, changes) : fold_equal(changes);
   };
-  unfolded = why_not();
+  unfolded_reason = why_not();
   if (!fold) return;
   folded_ = std::make_unique<FoldedMachine>(machine.top(), *fold);
   const Multiplicity counts = fold->multiplicity();
@@ -157,11 +157,11 @@ bool StepRun::meet_themselves() const {
   if (!fold) return false;
   for (const Lane lane : {Lane::tensor, Lane::context, Lane::expert, Lane::expert_tensor, Lane::maxima}) {
     const LaneGroups& groups = plan.lane(lane);
-    if (!groups.used()) continue;
-    if (!groups.alike || groups.groups.front().settings.fidelity != Fidelity::modelled) return false;
+    if (!groups.is_used()) continue;
+    if (!groups.has_one_kind || groups.groups.front().settings.fidelity != Fidelity::modelled) return false;
     for (Actor c = 0; c < fold->classes(); ++c) {
       const Actor rank = fold->representative(c);
-      if (groups.of_rank[rank] >= 0 && !fold->meets_itself(c, group_of_join(lane, groups.of(rank).members.front())))
+      if (groups.of_rank[rank] >= 0 && !fold->meets_itself(c, group_of_join(lane, groups.group(rank).members.front())))
         return false;
     }
   }
@@ -170,12 +170,12 @@ bool StepRun::meet_themselves() const {
 
 void StepRun::find_steps() {
   const Mechanism& chosen = *scenario.plan.mechanism;
-  const auto [first, behind] = mechanism->end_steps();
+  const auto [first, behind_last] = mechanism->end_steps();
   window.find(*planned.search, {.first = first,
-                                .behind = fold ? fold->classes() : behind,
-                                .together = chosen.stops_together(),
-                                .in_step = chosen.in_step(),
-                                .over = [this] {
+                                .end = fold ? fold->classes() : behind_last,
+                                .is_joint = chosen.stops_together(),
+                                .is_synchronous = chosen.is_synchronous(),
+                                .step_end = [this] {
                                   mechanism->step_over();
                                   traffic_by_step_.push_back(traffic);
                                 }});
@@ -184,7 +184,7 @@ void StepRun::find_steps() {
 Actor StepRun::last() const {
   if (!window.state()) return rank_of(breakdown.last(static_cast<std::size_t>(simulated_ranks())));
   const auto late = [this](Actor actor) {
-    return in_step() ? window.end(actor) : (window.end(actor) - window.begin(actor)) / window.own_steps(actor);
+    return is_synchronous() ? window.end(actor) : (window.end(actor) - window.begin(actor)) / window.own_steps(actor);
   };
   Actor last = 0;
   for (Actor actor = 1; actor < simulated_ranks(); ++actor)
@@ -201,7 +201,7 @@ void StepRun::simulate(const SimulateOptions& options) {
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
   require_size(scenario, planned, part, unfolded);
   // If workers are not in step, no path belongs to a step. A path over several steps needs its pieces.
-  const bool path = options.critical_path && in_step();
+  const bool path = options.critical_path && is_synchronous();
   const bool pieces =
       path && (options.path_pieces || plan.marks_steps) && estimated_operations(planned) * part <= kMostKept;
   records_ = keeps_all(options) || pieces;
@@ -216,7 +216,11 @@ void StepRun::simulate(const SimulateOptions& options) {
     make_programs();
     if (path) count_unfused();
   }
-  if (planned.search) find_steps();
+  if (planned.search)
+    find_steps();
+  else if (scenario.plan.mechanism_name == kAllReduce && is_synchronous())
+    host_calls = std::make_unique<HostCallCount>(simulated_ranks(), plan, machine.cluster.spec(), scenario.software,
+                                                 mechanism->tables(), names);
   streams = mechanism->streams();
   machine.cluster.fuse(mechanism->tables().fused().runs());
   Programs programs = fold ? fold->programs(*mechanism->source()) : mechanism->programs();
@@ -224,20 +228,20 @@ void StepRun::simulate(const SimulateOptions& options) {
   Progress progress;
   std::optional<PacketNetwork> packets;
   if (transport == TransportKind::packets) packets = tcp_network(machine.cluster, options.port_buffer);
-  RunSetup setup{
-      .observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
-                    records_ ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
-      .link_changes = fold ? fold->changes(changes) : changes,
-      .transport = transport,
-      .packets = packets ? &*packets : nullptr,
-      .enough = planned.search ? &window.enough() : nullptr};
+  RunSetup setup{.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory,
+                               mechanism->observer(), records_ ? &timeline : nullptr,
+                               options.progress ? &progress : nullptr, counted_.get(), host_calls.get()},
+                 .link_changes = fold ? fold->changes(changes) : changes,
+                 .transport = transport,
+                 .packets = packets ? &*packets : nullptr,
+                 .enough = planned.search ? &window.enough() : nullptr};
   setup.observers.insert(setup.observers.end(), others.begin(), others.end());
   end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));
   require_begun(scenario.slow, end.end);
   if (!planned.search) return;
   const auto up_to = [this](int steps) { return traffic_by_step_[position(steps) - 1]; };
-  found_traffic_ = up_to(window.simulated());
-  if (window.warm_steps() > 0) found_traffic_ = found_traffic_->since(up_to(window.warm_steps()));
+  found_traffic_ = up_to(window.simulated_steps());
+  if (window.warm_steps() > 0) found_traffic_ = found_traffic_->increase_since(up_to(window.warm_steps()));
   traffic_by_step_.clear();
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/src/running/host_calls.hpp"
 #include "scenarios/src/running/simulate_options.hpp"
 #include "scenarios/src/running/steady_window.hpp"
 #include "scenarios/src/running/step_machine.hpp"
@@ -38,34 +39,36 @@ class StepRun {
   Timeline timeline;  ///< empty unless every operation is recorded (`records`)
   SteadyWindow window;
   SimulationResult end;
-  std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
-  std::string unfolded;        ///< why every rank was simulated; empty: ranks were folded
+  std::unique_ptr<Fold> fold;   ///< null: every rank was simulated
+  std::string unfolded_reason;  ///< why every rank was simulated; empty: ranks were folded
   /// The factors that ranks share, so that they fold although slow-downs are drawn; null: each rank has its own.
   std::unique_ptr<SlowestReplicas> shared_draws;
   TrainingPlan plan;  ///< the plan as it ran: `planned` with all its steps and attached hosts
   std::unique_ptr<MechanismRun> mechanism;
+  std::unique_ptr<HostCallCount> host_calls;  ///< null: ranks are not in step, a search finds the steps, or replicas
+                                              ///< meet in another way than by collectives
   std::vector<std::string> streams;
 
   /// The simulated actor that stands for a rank, and the first rank that an actor stands for. Observers and the
   /// simulated machine know actors, not ranks.
-  Actor seen(Actor rank) const { return fold && rank < fold->actors() ? fold->class_of(rank) : rank; }
+  Actor actor_of_rank(Actor rank) const { return fold && rank < fold->actors() ? fold->class_of(rank) : rank; }
   Actor rank_of(Actor actor) const { return fold ? fold->representative(actor) : actor; }
   bool stands_for(Actor actor, Actor first, Actor last) const;  ///< whether for any of the ranks `first` to `last`
   Actor simulated_ranks() const { return fold ? fold->classes() : scenario.ranks(); }
-  const Machine& simulated() const { return folded_ ? *folded_ : machine.top(); }
+  const Machine& simulated_machine() const { return folded_ ? *folded_ : machine.top(); }
   double operations() const { return counted_ ? counted_->count() : static_cast<double>(end.operations); }
 
   /// Returns the rank that ends last; if ranks are not in step, the one whose own steps take longest.
   Actor last() const;
   /// Begin and end of the averaged steps for that rank, s, and their number.
-  double begin() const { return window.begin(seen(last())).value; }
-  double end_of_steps() const { return plan.marks_steps ? window.end(seen(last())).value : end.end.value; }
+  double begin() const { return window.begin(actor_of_rank(last())).value; }
+  double end_of_steps() const { return plan.marks_steps ? window.end(actor_of_rank(last())).value : end.end.value; }
   double steps() const { return window.steps(); }
   /// Traffic of `traffic_steps()` steps: the averaged steps after a search, else all steps.
   const Traffic& traffic_of_steps() const { return found_traffic_ ? *found_traffic_ : traffic; }
   double traffic_steps() const { return found_traffic_ ? window.steps() : plan.steps; }
   bool records() const { return records_; }
-  bool in_step() const { return scenario.plan.mechanism->in_step(); }
+  bool is_synchronous() const { return scenario.plan.mechanism->is_synchronous(); }
 
  private:
   TrainingStates states_;

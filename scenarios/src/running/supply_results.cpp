@@ -7,7 +7,7 @@
 namespace trainyard {
 
 std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan& plan, SimulateOptions options) {
-  if (!s.input.used()) return std::nullopt;
+  if (!s.input.is_used()) return std::nullopt;
   Scenario fed = s;
   fed.input = {};
   options.critical_path = options.progress = false;

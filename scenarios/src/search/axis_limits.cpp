@@ -59,12 +59,12 @@ Node alone_on(const PlanQuestion& question, const std::string& axis, int devices
   p.micro_batch = micro_batch_of(base.global_batch_size / data, p.micro_batch);
   Node document = base.document;
   *document.find("plan") = plan_section(without_choices(question.section), p, data, base.global_batch_size);
-  set_field(document, "plan.idle_devices", Node::of_text("allowed", document.place));
+  set_field(document, "plan.idle_devices", Node::scalar_node("allowed", document.place));
   const int of_node = base.cluster.node.gpus, nodes = (devices + of_node - 1) / of_node;
-  set_field(document, "cluster.nodes", Node::of_text(fmt::format("{}", nodes), document.place));
+  set_field(document, "cluster.nodes", Node::scalar_node(fmt::format("{}", nodes), document.place));
   Node& cluster = *document.find("cluster");
   if (nodes > 1 && !cluster.find("fabric") && base.cluster.node.fabric.empty())
-    set_field(document, "cluster.fabric", Node::of_text("nonblocking", document.place));
+    set_field(document, "cluster.fabric", Node::scalar_node("nonblocking", document.place));
   return document;
 }
 

@@ -71,7 +71,7 @@ const LayerPieces::Share& LayerPieces::share(const StageMesh& mesh, const std::v
   return share;
 }
 
-std::string LayerPieces::likeness(int layer, const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
+std::string LayerPieces::equivalence_key(int layer, const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
   const Share& part = share(mesh, splits);
   if (!part.error.empty()) return part.error;
   const Layer& l = part.network->layers[static_cast<std::size_t>(layer)];

@@ -40,7 +40,7 @@ class LayerPieces {
   PieceTimes times(int from, int to, const StageMesh&, const std::vector<LinearSplit>& splits);
   /// Returns a text of the layer's kernels, exchanges, parameters and memory. Layers with equal texts take the same
   /// time on this mesh.
-  std::string likeness(int layer, const StageMesh&, const std::vector<LinearSplit>& splits);
+  std::string equivalence_key(int layer, const StageMesh&, const std::vector<LinearSplit>& splits);
 
  private:
   struct Share {

@@ -150,7 +150,7 @@ class LayerPlanner {
         std::vector<std::size_t>& piece_numbers = number_of_[mesh].emplace_back();
         for (int layer = 0; layer < pieces_.layers(); ++layer) {
           const auto [at, fresh] = number_of_piece.try_emplace(
-              pieces_.likeness(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
+              pieces_.equivalence_key(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
           if (fresh) jobs.push_back({mesh, variant, layer});
           piece_numbers.push_back(at->second);
         }

@@ -25,7 +25,7 @@ class PassWalk {
     for (const PassItem& item : table.items) {
       for (const std::int16_t place : item.waits_for)
         if (place >= 0) kernels = std::max(kernels, ends[static_cast<std::size_t>(place)]);
-      if (item.what == PassItem::What::kernels) {
+      if (item.kind == PassItem::Kind::kernels) {
         kernels += price(item.op.work);
         continue;
       }
@@ -62,7 +62,7 @@ class PassWalk {
   double exchange(const PassItem& item) const {
     if (plan_.pipeline.pairs_passes) return 0;
     const LaneGroups& lane = plan_.lane(item.lane);
-    if (!lane.alike || lane.groups.front().settings.fidelity != Fidelity::modelled) return 0;
+    if (!lane.has_one_kind || lane.groups.front().settings.fidelity != Fidelity::modelled) return 0;
     const Message& m = item.op.message;
     return m.extra_latency.seconds().value + (m.rate_cap.value > 0 ? (m.bytes / m.rate_cap).value : 0);
   }
@@ -74,8 +74,8 @@ bool same_work(const Work& a, const Work& b) {
 }
 bool same_exchanges(const std::vector<Exchange>& a, const std::vector<Exchange>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Exchange& x, const Exchange& y) {
-    return x.axis == y.axis && x.what == y.what && x.bytes == y.bytes && x.after == y.after &&
-           x.needed_by == y.needed_by && x.for_weights == y.for_weights && x.hidden == y.hidden;
+    return x.axis == y.axis && x.kind == y.kind && x.bytes == y.bytes && x.kernels_before == y.kernels_before &&
+           x.needed_by == y.needed_by && x.for_weights == y.for_weights && x.hidden_share == y.hidden_share;
   });
 }
 

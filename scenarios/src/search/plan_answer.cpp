@@ -57,8 +57,8 @@ class AnswerMaker {
     limit_time(around ? kSearchShare : 1);
     search();
     limit_time(1);
-    if (answer_.search.best() && !interrupted()) {
-      const bool is_whole = options_.search.shard.whole();
+    if (answer_.search.best() && !is_interrupted()) {
+      const bool is_whole = options_.search.shard.is_whole();
       if (options_.rule && is_whole) add_rule();
       if (options_.neighbours && is_whole) add_neighbours();
       if (options_.upgrades) add_upgrades(*answer_.search.best());
@@ -68,7 +68,7 @@ class AnswerMaker {
     compare_own();
     add_rows();
     compare_with_best();
-    answer_.ended = !interrupted() ? answer_.search.ended : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
+    answer_.ended = !is_interrupted() ? answer_.search.ended : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
     return std::move(answer_);
   }
 
@@ -118,7 +118,7 @@ class AnswerMaker {
       answer_.search.add(plans[i], answer_.headroom, {plans[i].floor, floors[i]});
     answer_.search.rank();
     if (answer_.search.proved) answer_.search.ended = SearchEnd::proved;
-    answer_.search.runs = runner_.simulated();
+    answer_.search.runs = runner_.simulated_plans();
   }
 
   void search() {
@@ -130,8 +130,8 @@ class AnswerMaker {
     PlanSearchOptions options = search_options(options_.without_headroom);
     options.rank_seconds = options_.seconds * kRankShare;
     answer_.search = search_plans(runner_, space_, space_.groups(), first, options);
-    if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !interrupted() &&
-        answer_.search.useless_from == 0 && options_.search.shard.whole())
+    if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !is_interrupted() &&
+        answer_.search.useless_from == 0 && options_.search.shard.is_whole())
       require_any_plan();
   }
 
@@ -248,7 +248,7 @@ class AnswerMaker {
     do {
       best = answer_.search.best()->point;
       take(neighbours_of(best));
-    } while (answer_.search.best()->point != best && !interrupted());
+    } while (answer_.search.best()->point != best && !is_interrupted());
     if (answer_.search.best()->point != best) answer_.neighbours.clear();
     std::stable_sort(answer_.neighbours.begin(), answer_.neighbours.end(), [](const PlanRow& a, const PlanRow& b) {
       if (a.outcome.fits != b.outcome.fits) return a.outcome.fits;
@@ -301,12 +301,12 @@ class AnswerMaker {
           if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
             plain.push_back(point);
       const std::vector<JudgedPlan> judged = runner_.judged_points(plain);
-      if (interrupted()) return;
+      if (is_interrupted()) return;
       if (std::none_of(judged.begin(), judged.end(), [this](const JudgedPlan& plan) { return plan.fits(usable()); }))
         continue;
       const PlanSearch found =
           search_plans(runner_, space_, groups_of_mesh, {}, search_options(false, "rule of thumb"));
-      if (found.best() && !interrupted()) answer_.rule = row(*found.best());
+      if (found.best() && !is_interrupted()) answer_.rule = row(*found.best());
       take(found.simulated);
       take(found.tight);
       return;
@@ -317,26 +317,26 @@ class AnswerMaker {
     const std::vector<std::string> classes = resource_classes(question_.base);
     for (const char* what : {"memory", "NVLink", "HCA"}) {
       if (std::string(what) != "memory" && std::find(classes.begin(), classes.end(), what) == classes.end()) continue;
-      if (interrupted()) return;
+      if (is_interrupted()) return;
       PlanQuestion question = question_;
       question.base = doubled(question_.base, what);
       const PlanSpace space(question, options_.space);
       PlanRunner runner(question.base, space, journal_, fmt::format(" 2x {}", what));
       const PlanSearch found =
           search_plans(runner, space, space.groups(), {best.point}, search_options(false, fmt::format("2x {}", what)));
-      if (found.best() && !interrupted()) answer_.upgrades.push_back(row(*found.best(), what));
+      if (found.best() && !is_interrupted()) answer_.upgrades.push_back(row(*found.best(), what));
     }
   }
 
   /// Simulates the scenario's own plan as its file states it, because it may be outside of the space.
   void compare_own() {
-    if (!question_.own || interrupted() || answer_.search.useless_from > 0) return;
+    if (!question_.own || is_interrupted() || answer_.search.useless_from > 0) return;
     SimulateOptions options;
     options.critical_path = false;
     PlanOutcome outcome;
     try {
       outcome = outcome_of(*question_.own, simulate(*question_.own, options));
-    } catch (const Interrupted&) {
+    } catch (const Interruption&) {
       return;
     }
     const Mesh& mesh = question_.own->plan.mesh;

@@ -16,9 +16,9 @@ void require_searchable(const Scenario& s) {
   if (s.plan.mechanism_name != kAllReduce) refuse("a mechanism other than all-reduce");
   if (s.plan.inference) refuse("plan.mode: inference");
   if (s.prescribed_step.exists()) refuse("plan.step_time");
-  if (s.measured.given()) refuse("plan.measured_step");
+  if (s.measured.is_given()) refuse("plan.measured_step");
   if (s.plan.steps) refuse("plan.steps");
-  if (s.input.used()) refuse("an input pipeline");
+  if (s.input.is_used()) refuse("an input pipeline");
   if (!s.slow.stragglers.empty()) refuse("stragglers");
 }
 
@@ -111,9 +111,9 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
   if (Node* data_parallel = bare.find("data_parallel"))
     for (const KeyOfStages& stage_key : kOfStages)
       std::erase_if(data_parallel->fields, [&stage_key](const auto& field) { return field.first == stage_key.key; });
-  set_field(bare, "data_parallel.size", Node::of_text("1", bare.place));
-  set_field(bare, "idle_devices", Node::of_text("allowed", bare.place));
-  set_field(bare, "micro_batch_size", Node::of_text("1", bare.place));
+  set_field(bare, "data_parallel.size", Node::scalar_node("1", bare.place));
+  set_field(bare, "idle_devices", Node::scalar_node("allowed", bare.place));
+  set_field(bare, "micro_batch_size", Node::scalar_node("1", bare.place));
   question.base = read_scenario(document, name);
   require_searchable(question.base);
   if (question.own && question.own->ranks() != question.base.cluster.gpus()) {
@@ -127,7 +127,7 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
 Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::int64_t global_batch_size) {
   Node plan = bare;
   const auto set = [&plan](std::string_view path, std::string value) {
-    set_field(plan, path, Node::of_text(std::move(value), plan.place));
+    set_field(plan, path, Node::scalar_node(std::move(value), plan.place));
   };
   const auto number = [&set](std::string_view path, std::int64_t value) { set(path, fmt::format("{}", value)); };
   number("global_batch_size", global_batch_size);

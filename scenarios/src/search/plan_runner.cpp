@@ -160,7 +160,7 @@ std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& group
   return floors;
 }
 
-std::vector<std::vector<JudgedPlan>> PlanRunner::judged(const std::vector<PlanPoint>& groups) {
+std::vector<std::vector<JudgedPlan>> PlanRunner::judge(const std::vector<PlanPoint>& groups) {
   std::vector<std::vector<JudgedPlan>> judged;
   for (auto& of_group : in_parallel(groups.size(), processors(), [&](std::size_t i) {
          std::vector<JudgedPlan> all;

@@ -47,10 +47,12 @@ class PlanRunner {
   std::vector<double> group_floors(const std::vector<PlanPoint>& groups,
                                    const std::function<void(std::size_t)>& done = {});
   /// Judges all plans of each group, in the order of `PlanSpace::points`.
-  std::vector<std::vector<JudgedPlan>> judged(const std::vector<PlanPoint>& groups);
+  std::vector<std::vector<JudgedPlan>> judge(const std::vector<PlanPoint>& groups);
   std::vector<JudgedPlan> judged_points(const std::vector<PlanPoint>&);
   double capacity() const { return judges_.capacity(); }
-  std::size_t simulated() const { return simulated_; }  ///< number of plans that were simulated or found in the journal
+  std::size_t simulated_plans() const {
+    return simulated_;
+  }  ///< number of plans that were simulated or found in the journal
 
  private:
   const PlanSpace& space_;

@@ -54,7 +54,7 @@ class PlanFinder {
     rank_groups();
     if (useless()) return std::move(found_);
     if (options_.useful > 0) simulate_first(first);
-    while (!interrupted()) {
+    while (!is_interrupted()) {
       drop_hopeless();
       if (out_of_work()) break;
       const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
@@ -128,7 +128,7 @@ class PlanFinder {
 
   /// Returns true if no group has a plan with a useful step time.
   bool useless() {
-    if (options_.useful <= 0 || order_.empty() || !unranked_.empty() || interrupted()) return false;
+    if (options_.useful <= 0 || order_.empty() || !unranked_.empty() || is_interrupted()) return false;
     const double least = floors_[order_.front()];
     if (least == kNoFloor || least <= options_.useful) return false;
     found_.useless_from = least;
@@ -166,7 +166,8 @@ class PlanFinder {
   void rank_more() {
     const std::vector<std::size_t> queue = std::move(unranked_);
     std::size_t ranked = 0;
-    while (ranked < queue.size() && !interrupted() && (no_floor(queue, ranked) || seconds() < options_.rank_seconds)) {
+    while (ranked < queue.size() && !is_interrupted() &&
+           (no_floor(queue, ranked) || seconds() < options_.rank_seconds)) {
       const std::size_t end = std::min(queue.size(), ranked + std::max(kGroupsAtOnce, chunk_));
       rank_groups(queue, ranked, end);
       ranked = end;
@@ -208,8 +209,8 @@ class PlanFinder {
   /// Throws UserError if no plan can be read, for example because of an unknown field.
   void require_readable() {
     const bool any = std::any_of(floors_.begin(), floors_.end(), [](double floor) { return floor < kNoFloor; });
-    if (any || groups_.empty() || interrupted()) return;
-    const std::vector<JudgedPlan> judged = runner_.judged({groups_.front()}).front();
+    if (any || groups_.empty() || is_interrupted()) return;
+    const std::vector<JudgedPlan> judged = runner_.judge({groups_.front()}).front();
     if (!judged.empty() &&
         std::all_of(judged.begin(), judged.end(), [](const auto& plan) { return !plan.error.empty(); }))
       throw UserError(fmt::format("no plan can be read; the first: {}", judged.front().error));
@@ -222,7 +223,7 @@ class PlanFinder {
       if (floors_[order_[next_]] > limit() || floors_[order_[next_]] == kNoFloor) break;
       groups.push_back(groups_[order_[next_]]);
     }
-    const std::vector<std::vector<JudgedPlan>> judged = runner_.judged(groups);
+    const std::vector<std::vector<JudgedPlan>> judged = runner_.judge(groups);
     for (std::size_t g = 0; g < judged.size(); ++g) {
       if (judged[g].empty()) {  // interrupted
         const std::size_t group = order_[first + g];
@@ -283,7 +284,8 @@ class PlanFinder {
   std::string progress() const {
     const double open = promising_.empty() ? kNoFloor : promising_.top().floor;
     const double next = next_ < order_.size() ? std::min(open, floors_[order_[next_]]) : open;
-    std::string text = fmt::format("{} plans judged, {} simulated{}", found_.judged, runner_.simulated(), best_words());
+    std::string text =
+        fmt::format("{} plans judged, {} simulated{}", found_.judged, runner_.simulated_plans(), best_words());
     // The text refers to bounded plans, without those that are being simulated.
     if (best_ < kNoFloor && unranked_.empty())
       text += fmt::format(", none of the others below {:.4g} s", std::min(next, best_));
@@ -292,15 +294,15 @@ class PlanFinder {
       if (rest.top().floor > limit()) break;
       others += rest.top().floor < limit(rest.top()) ? 1 : 0;
     }
-    if (others > 0 && runner_.simulated() > 0)
+    if (others > 0 && runner_.simulated_plans() > 0)
       text += fmt::format("; at most {} to go, {:.0f} s", others == 1000 ? "1000 and more" : fmt::format("{}", others),
-                          static_cast<double>(others) * seconds() / static_cast<double>(runner_.simulated()));
+                          static_cast<double>(others) * seconds() / static_cast<double>(runner_.simulated_plans()));
     return text;
   }
 
   SearchEnd end() const {
     if (found_.proved) return SearchEnd::proved;  // even if a limit was reached afterwards
-    return !interrupted() ? SearchEnd::work : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
+    return !is_interrupted() ? SearchEnd::work : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
   }
 
   PlanSearch finished() {

@@ -75,7 +75,7 @@ void PlanSpace::require_schedules() const {
   if (!axis || scenario_.strategy.empty()) return;
   const std::vector<std::string> available = schedules_of_mode(scenario_.strategy);
   for (const std::string& name : axis->values) {
-    pipeline_schedules().find(name, Place::of("--vary plan.pipeline.schedule"));
+    pipeline_schedules().find(name, Place::named("--vary plan.pipeline.schedule"));
     if (std::find(available.begin(), available.end(), name) == available.end())
       throw UserError(
           fmt::format("--vary plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; "
@@ -198,7 +198,7 @@ std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p
   if (p.pipeline == 1) return {{"1f1b", 1}};
   std::vector<std::pair<std::string, int>> all;
   for (const std::string& name : texts("plan.pipeline.schedule", schedules_of_mode(scenario_.strategy))) {
-    const PipelineSchedule& schedule = pipeline_schedules().find(name, Place::of("--vary plan.pipeline.schedule"));
+    const PipelineSchedule& schedule = pipeline_schedules().find(name, Place::named("--vary plan.pipeline.schedule"));
     std::vector<std::int64_t> chunks;
     for (std::int64_t n = schedule.least_chunks; n * p.pipeline <= layers_; ++n)
       if (n == schedule.least_chunks || layers_ % (n * p.pipeline) == 0) chunks.push_back(n);

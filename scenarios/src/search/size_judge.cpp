@@ -60,7 +60,7 @@ std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& p
   std::map<std::string, std::string> gpus;  // by node type
   for (const SizeRow& row : answer.rows)
     if (!gpus.contains(row.node))
-      gpus[row.node] = read_node(catalog.resolve("node", Node::of_text(row.node)), catalog).gpu.name;
+      gpus[row.node] = read_node(catalog.resolve("node", Node::scalar_node(row.node)), catalog).gpu.name;
   const double joule_price = prices.kwh / kJoulesOfKwh;
   std::vector<LinearPrice> all;
   std::map<std::string, std::string> rent_of, price_of;  // name of the price that a node type takes
@@ -76,7 +76,7 @@ std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& p
                    }});
   };
   const auto part = [](const char* name) {
-    return [name](const SizeRow& row) { return row.ownership ? row.ownership->bought.at(name) : 0.0; };
+    return [name](const SizeRow& row) { return row.ownership ? row.ownership->purchase_prices.at(name) : 0.0; };
   };
   if (!answer.purchase) {
     for (const bool names_gpus : {false, true})

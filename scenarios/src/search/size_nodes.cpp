@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-Node text_of_size(const std::string& text) { return Node::of_text(text, Place::of("size")); }
+Node text_of_size(const std::string& text) { return Node::scalar_node(text, Place::named("size")); }
 
 /// Returns the node type of this name, or all node types with the chip of this name.
 std::vector<std::string> nodes_called(const Catalog& catalog, const std::string& name) {
@@ -48,8 +48,8 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
     if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) why = "no bf16";
     if (node.hcas == 0 && node.fabric.empty()) why = "no adapter";
     if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
-    if (!chosen && is_tpu(node) && !prices.given()) why = "TPU: considered only if it is named or has a price";
-    if (prices.given()) try {
+    if (!chosen && is_tpu(node) && !prices.is_given()) why = "TPU: considered only if it is named or has a price";
+    if (prices.is_given()) try {
         if (purchase)
           prices.purchase.node_price(node.name, node.gpu.name, node.gpus, 1);
         else if (prices.gpu_hour(node.name, node.gpu.name, node.gpus) <= 0 && prices.kwh <= 0)
@@ -69,7 +69,7 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
 }
 
 std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node) {
-  if ((site.power.value > 0 || site.rack_power.value > 0) && !node.gpu.power.given())
+  if ((site.power.value > 0 || site.rack_power.value > 0) && !node.gpu.power.is_given())
     throw UserError(fmt::format("the power of {} is not stated", node.gpu.name));
   const double power = node.gpus * node.gpu.power.busy.value + node.sockets * node.cpu.power.busy.value +
                        node.hcas * node.hca_power.busy.value + node.rest_power.busy.value;

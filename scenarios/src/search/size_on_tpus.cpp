@@ -11,7 +11,7 @@
 namespace trainyard {
 
 void put_on_tpus(Node& document) {
-  const auto text = [&document](const char* value) { return Node::of_text(value, document.place); };
+  const auto text = [&document](const char* value) { return Node::scalar_node(value, document.place); };
   Node& plan = *document.find("plan");
   std::erase_if(plan.fields, [](const auto& field) { return field.first == "strategy"; });
   set_field(document, "software", text("plain"));
@@ -30,7 +30,7 @@ void tell_checkpoint_times(Node& faults, const Scenario& step) {
   const double adapters = adapter_rate(host).value * host.hcas * step.cluster.nodes;
   const auto tell = [&](const char* key, double rate) {
     if (!checkpoint->find(key))
-      set_field(*checkpoint, key, Node::of_text(fmt::format("{:.6g} s", bytes / rate), checkpoint->place));
+      set_field(*checkpoint, key, Node::scalar_node(fmt::format("{:.6g} s", bytes / rate), checkpoint->place));
   };
   const Node* kind = checkpoint->find("kind");
   if (kind && kind->scalar == "asynchronous") tell("snapshot", host.gpu.pcie.value * step.cluster.gpus());

@@ -68,14 +68,14 @@ class ClusterSizer {
       current_case_ = fmt::format("{} of {}: ", begun_, cases.size());
       try {
         look_at(size_case);
-      } catch (const Interrupted&) {
+      } catch (const Interruption&) {
         answer_.unfinished =
             fmt::format("interrupted at node type {} of {}{}", begun_, cases.size(), interrupted_search_);
         break;
       }
     }
     judge_sizes(answer_, prices_);
-    if (answer_.unfinished.empty() && options_.shard.whole()) compare_headroom(cases);
+    if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
     return std::move(answer_);
   }
 
@@ -106,7 +106,7 @@ class ClusterSizer {
     }
     if (const Node* site = document_.find("site"); site && site->kind != Node::Kind::null)
       site_ = read_site(catalog_.resolve("site", *site));
-    if (options_.budget > 0 && !prices_.given())
+    if (options_.budget > 0 && !prices_.is_given())
       throw UserError(
           "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
           "shows how)");
@@ -283,7 +283,7 @@ class ClusterSizer {
       if (batches.size() == 1) break;
       take_batch(size_case, batch, question, row);
       const PlanAnswer answer = answer_plan(question, plan_options(question, row, batch_share, batch_share));
-      if (interrupted()) stop(row, answer);
+      if (is_interrupted()) stop(row, answer);
       if (answer.best.empty()) continue;
       row.batches.push_back(batch);
       const double time = answer.best.front().outcome.step_time / static_cast<double>(batch);
@@ -334,7 +334,7 @@ class ClusterSizer {
     if (!answer.best.empty())
       interrupted_search_ += fmt::format(", where the best plan so far takes {:.4g} s a step: {}, batch {}",
                                          answer.best.front().outcome.step_time, answer.best.front().plan, row.batch);
-    throw Interrupted();
+    throw Interruption();
   }
 
   /// Searches the best plan and computes the whole training with it.
@@ -344,7 +344,7 @@ class ClusterSizer {
     const double steps = steps_of(question.base);
     if (request.useful > 0) options.search.useful = request.useful * kDay / steps;
     const PlanAnswer answer = answer_plan(question, options);
-    if (interrupted()) stop(row, answer);
+    if (is_interrupted()) stop(row, answer);
     if (answer.search.useless_from > 0) {
       row.error = fmt::format("no plan takes less than {:.1f} days", answer.search.useless_from * steps / kDay);
       return;
@@ -372,7 +372,8 @@ class ClusterSizer {
         static_cast<double>(step.global_batch_size) * static_cast<double>(step.network.tokens_per_sample);
     if (options_.tokens_per_parameter > 0) {
       Node training = Node::empty_map(document.place);
-      training.fields.emplace_back("tokens", Node::of_text(fmt::format("{:.0f}", tokens_of(step)), Place::of("size")));
+      training.fields.emplace_back("tokens",
+                                   Node::scalar_node(fmt::format("{:.0f}", tokens_of(step)), Place::named("size")));
       set_field(document, "plan.training", std::move(training));
     } else {
       set_field(document, "plan.training", *document_.find("plan")->find("training"));
@@ -415,7 +416,7 @@ class ClusterSizer {
       SizeRow without = row(*found, {with->nodes, 0, 0.0, with->batch});
       if (without.good() && (!with->good() || without.step_time < with->step_time))
         answer_.without_headroom = std::move(without);
-    } catch (const Interrupted&) {
+    } catch (const Interruption&) {
       answer_.unfinished = "interrupted while the best without headroom was looked for" + interrupted_search_;
     }
   }

@@ -17,7 +17,7 @@ class ReplicaFloor {
   ReplicaFloor(const Scenario& s, const TrainingPlan& plan, bool experts, Fidelity fidelity) {
     const std::vector<int> members = zero_group(plan, 0, experts);
     if (members.size() < 2 || fidelity != Fidelity::modelled || !s.plan.library || s.plan.compression ||
-        s.plan.offload.used() || !groups_lie_alike(s))
+        s.plan.offload.is_used() || !groups_lie_alike(s))
       return;
     CollectiveSettings settings;
     settings.model = s.plan.library;
@@ -264,7 +264,7 @@ class ScheduleFloor {
     } else {
       for (const bool experts : {false, true}) end = std::max(end, end_of_exchanges(plan_of_stage, state, experts));
     }
-    if (s_.plan.offload.used()) return end;
+    if (s_.plan.offload.is_used()) return end;
     double update = 0;
     for (const NodeType* type : s_.cluster.types()) {
       const double time = rank_time(*type, s_.software, plan_of_stage.optimizer).value;

@@ -24,7 +24,7 @@ std::vector<PathLine> path_lines(const StepRun& run) {
   for (const PathStep& step : named_path(run)) {
     if (step.end <= step.begin) continue;  // the piece lies in another step
     const OpRecord& record = run.timeline.records()[step.id - 1];
-    const PathLine line{step.begin, step.end, run.simulated().actor_name(record.actor), run.names[record.name],
+    const PathLine line{step.begin, step.end, run.simulated_machine().actor_name(record.actor), run.names[record.name],
                         step.resource};
     PathLine* last = path.empty() ? nullptr : &path.back();
     if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)

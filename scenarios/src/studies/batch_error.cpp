@@ -49,20 +49,20 @@ std::pair<double, double> BatchErrorCurve::range() const {
   return {least->first, most->first};
 }
 
-std::optional<double> BatchErrorCurve::at(double batch) const {
+std::optional<double> BatchErrorCurve::error_percent(double batch) const {
   if (const auto [least, most] = range(); batch < least || batch > most) return std::nullopt;
   return batch <= flat_up_to ? flat : flat + scale * (std::pow(batch / flat_up_to, power) - 1);
 }
 
 double BatchErrorCurve::worst() const {
   double most = 0;
-  for (const auto& [batch, error] : points) most = std::max(most, std::abs(*at(batch) - error));
+  for (const auto& [batch, error] : points) most = std::max(most, std::abs(*error_percent(batch) - error));
   return most;
 }
 
 std::optional<BatchErrorCurve> batch_error_curve(const Catalog& catalog, const std::string& network) {
   for (const std::string& name : catalog.names("batch-error")) {
-    const Node entry = catalog.resolve("batch-error", Node::of_text(name));
+    const Node entry = catalog.resolve("batch-error", Node::scalar_node(name));
     Fields fields(entry, "batch-error " + name);
     BatchErrorCurve curve;
     curve.network = fields.text("network");

@@ -18,7 +18,7 @@ struct BatchErrorCurve {
   double scale = 0, power = 0;                    ///< a (percent), q
 
   /// Error at a batch, percent. No value: the batch is outside the fitted points, about which the fit says nothing.
-  std::optional<double> at(double batch) const;
+  std::optional<double> error_percent(double batch) const;
   std::pair<double, double> range() const;  ///< the smallest and the largest batch of the points
   double worst() const;                     ///< largest distance of a point from the curve, percentage points
 };

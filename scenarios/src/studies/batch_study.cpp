@@ -39,11 +39,11 @@ std::vector<std::int64_t> batches_of(const Scenario& s) {
   return all;
 }
 
-bool by_formula(const Scenario& s) { return s.learn.task.formula.given(); }
+bool by_formula(const Scenario& s) { return s.learn.task.formula.is_given(); }
 
 /// Measures S_min and B_noise in one training of the learner.
 void measure(const Scenario& s, BatchStudy& study) {
-  if (!s.learn.used()) throw UserError(fmt::format("{}: --batch needs a section `learn` with a target", s.name));
+  if (!s.learn.is_used()) throw UserError(fmt::format("{}: --batch needs a section `learn` with a target", s.name));
   if (!s.learn.has_target()) fail(s.learn.place, "learn: --batch needs a target");
   const LearnResult r = learn(s);
   if (r.diverged_at >= 0)
@@ -128,7 +128,8 @@ Json batch_study_json(const Scenario& s, const BatchStudy& study) {
       }
       if (p.diverged_at >= 0) j["diverged_at_step"] = p.diverged_at;
       if (study.published)
-        if (const std::optional<double> error = study.published->at(p.batch)) j["published_error_percent"] = *error;
+        if (const std::optional<double> error = study.published->error_percent(p.batch))
+          j["published_error_percent"] = *error;
     }
     points.push_back(j);
   }

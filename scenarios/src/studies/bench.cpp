@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 
@@ -178,6 +179,9 @@ const JsonFields<BenchRow>& bench_fields() {
           .value("algorithm", "", &R::algorithm, "algorithm; of NCCL with its protocol: \"NCCL, ring, Simple\"")
           .value("channels", "", &R::channels,
                  "number of parts of the data that move at the same time, such as rings; 0: NCCL takes no ring")
+          .value("time_interval_us", "us", &R::time_interval_us,
+                 "lower and upper end of the interval that holds a measured time with a probability of 80 %")
+          .when([](const R& r) { return r.time_interval_us.has_value(); }, "with fidelity modelled")
           .value("measured_us", "us", &R::measured_us, "measured time")
           .when(compared, "with --compare")
           .value("error", "share", &R::error, "simulated over measured time, minus one")
@@ -251,6 +255,10 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
   run.port_buffer = o.port_buffer;
   const double time = o.modelled ? o.modelled->time(Bytes{row.size_bytes}).value : run_collective(cluster, run).time;
   row.time_us = time * 1e6;
+  if (!o.kind.empty() && time > 0) {
+    const StepRange range = CollectiveDoubt::shipped().range(o.kind, Bytes{row.size_bytes});
+    row.time_interval_us = {row.time_us * range.low, row.time_us * range.high};
+  }
   const double bandwidth = time > 0 ? row.size_bytes / time : 0;
   row.algbw_GBps = bandwidth * 1e-9;
   row.busbw_GBps = bandwidth * bus_factor(o.operation, o.ranks) * 1e-9;

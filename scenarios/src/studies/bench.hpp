@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct BenchOptions {
   Folding folding = Folding::automatic;         ///< folding of equivalent ranks, for the times
   TransportKind transport = kDefaultTransport;  ///< transport for the times; values move by the default one
   Bytes port_buffer = {};                       ///< switch port buffer by packets, see PacketNetwork
+  std::string kind;         ///< kind of machine whose errors make intervals (see `collective_kind`); "": no intervals
   /// Times of one group by the library's model, without a simulation.
   std::shared_ptr<const ModelledTimes> modelled = {};
 };
@@ -42,6 +44,8 @@ struct BenchRow {
   std::optional<std::int64_t> wrong, wrong_in_place;  ///< number of wrong elements; no value: no values were moved
   std::string algorithm;                              ///< algorithm in use, with its protocol if it is modelled
   int channels = 1;  ///< number of rings, or other parts of the data, at the same time; 0: NCCL takes no ring
+  /// Lower and upper end of the interval that holds a measured time with a probability of 80 %.
+  std::optional<std::array<double, 2>> time_interval_us;
   std::optional<double> measured_us, error;           ///< measured time, and simulated / measured − 1
   std::optional<double> flow_us;                      ///< with packets: time by the default transport
 };

@@ -88,7 +88,7 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
   Names names;
   const TrainingPrograms programs(plan, names);
   MemoryUse memory;
-  run_programs(machine, programs.all(), {{&memory}});
+  run_programs(machine, programs.programs(), {{&memory}});
   return memory.peak(0);
 }
 
@@ -98,7 +98,7 @@ namespace {
 bool has_room(const Scenario& s) {
   SimulateOptions options;
   options.critical_path = false;
-  if (s.plan.offload.copies() || s.input.used()) return simulate(s, options).fits;
+  if (s.plan.offload.copies() || s.input.is_used()) return simulate(s, options).fits;
   Plan laid_out = plan(s);
   if (is_alone(s)) {
     const TrainingPlan& training = laid_out.training;
@@ -134,7 +134,7 @@ Capacity capacity(const Scenario& s) {
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {
     Overrides overrides;
     for (const std::string& key : layers.keys) overrides.emplace_back("model." + key, fmt::format("{}", n));
-    if (s.measured.given())
+    if (s.measured.is_given())
       overrides.emplace_back("plan.measured_step", "null");  // it was measured for the unchanged network
     return fits(overrides, &room.largest_parameters);
   });

@@ -38,7 +38,7 @@ std::vector<Overrides> candidates(const Scenario& s) {
   if (p.mesh.tensor > 1 && !p.sharding.sequence) add("plan.sequence_parallel", "true");
   for (int stage = static_cast<int>(p.zero) + 1; stage <= 3 && p.replicas() > 1; ++stage)
     all.push_back(of_data_parallel(s, {{"zero_stage", fmt::format("{}", stage)}}));
-  if (!p.offload.used()) {
+  if (!p.offload.is_used()) {
     const int stage = std::max(static_cast<int>(p.zero), 2);
     all.push_back(of_data_parallel(s, {{"zero_stage", fmt::format("{}", stage)}, {"offload", "cpu"}}));
   }

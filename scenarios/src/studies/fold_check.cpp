@@ -72,7 +72,7 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   path.watch(options);
   const StepRun run(s, plan, options);
   FoldedTimes times;
-  times.unfolded = run.unfolded;
+  times.unfolded_reason = run.unfolded_reason;
   if (run.shared_draws) {
     times.draws = run.shared_draws->draws();
     times.is_bound = run.shared_draws->is_bound();
@@ -238,9 +238,9 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   FoldCheck check;
   check.ranks = s.ranks();
   const FoldedTimes folded = folded_run(s, plan);
-  check.unfolded = folded.unfolded;
-  check.classes = folded.unfolded.empty() ? static_cast<int>(folded.peaks.size()) : check.ranks;
-  if (!check.unfolded.empty()) return check;
+  check.unfolded_reason = folded.unfolded_reason;
+  check.classes = folded.unfolded_reason.empty() ? static_cast<int>(folded.peaks.size()) : check.ranks;
+  if (!check.unfolded_reason.empty()) return check;
   {
     FoldComparison comparison(folded, check);
     SimulateOptions options;

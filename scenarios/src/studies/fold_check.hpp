@@ -14,7 +14,7 @@ struct FoldCheck {
   std::string difference;  ///< the first difference above 1e-9, with both figures; "": none
   /// If a time differs: `rounding_sensitivity` of the step, simulated rank by rank.
   double sensitivity = 0;
-  std::string unfolded;  ///< why nothing was folded; "": ranks were folded
+  std::string unfolded_reason;  ///< why nothing was folded; "": ranks were folded
   /// With drawn slow-downs that ranks share (`SlowestReplicas`): which ranks share, and the relative difference of the
   /// step's time and energy from those of a run in which each rank has its own draws. Empty: no draws are shared.
   std::string shared_draws;

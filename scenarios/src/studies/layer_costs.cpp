@@ -60,7 +60,7 @@ KernelTotals& KernelTotals::operator+=(const KernelTotals& other) {
   return *this;
 }
 
-KernelTotals LayerCost::both() const {
+KernelTotals LayerCost::both_passes() const {
   KernelTotals totals = forward;
   totals += backward;
   return totals;
@@ -119,11 +119,11 @@ LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
     for (const KernelCall& call : layer.forward) add(cost.forward, call.work);
     if (!s.plan.inference)
       for (const BackwardKernel& call : layer.backward) add(cost.backward, call.work);
-    if (!s.plan.inference && !plan.offload.used())  // with offload, the CPU adds gradients
+    if (!s.plan.inference && !plan.offload.is_used())  // with offload, the CPU adds gradients
       costs.accumulation += accumulation_time(layer, plan.accumulation, node, s.software) * (costs.micro_batches - 1);
-    costs.micro_batch += cost.both();
+    costs.micro_batch += cost.both_passes();
   }
-  const bool exchanges = plan.lane(Lane::gradients).used() && update_policy_of(plan).sums_gradients(0);
+  const bool exchanges = plan.lane(Lane::gradients).is_used() && update_policy_of(plan).sums_gradients(0);
   if (exchanges && plan.bucket_copy && !plan.host_buckets)  // else the CPU copies them, or nobody
     for (const GradientBucket& bucket : plan.stage_of(rank).buckets)
       costs.bucket_copies += kernel_cost(node, s.software, bucket_copy(bucket, plan.stage_of(rank), plan)) * 2;

@@ -33,7 +33,7 @@ struct LayerCost {
   std::string name;
   KernelTotals forward, backward;
 
-  KernelTotals both() const;
+  KernelTotals both_passes() const;
   bool same_cost(const LayerCost&) const;
 };
 

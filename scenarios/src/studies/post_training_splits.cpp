@@ -33,7 +33,7 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
 }  // namespace
 
 std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
-  if (!s.post_training || !s.post_training->apart || s.post_training->machine_nodes < 3) return {};
+  if (!s.post_training || !s.post_training->has_own_nodes || s.post_training->machine_nodes < 3) return {};
   const int nodes = s.post_training->machine_nodes, count = std::min(nodes - 1, kMostSplits);
   std::set<int> numbers{s.post_training->nodes};
   for (int i = 1; i <= count; ++i) numbers.insert(std::clamp(i * nodes / (count + 1), 1, nodes - 1));

@@ -54,7 +54,7 @@ void ChakraExport::finished(const OpRun& run) {
   const Op& op = *run.op;
   if (static_cast<std::size_t>(op.actor) >= ranks_.size())
     throw UserError(fmt::format("--chakra: {} takes part in the step, but a Chakra trace has only files of ranks",
-                                run_.simulated().actor_name(op.actor)));
+                                run_.simulated_machine().actor_name(op.actor)));
   Rank& rank = ranks_[static_cast<std::size_t>(op.actor)];
   ChakraNode node;
   node.id = rank.nodes++;
@@ -126,7 +126,7 @@ void ChakraExport::describe_join(const OpRun& run, ChakraNode& node) {
         "--chakra: Chakra has no node for summed-up collectives, which send no messages; plan.collectives: "
         "modelled or messages");
   const auto lane = static_cast<Lane>(op.message.slot);
-  const LaneGroup& group = run_.plan.lane(lane).of(op.actor);
+  const LaneGroup& group = run_.plan.lane(lane).group(op.actor);
   const ModelledJoin join = modelled_join(operation, group.settings, static_cast<int>(group.members.size()), whole);
   const auto [at, fresh] = groups_.try_emplace({lane, group.members.front()}, static_cast<int>(groups_.size()) + 1);
   node.type = ChakraType::collective;
@@ -144,7 +144,7 @@ void ChakraExport::write(const std::filesystem::path& prefix) const {
   std::string groups;
   for (const auto& [key, name] : groups_)
     groups += fmt::format("{}\"{}\": [{}]", groups.empty() ? "" : ",\n ", name,
-                          fmt::join(run_.plan.lane(key.first).of(key.second).members, ", "));
+                          fmt::join(run_.plan.lane(key.first).group(key.second).members, ", "));
   write_atomically(prefix.string() + ".groups.json", "{" + groups + "}\n");
 }
 

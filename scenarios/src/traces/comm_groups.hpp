@@ -30,7 +30,7 @@ class CommGroups {
   /// Returns the number of the communicator of a rank's collective. A node without a name (or with the name "0", if
   /// there is no such group) means all ranks. Throws UserError if the group is unknown, or if the rank is not in it.
   int communicator_of(int rank, const ChakraNode&, const std::string& file);
-  const std::vector<Communicator>& all() const { return communicators_; }
+  const std::vector<Communicator>& communicators() const { return communicators_; }
 
  private:
   int ranks_;

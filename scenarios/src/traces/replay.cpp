@@ -152,7 +152,7 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   Timeline timeline;
   Progress progress;
   const SimulationResult end =
-      run_programs(simulated, fold ? fold->programs(source) : source.all(),
+      run_programs(simulated, fold ? fold->programs(source) : source.programs(),
                    {.observers = {&breakdown, &traffic, &path, trace.empty() ? nullptr : &timeline, &progress}});
   if (!trace.empty()) write_replay_trace(trace, timeline, plan, simulated, names);
 
@@ -167,7 +167,7 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   book_replay_breakdown(breakdown, fold ? &*fold : nullptr, r);
   book_replay_path(path.by_resource(), r);
   book_collectives(plan, r);
-  r.judged = plan.judged();
+  r.judged = plan.expected_error();
   for (const auto& [kind, bytes] : traffic.by_link_kind()) r.bytes_by_link_kind[kind] = bytes.value;
   r.bytes_sent_per_rank_max = traffic.most_sent().value;
   r.bytes_total = traffic.total().value;

@@ -189,7 +189,7 @@ const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
     const std::vector<std::string> names = collectives(operation).names();
     const bool has = std::any_of(names.begin(), names.end(), [&](const std::string& k) { return same_name(k, name); });
     if (!has && is == std::string::npos) continue;
-    chosen = &collectives(operation).find(name, Place::of("--algorithm " + text));
+    chosen = &collectives(operation).find(name, Place::named("--algorithm " + text));
     used_[i] = true;
   }
   return chosen;
@@ -208,7 +208,7 @@ void ReplayPlan::require_used() const {
 const ReplayCollective& ReplayPlan::collective(int communicator, Operation operation, int root) {
   std::unique_ptr<ReplayCollective>& entry = collectives_[{communicator, operation, root}];
   if (entry) return *entry;
-  const std::vector<int>& members = groups_->all()[static_cast<std::size_t>(communicator)].members;
+  const std::vector<int>& members = groups_->communicators()[static_cast<std::size_t>(communicator)].members;
   const ClusterSpec& cluster = machine_.spec();
   entry = std::make_unique<ReplayCollective>();
   entry->algorithm = chosen_algorithm(operation);
@@ -226,7 +226,7 @@ const ReplayCollective& ReplayPlan::collective(int communicator, Operation opera
   for (const int member : members) nodes.push_back(cluster.node_of_gpu(member));
   settings.place(nodes);
   if (members.size() != ranks.size()) settings.rings.clear();
-  const Place where = Place::of("--algorithm " + entry->algorithm->name);
+  const Place where = Place::named("--algorithm " + entry->algorithm->name);
   if (entry->algorithm->switches != SwitchKind::none)
     fail(where, "an algorithm with reducing switches can only run as a single collective (trainyard bench)");
   if (modelled) settings.flow = std::make_shared<ModelledFlow>(modelled_flow(operation, settings, members));
@@ -286,7 +286,7 @@ void ReplayPlan::meet(std::size_t rank, int group, Operation operation, const Re
 
 void ReplayPlan::require_all_met() const {
   for (std::size_t group = 0; group < meetings_.size(); ++group) {
-    const Communicator& communicator = groups_->all()[group];
+    const Communicator& communicator = groups_->communicators()[group];
     for (std::size_t k = 1; k < meetings_[group].size(); ++k) {
       const Meeting& meeting = meetings_[group][k];
       if (meeting.members < communicator.members.size())

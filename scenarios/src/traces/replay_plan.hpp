@@ -64,15 +64,17 @@ class ReplayPlan {
   ReplayPlan(const ReplayPlan&) = delete;
 
   std::vector<RankReplay> ranks;
-  const Communicator& communicator(int number) const { return groups_->all()[static_cast<std::size_t>(number)]; }
-  std::size_t communicators() const { return groups_->all().size(); }
+  const Communicator& communicator(int number) const {
+    return groups_->communicators()[static_cast<std::size_t>(number)];
+  }
+  std::size_t communicators() const { return groups_->communicators().size(); }
   /// Size of a communicator's collective number `instance`: the largest input of any member.
   Bytes bytes_of(int number, std::uint32_t instance) const {
     return Bytes{meetings_[static_cast<std::size_t>(number)][instance].bytes};
   }
   std::size_t nodes() const;
   /// The expected error of the modelled collectives; "": none is modelled.
-  std::string judged() const {
+  std::string expected_error() const {
     if (!library_) return "";
     return library_->judged + (library_->scaled.empty() ? "" : "; outside what was fitted: " + library_->scaled);
   }

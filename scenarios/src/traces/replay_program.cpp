@@ -37,7 +37,7 @@ class ReplayProgram : public CoroutineProgram {
         co_yield collective(step);
       else
         co_yield work(step);
-      ends_[number] = out_.after(step.stream);
+      ends_[number] = out_.last_operation(step.stream);
     }
   }
 
@@ -185,7 +185,7 @@ class ReplayProgram : public CoroutineProgram {
       Ops all = collective_ops(*replay_call.what->algorithm, me, bytes);
       co_yield all;
       Op& op = out_.begin(Kind::mark, step.stream);  // joins the streams: later steps wait for one stream only
-      op.deps[0] = out_.after(call.send_stream);
+      op.deps[0] = out_.last_operation(call.send_stream);
       op.deps[1] = call.start;
       co_yield out_.emit();
       co_return;
@@ -213,7 +213,7 @@ std::unique_ptr<Program> ReplayPrograms::program(Actor rank) const {
   return std::make_unique<ReplayProgram>(plan_, options_, static_cast<std::size_t>(rank), names_);
 }
 
-Programs ReplayPrograms::all() const {
+Programs ReplayPrograms::programs() const {
   Programs programs;
   for (Actor rank = 0; rank < actors(); ++rank) programs.push_back(program(rank));
   return programs;
@@ -231,17 +231,17 @@ ActorOutline ReplayPrograms::outline(Actor actor) const {
   std::uint64_t text = rank.streams.size();
   for (const ReplayStep& step : rank.steps) {
     const ChakraNode& n = *step.node;
-    text =
-        hashed({text, static_cast<std::uint64_t>(n.type), step.stream, step.more, step.call, step.slot, step.instance});
-    for (const std::uint32_t dep : step.deps) text = hashed({text, dep});
+    text = hash_numbers(
+        {text, static_cast<std::uint64_t>(n.type), step.stream, step.more, step.call, step.slot, step.instance});
+    for (const std::uint32_t dep : step.deps) text = hash_numbers({text, dep});
     for (const double number : {n.duration.value_or(-1), n.on_host, n.flops, n.tensor, n.bytes, n.tag, n.share,
                                 n.slowdown, n.launch, n.latency, n.rate_cap, n.steps, n.mode})
-      text = hashed({text, hash_of(number)});
+      text = hash_numbers({text, hash_of(number)});
   }
   for (const ReplayCall& call : rank.calls) {
     const auto ranks = plan_.communicator(call.communicator).members.size();
     const bool modelled = call.what->settings.fidelity == Fidelity::modelled;
-    text = hashed(
+    text = hash_numbers(
         {text, static_cast<std::uint64_t>(call.what->algorithm->operation), ranks, call.first_slot,
          modelled ? 0 : role_of(*call.what->algorithm, {call.index, static_cast<int>(ranks), &call.what->settings})});
     if (modelled && ranks > 1)

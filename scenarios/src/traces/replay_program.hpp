@@ -25,7 +25,7 @@ class ReplayMachine : public Machine, private Contention {
   std::span<const LinkId> ports(Actor actor) const override { return base_.contention()->ports(actor); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
   std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
-  std::uint64_t likeness(Actor actor) const override { return base_.likeness(actor); }
+  std::uint64_t equivalence_class(Actor actor) const override { return base_.equivalence_class(actor); }
 
  private:
   ClusterMachine& base_;
@@ -39,7 +39,7 @@ class ReplayPrograms : public ProgramSource {
   Actor actors() const override { return static_cast<Actor>(plan_.ranks.size()); }
   ActorOutline outline(Actor) const override;
   std::unique_ptr<Program> program(Actor) const override;
-  Programs all() const;
+  Programs programs() const;
   /// Returns false if messages have routes of their own, because then ranks cannot be folded (see ProgramSource).
   bool foldable() const;
 

@@ -20,13 +20,14 @@ std::string too_many_channels(GroupPlace place) {
 /// Ring k/2 of the settings' channels, in the opposite direction if k is odd.
 Local on_way(const Local& me, int k) {
   const Numbering ring = channel_ring(me.group_size(), me.settings(), k / 2);
-  return me.numbered(k % 2 == 0 ? ring : ring.reversed()).on_channel(k);
+  return me.renumber(k % 2 == 0 ? ring : ring.reverse()).on_channel(k);
 }
 
 /// 2(n−1) steps; each rank sends (n−1)/n of the size in each direction, in chunks of 1/2n.
 Ops bidirectional_all_reduce(Local me, Bytes) {
   const int ways = 2 * me.settings().channels;
-  return side_by_side(me, ways, [&](int k) { return one_ring_all_reduce(on_way(me, k).within(me.part(k, ways))); });
+  return side_by_side(me, ways,
+                      [&](int k) { return one_ring_all_reduce(on_way(me, k).restrict_to(me.part(k, ways))); });
 }
 
 /// n−1 steps; half of every block goes in each direction.

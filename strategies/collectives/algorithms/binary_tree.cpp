@@ -24,7 +24,7 @@ Ops binary_tree_all_reduce(Local me, Bytes) { co_yield tree_all_reduce(me, heap_
 /// A rank sends up once all ranks below it have arrived; then messages go down: 2(n−1) messages without bytes.
 Ops binary_tree_barrier(Local me, Bytes) {
   const TreePlace place = heap_place_of(me);
-  const Local nothing = me.within({});
+  const Local nothing = me.restrict_to({});
   co_yield tree_reduce(nothing, place);
   co_yield tree_broadcast(nothing, place);
 }

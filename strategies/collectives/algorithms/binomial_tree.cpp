@@ -16,18 +16,18 @@ Ops binomial_tree_reduce(Local me, Bytes) { co_yield binomial_reduce(me); }
 Ops binomial_tree_scatter(Local me, Bytes) {
   const BinomialPlace place(me);
   const Chunk own_block = me.block(place.index);
-  if (place.all() == 1) {
+  if (place.all_blocks() == 1) {
     co_yield me.recv_copy(place.parent(), own_block);
     co_return;
   }
   if (!place.root()) {
-    const Chunk passing = Local::scratch(me.blocks(place.index, place.all()));
+    const Chunk passing = Local::scratch(me.blocks(place.index, place.all_blocks()));
     co_yield me.recv_copy(place.parent(), passing);
     co_yield me.copy(Local::scratch(own_block), own_block);
   }
   for (int distance = place.width / 2; distance >= 1; distance /= 2) {
     if (!place.child(distance)) continue;
-    const Chunk blocks = me.blocks(place.index + distance, place.below(distance));
+    const Chunk blocks = me.blocks(place.index + distance, place.blocks_below(distance));
     co_yield me.send(place.index + distance, place.root() ? blocks : Local::scratch(blocks));
   }
 }
@@ -36,17 +36,17 @@ Ops binomial_tree_scatter(Local me, Bytes) {
 Ops binomial_tree_gather(Local me, Bytes) {
   const BinomialPlace place(me);
   const Chunk own_block = me.block(place.index);
-  if (place.all() == 1) {
+  if (place.all_blocks() == 1) {
     co_yield me.send(place.parent(), own_block);
     co_return;
   }
   if (!place.root()) co_yield me.copy(own_block, Local::scratch(own_block));
   for (int distance = 1; distance < place.width; distance *= 2) {
     if (!place.child(distance)) continue;
-    const Chunk blocks = me.blocks(place.index + distance, place.below(distance));
+    const Chunk blocks = me.blocks(place.index + distance, place.blocks_below(distance));
     co_yield me.recv_copy(place.index + distance, place.root() ? blocks : Local::scratch(blocks));
   }
-  if (!place.root()) co_yield me.send(place.parent(), Local::scratch(me.blocks(place.index, place.all())));
+  if (!place.root()) co_yield me.send(place.parent(), Local::scratch(me.blocks(place.index, place.all_blocks())));
 }
 
 /// Reduces to rank 0, then broadcasts from it: 2 ⌈log2 n⌉ steps, 2(n−1) messages of `size`.

@@ -28,8 +28,8 @@ Ops bruck_pack(Local me, int bit, Packing packing, int scratch) {
   int packed = 0;
   for (int first = bit; first < n; first += 2 * bit) {
     const int count = std::min(bit, n - first);
-    const Chunk lying = me.whole().parts(first, count, n);
-    const Chunk beside = Local::scratch(me.whole().parts(packed, count, n), scratch);
+    const Chunk lying = me.whole_chunk().parts(first, count, n);
+    const Chunk beside = Local::scratch(me.whole_chunk().parts(packed, count, n), scratch);
     if (packing == Packing::pack) co_yield me.copy(lying, beside);
     if (packing == Packing::unpack) co_yield me.copy(beside, lying);
     packed += count;
@@ -49,14 +49,14 @@ Ops bruck_all_to_all(Local me, Bytes) {
   const int n = me.group_size(), rank = me.index();
   for (int j = 0; j < n; ++j) co_yield me.copy(me.outgoing((rank + j) % n), me.part(j, n));
   for (int bit = 1; bit < n; bit *= 2) {
-    const Chunk packed = me.whole().parts(0, bruck_packed(bit, n), n);
+    const Chunk packed = me.whole_chunk().parts(0, bruck_packed(bit, n), n);
     co_yield bruck_pack(me, bit, Packing::pack, 2);
     co_yield me.send((rank + bit) % n, Local::scratch(packed, 2));
     co_yield me.recv_copy((rank + n - bit) % n, Local::scratch(packed, 3));
     co_yield bruck_pack(me, bit, Packing::unpack, 3);
     co_yield me.phase();
   }
-  co_yield me.copy(me.whole(), Local::scratch(me.whole(), 2));
+  co_yield me.copy(me.whole_chunk(), Local::scratch(me.whole_chunk(), 2));
   for (int j = 0; j < n; ++j) co_yield me.copy(Local::scratch(me.part(j, n), 2), me.incoming((rank + n - j) % n));
 }
 

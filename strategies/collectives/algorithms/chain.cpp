@@ -18,12 +18,12 @@ Ops chain_reduce(Local me, Bytes) { co_yield tree_reduce(me, chain_place(me.inde
 Ops chain_all_reduce(Local me, Bytes) {
   const int before = me.index() - 1, after = me.index() + 1;
   const bool first = before < 0, last = after == me.group_size();
-  if (!first) co_yield me.recv_reduce(before, me.whole());
+  if (!first) co_yield me.recv_reduce(before, me.whole_chunk());
   if (!last) {
-    co_yield me.send(after, me.whole());
-    co_yield me.recv_copy(after, me.whole());
+    co_yield me.send(after, me.whole_chunk());
+    co_yield me.recv_copy(after, me.whole_chunk());
   }
-  if (!first) co_yield me.send(before, me.whole());
+  if (!first) co_yield me.send(before, me.whole_chunk());
 }
 
 /// The same, piece by piece: 2(n−1) + P − 1 steps. Sums and results move in opposite directions and share the links of

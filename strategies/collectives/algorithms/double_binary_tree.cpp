@@ -55,7 +55,7 @@ Ops double_binary_tree_all_reduce(Local me, Bytes) {
   const int pieces = me.pieces(me.part(0, kTrees));
   for (int i = 0; i < pieces; ++i)
     for (int tree = 0; tree < kTrees; ++tree) {
-      const Local half = me.within(me.part(tree, kTrees));
+      const Local half = me.restrict_to(me.part(tree, kTrees));
       co_yield tree_all_reduce_piece(half.on_channel(2 * tree), half.on_channel(2 * tree + 1),
                                      double_tree_place(tree, me.index(), n), i, pieces);
     }

@@ -42,7 +42,7 @@ class BlockSets {
 
 Ops sets_to_owners(Local me, Grid grid) {
   const BlockSets sets(me, grid);
-  Local line = me.numbered(grid.line(me.index(), 0));
+  Local line = me.renumber(grid.line(me.index(), 0));
   for (int step = 0; step < line.group_size() - 1; ++step)
     for (int q = 0; q < sets.size(); ++q) {
       co_yield line.send(line.next(), sets.block(line.index() - step - 1, q));
@@ -51,7 +51,7 @@ Ops sets_to_owners(Local me, Grid grid) {
 }
 Ops sets_to_all(Local me, Grid grid) {
   const BlockSets sets(me, grid);
-  Local line = me.numbered(grid.line(me.index(), 0));
+  Local line = me.renumber(grid.line(me.index(), 0));
   for (int step = 0; step < line.group_size() - 1; ++step)
     for (int q = 0; q < sets.size(); ++q) {
       co_yield line.send(line.next(), sets.block(line.index() - step, q));
@@ -73,8 +73,8 @@ std::vector<int> grid_peers(GroupPlace place, const Grid& grid) {
 }
 
 Ops grid_all_reduce(Local me, Grid grid) {
-  Local first = me.numbered(grid.line(me.index(), 0));
-  Local second = me.numbered(grid.line(me.index(), 1)).within(first.chunk(first.index()));
+  Local first = me.renumber(grid.line(me.index(), 0));
+  Local second = me.renumber(grid.line(me.index(), 1)).restrict_to(first.chunk(first.index()));
   co_yield chunks_to_owners(first);
   co_yield me.phase();
   co_yield one_ring_all_reduce(second);
@@ -85,11 +85,11 @@ Ops grid_all_reduce(Local me, Grid grid) {
 Ops grid_reduce_scatter(Local me, Grid grid) {
   co_yield sets_to_owners(me, grid);
   co_yield me.phase();
-  co_yield one_ring_reduce_scatter(me.numbered(grid.line(me.index(), 1)));
+  co_yield one_ring_reduce_scatter(me.renumber(grid.line(me.index(), 1)));
 }
 
 Ops grid_all_gather(Local me, Grid grid) {
-  co_yield one_ring_all_gather(me.numbered(grid.line(me.index(), 1)));
+  co_yield one_ring_all_gather(me.renumber(grid.line(me.index(), 1)));
   co_yield me.phase();
   co_yield sets_to_all(me, grid);
 }

@@ -13,17 +13,17 @@ struct Grid {
 
   /// Makes a grid whose first level is groups of `inner` consecutive ranks, and whose second level is the `outer`
   /// groups.
-  static Grid nested(int inner, int outer) { return {{inner, outer}, {1, inner}, false}; }
+  static Grid from_sizes(int inner, int outer) { return {{inner, outer}, {1, inner}, false}; }
   /// Returns the grid with its dimensions exchanged.
-  Grid transposed() const { return {{size[1], size[0]}, {stride[1], stride[0]}, reversed}; }
+  Grid transpose() const { return {{size[1], size[0]}, {stride[1], stride[0]}, reversed}; }
 
   int place(int rank, int d) const { return rank / stride[d] % size[d]; }
   /// Returns the ranks that differ from this one in dimension `d` only.
   Numbering line(int rank, int d) const {
     const auto dimension = static_cast<std::size_t>(d);
     const Numbering ranks =
-        Numbering::every(stride[dimension], rank - place(rank, d) * stride[dimension], size[dimension]);
-    return reversed ? ranks.reversed() : ranks;
+        Numbering::from_stride(stride[dimension], rank - place(rank, d) * stride[dimension], size[dimension]);
+    return reversed ? ranks.reverse() : ranks;
   }
 };
 

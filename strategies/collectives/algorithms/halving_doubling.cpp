@@ -11,11 +11,11 @@ Ops halving_doubling_all_reduce(Local me, Bytes) {
   const RecursivePlace part(me.group_size());
   const int rank = me.index();
   if (part.stands_back(rank)) {
-    co_yield me.send(rank - 1, me.whole());
-    co_yield me.recv_copy(rank - 1, me.whole());
+    co_yield me.send(rank - 1, me.whole_chunk());
+    co_yield me.recv_copy(rank - 1, me.whole_chunk());
     co_return;
   }
-  if (part.paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole());
+  if (part.is_paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole_chunk());
   co_yield me.phase();
   const int number = part.number(rank);
   int piece = 0, pieces = 1;
@@ -35,7 +35,7 @@ Ops halving_doubling_all_reduce(Local me, Bytes) {
     pieces /= 2;
     co_yield me.phase();
   }
-  if (part.paired(rank)) co_yield me.send(rank + 1, me.whole());
+  if (part.is_paired(rank)) co_yield me.send(rank + 1, me.whole_chunk());
 }
 
 TRAINYARD_COLLECTIVE("halving-doubling", Operation::all_reduce, recursive_peers, halving_doubling_all_reduce,

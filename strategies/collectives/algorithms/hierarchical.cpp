@@ -13,7 +13,7 @@ namespace {
 
 Grid nodes_of(GroupPlace place) {
   const int per_node = place.settings->ranks_per_node(place.size);
-  return Grid::nested(per_node, place.size / per_node);
+  return Grid::from_sizes(per_node, place.size / per_node);
 }
 Grid nodes_of(const Local& me) { return nodes_of({0, me.group_size(), &me.settings()}); }
 
@@ -75,8 +75,8 @@ Ops chain_from_leader(Local node) {
 /// leaders, 2(m−1) steps of 1/m. One adapter of each node carries all the traffic.
 Ops leader_all_reduce(Local me, Bytes) {
   const Grid grid = nodes_of(me);
-  Local node = me.numbered(grid.line(me.index(), 0));
-  Local leaders = me.numbered(grid.line(me.index(), 1));
+  Local node = me.renumber(grid.line(me.index(), 0));
+  Local leaders = me.renumber(grid.line(me.index(), 1));
   co_yield chain_to_leader(node);
   if (node.index() == 0) co_yield one_ring_all_reduce(leaders);
   co_yield chain_from_leader(node);

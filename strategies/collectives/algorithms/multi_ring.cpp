@@ -15,7 +15,7 @@ using Rings = std::vector<WeightedRing>;
 std::vector<int> ring_neighbours(GroupPlace place) {
   std::vector<int> peers;
   for (const WeightedRing& ring : place.settings->rings) {
-    const Numbering order = Numbering::along(ring.order);
+    const Numbering order = Numbering::from_ring(ring.order);
     const int n = order.size(), position = order.number(place.index);
     for (const int peer : {order.member((position + 1) % n), order.member((position + n - 1) % n)})
       if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
@@ -59,8 +59,8 @@ RingShare share_of(const Rings& rings, int k) {
 }
 template <int ways>
 Local on_weighted_ring(const Local& me, int k) {
-  const Numbering ring = Numbering::along(me.settings().rings[k / ways].order);
-  return me.numbered(k % ways == 0 ? ring : ring.reversed()).on_channel(k);
+  const Numbering ring = Numbering::from_ring(me.settings().rings[k / ways].order);
+  return me.renumber(k % ways == 0 ? ring : ring.reverse()).on_channel(k);
 }
 template <int ways>
 int rings_of(const Local& me) {
@@ -73,7 +73,7 @@ Ops multi_ring_all_reduce(Local me, Bytes) {
   return side_by_side(me, rings_of<ways>(me), [&](int k) {
     const RingShare share = share_of<ways>(me.settings().rings, k);
     return one_ring_all_reduce(
-        on_weighted_ring<ways>(me, k).within(me.whole().parts(share.first, share.count, share.parts)));
+        on_weighted_ring<ways>(me, k).restrict_to(me.whole_chunk().parts(share.first, share.count, share.parts)));
   });
 }
 /// n−1 steps; each ring has its share of every block.

@@ -55,7 +55,7 @@ Ops nvls_relay_sum(Local me) {
   Local down = me.on_channel(kSumDown), up = me.on_channel(kSumUp);
   for (int i = 0; i < pieces.of_share(); ++i) {
     co_yield down.recv_copy(me.group_size(), pieces.piece(me.index(), i));
-    co_yield up.pass_on(me.group_size(), pieces.piece(me.index(), i), down.received());
+    co_yield up.pass_on(me.group_size(), pieces.piece(me.index(), i), down.last_receive());
   }
 }
 Ops nvls_give_share(Local me) {
@@ -75,7 +75,7 @@ Ops nvls_add_up(Local me) {
   for (int k = 0; k < pieces.all(); ++k) {
     co_yield up.recv_copy(0, pieces.piece(k));
     for (int rank = 1; rank < me.group_size(); ++rank) co_yield up.recv_reduce(rank, pieces.piece(k));
-    co_yield down.pass_on(pieces.owner(k), pieces.piece(k), up.received());
+    co_yield down.pass_on(pieces.owner(k), pieces.piece(k), up.last_receive());
   }
 }
 Ops nvls_multicast(Local me) {
@@ -84,7 +84,7 @@ Ops nvls_multicast(Local me) {
   for (int k = 0; k < pieces.all(); ++k) {
     const Chunk piece = Local::scratch(pieces.piece(k));
     co_yield up.recv_copy(pieces.owner(k), piece);
-    for (int rank = 0; rank < me.group_size(); ++rank) co_yield down.pass_on(rank, piece, up.received());
+    for (int rank = 0; rank < me.group_size(); ++rank) co_yield down.pass_on(rank, piece, up.last_receive());
   }
 }
 

@@ -7,9 +7,10 @@ namespace {
 /// `size`. It sends a copy, since the sum grows while sends are under way.
 Ops parallel_all_reduce(Local me, Bytes) {
   const int n = me.group_size();
-  co_yield me.copy(me.whole(), Local::scratch(me.whole()));
-  for (int step = 1; step < n; ++step) co_yield me.send_at_once((me.index() + step) % n, Local::scratch(me.whole()));
-  for (int step = 1; step < n; ++step) co_yield me.recv_reduce((me.index() + n - step) % n, me.whole());
+  co_yield me.copy(me.whole_chunk(), Local::scratch(me.whole_chunk()));
+  for (int step = 1; step < n; ++step)
+    co_yield me.send_at_once((me.index() + step) % n, Local::scratch(me.whole_chunk()));
+  for (int step = 1; step < n; ++step) co_yield me.recv_reduce((me.index() + n - step) % n, me.whole_chunk());
 }
 
 TRAINYARD_COLLECTIVE("parallel", Operation::all_reduce, all_others, parallel_all_reduce);

@@ -41,7 +41,7 @@ std::vector<int> own_node_and_rail(GroupPlace place) {
 Ops pxn_all_to_all(Local me, Bytes) {
   const Rails rails = rails_of(me);
   const int n = me.group_size(), node = rails.node(me.index()), own_place = rails.place(me.index());
-  const Chunk all = me.whole();
+  const Chunk all = me.whole_chunk();
   const auto packed = [&](int first, int count, int copy) { return Local::scratch(all.parts(first, count, n), copy); };
   for (int to = 0; to < n; ++to)  // ordered by place, then by node
     co_yield me.copy(me.outgoing(to), packed(rails.place(to) * rails.nodes + rails.node(to), 1, 3));

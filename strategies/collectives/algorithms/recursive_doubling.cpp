@@ -14,21 +14,21 @@ Ops recursive_doubling_all_reduce(Local me, Bytes) {
   const RecursivePlace part(me.group_size());
   const int rank = me.index();
   if (part.stands_back(rank)) {
-    co_yield me.send(rank - 1, me.whole());
-    co_yield me.recv_copy(rank - 1, me.whole());
+    co_yield me.send(rank - 1, me.whole_chunk());
+    co_yield me.recv_copy(rank - 1, me.whole_chunk());
     co_return;
   }
-  if (part.paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole());
+  if (part.is_paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole_chunk());
   co_yield me.phase();
-  const Chunk theirs = Local::scratch(me.whole());
+  const Chunk theirs = Local::scratch(me.whole_chunk());
   for (int mask = 1; mask < part.taking_part; mask *= 2) {
     const int partner = part.rank(part.number(rank) ^ mask);
-    co_yield me.send(partner, me.whole());
+    co_yield me.send(partner, me.whole_chunk());
     co_yield me.recv_copy(partner, theirs);
-    co_yield me.reduce(theirs, me.whole());
+    co_yield me.reduce(theirs, me.whole_chunk());
     co_yield me.phase();
   }
-  if (part.paired(rank)) co_yield me.send(rank + 1, me.whole());
+  if (part.is_paired(rank)) co_yield me.send(rank + 1, me.whole_chunk());
 }
 
 /// log2 n steps; each rank sends (n−1)/n of `size`: the blocks that it has, twice as many each time.

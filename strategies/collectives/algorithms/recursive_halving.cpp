@@ -10,11 +10,11 @@ Ops recursive_halving_reduce_scatter(Local me, Bytes) {
   const RecursivePlace part(me.group_size());
   const int rank = me.index();
   if (part.stands_back(rank)) {
-    co_yield me.send(rank - 1, me.whole());
+    co_yield me.send(rank - 1, me.whole_chunk());
     co_yield me.recv_copy(rank - 1, me.block(rank));
     co_return;
   }
-  if (part.paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole());
+  if (part.is_paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole_chunk());
   co_yield me.phase();
   const int number = part.number(rank);
   // A number that takes part gets the blocks of all ranks that it stands for.
@@ -27,7 +27,7 @@ Ops recursive_halving_reduce_scatter(Local me, Bytes) {
     co_yield me.recv_reduce(part.rank(number ^ mask), me.blocks(first(mine), first(mine + mask) - first(mine)));
     co_yield me.phase();
   }
-  if (part.paired(rank)) co_yield me.send(rank + 1, me.block(rank + 1));
+  if (part.is_paired(rank)) co_yield me.send(rank + 1, me.block(rank + 1));
 }
 
 TRAINYARD_COLLECTIVE("recursive-halving", Operation::reduce_scatter, recursive_peers, recursive_halving_reduce_scatter,

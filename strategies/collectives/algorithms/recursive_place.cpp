@@ -8,14 +8,14 @@ std::vector<int> recursive_peers(GroupPlace place) {
   const RecursivePlace part(place.size);
   if (part.stands_back(place.index)) return {place.index - 1};
   std::vector<int> peers;
-  if (part.paired(place.index)) peers.push_back(place.index + 1);
+  if (part.is_paired(place.index)) peers.push_back(place.index + 1);
   for (int mask = 1; mask < part.taking_part; mask *= 2) peers.push_back(part.rank(part.number(place.index) ^ mask));
   return peers;
 }
 
 std::vector<int> recursive_role(GroupPlace place) {
   const RecursivePlace part(place.size);
-  return {part.stands_back(place.index) ? 2 : part.paired(place.index) ? 1 : 0};
+  return {part.stands_back(place.index) ? 2 : part.is_paired(place.index) ? 1 : 0};
 }
 
 std::string recursive_refuses(GroupPlace place) {

@@ -12,10 +12,10 @@ struct RecursivePlace {
     while (taking_part * 2 <= n) taking_part *= 2;
     standing_back = n - taking_part;
   }
-  bool paired(int rank) const { return rank < 2 * standing_back; }
-  bool stands_back(int rank) const { return paired(rank) && rank % 2 == 1; }
+  bool is_paired(int rank) const { return rank < 2 * standing_back; }
+  bool stands_back(int rank) const { return is_paired(rank) && rank % 2 == 1; }
   /// Numbers the ranks that take part from 0 to p − 1, in ascending order of ranks. `rank` is the inverse.
-  int number(int rank) const { return paired(rank) ? rank / 2 : rank - standing_back; }
+  int number(int rank) const { return is_paired(rank) ? rank / 2 : rank - standing_back; }
   int rank(int number) const { return number < standing_back ? 2 * number : number + standing_back; }
 };
 /// Returns the ranks that a rank exchanges messages with: its partner if it is paired, and, if it takes part, the ranks

@@ -31,7 +31,7 @@ Ops one_ring_all_gather(Local me) {
 namespace {
 
 Local on_ring(const Local& me, int channel) {
-  return me.numbered(channel_ring(me.group_size(), me.settings(), channel)).on_channel(channel);
+  return me.renumber(channel_ring(me.group_size(), me.settings(), channel)).on_channel(channel);
 }
 
 Ops ring_all_reduce(Local me, Bytes) {
@@ -41,7 +41,7 @@ Ops ring_all_reduce(Local me, Bytes) {
     co_return;
   }
   Ops all = side_by_side(me, channels,
-                         [&](int k) { return one_ring_all_reduce(on_ring(me, k).within(me.part(k, channels))); });
+                         [&](int k) { return one_ring_all_reduce(on_ring(me, k).restrict_to(me.part(k, channels))); });
   co_yield all;
 }
 

@@ -12,7 +12,7 @@ Ops ring_all_to_all(Local me, Bytes) {
   co_yield me.copy(Local::scratch(me.part(0, n), 2), me.incoming(rank));
   for (int step = 1; step < n; ++step) {
     const int from = step % 2 == 1 ? 2 : 3, into = 5 - from;
-    const Chunk on_the_way = me.whole().parts(step, n - step, n);
+    const Chunk on_the_way = me.whole_chunk().parts(step, n - step, n);
     co_yield me.send(me.next(), Local::scratch(on_the_way, from));
     co_yield me.recv_copy(me.previous(), Local::scratch(on_the_way, into));
     co_yield me.copy(Local::scratch(me.part(step, n), into), me.incoming((rank + n - step) % n));

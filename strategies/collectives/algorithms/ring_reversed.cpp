@@ -4,7 +4,7 @@ namespace trainyard {
 namespace {
 
 /// The ring in the opposite direction: each rank sends to the previous member and receives from the next.
-Local turned_round(const Local& me) { return me.numbered(Numbering(me.group_size()).reversed()); }
+Local turned_round(const Local& me) { return me.renumber(Numbering(me.group_size()).reverse()); }
 
 Ops ring_reversed_all_reduce(Local me, Bytes) { return one_ring_all_reduce(turned_round(me)); }
 Ops ring_reversed_reduce_scatter(Local me, Bytes) { return one_ring_reduce_scatter(turned_round(me)); }

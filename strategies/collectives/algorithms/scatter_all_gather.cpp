@@ -16,10 +16,10 @@ std::vector<int> scatter_all_gather_peers(GroupPlace place) {
 Ops scatter_all_gather_broadcast(Local me, Bytes) {
   const BinomialPlace at(me);
   const int n = me.group_size();
-  if (!at.root()) co_yield me.recv_copy(at.parent(), me.whole().parts(at.index, at.all(), n));
+  if (!at.root()) co_yield me.recv_copy(at.parent(), me.whole_chunk().parts(at.index, at.all_blocks(), n));
   for (int distance = at.width / 2; distance >= 1; distance /= 2)
     if (at.child(distance))
-      co_yield me.send(at.index + distance, me.whole().parts(at.index + distance, at.below(distance), n));
+      co_yield me.send(at.index + distance, me.whole_chunk().parts(at.index + distance, at.blocks_below(distance), n));
   co_yield me.phase();
   for (int step = 0; step < n - 1; ++step) {
     co_yield me.send(me.next(), me.chunk(at.index - step));

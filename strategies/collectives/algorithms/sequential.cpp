@@ -7,14 +7,15 @@ namespace {
 
 /// n−1 messages of `size`.
 Ops sequential_broadcast(Local me, Bytes) {
-  if (me.index() > 0) co_yield me.recv_copy(0, me.whole());
-  for (int other = 1; me.index() == 0 && other < me.group_size(); ++other) co_yield me.send(other, me.whole());
+  if (me.index() > 0) co_yield me.recv_copy(0, me.whole_chunk());
+  for (int other = 1; me.index() == 0 && other < me.group_size(); ++other) co_yield me.send(other, me.whole_chunk());
 }
 
 /// n−1 messages of `size`, added up in the order of the ranks.
 Ops sequential_reduce(Local me, Bytes) {
-  if (me.index() > 0) co_yield me.send(0, me.whole());
-  for (int other = 1; me.index() == 0 && other < me.group_size(); ++other) co_yield me.recv_reduce(other, me.whole());
+  if (me.index() > 0) co_yield me.send(0, me.whole_chunk());
+  for (int other = 1; me.index() == 0 && other < me.group_size(); ++other)
+    co_yield me.recv_reduce(other, me.whole_chunk());
 }
 
 /// n−1 messages of `size`/n.
@@ -32,7 +33,7 @@ Ops sequential_gather(Local me, Bytes) {
 
 /// Rank 0 receives from all others, then sends to them: 2(n−1) messages without bytes.
 Ops sequential_barrier(Local me, Bytes size) {
-  const Local nothing = me.within({});
+  const Local nothing = me.restrict_to({});
   co_yield sequential_reduce(nothing, size);
   co_yield sequential_broadcast(nothing, size);
 }

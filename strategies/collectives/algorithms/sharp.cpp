@@ -102,7 +102,7 @@ Ops collnet_all_reduce(Local me, Bytes size) {
   for (int step = 1; step < parts; ++step)
     co_yield me.recv_reduce(first + (own_part + parts - step) % parts, me.part(own_part, parts));
   co_yield me.phase();
-  co_yield sharp_all_reduce(me.within(me.part(own_part, parts)), size);
+  co_yield sharp_all_reduce(me.restrict_to(me.part(own_part, parts)), size);
   co_yield me.phase();
   for (int step = 1; step < parts; ++step)
     co_yield me.send_at_once(first + (own_part + step) % parts, me.part(own_part, parts));
@@ -135,9 +135,9 @@ Ops sharp_add_up(Local me, int parts) {
         co_yield up.recv_copy(child, part);
       else
         co_yield up.recv_reduce(child, part);
-    if (parent >= 0 && !children.empty()) co_yield up.pass_on(parent, part, up.received());
+    if (parent >= 0 && !children.empty()) co_yield up.pass_on(parent, part, up.last_receive());
     for (const int child : children)
-      if (parent < 0) co_yield down.pass_on(child, part, up.received());
+      if (parent < 0) co_yield down.pass_on(child, part, up.last_receive());
   }
 }
 Ops sharp_hand_down(Local me, int parts) {
@@ -148,7 +148,7 @@ Ops sharp_hand_down(Local me, int parts) {
     const std::vector<int>& children = by_part[static_cast<std::size_t>(i % parts)];
     const Chunk part = Local::scratch(me.part(i % parts, parts).part(i / parts, pieces));
     if (!children.empty()) co_yield me.recv_copy(parent, part);
-    for (const int child : children) co_yield me.pass_on(child, part, me.received());
+    for (const int child : children) co_yield me.pass_on(child, part, me.last_receive());
   }
 }
 

@@ -9,12 +9,12 @@ namespace {
 Ops sparse_ring_all_reduce(Local me, Bytes) {
   const int n = me.group_size();
   for (int step = 0; step < n - 1; ++step) {
-    co_yield me.send(me.next(), me.summed(me.chunk(me.index() - step), step + 1));
-    co_yield me.recv_reduce(me.previous(), me.summed(me.chunk(me.index() - step - 1), step + 1));
+    co_yield me.send(me.next(), me.sum_chunk(me.chunk(me.index() - step), step + 1));
+    co_yield me.recv_reduce(me.previous(), me.sum_chunk(me.chunk(me.index() - step - 1), step + 1));
   }
   for (int step = 0; step < n - 1; ++step) {
-    co_yield me.send(me.next(), me.summed(me.chunk(me.index() + 1 - step), n));
-    co_yield me.recv_copy(me.previous(), me.summed(me.chunk(me.index() - step), n));
+    co_yield me.send(me.next(), me.sum_chunk(me.chunk(me.index() + 1 - step), n));
+    co_yield me.recv_copy(me.previous(), me.sum_chunk(me.chunk(me.index() - step), n));
   }
 }
 

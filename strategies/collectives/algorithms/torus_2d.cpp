@@ -17,8 +17,8 @@ int parts_of_torus(GroupPlace) { return kParts; }
 /// part on.
 Grid grid_of_part(const CollectiveSettings& settings, int ranks, int k) {
   const auto [rows, columns] = settings.torus_of(ranks);
-  Grid grid = Grid::nested(columns, rows);
-  if (k % 2 == 1) grid = grid.transposed();
+  Grid grid = Grid::from_sizes(columns, rows);
+  if (k % 2 == 1) grid = grid.transpose();
   grid.reversed = k >= 2;
   return grid;
 }
@@ -37,7 +37,7 @@ std::vector<int> torus_neighbours(GroupPlace place) {
 /// On a k × k torus each rank sends (n−1)/2n of the size over each of its four links, in 4(k−1) steps.
 Ops torus_all_reduce(Local me, Bytes) {
   return side_by_side(me, kParts, [&](int k) {
-    return grid_all_reduce(me.on_channel(k).within(me.part(k, kParts)),
+    return grid_all_reduce(me.on_channel(k).restrict_to(me.part(k, kParts)),
                            grid_of_part(me.settings(), me.group_size(), k));
   });
 }

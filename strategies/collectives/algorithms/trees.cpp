@@ -51,7 +51,7 @@ Ops tree_all_reduce_piece(Local up, Local down, TreePlace place, int i, int piec
     co_yield down.recv_copy(place.parent, piece);
   }
   // The root turns pieces round: it sends down what has come up on the other channel.
-  const Dep summed = place.root() ? up.received() : Dep{};
+  const Dep summed = place.root() ? up.last_receive() : Dep{};
   for (const int child : place.children)
     if (child >= 0) co_yield down.send(child, piece, summed);
 }
@@ -78,16 +78,16 @@ std::vector<int> binomial_peers(GroupPlace place) {
 
 Ops binomial_broadcast(Local me) {
   const BinomialPlace tree_place(me);
-  if (!tree_place.root()) co_yield me.recv_copy(tree_place.parent(), me.whole());
+  if (!tree_place.root()) co_yield me.recv_copy(tree_place.parent(), me.whole_chunk());
   for (int distance = tree_place.width / 2; distance >= 1; distance /= 2)
-    if (tree_place.child(distance)) co_yield me.send(tree_place.index + distance, me.whole());
+    if (tree_place.child(distance)) co_yield me.send(tree_place.index + distance, me.whole_chunk());
 }
 
 Ops binomial_reduce(Local me) {
   const BinomialPlace tree_place(me);
   for (int distance = 1; distance < tree_place.width; distance *= 2)
-    if (tree_place.child(distance)) co_yield me.recv_reduce(tree_place.index + distance, me.whole());
-  if (!tree_place.root()) co_yield me.send(tree_place.parent(), me.whole());
+    if (tree_place.child(distance)) co_yield me.recv_reduce(tree_place.index + distance, me.whole_chunk());
+  if (!tree_place.root()) co_yield me.send(tree_place.parent(), me.whole_chunk());
 }
 
 }  // namespace trainyard

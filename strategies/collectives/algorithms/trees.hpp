@@ -47,8 +47,8 @@ struct BinomialPlace {
   /// True if the rank has a child `distance` places ahead.
   bool child(int distance) const { return index + distance < size; }
   /// Number of ranks in the subtree of that child, and in this rank's own subtree.
-  int below(int distance) const { return std::min(distance, size - index - distance); }
-  int all() const { return std::min(width, size - index); }
+  int blocks_below(int distance) const { return std::min(distance, size - index - distance); }
+  int all_blocks() const { return std::min(width, size - index); }
 };
 std::vector<int> binomial_peers(GroupPlace);
 /// Sends whole messages in ⌈log2 n⌉ steps; n−1 messages. The child with the largest subtree receives first (broadcast)

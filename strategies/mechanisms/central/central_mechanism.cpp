@@ -47,7 +47,7 @@ double operations_through_center(const TrainingPlan& plan) {
 }
 
 Actor cpu_of_node(const ClusterMachine& machine, int node) {
-  for (const DeviceId id : machine.graph().all(DeviceKind::cpu, node)) return machine.actor(id);
+  for (const DeviceId id : machine.graph().devices_of_kind(DeviceKind::cpu, node)) return machine.actor(id);
   fail(machine.spec().place,
        fmt::format("plan.data_parallel.mechanism: node {} has no CPU that could hold the parameters", node));
 }

@@ -30,8 +30,8 @@ CentralPlan central_plan(TrainingPlan replicas) {
   central.addition = central.step.accumulation;
   const Network& network = *central.step.network;
   const Layer &first = network.layers.front(), &last = network.layers.back();
-  if (!first.kept.empty()) central.input = first.kept.front().bytes;
-  for (const KeptTensor& tensor : last.kept)
+  if (!first.saved_tensors.empty()) central.input = first.saved_tensors.front().bytes;
+  for (const KeptTensor& tensor : last.saved_tensors)
     if (tensor.name == "logits" || tensor.name == "output") central.output = tensor.bytes;
   return central;
 }
@@ -106,7 +106,7 @@ Op& CentralStep::message(Kind kind, Stream stream, Content content, std::size_t 
 const Op& CentralStep::send(Content content, std::size_t peer, Bytes bytes, std::size_t index, BufferRef from) {
   Op& op = message(Kind::send, stream_to(peer), content, peer, index);
   op.message.bytes = bytes;
-  op.deps[0] = out_.after(compute);
+  op.deps[0] = out_.last_operation(compute);
   if (step_.values) op.effect.read = from;
   return out_.emit();
 }
@@ -114,7 +114,7 @@ const Op& CentralStep::send(Content content, std::size_t peer, Bytes bytes, std:
 const Op& CentralStep::receive(Content content, std::size_t peer, std::size_t index, Action action, BufferRef into,
                                bool after_compute) {
   Op& op = message(Kind::recv, receiving, content, peer, index);
-  if (after_compute) op.deps[0] = out_.after(compute);
+  if (after_compute) op.deps[0] = out_.last_operation(compute);
   if (step_.values && into) op.write_to(into, action);
   return out_.emit();
 }
@@ -143,7 +143,7 @@ void CentralStep::apply_waits(Op& op) {
 }
 
 void CentralStep::wait_for_sends() {
-  for (int i = 0; i < send_streams(peers()); ++i) wait_for(out_.after(static_cast<Stream>(sending + i)));
+  for (int i = 0; i < send_streams(peers()); ++i) wait_for(out_.last_operation(static_cast<Stream>(sending + i)));
 }
 
 /// Emits marks that take up all waits. The next operation then only waits for its predecessor.

@@ -55,24 +55,27 @@ void add_central_values(TrainingValues& values, const CentralPlan& plan) {
     values.add_learner(plan.center);
   for (const Actor actor : plan.actors())
     if (actor < plan.replicas && actor != plan.center) values.replica(actor).forget_parameters();
-  values.on(TrainingCall::fill_bucket,
-            [&](Actor actor, const CallArguments& about) { fill_bucket(values, plan, actor, about); });
+  values.register_call(TrainingCall::fill_bucket,
+                       [&](Actor actor, const CallArguments& about) { fill_bucket(values, plan, actor, about); });
   if (!plan.has_master()) {  // the buffers of the center have the sums of all gradients
-    values.on(TrainingCall::update, [&](Actor center, const CallArguments&) {
+    values.register_call(TrainingCall::update, [&](Actor center, const CallArguments&) {
       Replica& model = values.replica(center);
       for (std::size_t b = 0; b < model.buckets(); ++b)
         model.set_gradients(b, values.buffer(center, Buffer::gradients, b));
       model.apply_gradients();
-      values.applied(plan.replicas, {.actor = center, .version = static_cast<std::uint64_t>(model.updates())});
+      values.note_update(plan.replicas, {.actor = center, .version = static_cast<std::uint64_t>(model.updates())});
     });
     return;
   }
-  values.on(CentralCall::fill_output,
-            [&](Actor actor, const CallArguments& about) { fill_output(values, plan, actor, about.micro_batch); });
+  values.register_call(CentralCall::fill_output, [&](Actor actor, const CallArguments& about) {
+    fill_output(values, plan, actor, about.micro_batch);
+  });
   if (!plan.loss_on_master) return;
-  values.on(CentralCall::loss,
-            [&](Actor actor, const CallArguments& about) { compute_loss(values, plan, actor, about.micro_batch); });
-  values.on(TrainingCall::backward, [&](Actor actor, const CallArguments& about) { backward(values, actor, about); });
+  values.register_call(CentralCall::loss, [&](Actor actor, const CallArguments& about) {
+    compute_loss(values, plan, actor, about.micro_batch);
+  });
+  values.register_call(TrainingCall::backward,
+                       [&](Actor actor, const CallArguments& about) { backward(values, actor, about); });
 }
 
 }  // namespace trainyard

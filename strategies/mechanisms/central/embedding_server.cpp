@@ -66,13 +66,13 @@ class EmbeddingServer : public CoroutineProgram {
     op.work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
     op.work.precision = static_cast<std::uint8_t>(states_.precision);
     op.work.bytes = bytes;
-    op.deps[0] = out_.after(kReceives);
+    op.deps[0] = out_.last_operation(kReceives);
     return out_.emit();
   }
   const Op& call(TrainingCall what, std::size_t bucket) {
     Op& op = begin(Kind::mark, kWork, words_.call);
     op.effect = effect_of(what, CallArguments::of_bucket(bucket));
-    op.deps[0] = out_.after(kReceives);
+    op.deps[0] = out_.last_operation(kReceives);
     return out_.emit();
   }
 
@@ -90,7 +90,7 @@ class EmbeddingServer : public CoroutineProgram {
         Op& op = message(Kind::send, static_cast<Stream>(kSends + rank % send_streams(plan_)), rank,
                          remote_tag(RemoteContent::rows, step, b), words_.rows);
         op.message.bytes = rows;
-        op.deps[0] = out_.after(kWork);
+        op.deps[0] = out_.last_operation(kWork);
         if (plan_.values_by_layer()) op.effect.read = {number_of({TrainingBuffer::Kind::parameters, b}), 0, 1};
         co_yield out_.emit();
       }
@@ -115,7 +115,7 @@ class EmbeddingServer : public CoroutineProgram {
     }
     Op& op = begin(Kind::local, kWork, words_.update);
     op.work = optimizer_work(updated_elements, states_.precision, states_.optimizer);
-    op.deps[0] = out_.after(kReceives);
+    op.deps[0] = out_.last_operation(kReceives);
     co_yield out_.emit();
     if (plan_.values_by_layer()) co_yield call(TrainingCall::update, 0);
   }

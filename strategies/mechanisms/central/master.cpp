@@ -73,13 +73,13 @@ class MasterCopy : public ReplicaPasses {
       co_yield receive(Content::parameters, 0, b, Action::copy, whole_buffer(Buffer::parameters, b), true);
       if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
     }
-    wait_for(out_.after(receiving));
+    wait_for(out_.last_operation(receiving));
     co_yield drain_waits();
     co_yield forward(micro_batch);
     co_yield send(Content::output, 0, plan_.output, 0, whole_buffer(Buffer::outputs));
     if (plan_.loss_on_master) {
       co_yield receive(Content::output_gradient, 0, 0, Action::copy, whole_buffer(Buffer::output_gradients), true);
-      wait_for(out_.after(receiving));
+      wait_for(out_.last_operation(receiving));
       co_yield drain_waits();
     }
     co_yield backward(micro_batch);
@@ -137,7 +137,7 @@ class Master : public ReplicaPasses {
     co_yield book_memory(all_outputs(), MemoryClass::activations);
     for (std::size_t peer = 0; peer < peers(); ++peer)
       co_yield receive(Content::output, peer, 0, Action::copy, part(Buffer::outputs, peer), true);
-    wait_for(out_.after(receiving));
+    wait_for(out_.last_operation(receiving));
     co_yield drain_waits();
     if (plan_.loss_on_master) {
       co_yield pass(Pass::forward, layers() - 1, micro_batch, Part::loss, plan_.replicas);
@@ -159,7 +159,7 @@ class Master : public ReplicaPasses {
         co_yield receive(Content::gradients, peer, b, Action::reduce, whole_buffer(Buffer::gradients, b), true);
         Work sum = plan_.addition;
         sum.bytes = sum.bytes * stage_.buckets[b].elements;
-        wait_for(out_.after(receiving));
+        wait_for(out_.last_operation(receiving));
         co_yield work(sum, words_.compute, words_.add);
       }
       if (step_.values) co_yield call(TrainingCall::keep_gradients, b);

@@ -75,15 +75,15 @@ class RankLookups : public RankUpdates {
 
   Ops look_up(int number) {
     StepContext& step = parts_.step;
-    while (step.waits.any()) co_yield step.take_waits();
+    while (step.waits.has_any()) co_yield step.take_waits();
     Op& request = message(Kind::send, sending(), RemoteContent::request, number, 0,
                           kRowIndex * tokens_of_step(step.plan), words_.request);
-    request.deps[0] = step.out.after(TrainingStreams::compute);
+    request.deps[0] = step.out.last_operation(TrainingStreams::compute);
     co_yield step.out.emit();
     for (std::size_t b = 0; b < step.buckets(); ++b) {
       if (!is_remote(step.stage.buckets[b])) continue;
       Op& rows = message(Kind::recv, receiving(), RemoteContent::rows, number, b, {}, words_.rows);
-      rows.deps[0] = step.out.after(sending());
+      rows.deps[0] = step.out.last_operation(sending());
       rows.book_memory(looked_up_elements(step.plan, step.stage.buckets[b]) * step.plan.parameter_element.value,
                        MemoryClass::buffers);
       if (step.plan.values_by_layer()) rows.write_to({number_of({Buffer::parameters, b}), 0, 1});
@@ -91,19 +91,19 @@ class RankLookups : public RankUpdates {
       if (step.plan.values_by_layer())
         co_yield step.call_on(receiving(), TrainingCall::take_parameters, CallArguments::of_bucket(b));
     }
-    step.waits.add(step.out.after(receiving()));
+    step.waits.add(step.out.last_operation(receiving()));
   }
 
   Ops push(int number) {
     StepContext& step = parts_.step;
-    while (step.waits.any()) co_yield step.take_waits();
+    while (step.waits.has_any()) co_yield step.take_waits();
     for (std::size_t b = 0; b < step.buckets(); ++b) {
       if (!is_remote(step.stage.buckets[b])) continue;
       if (step.plan.values_by_layer()) co_yield step.call(TrainingCall::fill_bucket, CallArguments::of_bucket(b));
       const double elements = looked_up_elements(step.plan, step.stage.buckets[b]);
       Op& gradients = message(Kind::send, sending(), RemoteContent::gradients, number, b,
                               step.plan.gradient_element * elements, words_.push);
-      gradients.deps[0] = step.out.after(TrainingStreams::compute);
+      gradients.deps[0] = step.out.last_operation(TrainingStreams::compute);
       gradients.book_memory(-elements * step.plan.parameter_element.value, MemoryClass::buffers);
       if (step.plan.values_by_layer()) gradients.effect.read = {number_of({Buffer::gradients, b}), 0, 1};
       co_yield step.out.emit();
@@ -136,7 +136,7 @@ class RemoteEmbeddingRun : public MechanismRun {
       : words_(site.names), plan_(with_words(site.plan, words_)), states_(site.states), programs_(plan_, site.names) {}
 
   Programs programs() override {
-    Programs all = programs_.all();
+    Programs all = programs_.programs();
     all.push_back(embedding_server(plan_, states_, words_));
     return all;
   }
@@ -148,7 +148,7 @@ class RemoteEmbeddingRun : public MechanismRun {
     const Actor server = plan_.ranks();
     values.add_learner(server);
     values.set_learner(0);
-    values.on(TrainingCall::update, [&values, this](Actor actor, const CallArguments& about) {
+    values.register_call(TrainingCall::update, [&values, this](Actor actor, const CallArguments& about) {
       if (actor != plan_.ranks()) return values.call(TrainingCall::update, actor, about);
       Replica& model = values.replica(actor);
       for (std::size_t b = 0; b < model.buckets(); ++b)
@@ -205,8 +205,9 @@ class RemoteEmbedding : public WholeReplicas {
     return Mechanism::operations(plan) + 12.0 * plan.ranks();
   }
 
-  std::vector<PlacedMachine::Placed> actors(const TrainingPlan& plan, const ClusterMachine& machine) const override {
-    std::vector<PlacedMachine::Placed> actors;
+  std::vector<PlacedMachine::PlacedActor> actors(const TrainingPlan& plan,
+                                                 const ClusterMachine& machine) const override {
+    std::vector<PlacedMachine::PlacedActor> actors;
     for (Actor rank = 0; rank < plan.ranks(); ++rank) actors.push_back({rank, ""});
     actors.push_back({cpu_of_node(machine, node_), "embedding server"});
     return actors;

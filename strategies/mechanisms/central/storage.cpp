@@ -27,7 +27,7 @@ class StorageWorker : public WorkerStep {
       co_yield take_parameters();
       co_yield passes();
       co_yield receive(Content::over, 0, 0, Action::none, {}, false);
-      wait_for(out_.after(receiving));
+      wait_for(out_.last_operation(receiving));
       co_yield drain_waits();
       if (step_.marks_steps) co_yield out_.emit(step_over());
     }
@@ -49,7 +49,8 @@ class StorageWorker : public WorkerStep {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
       co_yield receive(Content::parameters, 0, b, Action::copy, whole_buffer(Buffer::parameters, b), true);
       if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
-      for (const GradientBucket::Part& part : stage_.buckets[b].parts) ready_[part.layer] = out_.after(receiving);
+      for (const GradientBucket::Part& part : stage_.buckets[b].parts)
+        ready_[part.layer] = out_.last_operation(receiving);
     }
     // A tied weight belongs to the first layer only. A later layer that uses it runs after the first one anyway.
   }
@@ -96,7 +97,7 @@ class StorageServer : public CentralStep {
       for (std::size_t peer = 0; peer < peers(); ++peer) {
         co_yield receive(Content::gradients, peer, b, peer == 0 ? Action::copy : Action::reduce,
                          whole_buffer(Buffer::gradients, b), true);
-        wait_for(out_.after(receiving));
+        wait_for(out_.last_operation(receiving));
         if (peer > 0) co_yield work(sum, words_.compute, words_.add);
       }
       co_yield drain_waits();

@@ -36,7 +36,7 @@ class RankDelayed : public RankUpdates {
 
  private:
   int delay_;
-  std::vector<std::vector<GradientExchange::Exchanged>> in_flight_;  // by gradient set
+  std::vector<std::vector<GradientExchange::ExchangedBucket>> in_flight_;  // by gradient set
 
   void use_streams_of(int set) {
     const TrainingStreams& streams = parts_.step.streams;
@@ -50,7 +50,7 @@ class RankDelayed : public RankUpdates {
   /// Waits for the gradients of `step` and applies them.
   Ops update(int step) {
     const int set = gradient_set(step);
-    const std::vector<GradientExchange::Exchanged>& exchanged = in_flight_[set];
+    const std::vector<GradientExchange::ExchangedBucket>& exchanged = in_flight_[set];
     if (parts_.step.plan.bucket_copy)
       co_yield parts_.gradients.give_back(exchanged);
     else if (!exchanged.empty())

@@ -41,17 +41,17 @@ class RankGossip : public RankUpdates {
   /// sent them one by one.
   Ops average_with(const std::vector<int>& neighbours) {
     StepContext& step = parts_.step;
-    while (step.waits.any()) co_yield step.take_waits();
+    while (step.waits.has_any()) co_yield step.take_waits();
     double elements = 0;
     for (const GradientBucket& bucket : step.stage.buckets) elements += bucket.elements;
     const Bytes bytes = elements * step.plan.parameter_element;
     if (step.plan.values) co_yield step.call(TrainingCall::give_replica);
-    const Dep ready = step.out.after(TrainingStreams::compute);
+    const Dep ready = step.out.last_operation(TrainingStreams::compute);
     for (std::size_t i = 0; i < neighbours.size(); ++i) co_yield send(neighbours, i, bytes, ready);
     for (std::size_t i = 0; i < neighbours.size(); ++i) co_yield receive(neighbours, i, bytes, ready);
     for (std::size_t i = 0; i < std::min(static_cast<std::size_t>(send_streams_), neighbours.size()); ++i) {
       while (step.waits.exceed_one_op()) co_yield step.take_waits();
-      step.waits.add(step.out.after(stream_to(i)));
+      step.waits.add(step.out.last_operation(stream_to(i)));
     }
     step.waits.add(parts_.collectives.end_of(Lane::gradients));
     while (step.waits.exceed_one_op()) co_yield step.take_waits();
@@ -113,17 +113,18 @@ class GossipPolicy : public UpdatePolicy {
     return std::make_unique<RankGossip>(parts, *gossip_);
   }
   void add_values(TrainingValues& values) const override {
-    values.on(TrainingCall::give_replica, [&values](Actor rank, const CallArguments&) {
+    values.register_call(TrainingCall::give_replica, [&values](Actor rank, const CallArguments&) {
       values.buffer(rank, TrainingBuffer::Kind::replica) = values.replica(rank).all_parameters();
     });
-    values.on(TrainingCall::mix_replicas, [&values, gossip = gossip_](Actor rank, const CallArguments& call) {
-      std::vector<Eigen::VectorXd> neighbours;
-      for (std::size_t i = 1; i <= call.bucket(); ++i)
-        neighbours.push_back(values.buffer(rank, TrainingBuffer::Kind::replica, i));
-      Replica& replica = values.replica(rank);
-      const int round = values.rank(rank).steps() - 1;
-      replica.set_all_parameters(mixed(*gossip, rank, round, replica.all_parameters(), neighbours));
-    });
+    values.register_call(
+        TrainingCall::mix_replicas, [&values, gossip = gossip_](Actor rank, const CallArguments& call) {
+          std::vector<Eigen::VectorXd> neighbours;
+          for (std::size_t i = 1; i <= call.bucket(); ++i)
+            neighbours.push_back(values.buffer(rank, TrainingBuffer::Kind::replica, i));
+          Replica& replica = values.replica(rank);
+          const int round = values.rank(rank).steps() - 1;
+          replica.set_all_parameters(mix_parameters(*gossip, rank, round, replica.all_parameters(), neighbours));
+        });
   }
 
  private:
@@ -203,7 +204,7 @@ class GossipSgd : public WholeReplicas {
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = gossip_updates(graph_); }
   StepRhythm rhythm() const override {
     StepRhythm rhythm;
-    rhythm.varies = graph_->drawn();
+    rhythm.varies = graph_->is_random();
     return rhythm;
   }
   /// Counts a message to and one from each neighbour, and the average.
@@ -217,11 +218,11 @@ class GossipSgd : public WholeReplicas {
     figures.replicas["spectral_gap"] = std::optional<double>{};
   }
   void book_slow(MechanismFigures& figures) const override {
-    if (graph_->drawn()) return;
+    if (graph_->is_random()) return;
     if (const double gap = spectral_gap(*graph_); gap > 0) figures.replicas["spectral_gap"] = std::optional{gap};
   }
   std::string summary(const std::string&) const override {
-    return graph_->drawn() ? "gossip with a random partner each step" : fmt::format("gossip ({})", graph_->name());
+    return graph_->is_random() ? "gossip with a random partner each step" : fmt::format("gossip ({})", graph_->name());
   }
   Report report(const MechanismFigures& figures, const std::function<std::string(double)>&,
                 const std::string&) const override {

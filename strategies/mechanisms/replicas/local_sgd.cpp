@@ -28,19 +28,19 @@ class RankLocalSgd : public RankUpdates {
 
   Ops average() {
     StepContext& step = parts_.step;
-    while (step.waits.any()) co_yield step.take_waits();
+    while (step.waits.has_any()) co_yield step.take_waits();
     for (std::size_t b = step.buckets(); b-- > 0;) {
       const CallArguments about = CallArguments::of_bucket(b);
       if (step.plan.values) co_yield step.call(TrainingCall::fill_parameters, about);
       co_yield parts_.collectives.run({Lane::gradients, Operation::all_reduce,
                                        step.stage.buckets[b].elements * step.plan.parameter_element, step.words.average,
                                        step.buffer({TrainingBuffer::Kind::parameters, about.bucket()}),
-                                       step.out.after(TrainingStreams::compute)});
+                                       step.out.last_operation(TrainingStreams::compute)});
       if (step.plan.values)
         co_yield step.call_on(parts_.collectives.receives(Lane::gradients), TrainingCall::take_parameters, about);
     }
     step.waits.add(parts_.collectives.end_of(Lane::gradients));
-    while (step.waits.any()) co_yield step.take_waits();
+    while (step.waits.has_any()) co_yield step.take_waits();
   }
 };
 
@@ -53,14 +53,14 @@ class LocalSgdPolicy : public UpdatePolicy {
     return std::make_unique<RankLocalSgd>(parts, period_);
   }
   void add_values(TrainingValues& values) const override {
-    values.on(TrainingCall::fill_parameters, [&values](Actor rank, const CallArguments& call) {
+    values.register_call(TrainingCall::fill_parameters, [&values](Actor rank, const CallArguments& call) {
       values.put(rank, {TrainingBuffer::Kind::parameters, call.bucket()},
                  values.replica(rank).parameters_of(call.bucket()));
     });
-    values.on(TrainingCall::take_parameters, [&values](Actor rank, const CallArguments& call) {
+    values.register_call(TrainingCall::take_parameters, [&values](Actor rank, const CallArguments& call) {
       const Eigen::VectorXd& sum = values.sum(rank, {TrainingBuffer::Kind::parameters, call.bucket()});
       values.replica(rank).take_parameters(call.bucket(), sum / values.plan().ranks());
-      if (rank == 0 && call.bucket() == 0) values.merged();  // bucket 0 comes last
+      if (rank == 0 && call.bucket() == 0) values.note_merge();  // bucket 0 comes last
     });
   }
 

@@ -60,7 +60,7 @@ class Aggregator : public CentralStep {
   }
   const Op& send(Op& op, Bytes bytes, Stream after, BufferRef from) {
     op.message.bytes = bytes;
-    op.deps[0] = out_.after(after);
+    op.deps[0] = out_.last_operation(after);
     op.effect.read = from;
     return out_.emit();
   }
@@ -94,7 +94,7 @@ class Aggregator : public CentralStep {
           message(Kind::recv, receiving_from(k), words_.take, words_.parameters, server_of(k), answer_tag(k)),
           whole_buffer(TrainingBuffer::Kind::parameters, k));
       if (!forwards) continue;
-      out_.begin(Kind::mark, down(), words_.wait_for_messages, 0, out_.after(receiving_from(k)));
+      out_.begin(Kind::mark, down(), words_.wait_for_messages, 0, out_.last_operation(receiving_from(k)));
       co_yield out_.emit();
     }
     if (!forwards || all.count == 0) co_return;

@@ -21,7 +21,7 @@ struct KeySplit {
   /// PartitionTensor).
   Bytes partition_bytes{std::numeric_limits<double>::infinity()};
 
-  bool used() const { return bigarray_bound < kWhole || partition_bytes.value < kWhole; }
+  bool is_used() const { return bigarray_bound < kWhole || partition_bytes.value < kWhole; }
 
  private:
   static constexpr double kWhole = std::numeric_limits<double>::infinity();

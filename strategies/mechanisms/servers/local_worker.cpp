@@ -42,15 +42,15 @@ class LocalWorker : public ServerWorker {
     call_of_reduce.group = words_.gradients;
     call_of_reduce.name = words_.local_reduce;
     call_of_reduce.buffer = buffer_of(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
-    call_of_reduce.start = out_.after(compute);
+    call_of_reduce.start = out_.last_operation(compute);
     Local local(out_, place_, reduce_peers_, call_of_reduce, all.push);
     Ops reduce = collective_ops(*servers_.local.reduce, local, all.push);
     co_yield reduce;
     if (!is_first()) co_return;
     Op& op = to_aggregator(Kind::send, kUp, words_.up, words_.gradients, local_tag(LocalTag::up, all.first));
     op.message.bytes = servers_.local.on_cpu ? all.push : Bytes{0};
-    op.deps[0] = out_.after(compute);
-    op.deps[1] = out_.after(kReduce + 1);
+    op.deps[0] = out_.last_operation(compute);
+    op.deps[1] = out_.last_operation(kReduce + 1);
     op.effect.read = whole_buffer(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
     co_yield out_.emit();
   }
@@ -68,7 +68,7 @@ class LocalWorker : public ServerWorker {
     call_of_broadcast.group = words_.parameters;
     call_of_broadcast.name = words_.local_broadcast;
     call_of_broadcast.buffer = buffer_of(TrainingBuffer::Kind::parameters, joined);
-    call_of_broadcast.start = out_.after(kDown);
+    call_of_broadcast.start = out_.last_operation(kDown);
     Local local(out_, place_, broadcast_peers_, call_of_broadcast, all.pull);
     Ops broadcast = collective_ops(*servers_.local.broadcast, local, all.pull);
     co_yield broadcast;
@@ -95,8 +95,8 @@ class LocalWorker : public ServerWorker {
 
   Ops take(ServerPlan::Slices all) {
     Op& wait = out_.begin(Kind::mark, kBroadcast + 1, words_.wait_for_messages);
-    wait.deps[0] = out_.after(compute);  // parameters must not change during the computation
-    wait.deps[1] = out_.after(kDown);
+    wait.deps[0] = out_.last_operation(compute);  // parameters must not change during the computation
+    wait.deps[1] = out_.last_operation(kDown);
     co_yield out_.emit();
     if (all.count > 1) co_yield call_on(kBroadcast + 1, ServerCall::separate_answers, all.first);
     for (std::size_t k = all.first; k < all.first + all.count; ++k)

@@ -16,7 +16,7 @@ std::vector<Actor> peers_of_server(const ServerPlan& plan) {
   std::vector<Actor> peers(static_cast<std::size_t>(plan.clients()));
   std::iota(peers.begin(), peers.end(), plan.first_client());
   if (plan.backup_workers > 0) peers.push_back(plan.workers() + plan.servers);
-  for (int server = 0; plan.replication.used() && server < plan.servers; ++server)
+  for (int server = 0; plan.replication.is_used() && server < plan.servers; ++server)
     peers.push_back(plan.workers() + server);
   return peers;
 }
@@ -57,7 +57,7 @@ class ParameterServer : public CentralStep {
       for (std::size_t w = 0; w < workers_.size(); ++w) answer(w, k);
     send_ready();
     for (int i = 0; i < receive_streams_; ++i) receive_on(static_cast<Stream>(1 + i));
-    if (servers_.replication.used()) copies_.begin();
+    if (servers_.replication.is_used()) copies_.begin();
     if (keys_.count() == 0) tell_chief_if_over();
     while (!over()) {
       for (std::size_t i = 0; i < pending_ops_.size(); ++i) co_yield pending_ops_[i];
@@ -110,7 +110,7 @@ class ParameterServer : public CentralStep {
   /// weights and optimizer states but no sum of gradients.
   StaticMemory own_memory() const {
     StaticMemory memory = plan_.memory;
-    const double copies = servers_.replication.used() ? copies_.share() : 0;
+    const double copies = servers_.replication.is_used() ? copies_.share() : 0;
     for (MemoryPart& part : memory.parts) {
       const bool sum = part.memory_class == MemoryClass::gradients && !servers_.workers_update();
       part.bytes = part.bytes * (keys_.share() + (sum ? 0 : copies));
@@ -191,7 +191,7 @@ class ParameterServer : public CentralStep {
     jobs_.pop_front();
     is_busy_ = false;
     const std::vector<std::size_t>& answers = keys_.on_done(job.what, job.worker, job.key, now_);
-    if (servers_.replication.used() && (job.what == ServerCall::update || job.what == ServerCall::apply))
+    if (servers_.replication.is_used() && (job.what == ServerCall::update || job.what == ServerCall::apply))
       copies_.on_updated(keys_.number(job.key), answers);
     else
       for (const std::size_t w : answers) answer(w, job.key);

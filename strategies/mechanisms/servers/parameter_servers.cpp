@@ -32,7 +32,8 @@ std::vector<Actor> places_of(const ServerChoice& choice, const ClusterMachine& m
   std::vector<Actor> places;
   for (int server = 0; server < choice.count; ++server) {
     const int node = choice.nodes[static_cast<std::size_t>(server) % choice.nodes.size()];
-    const std::vector<DeviceId> devices = machine.graph().all(on_cpu ? DeviceKind::cpu : DeviceKind::gpu, node);
+    const std::vector<DeviceId> devices =
+        machine.graph().devices_of_kind(on_cpu ? DeviceKind::cpu : DeviceKind::gpu, node);
     const std::size_t processes = choice.device == ServerChoice::Device::gpus ? devices.size() : 1;
     if (devices.empty() || used[node] + processes > devices.size())
       fail(choice.place, fmt::format("plan.data_parallel.servers: node {} has {} {}{}, too few for its servers", node,
@@ -64,7 +65,7 @@ class ServerRun : public MechanismRun {
         words_(site.names),
         board_(plan_.clients(), plan_.clients() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
                plan_.base.step.steps) {
-    if (plan_.local.used()) stages_.emplace(plan_, words_);
+    if (plan_.local.is_used()) stages_.emplace(plan_, words_);
   }
 
   Programs programs() override { return server_programs(plan_, tables_, words_, board_); }
@@ -186,7 +187,7 @@ class ParameterServers : public Mechanism {
   }
   bool all_reduces() const override { return false; }
   bool ranks_alike() const override { return false; }
-  bool in_step() const override { return stops_together() && choice_.backup_workers == 0; }
+  bool is_synchronous() const override { return stops_together() && choice_.backup_workers == 0; }
   bool stops_together() const override { return choice_.consistency == Consistency::synchronous; }
   int servers() const override { return choice_.count; }
   bool goes_on_without_some() const override { return choice_.consistency == Consistency::asynchronous; }
@@ -196,7 +197,7 @@ class ParameterServers : public Mechanism {
       return "gradients are summed in nodes before they are pushed";
     return choice_.mixing_shares.empty() ? "" : "workers push weights, and no gradients";
   }
-  bool survives_server() const override { return choice_.replication.used(); }
+  bool survives_server() const override { return choice_.replication.is_used(); }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
     without_all_reduce(plan);
@@ -207,8 +208,8 @@ class ParameterServers : public Mechanism {
   }
   StepRhythm rhythm() const override {
     StepRhythm rhythm;
-    rhythm.varies = !in_step();
-    if (!in_step()) rhythm.steps = kStepsOutOfStep;
+    rhythm.varies = !is_synchronous();
+    if (!is_synchronous()) rhythm.steps = kStepsOutOfStep;
     if (!stops_together()) rhythm.fewest = kFewestOutOfStep;
     if (choice_.consistency == Consistency::stale) rhythm.warm = 1 + (kStepsToTheBound + 1.0) * choice_.staleness;
     return rhythm;
@@ -219,9 +220,10 @@ class ParameterServers : public Mechanism {
     return operations_through_center(plan) * static_cast<double>(shared.keys.size()) / static_cast<double>(keys.size());
   }
 
-  std::vector<PlacedMachine::Placed> actors(const TrainingPlan& plan, const ClusterMachine& machine) const override {
+  std::vector<PlacedMachine::PlacedActor> actors(const TrainingPlan& plan,
+                                                 const ClusterMachine& machine) const override {
     const std::vector<Actor> places = places_of(choice_, machine);
-    std::vector<PlacedMachine::Placed> actors;
+    std::vector<PlacedMachine::PlacedActor> actors;
     for (Actor worker = 0; worker < plan.ranks(); ++worker) actors.push_back({worker, ""});
     for (std::size_t server = 0; server < places.size(); ++server)
       actors.push_back({places[server], fmt::format("server {}", server)});
@@ -302,7 +304,7 @@ class ParameterServers : public Mechanism {
     const double largest = figure<double>(f, "largest_share");
     // Whole tensors can be larger than a server's even part.
     const bool uneven = largest * static_cast<double>(servers) > 1.5 && choice_.keys != ServerChoice::Keys::buckets &&
-                        !choice_.split.used();
+                        !choice_.split.is_used();
     if (servers > 1)
       more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}{}", largest * 100,
                                  emptiest(figure<NumbersByName>(f, "shares"), largest),

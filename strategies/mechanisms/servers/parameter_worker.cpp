@@ -27,14 +27,14 @@ class ParameterWorker : public ServerWorker {
     if (servers_.mixes()) co_yield update_own(key);
     if (step_.compression) co_yield encode(key);
     if (step_.values) co_yield call(TrainingCall::fill_bucket, key);
-    Op& op = out_.begin(Kind::send, sending_to(key), words_.push, words_.gradients, out_.after(compute));
+    Op& op = out_.begin(Kind::send, sending_to(key), words_.push, words_.gradients, out_.last_operation(compute));
     op.address(servers_.server_of[key], kPushTag, Mode::put);  // the worker does not wait for the server
     op.message.bytes = servers_.push_bytes(key);
     op.effect.read = whole_buffer(TrainingBuffer::Kind::gradients, key);
     co_yield out_.emit();
   }
   Ops pull_key(std::size_t key) override {
-    Op& op = out_.begin(Kind::recv, receiving_from(key), words_.take, words_.parameters, out_.after(compute));
+    Op& op = out_.begin(Kind::recv, receiving_from(key), words_.take, words_.parameters, out_.last_operation(compute));
     op.address(servers_.server_of[key], answer_tag(key));
     if (step_.values) op.write_to(whole_buffer(TrainingBuffer::Kind::parameters, key));
     co_yield out_.emit();
@@ -45,7 +45,7 @@ class ParameterWorker : public ServerWorker {
   Ops last_answers() override {
     co_yield pull(true);
     co_yield update_all();
-    for (int i = 0; i < stream_pairs_; ++i) wait_for(out_.after(static_cast<Stream>(1 + i)));
+    for (int i = 0; i < stream_pairs_; ++i) wait_for(out_.last_operation(static_cast<Stream>(1 + i)));
     co_yield drain_waits();
   }
 

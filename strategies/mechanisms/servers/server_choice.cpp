@@ -192,11 +192,12 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
       {"consistency",
        "When servers answer a push: after the gradients of all workers, within a bound of staleness, or at once."},
       consistency_names(), Consistency::synchronous);
-  fields.only({"staleness", "Number of steps that the fastest worker may be ahead of the slowest, for example 3."},
-              choice.consistency == Consistency::stale, "with consistency stale");
-  fields.only("backup_workers", choice.in_step(), "with consistency synchronous");
+  fields.require_condition(
+      {"staleness", "Number of steps that the fastest worker may be ahead of the slowest, for example 3."},
+      choice.consistency == Consistency::stale, "with consistency stale");
+  fields.require_condition("backup_workers", choice.is_synchronous(), "with consistency synchronous");
   for (const char* key : {"worker_weights", "mixing_shares"})
-    fields.only(key, !choice.in_step(), "with consistency stale or asynchronous");
+    fields.require_condition(key, !choice.is_synchronous(), "with consistency stale or asynchronous");
   if (choice.consistency == Consistency::stale)
     choice.staleness = fields.integer_within<int>("staleness", 0, kMostStaleness);
   choice.backup_workers = fields.integer_within<int>(
@@ -233,7 +234,7 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
       fields.refuse("server", fmt::format("node {}, but the cluster has nodes 0 to {}", node, cluster.nodes - 1));
     choice.nodes = {static_cast<int>(node)};
   }
-  if (const Node* servers = fields.stated("servers")) {
+  if (const Node* servers = fields.child_unless_null("servers")) {
     choice.place = servers->place;
     if (servers->kind == Node::Kind::map)
       read_map(choice, *servers, cluster);
@@ -243,7 +244,7 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
       choice.count = fields.integer_within<int>("servers", 1, kMostServers);
   }
   read_consistency(choice, fields);
-  if (!choice.rule.updates && (!choice.in_step() || choice.backup_workers > 0))
+  if (!choice.rule.updates && (!choice.is_synchronous() || choice.backup_workers > 0))
     fail(choice.rule_place,
          fmt::format(
              "plan.data_parallel.servers.rule: {}: every worker updates its own weights with the gradients of all "

@@ -32,7 +32,7 @@ struct ServerChoice {
   std::optional<int> workers;
   Place place, rule_place, replicas_place;
 
-  bool in_step() const { return consistency == Consistency::synchronous; }
+  bool is_synchronous() const { return consistency == Consistency::synchronous; }
 };
 
 /// The keys of plan.data_parallel that describe parameter servers.

@@ -15,7 +15,7 @@ ServerCopies::ServerCopies(int server, const ServerPlan& plan, const CentralWord
   const int copies = plan.replication.copies;
   const std::uint64_t updates = static_cast<std::uint64_t>(plan.base.step.steps) *
                                 (plan.consistency == Consistency::synchronous ? 1 : plan.clients());
-  for (std::size_t k = 0; plan.replication.used() && k < plan.keys(); ++k) {
+  for (std::size_t k = 0; plan.replication.is_used() && k < plan.keys(); ++k) {
     const int copy = copy_index(k);
     if (copy == 0)
       confirmations_left_ += updates * (plan.replication.forward == Replication::Forward::chain ? 1 : copies - 1);

@@ -23,7 +23,7 @@ class ServerCopies {
 
   /// Number of streams that a server uses for replication.
   static int streams(const ServerPlan& plan) {
-    return plan.replication.used() ? 2 * plan.replication.targets() + 2 : 0;
+    return plan.replication.is_used() ? 2 * plan.replication.targets() + 2 : 0;
   }
   /// Share of all elements whose copies this server holds, without its own keys.
   double share() const;

@@ -84,7 +84,7 @@ ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, 
   for (const GradientBucket& key : step.stages.front().buckets) plan.elements += key.elements;
   plan.server_of = std::move(shared.server_of);
   plan.first_slice = std::move(shared.first_slice);
-  if (static_cast<std::size_t>(servers) > plan.keys() && !split.used())
+  if (static_cast<std::size_t>(servers) > plan.keys() && !split.is_used())
     fail(where,
          fmt::format("{} servers, but {} has {} keys: at most as many servers as keys, or split: mxnet or byteps, "
                      "which cuts large keys over several servers",

@@ -40,7 +40,7 @@ struct Replication {
   Forward forward = Forward::chain;
   Bytes state;  ///< size of the optimizer state of one element, which is copied with the weight
 
-  bool used() const { return copies > 1; }
+  bool is_used() const { return copies > 1; }
   /// Number of servers to which a server sends or forwards copies. The same number of servers send copies to it.
   int targets() const { return forward == Forward::chain ? std::min(1, copies - 1) : copies - 1; }
 };
@@ -57,7 +57,7 @@ struct LocalAggregation {
   const Collective *reduce = nullptr, *broadcast = nullptr;
   CollectiveSettings settings;
 
-  bool used() const { return !groups.empty(); }
+  bool is_used() const { return !groups.empty(); }
 };
 
 /// Parameter servers and their workers. Workers are actors 0 … workers − 1, followed by the servers. With backup
@@ -92,9 +92,9 @@ struct ServerPlan {
   Replication replication;
 
   int workers() const { return base.replicas; }
-  int clients() const { return local.used() ? static_cast<int>(local.groups.size()) : workers(); }
+  int clients() const { return local.is_used() ? static_cast<int>(local.groups.size()) : workers(); }
   /// The actor of the first client. The other clients follow.
-  Actor first_client() const { return local.used() ? workers() + servers : 0; }
+  Actor first_client() const { return local.is_used() ? workers() + servers : 0; }
   std::size_t keys() const { return base.step.stages.front().buckets.size(); }
   const GradientBucket& key(std::size_t k) const { return base.step.stages.front().buckets[k]; }
   bool mixes() const { return !mixing_shares.empty(); }
@@ -120,7 +120,7 @@ struct ServerPlan {
   Bytes copy_bytes(std::size_t k) const;
   /// The server that holds copy number `copy` of the keys of `server`. Copy 0 is on the server itself.
   int holder(int server, int copy) const { return (server + copy) % servers; }
-  int actors() const { return workers() + servers + (backup_workers > 0 ? 1 : 0) + (local.used() ? clients() : 0); }
+  int actors() const { return workers() + servers + (backup_workers > 0 ? 1 : 0) + (local.is_used() ? clients() : 0); }
 };
 
 struct ServerLabel {

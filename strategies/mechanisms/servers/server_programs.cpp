@@ -23,8 +23,8 @@ std::unique_ptr<Program> chief(const ServerPlan& plan, const CentralWords& words
 }  // namespace
 
 std::vector<std::string> server_streams(const ServerPlan& plan) {
-  const int most =
-      std::max({server_streams_of(plan), worker_streams_of(plan), plan.local.used() ? aggregator_streams_of(plan) : 0});
+  const int most = std::max(
+      {server_streams_of(plan), worker_streams_of(plan), plan.local.is_used() ? aggregator_streams_of(plan) : 0});
   std::vector<std::string> names{"compute"};
   for (int i = 1; i < most; ++i) names.push_back(fmt::format("messages {}", i));
   return names;
@@ -33,9 +33,10 @@ std::vector<std::string> server_streams(const ServerPlan& plan) {
 std::unique_ptr<Program> server_program(Actor actor, const ServerPlan& plan, const PassTables& tables,
                                         const CentralWords& words, ServerBoard& board) {
   if (actor < plan.workers())
-    return plan.local.used() ? local_worker(actor, plan, tables, words) : parameter_worker(actor, plan, tables, words);
+    return plan.local.is_used() ? local_worker(actor, plan, tables, words)
+                                : parameter_worker(actor, plan, tables, words);
   if (actor < plan.workers() + plan.servers) return parameter_server(actor, plan, tables, words, board);
-  return plan.local.used() ? aggregator(actor, plan, tables, words) : chief(plan, words);
+  return plan.local.is_used() ? aggregator(actor, plan, tables, words) : chief(plan, words);
 }
 
 Programs server_programs(const ServerPlan& plan, const PassTables& tables, const CentralWords& words,

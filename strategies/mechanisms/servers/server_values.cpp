@@ -28,15 +28,19 @@ ServerValues::ServerValues(TrainingValues& values, const ServerPlan& plan)
   }
   for (Actor worker = 0; worker < plan.workers() && !plan.workers_update(); ++worker)
     values.replica(worker).forget_parameters();
-  values.on(TrainingCall::take_parameters, [this](Actor a, const CallArguments& call) { take(a, call.bucket()); });
-  values.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) { push(a, call.bucket()); });
+  values.register_call(TrainingCall::take_parameters,
+                       [this](Actor a, const CallArguments& call) { take(a, call.bucket()); });
+  values.register_call(TrainingCall::fill_bucket,
+                       [this](Actor a, const CallArguments& call) { push(a, call.bucket()); });
   for (const ServerCall what : {ServerCall::join_gradients, ServerCall::join_answers, ServerCall::separate_answers})
-    values.on(what, [this, what](Actor a, const CallArguments& call) { move_slices(what, a, call.bucket()); });
-  values.on(ServerCall::local_update, [this](Actor a, const CallArguments& call) { update_own(a, call.bucket()); });
+    values.register_call(what,
+                         [this, what](Actor a, const CallArguments& call) { move_slices(what, a, call.bucket()); });
+  values.register_call(ServerCall::local_update,
+                       [this](Actor a, const CallArguments& call) { update_own(a, call.bucket()); });
   for (const ServerCall what : {ServerCall::first, ServerCall::add, ServerCall::update, ServerCall::apply,
                                 ServerCall::drop, ServerCall::copied})
-    values.on(what,
-              [this, what](Actor a, const CallArguments& call) { process(what, a, ServerPush::from_call(call)); });
+    values.register_call(
+        what, [this, what](Actor a, const CallArguments& call) { process(what, a, ServerPush::from_call(call)); });
 }
 
 /// The server's weights of a key, followed by the number of their updates.
@@ -94,7 +98,7 @@ void ServerValues::update_own(Actor worker, std::size_t key) {
   own.take_parameters(key, weights);
   if (!plan_.workers_update()) return;
   own.clear_gradients(key);
-  applied(worker, 1, {.actor = worker, .version = static_cast<std::uint64_t>(own_states_[{worker, key}].updates)});
+  note_update(worker, 1, {.actor = worker, .version = static_cast<std::uint64_t>(own_states_[{worker, key}].updates)});
 }
 
 void ServerValues::process(ServerCall call, Actor server, const ServerPush& push) {
@@ -127,9 +131,9 @@ void ServerValues::process(ServerCall call, Actor server, const ServerPush& push
 }
 
 /// Counts the gradients of one key that were applied.
-void ServerValues::applied(Actor worker, double gradients, LearningEvent event) {
+void ServerValues::note_update(Actor worker, double gradients, LearningEvent event) {
   event.worker = worker;
-  values_.applied(gradients / static_cast<double>(plan_.keys()), event);
+  values_.note_update(gradients / static_cast<double>(plan_.keys()), event);
 }
 
 /// Makes the next version of a key's weights.
@@ -153,11 +157,11 @@ void ServerValues::learn(ServerCall call, const ServerPush& push, const Eigen::V
   all[all.size() - 1] += 1;
   if (!model_) return;
   model_->take_parameters(push.key, weights);
-  applied(alone ? push.worker : -1, alone ? 1 : plan_.workers() - plan_.backup_workers,
-          {.actor = plan_.workers() + plan_.server_of[push.key],
-           .version = static_cast<std::uint64_t>(all[all.size() - 1]),
-           .staleness = missed,
-           .lambda = lambda});
+  note_update(alone ? push.worker : -1, alone ? 1 : plan_.workers() - plan_.backup_workers,
+              {.actor = plan_.workers() + plan_.server_of[push.key],
+               .version = static_cast<std::uint64_t>(all[all.size() - 1]),
+               .staleness = missed,
+               .lambda = lambda});
 }
 
 }  // namespace trainyard

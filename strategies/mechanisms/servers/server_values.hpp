@@ -46,7 +46,7 @@ class ServerValues {
   std::vector<ServerEvent> events_;
   std::map<std::pair<int, std::size_t>, std::uint32_t> pulled_;  // the version that a worker has of a key
 
-  void applied(Actor worker, double gradients, LearningEvent);
+  void note_update(Actor worker, double gradients, LearningEvent);
   Eigen::VectorXd& stored(std::size_t key) const;
   void take(Actor worker, std::size_t key);
   void push(Actor worker, std::size_t key);

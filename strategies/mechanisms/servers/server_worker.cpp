@@ -41,7 +41,7 @@ Ops ServerWorker::await_parameters(int layer) {
 }
 
 void ServerWorker::set_arrival(std::size_t key, Stream stream) {
-  const Dep dep = out_.after(stream);
+  const Dep dep = out_.last_operation(stream);
   if (servers_.workers_update()) {
     pending_updates_[key] = dep;
     return;

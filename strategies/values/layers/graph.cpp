@@ -45,7 +45,7 @@ const Matrix& Graph::operator[](const std::string& name) {
     return values_[name] = std::move(value);
   }
   if (const auto source = sources_.find(name); source != sources_.end()) {
-    if (listed(name)) throw InternalError(name + " is used, but was not exchanged in this pass");
+    if (is_listed(name)) throw InternalError(name + " is used, but was not exchanged in this pass");
     return (*this)[source->second];
   }
   const auto compute = computes_.find(name);
@@ -60,34 +60,34 @@ void Graph::fill(const Exchange& e, const ExchangeSide& side) {
   const Matrix& input = (*this)[source->second];
   const Eigen::Map<const Eigen::VectorXd> flat(input.data(), input.size());
   Eigen::VectorXd& result = *side.result;
-  switch (e.what) {
-    case Exchanged::all_reduce:
-    case Exchanged::reduce_scatter:
+  switch (e.kind) {
+    case ExchangeKind::all_reduce:
+    case ExchangeKind::reduce_scatter:
       result = flat;
       break;
-    case Exchanged::all_gather:
+    case ExchangeKind::all_gather:
       result.setConstant(flat.size() * side.size, kGone);
       result.segment(flat.size() * side.index, flat.size()) = flat;
       break;
-    case Exchanged::all_to_all:
-    case Exchanged::ring_shift:
+    case ExchangeKind::all_to_all:
+    case ExchangeKind::ring_shift:
       *side.input = flat;
       result.setConstant(flat.size(), kGone);
       break;
   }
-  if (e.what == Exchanged::reduce_scatter && input.cols() % side.size != 0)
+  if (e.kind == ExchangeKind::reduce_scatter && input.cols() % side.size != 0)
     throw InternalError(fmt::format("{}: {} columns are scattered over {} ranks", e.name, input.cols(), side.size));
   values_.erase(e.name);  // the value of the previous pass, if this pass repeats the exchange
-  open_.insert_or_assign(e.name, Open{e.what, side, input.rows(), input.cols()});
+  open_.insert_or_assign(e.name, Open{e.kind, side, input.rows(), input.cols()});
 }
 
 Matrix Graph::result(const std::string& name, const Open& open) {
   const Eigen::VectorXd& buffer = *open.side.result;
-  const bool gather = open.what == Exchanged::all_gather;
+  const bool gather = open.kind == ExchangeKind::all_gather;
   const Index expected = open.rows * open.columns * (gather ? open.side.size : 1);
   if (buffer.size() != expected)
     throw InternalError(fmt::format("{}: {} elements arrived of {}", name, buffer.size(), expected));
-  if (open.what == Exchanged::reduce_scatter) {
+  if (open.kind == ExchangeKind::reduce_scatter) {
     const auto [begin, end] = Values::range(buffer.size(), block(open.side.index, open.side.size));
     return Eigen::Map<const Matrix>(buffer.data() + begin, open.rows, (end - begin) / open.rows);
   }

@@ -39,7 +39,7 @@ class Graph {
   void exchange(const std::string& name, const std::string& source);
   /// Adds the exchanges of one of the layer's lists.
   void list(const std::vector<Exchange>&);
-  bool listed(const std::string& name) const { return listed_.count(name) > 0; }
+  bool is_listed(const std::string& name) const { return listed_.count(name) > 0; }
   bool has(const std::string& name) const { return computes_.count(name) > 0 || sources_.count(name) > 0; }
 
   const Matrix& operator[](const std::string& name);
@@ -57,7 +57,7 @@ class Graph {
 
  private:
   struct Open {
-    Exchanged what;
+    ExchangeKind kind;
     ExchangeSide side;
     Index rows, columns;
   };

@@ -15,14 +15,14 @@ namespace trainyard::numeric {
 /// compiler. Folding in the number of an element gives the same initial value on every rank that holds it.
 class Draw {
  public:
-  explicit Draw(std::uint64_t seed) : state_(mixed(seed)) {}
+  explicit Draw(std::uint64_t seed) : state_(mix_bits(seed)) {}
   Draw& operator<<(std::uint64_t value) {
-    state_ = mixed(state_ ^ value);
+    state_ = mix_bits(state_ ^ value);
     return *this;
   }
   Draw& operator<<(const std::string& text);
   double uniform() const { return static_cast<double>(state_ >> 11) * 0x1.0p-52 - 1; }  ///< in [−1, 1)
-  std::uint64_t below(std::uint64_t end) const { return state_ % end; }
+  std::uint64_t integer_below(std::uint64_t end) const { return state_ % end; }
 
  private:
   std::uint64_t state_;

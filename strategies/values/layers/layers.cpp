@@ -21,7 +21,7 @@ void check(const TransformerConfig& c, const Sharding& sharding) {
   refuse(c.position_embedding == PositionEmbedding::relative, "relative positions");
   refuse(c.experts.shared_intermediate_size > 0, "shared experts");
   refuse(c.experts.correction_bias || c.experts.router_bias, "biases of routers");
-  refuse(c.experts.every > 1, "experts in some layers");
+  refuse(c.experts.layer_interval > 1, "experts in some layers");
   refuse(c.experts.count > 0 && c.mlp_bias, "biases of experts");
   refuse(c.patch_size > 0 || c.type_vocab_size > 0, "images and segments");
   refuse(sharding.expert_capacity > 0, "dropped tokens");
@@ -65,10 +65,10 @@ void define_layer(Graph& g, const RankPlace& p, const RankLayer& layer, const Ba
 std::vector<std::string> dropped_after_forward(const Graph& g, const RankPlace& p) {
   std::vector<std::string> names;
   for (const char* part : {"attention", "mlp", "head"})
-    if (g.listed(std::string(part) + ".regather")) names.push_back(std::string(part) + ".gather");
+    if (g.is_listed(std::string(part) + ".regather")) names.push_back(std::string(part) + ".gather");
   for (int i = 0; i + 1 < p.sharding.context; ++i) {
     const std::string keys = "attention.keys." + std::to_string(i);
-    if (g.listed(keys + ".backward")) names.push_back(keys);
+    if (g.is_listed(keys + ".backward")) names.push_back(keys);
   }
   if (p.sharding.recompute == Recompute::selective) names.push_back("attended");
   return names;

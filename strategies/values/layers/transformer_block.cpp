@@ -98,7 +98,7 @@ bool has_experts(const TransformerConfig& c, int number) {
 /// Adds exchange `name`, which repeats exchange `first` for a result that a sequence-parallel rank has discarded. If
 /// `name` is not listed, its value is that of `first`.
 void repeat_exchange(Graph& g, const std::string& name, const std::string& first, const std::string& source) {
-  g.exchange(name, g.listed(name) ? source : first);
+  g.exchange(name, g.is_listed(name) ? source : first);
 }
 
 /// Adds the exchanges at both ends of a branch. Forward: `source` to `branch`.gather, and `branch`.out to

@@ -34,7 +34,7 @@ std::vector<Index> words(const RankPlace& p, const Batch& batch, const Tokens& t
     Draw draw(p.task.seed);
     draw << "words" << static_cast<std::uint64_t>(batch.first_sample + tokens.sample[i])
          << static_cast<std::uint64_t>(tokens.position[i] + ahead);
-    result.push_back(static_cast<Index>(draw.below(static_cast<std::uint64_t>(p.config().vocab_size))));
+    result.push_back(static_cast<Index>(draw.integer_below(static_cast<std::uint64_t>(p.config().vocab_size))));
   }
   return result;
 }
@@ -168,7 +168,7 @@ void head(Graph& g, const RankPlace& p, const RankLayer& layer, const Batch& bat
 
   norm(g, s, {"final_norm", "x", "head.gather.backward", p.config().norm});
   g.exchange("head.gather", "final_norm");
-  g.exchange("head.regather", g.listed("head.regather") ? "final_norm" : "head.gather");
+  g.exchange("head.regather", g.is_listed("head.regather") ? "final_norm" : "head.gather");
   vocabulary_loss(g, table, targets, own_words, batch.scale);
   g.node("head.in.d", [&g, table] { return times(table().transpose(), g["output.d"], "head.in.d"); });
   g.node(gradient_of(weight), [&g] { return times(g["output.d"], g["head.regather"].transpose(), "output gradient"); });

@@ -34,7 +34,7 @@ const std::vector<std::string>& decay_names() {
   return names;
 }
 
-double RateSchedule::at(double step) const {
+double RateSchedule::multiplier(double step) const {
   if (step < warmup) return (std::floor(step) + 1) / warmup;
   return kDecay[static_cast<std::size_t>(decay)](*this, step, steps > warmup ? (step - warmup) / (steps - warmup) : 0);
 }

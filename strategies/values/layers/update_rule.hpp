@@ -14,7 +14,7 @@ struct RateSchedule {
   std::vector<double> milestones;  ///< steps after which it is multiplied by `factor`
   double factor = 0.1;
 
-  double at(double step) const;  ///< factor of step number `step`, counted from 0
+  double multiplier(double step) const;  ///< factor of step number `step`, counted from 0
 };
 const std::vector<std::string>& decay_names();  ///< in the order of RateSchedule::Decay
 
@@ -37,7 +37,7 @@ struct UpdateRule {
 
   /// Learning rate of the update after `updates` updates.
   double rate(std::int64_t updates) const {
-    return learning_rate * schedule.at(static_cast<double>(updates) / updates_per_step);
+    return learning_rate * schedule.multiplier(static_cast<double>(updates) / updates_per_step);
   }
   /// Factor of a gradient that has missed `staleness` updates.
   double late(std::uint32_t staleness) const { return staleness_aware && staleness > 1 ? 1.0 / staleness : 1.0; }

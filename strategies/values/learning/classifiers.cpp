@@ -230,14 +230,14 @@ void read_mlp(Fields& learn, TaskChoice& choice) {
   read_class_data(learn, choice, false);
 }
 
-const Registered register_softmax{
+const Registration register_softmax{
     learning_tasks(), "softmax",
     TaskKind{"softmax regression on classes",
              [](Fields& learn, TaskChoice& choice) { read_class_data(learn, choice, false); }, make_classifier}};
-const Registered register_mlp{
+const Registration register_mlp{
     learning_tasks(), "mlp",
     TaskKind{"a fully connected network with tanh that predicts classes", read_mlp, make_classifier}};
-const Registered register_transformer{
+const Registration register_transformer{
     learning_tasks(), "transformer",
     TaskKind{"a small GPT-2 on sentences that an automaton makes", read_transformer_task, make_transformer}};
 

@@ -15,7 +15,7 @@ using Index = Eigen::Index;
 Vector draw_vector(std::uint64_t seed, Index sample, Index size, double deviation) {
   Vector values = Vector::Zero(size);
   if (deviation == 0) return values;
-  Draws draws(hashed({seed, static_cast<std::uint64_t>(sample)}));
+  Draws draws(hash_numbers({seed, static_cast<std::uint64_t>(sample)}));
   for (double& value : values) value = deviation * draws.normal();
   return values;
 }
@@ -102,11 +102,11 @@ void read_double_well(Fields& learn, TaskChoice& choice) {
   choice.dimensions = learn.integer_within<int>("dimensions", 1, kMostDimensions, 1);
 }
 
-const Registered register_quadratic{
+const Registration register_quadratic{
     learning_tasks(), "quadratic",
     TaskKind{"a quadratic function with noisy samples", read_quadratic,
              [](const TaskChoice& c) { return quadratic(c.curvatures, c.noise, c.seed); }}};
-const Registered register_double_well{
+const Registration register_double_well{
     learning_tasks(), "double-well",
     TaskKind{"(w^2 - 1)^2: two minima at -1 and 1 with a hill between them", read_double_well,
              [](const TaskChoice& c) { return double_well(c.dimensions, c.noise, c.seed); }}};

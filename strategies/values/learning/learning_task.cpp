@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-Eigen::Index SampleOrder::at(std::int64_t i) {
+Eigen::Index SampleOrder::sample(std::int64_t i) {
   if (samples_ == 0) return i;
   const std::int64_t number = i / samples_;
   Epoch& epoch = epochs_[number % std::ssize(epochs_)];

@@ -48,7 +48,7 @@ class SampleOrder {
  public:
   SampleOrder(std::uint64_t seed, Eigen::Index samples) : seed_(seed), samples_(samples) {}
   /// The sample at position i of the whole training.
-  Eigen::Index at(std::int64_t i);
+  Eigen::Index sample(std::int64_t i);
 
  private:
   std::uint64_t seed_;

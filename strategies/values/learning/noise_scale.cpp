@@ -8,7 +8,7 @@ GradientNoise measure_noise(const LearningTask& task, const Eigen::VectorXd& par
   double small = 0;  // mean squared norm of the groups' gradients
   std::vector<Eigen::Index> samples(static_cast<std::size_t>(batch));
   for (int group = 0; group < groups; ++group) {
-    for (Eigen::Index& sample : samples) sample = order.at(first++);
+    for (Eigen::Index& sample : samples) sample = order.sample(first++);
     Eigen::VectorXd gradient = Eigen::VectorXd::Zero(task.size());
     task.add_gradient(parameters, samples, 1.0 / batch, gradient);
     small += gradient.squaredNorm() / groups;

@@ -109,7 +109,7 @@ class SmallCnn : public LearningTask {
   /// Initial values of Glorot & Bengio 2010; biases are 0.
   Vector initial() const override {
     Vector w = Vector::Zero(size_);
-    Draws draws(hashed({seed_, 7}));
+    Draws draws(hash_numbers({seed_, 7}));
     const auto fill = [&](Index first, Index count, Index in, Index out) {
       const double spread = std::sqrt(6.0 / static_cast<double>(in + out));
       for (Index i = 0; i < count; ++i) w[first + i] = spread * (2 * draws.uniform() - 1);
@@ -222,8 +222,8 @@ void read_cnn(Fields& learn, TaskChoice& choice) {
   read_class_data(learn, choice, true);
 }
 
-const Registered register_cnn{learning_tasks(), "cnn",
-                              TaskKind{"a small convolutional network on square images", read_cnn, make_cnn}};
+const Registration register_cnn{learning_tasks(), "cnn",
+                                TaskKind{"a small convolutional network on square images", read_cnn, make_cnn}};
 
 }  // namespace
 

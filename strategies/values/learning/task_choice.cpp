@@ -82,7 +82,7 @@ void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
 namespace {
 
 /// Number of steps to a target by a formula, without values: McCandlish et al. 2018, equation 2.11.
-const Registered register_noise_scale{
+const Registration register_noise_scale{
     learning_tasks(), "noise-scale",
     TaskKind{"steps to the target by a formula, S_min (1 + B_noise / B), without a training",
              [](Fields& learn, TaskChoice& choice) {

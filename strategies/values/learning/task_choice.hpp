@@ -29,7 +29,7 @@ struct NoiseScaleSteps {
   double least = 0;  ///< S_min: number of steps with infinitely large batches
   double noise = 0;  ///< B_noise, in samples: with batches of this size the training takes twice as many steps
   double steps(double batch) const { return least * (1 + noise / batch); }
-  bool given() const { return least > 0; }
+  bool is_given() const { return least > 0; }
 };
 
 /// The small training problem of a scenario.
@@ -51,7 +51,7 @@ struct TaskChoice {
   std::vector<double> start;  ///< initial value of every parameter, by worker; empty: that of the task
   NoiseScaleSteps formula;    ///< for task noise-scale
 
-  bool used() const { return !name.empty(); }
+  bool is_used() const { return !name.empty(); }
 };
 
 /// An entry of the registry of tasks.

@@ -54,7 +54,7 @@ std::string figures_table(const LessonFigures& figures) {
   std::string table = "<table>\n";
   const auto add = [&table](const char* tag, const std::vector<std::string>& cells) {
     table += "<tr>";
-    for (const std::string& cell : cells) table += fmt::format("<{0}>{1}</{0}>", tag, Svg::escaped(cell));
+    for (const std::string& cell : cells) table += fmt::format("<{0}>{1}</{0}>", tag, Svg::escape(cell));
     table += "</tr>\n";
   };
   add("th", figures.head);
@@ -79,8 +79,8 @@ std::string lesson_html(const LessonView& view) {
         {.title = view.title,
          .body = fmt::format("<div class=\"scroll machine\">{}</div>\n{}", picture, figures_table(view.figures))});
   }
-  std::string head = fmt::format("<h1>{}</h1>\n", Svg::escaped(view.title));
-  for (const std::string& note : view.notes) head += fmt::format("<div class=\"quiet\">{}</div>\n", Svg::escaped(note));
+  std::string head = fmt::format("<h1>{}</h1>\n", Svg::escape(view.title));
+  for (const std::string& note : view.notes) head += fmt::format("<div class=\"quiet\">{}</div>\n", Svg::escape(note));
   ordered_json data = steps_data(view);
   return html_text({view.title, head + kSteps, "lesson", &data, {page_script::lesson()}});
 }

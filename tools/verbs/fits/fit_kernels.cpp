@@ -29,11 +29,11 @@ std::string entry_of(KernelFit fit) {
     text += "attention:\n";
   }
   for (const KernelConstant& c : kernel_constants(fit.kernel)) {
-    if (&c.of(fit.gpu) == &fit.gpu.kernel_launch.value) continue;
-    const double value = c.of(fit.gpu) / c.unit;
+    if (&c.constant(fit.gpu) == &fit.gpu.kernel_launch.value) continue;
+    const double value = c.constant(fit.gpu) / c.unit;
     row(c.key, gemm ? fmt::format("{:.4g}{}", value, c.unit_name) : fmt::format("{:.3g}", value),
         gemm ? "tiles" : "attention_tiles");
-    if (&c.of(fit.gpu) == &fit.gpu.attention.forward)
+    if (&c.constant(fit.gpu) == &fit.gpu.attention.forward)
       row("backward", fmt::format("{:.3g}", fit.gpu.attention.backward), "attention_backward");
   }
   if (!gemm) return text;
@@ -50,7 +50,8 @@ FitJson json_of(KernelFit fit) {
     constants["rated_peak_FLOPps"] = fit.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value;
   }
   for (const KernelConstant& c : kernel_constants(fit.kernel))
-    if (&c.of(fit.gpu) != &fit.gpu.kernel_launch.value) constants[std::string(c.key) + c.json_unit] = c.of(fit.gpu);
+    if (&c.constant(fit.gpu) != &fit.gpu.kernel_launch.value)
+      constants[std::string(c.key) + c.json_unit] = c.constant(fit.gpu);
   if (gemm) constants["inner_step"] = fit.gpu.gemm.inner_step;
   json["constants"] = constants;
   json["fitted"] = fit.fitted;
@@ -87,8 +88,8 @@ int fit_kernels(const FitRequest& request) {
     const Gpu gpu = fit_gpu(catalog, name);
     if (gpu.measured_as.empty()) {
       others += fmt::format("# {}: not measured; {}\n", name,
-                            gpu.gemm.given ? "takes the constants of its architecture, " + gpu.architecture
-                                           : "matrix products take the same share of its peak for all shapes");
+                            gpu.gemm.is_given ? "takes the constants of its architecture, " + gpu.architecture
+                                              : "matrix products take the same share of its peak for all shapes");
       continue;
     }
     for (const std::string& file : request.files) {

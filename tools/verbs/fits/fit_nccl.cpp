@@ -181,7 +181,7 @@ int give_fits(const FitRequest& request, const char* key, const ordered_json& fi
 }
 
 Gpu fit_gpu(const Catalog& catalog, const std::string& name) {
-  return read_gpu(catalog.resolve("gpu", Node::of_text(name, Place::of("trainyard fit: --gpu"))));
+  return read_gpu(catalog.resolve("gpu", Node::scalar_node(name, Place::named("trainyard fit: --gpu"))));
 }
 
 }  // namespace trainyard

@@ -44,7 +44,7 @@ FittedNetwork fitted_network(const std::string& name, const MeasuredSystems& tab
     sources.insert(sweep.source);
   }
   NcclNetwork& network = fitted.fit.network;
-  const NcclNetwork known = read_nccl_network(catalog.resolve("nccl-network", Node::of_text(name)));
+  const NcclNetwork known = read_nccl_network(catalog.resolve("nccl-network", Node::scalar_node(name)));
   network.own_adapters = known.own_adapters;
   network.without_gpudirect = known.without_gpudirect;
   judge(network, sweeps);

@@ -17,15 +17,15 @@ int fit_training(const std::string& json) {
   TextTable constants{{"constant", "catalog", "fitted again"}, {false, true, true}};
   FitJson values = FitJson::array(), families = FitJson::array();
   for (const RefittedConstant& c : all.front().constants) {
-    constants.rows.push_back({c.name, c.value, c.again.empty() ? "not determined by the runs" : c.again});
+    constants.rows.push_back({c.name, c.value, c.refitted.empty() ? "not determined by the runs" : c.refitted});
     values.push_back(
-        {{"constant", c.name}, {"value", c.value}, {"again", c.again.empty() ? FitJson() : FitJson(c.again)}});
+        {{"constant", c.name}, {"value", c.value}, {"again", c.refitted.empty() ? FitJson() : FitJson(c.refitted)}});
   }
   TextTable errors{{"family", "n", "catalog", "fitted again"}, {false, true, true, true}};
   double now = 0, again = 0;
   int count = 0;
   for (const RefittedFamily& family : all) {
-    const auto before = family.now.step_times(), after = family.again.step_times();
+    const auto before = family.now.step_times(), after = family.refitted.step_times();
     if (!before || !after) continue;
     now += before->mean_abs;
     again += after->mean_abs;

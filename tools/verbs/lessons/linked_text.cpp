@@ -21,9 +21,9 @@ std::string definition_markup(const GlossaryWord& word, const std::string& lesso
                                  xml_escaped(word.meaning));
   if (!word.formula.empty()) html += fmt::format(" <code>{}</code>", xml_escaped(word.formula));
   if (!word.unit.empty()) html += fmt::format(" ({})", xml_escaped(word.unit));
-  if (!word.also.empty())
+  if (!word.synonyms.empty())
     html += fmt::format(" <span class=\"quiet\">Also: {}.</span>",
-                        xml_escaped(fmt::format("{}", fmt::join(word.also, ", "))));
+                        xml_escaped(fmt::format("{}", fmt::join(word.synonyms, ", "))));
   return html + fmt::format(" <span class=\"quiet\">Lesson: {}.</span></dd>\n", lesson);
 }
 

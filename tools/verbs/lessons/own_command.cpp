@@ -44,8 +44,8 @@ CommandAnswer answer_of(const std::string& command, const std::string& picture) 
   words.insert(words.end(), {"--json", folder.file("json")});
   if (!picture.empty()) words.insert(words.end(), {"--" + picture, folder.file("picture")});
   const CaughtOutput screen;
-  const int code = verbs().find(words.front(), Place::of(command)).run({words.begin() + 1, words.end()});
-  if (code == kInterrupted) throw Interrupted();
+  const int code = verbs().find(words.front(), Place::named(command)).run({words.begin() + 1, words.end()});
+  if (code == kInterrupted) throw Interruption();
   if (code != kGood && code != kFailsLimit) throw UserError(fmt::format("{}: ended with code {}", command, code));
   return {screen.text, folder.text("json"), folder.text("picture")};
 }

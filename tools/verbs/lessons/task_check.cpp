@@ -122,7 +122,7 @@ std::string reason_of_wrong(const Task& task, const Node& mine) {
 
 }  // namespace
 
-bool TaskVerdict::solved() const {
+bool TaskVerdict::is_solved() const {
   return std::all_of(criteria.begin(), criteria.end(), [](const Verdict& verdict) { return verdict.holds; });
 }
 
@@ -132,7 +132,7 @@ TaskVerdict judge_task(const Task& task, const std::filesystem::path& mine) {
   TaskVerdict verdict{{}, answer_about(task, mine), {}, {}};
   const ordered_json figures = task_figures(task, ordered_json::parse(verdict.answer.json), document);
   for (const Criterion& criterion : task.criteria) verdict.criteria.push_back(judge(criterion, figures));
-  if (verdict.solved())
+  if (verdict.is_solved())
     verdict.explanation = true_sentences(task, figures);
   else
     verdict.because = reason_of_wrong(task, document);
@@ -158,7 +158,7 @@ ordered_json verdict_json(const Task& task, const TaskVerdict& verdict) {
   return {{"task", task.file.name},
           {"number", task.file.number},
           {"level", task.level},
-          {"solved", verdict.solved()},
+          {"solved", verdict.is_solved()},
           {"criteria", criteria},
           {"because", verdict.because},
           {"explanation", verdict.explanation}};

@@ -15,7 +15,7 @@ struct TaskVerdict {
   std::vector<std::string> explanation;  ///< if it solves the task: the sentences that are true of this answer
   std::string because;                   ///< if it is one of the task's wrong answers: why it is wrong; else empty
 
-  bool solved() const;
+  bool is_solved() const;
 };
 
 /// Runs the task's command on the file. Throws UserError if the file changes a field that the task does not allow to

@@ -14,10 +14,10 @@ namespace {
 
 std::string word_text(const GlossaryWord& word) {
   std::string text = word.word + "\n" + labelled("means", word.meaning);
-  const std::pair<const char*, std::string> lines[] = {{"also", fmt::format("{}", fmt::join(word.also, ", "))},
+  const std::pair<const char*, std::string> lines[] = {{"also", fmt::format("{}", fmt::join(word.synonyms, ", "))},
                                                        {"formula", word.formula},
                                                        {"unit", word.unit},
-                                                       {"modelled", word.where},
+                                                       {"modelled", word.source_file},
                                                        {"lesson", "trainyard lesson " + word.lesson}};
   for (const auto& [label, value] : lines)
     if (!value.empty()) text += labelled(label, value);

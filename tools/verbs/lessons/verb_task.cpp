@@ -56,7 +56,7 @@ std::string verdict_text(const Task& task, const TaskVerdict& verdict) {
   std::string text;
   for (const Verdict& criterion : verdict.criteria)
     text += labelled(criterion.holds ? "yes" : "NOT YET", criterion.text);
-  if (!verdict.solved()) return verdict.because.empty() ? text : text + labelled("because", verdict.because);
+  if (!verdict.is_solved()) return verdict.because.empty() ? text : text + labelled("because", verdict.because);
   text += labelled("solved", fmt::format("task {}: {}", task.file.number, task.title));
   for (const std::string& sentence : verdict.explanation) text += labelled("", sentence);
   return text + labelled("paper", task.paper);
@@ -66,7 +66,7 @@ int check_task(const Task& task, const TaskFlags& flags, TaskProgress& progress)
   const TaskVerdict verdict = judge_task(task, flags.check);
   if (!flags.json.empty()) write_atomically(flags.json, json_text(verdict_json(task, verdict), 2) + "\n");
   if (flags.json != "-") write_atomically("-", verdict_text(task, verdict));
-  if (!verdict.solved()) return kFailsLimit;
+  if (!verdict.is_solved()) return kFailsLimit;
   if (const std::string problem = progress.record(task.file.name); !problem.empty())
     complain("trainyard task: progress is not kept: " + problem);
   return kGood;

@@ -80,7 +80,7 @@ std::string scenario_reference() {
 
 std::string limits_text() {
   TextTable table{{"not modelled", "in a scenario", "nearest"}, {}, {}};
-  for (const NotModelled& row : not_modelled())
+  for (const UnmodelledKey& row : not_modelled())
     table.rows.push_back({row.what, fmt::format("{}: {}", row.path, fmt::join(row.words, ", ")),
                           fmt::format("{}", fmt::join(row.nearest, ", "))});
   return "What is not modelled, with the nearest feature that is. A scenario with one of these words is refused, and "

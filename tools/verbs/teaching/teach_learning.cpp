@@ -20,7 +20,7 @@ std::function<LessonView()> learning(const std::string&, Arguments& arguments) {
                    fmt::format("how the workers train: {} (default asynchronous)", fmt::join(names, ", ")));
   arguments.option("--workers", flags->workers, "N", "number of workers, 2 to 16 (default 3)", 2, 16);
   arguments.option("--events", flags->events, "N", "number of events to show (default 24)", 1, 10000);
-  arguments.repeated("--set", flags->sets, "PATH=VALUE", "override a field of the scenario; may be repeated");
+  arguments.repeated_flag("--set", flags->sets, "PATH=VALUE", "override a field of the scenario; may be repeated");
   return [flags] {
     if (!flags->file.empty() && !flags->how.empty())
       throw UserError("--how: only without a scenario, which has its own way");

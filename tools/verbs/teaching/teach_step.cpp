@@ -14,7 +14,7 @@ std::function<LessonView()> divided_step(const std::string&, Arguments& argument
   };
   const auto flags = std::make_shared<Flags>();
   arguments.positional("SCENARIO", flags->file, "scenario file (YAML) of a small MLP or transformer");
-  arguments.repeated("--set", flags->sets, "PATH=VALUE", "override a field of the scenario; may be repeated");
+  arguments.repeated_flag("--set", flags->sets, "PATH=VALUE", "override a field of the scenario; may be repeated");
   arguments.option("--steps", flags->question.steps, "N", "number of steps, 1 to 100 (default 1)", 1, 100);
   arguments.option(
       "--leave-out", flags->question.leave_out, "NAME",

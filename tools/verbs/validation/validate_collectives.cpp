@@ -1,13 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "models/fitted/measured_table.hpp"
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
+#include "models/fitted/nccl_launch.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validate_systems.hpp"
 #include "tools/verbs/validation/validation.hpp"
 
@@ -25,7 +29,7 @@ Gpu table_gpu(const std::string& table_name) {
   const auto found = names.find(table_name);
   if (found == names.end())
     throw UserError(fmt::format("measured rows of gpu \"{}\", which the catalog lacks", table_name));
-  return read_gpu(Catalog().resolve("gpu", Node::of_text(found->second)));
+  return read_gpu(Catalog().resolve("gpu", Node::scalar_node(found->second)));
 }
 
 MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds measured, const std::string& where) {
@@ -33,9 +37,11 @@ MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds mea
   return {id, nccl_cost(model, call).time.value, measured.value};
 }
 
+double log_error(const MeasuredPoint& point) { return std::log(point.predicted / point.measured); }
+
 /// The sizes of nccl.csv that no fit uses, predicted by each GPU's own fit, and by the fit of another generation, as for
 /// a GPU without a fit.
-std::vector<PointSet> table_sets() {
+std::vector<PointSet> table_sets(std::vector<CollectiveError>& errors) {
   std::vector<PointSet> own, borrowed;
   PointSet pooled{"nccl pooled", kTableLimits};
   const std::vector<NcclLog> logs = read_nccl_logs(shipped_file("scenarios/measured/tables/nccl.csv"), {});
@@ -52,6 +58,7 @@ std::vector<PointSet> table_sets() {
       const NcclCall call{row.operation, row.size, row.gpus};
       own.back().points.push_back(point_of(model, call, row.time, log.gpu));
       borrowed.back().points.push_back(point_of(other, call, row.time, log.gpu));
+      errors.push_back({kScaledGpus, borrowed.back().name, row.size, log_error(borrowed.back().points.back())});
     }
     pooled.points.insert(pooled.points.end(), own.back().points.begin(), own.back().points.end());
   }
@@ -71,7 +78,7 @@ BytesPerSecond network_of(const MeasuredTable& table, const std::string& words) 
 
 /// All sizes of collectives.csv, published runs of nccl-tests, by system, within nodes and between them. No fit within a
 /// node uses them.
-std::vector<PointSet> system_sets() {
+std::vector<PointSet> system_sets(std::vector<CollectiveError>& errors) {
   MeasuredTable table(shipped_file("scenarios/measured/tables/collectives.csv"));
   const auto column = [&](const char* name) { return table.column(name); };
   const std::size_t source = column("source"), gpu = column("gpu"), operation = column("collective"),
@@ -98,30 +105,49 @@ std::vector<PointSet> system_sets() {
     PointSet& system = set_called(sets, fmt::format("of {}, {}", table.text(source), gpu_name));
     system.part = true;
     system.points.push_back(point);
+    const bool rccl = speaks_rccl(table_gpu(gpu_name).architecture);
+    errors.push_back({rccl ? kLinkedGpus : kFittedGpus, system.name, call.size, log_error(point)});
   }
   std::rotate(sets.begin() + 1, sets.begin() + 2, sets.end());  // systems follow their sum; "between nodes" is last
   return sets;
 }
 
+/// The intervals of `bench` against the measured times, by kind of machine.
+std::string coverage_text(const std::vector<CollectiveCoverage>& kinds) {
+  TextTable table{{"kind of machine", "rows", "systems", "in 80 %", "below 64 KiB", "below 64 MiB", "from 64 MiB"},
+                  {false, true, true, true, true, true, true}};
+  for (const CollectiveCoverage& kind : kinds) {
+    std::vector<std::string> cells{kind.kind, fmt::format("{}", kind.rows), fmt::format("{}", kind.systems),
+                                   fmt::format("{:.0f} / {:.0f}", kind.by_rows * 100, kind.by_systems * 100)};
+    for (const double half : kind.half) cells.push_back(half > 0 ? fmt::format("±{:.0f} %", half * 100) : "");
+    table.rows.push_back(std::move(cells));
+  }
+  return "80 % intervals of the times that bench prints, by kind of machine and size; how many rows they hold of a\n"
+         "system that they do not know (per cent of the rows / mean over the systems)\n" +
+         table.text();
+}
+
 }  // namespace
 
 int validate_collectives(const ValidationRequest& request) {
-  const JudgedSystems systems = judge_systems(request.systems);
+  JudgedSystems systems = judge_systems(request.systems);
   std::vector<JudgedSet> sets;
   const auto add = [&sets](const std::vector<PointSet>& more) {
     for (const PointSet& set : more) {
-      JudgedSet& judged_set = sets.emplace_back(judged(error_set(set.name, set.points), set.limits));
+      JudgedSet& judged_set = sets.emplace_back(judge_set(error_set(set.name, set.points), set.limits));
       judged_set.part = set.part;
       judged_set.says_limits = true;
     }
   };
-  add(table_sets());
-  add(system_sets());
+  add(table_sets(systems.errors));
+  add(system_sets(systems.errors));
   add(systems.classes);
   const std::string text = fmt::format(
-      "time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}\n{}",
-      error_table(sets, {"median", "p90", "worst", "signed mean"}, "reported"), systems.text);
+      "time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}\n{}\n{}",
+      error_table(sets, {"median", "p90", "worst", "signed mean"}, "reported"), systems.text,
+      coverage_text(cover_each_system(systems.errors)));
   add(systems.systems);
+  if (!request.csv.empty()) write_atomically(request.csv, CollectiveDoubt::fit(systems.errors).csv());
   if (!request.svg.empty()) write_atomically(request.svg, systems.svg);
   return report(request, "Measured collectives", text, sets);
 }

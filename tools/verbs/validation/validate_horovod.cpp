@@ -56,7 +56,7 @@ int print_fit(const HorovodStudy& study) {
   print("what a step of two nodes takes beyond compute, wire, copies and cycle, by batch (rank 0):\n");
   for (std::size_t i = 0; i < missing.size(); ++i)
     print(fmt::format("{:>6} {:>8.2f} ms\n", study.rows[i].batch, missing[i] * 1e3));
-  const SoftwareStack stack = read_stack(Catalog().resolve("stack", Node::of_text("horovod-tcp")));
+  const SoftwareStack stack = read_stack(Catalog().resolve("stack", Node::scalar_node("horovod-tcp")));
   print(fmt::format("median {:.2f} ms = collective_launch of stack horovod-tcp (there: {})\n",
                     quantile(missing, 0.5) * 1e3, show(stack.collective_launch)));
   return kGood;
@@ -99,7 +99,7 @@ std::vector<JudgedSet> judged_ranks(const FamilyPrediction& both) {
   for (const std::size_t rank : {0, 1}) {
     ErrorSet errors = *both.figure(rank);
     errors.name = fmt::format("horovod {}, rank {}", both.name, rank);
-    ranks.push_back(judged(std::move(errors), both.figures[rank].limits));
+    ranks.push_back(judge_set(std::move(errors), both.figures[rank].limits));
     ranks.back().says_limits = true;
   }
   return ranks;
@@ -143,10 +143,10 @@ std::vector<JudgedSet> judged_readings(const HorovodStudy& study, const std::vec
     const FamilyPrediction& family = families[r];
     const auto crossing = crossover(
         study, r == 2 ? training_times(families[kOneNode]) : study.column(&StudyRow::single), training_times(family));
-    JudgedSet& set = readings.emplace_back(judged(errors_of(family), family.figures[0].limits));
+    JudgedSet& set = readings.emplace_back(judge_set(errors_of(family), family.figures[0].limits));
     set.says_limits = true;
     set.crossover_batch = batch_of(crossing);
-    const bool crosses = crossing && measured && crossing->below == measured->below;
+    const bool crosses = crossing && measured && crossing->lower_batch == measured->lower_batch;
     set.pass = set.pass && (crosses || words_of(set.limits).empty());
   }
   return readings;
@@ -164,11 +164,12 @@ int validate_horovod(const ValidationRequest& request) {
   std::vector<double> twice = documented;
   for (double& t : twice) t *= study.workers;
   const ErrorSet left_out =
-      against(study, "horovod fitted leave-one-out", leave_one_out(study, documented), &StudyRow::multi_0);
-  const ErrorSet rank_1 = against(study, "horovod fitted rank 1", training_times(families[1]), &StudyRow::multi_1);
+      horovod_errors(study, "horovod fitted leave-one-out", leave_one_out(study, documented), &StudyRow::multi_0);
+  const ErrorSet rank_1 =
+      horovod_errors(study, "horovod fitted rank 1", training_times(families[1]), &StudyRow::multi_1);
   const ErrorSet single = errors_of(families[kOneNode]);
   const std::vector<JudgedSet> ranks = judged_ranks(families[kBothRanks]);
-  const ErrorSet literal = against(study, "horovod documented literal steps", twice, &StudyRow::multi_0);
+  const ErrorSet literal = horovod_errors(study, "horovod documented literal steps", twice, &StudyRow::multi_0);
   std::string text =
       fmt::format("{}; predicted times of the whole training and their errors against rank 0\n", families[0].source);
   text += batches_table(study, sets, single);

@@ -60,7 +60,8 @@ void add_narrow(std::vector<JudgedSet>& sets, const Gpu& gpu) {
                         (predicted_time(gpu, row) + kernel_time(gpu, cast_of(shape, precision))).value,
                         row.measured.value});
     }
-    sets.push_back(judged(error_set(fmt::format("gemm {} on {}", dtype, gpu.name), std::move(points)), kNarrowLimits));
+    sets.push_back(
+        judge_set(error_set(fmt::format("gemm {} on {}", dtype, gpu.name), std::move(points)), kNarrowLimits));
   }
 }
 
@@ -68,14 +69,14 @@ std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
   const Catalog catalog;
   std::vector<JudgedSet> sets;
   for (const std::string& name : catalog.names("gpu")) {
-    const Gpu gpu = read_gpu(catalog.resolve("gpu", Node::of_text(name)));
+    const Gpu gpu = read_gpu(catalog.resolve("gpu", Node::scalar_node(name)));
     if (gpu.measured_as.empty()) {
       unmeasured += fmt::format("{}{} ({})", unmeasured.empty() ? "" : ", ", name,
-                                gpu.gemm.given ? gpu.architecture : "roofline");
+                                gpu.gemm.is_given ? gpu.architecture : "roofline");
       continue;
     }
-    sets.push_back(judged(products_of(gpu), kGemmLimits.at(gpu.architecture)));
-    sets.push_back(judged(attention_of(gpu), kAttentionLimits));
+    sets.push_back(judge_set(products_of(gpu), kGemmLimits.at(gpu.architecture)));
+    sets.push_back(judge_set(attention_of(gpu), kAttentionLimits));
     add_narrow(sets, gpu);
   }
   return sets;

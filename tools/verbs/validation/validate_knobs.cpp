@@ -28,7 +28,7 @@ std::map<std::string, ConstantFamilies> constants_without_each(const std::string
       ConstantFamilies& all = constants[constant.name];
       all.value = constant.value;
       all.families.push_back(family.now.name);
-      all.without.push_back(constant.again);
+      all.without.push_back(constant.refitted);
     }
   return constants;
 }

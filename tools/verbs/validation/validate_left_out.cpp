@@ -20,8 +20,8 @@ constexpr double kMostLeftOut = 0.075;
 constexpr double kGoalLeftOut = 0.06;
 
 std::string words_of(const RefittedConstant& c) {
-  return c.again.empty() ? fmt::format("  {}: {}; no other family determines it: left out\n", c.name, c.value)
-                         : fmt::format("  {}: {}; fitted to the others {}\n", c.name, c.value, c.again);
+  return c.refitted.empty() ? fmt::format("  {}: {}; no other family determines it: left out\n", c.name, c.value)
+                            : fmt::format("  {}: {}; fitted to the others {}\n", c.name, c.value, c.refitted);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ std::vector<MeasuredFamily> families_of_fit(const std::string& set) {
 int validate_left_out(const ValidationRequest& request) {
   LeftOutOptions options;
   for (const MeasuredFamily& family : measured_families(request.set, request.families))
-    options.only.push_back(family.name);
+    options.families.push_back(family.name);
   const std::vector<MeasuredFamily> fitted_to = families_of_fit(request.set);
   const std::vector<RefittedFamily> all = leave_out_each(fitted_to, options);
   TextTable table{{"family", "n", "fitted to it too", "left out", "worst", "signed mean", "rank"},
@@ -46,12 +46,12 @@ int validate_left_out(const ValidationRequest& request) {
   double fitted = 0, left_out_sum = 0, determined_sum = 0;
   int count = 0, determined = 0;
   for (const RefittedFamily& family : all) {
-    const auto in_sample = family.now.step_times(), left_out = family.again.step_times();
+    const auto in_sample = family.now.step_times(), left_out = family.refitted.step_times();
     if (!in_sample || !left_out) continue;
     fitted += in_sample->mean_abs;
     left_out_sum += left_out->mean_abs;
     ++count;
-    if (std::ranges::none_of(family.constants, [](const auto& c) { return c.again.empty(); }))
+    if (std::ranges::none_of(family.constants, [](const auto& c) { return c.refitted.empty(); }))
       ++determined, determined_sum += left_out->mean_abs;
     table.rows.push_back({family.now.name, fmt::format("{}", left_out->n), percent(in_sample->mean_abs),
                           percent(left_out->mean_abs), percent(left_out->worst_abs),
@@ -60,7 +60,8 @@ int validate_left_out(const ValidationRequest& request) {
     Json own = Json::array();
     for (const RefittedConstant& c : family.constants) {
       constants += words_of(c);
-      own.push_back({{"constant", c.name}, {"value", c.value}, {"left_out", c.again.empty() ? Json() : Json(c.again)}});
+      own.push_back(
+          {{"constant", c.name}, {"value", c.value}, {"left_out", c.refitted.empty() ? Json() : Json(c.refitted)}});
     }
     sets.push_back({{"family", family.now.name},
                     {"in_sample", to_json(*in_sample, request.points)},

@@ -37,7 +37,7 @@ std::string loop_constants_line(const char* name, const LoopConstants& c) {
 
 int validate_post_training(const ValidationRequest& request) {
   const PostTrainingErrors errors = post_training_errors();
-  std::vector<JudgedSet> sets{judged(errors.in_sample, errors.limits)};
+  std::vector<JudgedSet> sets{judge_set(errors.in_sample, errors.limits)};
   for (const ErrorSet* left_out : {&errors.model_left_out, &errors.release_left_out}) {
     JudgedSet& set = sets.emplace_back(JudgedSet{*left_out});
     set.part = true;

@@ -18,7 +18,7 @@ std::vector<std::string> points_of(const RunPrediction& run, const std::string& 
   if (!run.refused.empty()) return {id, "", "refused", "", "", "", ""};
   const MeasuredRun& measured = run.measured;
   std::vector<std::string> row{id, "", show(Seconds{run.step_time}), "", "", run.fits ? "" : "does not fit", ""};
-  if (measured.given()) {
+  if (measured.is_given()) {
     row[1] = show(measured.step_time);
     row[3] = signed_percent(run.step_time / measured.step_time.value - 1);
   }
@@ -55,7 +55,7 @@ std::string refusals_and_misfits(const Predictions& all) {
     misfits += std::ranges::count(family.runs, false, &RunPrediction::fits);
     const auto refused = std::ranges::find_if(family.runs, [](const auto& run) { return !run.refused.empty(); });
     if (refused != family.runs.end())
-      text += fmt::format("{}: {} of {} runs are not predicted, such as {}: {}\n", family.name, family.refused(),
+      text += fmt::format("{}: {} of {} runs are not predicted, such as {}: {}\n", family.name, family.refused_runs(),
                           family.runs.size(), refused->id, refused->refused);
   }
   if (misfits > 0) text += fmt::format("{} runs were measured, but would not fit in memory as predicted\n", misfits);
@@ -105,7 +105,7 @@ int validate_data_parallel(const ValidationRequest& request) {
   std::vector<JudgedSet> sets;
   std::string source, notes;
   for (const FamilyPrediction& family : predict_families(measured_families("dataparallel", {}))) {
-    sets.push_back(judged(*family.figure(0), family.figures[0].limits));
+    sets.push_back(judge_set(*family.figure(0), family.figures[0].limits));
     for (const MeasuredPoint& p : sets.back().errors.points)
       rows.rows.push_back({family.name + ": " + p.id, fmt::format("{:.3f}", p.measured),
                            fmt::format("{:.3f}", p.predicted), fmt::format("{:+.1f}", p.error() * 100)});

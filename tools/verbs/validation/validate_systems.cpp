@@ -87,10 +87,11 @@ void add_to_class(std::vector<PointSet>& sets, const std::string& name, Bytes si
 
 /// Adds the points that are predicted with their source left out of the fit of its network.
 void add_left_out(JudgedSystems& judged, const std::vector<MeasuredSystem>& systems) {
-  std::map<std::string, std::string> networks;  // the class of each network
+  std::map<std::string, std::string> networks, kinds;  // the class of each network, the kind of each system
   std::map<std::string, const NcclNetwork*> fitted;
   for (const MeasuredSystem& system : systems)
     if (system.nodes() > 1 && system.healthy()) {
+      kinds[system.name] = collective_kind(*system.cluster, system.nccl->front());
       networks[system.network()] = system.kind;
       fitted[system.network()] = &system.nccl->front().linked().between;
     }
@@ -103,6 +104,7 @@ void add_left_out(JudgedSystems& judged, const std::vector<MeasuredSystem>& syst
       const MeasuredPoint point{fmt::format("{} {} {:.0f}", sweep.system, name_of(sweep.call.operation), size.value),
                                 time.value * (1 + row.error), time.value};
       add_to_class(sets, fmt::format("between nodes by {}, left out", kind), size, point);
+      judged.errors.push_back({kinds.at(sweep.system), sweep.system, size, std::log1p(row.error)});
     }
   }
   judged.classes.insert(judged.classes.end(), sets.begin(), sets.end());
@@ -198,6 +200,11 @@ JudgedSystems judge_systems(const std::string& shown) {
         for (const CollectiveRow& row : rows)
           add_to_class(judged.classes, "between nodes with SHARP, in no fit", row.size,
                        point_of(system, row, row.predicted.value));
+      if (system.in_network || (system.healthy() && system.nodes() == 1)) {
+        const std::string kind = collective_kind(*system.cluster, system.nccl->front());
+        for (const CollectiveRow& row : rows)
+          judged.errors.push_back({kind, system.name, row.size, std::log(row.predicted / row.measured)});
+      }
       if (!system.healthy()) continue;
       PointSet set{fmt::format("{} {}", system.name, name_of(operation))};
       const std::string kind = system.nodes() > 1 ? fmt::format("between nodes by {}", system.kind)

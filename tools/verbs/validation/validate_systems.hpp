@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
 
 namespace trainyard {
@@ -20,6 +21,8 @@ PointSet& set_called(std::vector<PointSet>&, const std::string& name);
 struct JudgedSystems {
   std::vector<PointSet> classes;  ///< points by class: those of the fit, and those with their source left out of it
   std::vector<PointSet> systems;  ///< points by system and operation
+  /// The errors of times to whose prediction their system gave nothing, or one node's links alone.
+  std::vector<CollectiveError> errors;
   std::string text;               ///< a table of the systems, then the rows that are left out and the reasons
   std::string svg;
 };

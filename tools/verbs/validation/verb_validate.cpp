@@ -61,8 +61,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "--points", request.points,
       "write every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; with published, "
       "write the assumptions");
-  arguments.repeated("--family", request.families, "NAME",
-                     "training, plans, mlperf: compare only this family of runs; may be repeated");
+  arguments.repeated_flag("--family", request.families, "NAME",
+                          "training, plans, mlperf: compare only this family of runs; may be repeated");
   arguments.flag(
       "--knobs", request.knobs,
       "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out, "
@@ -77,8 +77,8 @@ int validate_verb(const std::vector<std::string>& words) {
                    "collectives, training, memory, mlperf: write a page with all points; - is stdout");
   arguments.output(
       "--csv", request.csv,
-      "with --left-out: write the error of each step; with coverage: write the spreads that make intervals; "
-      "both in the form of scenarios/measured/tables; - is stdout");
+      "with --left-out: write the error of each step; with coverage and collectives: write the spreads that make "
+      "intervals; all in the form of scenarios/measured/tables; - is stdout");
   arguments.output(
       "--svg", request.svg,
       "collectives: draw the measured and predicted bus bandwidth of every system; horovod: draw the measured and "
@@ -97,8 +97,8 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError("--family: only with validate training, plans and mlperf");
   if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
     throw UserError("--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --html");
-  if ((!request.left_out || request.knobs) && set != "coverage" && !request.csv.empty())
-    throw UserError("--csv: only with --left-out, and with validate coverage");
+  if ((!request.left_out || request.knobs) && set != "coverage" && set != "collectives" && !request.csv.empty())
+    throw UserError("--csv: only with --left-out, and with validate coverage and validate collectives");
   if (request.knobs && ((set != "training" && !request.left_out) || request.points || !request.families.empty()))
     throw UserError("--knobs: only with validate training or --left-out, and without --points and --family");
   if (request.fit && !request.json.empty()) throw UserError("--fit: prints text only; leave out --json");

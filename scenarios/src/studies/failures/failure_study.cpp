@@ -100,7 +100,7 @@ void tell_workers(LongRunPlan& plan, const Scenario& s) {
   }
   plan.parts = std::move(parts);
   for (SetFailure& failure : plan.failures)
-    failure.workers = failure.what == "worker"             ? 1
+    failure.workers = failure.part == "worker"             ? 1
                       : failure.takes_node && failure.node ? workers[static_cast<std::size_t>(*failure.node)]
                                                            : 0;
 }
@@ -110,7 +110,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
   LongRunPlan plan;
   plan.step = step;
   plan.steps = s.training.steps;
-  plan.until = s.training.time;
+  plan.end_limit = s.training.time;
   plan.replicas = s.plan.mesh.data;
   plan.nodes = s.cluster.nodes;
   plan.recovery = choice.recovery;
@@ -170,12 +170,12 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study
     best = study.checkpoint.best.steps;
   }
   if (choice.optimal) return best;
-  const Seconds length = plan.until.value > 0 ? plan.until : plan.steps * plan.step;
+  const Seconds length = plan.end_limit.value > 0 ? plan.end_limit : plan.steps * plan.step;
   if (choice.every_time > length)
     fail(choice.every_place, fmt::format("faults.checkpoint.every: {}, but the training takes {}: none is written",
                                          long_time(choice.every_time), long_time(length)));
   if (choice.virtual_epochs > 0) return virtual_epoch_steps(s.training, choice.virtual_epochs);
-  return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
+  return choice.interval_steps > 0 ? choice.interval_steps : std::max(1.0, std::round(choice.every_time / plan.step));
 }
 
 /// Returns the outcomes of the failures that the scenario sets. Throws UserError at the place of a failure that is too
@@ -187,11 +187,11 @@ std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice,
     const SetFailureOutcome& outcome = run.prescribed[i];
     if (!outcome.happened && !failure.after_step)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
-                                                 show(failure.at), long_time(run.end)));
+                                                 show(failure.time), long_time(run.end)));
     if (!outcome.happened)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends with {}", i,
                                                  *failure.after_step, run.steps));
-    outcomes.push_back({choice.failure_names[i], outcome.at.value, outcome.steps, outcome.lost_steps,
+    outcomes.push_back({choice.failure_names[i], outcome.time.value, outcome.steps, outcome.lost_steps,
                         outcome.lost_work.value, outcome.idle});
   }
   return outcomes;
@@ -205,7 +205,7 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
   LongRunPlan plan = plan_of(s, step);
   study.time_between_failures = time_between_failures(plan.parts).value;
   constexpr double kMostFailures = 1e6;  // in all runs; they take seconds to simulate
-  const Seconds length = plan.until.value > 0 ? plan.until : plan.step * plan.steps;
+  const Seconds length = plan.end_limit.value > 0 ? plan.end_limit : plan.step * plan.steps;
   if (length.value * choice.runs > kMostFailures * study.time_between_failures && !plan.parts.empty())
     fail(choice.place,
          fmt::format("faults.failures: one failure in {} on average, and {} runs of {}; at most {:.0f} failures "
@@ -220,8 +220,8 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     study.checkpoint.write = cost.times.write.value;
     study.checkpoint.load = cost.times.load.value;
     study.checkpoint.storage = cost.storage;
-    plan.checkpoint.every = interval(s, plan, study);
-    study.checkpoint.interval = (plan.step * plan.checkpoint.every).value;
+    plan.checkpoint.interval_steps = interval(s, plan, study);
+    study.checkpoint.interval = (plan.step * plan.checkpoint.interval_steps).value;
   }
   FewerReplicas fewer(s, step);
   plan.step_with = [&fewer](int replicas) { return fewer(replicas); };
@@ -255,8 +255,8 @@ namespace {
 
 Result whole_training(Result r, const Scenario& s) {
   const bool configures = s.cluster.node.gpu.reconfigure.value > 0 && r.training_steps > 0;
-  if (s.training.ends.given() || configures) book_phases(s, r);
-  if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
+  if (s.training.ends.is_given() || configures) book_phases(s, r);
+  if (s.failures.is_given()) r.failures = study_failures(s, Seconds{r.step_time});
   book_money(s, r);
   return r;
 }

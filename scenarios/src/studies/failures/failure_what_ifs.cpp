@@ -58,7 +58,7 @@ std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, con
   if (!choice.optimal && study.checkpoint.best.simulated.value > 0)
     run_again(fmt::format("a checkpoint every {}", long_time(step * study.checkpoint.best.steps)),
               [&study](FailureChoice& c) {
-                c.every = study.checkpoint.best.steps;
+                c.interval_steps = study.checkpoint.best.steps;
                 c.every_time = Seconds{};
                 c.virtual_epochs = 0;
               });

@@ -40,7 +40,7 @@ double copy_to_gpu(const Scenario& s, Bytes bytes) {
 double pull_image(const Scenario& s) {
   ClusterMachine cluster(s.cluster, s.software);
   StorageMachine shared(cluster, *s.training.ends.registry);
-  std::vector<PlacedMachine::Placed> places;
+  std::vector<PlacedMachine::PlacedActor> places;
   Programs programs;
   int node = 0;
   for (std::size_t i = 0; i < shared.sockets().size(); ++i) {
@@ -66,7 +66,7 @@ Bytes weights_of(const Scenario& s) { return element_size(s.precision) * s.netwo
 /// Time of one interval in which rank 0 works alone, s: its own work, and writing its weights, perhaps with the states
 /// of the optimizer, to the store.
 double work_alone(const Scenario& s) {
-  const TrainingEnds::Alone& alone = *s.training.ends.alone;
+  const TrainingEnds::RankZeroWork& alone = *s.training.ends.rank_zero_work;
   if (!alone.writes) return alone.time.value;
   try {
     const Bytes bytes = alone.states ? weights_of(s) * (1.0 + s.optimizer.states) : weights_of(s);
@@ -78,7 +78,7 @@ double work_alone(const Scenario& s) {
 }
 
 /// Time of one line of the log, s.
-double line_time(const TrainingEnds::Alone& alone) {
+double line_time(const TrainingEnds::RankZeroWork& alone) {
   return alone.log ? alone.log->latency.seconds().value + (alone.line / alone.log->write).value : 0;
 }
 
@@ -126,7 +126,7 @@ double evaluation_time(const Scenario&, double samples, std::int64_t micro, bool
 
 /// Time of the evaluation of rank 0 on its own device, s.
 double evaluation_alone(const Scenario& s) {
-  const TrainingEnds::Alone& alone = *s.training.ends.alone;
+  const TrainingEnds::RankZeroWork& alone = *s.training.ends.rank_zero_work;
   if (alone.samples == 0) return 0;
   if (s.plan.splits_model())
     fail(alone.place,
@@ -140,10 +140,10 @@ void book_work_alone(const Scenario& s, Result& r) {
   const TrainingEnds& ends = s.training.ends;
   const double alone = work_alone(s), times = ends.times_alone(r.training_steps);
   if (times > most)
-    fail(ends.alone->place,
+    fail(ends.rank_zero_work->place,
          fmt::format("plan.training.rank_0: {:.0f} times in this training; at most {:.0f}", times, most));
-  const double steps = r.training_steps / times, line = line_time(*ends.alone);
-  const double lines = std::floor(steps / ends.alone->line_every);  // of an interval
+  const double steps = r.training_steps / times, line = line_time(*ends.rank_zero_work);
+  const double lines = std::floor(steps / ends.rank_zero_work->line_every);  // of an interval
   AloneTimes t{.steps = steps * r.step_time, .after = alone, .end = evaluation_alone(s), .times = times};
   if (line > 0 && lines >= 1) {
     t.last_line = line;
@@ -216,7 +216,7 @@ void book_phases(const Scenario& s, Result& r) {
     r.fits = r.fits && r.host_memory.holds_weights();
   }
   if (ends.samples > 0) r.phases.push_back({"evaluation", evaluation_of_all(s), ends.evaluations(r.training_steps)});
-  if (ends.alone) book_work_alone(s, r);
+  if (ends.rank_zero_work) book_work_alone(s, r);
   for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;
 }
 

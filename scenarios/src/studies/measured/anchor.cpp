@@ -290,7 +290,7 @@ std::string anchored_stack_yaml(const Anchor& anchor, const std::string& from) {
   Node sources = Node::empty_map();
   for (const auto& [path, value] : flat_fields(stack))
     if (path != "base" && !path.starts_with("sources"))
-      sources.fields.emplace_back(path.substr(0, path.find('.')), Node::of_text("trainyard anchor, " + from));
+      sources.fields.emplace_back(path.substr(0, path.find('.')), Node::scalar_node("trainyard anchor, " + from));
   std::vector<std::pair<std::string, Node>> once;
   for (auto& field : sources.fields)
     if (std::ranges::none_of(once, [&](const auto& other) { return other.first == field.first; }))

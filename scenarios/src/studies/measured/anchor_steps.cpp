@@ -38,8 +38,8 @@ constexpr std::size_t kWarmUpSteps = 3;
 
 void set_measured(Node& document, const std::string& key, const std::string& value, const std::string& source) {
   Node measured = Node::empty_map();
-  measured.fields.emplace_back(key, Node::of_text(value, {std::make_shared<const std::string>(source)}));
-  measured.fields.emplace_back("source", Node::of_text(source));
+  measured.fields.emplace_back(key, Node::scalar_node(value, {std::make_shared<const std::string>(source)}));
+  measured.fields.emplace_back("source", Node::scalar_node(source));
   set_field(document, "measured", std::move(measured));
 }
 
@@ -47,7 +47,7 @@ AnchorStep step_of(Node document, const std::string& id) {
   const Scenario s = read_scenario(document, id);
   // An anchor changes the stack, which the mode of a framework may choose.
   if (!document.find("software")) set_field(document, "software", s.software.name);
-  if (!s.measured_run.given()) throw UserError(fmt::format("{}: no measured step time", id));
+  if (!s.measured_run.is_given()) throw UserError(fmt::format("{}: no measured step time", id));
   return {id, std::move(document), s.measured_run.step_time.value};
 }
 

@@ -90,7 +90,7 @@ std::string words_of(const ErrorLimits& limits, const char* unit) {
   return text;
 }
 
-JudgedSet judged(ErrorSet errors, const ErrorLimits& limits) {
+JudgedSet judge_set(ErrorSet errors, const ErrorLimits& limits) {
   const bool pass = holds(limits, errors);
   return {std::move(errors), limits, pass};
 }

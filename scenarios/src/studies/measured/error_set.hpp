@@ -59,7 +59,7 @@ struct JudgedSet {
   std::optional<std::optional<double>> crossover_batch =
       {};  ///< crossover of the Horovod study; inner no value: there is none
 };
-JudgedSet judged(ErrorSet, const ErrorLimits&);
+JudgedSet judge_set(ErrorSet, const ErrorLimits&);
 nlohmann::json to_json(JudgedSet, bool points);
 
 /// Returns a quantile of an unsorted list, interpolated linearly between neighbours. `share` 0.5: the median. Throws

@@ -67,8 +67,8 @@ std::vector<double> leave_one_out(const HorovodStudy& study, const std::vector<d
   return predicted;
 }
 
-ErrorSet against(const HorovodStudy& study, std::string name, const std::vector<double>& predicted,
-                 double HorovodStudy::Row::*measured) {
+ErrorSet horovod_errors(const HorovodStudy& study, std::string name, const std::vector<double>& predicted,
+                        double HorovodStudy::Row::*measured) {
   std::vector<MeasuredPoint> points;
   for (std::size_t i = 0; i < study.rows.size(); ++i)
     points.push_back({fmt::format("batch {}", study.rows[i].batch), predicted[i], study.rows[i].*measured});

@@ -46,13 +46,13 @@ std::vector<double> missing_step_time(const HorovodStudy&, const std::vector<dou
 /// Predicts each row with the constant fitted to the other rows.
 std::vector<double> leave_one_out(const HorovodStudy&, const std::vector<double>& documented);
 
-ErrorSet against(const HorovodStudy&, std::string name, const std::vector<double>& predicted,
-                 double HorovodStudy::Row::*);
+ErrorSet horovod_errors(const HorovodStudy&, std::string name, const std::vector<double>& predicted,
+                        double HorovodStudy::Row::*);
 
 /// The batch from which on two nodes are faster than one.
 struct Crossover {
-  double below = 0, above = 0;  ///< neighbouring batches of the table
-  double batch = 0;             ///< interpolated linearly between them
+  double lower_batch = 0, upper_batch = 0;  ///< neighbouring batches of the table
+  double batch = 0;                         ///< interpolated linearly between them
 };
 /// No value: one of the two is always faster, or they cross more than once.
 std::optional<Crossover> crossover(const HorovodStudy&, const std::vector<double>& single,

@@ -178,7 +178,7 @@ class Refitting {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> chains_;
 
   bool left_out(std::size_t family) const {
-    const std::vector<std::string>& only = options_.only;
+    const std::vector<std::string>& only = options_.families;
     return only.empty() || std::ranges::count(only, families_[family].name) > 0;
   }
   std::vector<std::size_t> rows_to_fit(std::size_t family) const {
@@ -315,7 +315,7 @@ class Refitting {
     for (std::size_t i = 0, at = 0; i < jobs.size(); ++i) {
       if (i > 0 && jobs[i].row == 0) ++at;
       all[at].now.runs.push_back(now_.at({jobs[i].family, jobs[i].row}));
-      all[at].again.runs.push_back(std::move(runs[i]));
+      all[at].refitted.runs.push_back(std::move(runs[i]));
     }
     return all;
   }
@@ -337,7 +337,7 @@ std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vecto
   std::vector<LeftOutStep> rows;
   for (const RefittedFamily& family : families)
     for (std::size_t row = 0; row < family.now.runs.size(); ++row) {
-      const RunPrediction &fitted = family.now.runs[row], &left_out = family.again.runs[row];
+      const RunPrediction &fitted = family.now.runs[row], &left_out = family.refitted.runs[row];
       if (fitted.refused.empty() && left_out.refused.empty())
         rows.push_back({set, family.now.name, fitted.id, left_out.profile, log_error(fitted), log_error(left_out)});
     }

@@ -8,14 +8,14 @@ namespace trainyard {
 
 /// A fitted constant and its refitted value.
 struct RefittedConstant {
-  std::string name;   ///< "stack nemo: slowdowns.elementwise"
-  std::string value;  ///< value in the catalog
-  std::string again;  ///< refitted value; "": the families of the fit do not determine it
+  std::string name;      ///< "stack nemo: slowdowns.elementwise"
+  std::string value;     ///< value in the catalog
+  std::string refitted;  ///< refitted value; "": the families of the fit do not determine it
 };
 
-/// A family predicted with the catalog's constants (`now`) and with refitted constants (`again`).
+/// A family predicted with the catalog's constants (`now`) and with refitted constants (`refitted`).
 struct RefittedFamily {
-  FamilyPrediction now, again;
+  FamilyPrediction now, refitted;
   /// Refitted constants; if the family was left out, those that affect its step times.
   std::vector<RefittedConstant> constants;
 };
@@ -24,8 +24,8 @@ struct RefittedFamily {
 std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vector<RefittedFamily>&);
 
 struct LeftOutOptions {
-  std::vector<std::string> only;  ///< families to leave out in turn; empty: all
-  int rows_of_family = 8;         ///< rows per family that the refit uses, spread evenly over it
+  std::vector<std::string> families;  ///< families to leave out in turn; empty: all
+  int rows_of_family = 8;             ///< rows per family that the refit uses, spread evenly over it
 };
 
 /// Leaves each family out of the fit in turn and predicts it.

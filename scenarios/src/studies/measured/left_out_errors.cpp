@@ -29,7 +29,7 @@ std::string kind_of_network(const ModelChoice& model) {
                                                            : "dense decoders";
   if (transformer->has_layer(layer_letters::kScan))
     kind = transformer->has_layer(layer_letters::kAttention) ? "hybrid " + kind : "state-space models";
-  return model.options.adapters.any() ? "LoRA on " + kind : kind;
+  return model.options.adapters.has_rank() ? "LoRA on " + kind : kind;
 }
 
 bool is_transformer(const std::string& kind) { return kind != "CNNs" && kind != "MLPs"; }

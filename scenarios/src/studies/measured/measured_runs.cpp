@@ -82,7 +82,7 @@ std::pair<double, double> RunPrediction::mfus() const {
   return {published * faster, published};
 }
 
-std::size_t FamilyPrediction::refused() const {
+std::size_t FamilyPrediction::refused_runs() const {
   return static_cast<std::size_t>(std::ranges::count_if(runs, [](const auto& run) { return !run.refused.empty(); }));
 }
 

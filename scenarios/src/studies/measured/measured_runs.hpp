@@ -39,7 +39,7 @@ struct RunPrediction {
 struct FamilyPrediction : FamilyDescription {
   std::vector<RunPrediction> runs;
 
-  std::size_t refused() const;
+  std::size_t refused_runs() const;
   /// No value: nothing is predicted, or nothing of this kind was measured.
   std::optional<ErrorSet> step_times() const, peak_memories() const, reserved_memories() const;
   /// Scaling efficiency: samples/s per device, relative to the run that it is scaled from.

@@ -24,7 +24,7 @@ LoopRun predict_loop(const MeasuredFamily& family, std::size_t row) {
   run.release = run.id.substr(0, run.id.find('-'));
   run.model = s.network.name;
   run.predicted = *simulate_here(s, options).post_training;
-  run.apart = s.post_training->apart;
+  run.has_own_nodes = s.post_training->has_own_nodes;
   run.one_step_off = s.post_training->one_step_off;
   run.measured = family.measured(row, family.figures.front()).value();
   return run;
@@ -43,7 +43,7 @@ constexpr double kDecidingShare = 0.1;
 
 bool runs_decide_rate(const std::vector<LoopRun>& runs, bool apart) {
   return std::any_of(runs.begin(), runs.end(), [apart](const LoopRun& run) {
-    return run.apart == apart && run.predicted.weights >= kDecidingShare * run.measured;
+    return run.has_own_nodes == apart && run.predicted.weights >= kDecidingShare * run.measured;
   });
 }
 
@@ -104,7 +104,7 @@ WeightTransfer refitted_transfer(const TransferRows& rows, WeightTransfer transf
 void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
   const TransferRows rows = transfer_rows(name);
   const Catalog catalog;
-  const WeightTransfer transfer = read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(name)));
+  const WeightTransfer transfer = read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(name)));
   std::vector<MeasuredPoint> in_sample, left_out;
   for (std::size_t i = 0; i < rows.models.size(); ++i) {
     const auto time = [&](const WeightTransfer& by) {
@@ -123,8 +123,9 @@ void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
 double LoopConstants::step_time(const LoopRun& run) const {
   const PostTrainingResult& r = run.predicted;
   const double half = r.training + r.log_probabilities + loop,
-               weights = r.policy / (run.apart ? apart_rate : colocated_rate);
-  return (run.one_step_off ? std::max(r.generation, half) : r.generation + half) + weights + (run.apart ? 0 : reload);
+               weights = r.policy / (run.has_own_nodes ? apart_rate : colocated_rate);
+  return (run.one_step_off ? std::max(r.generation, half) : r.generation + half) + weights +
+         (run.has_own_nodes ? 0 : reload);
 }
 
 LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
@@ -170,9 +171,9 @@ PostTrainingErrors post_training_errors() {
       family.ids.size(), processors(), [&](std::size_t row) { return predict_loop(family, row); },
       [](std::size_t, const LoopRun&) {});
   const Catalog catalog;
-  const RlStack stack = read_rl_stack(catalog.resolve("rl-stack", Node::of_text("nemo-rl")));
+  const RlStack stack = read_rl_stack(catalog.resolve("rl-stack", Node::scalar_node("nemo-rl")));
   const auto rate = [&](const std::string& transfer) {
-    return read_weight_transfer(catalog.resolve("weight-transfer", Node::of_text(transfer))).rate.value;
+    return read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(transfer))).rate.value;
   };
   errors.catalog = {stack.loop.value, stack.reload.value, rate(stack.colocated_transfer), rate(stack.apart_transfer)};
   errors.fitted = fit_loop(errors.runs, errors.catalog);

@@ -11,7 +11,7 @@ namespace trainyard {
 struct LoopRun {
   std::string id, model, release;
   PostTrainingResult predicted;
-  bool apart = false, one_step_off = false;
+  bool has_own_nodes = false, one_step_off = false;
   double measured = 0;  ///< s
 };
 

@@ -282,7 +282,8 @@ std::vector<DoubtPart> DoubtModel::parts(const StepProfile& profile, const Exper
     parts.push_back({"no measured step shows how fast this stack's host launches kernels",
                      "time one step of few samples a GPU on one node: trainyard anchor",
                      half_width(0, together.slow_host), half_width(variance, 1)});
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.alone > b.alone; });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.width_alone > b.width_alone; });
   return parts;
 }
 
@@ -293,7 +294,7 @@ const Experience& whole_experience() {
 
 std::string no_doubt_reason(const Scenario& s) {
   if (s.prescribed_step.exists()) return "the scenario states its step time";
-  if (s.measured.given()) return "the scenario states the compute time of a step (plan.measured_step)";
+  if (s.measured.is_given()) return "the scenario states the compute time of a step (plan.measured_step)";
   if (s.plan.inference) return "only training steps were measured";
   if (s.software.name == "plain") return "plain is an ideal stack, which nobody can measure; name one in software";
   return "";
@@ -320,7 +321,7 @@ std::optional<std::array<double, 2>> likely_step_times(double step_time, const S
 const DoubtPart* DoubtAnswer::narrows_most() const {
   const DoubtPart* most = nullptr;
   for (const DoubtPart& part : parts)
-    if (!part.narrows.empty() && (!most || part.without < most->without)) most = &part;
+    if (!part.narrows.empty() && (!most || part.width_without < most->width_without)) most = &part;
   return most;
 }
 
@@ -344,8 +345,8 @@ const JsonFields<DoubtAnswer>& doubt_fields() {
   static const JsonFields<P> parts =
       JsonFields<P>()
           .value("doubt", "", &P::words, "what sets the step apart from those that were measured")
-          .value("half_width_alone", "share", &P::alone, "half width of the interval with this doubt alone")
-          .value("half_width_without", "share", &P::without, "half width of the interval with all other doubts")
+          .value("half_width_alone", "share", &P::width_alone, "half width of the interval with this doubt alone")
+          .value("half_width_without", "share", &P::width_without, "half width of the interval with all other doubts")
           .value("narrowed_by", "", &P::narrows, "the measurement that removes or narrows it");
   static const JsonFields<A> fields =
       JsonFields<A>()

@@ -75,8 +75,8 @@ struct StepRange {
 /// A term as it widens the interval of one step. Half widths are those of 80 % intervals, as shares of the step.
 struct DoubtPart {
   std::string words, narrows;
-  double alone = 0;    ///< half width if this were the only doubt
-  double without = 0;  ///< half width without this doubt
+  double width_alone = 0;    ///< half width if this were the only doubt
+  double width_without = 0;  ///< half width without this doubt
 };
 
 /// Spreads of the terms, and the quantiles of |ln(measured / predicted)| in units of the spread.

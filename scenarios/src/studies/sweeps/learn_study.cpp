@@ -101,7 +101,7 @@ class LearnJobs {
     const std::size_t all = done + open.size();
     if (alone() && !open.empty()) {  // this process trains itself, so partial results survive an interrupt
       texts_[open[0]] = train(open[0]);
-      if (!interrupted()) journal_.add(keys[open[0]], texts_[open[0]]);
+      if (!is_interrupted()) journal_.add(keys[open[0]], texts_[open[0]]);
       return std::move(texts_);
     }
     in_parallel(
@@ -163,17 +163,17 @@ SeedMean LearnVariant::speedup(const LearnVariant& base) const {
   return mean_of(values);
 }
 
-std::size_t LearnVariant::reached() const {
+std::size_t LearnVariant::reached_runs() const {
   return static_cast<std::size_t>(
       std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.reached.has_value(); }));
 }
 
-std::size_t LearnVariant::diverged() const {
+std::size_t LearnVariant::diverged_runs() const {
   return static_cast<std::size_t>(
       std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.diverged_at >= 0; }));
 }
 
-std::string LearnStudy::unfinished() const {
+std::string LearnStudy::progress_text() const {
   return trainings == 1 ? "interrupted in the training"
                         : fmt::format("interrupted: {} of {} trainings are done", trainings - open, trainings);
 }
@@ -191,7 +191,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
     v.overrides = with_more(q.overrides, point);
     try {
       const Scenario s = read_scenario(q.scenario, v.overrides);
-      if (!s.learn.used())
+      if (!s.learn.is_used())
         throw UserError(
             fmt::format("{}: no section `learn`; see scenarios/learn-async-vs-sync.yaml", q.scenario.string()));
       study.has_target |= s.learn.has_target();
@@ -205,7 +205,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     LearnVariant& v = study.variants[jobs[job].variant];
     if (texts[job].empty()) {  // it is in another shard, or was interrupted
-      if (interrupted()) ++study.open;
+      if (is_interrupted()) ++study.open;
       continue;
     }
     if (texts[job].starts_with('!'))
@@ -214,13 +214,13 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
       v.runs.push_back(learn_result_from_text(texts[job]));
   }
   study.trainings = jobs.size();
-  if (interrupted()) {
+  if (is_interrupted()) {
     study.interrupted = true;
     std::erase_if(study.variants, [](const LearnVariant& v) { return v.error.empty() && v.runs.empty(); });
     return study;
   }
   const auto impossible = [](const LearnVariant& v) { return !v.error.empty(); };
-  if (q.shard.whole() && std::all_of(study.variants.begin(), study.variants.end(), impossible))
+  if (q.shard.is_whole() && std::all_of(study.variants.begin(), study.variants.end(), impossible))
     throw UserError(fmt::format("all {} variants are impossible; the first: {}", count, study.variants.front().error));
   return study;
 }
@@ -240,16 +240,16 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
     j["parameters"] = first.parameters;
     j["ranks"] = first.ranks;
     j["step_time_s"] = first.step_time();
-    j["reached"] = v.reached();
-    j["diverged"] = v.diverged();
+    j["reached"] = v.reached_runs();
+    j["diverged"] = v.diverged_runs();
     Json target;
     for (const auto& [key, figure] : kOfTarget) target[key] = mean_json(v.to_target(figure));
     if (study.variants.size() > 1) target["speedup"] = mean_json(v.speedup(study.variants.front()));
-    if (v.reached() > 0) j["to_target"] = target;
+    if (v.reached_runs() > 0) j["to_target"] = target;
     j["final"] = {{"loss", mean_json(v.at_end(&LearnPoint::loss))},
                   {"accuracy", mean_json(v.at_end(&LearnPoint::accuracy))},
                   {"noise_scale_samples", mean_json(v.at_end(&LearnPoint::noise_scale))},
-                  {"replicas_apart", mean_json(v.at_end(&LearnPoint::apart))}};
+                  {"replicas_apart", mean_json(v.at_end(&LearnPoint::replica_distance))}};
     Json runs = Json::array();
     std::uint64_t seed = read_scenario(q.scenario, v.overrides).learn.seed;
     for (const LearnResult& r : v.runs) runs.push_back(run_json(r, seed++));
@@ -257,7 +257,7 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
     variants.push_back(j);
   }
   Json all{{"scenario", q.scenario.stem().string()}, {"seeds", study.seeds}};
-  if (study.interrupted) all["unfinished"] = study.unfinished();
+  if (study.interrupted) all["unfinished"] = study.progress_text();
   all["variants"] = variants;
   return all;
 }

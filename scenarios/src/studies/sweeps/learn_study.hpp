@@ -29,8 +29,8 @@ struct LearnVariant {
   SeedMean at_end(double LearnPoint::*) const;
   /// Time to the target of `base` divided by this one's, by seed. Seeds that one of both did not reach are left out.
   SeedMean speedup(const LearnVariant& base) const;
-  std::size_t reached() const;
-  std::size_t diverged() const;
+  std::size_t reached_runs() const;
+  std::size_t diverged_runs() const;
 };
 
 struct LearnStudy {
@@ -39,7 +39,7 @@ struct LearnStudy {
   int seeds = 1;
   std::size_t trainings = 0, open = 0;  ///< number of all trainings, and of those that are not done
   bool interrupted = false;             ///< a signal ended the study: variants without a finished training are missing
-  std::string unfinished() const;       ///< progress of an interrupted study, in words
+  std::string progress_text() const;    ///< progress of an interrupted study, in words
 };
 
 struct LearnQuestion {

@@ -73,7 +73,7 @@ Sweep read_study(const std::filesystem::path& study_file, const std::optional<No
   if (const Node* set = fields.child("set")) add_axes(sweep, *set, false);
   if (const std::vector<Node>* groups = fields.list("together"))
     for (const Node& group : *groups) add_axes(sweep, group, true);
-  sweep.where = fields.texts("where");
+  sweep.conditions = fields.texts("where");
   fields.finish();
   return sweep;
 }

@@ -32,7 +32,7 @@ JournalText journal_text(const std::filesystem::path& file) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (in.eof()) break;  // the last line is incomplete
-    const std::string of_line = unsealed(line, file, number);
+    const std::string of_line = unseal_line(line, file, number);
     if (!of_line.starts_with(kStudyLine))
       text.lines += line + "\n";
     else if (number == 1)
@@ -66,7 +66,7 @@ void finish_journal(const std::filesystem::path& file, const std::vector<std::st
                     const StudyShard& shard) {
   const ordered_json head{{"study", {{"version", program_version()}, {"command", command}}},
                           {"shard", {shard.index, shard.count}}};
-  write_atomically(file, sealed(json_text(head)) + "\n" + journal_text(file).lines);
+  write_atomically(file, seal_line(json_text(head)) + "\n" + journal_text(file).lines);
 }
 
 std::optional<MergedJournals> merge_journals(const std::vector<std::string>& files) {

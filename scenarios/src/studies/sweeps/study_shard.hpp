@@ -10,7 +10,7 @@ namespace trainyard {
 struct StudyShard {
   std::size_t index = 1, count = 1;
   bool has(std::size_t part) const { return part % count == index - 1; }
-  bool whole() const { return count == 1; }
+  bool is_whole() const { return count == 1; }
 };
 /// Parses "3/8" (shard 3 of 8). Throws UserError.
 StudyShard parse_study_shard(const std::string& text);

@@ -77,7 +77,7 @@ std::vector<std::size_t> take_known(const PointReader& reader, const Journal& jo
     for (std::size_t k = 0; k < mine.size(); ++k) keys[k] = found_keys[k].value_or("");
   }
   std::vector<std::size_t> remaining;
-  for (std::size_t k = 0; k < mine.size() && !interrupted(); ++k)
+  for (std::size_t k = 0; k < mine.size() && !is_interrupted(); ++k)
     if (!take_from(journal, keys[k], points[k])) remaining.push_back(k);
   return remaining;
 }
@@ -93,7 +93,7 @@ class SweepRunner {
     of_shard_ = (count_ + shard.count - shard.index) / shard.count;
     bool possible = false;
     std::string first_error;
-    for (std::size_t next = shard.index - 1; next < count_ && !interrupted();) {
+    for (std::size_t next = shard.index - 1; next < count_ && !is_interrupted();) {
       std::vector<std::size_t> mine;
       for (; next < count_ && mine.size() < kSweptTogether; next += shard.count) mine.push_back(next);
       std::vector<SweepPoint> points = simulated(mine);
@@ -103,7 +103,7 @@ class SweepRunner {
         take(mine[k], std::move(points[k]));
       }
     }
-    if (!possible && shard.whole() && !interrupted())
+    if (!possible && shard.is_whole() && !is_interrupted())
       throw UserError(count_ == 1 ? first_error
                                   : fmt::format("all {} points are impossible; the first: {}", count_, first_error));
   }

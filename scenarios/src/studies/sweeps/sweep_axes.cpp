@@ -165,7 +165,7 @@ std::vector<SweepAxis> parse_sweep_axes(const std::string& option) {
 }
 
 std::size_t Sweep::points() const {
-  if (kept) return kept->size();
+  if (selected) return selected->size();
   std::size_t count = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k)
@@ -180,7 +180,7 @@ std::size_t Sweep::points() const {
 }
 
 Overrides Sweep::point(std::size_t index) const {
-  if (kept) index = kept->at(index);
+  if (selected) index = selected->at(index);
   Overrides overrides(axes.size());
   for (std::size_t i = axes.size(); i-- > 0;) {
     overrides[i] = {axes[i].path, axes[i].values[index % axes[i].values.size()]};
@@ -190,19 +190,18 @@ Overrides Sweep::point(std::size_t index) const {
 }
 
 void Sweep::keep_where() {
-  if (where.empty()) return;
-  std::vector<SweepCondition> conditions;
-  for (const std::string& text : where) conditions.push_back(parse_condition(text, *this));
-  kept.reset();
+  if (conditions.empty()) return;
+  std::vector<SweepCondition> parsed;
+  for (const std::string& text : conditions) parsed.push_back(parse_condition(text, *this));
+  selected.reset();
   const std::size_t all = points();
   std::vector<std::size_t> meeting;
   for (std::size_t i = 0; i < all; ++i) {
     const Overrides values = point(i);
-    if (std::all_of(conditions.begin(), conditions.end(), [&](const auto& c) { return c.holds(values); }))
-      meeting.push_back(i);
+    if (std::all_of(parsed.begin(), parsed.end(), [&](const auto& c) { return c.holds(values); })) meeting.push_back(i);
   }
-  if (meeting.empty()) throw UserError(fmt::format("--where {}: none of {} points meets it", where.front(), all));
-  kept = std::move(meeting);
+  if (meeting.empty()) throw UserError(fmt::format("--where {}: none of {} points meets it", conditions.front(), all));
+  selected = std::move(meeting);
 }
 
 }  // namespace trainyard

@@ -28,18 +28,18 @@ constexpr std::size_t kDigits = 16;
 
 }  // namespace
 
-std::string sealed(const std::string& line) {
+std::string seal_line(const std::string& line) {
   const std::string check = text_hash(line);
   if (!line.starts_with('{')) return check + " " + line;
   return fmt::format("{}{}\"{}{}", kCheck, check, line == "{}" ? "" : ",", line.substr(1));
 }
 
-std::string unsealed(const std::string& line, const std::filesystem::path& file, std::size_t number) {
+std::string unseal_line(const std::string& line, const std::filesystem::path& file, std::size_t number) {
   const bool object = line.starts_with(kCheck);
   const std::size_t at = object ? kCheck.size() : 0, rest = at + kDigits + (object ? 2 : 1);
   std::string text = rest <= line.size() ? line.substr(rest) : "";
   if (object) text.insert(text.begin(), '{');
-  if (rest > line.size() || sealed(text) != line)
+  if (rest > line.size() || seal_line(text) != line)
     throw UserError(
         fmt::format("{}:{}: not a line of points as it was written (its checksum differs, or is missing); remove the "
                     "file, and the command that writes it makes it anew",
@@ -71,7 +71,7 @@ off_t Journal::read_keys() {
   std::streamoff at = 0;
   std::size_t number = 0;
   for (std::string line; std::getline(in_, line) && !in_.eof(); at += static_cast<std::streamoff>(line.size()) + 1) {
-    const std::string text = unsealed(line, path_, ++number);
+    const std::string text = unseal_line(line, path_, ++number);
     if (const std::size_t space = text.find(' '); space != std::string::npos)
       entries_.push_back({std::hash<std::string_view>()(std::string_view(text).substr(0, space)), at, number});
   }
@@ -92,9 +92,9 @@ std::optional<std::string> Journal::find(const std::string& key) const {
       std::partition_point(entries_.begin(), entries_.end(), [hash](const Entry& e) { return e.hash <= hash; });
   for (auto entry = end; entry != entries_.begin() && (--entry)->hash == hash;) {
     std::string line;
-    in_.seekg(entry->at);
+    in_.seekg(entry->offset);
     if (!std::getline(in_, line)) continue;
-    const std::string text = unsealed(line, path_, entry->line);
+    const std::string text = unseal_line(line, path_, entry->line);
     if (text.starts_with(key + " ")) return text.substr(key.size() + 1);
   }
   return std::nullopt;
@@ -102,7 +102,7 @@ std::optional<std::string> Journal::find(const std::string& key) const {
 
 void Journal::add(const std::string& key, const std::string& text) {
   if (file_ < 0) return;
-  const std::string line = sealed(fmt::format("{} {}", key, text)) + "\n";
+  const std::string line = seal_line(fmt::format("{} {}", key, text)) + "\n";
   const off_t whole = ::lseek(file_, 0, SEEK_END);
   for (std::size_t at = 0; at < line.size();) {
     const ssize_t n = ::write(file_, line.data() + at, line.size() - at);

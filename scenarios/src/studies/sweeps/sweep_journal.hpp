@@ -12,9 +12,9 @@
 namespace trainyard {
 
 /// Adds a checksum to a line: as the first field "check" of a JSON object, else before the line.
-std::string sealed(const std::string& line);
+std::string seal_line(const std::string& line);
 /// Removes the checksum from a sealed line. Throws UserError with file and line if the line was changed.
-std::string unsealed(const std::string& line, const std::filesystem::path& file, std::size_t number);
+std::string unseal_line(const std::string& line, const std::filesystem::path& file, std::size_t number);
 
 /// Answers by key in a file. Each answer is a line, written at once, so that an interrupted job can resume. An
 /// incomplete last line (the job was killed while writing it) is removed.
@@ -39,7 +39,7 @@ class Journal {
   int file_ = -1;
   struct Entry {
     std::size_t hash;  ///< hash of the key
-    std::streamoff at;
+    std::streamoff offset;
     std::size_t line;  ///< line number from 1
     auto operator<=>(const Entry&) const = default;
   };

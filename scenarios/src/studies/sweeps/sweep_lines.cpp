@@ -24,7 +24,7 @@ ordered_json study_of(const Sweep& sweep) {
   return {{"version", program_version()},
           {"scenario", sweep.scenario.string()},
           {"axes", axes},
-          {"where", sweep.where},
+          {"where", sweep.conditions},
           {"points", sweep.points()}};
 }
 
@@ -55,7 +55,7 @@ class ShardFile {
     if (in_.eof())
       throw UserError(fmt::format("{}:{}: the line is cut off; run its command again to finish it", file_, read_));
     try {
-      return parse_ordered_json(unsealed(line, file_, read_));
+      return parse_ordered_json(unseal_line(line, file_, read_));
     } catch (const nlohmann::json::exception&) {
       throw UserError(fmt::format("{}:{}: no line of JSON", file_, read_));
     }
@@ -102,13 +102,13 @@ SweepPoint sweep_point_in(const ordered_json& line) {
 }
 
 std::string sweep_head_line(const Sweep& sweep, const StudyShard& shard) {
-  return sealed(json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.count}}})) + "\n";
+  return seal_line(json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.count}}})) + "\n";
 }
 
 std::string sweep_lines(const Sweep& sweep, const std::vector<SweepPoint>& points, const StudyShard& shard) {
   std::string text = sweep_head_line(sweep, shard);
   for (std::size_t i = 0; i < points.size(); ++i)
-    if (shard.has(i)) text += sealed(sweep_line(sweep, i, points[i])) + "\n";
+    if (shard.has(i)) text += seal_line(sweep_line(sweep, i, points[i])) + "\n";
   return text;
 }
 

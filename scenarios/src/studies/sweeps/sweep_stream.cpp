@@ -26,7 +26,7 @@ void StreamedSweep::take(std::size_t index, const SweepPoint& point) {
   ++points_;
   if (!point.error.empty() && impossible_++ == 0) first_error_ = point.error;
   if (!csv_.empty()) table_.note(point);
-  lines_.add(sealed(sweep_line(sweep_, index, point)) + "\n");
+  lines_.add(seal_line(sweep_line(sweep_, index, point)) + "\n");
 }
 
 void StreamedSweep::finish() {
@@ -38,7 +38,7 @@ void StreamedSweep::finish() {
 void StreamedSweep::write_table() {
   AtomicOutput table(csv_);
   table.add(table_.head());
-  std::ifstream in(lines_.flushed());
+  std::ifstream in(lines_.flush());
   std::string text;
   std::getline(in, text);  // skip the study's line
   while (std::getline(in, text)) {

@@ -18,7 +18,7 @@ class StreamedSweep {
 
   /// Takes the next point of the shard.
   void take(std::size_t index, const SweepPoint&);
-  bool whole() const { return whole_; }  ///< all points so far were done
+  bool is_complete() const { return whole_; }  ///< all points so far were done
   /// Completes the files after the last point.
   void finish();
   /// "3 of 200000 points are impossible; the first: …"; "" if all are possible.

@@ -1,0 +1,42 @@
+// JSON fields of what hosts do: the calls of a step, and the input pipeline.
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/answer/result.hpp"
+
+namespace trainyard {
+
+JsonFields<Result::HostCalls> host_call_fields() {
+  using H = Result::HostCalls;
+  return JsonFields<H>()
+      .value("all", "", &H::all,
+             "calls of the host: kernels (with CUDA graphs those between two exchanges are one), exchanges and copies; "
+             "with compiled 1, exchanges through hosts and copies")
+      .value("kernels", "", &H::kernels, "kernels of a step")
+      .value("exchanges", "", &H::exchanges, "collectives, and messages to and from other pipeline stages")
+      .value("copies", "", &H::copies, "batches of samples, and copies of offload to and from host memory")
+      .value("compiled", "", &H::compiled,
+             "whether one call starts a program with all kernels, and all exchanges over links from chip to chip (TPU)")
+      .value("rank", "", &H::rank, "rank whose host it is: that of the breakdown");
+}
+
+JsonFields<Result::Input> input_fields() {
+  using I = Result::Input;
+  return JsonFields<I>()
+      .value("starved_share", "share", &I::starved_share, "share of the step that is lost to waiting for samples")
+      .object(
+          "input",
+          JsonFields<I>()
+              .value("storage_busy_share", "share", &I::storage_busy,
+                     "share of the step in which the busiest storage link works")
+              .value("decode_busy_share", "share", &I::decode_busy,
+                     "share of the step in which the busiest decoder works")
+              .value("read_bytes", "bytes", &I::read, "bytes read from the storage in a step")
+              .value("from_cache_share", "share", &I::from_cache, "share of the samples that hosts have cached")
+              .value("host_bytes", "bytes", &I::host_bytes, "batches and cache in the host memory of the fullest node")
+              .value("largest_shard", "samples", &I::largest_shard,
+                     "largest number of samples of a replica in an epoch")
+              .value("smallest_shard", "samples", &I::smallest_shard, "smallest count, at most one less")
+              .value("largest_shards", "", &I::largest_shards, "number of replicas that read the largest count"),
+          "figures of the input pipeline");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,63 @@
+#pragma once
+#include <array>
+
+#include "models/software/stack.hpp"
+#include "sim/index.hpp"
+#include "sim/names.hpp"
+#include "sim/observer.hpp"
+#include "sim/observers/growth.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+
+/// Counts what the host of each rank starts: kernels, exchanges with other ranks, copies to and from the device.
+class HostCallCount : public Observer, private RoundSums {
+ public:
+  struct Calls {
+    double kernels = 0;           ///< kernels, also those that the host starts together
+    double launches = 0;          ///< starts of kernels: fewer than kernels with CUDA graphs
+    double exchanges = 0;         ///< collectives, and messages to and from other pipeline stages
+    double through_adapters = 0;  ///< exchanges between devices that no links of their own join
+    double copies = 0;            ///< batches of samples, and copies of offload
+    bool in_graph = false;        ///< the next kernel starts with the previous one
+  };
+  /// Counts for the actors below `ranks`. All references must outlive the count.
+  HostCallCount(Actor ranks, const TrainingPlan&, const ClusterSpec&, const SoftwareStack&, const PassTables&,
+                const Names&);
+
+  Interest interest() const override {
+    return {.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
+  }
+  RoundSums* round_sums() override { return this; }
+  bool end_round(std::span<const OpId>) override {
+    return growth_.end_round(0, [this](auto visit) { each_number(visit); });
+  }
+  void repeat_round(double times) override {
+    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
+  }
+  void finished(const OpRun&) override;
+  const Calls& calls(Actor rank) const { return calls_[rank]; }
+
+ private:
+  const SoftwareStack& stack_;
+  const PassTables& tables_;
+  const TrainingWords& words_;
+  const Names& names_;
+  std::array<GroupId, kMaxStreams> group_by_stream_{};  // the group of the collectives that end on a stream
+  std::array<bool, 256> stays_on_chips_{};              // by group: all its exchanges use links from chip to chip
+  bool offloads_ = false;
+  IndexedVector<Calls, Actor> calls_;
+  Growth growth_;
+
+  void count(Calls&, const Op&) const;
+  void count_kernels(Calls&, const Work&) const;
+  void count_exchange(Calls&, GroupId) const;
+  template <class Visit>
+  void each_number(Visit visit) {
+    for (Calls& c : calls_)
+      for (double* number : {&c.kernels, &c.launches, &c.exchanges, &c.through_adapters, &c.copies}) visit(*number);
+  }
+};
+
+}  // namespace trainyard

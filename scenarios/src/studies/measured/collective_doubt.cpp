@@ -1,0 +1,184 @@
+#include "scenarios/src/studies/measured/collective_doubt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "models/fitted/measured_table.hpp"
+#include "models/fitted/nccl_network_fit.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/csv_cell.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr Bytes kSmallCollective{64.0 * 1024};
+constexpr const char* kDoubtTable = "scenarios/measured/tables/collective_doubt.csv";
+constexpr std::array<const char*, kSizeRanges> kRangeNames{"below_64KiB", "below_64MiB", "from_64MiB"};
+
+std::size_t range_of(Bytes size) { return size < kSmallCollective ? 0 : size < kLargeCollective ? 1 : 2; }
+
+struct WeightedError {
+  double error, weight;
+};
+
+/// Returns the quantile of weighted values; 0 if there are none.
+double weighted_quantile(std::vector<WeightedError> all, double share) {
+  std::ranges::sort(all, {}, &WeightedError::error);
+  double sum = 0;
+  for (const WeightedError& e : all) sum += e.weight;
+  double below = 0;
+  for (const WeightedError& e : all) {
+    below += e.weight;
+    if (below >= share * sum) return e.error;
+  }
+  return 0;
+}
+
+/// The |errors| of one range of sizes by system.
+using SystemErrors = std::map<std::string, std::vector<double>>;
+
+/// Adds the errors of each system, which together weigh the square root of their number. Returns the mean weight of a
+/// system.
+double add_systems(std::vector<WeightedError>& all, const SystemErrors& systems) {
+  double sum = 0;
+  for (const auto& [name, errors] : systems) {
+    const double weight = std::sqrt(static_cast<double>(errors.size()));
+    for (const double error : errors) all.push_back({error, weight / static_cast<double>(errors.size())});
+    sum += weight;
+  }
+  return systems.empty() ? 1 : sum / static_cast<double>(systems.size());
+}
+
+}  // namespace
+
+std::string collective_kind(const ClusterSpec& cluster, const NcclNode& node) {
+  if (cluster.nodes > 1) {
+    if (cluster.sharp) return "between nodes, summed by switches";
+    const std::string& network = node.linked().between.name;
+    return "between nodes by " + network.substr(0, network.find('-'));
+  }
+  const int gpus = cluster.node.gpus;
+  if (node.call(NcclOperation::all_reduce, Bytes{0}, {gpus, 1, gpus}).machine.value > 0) return "in one node by PCIe";
+  if (cluster.node.interconnect != "nvswitch") return kLinkedGpus;
+  return node.linked().scaled.empty() ? kFittedGpus : kScaledGpus;
+}
+
+CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, const std::string& left_out) {
+  std::map<std::string, std::array<SystemErrors, kSizeRanges>> kinds;
+  for (const CollectiveError& e : all)
+    if (e.system != left_out) kinds[e.kind][range_of(e.size)][e.system].push_back(std::abs(e.error));
+  CollectiveDoubt doubt;
+  for (const auto& [name, ranges] : kinds) {
+    Kind& kind = doubt.kinds_.emplace_back(Kind{name});
+    std::set<std::string> systems;
+    for (std::size_t range = 0; range < kSizeRanges; ++range) {
+      std::vector<WeightedError> errors, others;
+      for (const auto& [system, list] : ranges[range]) systems.insert(system);
+      const double mean = add_systems(errors, ranges[range]);
+      for (const auto& [other, other_ranges] : kinds)
+        if (other != name) add_systems(others, other_ranges[range]);
+      double sum = 0;
+      for (const WeightedError& e : others) sum += e.weight;
+      for (const WeightedError& e : others) errors.push_back({e.error, e.weight / sum * mean});
+      kind.spread[range] = weighted_quantile(std::move(errors), kLikely);
+    }
+    kind.systems = static_cast<int>(systems.size());
+  }
+  return doubt;
+}
+
+const CollectiveDoubt& CollectiveDoubt::shipped() {
+  static const CollectiveDoubt doubt = [] {
+    CollectiveDoubt read;
+    MeasuredTable table(shipped_file(kDoubtTable));
+    while (table.next()) {
+      Kind& kind = read.kinds_.emplace_back(Kind{table.text("kind")});
+      kind.systems = static_cast<int>(table.positive(table.column("systems")));
+      for (std::size_t range = 0; range < kSizeRanges; ++range)
+        kind.spread[range] = table.positive(table.column(kRangeNames[range]));
+    }
+    return read;
+  }();
+  return doubt;
+}
+
+std::string CollectiveDoubt::csv() const {
+  std::string text = fmt::format(
+      "# |ln(predicted / measured)| that {:.0f} % of measured times of collectives do not exceed, by kind of machine "
+      "and size.\n# Repeat: trainyard validate collectives --csv FILE\nkind,systems,{}\n",
+      kLikely * 100, fmt::join(kRangeNames, ","));
+  for (const Kind& kind : kinds_) {
+    text += csv_cell(kind.name) + fmt::format(",{}", kind.systems);
+    for (const double spread : kind.spread) text += fmt::format(",{:.4f}", spread);
+    text += "\n";
+  }
+  return text;
+}
+
+const CollectiveDoubt::Kind& CollectiveDoubt::kind_called(const std::string& name) const {
+  const auto at = std::ranges::find(kinds_, name, &Kind::name);
+  if (at != kinds_.end()) return *at;
+  // A kind that nobody measured is as uncertain as the worst one.
+  const auto widest = [](const Kind& a, const Kind& b) { return a.spread[1] < b.spread[1]; };
+  return *std::ranges::max_element(kinds_, widest);
+}
+
+StepRange CollectiveDoubt::range(const std::string& kind, Bytes size) const {
+  const double factor = std::exp(kind_called(kind).spread[range_of(size)]);
+  return {1 / factor, factor};
+}
+
+int CollectiveDoubt::systems(const std::string& kind) const {
+  const auto at = std::ranges::find(kinds_, kind, &Kind::name);
+  return at == kinds_.end() ? 0 : at->systems;
+}
+
+std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>& all) {
+  struct Share {
+    double rows = 0, inside = 0;
+  };
+  std::map<std::string, std::map<std::string, Share>> kinds;
+  std::set<std::string> systems;
+  for (const CollectiveError& e : all) systems.insert(e.system);
+  for (const std::string& system : systems) {
+    const CollectiveDoubt others = CollectiveDoubt::fit(all, system);
+    for (const CollectiveError& e : all) {
+      if (e.system != system) continue;
+      Share& share = kinds[e.kind][system];
+      const StepRange range = others.range(e.kind, e.size);
+      const double measured = std::exp(-e.error);
+      share.rows += 1;
+      share.inside += range.low <= measured && measured <= range.high ? 1 : 0;
+    }
+  }
+  const CollectiveDoubt whole = CollectiveDoubt::fit(all);
+  std::vector<CollectiveCoverage> coverage;
+  CollectiveCoverage every{.kind = "all"};
+  for (const auto& [kind, shares] : kinds) {
+    CollectiveCoverage& c = coverage.emplace_back(CollectiveCoverage{.kind = kind});
+    double inside = 0;
+    for (const auto& [system, share] : shares) {
+      c.rows += static_cast<std::size_t>(share.rows);
+      inside += share.inside;
+      c.by_systems += share.inside / share.rows / static_cast<double>(shares.size());
+    }
+    c.systems = shares.size();
+    c.by_rows = inside / static_cast<double>(c.rows);
+    for (const CollectiveError& e : all)
+      if (e.kind == kind) c.half[range_of(e.size)] = whole.range(kind, e.size).half_width();
+    every.by_rows += inside;
+    every.by_systems += c.by_systems * static_cast<double>(c.systems);
+    every.rows += c.rows;
+    every.systems += c.systems;
+  }
+  every.by_rows /= static_cast<double>(every.rows);
+  every.by_systems /= static_cast<double>(every.systems);
+  coverage.insert(coverage.begin(), every);
+  return coverage;
+}
+
+}  // namespace trainyard

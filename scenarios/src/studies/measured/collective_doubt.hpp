@@ -1,0 +1,70 @@
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "strategies/collectives/library_model.hpp"
+
+namespace trainyard {
+
+/// A measured time of a collective that no fit of its prediction used.
+struct CollectiveError {
+  std::string kind;    ///< the kind of machine, see `collective_kind`
+  std::string system;  ///< who measured, on which machine
+  Bytes size;
+  double error = 0;  ///< ln(predicted / measured)
+};
+
+/// Returns the kind of a machine whose collectives err alike: by the network between its nodes, or by the links within
+/// its single node.
+std::string collective_kind(const ClusterSpec&, const NcclNode&);
+/// The kinds of machines of one node: its GPUs have a fit of their own, or their times are scaled from other GPUs.
+constexpr const char* kFittedGpus = "in one node, GPUs with a fit";
+constexpr const char* kScaledGpus = "in one node, GPUs scaled from others";
+/// One node whose GPUs have links to each other without a switch (NVLink pairs and meshes, xGMI).
+constexpr const char* kLinkedGpus = "in one node by links of its GPUs";
+
+/// Ranges of sizes with errors of their own: below 64 KiB, below 64 MiB, and larger.
+constexpr int kSizeRanges = 3;
+
+/// How many measured times of a kind of machine their intervals hold.
+struct CollectiveCoverage {
+  std::string kind;
+  std::size_t rows = 0, systems = 0;
+  double by_rows = 0, by_systems = 0;       ///< share of the rows inside, and the mean over systems of each one's share
+  std::array<double, kSizeRanges> half{};   ///< half width of the interval by range of sizes, as a share; 0: no rows
+};
+
+/// The error to expect of a collective's time, by kind of machine and size.
+///
+/// The interval reaches from 1 / f to f times the predicted time. ln f is the quantile of |ln(predicted / measured)|
+/// over the rows of the kind and range. A system counts as the square root of its number of rows, and the rows of all
+/// other kinds together count as one more system of mean weight.
+class CollectiveDoubt {
+ public:
+  /// `left_out`: a system whose rows are not used; "": none.
+  static CollectiveDoubt fit(const std::vector<CollectiveError>&, const std::string& left_out = "");
+  /// Reads scenarios/measured/tables/collective_doubt.csv, once.
+  static const CollectiveDoubt& shipped();
+  std::string csv() const;
+
+  /// The interval that holds a measured time with the probability kLikely, as factors of the predicted one.
+  StepRange range(const std::string& kind, Bytes size) const;
+  /// Number of systems that were measured of this kind.
+  int systems(const std::string& kind) const;
+
+ private:
+  struct Kind {
+    std::string name;
+    int systems = 0;
+    std::array<double, kSizeRanges> spread{};  ///< ln f by range of sizes
+  };
+  std::vector<Kind> kinds_;
+  const Kind& kind_called(const std::string& name) const;
+};
+
+/// Leaves out each system in turn and judges the intervals of the others by its rows.
+std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>&);
+
+}  // namespace trainyard
