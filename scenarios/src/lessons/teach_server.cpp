@@ -335,9 +335,9 @@ LessonView lesson_view(const ServerLesson& lesson) {
       if (worker != (style.tone == Tone::purple)) frame.lanes.push_back({name, style.row, {}});
     nlohmann::ordered_json spans = nlohmann::ordered_json::array();
     for (const ServerSpan& s : lesson.actors[static_cast<std::size_t>(actor)]) {
-      const SpanStyle& style = style_of_span(s.what);
+      const SpanStyle& style = style_of_span(s.kind);
       const bool of_one = !worker && s.worker >= 0;
-      frame.lanes[first + (worker ? static_cast<std::size_t>(s.what) : 0)].bars.push_back(
+      frame.lanes[first + (worker ? static_cast<std::size_t>(s.kind) : 0)].bars.push_back(
           {s.begin, s.end, of_one ? std::to_string(s.worker % 10) : style.letter,
            of_one ? std::to_string(s.worker) : "", style.tone});
       spans.push_back({{"what", style.name}, {"begin", s.begin}, {"end", s.end}});
