@@ -86,9 +86,9 @@ PushPullScript read_push_pull(std::string_view text, const std::string& name) {
     PushPullCommand command{.worker = script_worker(words, place), .place = place};
     const std::string& verb = words[2];
     const std::vector<std::string> verbs{"push", "pull", "compute"};
-    const auto known = std::find(verbs.begin(), verbs.end(), verb);
-    if (known == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
-    command.what = static_cast<CommandKind>(known - verbs.begin());
+    const auto found = std::find(verbs.begin(), verbs.end(), verb);
+    if (found == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
+    command.what = static_cast<CommandKind>(found - verbs.begin());
     const std::size_t wanted = command.what == CommandKind::push ? 5 : 4;
     if (words.size() != wanted)
       fail(place, fmt::format("{}: {} expected", verb,
@@ -136,18 +136,18 @@ class KeyStore {
   KeyStore(const PushPullScript& script, const PushPullQuestion& question)
       : script_(script), question_(question), keys_(script.keys.size()) {
     for (std::size_t key = 0; key < keys_.size(); ++key) {
-      keys_[key].all = keys_[key].whole = nothing();
+      keys_[key].all = keys_[key].complete = nothing();
       for (int worker = 0; worker < script.workers; ++worker)
         if (script.pushes(worker, key) > 0) keys_[key].pushers.push_back(worker);
     }
     pulls_.resize(static_cast<std::size_t>(script.workers), std::vector<int>(keys_.size()));
   }
 
-  struct Waiting {
+  struct WaitingPull {
     std::size_t command = 0;
     int rounds = 0;  // that it awaits
   };
-  std::vector<Waiting> waiting;
+  std::vector<WaitingPull> waiting;
 
   Eigen::VectorXd nothing() const { return Eigen::VectorXd::Zero(1 + script_.workers); }
   const Eigen::VectorXd& all(std::size_t key) const { return keys_[key].all; }
@@ -156,18 +156,19 @@ class KeyStore {
     const PushPullCommand& command = script_.commands[number];
     Key& key = keys_[command.key];
     key.all += pushed;
-    const auto round = static_cast<std::size_t>(pushes(command.worker, command.key));  // of this push, from 1
+    const auto round =
+        static_cast<std::size_t>(pushes(command.worker, command.key));  // number of this push's round, from 1
     if (key.rounds.size() < round) key.rounds.resize(round, nothing());
     key.rounds[round - 1] += pushed;
-    while (key.done < whole_rounds(command.key)) key.whole += key.rounds[static_cast<std::size_t>(key.done++)];
+    while (key.done < whole_rounds(command.key)) key.complete += key.rounds[static_cast<std::size_t>(key.done++)];
   }
   void ask(std::size_t number) {
     const PushPullCommand& command = script_.commands[number];
-    const int asked = ++pulls_[static_cast<std::size_t>(command.worker)][command.key];
-    const int own = pushes(command.worker, command.key);
-    waiting.push_back({number, script_.pushes(command.worker, command.key) > 0 ? own : asked});
+    const int pulls = ++pulls_[static_cast<std::size_t>(command.worker)][command.key];
+    const int pushed = pushes(command.worker, command.key);
+    waiting.push_back({number, script_.pushes(command.worker, command.key) > 0 ? pushed : pulls});
   }
-  bool may_answer(const Waiting& pull) const {
+  bool may_answer(const WaitingPull& pull) const {
     const std::size_t key = script_.commands[pull.command].key;
     switch (question_.consistency) {
       case Consistency::asynchronous:
@@ -179,21 +180,23 @@ class KeyStore {
     }
     return true;
   }
-  const Eigen::VectorXd& value_for(const Waiting& pull) const {
+  const Eigen::VectorXd& value_for(const WaitingPull& pull) const {
     const Key& key = keys_[script_.commands[pull.command].key];
-    return question_.consistency == Consistency::synchronous ? key.whole : key.all;
+    return question_.consistency == Consistency::synchronous ? key.complete : key.all;
   }
-  bool is_partial(const Waiting& pull) const { return whole_rounds(script_.commands[pull.command].key) < pull.rounds; }
+  bool is_partial(const WaitingPull& pull) const {
+    return whole_rounds(script_.commands[pull.command].key) < pull.rounds;
+  }
   const std::vector<int>& pushers(std::size_t key) const { return keys_[key].pushers; }
   /// Number of a worker's pushes that were added.
   int pushes(int worker, std::size_t key) const { return static_cast<int>(keys_[key].all[1 + worker]); }
 
  private:
   struct Key {
-    Eigen::VectorXd all, whole;  // the sum of all pushes, and of whole rounds
+    Eigen::VectorXd all, complete;  // the sum of all pushes, and of whole rounds
     std::vector<Eigen::VectorXd> rounds;
     std::vector<int> pushers;
-    int done = 0;  // number of rounds in `whole`
+    int done = 0;  // number of rounds in `complete`
   };
   const PushPullScript& script_;
   const PushPullQuestion& question_;
@@ -290,13 +293,13 @@ class KeyServer : public CoroutineProgram {
       op.message.tag = job;
       pending_.push_back(op);
     }
-    std::erase_if(store_.waiting, [this](const KeyStore::Waiting& pull) {
+    std::erase_if(store_.waiting, [this](const KeyStore::WaitingPull& pull) {
       const bool goes = store_.may_answer(pull);
       if (goes) answer(pull);
       return goes;
     });
   }
-  void answer(const KeyStore::Waiting& pull) {
+  void answer(const KeyStore::WaitingPull& pull) {
     const int worker = script_.commands[pull.command].worker;
     answers_[pull.command].is_partial = store_.is_partial(pull);
     const auto buffer = static_cast<std::uint16_t>(kAnswerBuffers + worker);
@@ -346,12 +349,12 @@ std::unique_ptr<Program> worker_program(const PushPullScript& script, const Push
 }
 
 /// Sees when pulls are asked for and answered.
-class Asked : public Observer {
+class PullTimes : public Observer {
  public:
-  explicit Asked(std::vector<PushPullAnswer>& answers) : answers_(answers) {}
+  explicit PullTimes(std::vector<PushPullAnswer>& answers) : answers_(answers) {}
   void posted(const OpRun& run) override {
     if (run.op->kind == Kind::recv && run.op->message.tag == kPullAnswer)
-      answers_[run.op->effect.write.buffer].asked = run.posted.value;
+      answers_[run.op->effect.write.buffer].request_time = run.posted.value;
   }
   void finished(const OpRun& run) override {
     if (run.op->kind == Kind::recv && run.op->message.tag == kPullAnswer)
@@ -363,7 +366,7 @@ class Asked : public Observer {
 };
 
 [[noreturn]] void refuse_waiting(const PushPullScript& script, const KeyStore& store) {
-  const KeyStore::Waiting& pull = store.waiting.front();
+  const KeyStore::WaitingPull& pull = store.waiting.front();
   const PushPullCommand& command = script.commands[pull.command];
   std::string why = "no worker pushes it";
   for (const int worker : store.pushers(command.key))
@@ -388,23 +391,23 @@ PushPullRun run_push_pull(const PushPullScript& script, const PushPullQuestion& 
     const auto number = static_cast<std::size_t>(op.message.tag);
     const PushPullCommand& command = script.commands[number];
     store.add(number, values.buffer(server, static_cast<std::uint16_t>(kArrivalBuffers + command.worker)));
-    run.added.push_back({values.now().value, number, key_value_of(store.all(command.key))});
+    run.additions.push_back({values.now().value, number, key_value_of(store.all(command.key))});
   });
   ClusterMachine machine(star_cluster(script.workers + 1, kScriptLink), SoftwareStack{});
   Programs programs;
   for (int worker = 0; worker < script.workers; ++worker)
     programs.push_back(worker_program(script, question, worker, values));
   programs.push_back(std::make_unique<KeyServer>(script, question, store, values, run.answers));
-  Asked asked(run.answers);
+  PullTimes times(run.answers);
   try {
-    run.end = run_programs(machine, std::move(programs), {{&values, &asked, &observer}}).end.value;
+    run.end = run_programs(machine, std::move(programs), {{&values, &times, &observer}}).end.value;
   } catch (const Deadlock&) {
     if (store.waiting.empty()) throw;
     refuse_waiting(script, store);
   }
   for (std::size_t i = 0; i < script.commands.size(); ++i)
     if (script.commands[i].what == CommandKind::pull)
-      run.answers[i].got = key_value_of(values.buffer(script.commands[i].worker, static_cast<std::uint16_t>(i)));
+      run.answers[i].value = key_value_of(values.buffer(script.commands[i].worker, static_cast<std::uint16_t>(i)));
   return run;
 }
 

@@ -8,7 +8,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kMostCounted = 1e18;
-constexpr std::int64_t kMostMicroBatch = 1 << 24;  // of a micro-batch
+constexpr std::int64_t kMostMicroBatch = 1 << 24;  // largest micro-batch
 
 /// Reads a whole number, such as "300000000000" or "300e9".
 double count_of(Fields& fields, const char* key, double most = kMostCounted) {
