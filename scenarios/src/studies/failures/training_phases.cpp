@@ -82,8 +82,9 @@ double line_time(const TrainingEnds::RankZeroWork& alone) {
   return alone.log ? alone.log->latency.seconds().value + (alone.line / alone.log->write).value : 0;
 }
 
-/// Times of the work that rank 0 does alone, s: in each of `times` intervals of steps that take `steps` each, in the steps (`lines`, but
-/// for the line of the last step), after them (`after`), and once at the end.
+/// Times of the work that rank 0 does alone, s. There are `times` intervals, whose steps take `steps`. In each interval
+/// rank 0 writes lines of a log in the steps (`lines`, and `last_line` after the last of them) and works after the steps
+/// (`after`). `end` is its work at the end of the training.
 struct AloneTimes {
   double steps = 0, lines = 0, last_line = 0, after = 0, end = 0, times = 1;
 };
