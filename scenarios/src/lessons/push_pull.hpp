@@ -40,12 +40,12 @@ constexpr int kMostScriptWorkers = 16;
 PushPullScript read_push_pull(std::string_view text, const std::string& name);
 PushPullScript read_push_pull_file(const std::string& file);
 
-/// A key-value server of one actor, and the workers of a script. Times are in seconds. The server handles requests in the
-/// order of their arrival. A push adds its value to the key. asynchronous: a pull gets what the key has. synchronous:
-/// pushes count by rounds, each with one push of every worker that pushes the key; a pull waits until the server has the
-/// round of the worker's own last push (of a worker that only pulls: as many rounds as it has pulled), and gets whole
-/// rounds only. stale: a pull gets what the key has, but waits while the slowest worker is more than `staleness` rounds
-/// behind that round.
+/// A key-value server of one actor, and the workers of a script. Times are in seconds. The server handles requests in
+/// the order of their arrival. A push adds its value to the key. asynchronous: a pull gets what the key has.
+/// synchronous: pushes count by rounds, each with one push of every worker that pushes the key; a pull waits until the
+/// server has the round of the worker's own last push (for a worker that only pulls: as many rounds as it has pulled),
+/// and gets whole rounds only. stale: a pull gets what the key has, but waits while the slowest worker is more than
+/// `staleness` rounds behind that round.
 struct PushPullQuestion {
   Consistency consistency = Consistency::synchronous;
   int staleness = 0;
