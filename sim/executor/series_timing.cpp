@@ -162,11 +162,11 @@ class Timing {
       ended_.push_back({&moved - times_.moved.data(), op(number).message.bytes.value});
     }
   }
-  struct Ended {
+  struct EndedJoin {
     std::ptrdiff_t moved;
     double bytes;
   };
-  std::vector<Ended> ended_;  // since the last phase was recorded
+  std::vector<EndedJoin> ended_;  // since the last phase was recorded
 
   void note_phase() {
     if (now_.main >= 0 || now_.beside >= 0) add_share(now_.group);
@@ -180,7 +180,7 @@ class Timing {
       moved.bytes.push_back(moved.bytes.empty() ? 0 : moved.bytes.back());
       moved.joins.push_back(moved.joins.empty() ? 0 : moved.joins.back());
     }
-    for (const Ended& ended : ended_) {
+    for (const EndedJoin& ended : ended_) {
       times_.moved[static_cast<std::size_t>(ended.moved)].bytes.back() += ended.bytes;
       times_.moved[static_cast<std::size_t>(ended.moved)].joins.back() += 1;
     }

@@ -60,7 +60,7 @@ void StatedCollective::write(int rank, StatedChunks chunks, const std::vector<st
     if (written.parts.size() > std::size_t{2} * ranks_)
       fail(place,
            fmt::format("chunk {} of rank {} is added up of more than {} parts", chunks.first + i, rank, 2 * ranks_));
-    written.written = place;
+    written.place = place;
   }
 }
 
@@ -143,7 +143,7 @@ void StatedCollective::require_result(const Place& file) const {
         for (int other = 0; other < ranks_; ++other) expected.push_back(other * chunks_ + chunk);
       const Content& content = contents_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
       if (expected.empty() || content.parts == expected) continue;
-      fail(content.written.line > 0 ? content.written : file,
+      fail(content.place.line > 0 ? content.place : file,
            fmt::format("{}: rank {} ends with {} in its chunk {}; expected {}", name_of(operation_), rank,
                        in_words(content.parts), chunk, in_words(expected)));
     }
@@ -177,7 +177,7 @@ Ops StatedCollective::run(Local me, std::shared_ptr<const Program> program) {
   }
 }
 
-Collective StatedCollective::made(const std::string& name, const Place& file) const {
+Collective StatedCollective::make_collective(const std::string& name, const Place& file) const {
   require_result(file);
   auto program = std::make_shared<Program>();
   program->operation = operation_;
@@ -320,13 +320,13 @@ Collective read_collective(Operation operation, const std::filesystem::path& pat
   Place file_place;
   file_place.file = std::make_shared<const std::string>(name);
   if (path.extension() != ".xml") {
-    return read_steps(operation, read_document(path)).made(name, file_place);
+    return read_steps(operation, read_document(path)).make_collective(name, file_place);
   }
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   if (!file) throw UserError(fmt::format("{}: cannot be read", name));
-  return read_msccl(operation, text.str(), name).made(name, file_place);
+  return read_msccl(operation, text.str(), name).make_collective(name, file_place);
 }
 
 Registry<Collective>& collectives(Operation operation) {

@@ -39,7 +39,7 @@ class StatedCollective {
   void receive(int from, int to, StatedChunks into, bool adds, const Place&);
   void copy(int rank, StatedChunks from, StatedChunks into, bool adds, const Place&);
   /// Throws UserError if a rank ends with other data than the operation gives. `file`: the place of the file.
-  Collective made(const std::string& name, const Place& file) const;
+  Collective make_collective(const std::string& name, const Place& file) const;
 
  private:
   struct Step {
@@ -58,7 +58,7 @@ class StatedCollective {
   /// The contributions (rank × chunks + chunk, in order) whose sum a chunk holds, and where it was written.
   struct Content {
     std::vector<int> parts;
-    Place written;
+    Place place;
   };
   struct Message {
     std::vector<std::vector<int>> parts;

@@ -35,16 +35,16 @@ std::string narrower_than_fp8(Fp8Scaling);
 /// Casts of the operands of matrix products to fp8, or to 6 or 4 bits. A product reads its operands along the summed dimension, which is
 /// another one for the gradient of a weight than for the output.
 struct Fp8Products {
-  bool used = false;
+  bool is_used = false;
   Fp8Scaling scaling = Fp8Scaling::delayed;
   /// true: the chip multiplies operands stored along any dimension (Blackwell); false: they are transposed (Ada,
   /// Hopper).
   bool any_layout = false;
 
   /// Does each tensor rank cast its own share of a tensor before the ranks gather it?
-  bool gathers_narrow() const { return used && scaling != Fp8Scaling::row; }
+  bool gathers_narrow() const { return is_used && scaling != Fp8Scaling::row; }
   /// Do ranks that gather a tensor agree on its maximum before they cast it?
-  bool agrees() const { return used && (scaling == Fp8Scaling::current || scaling == Fp8Scaling::nvfp4); }
+  bool agrees() const { return is_used && (scaling == Fp8Scaling::current || scaling == Fp8Scaling::nvfp4); }
   Precision format() const { return format_of(scaling); }
   /// Size of an element of an operand; below 8 bits with its share of the scale of its block.
   Bytes element() const;

@@ -87,19 +87,19 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double groups = std::min(l.experts, rows_);  // weights without rows are not read
   const double m = rows_ / groups;
   const bool in_turn = experts_in_turn_ && groups > 1;
-  const Precision product_precision = fp8_.used ? fp8_.format() : precision_;
+  const Precision product_precision = fp8_.is_used ? fp8_.format() : precision_;
   const bool frozen = adapters_.has_rank(), adapted = adapts(l.part);
   const Bytes input_element =  // gathered and kept
-      fp8_.used && !casts_gathered(l) ? fp8_.element() : element_size(precision_);
-  const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_.used);
+      fp8_.is_used && !casts_gathered(l) ? fp8_.element() : element_size(precision_);
+  const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_.is_used);
   Operator op;
   const auto widen = [&] {
     const Bytes element = element_size(precision_) + stored_size(adapters_.base);
     return elementwise(l.name + ".dequantize", element * (l.in * l.out * groups), precision_);
   };
   if (widens) op.forward.push_back(widen());
-  if (fp8_.used) cast_operands(op, l);
-  if (fp8_.used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
+  if (fp8_.is_used) cast_operands(op, l);
+  if (fp8_.is_used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
   add_lasting(fp8_.weight_copies() * (l.in * l.out * l.experts));
   op.forward.push_back(gemm(l.name, m, l.out, l.in, product_precision, groups, in_turn));
   if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
@@ -109,7 +109,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
     op.backward_exchanges.push_back({l.regather, Axis::tensor, ExchangeKind::all_gather, input_element * (rows_ * l.in),
                                      0, static_cast<int>(op.backward.size()), true});
   }
-  if (fp8_.used && !frozen) transpose_operands(op, l);
+  if (fp8_.is_used && !frozen) transpose_operands(op, l);
   if (!frozen) {
     KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, product_precision, groups, in_turn);
     if (accumulated_.value > 0)
@@ -149,7 +149,7 @@ std::vector<KernelCall> LayerBuilder::casts(const std::string& name, double widt
 
 /// Do tensor ranks keep their shares of the input in 16 bits and cast the gathered input?
 bool LayerBuilder::casts_gathered(const Linear& l) const {
-  return fp8_.used && l.cast == Linear::Cast::here && l.input_shares > 1;
+  return fp8_.is_used && l.cast == Linear::Cast::here && l.input_shares > 1;
 }
 
 /// Casts the operands of the products for the output and the gradient of the input. The gradient of the weight needs

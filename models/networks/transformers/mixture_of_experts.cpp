@@ -215,7 +215,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
   const double launches = l.options.expert_layer_launches;
-  if (launches > 0 && l.products().used && l.sharding().expert_capacity == 0)
+  if (launches > 0 && l.products().is_used && l.sharding().expert_capacity == 0)
     b.set_launches(launches + l.options.expert_launches * static_cast<double>(e.count / l.sharding().expert));
   if (e.latent_size > 0)
     b.linear({.name = "latent_down", .in = l.hidden(), .out = l.expert_rows_width(), .keeps_input = false});

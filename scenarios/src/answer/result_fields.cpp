@@ -248,7 +248,7 @@ JsonFields<Result> common_fields() {
                   .value("ranks", "", &R::ranks, "number of ranks of the plan")
                   .value("classes", "", &R::simulated_ranks,
                          "number of simulated ranks, each of which stands for its equivalence class")
-                  .value("unfolded", "", &R::unfolded, "why every rank was simulated; empty: ranks were folded")
+                  .value("unfolded", "", &R::unfolded_reason, "why every rank was simulated; empty: ranks were folded")
                   .value("shared_draws", "", &R::shared_draws,
                          "which ranks share drawn slow-downs, so that they fold; --fold off: none do")
                   .when([](const R& r) { return !r.shared_draws.empty(); }, "if ranks share draws"),

@@ -49,7 +49,8 @@ double count_of_kind(const std::string& kind, const FailingMachine& machine) {
   if (kind == "gpu") return cluster.gpus();
   if (kind == "node") return cluster.nodes;
   if (kind == "nic" || kind == "link") return adapters(cluster);
-  if (kind == "switch") return static_cast<double>(build_cluster(cluster).all(DeviceKind::network_switch).size());
+  if (kind == "switch")
+    return static_cast<double>(build_cluster(cluster).devices_of_kind(DeviceKind::network_switch).size());
   if (kind == "worker") return machine.workers;
   if (kind == "server") return machine.servers;
   return 1;

@@ -150,7 +150,7 @@ double TrainingEnds::times_alone(double steps) const {
 
 double TrainingEnds::evaluations(double steps) const {
   if (samples == 0) return 0;
-  return every > 0 ? std::ceil(steps / every) : 1;
+  return interval_steps > 0 ? std::ceil(steps / interval_steps) : 1;
 }
 
 double virtual_epoch_steps(const TrainingLength& length, double count) {

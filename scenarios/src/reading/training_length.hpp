@@ -22,7 +22,7 @@ struct TrainingEnds {
   std::optional<Storage> registry;
   /// Work that only rank 0 does. The other ranks wait for it at the next step.
   struct RankZeroWork {
-    // After every `every` steps and at the end: a given time, and a checkpoint on a store or on drives of the node.
+    // After every `interval_steps` steps and at the end: a given time, and a checkpoint on a store or on drives of the node.
     Seconds time;
     double interval_steps = 0;     ///< steps. 0: only at the end
     bool writes = false;           ///< whether it writes a checkpoint

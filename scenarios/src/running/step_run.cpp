@@ -199,7 +199,7 @@ void StepRun::simulate(const SimulateOptions& options) {
   fold_ranks(options, changes);
   if (options.lays_out_only) return;
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
-  require_size(scenario, planned, part, unfolded);
+  require_size(scenario, planned, part, unfolded_reason);
   // If workers are not in step, no path belongs to a step. A path over several steps needs its pieces.
   const bool path = options.critical_path && is_synchronous();
   const bool pieces =

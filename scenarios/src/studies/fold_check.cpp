@@ -29,7 +29,7 @@ struct FoldedTimes {
   std::vector<std::vector<std::vector<double>>> ends;  // ends of operations by class and stream, in order
   std::vector<std::vector<double>> busy;               // busy time by class and stream
   std::map<std::string, double> path;                  // critical path by resource
-  std::string unfolded;
+  std::string unfolded_reason;
   DrawSharing draws = DrawSharing::each_rank;
   bool is_bound = false;  // the draws only bound the step
 };

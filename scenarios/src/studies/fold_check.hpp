@@ -23,7 +23,8 @@ struct FoldCheck {
   /// the difference proves nothing about folding.
   bool rounding_decides() const { return sensitivity > 1e-9 && worst < 10 * sensitivity; }
   bool good() const {
-    return unfolded.empty() && (difference.empty() || rounding_decides()) && std::abs(draws_time) <= most_of_draws;
+    return unfolded_reason.empty() && (difference.empty() || rounding_decides()) &&
+           std::abs(draws_time) <= most_of_draws;
   }
 };
 
