@@ -8,7 +8,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kMostCounted = 1e18;
-constexpr std::int64_t kMostSamples = 1 << 24;  // of a micro-batch
+constexpr std::int64_t kMostMicroBatch = 1 << 24;  // largest micro-batch
 
 /// Reads a whole number, such as "300000000000" or "300e9".
 double count_of(Fields& fields, const char* key, double most = kMostCounted) {
@@ -57,7 +57,7 @@ TrainingEnds::RankZeroWork read_alone(const Node& node, const Catalog& catalog) 
   if (const Node* evaluate = fields.child_unless_null("evaluate")) {
     Fields samples(*evaluate, "plan.training.rank_0.evaluate");
     alone.samples = count_of(samples, "samples");
-    alone.micro_batch_size = samples.integer_within("micro_batch_size", 1, kMostSamples);
+    alone.micro_batch_size = samples.integer_within("micro_batch_size", 1, kMostMicroBatch);
     samples.finish();
   }
   fields.finish();
@@ -97,7 +97,7 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   ends.samples = count_of(evaluate, "samples");
   if (evaluate.has("every")) ends.interval_steps = count_of(evaluate, "every");
   if (evaluate.has("micro_batch_size"))
-    ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, kMostSamples);
+    ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, kMostMicroBatch);
   if (evaluate.has("precision")) ends.precision = evaluate.text("precision");
   evaluate.finish();
   return ends;
