@@ -13,11 +13,11 @@ using numeric::Index;
 
 namespace {
 
-constexpr double kMissing = std::numeric_limits<double>::infinity();
+constexpr double kMissingValue = std::numeric_limits<double>::infinity();
 
 double apart(double a, double b) {
   const double difference = std::abs(a - b);
-  return std::isnan(difference) ? kMissing : difference;
+  return std::isnan(difference) ? kMissingValue : difference;
 }
 
 Network whole_network(const TrainingTask& task) {
@@ -47,7 +47,7 @@ TrainingDifference difference(const TrainingValues& split, const TrainingValues&
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     const numeric::RankParameters& parameters = split.parameters(rank);
     if (parameters.updates() != reference.updates())
-      raise(d.parameters, kMissing, fmt::format("updates of rank {}", rank));
+      raise(d.parameters, kMissingValue, fmt::format("updates of rank {}", rank));
     for (const int number : parameters.numbers()) {
       const numeric::LayerShard& shard = parameters.layer(number);
       for (const numeric::LayerShard::Tensor& tensor : shard.tensors) {
@@ -80,14 +80,14 @@ std::vector<TensorComparison> compare_tensors(const TrainingValues& split, const
   const numeric::RankParameters& reference = one_device.parameters(0);
   std::vector<TensorComparison> all;
   for (const int number : reference.numbers()) {
-    const numeric::LayerShard& shard = reference.layer(number);
-    const Eigen::VectorXd change = shard.parameters - before.parameters(0).layer(number).parameters;
-    for (const numeric::LayerShard::Tensor& tensor : shard.tensors) {
+    const numeric::LayerShard& all_of_layer = reference.layer(number);
+    const Eigen::VectorXd change = all_of_layer.parameters - before.parameters(0).layer(number).parameters;
+    for (const numeric::LayerShard::Tensor& tensor : all_of_layer.tensors) {
       const auto count = static_cast<Index>(tensor.shard.numbers.size());
-      TensorComparison one{.layer = number, .tensor = tensor.name, .elements = static_cast<double>(count)};
-      one.elements_of_rank.resize(static_cast<std::size_t>(plan.ranks()));
-      one.largest = shard.parameters.segment(tensor.first, count).cwiseAbs().maxCoeff();
-      one.largest_change = change.segment(tensor.first, count).cwiseAbs().maxCoeff();
+      TensorComparison comparison{.layer = number, .tensor = tensor.name, .elements = static_cast<double>(count)};
+      comparison.elements_by_rank.resize(static_cast<std::size_t>(plan.ranks()));
+      comparison.largest_weight = all_of_layer.parameters.segment(tensor.first, count).cwiseAbs().maxCoeff();
+      comparison.largest_change = change.segment(tensor.first, count).cwiseAbs().maxCoeff();
       for (int rank = 0; rank < plan.ranks(); ++rank) {
         const numeric::RankParameters& parameters = split.parameters(rank);
         if (!parameters.has(number) || !parameters.layer(number).has(tensor.name)) continue;
@@ -95,12 +95,13 @@ std::vector<TensorComparison> compare_tensors(const TrainingValues& split, const
         for (std::size_t i = 0; i < part.shard.numbers.size(); ++i) {
           const Index local = part.first + static_cast<Index>(i), element = part.shard.numbers[i];
           if (element < 0 || (plan.zero == ZeroStage::parameters && !parameters.owns(number, local))) continue;
-          one.elements_of_rank[static_cast<std::size_t>(rank)] += 1;
-          one.largest_difference = std::max(one.largest_difference, apart(parameters.parameter(number, local),
-                                                                          shard.parameters[tensor.first + element]));
+          comparison.elements_by_rank[static_cast<std::size_t>(rank)] += 1;
+          comparison.largest_difference =
+              std::max(comparison.largest_difference,
+                       apart(parameters.parameter(number, local), all_of_layer.parameters[tensor.first + element]));
         }
       }
-      all.push_back(std::move(one));
+      all.push_back(std::move(comparison));
     }
   }
   return all;

@@ -22,8 +22,8 @@ struct TensorComparison {
   int layer = 0;
   std::string tensor;
   double elements = 0;                        ///< on one device
-  std::vector<double> elements_of_rank = {};  ///< number of elements that each rank holds
-  double largest = 0;                         ///< largest weight on one device, as a magnitude
+  std::vector<double> elements_by_rank = {};  ///< number of elements that each rank holds
+  double largest_weight = 0;                  ///< largest weight on one device, as a magnitude
   double largest_change = 0;                  ///< largest change of a weight on one device since `before`
   double largest_difference = 0;  ///< largest difference of a weight on any rank; infinite if one is missing
 };

@@ -232,8 +232,8 @@ TEST_CASE("a ring over many nodes takes time for each step inside the nodes, eve
       call.gpus *= 2;
       call.nodes *= 2;
       const NcclCost large = nccl_cost(model, call);
-      REQUIRE(std::string(small.protocol) == "Simple");
-      REQUIRE(std::string(large.protocol) == "Simple");
+      REQUIRE(std::string(small.protocol) == "ring, Simple");
+      REQUIRE(std::string(large.protocol) == "ring, Simple");
       const double steps = (operation == NcclOperation::all_reduce ? 2 : 1) * 64 * 7, hops = steps / 7;
       // NCCL's own cost model has 3.4 us for a step by NVLink, and 14 us for a step between nodes.
       CHECK((large.latency - small.latency).value >= steps * 3.4e-6 + hops * 10e-6);

@@ -151,8 +151,8 @@ TEST_CASE("a group of one GPU per node has one adapter: LL gets its share of it,
       call.rings_only = true;
       return nccl_cost(node.model(call), call);
     };
-    CHECK(std::string(cost(1e4).protocol) == "LL");
-    CHECK(std::string(cost(1e9).protocol) == "Simple");
+    CHECK(std::string(cost(1e4).protocol) == "ring, LL");
+    CHECK(std::string(cost(1e9).protocol) == "ring, Simple");
     CHECK(cost(1e9).rate.value == Approx(0.955 * 50e9));
   }
 }

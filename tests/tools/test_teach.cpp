@@ -352,7 +352,9 @@ TEST_CASE("every topic has a picture, and a page with the same content", "[teach
   const Shell shell;
   for (const char* topic : {"barrier", "all-to-all --ranks 3", "alltoall --algorithm bruck",
                             "pipeline --schedule zb-2p", "server --workers 2", "threads", "tasks --stages 3",
-                            "matrix-product --shape 20x3x4", "zero", "learning --how gossip"}) {
+                            "matrix-product --shape 20x3x4", "zero", "learning --how gossip",
+                            "step '" TRAINYARD_SOURCE_DIR "/scenarios/lessons/4-pipelines-and-tensor-parallelism/"
+                            "37-data-or-model.yaml' --set 'model={mlp: {widths: [8, 8]}}'"}) {
     CAPTURE(topic);
     const TopoAnswer answer = shell.teach(std::string(topic) + " --svg t.svg --html t.html");
     CHECK(answer.exit == 0);

@@ -19,26 +19,26 @@
 namespace trainyard {
 namespace {
 
-constexpr double kFlops = 1e12;  // FLOP/s of a device of star_cluster
-constexpr BytesPerSecond kLink{1e9};
-constexpr Tag kRequest = 1, kAnswer = 2;
-constexpr std::uint16_t kAdd = 1;  // the call by which the server adds a push
-constexpr std::size_t kMostCommands = 2000, kMostKeys = 64;
+constexpr double kScriptFlops = 1e12;  // FLOP/s of a device of star_cluster
+constexpr BytesPerSecond kScriptLink{1e9};
+constexpr Tag kPullRequest = 1, kPullAnswer = 2;
+constexpr std::uint16_t kAddPush = 1;  // the call by which the server adds a push
+constexpr std::size_t kMostScriptCommands = 2000, kMostScriptKeys = 64;
 
 // Buffers: the command's own at a worker; at the server one for each worker's arriving push, and one for each answer.
-constexpr std::uint16_t kArrivals = 0, kAnswers = 100;
+constexpr std::uint16_t kArrivalBuffers = 0, kAnswerBuffers = 100;
 
-using CommandVerb = PushPullCommand::Verb;
+using CommandKind = PushPullCommand::Verb;
 
 /// Cuts a line into words, without its comment.
-std::vector<std::string> words_of(const std::string& line) {
+std::vector<std::string> cut_into_words(const std::string& line) {
   std::istringstream in(line.substr(0, line.find('#')));
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
   return words;
 }
 
-double amount_of(const std::string& word, const Place& place) {
+double script_amount(const std::string& word, const Place& place) {
   double value = 0;
   try {
     value = parse_number(word);
@@ -49,7 +49,7 @@ double amount_of(const std::string& word, const Place& place) {
   return value;
 }
 
-int worker_of(const std::vector<std::string>& words, const Place& place) {
+int script_worker(const std::vector<std::string>& words, const Place& place) {
   const bool is_worker = words.size() > 2 && words[0] == "worker" && words[1].size() > 1 && words[1].back() == ':';
   const std::string number = is_worker ? words[1].substr(0, words[1].size() - 1) : "";
   if (number.empty() || number.size() > 2 || number.find_first_not_of("0123456789") != std::string::npos ||
@@ -70,7 +70,7 @@ KeyValue& KeyValue::operator+=(const KeyValue& other) {
 
 int PushPullScript::pushes(int worker, std::size_t key) const {
   return static_cast<int>(std::count_if(commands.begin(), commands.end(), [&](const PushPullCommand& c) {
-    return c.verb == CommandVerb::push && c.worker == worker && c.key == key;
+    return c.verb == CommandKind::push && c.worker == worker && c.key == key;
   }));
 }
 
@@ -81,32 +81,32 @@ PushPullScript read_push_pull(std::string_view text, const std::string& name) {
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     const Place place{file, ++number, 1};
-    const std::vector<std::string> words = words_of(line);
+    const std::vector<std::string> words = cut_into_words(line);
     if (words.empty()) continue;
-    PushPullCommand command{.worker = worker_of(words, place), .place = place};
+    PushPullCommand command{.worker = script_worker(words, place), .place = place};
     const std::string& verb = words[2];
     const std::vector<std::string> verbs{"push", "pull", "compute"};
     const auto found = std::find(verbs.begin(), verbs.end(), verb);
     if (found == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
-    command.verb = static_cast<CommandVerb>(found - verbs.begin());
-    const std::size_t wanted = command.verb == CommandVerb::push ? 5 : 4;
+    command.verb = static_cast<CommandKind>(found - verbs.begin());
+    const std::size_t wanted = command.verb == CommandKind::push ? 5 : 4;
     if (words.size() != wanted)
       fail(place, fmt::format("{}: {} expected", verb,
-                              command.verb == CommandVerb::push   ? "a key and a value"
-                              : command.verb == CommandVerb::pull ? "a key"
+                              command.verb == CommandKind::push   ? "a key and a value"
+                              : command.verb == CommandKind::pull ? "a key"
                                                                   : "a time in slots"));
-    if (command.verb != CommandVerb::pull) command.amount = amount_of(words.back(), place);
-    if (command.verb == CommandVerb::compute && command.amount < 0)
+    if (command.verb != CommandKind::pull) command.amount = script_amount(words.back(), place);
+    if (command.verb == CommandKind::compute && command.amount < 0)
       fail(place, fmt::format("compute {}: 0 or more slots expected", words.back()));
-    if (command.verb != CommandVerb::compute) {
+    if (command.verb != CommandKind::compute) {
       const auto key = std::find(script.keys.begin(), script.keys.end(), words[3]);
       command.key = static_cast<std::size_t>(key - script.keys.begin());
       if (key == script.keys.end()) script.keys.push_back(words[3]);
     }
     script.workers = std::max(script.workers, command.worker + 1);
     script.commands.push_back(std::move(command));
-    if (script.commands.size() > kMostCommands || script.keys.size() > kMostKeys)
-      fail(place, fmt::format("at most {} commands and {} keys expected", kMostCommands, kMostKeys));
+    if (script.commands.size() > kMostScriptCommands || script.keys.size() > kMostScriptKeys)
+      fail(place, fmt::format("at most {} commands and {} keys expected", kMostScriptCommands, kMostScriptKeys));
   }
   if (script.keys.empty())
     throw UserError(name + ": no push and no pull; expected lines such as \"worker 0: push w 3\"");
@@ -124,7 +124,7 @@ PushPullScript read_push_pull_file(const std::string& file) {
 namespace {
 
 /// Values travel as one vector: the value, then the number of pushes by each worker.
-KeyValue key_value(const Eigen::VectorXd& vector) {
+KeyValue key_value_of(const Eigen::VectorXd& vector) {
   KeyValue value{vector[0], {}};
   for (Eigen::Index i = 1; i < vector.size(); ++i) value.pushes.push_back(static_cast<int>(vector[i]));
   return value;
@@ -136,18 +136,18 @@ class KeyStore {
   KeyStore(const PushPullScript& script, const PushPullQuestion& question)
       : script_(script), question_(question), keys_(script.keys.size()) {
     for (std::size_t key = 0; key < keys_.size(); ++key) {
-      keys_[key].all = keys_[key].round_sum = nothing();
+      keys_[key].all = keys_[key].complete = nothing();
       for (int worker = 0; worker < script.workers; ++worker)
         if (script.pushes(worker, key) > 0) keys_[key].pushers.push_back(worker);
     }
     pulls_.resize(static_cast<std::size_t>(script.workers), std::vector<int>(keys_.size()));
   }
 
-  struct Waiting {
+  struct WaitingPull {
     std::size_t command = 0;
     int rounds = 0;  // that it awaits
   };
-  std::vector<Waiting> waiting;
+  std::vector<WaitingPull> waiting;
 
   Eigen::VectorXd nothing() const { return Eigen::VectorXd::Zero(1 + script_.workers); }
   const Eigen::VectorXd& all(std::size_t key) const { return keys_[key].all; }
@@ -157,18 +157,18 @@ class KeyStore {
     Key& key = keys_[command.key];
     key.all += pushed;
     const auto round =
-        static_cast<std::size_t>(pushes(command.worker, command.key));  // round of this push, counted from 1
+        static_cast<std::size_t>(pushes(command.worker, command.key));  // number of this push's round, from 1
     if (key.rounds.size() < round) key.rounds.resize(round, nothing());
     key.rounds[round - 1] += pushed;
-    while (key.done < whole_rounds(command.key)) key.round_sum += key.rounds[static_cast<std::size_t>(key.done++)];
+    while (key.done < whole_rounds(command.key)) key.complete += key.rounds[static_cast<std::size_t>(key.done++)];
   }
   void ask(std::size_t number) {
     const PushPullCommand& command = script_.commands[number];
-    const int number_of_pull = ++pulls_[static_cast<std::size_t>(command.worker)][command.key];
-    const int own_pushes = pushes(command.worker, command.key);
-    waiting.push_back({number, script_.pushes(command.worker, command.key) > 0 ? own_pushes : number_of_pull});
+    const int pulls = ++pulls_[static_cast<std::size_t>(command.worker)][command.key];
+    const int pushed = pushes(command.worker, command.key);
+    waiting.push_back({number, script_.pushes(command.worker, command.key) > 0 ? pushed : pulls});
   }
-  bool may_answer(const Waiting& pull) const {
+  bool may_answer(const WaitingPull& pull) const {
     const std::size_t key = script_.commands[pull.command].key;
     switch (question_.consistency) {
       case Consistency::asynchronous:
@@ -180,21 +180,23 @@ class KeyStore {
     }
     return true;
   }
-  const Eigen::VectorXd& value_for(const Waiting& pull) const {
+  const Eigen::VectorXd& value_for(const WaitingPull& pull) const {
     const Key& key = keys_[script_.commands[pull.command].key];
-    return question_.consistency == Consistency::synchronous ? key.round_sum : key.all;
+    return question_.consistency == Consistency::synchronous ? key.complete : key.all;
   }
-  bool is_partial(const Waiting& pull) const { return whole_rounds(script_.commands[pull.command].key) < pull.rounds; }
+  bool is_partial(const WaitingPull& pull) const {
+    return whole_rounds(script_.commands[pull.command].key) < pull.rounds;
+  }
   const std::vector<int>& pushers(std::size_t key) const { return keys_[key].pushers; }
   /// Number of a worker's pushes that were added.
   int pushes(int worker, std::size_t key) const { return static_cast<int>(keys_[key].all[1 + worker]); }
 
  private:
   struct Key {
-    Eigen::VectorXd all, round_sum;  // the sum of all pushes, and of whole rounds
+    Eigen::VectorXd all, complete;  // the sum of all pushes, and of whole rounds
     std::vector<Eigen::VectorXd> rounds;
     std::vector<int> pushers;
-    int done = 0;  // number of rounds in `round_sum`
+    int done = 0;  // number of rounds in `complete`
   };
   const PushPullScript& script_;
   const PushPullQuestion& question_;
@@ -224,7 +226,7 @@ class KeyServer : public CoroutineProgram {
         answers_(answers),
         requests_(static_cast<std::size_t>(script.workers)) {
     for (std::size_t i = 0; i < script.commands.size(); ++i)
-      if (const PushPullCommand& c = script.commands[i]; c.verb != CommandVerb::compute)
+      if (const PushPullCommand& c = script.commands[i]; c.verb != CommandKind::compute)
         requests_[static_cast<std::size_t>(c.worker)].push_back(i);
   }
   bool daemon() const override { return true; }
@@ -245,7 +247,7 @@ class KeyServer : public CoroutineProgram {
         std::deque<std::size_t>& of_worker = requests_[static_cast<std::size_t>(event.peer)];
         jobs_.push_back(of_worker.front());
         of_worker.pop_front();
-        if (script_.commands[jobs_.back()].verb == CommandVerb::pull) receive(static_cast<int>(event.peer));
+        if (script_.commands[jobs_.back()].verb == CommandKind::pull) receive(static_cast<int>(event.peer));
       } else if (event.kind == Kind::compute) {
         receive(script_.commands[jobs_.front()].worker);  // its buffer is free now
         jobs_.pop_front();
@@ -269,42 +271,42 @@ class KeyServer : public CoroutineProgram {
   void receive(int worker) {
     if (requests_[static_cast<std::size_t>(worker)].empty()) return;
     Op op{.stream = static_cast<Stream>(1 + worker), .kind = Kind::recv};
-    op.address(static_cast<std::size_t>(worker), kRequest);
-    op.write_to({static_cast<std::uint16_t>(kArrivals + worker), 0, 1});
+    op.address(static_cast<std::size_t>(worker), kPullRequest);
+    op.write_to({static_cast<std::uint16_t>(kArrivalBuffers + worker), 0, 1});
     pending_.push_back(op);
   }
   void work() {
     while (!is_busy_ && !jobs_.empty()) {
       const std::size_t job = jobs_.front();
-      if (script_.commands[job].verb == CommandVerb::pull) {
+      if (script_.commands[job].verb == CommandKind::pull) {
         jobs_.pop_front();
         store_.ask(job);
         continue;
       }
       is_busy_ = true;
       Op op{.kind = Kind::compute};
-      op.work.flops = Flops{question_.apply * kFlops};
+      op.work.flops = Flops{question_.apply * kScriptFlops};
       op.work.precision = static_cast<std::uint8_t>(Precision::fp32);
       op.effect.action = Action::call;
-      op.effect.call = kAdd;
+      op.effect.call = kAddPush;
       op.effect.read.chunk = static_cast<std::uint16_t>(script_.commands[job].worker);  // for observers
       op.message.tag = job;
       pending_.push_back(op);
     }
-    std::erase_if(store_.waiting, [this](const KeyStore::Waiting& pull) {
+    std::erase_if(store_.waiting, [this](const KeyStore::WaitingPull& pull) {
       const bool goes = store_.may_answer(pull);
       if (goes) answer(pull);
       return goes;
     });
   }
-  void answer(const KeyStore::Waiting& pull) {
+  void answer(const KeyStore::WaitingPull& pull) {
     const int worker = script_.commands[pull.command].worker;
     answers_[pull.command].is_partial = store_.is_partial(pull);
-    const auto buffer = static_cast<std::uint16_t>(kAnswers + worker);
+    const auto buffer = static_cast<std::uint16_t>(kAnswerBuffers + worker);
     values_.buffer(script_.workers, buffer) = store_.value_for(pull);
     Op op{.stream = static_cast<Stream>(1 + script_.workers + worker), .kind = Kind::send};
-    op.address(static_cast<std::size_t>(worker), kAnswer, Mode::put);
-    op.message.bytes = kLink * Seconds{question_.push};
+    op.address(static_cast<std::size_t>(worker), kPullAnswer, Mode::put);
+    op.message.bytes = kScriptLink * Seconds{question_.push};
     op.effect.read = {buffer, 0, 1};
     pending_.push_back(op);
   }
@@ -319,9 +321,9 @@ std::unique_ptr<Program> worker_program(const PushPullScript& script, const Push
     const auto buffer = static_cast<std::uint16_t>(i);
     Op op;
     op.message.tag = i;
-    if (command.verb == CommandVerb::compute) {
+    if (command.verb == CommandKind::compute) {
       op.kind = Kind::compute;
-      op.work.flops = Flops{command.amount * kFlops};
+      op.work.flops = Flops{command.amount * kScriptFlops};
       op.work.precision = static_cast<std::uint8_t>(Precision::fp32);
       ops.push_back(op);
       continue;
@@ -329,17 +331,17 @@ std::unique_ptr<Program> worker_program(const PushPullScript& script, const Push
     Eigen::VectorXd& sent = values.buffer(worker, buffer);
     sent = Eigen::VectorXd::Zero(1 + script.workers);
     op.kind = Kind::send;
-    op.address(0, kRequest, Mode::put);
+    op.address(0, kPullRequest, Mode::put);
     op.effect.read = {buffer, 0, 1};
-    if (command.verb == CommandVerb::push) {
+    if (command.verb == CommandKind::push) {
       sent[0] = command.amount;
       sent[1 + worker] = 1;
-      op.message.bytes = kLink * Seconds{question.push};
+      op.message.bytes = kScriptLink * Seconds{question.push};
     }
     ops.push_back(op);
-    if (command.verb == CommandVerb::push) continue;
+    if (command.verb == CommandKind::push) continue;
     Op answer{.kind = Kind::recv};
-    answer.address(0, kAnswer);
+    answer.address(0, kPullAnswer);
     answer.write_to({buffer, 0, 1});
     ops.push_back(answer);
   }
@@ -351,11 +353,11 @@ class PullTimes : public Observer {
  public:
   explicit PullTimes(std::vector<PushPullAnswer>& answers) : answers_(answers) {}
   void posted(const OpRun& run) override {
-    if (run.op->kind == Kind::recv && run.op->message.tag == kAnswer)
+    if (run.op->kind == Kind::recv && run.op->message.tag == kPullAnswer)
       answers_[run.op->effect.write.buffer].request_time = run.posted.value;
   }
   void finished(const OpRun& run) override {
-    if (run.op->kind == Kind::recv && run.op->message.tag == kAnswer)
+    if (run.op->kind == Kind::recv && run.op->message.tag == kPullAnswer)
       answers_[run.op->effect.write.buffer].time = run.ended.value;
   }
 
@@ -364,7 +366,7 @@ class PullTimes : public Observer {
 };
 
 [[noreturn]] void refuse_waiting(const PushPullScript& script, const KeyStore& store) {
-  const KeyStore::Waiting& pull = store.waiting.front();
+  const KeyStore::WaitingPull& pull = store.waiting.front();
   const PushPullCommand& command = script.commands[pull.command];
   std::string why = "no worker pushes it";
   for (const int worker : store.pushers(command.key))
@@ -385,27 +387,27 @@ PushPullRun run_push_pull(const PushPullScript& script, const PushPullQuestion& 
   const int server = script.workers;
   Values values;
   KeyStore store(script, question);
-  values.on_call(kAdd, [&](Actor, const Op& op) {
+  values.on_call(kAddPush, [&](Actor, const Op& op) {
     const auto number = static_cast<std::size_t>(op.message.tag);
     const PushPullCommand& command = script.commands[number];
-    store.add(number, values.buffer(server, static_cast<std::uint16_t>(kArrivals + command.worker)));
-    run.added.push_back({values.now().value, number, key_value(store.all(command.key))});
+    store.add(number, values.buffer(server, static_cast<std::uint16_t>(kArrivalBuffers + command.worker)));
+    run.additions.push_back({values.now().value, number, key_value_of(store.all(command.key))});
   });
-  ClusterMachine machine(star_cluster(script.workers + 1, kLink), SoftwareStack{});
+  ClusterMachine machine(star_cluster(script.workers + 1, kScriptLink), SoftwareStack{});
   Programs programs;
   for (int worker = 0; worker < script.workers; ++worker)
     programs.push_back(worker_program(script, question, worker, values));
   programs.push_back(std::make_unique<KeyServer>(script, question, store, values, run.answers));
-  PullTimes pull_times(run.answers);
+  PullTimes times(run.answers);
   try {
-    run.end = run_programs(machine, std::move(programs), {{&values, &pull_times, &observer}}).end.value;
+    run.end = run_programs(machine, std::move(programs), {{&values, &times, &observer}}).end.value;
   } catch (const Deadlock&) {
     if (store.waiting.empty()) throw;
     refuse_waiting(script, store);
   }
   for (std::size_t i = 0; i < script.commands.size(); ++i)
-    if (script.commands[i].verb == CommandVerb::pull)
-      run.answers[i].got = key_value(values.buffer(script.commands[i].worker, static_cast<std::uint16_t>(i)));
+    if (script.commands[i].verb == CommandKind::pull)
+      run.answers[i].value = key_value_of(values.buffer(script.commands[i].worker, static_cast<std::uint16_t>(i)));
   return run;
 }
 

@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-/// The value that a pull returns or a push brings, and the number of pushes by each worker that it contains.
+/// A value that a pull returns or a push brings, and the number of pushes by each worker that it contains.
 struct KeyValue {
   double value = 0;
   std::vector<int> pushes;
@@ -27,7 +27,7 @@ struct PushPullCommand {
 };
 
 struct PushPullScript {
-  std::string name;  ///< name of the file
+  std::string name;  ///< the name of the file
   std::vector<PushPullCommand> commands;
   std::vector<std::string> keys;  ///< in the order of their first use
   int workers = 1;
@@ -40,31 +40,31 @@ constexpr int kMostScriptWorkers = 16;
 PushPullScript read_push_pull(std::string_view text, const std::string& name);
 PushPullScript read_push_pull_file(const std::string& file);
 
-/// A key-value server of one actor, and the workers of a script. Times are in seconds. The server handles requests in the
-/// order of their arrival. A push adds its value to the key. asynchronous: a pull gets what the key has. synchronous:
-/// pushes count by rounds, each with one push of every worker that pushes the key; a pull waits until the server has the
-/// round of the worker's own last push (of a worker that only pulls: as many rounds as it has pulled), and gets whole
-/// rounds only. stale: a pull gets what the key has, but waits while the slowest worker is more than `staleness` rounds
-/// behind that round.
+/// A key-value server of one actor, and the workers of a script. Times are in seconds. The server handles requests in
+/// the order of their arrival. A push adds its value to the key. asynchronous: a pull gets what the key has.
+/// synchronous: pushes count by rounds, each with one push of every worker that pushes the key; a pull waits until the
+/// server has the round of the worker's own last push (for a worker that only pulls: as many rounds as it has pulled),
+/// and gets whole rounds only. stale: a pull gets what the key has, but waits while the slowest worker is more than
+/// `staleness` rounds behind that round.
 struct PushPullQuestion {
   Consistency consistency = Consistency::synchronous;
   int staleness = 0;
   double push = 1, apply = 0.25;
 };
 struct PushPullAnswer {
-  double request_time = 0, time = 0;  ///< times of the request and of the end of the answer
-  KeyValue got;
+  double request_time = 0, time = 0;  ///< `time`: end of the answer
+  KeyValue value;
   bool is_partial = false;  ///< a push of the awaited rounds is missing
 };
 struct PushPullRun {
   double end = 0;
   std::vector<PushPullAnswer> answers;  ///< by command; empty for those that are no pulls
-  struct Added {
+  struct Addition {
     double time = 0;
     std::size_t command = 0;
-    KeyValue now;  ///< what the key has, with rounds that are not whole
+    KeyValue value;  ///< what the key has, with rounds that are not whole
   };
-  std::vector<Added> added;  ///< pushes in the order in which the server has added them
+  std::vector<Addition> additions;  ///< pushes in the order in which the server has added them
 };
 /// Throws UserError at a pull that waits for ever.
 PushPullRun run_push_pull(const PushPullScript&, const PushPullQuestion&, Observer&);

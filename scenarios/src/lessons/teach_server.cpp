@@ -44,18 +44,18 @@ class Spans : public Observer {
 class PushedValues : public Observer {
  public:
   PushedValues(const ServerQuestion& q, const ServerPlan& plan)
-      : q_(q), plan_(plan), stored_(plan.keys(), nothing()), sums_(stored_), own_(stored_) {}
+      : q_(q), plan_(plan), stored_(plan.keys(), nothing()), sums_(stored_), sent_(stored_) {}
   void posted(const OpRun& run) override {
     const Op& op = *run.op;
     if (op.actor >= q_.workers && op.kind == Kind::send && (op.message.tag & kKind) == kAnswer)
       answers_[{op.message.slot, key_of(op)}].push_back(stored_[key_of(op)]);
-    if (op.actor < q_.workers && op.kind == Kind::recv) asked_[{op.actor, key_of(op)}].push_back(run.posted.value);
+    if (op.actor < q_.workers && op.kind == Kind::recv) requests_[{op.actor, key_of(op)}].push_back(run.posted.value);
   }
   void finished(const OpRun& run) override {
     const Op& op = *run.op;
     if (run.outcome != Outcome::done) return;
     if (op.actor < q_.workers && op.kind == Kind::recv) pull(op.actor, key_of(op), run.ended);
-    if (op.actor < q_.workers && op.kind == Kind::send) ++own_[pushes_[op.actor]++ % plan_.keys()].pushes[op.actor];
+    if (op.actor < q_.workers && op.kind == Kind::send) ++sent_[pushes_[op.actor]++ % plan_.keys()].pushes[op.actor];
     if (op.actor >= q_.workers && op.effect.action == Action::call)
       add(static_cast<ServerCall>(op.effect.call), ServerPush::from_call(arguments_of(op.effect)), run.ended);
   }
@@ -64,27 +64,27 @@ class PushedValues : public Observer {
  private:
   // Tags of answers hold their key (see answer_tag).
   static constexpr Tag kKind = Tag{15} << 60, kAnswer = Tag{2} << 60;
-  using Place = std::pair<Actor, std::size_t>;  // worker and key
+  using WorkerKey = std::pair<Actor, std::size_t>;
   const ServerQuestion& q_;
   const ServerPlan& plan_;
   std::vector<KeyValue> stored_, sums_;  // by key: what the server has, and pushes of a step that are not in it yet
-  std::vector<KeyValue> own_;            // by key: number of the pushes that each worker has sent
+  std::vector<KeyValue> sent_;           // by key: number of the pushes that each worker has sent
   std::map<Actor, std::size_t> pushes_;
-  std::map<Place, std::deque<KeyValue>> answers_;  // those under way
-  std::map<Place, std::deque<double>> asked_;
+  std::map<WorkerKey, std::deque<KeyValue>> answers_;  // those under way
+  std::map<WorkerKey, std::deque<double>> requests_;
   std::vector<ServerValue> log_;
 
   KeyValue nothing() const { return {0, std::vector<int>(static_cast<std::size_t>(q_.workers))}; }
   static std::size_t key_of(const Op& op) { return op.message.tag & ~kKind; }
   void pull(Actor worker, std::size_t key, Seconds now) {
     ServerValue pulled{true, static_cast<int>(worker), fmt::format("key {}", key), 0, now.value, 0, {}};
-    pulled.request_time = asked_[{worker, key}].front();
-    asked_[{worker, key}].pop_front();
-    pulled.has = answers_[{worker, key}].front();
+    pulled.request_time = requests_[{worker, key}].front();
+    requests_[{worker, key}].pop_front();
+    pulled.content = answers_[{worker, key}].front();
     answers_[{worker, key}].pop_front();
-    const int own_pushes = own_[key].pushes[static_cast<std::size_t>(worker)];
+    const int sent = sent_[key].pushes[static_cast<std::size_t>(worker)];
     pulled.is_partial =
-        std::any_of(pulled.has.pushes.begin(), pulled.has.pushes.end(), [own_pushes](int n) { return n < own_pushes; });
+        std::any_of(pulled.content.pushes.begin(), pulled.content.pushes.end(), [sent](int n) { return n < sent; });
     log_.push_back(std::move(pulled));
   }
   void add(ServerCall what, const ServerPush& push, Seconds now) {
@@ -96,12 +96,13 @@ class PushedValues : public Observer {
       return;
     }
     KeyValue pushed = nothing();
-    pushed.value = q_.pushed(push.worker);
+    pushed.value = q_.push_value(push.worker);
     pushed.pushes[static_cast<std::size_t>(push.worker)] = 1;
     (what == ServerCall::apply ? stored_[push.key] : sum) += pushed;
-    KeyValue has = stored_[push.key];
-    has += sum;
-    log_.push_back({false, push.worker, fmt::format("key {}", push.key), 0, now.value, pushed.value, std::move(has)});
+    KeyValue content = stored_[push.key];
+    content += sum;
+    log_.push_back(
+        {false, push.worker, fmt::format("key {}", push.key), 0, now.value, pushed.value, std::move(content)});
   }
 };
 
@@ -200,14 +201,14 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
 
 }  // namespace
 
-double ServerQuestion::pushed(int worker) const {
+double ServerQuestion::push_value(int worker) const {
   const auto number = static_cast<std::size_t>(worker);
   return number < values.size() ? values[number] : worker + 1;
 }
 
 std::size_t ServerLesson::pulls(bool partial_only) const {
   return static_cast<std::size_t>(std::count_if(values.begin(), values.end(), [partial_only](const ServerValue& value) {
-    return value.pull && (value.is_partial || !partial_only);
+    return value.is_pull && (value.is_partial || !partial_only);
   }));
 }
 
@@ -227,17 +228,17 @@ ServerLesson teach_push_pull(const ServerQuestion& question, const PushPullScrip
   const PushPullRun run = run_push_pull(script, {q.consistency, q.staleness, q.push, q.apply}, spans);
   ServerLesson lesson{q, run.end, spans.of_actors(), {}, 0};
   lesson.script = script;
-  for (const PushPullRun::Added& added : run.added) {
-    const PushPullCommand& command = script.commands[added.command];
+  for (const PushPullRun::Addition& addition : run.additions) {
+    const PushPullCommand& command = script.commands[addition.command];
     lesson.values.push_back(
-        {false, command.worker, script.keys[command.key], 0, added.time, command.amount, added.now});
+        {false, command.worker, script.keys[command.key], 0, addition.time, command.amount, addition.value});
   }
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const PushPullCommand& command = script.commands[i];
     if (command.verb != PushPullCommand::Verb::pull) continue;
     const PushPullAnswer& answer = run.answers[i];
     lesson.values.push_back({true, command.worker, script.keys[command.key], answer.request_time, answer.time, 0,
-                             answer.got, answer.is_partial});
+                             answer.value, answer.is_partial});
   }
   std::stable_sort(lesson.values.begin(), lesson.values.end(),
                    [](const ServerValue& a, const ServerValue& b) { return a.time < b.time; });
@@ -246,21 +247,22 @@ ServerLesson teach_push_pull(const ServerQuestion& question, const PushPullScrip
 
 namespace {
 
-constexpr std::size_t kMostRows = 24;
+constexpr std::size_t kMostValueRows = 24;
 
 /// A table of what servers add and what pulls return.
 LessonFigures value_table(const ServerLesson& lesson) {
   LessonFigures table{.head = {"time", "worker", "does", "key", "value", "pushes in it, by worker"},
                       .right = {true, true, false, false, true, false}};
   table.note = "what a server has of a key after each push, and what each pull returns";
-  if (lesson.values.size() > kMostRows)
-    table.note += fmt::format(": the first {} of {}, --json has all", kMostRows, lesson.values.size());
+  if (lesson.values.size() > kMostValueRows)
+    table.note += fmt::format(": the first {} of {}, --json has all", kMostValueRows, lesson.values.size());
   for (const ServerValue& value : lesson.values) {
-    if (table.rows.size() == kMostRows) break;
-    table.rows.push_back(
-        {fmt::format("{:.6g}", value.time), std::to_string(value.worker),
-         value.pull ? value.is_partial ? "pulls a partial sum" : "pulls" : fmt::format("pushes {:.6g}", value.pushed),
-         value.key, fmt::format("{:.6g}", value.has.value), fmt::format("{}", fmt::join(value.has.pushes, " "))});
+    if (table.rows.size() == kMostValueRows) break;
+    table.rows.push_back({fmt::format("{:.6g}", value.time), std::to_string(value.worker),
+                          value.is_pull ? value.is_partial ? "pulls a partial sum" : "pulls"
+                                        : fmt::format("pushes {:.6g}", value.push_value),
+                          value.key, fmt::format("{:.6g}", value.content.value),
+                          fmt::format("{}", fmt::join(value.content.pushes, " "))});
   }
   return table;
 }
@@ -276,14 +278,15 @@ std::string pulls_in_words(const ServerLesson& lesson) {
 nlohmann::ordered_json values_json(const ServerLesson& lesson) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const ServerValue& value : lesson.values) {
-    nlohmann::ordered_json one{{"what", value.pull ? "pull" : "push"}, {"worker", value.worker}, {"key", value.key}};
-    if (value.pull) one["asked"] = value.request_time;
-    one["time"] = value.time;
-    if (!value.pull) one["pushed"] = value.pushed;
-    one["value"] = value.has.value;
-    one["pushes"] = value.has.pushes;
-    if (value.pull) one["partial"] = value.is_partial;
-    all.push_back(std::move(one));
+    nlohmann::ordered_json entry{
+        {"what", value.is_pull ? "pull" : "push"}, {"worker", value.worker}, {"key", value.key}};
+    if (value.is_pull) entry["asked"] = value.request_time;
+    entry["time"] = value.time;
+    if (!value.is_pull) entry["pushed"] = value.push_value;
+    entry["value"] = value.content.value;
+    entry["pushes"] = value.content.pushes;
+    if (value.is_pull) entry["partial"] = value.is_partial;
+    all.push_back(std::move(entry));
   }
   return all;
 }

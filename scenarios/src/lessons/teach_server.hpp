@@ -26,17 +26,17 @@ struct ServerQuestion {
   double compute = 4, push = 1, apply = 0.25;
   std::vector<double> slower;  ///< slowdown factor of each worker
   std::vector<double> values;  ///< the value that each worker pushes for each key in each step; others push 1, 2, 3, …
-  double pushed(int worker) const;
+  double push_value(int worker) const;
 };
 
 /// A value that a server has added to a key, or that a pull has returned.
 struct ServerValue {
-  bool pull = false;
+  bool is_pull = false;
   int worker = 0;  ///< the worker that has pushed, or pulls
   std::string key;
   double request_time = 0, time = 0;  ///< `request_time`: for a pull, when the worker began to wait for the answer
-  double pushed = 0;                  ///< the value that was pushed
-  KeyValue has;                       ///< what the server has of the key then, or what the pull returns
+  double push_value = 0;              ///< the value that was pushed
+  KeyValue content;                   ///< what the server has of the key then, or what the pull returns
   bool is_partial = false;  ///< a pull: a push of another worker is missing that a synchronous server waits for
 };
 

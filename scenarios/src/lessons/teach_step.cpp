@@ -18,10 +18,10 @@
 namespace trainyard {
 namespace {
 
-constexpr int kMostRanks = 64;
-constexpr double kMostElements = 1e7;   // parameters of all ranks together
-constexpr double kMostProducts = 3e10;  // parameters times tokens of all steps
-constexpr double kRounding = 1e-10;     // relative difference that only the order of sums explains
+constexpr int kMostStepRanks = 64;
+constexpr double kMostStepElements = 1e7;   // parameters of all ranks together
+constexpr double kMostStepProducts = 3e10;  // parameters times tokens of all steps
+constexpr double kStepRounding = 1e-10;     // relative difference that only the order of sums explains
 
 void require_values(const Scenario& s, const StepQuestion& question) {
   const Place& place = s.plan.place;
@@ -41,15 +41,16 @@ void require_values(const Scenario& s, const StepQuestion& question) {
     fail(place, "teach step: weights that are all trained, in 16 or more bits expected; leave out plan.lora and fp8");
   if (s.plan.all_reduce.settings.fidelity != Fidelity::messages)
     fail(s.plan.all_reduce.place, "plan.data_parallel.all_reduce: only messages carry values; leave out fidelity");
-  if (s.ranks() > kMostRanks) fail(place, fmt::format("teach step: {} ranks; at most {}", s.ranks(), kMostRanks));
+  if (s.ranks() > kMostStepRanks)
+    fail(place, fmt::format("teach step: {} ranks; at most {}", s.ranks(), kMostStepRanks));
   const double parameters = s.network.parameters(),
                tokens = static_cast<double>(s.global_batch_size * s.model.seq_length) * question.steps;
-  if (parameters * (s.ranks() + 1) > kMostElements || parameters * tokens > kMostProducts)
+  if (parameters * (s.ranks() + 1) > kMostStepElements || parameters * tokens > kMostStepProducts)
     fail(s.model.place,
          fmt::format("model: {:.4g} parameters on {} ranks and {:.4g} tokens are too many to compute; expected at most "
                      "{:.0e} parameters on all ranks together, for example --set 'model={{mlp: {{widths: [16, 16, 16, "
                      "16]}}}}'",
-                     parameters, s.ranks(), tokens, kMostElements));
+                     parameters, s.ranks(), tokens, kMostStepElements));
 }
 
 TrainingTask task_of(const Scenario& s, const StepQuestion& question) {
@@ -83,16 +84,16 @@ void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, Step
   values.lose([&](const Op& receive) {
     const std::string& exchange = names.groups().at(receive.group).name;
     ++lesson.messages[exchange];
-    const bool lost = !lesson.left_out.empty() && exchange.starts_with(lesson.left_out);
+    const bool lost = !lesson.left_out_exchange.empty() && exchange.starts_with(lesson.left_out_exchange);
     any |= lost;
     return lost;
   });
   run_programs(machine.top(), mechanism->programs(), {.observers = {&values, mechanism->observer()}});
-  if (!any && !lesson.left_out.empty()) {
+  if (!any && !lesson.left_out_exchange.empty()) {
     std::vector<std::string> exchanges;
     for (const auto& [name, count] : lesson.messages) exchanges.push_back(name);
-    throw UserError(
-        fmt::format("--leave-out {}: no exchange of this plan{}", lesson.left_out, hint(lesson.left_out, exchanges)));
+    throw UserError(fmt::format("--leave-out {}: no exchange of this plan{}", lesson.left_out_exchange,
+                                hint(lesson.left_out_exchange, exchanges)));
   }
   lesson.loss = training.loss(lesson.steps - 1);
   lesson.difference = difference(training, one_device);
@@ -115,7 +116,7 @@ double StepLesson::largest_change() const {
 }
 
 bool StepLesson::equals_one_device() const {
-  return failed.empty() && hazards.empty() && difference.largest() < kRounding;
+  return failure.empty() && hazards.empty() && difference.largest() < kStepRounding;
 }
 
 Scenario read_for_values(const std::string& file, const Overrides& overrides) {
@@ -132,7 +133,7 @@ StepLesson teach_step(const Scenario& s, const StepQuestion& question) {
   lesson.plan = s.ranks() == 1 ? "one device" : s.plan.mesh.in_words();
   if (s.plan.zero != ZeroStage::none) lesson.plan += fmt::format(", ZeRO stage {}", static_cast<int>(s.plan.zero));
   if (s.plan.mesh.pipeline > 1) lesson.plan += ", " + s.plan.schedule;
-  lesson.left_out = question.leave_out;
+  lesson.left_out_exchange = question.leave_out;
   lesson.ranks = s.ranks();
   lesson.steps = question.steps;
   lesson.samples = s.global_batch_size;
@@ -154,29 +155,29 @@ StepLesson teach_step(const Scenario& s, const StepQuestion& question) {
     run_divided(s, plan(s), task, lesson, one_device->values(), before->values());
   } catch (const InternalError& e) {
     if (question.leave_out.empty()) throw;
-    lesson.failed = e.what();  // an operation misses a value that the left-out exchange brings
+    lesson.failure = e.what();  // an operation misses a value that the left-out exchange brings
   }
   return lesson;
 }
 
 namespace {
 
-nlohmann::ordered_json number(double value) {
+nlohmann::ordered_json finite_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
 std::string difference_text(double value) { return std::isfinite(value) ? fmt::format("{:.2g}", value) : "no number"; }
 
-std::vector<double> held_by_rank(const StepLesson& lesson) {
+std::vector<double> elements_by_rank(const StepLesson& lesson) {
   std::vector<double> elements(static_cast<std::size_t>(lesson.ranks));
   for (const TensorComparison& tensor : lesson.tensors)
-    for (std::size_t rank = 0; rank < elements.size(); ++rank) elements[rank] += tensor.elements_of_rank[rank];
+    for (std::size_t rank = 0; rank < elements.size(); ++rank) elements[rank] += tensor.elements_by_rank[rank];
   return elements;
 }
 
-long holders(const TensorComparison& tensor) {
-  return std::count_if(tensor.elements_of_rank.begin(), tensor.elements_of_rank.end(),
-                       [](double elements) { return elements > 0; });
+long holding_ranks(const TensorComparison& tensor) {
+  return std::count_if(tensor.elements_by_rank.begin(), tensor.elements_by_rank.end(),
+                       [](double count) { return count > 0; });
 }
 
 std::vector<std::string> step_sums(const StepLesson& lesson) {
@@ -185,9 +186,10 @@ std::vector<std::string> step_sums(const StepLesson& lesson) {
   for (const auto& [name, count] : lesson.messages)
     messages += fmt::format("{}{} of {}", messages.empty() ? "" : ", ", count, name);
   sums.push_back("messages with values: " + (messages.empty() ? "none" : messages));
-  if (!lesson.left_out.empty()) sums.push_back(fmt::format("messages of {} have brought zeros", lesson.left_out));
-  if (!lesson.failed.empty()) {
-    sums.push_back("the step cannot end: " + lesson.failed);
+  if (!lesson.left_out_exchange.empty())
+    sums.push_back(fmt::format("messages of {} have brought zeros", lesson.left_out_exchange));
+  if (!lesson.failure.empty()) {
+    sums.push_back("the step cannot end: " + lesson.failure);
     return sums;
   }
   sums.push_back(fmt::format("loss: {:.12g} divided, {:.12g} on one device", lesson.loss, lesson.loss_of_one));
@@ -208,10 +210,10 @@ std::string step_json(const StepLesson& lesson) {
     tensors.push_back({{"layer", lesson.layers[static_cast<std::size_t>(t.layer)]},
                        {"tensor", t.tensor},
                        {"elements", t.elements},
-                       {"held", t.elements_of_rank},
-                       {"largest", t.largest},
+                       {"held", t.elements_by_rank},
+                       {"largest", t.largest_weight},
                        {"moved", t.largest_change},
-                       {"difference", number(t.largest_difference)}});
+                       {"difference", finite_or_null(t.largest_difference)}});
   for (const auto& [name, count] : lesson.messages) messages[name] = count;
   return json_text(nlohmann::ordered_json{{"network", lesson.network},
                                           {"plan", lesson.plan},
@@ -219,18 +221,18 @@ std::string step_json(const StepLesson& lesson) {
                                           {"steps", lesson.steps},
                                           {"samples", lesson.samples},
                                           {"parameters", lesson.parameters},
-                                          {"left_out", lesson.left_out},
-                                          {"failed", lesson.failed},
-                                          {"loss", number(lesson.loss)},
+                                          {"left_out", lesson.left_out_exchange},
+                                          {"failed", lesson.failure},
+                                          {"loss", finite_or_null(lesson.loss)},
                                           {"loss_of_one_device", lesson.loss_of_one},
                                           {"largest_move", lesson.largest_change()},
-                                          {"largest_difference", number(lesson.largest_difference())},
+                                          {"largest_difference", finite_or_null(lesson.largest_difference())},
                                           {"relative_difference",
-                                           {{"loss", number(lesson.difference.loss)},
-                                            {"gradients", number(lesson.difference.gradients)},
-                                            {"weights", number(lesson.difference.parameters)}}},
+                                           {{"loss", finite_or_null(lesson.difference.loss)},
+                                            {"gradients", finite_or_null(lesson.difference.gradients)},
+                                            {"weights", finite_or_null(lesson.difference.parameters)}}},
                                           {"equals_one_device", lesson.equals_one_device()},
-                                          {"held_by_rank", held_by_rank(lesson)},
+                                          {"held_by_rank", elements_by_rank(lesson)},
                                           {"messages", messages},
                                           {"tensors", tensors}},
                    2);
@@ -245,17 +247,17 @@ LessonView lesson_view(const StepLesson& lesson) {
                   {fmt::format("{:.0f} weights, {} samples a step; the same weights and samples on one device",
                                lesson.parameters, lesson.samples)}};
   view.sums = step_sums(lesson);
-  view.right = lesson.equals_one_device() || !lesson.left_out.empty();
+  view.right = lesson.equals_one_device() || !lesson.left_out_exchange.empty();
   view.json = step_json(lesson);
-  if (!lesson.failed.empty()) return view;
+  if (!lesson.failure.empty()) return view;
   view.figures = {.head = {"layer", "tensor", "weights", "ranks", "moved by up to", "differs by up to"},
                   .right = {false, false, true, true, true, true}};
   for (const TensorComparison& t : lesson.tensors)
     view.figures.rows.push_back({lesson.layers[static_cast<std::size_t>(t.layer)], t.tensor,
-                                 fmt::format("{:.0f}", t.elements), std::to_string(holders(t)),
+                                 fmt::format("{:.0f}", t.elements), std::to_string(holding_ranks(t)),
                                  fmt::format("{:.2g}", t.largest_change), difference_text(t.largest_difference)});
   LessonFrame frame{.caption = "weights that each rank holds", .axis = LessonFrame::Axis::amount};
-  const std::vector<double> elements = held_by_rank(lesson);
+  const std::vector<double> elements = elements_by_rank(lesson);
   frame.end = std::max(lesson.parameters, *std::max_element(elements.begin(), elements.end()));
   frame.legend.push_back({"W", "weights", Tone::blue});
   for (std::size_t rank = 0; rank < elements.size(); ++rank)

@@ -18,17 +18,17 @@ struct StepQuestion {
 
 /// Training steps of a scenario's own network on real numbers: once divided as its plan says, once on one device.
 struct StepLesson {
-  std::string network, plan, left_out;
+  std::string network, plan, left_out_exchange;
   int ranks = 1, steps = 1;
   std::int64_t samples = 1;          ///< number in a step
   double parameters = 0;             ///< number in the whole network
-  double loss = 0, loss_of_one = 0;  ///< loss of the last step, divided and on one device
+  double loss = 0, loss_of_one = 0;  ///< losses of the last step, divided and on one device
   TrainingDifference difference;
   std::vector<TensorComparison> tensors;
   std::vector<std::string> layers;      ///< names, by number
   std::map<std::string, int> messages;  ///< number of messages with values, by exchange
   std::vector<std::string> hazards;
-  std::string failed;  ///< why the steps without the left-out exchange could not end; "": they did
+  std::string failure;  ///< why the steps without the left-out exchange could not end; "": they did
 
   double largest_difference() const;  ///< largest difference of a weight; infinite if one is missing
   double largest_change() const;      ///< largest change of a weight on one device

@@ -160,7 +160,8 @@ void require_whole_replicas(const Scenario& s, const Place& place) {
   if (s.plan.splits_model())
     fail(place,
          "learn: needs replicas that each have the whole model; tensor, pipeline, context and expert parallelism, "
-         "ZeRO, recomputation and offload compute the same numbers as these: leave them out");
+         "ZeRO, recomputation and offload compute the same numbers as these, as `trainyard teach step` shows: leave "
+         "them out");
   if (s.prescribed_step.exists())
     fail(place, "learn: plan.step_time says how long the step takes, and nothing is simulated; leave one of both out");
   if (s.input.is_used()) fail(place, "learn: the samples are the task's own; leave input out");

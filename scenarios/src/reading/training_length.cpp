@@ -8,7 +8,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kMostCounted = 1e18;
-constexpr std::int64_t kMostSamples = 1 << 24;  // limit of a micro-batch
+constexpr std::int64_t kMostMicroBatch = 1 << 24;  // largest micro-batch
 
 /// Reads a whole number, such as "300000000000" or "300e9".
 double count_of(Fields& fields, Key key, double most = kMostCounted) {
@@ -71,7 +71,7 @@ TrainingEnds::RankZeroWork read_alone(const Node& node, const Catalog& catalog) 
     Fields samples(*evaluate, "plan.training.rank_0.evaluate");
     alone.samples = count_of(samples, {"samples", "Number of samples of the evaluation, for example 10000."});
     alone.micro_batch_size = samples.integer_within(
-        {"micro_batch_size", "Micro-batch size of the evaluation, for example 32."}, 1, kMostSamples);
+        {"micro_batch_size", "Micro-batch size of the evaluation, for example 32."}, 1, kMostMicroBatch);
     samples.finish();
   }
   fields.finish();
@@ -113,7 +113,7 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
     ends.interval_steps = count_of(evaluate, "every");
   if (evaluate.has(
           {"micro_batch_size", "Micro-batch size of an evaluation, for example 64. Default: that of the training."}))
-    ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, kMostSamples);
+    ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, kMostMicroBatch);
   if (evaluate.has({"precision", "Precision of an evaluation, for example bf16. Default: that of the training."}))
     ends.precision = evaluate.text("precision");
   evaluate.finish();

@@ -6,7 +6,7 @@
 namespace trainyard {
 namespace {
 
-std::function<LessonView()> step(const std::string&, Arguments& arguments) {
+std::function<LessonView()> divided_step(const std::string&, Arguments& arguments) {
   struct Flags {
     std::string file;
     std::vector<std::string> sets;
@@ -34,7 +34,7 @@ const RegisterTeachTopic registered_step{
      "that `run` times, and once on one device. Equal weights show that the plan divides the work correctly.",
      "teach step scenarios/lessons/4-pipelines-and-tensor-parallelism/37-data-or-model.yaml "
      "--set plan.tensor_parallel=4 --set \"model={mlp: {widths: [16, 16, 16, 16]}}\"",
-     step}};
+     divided_step}};
 
 }  // namespace
 }  // namespace trainyard

@@ -82,8 +82,9 @@ double line_time(const TrainingEnds::RankZeroWork& alone) {
   return alone.log ? alone.log->latency.seconds().value + (alone.line / alone.log->write).value : 0;
 }
 
-/// Times of the work of rank 0 alone, s: in each of `times` intervals of steps that take `steps` each, in the steps (`lines`, but
-/// for the line of the last step), after them (`after`), and once at the end.
+/// Times of the work that rank 0 does alone, s. There are `times` intervals, whose steps take `steps`. In each interval
+/// rank 0 writes lines of a log in the steps (`lines`, and `last_line` after the last of them) and works after the steps
+/// (`after`). `end` is its work at the end of the training.
 struct AloneTimes {
   double steps = 0, lines = 0, last_line = 0, after = 0, end = 0, times = 1;
 };
@@ -143,7 +144,7 @@ void book_work_alone(const Scenario& s, Result& r) {
     fail(ends.rank_zero_work->place,
          fmt::format("plan.training.rank_0: {:.0f} times in this training; at most {:.0f}", times, most));
   const double steps = r.training_steps / times, line = line_time(*ends.rank_zero_work);
-  const double lines = std::floor(steps / ends.rank_zero_work->line_every);  // number of lines in an interval
+  const double lines = std::floor(steps / ends.rank_zero_work->line_every);  // number in an interval
   AloneTimes t{.steps = steps * r.step_time, .after = alone, .end = evaluation_alone(s), .times = times};
   if (line > 0 && lines >= 1) {
     t.last_line = line;

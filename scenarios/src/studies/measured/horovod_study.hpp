@@ -36,7 +36,7 @@ std::vector<FamilyPrediction> predict_horovod(const std::vector<std::string>& re
 /// of "both ranks" has the time of rank 0 and that of rank 1.
 std::vector<double> training_times(const FamilyPrediction&, std::size_t figure = 0);
 
-/// Returns for each batch the seconds from the end of rank 1 to that of rank 0.
+/// The seconds that rank 0 ends later than rank 1, for each batch.
 std::vector<double> measured_gaps(const HorovodStudy&);
 std::vector<double> predicted_gaps(const FamilyPrediction& both_ranks);
 
