@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// Prices of a cluster that is bought, and what a year of it costs besides. Money is in the currency of the prices.
+/// Prices of a cluster that is bought, and the costs of each year in addition. Money is in the currency of the prices.
 struct Purchase {
   /// Price of one, by the quantity from which it applies. The quantities ascend, and the first is 1.
   using Steps = std::vector<std::pair<double, double>>;
@@ -16,7 +16,7 @@ struct Purchase {
   Steps network_switch, cable;                             ///< empty: the network is not priced
   int switch_ports = 0;                                    ///< ports of a switch
   double storage = 0;                                      ///< price of the storage
-  double years = 4;                                        ///< years of depreciation, after which nothing is left
+  double years = 4;                                        ///< years of depreciation, after which it is worth nothing
   double interest = 0;                                     ///< interest of a year, as a share
   double kwh = 0;                                          ///< price of a kWh at the site
   double staff = 0, space = 0;                             ///< a year's cost, as a share of the purchase price
@@ -40,7 +40,7 @@ struct Ownership {
   std::map<std::string, double> yearly;           ///< cost of a year in use by part
   double rent_year = 0;                           ///< rent of the same GPUs for a year; 0: they have no rent
   double interest = 0;                            ///< interest of a year, as a share
-  double training = 0;     ///< cost of the years' share that the training takes; 0: no length is given
+  double training = 0;     ///< cost of the time that the training takes; 0: the scenario gives no length
   double per_million = 0;  ///< cost of a million tokens or samples, if the cluster is always in use
 
   double price() const;
@@ -53,16 +53,18 @@ struct Ownership {
   std::optional<double> break_even_years() const;
 };
 
-/// Returns the smallest number of switches of `ports` ports that join `hosts` ports without oversubscription, as a
-/// folded Clos network of at most three tiers (Al-Fares et al. 2008), and its cables. Throws UserError at `place` if
-/// three tiers are not enough.
+/// Numbers of switches and cables of a network.
 struct SwitchCount {
   int switches = 0, cables = 0;
 };
+/// Returns the smallest number of switches of `ports` ports that join `hosts` ports without oversubscription, as a
+/// folded Clos network of at most three tiers (Al-Fares et al. 2008), and its cables. Throws UserError at `place` if
+/// three tiers are not enough.
 SwitchCount full_bisection_network(int hosts, int ports, const Place& place);
 
-/// `watts`: mean power of the devices in use, without cooling; `pue`: that of the site; `rent_hour`: rent of all nodes
-/// for an hour. `training` and `per_million` stay 0.
+/// Computes the costs of owning the cluster. `watts`: mean power of the devices in use, without cooling; `pue`: power
+/// usage effectiveness of the site; `rent_hour`: rent of all nodes for an hour. The caller sets `training` and
+/// `per_million`.
 Ownership cost_of_ownership(const Purchase&, const std::vector<BoughtNodes>&, double watts, double pue,
                             double rent_hour);
 
@@ -88,14 +90,15 @@ struct Prices {
 
   bool is_given() const { return !currency.empty(); }
   /// Returns the price of an hour of one GPU: the rent of the node's name, else that of the GPU's name. 0: there are no
-  /// rents, but electricity or a purchase is paid. Throws UserError at `place`, with the names of all rents, if none fits.
+  /// rents, but electricity or a purchase is paid. Throws UserError at `place`, with the names of all rents, if none
+  /// fits.
   double gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const;
 };
 
 /// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
-/// copper_metre, optical, optical_metre}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage, years,
-/// interest, kwh, staff, space}}`. A price of a purchase is money, or a map from quantities to money. Throws UserError with the place for a negative price, and if nothing is
-/// priced.
+/// copper_metre, optical, optical_metre}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage,
+/// years, interest, kwh, staff, space}}`. A price of a purchase is money, or a map from quantities to money. Throws
+/// UserError with the place for a negative price, and if nothing is priced.
 Prices read_prices(const Node&);
 
 /// Cost of training, in the prices' currency.

@@ -13,9 +13,9 @@
 
 namespace trainyard {
 
-/// Things by name, which add themselves before main() runs. A name that is added twice is an InternalError. The error
-/// for an unknown name lists the nearest name, or all. '-' and '_' are the same in names. A registry with a reader takes
-/// the name of a file too.
+/// Named entries, each of which adds itself before main() runs. A name that is added twice is an InternalError. The
+/// error for an unknown name lists the nearest name, or all names. '-' and '_' are the same in names. A registry with a
+/// reader also takes the path of a file as a name.
 template <class T>
 class Registry {
  public:
@@ -48,7 +48,7 @@ class Registry {
   }
 
  private:
-  /// The things that were read from files. They stay where they are: others keep references to them.
+  /// The entries that were read from files. An entry is never moved, because callers keep references to it.
   struct Files {
     std::vector<std::string> endings;
     Reader read;

@@ -12,12 +12,12 @@ struct Interruption : std::runtime_error {
   Interruption() : std::runtime_error("interrupted") {}
 };
 
-/// Number of processors this process may use.
+/// Returns the number of processors that this process may use.
 int processors();
 
 /// Makes SIGINT and SIGTERM end the process in an orderly way: `is_interrupted()` returns true after one of them. The
-/// process dies of the signal once a second has passed and it has used a second of processor time, and at once on a
-/// second signal.
+/// process dies of the signal once a second has passed and it has used a second of processor time. It dies at once of a
+/// second signal that comes at least 0.2 s after the first one.
 void watch_interrupts();
 
 /// Returns true if a signal has come, this thread's job was stopped, or its time limit has passed. Work then ends as
@@ -45,8 +45,8 @@ class JobScope {
   const Job* outer_;
 };
 
-/// While it lives, this thread and the threads that it starts by `in_parallel` are `is_interrupted()` once that much wall
-/// time has passed.
+/// A limit on the wall time of this thread and of the threads that it starts by `in_parallel`: once that much time has
+/// passed, `is_interrupted()` is true in them. The limit holds while this object lives.
 class TimeLimit {
  public:
   explicit TimeLimit(double seconds);
@@ -68,7 +68,7 @@ struct Duty {
   const TimeLimit* limit = nullptr;
   bool background = false;  ///< works for another thread, which shows the progress of all
 };
-/// Duty of this thread.
+/// Returns the duty of this thread.
 Duty& duty();
 
 }  // namespace trainyard

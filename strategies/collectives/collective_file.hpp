@@ -11,8 +11,8 @@
 
 namespace trainyard {
 
-/// Neighbouring chunks of one buffer of a rank. data: what the operation works on, and its result; input: what an
-/// all-to-all sends, or a copy of what the ranks begin with; scratch, aside: copies for what is under way.
+/// Neighbouring chunks of one buffer of a rank. data: the data that the operation works on, and its result; input: the
+/// data that an all-to-all sends, or a copy of the ranks' initial data; scratch, aside: intermediate copies.
 struct StatedChunks {
   enum class Buffer : std::uint8_t { data, input, scratch, aside };
   Buffer buffer = Buffer::data;

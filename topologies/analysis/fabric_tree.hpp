@@ -12,7 +12,7 @@ struct FabricVertex {
   DeviceId device = 0;
   int parent = -1;
   int distance = 0;    ///< number of links to the nearest end
-  LinkId wire = -1;    ///< direction from the parent; ^1: direction to it
+  LinkId wire = -1;    ///< link from the parent; `wire ^ 1` is the link to it
   double up = 0;       ///< bytes/s to the parent, and back
   int directions = 1;  ///< directions that share this rate: 2 for a half-duplex wire
   int hcas = 0;        ///< number of ends in its subtree

@@ -16,7 +16,7 @@ class ClosShape {
   /// `must_be_whole` is set and a level has no integer number of uplinks.
   ClosShape(const std::vector<FabricLevel>&, int hcas, bool must_be_whole, const Place& place);
 
-  int levels() const { return static_cast<int>(groups_.size()); }  ///< including the top
+  int levels() const { return static_cast<int>(groups_.size()); }  ///< number of levels, including the top
   int groups(int level) const { return groups_[level]; }
   int down(int level) const { return down_[level]; }           ///< number of groups below one group
   double uplinks(int level) const { return uplinks_[level]; }  ///< uplinks of a switch; not defined for the top

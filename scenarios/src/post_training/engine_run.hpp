@@ -21,14 +21,14 @@ struct EngineLimits {
 
 /// The course of one engine.
 struct EngineRun {
-  Seconds time;               ///< until the last answer has ended
+  Seconds time;               ///< time until the last answer ends
   Seconds prefill;            ///< part of `time` for prompts and preempted sequences
   DecodeTime decode;          ///< parts of the decode steps
   std::vector<Seconds> ends;  ///< end of each answer, in the order given
   double tokens = 0;          ///< generated tokens
   double steps = 0;           ///< decode steps
   std::int64_t preemptions = 0;
-  Bytes cache_peak;  ///< on one GPU
+  Bytes cache_peak;  ///< most bytes of keys and values on one GPU
 };
 
 /// Runs an engine to its end with continuous batching: an answer is admitted, in order, when the cache has room for its

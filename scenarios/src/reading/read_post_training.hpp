@@ -58,7 +58,8 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
 /// the software changes its rates. Throws UserError with the place.
 void place_engines(PostTrainingChoice&, const ClusterSpec& training);
 
-/// Adds the samples of an optimizer step. Throws UserError with the nearest value unless they divide those of a step.
+/// Adds the samples of an optimizer step. Throws UserError, with the nearest value, unless their number divides the
+/// number of samples of a step of the loop.
 void take_training_samples(PostTrainingChoice&, std::int64_t samples, const Place&);
 
 /// Throws UserError for a model that does not fit on the engines with the longest answer.

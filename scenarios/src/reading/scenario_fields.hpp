@@ -23,7 +23,8 @@ struct ScenarioField {
 /// sections, and figures of the hardware that a cluster can change ("cluster.hca.rate").
 std::vector<ScenarioField> scenario_fields(const AskedFields&);
 
-/// Returns every field that some reader asks for in the scenarios that come with the program, without values.
+/// Returns every field that some reader asks for, without values. The scenarios that come with the program, and examples
+/// with the keys that none of them has, are read to find the fields.
 std::vector<ScenarioField> known_scenario_fields();
 
 }  // namespace trainyard

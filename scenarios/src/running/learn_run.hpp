@@ -7,7 +7,7 @@
 namespace trainyard {
 
 struct LearnOptions {
-  int first_events = 0;  ///< number of gradients and updates at the beginning to keep
+  int first_events = 0;  ///< number of gradients and updates that are kept from the beginning of the training
   bool noise = true;     ///< whether to measure the gradient noise scale at every evaluation
   bool progress = false;
   bool saves = false;  ///< whether to write the file of weights that the scenario names

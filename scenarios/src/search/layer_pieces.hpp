@@ -18,10 +18,10 @@ struct StageMesh {
 
 /// Simulated times and memory of consecutive layers on a mesh of their own.
 struct PieceTimes {
-  /// s of a further micro-batch, forward and backward, with the collectives of tensor ranks; infinite if there is an
-  /// error.
+  /// Time of a further micro-batch, forward and backward, with the collectives of tensor ranks, s. Infinite if there is
+  /// an error.
   double time = 0;
-  double tail = 0;               ///< s after the last micro-batch, to exchange gradients and update weights
+  double tail = 0;               ///< time after the last micro-batch for gradients and the update of weights, s
   double parameters = 0;         ///< bytes per device of parameters, gradients, optimizer states and buffers
   double micro_batch_bytes = 0;  ///< bytes per device and micro-batch in flight
   double transient = 0;          ///< further bytes per device while a layer runs

@@ -42,17 +42,16 @@ class PlanRunner {
   /// "interrupted". Calls `done` with each simulated outcome.
   std::vector<PlanOutcome> outcomes(const std::vector<PlanPoint>&,
                                     const std::function<void(const PlanOutcome&)>& done = {});
-  /// Lower bounds of the groups' step times, see PlanJudge::group_floors. Calls `done` with the number of finished
-  /// groups.
+  /// Returns a lower bound of each group's step time (see PlanJudge::group_floors). Calls `done` with the number of
+  /// finished groups.
   std::vector<double> group_floors(const std::vector<PlanPoint>& groups,
                                    const std::function<void(std::size_t)>& done = {});
   /// Judges all plans of each group, in the order of `PlanSpace::points`.
   std::vector<std::vector<JudgedPlan>> judge(const std::vector<PlanPoint>& groups);
   std::vector<JudgedPlan> judged_points(const std::vector<PlanPoint>&);
   double capacity() const { return judges_.capacity(); }
-  std::size_t simulated_plans() const {
-    return simulated_;
-  }  ///< number of plans that were simulated or found in the journal
+  /// Returns the number of plans that were simulated or found in the journal.
+  std::size_t simulated_plans() const { return simulated_; }
 
  private:
   const PlanSpace& space_;

@@ -28,11 +28,11 @@ std::shared_ptr<const LearningTask> small_transformer(const SmallTransformer&, S
                                                       std::uint64_t seed);
 
 /// ½ Σ hᵢ (wᵢ − cᵢ)² with curvatures hᵢ. The c of each sample is normal around 0 with standard deviation `noise`. The
-/// training begins at w = 1. The gradient noise scale at w is noise² Σ hᵢ² / Σ hᵢ² wᵢ².
+/// training begins at w = 1, unless `start` gives other values. The gradient noise scale at w is noise² Σ hᵢ² / Σ hᵢ² wᵢ².
 std::shared_ptr<const LearningTask> quadratic(std::vector<double> curvatures, double noise, std::uint64_t seed);
 
 /// Σ (wᵢ² − 1)² − sᵢ wᵢ. The s of each sample is normal around 0 with standard deviation `noise`. Minima are at ±1. The
-/// training begins at 0, on the hill of height 1 between them.
+/// training begins at 0, on the hill of height 1 between them, unless `start` gives other values.
 std::shared_ptr<const LearningTask> double_well(int dimensions, double noise, std::uint64_t seed);
 
 }  // namespace trainyard

@@ -17,7 +17,7 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// How far a predicted step time may be from a measured one.
+/// A model of the distance between a predicted step time and a measured one.
 ///
 /// ln(measured / predicted) has the variance sum((spread of a term x its amount)^2). A term is something that sets the
 /// step apart from those that were measured: another stack, another vendor, a mixture of experts. Its amount is 1 or 0,
@@ -58,8 +58,8 @@ const std::vector<DoubtTerm>& doubt_terms();
 /// The doubt of one step time.
 struct StepDoubt {
   double spread = 0;     ///< standard deviation of ln(measured / predicted); 0: nothing is known
-  double slow_host = 1;  ///< by how many times a slow host may lengthen the step
-  int tensor = 1;        ///< tensor ranks: plans with equally many err alike
+  double slow_host = 1;  ///< factor by which a slow host may lengthen the step
+  int tensor = 1;        ///< number of tensor ranks: errors of plans with equally many are correlated
   bool exists() const { return spread > 0; }
   /// The three numbers, as journals of searches keep them.
   std::array<double, 3> numbers() const { return {spread, slow_host, static_cast<double>(tensor)}; }
@@ -139,9 +139,9 @@ DoubtAnswer explain_doubt(const Scenario&, const Result&);
 const JsonFields<DoubtAnswer>& doubt_fields();
 
 /// Returns the probability that the second of two steps of one job is longer in truth. Doubts that both share cancel:
-/// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has 5 % of its
-/// own (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command repeats). The ratio follows Student's t with 4 degrees of
-/// freedom.
+/// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has an error of 5 %
+/// of its own (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command repeats).
+/// The logarithm of the ratio follows Student's t with 4 degrees of freedom.
 double probability_of_longer(double first, const StepDoubt&, double second, const StepDoubt&);
 /// Standard deviation of the logarithm of the ratio of two such steps.
 double spread_of_ratio(const StepDoubt&, const StepDoubt&);
