@@ -4,8 +4,8 @@
 namespace trainyard {
 
 /// Returns the rate at which an HCA of the node puts frames on the wire: the lower of its own rate and the rate of its
-/// PCIe slot. A slot has the node's `device_lanes` (16 lanes if not stated). In a "graph" node the slot is the fastest wire
-/// of an HCA.
+/// PCIe slot. A slot has the node's `device_lanes` (16 lanes if not stated). In a "graph" node the slot is the fastest
+/// wire of an HCA.
 BytesPerSecond slot_rate(const NodeType&);
 
 /// Returns the rate at which data arrive if an HCA of the node sends at `rate`: less if the network loses frames.
