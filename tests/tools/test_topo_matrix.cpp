@@ -253,12 +253,11 @@ TEST_CASE("topo import: random wirings come back from any kind of print", "[topo
   for (unsigned seed = 0; seed < static_cast<unsigned>(test::cases(300)); ++seed) {
     RandomWiring wiring(seed);
     wiring.place();
-    const int links = wiring.integer_below(3);
+    const int links = wiring.below(3);
     if (links == 1) wiring.add_mesh();
     if (links == 2) wiring.add_nvswitch();
-    PrintStyle style{wiring.integer_below(2) == 0, wiring.integer_below(2) == 0,
-                     wiring.integer_below(2) == 0, wiring.integer_below(2) == 0,
-                     wiring.integer_below(2) == 0, static_cast<PrintStyle::Affinity>(wiring.integer_below(4))};
+    PrintStyle style{wiring.below(2) == 0, wiring.below(2) == 0, wiring.below(2) == 0,
+                     wiring.below(2) == 0, wiring.below(2) == 0, static_cast<PrintStyle::Affinity>(wiring.below(4))};
     std::vector<int> sockets;
     for (const RandomWiring::Spot& spot : wiring.spots) sockets.push_back(spot.socket);
     CAPTURE(seed);
