@@ -42,7 +42,7 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
         row.emplace_back(&p == study.fastest_learned() ? "fastest" : "");
       }
       if (study.published) {
-        const std::optional<double> error = study.published->at(p.batch);
+        const std::optional<double> error = study.published->error_percent(p.batch);
         row.push_back(error ? fmt::format("{:.1f} %", *error) : "-");
       }
     } else {
