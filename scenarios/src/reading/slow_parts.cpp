@@ -113,7 +113,7 @@ LinkFault read_link(const Node& node) {
   fault.from_place = fields.place_of("from");
   fault.place = fields.place_of("link");
   fault.link = fields.text(
-      {"link", "Name of a link, or of both directions of a wire: node0/hca0 - leaf0 (trainyard topo links)."});
+      {"link", "Name of a link, or of both directions of a wire: node0/hca0 - leaf0 (trainyard show FILE --machine)."});
   fault.factor = fields.number(
       {"factor", "Factor on the rate of the link, 0 to 1, for example 0.5. 0: the link fails until `to`."}, 0, 1);
   fault.from = fields.seconds(
