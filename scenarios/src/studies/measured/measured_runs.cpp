@@ -10,6 +10,7 @@
 #include "models/reading/formula.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/failures/training_phases.hpp"
 #include "sim/error.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
@@ -46,7 +47,8 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   run.samples = static_cast<double>(scenario.global_batch_size) / run.devices;
   SimulateOptions options;
   options.critical_path = false;
-  const Result result = simulate_here(scenario, options);
+  Result result = simulate_here(scenario, options);
+  if (scenario.training.ends.is_given()) book_phases(scenario, result);
   run.step_time = result.step_time;
   run.profile = profile_of(scenario, result);
   run.tokens = static_cast<double>(scenario.global_batch_size) *
