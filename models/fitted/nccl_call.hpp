@@ -59,11 +59,11 @@ struct NcclCall {
 
 struct NcclCost {
   Seconds time;
-  Seconds latency;            ///< the part of `time` that is start-up
-  BytesPerSecond rate;        ///< rate of `wire` after the start-up; 0: nothing is sent
+  Seconds latency;      ///< the part of `time` that is start-up
+  BytesPerSecond rate;  ///< rate of `wire` after the start-up; 0: nothing is sent
   /// Algorithm and protocol: "ring, LL128", "tree, LL", "NVLS"; "Simple" between pairs; "copy" for one GPU.
   const char* protocol = "";
-  Bytes wire;                 ///< bytes that a GPU sends
+  Bytes wire;  ///< bytes that a GPU sends
   bool in_switch = false;
   LinkKind limited_by = LinkKind::nvlink;  ///< kind of the links that limit `rate`
   bool rings = false;                      ///< true: the algorithm is the ring

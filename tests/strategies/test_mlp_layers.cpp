@@ -2,8 +2,8 @@
 #include <cmath>
 #include <utility>
 
-#include "strategies/values/reference_training.hpp"
 #include "sim/error.hpp"
+#include "strategies/values/reference_training.hpp"
 #include "tests/seeds/plain_training.hpp"
 
 namespace strategies_test_mlp_layers {

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "numeric_tasks.hpp"
-#include "strategies/values/reference_training.hpp"
 #include "sim/error.hpp"
 #include "strategies/plan/training_plan.hpp"
+#include "strategies/values/reference_training.hpp"
 
 namespace strategies_test_numeric_step {
 

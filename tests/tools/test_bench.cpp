@@ -60,7 +60,8 @@ TEST_CASE("bench says in which interval a measured time lies", "[bench][coverage
     const json& row = j["rows"][1];
     return row["time_interval_us"][1].get<double>() / row["time_us"].get<double>() - 1;
   };
-  const double measured = half_width("--on dgx-h100"), between = half_width("--on dgx-h100 --nodes 4 --fabric nonblocking");
+  const double measured = half_width("--on dgx-h100"),
+               between = half_width("--on dgx-h100 --nodes 4 --fabric nonblocking");
   CHECK(measured < between);
   CHECK(half_width("--on dgx-h100 --nodes 4 --fabric nonblocking --gpus 8") == Approx(measured));  // in one node
   // An announced machine's times are scaled from those of others, which errs more.

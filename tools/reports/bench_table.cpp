@@ -61,7 +61,7 @@ std::string head(const BenchTable& table) {
     text +=
         "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
   if (!table.scaled.empty()) text += fmt::format("# this {} was not measured: {}\n", table.device, table.scaled);
-  if (!table.judged.empty()) text += fmt::format("# error to expect: {}\n", table.judged);
+  if (!table.judged.empty() && !has_intervals(table)) text += fmt::format("# error to expect: {}\n", table.judged);
   if (has_intervals(table)) {
     const int systems = CollectiveDoubt::shipped().systems(o.kind);
     text += fmt::format("# 80 % of measured times lie between the columns from and to ({}: {})\n", o.kind,
@@ -78,16 +78,15 @@ std::string head(const BenchTable& table) {
     const std::string half = fmt::format(fmt::runtime(columns), a, b, c, d);
     return half + half;
   };
-  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
-                      twice("time", "algbw", "busbw", "#wrong"),
-                      fmt::format("{}{}{}  algorithm", has_intervals(table) ? "     from       to" : "",
-                                  compared(table) ? "  measured   error" : "",
-                                  by_packets(table) ? "  by flows   packets" : ""));
   text += fmt::format(
-      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
-      twice("(us)", "(GB/s)", "(GB/s)", ""),
-      fmt::format("{}{}{}", has_intervals(table) ? "     (us)     (us)" : "",
-                  !compared(table) ? "" : "      (us)        ", by_packets(table) ? "      (us)" : ""));
+      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
+      twice("time", "algbw", "busbw", "#wrong"),
+      fmt::format("{}{}{}  algorithm", has_intervals(table) ? "     from       to" : "",
+                  compared(table) ? "  measured   error" : "", by_packets(table) ? "  by flows   packets" : ""));
+  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
+                      twice("(us)", "(GB/s)", "(GB/s)", ""),
+                      fmt::format("{}{}{}", has_intervals(table) ? "     (us)     (us)" : "",
+                                  !compared(table) ? "" : "      (us)        ", by_packets(table) ? "      (us)" : ""));
   return text;
 }
 

@@ -67,10 +67,10 @@ StepTone tone_of(const std::string& name) {
           StepTone{name_of(ComputePhase::bucket_copies), "#8858ad", "#8858ad", 0, 0, true},
           StepTone{name_of(ComputePhase::encode), "#b5489a", "#b5489a", 0, 0, true},
           StepTone{name_of(ComputePhase::decode), "#e39bc8", "#e39bc8"},
-          StepTone{"optimizer", "#4f9d4a", "#4f9d4a", 0, 0, true}, StepTone{"framework", "#8c6d5d", "#8c6d5d", 0, 0, true},
-          StepTone{kReadOnHost, "#7fc4b4", "#5fae9d"}, StepTone{kDecodeOnHost, "#2f8f7f", "#24786a", 0, 0, true},
-          StepTone{kCopyOnHost, "#c9b458", "#b59f3f"}, StepTone{"bubble", "#e4e4e4", "#e4e4e4"},
-          StepTone{"other", "#cccccc", "#cccccc"}})
+          StepTone{"optimizer", "#4f9d4a", "#4f9d4a", 0, 0, true},
+          StepTone{"framework", "#8c6d5d", "#8c6d5d", 0, 0, true}, StepTone{kReadOnHost, "#7fc4b4", "#5fae9d"},
+          StepTone{kDecodeOnHost, "#2f8f7f", "#24786a", 0, 0, true}, StepTone{kCopyOnHost, "#c9b458", "#b59f3f"},
+          StepTone{"bubble", "#e4e4e4", "#e4e4e4"}, StepTone{"other", "#cccccc", "#cccccc"}})
       all.emplace(tone.name, tone);
     return all;
   }();

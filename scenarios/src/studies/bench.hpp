@@ -30,7 +30,7 @@ struct BenchOptions {
   Folding folding = Folding::automatic;         ///< folding of equivalent ranks, for the times
   TransportKind transport = kDefaultTransport;  ///< transport for the times; values move by the default one
   Bytes port_buffer = {};                       ///< switch port buffer by packets, see PacketNetwork
-  std::string kind;         ///< kind of machine whose errors make intervals (see `collective_kind`); "": no intervals
+  std::string kind;  ///< kind of machine whose errors make intervals (see `collective_kind`); "": no intervals
   /// Times of one group by the library's model, without a simulation.
   std::shared_ptr<const ModelledTimes> modelled = {};
 };
@@ -46,8 +46,8 @@ struct BenchRow {
   int channels = 1;  ///< number of rings, or other parts of the data, at the same time; 0: NCCL takes no ring
   /// Lower and upper end of the interval that holds a measured time with a probability of 80 %.
   std::optional<std::array<double, 2>> time_interval_us;
-  std::optional<double> measured_us, error;           ///< measured time, and simulated / measured − 1
-  std::optional<double> flow_us;                      ///< with packets: time by the default transport
+  std::optional<double> measured_us, error;  ///< measured time, and simulated / measured − 1
+  std::optional<double> flow_us;             ///< with packets: time by the default transport
 };
 const JsonFields<BenchRow>& bench_fields();
 

@@ -23,7 +23,7 @@ struct JudgedSystems {
   std::vector<PointSet> systems;  ///< points by system and operation
   /// The errors of times to whose prediction their system gave nothing, or one node's links alone.
   std::vector<CollectiveError> errors;
-  std::string text;               ///< a table of the systems, then the rows that are left out and the reasons
+  std::string text;  ///< a table of the systems, then the rows that are left out and the reasons
   std::string svg;
 };
 /// `shown`: names of the systems in the picture, separated by commas; empty: all with eight sizes or more. Throws

@@ -32,8 +32,8 @@ constexpr int kSizeRanges = 3;
 struct CollectiveCoverage {
   std::string kind;
   std::size_t rows = 0, systems = 0;
-  double by_rows = 0, by_systems = 0;       ///< share of the rows inside, and the mean over systems of each one's share
-  std::array<double, kSizeRanges> half{};   ///< half width of the interval by range of sizes, as a share; 0: no rows
+  double by_rows = 0, by_systems = 0;      ///< share of the rows inside, and the mean over systems of each one's share
+  std::array<double, kSizeRanges> half{};  ///< half width of the interval by range of sizes, as a share; 0: no rows
 };
 
 /// The error to expect of a collective's time, by kind of machine and size.
