@@ -124,6 +124,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.host_memory.peak = 5;
   r.host_memory.weights = 1;
   r.idle_devices = 3;
+  r.host_calls = Result::HostCalls{9, 4, 3, 2, false, 1};
   for (const MechanismFigureKind& of_servers : mechanisms().find("parameter-server", {}).figures)
     r.servers[of_servers.key] = of_servers.none;
   r.servers["shares"] = NumbersByName{{"server 0", 1}};

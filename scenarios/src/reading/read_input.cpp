@@ -83,7 +83,10 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
 void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.cache");
   supply.cache = fields.bytes({"size", "Host memory of each node for cached samples, for example 200 GB."});
-  supply.policy = fields.one_of("policy", {"lru", "pinned"}, CachePolicy::lru);
+  supply.policy = fields.one_of({"policy",
+                                 "Which samples the cache keeps: those read last (lru, the default), or those of the "
+                                 "first epoch that fit (pinned)."},
+                                {"lru", "pinned"}, CachePolicy::lru);
   for (const NodeType* type : cluster.types())
     if (type->host_memory.value > 0 && supply.cache > type->host_memory)
       fields.refuse("size", fmt::format("{}, but {} has {} of host memory", show(supply.cache), type->name,
