@@ -253,9 +253,9 @@ constexpr std::size_t kMostValueRows = 24;
 LessonFigures value_table(const ServerLesson& lesson) {
   LessonFigures table{.head = {"time", "worker", "does", "key", "value", "pushes in it, by worker"},
                       .right = {true, true, false, false, true, false}};
-  table.note = "what a server has of a key after each push, and what each pull returns";
+  table.note = "what a server has of a key after each push, what each pull returns";
   if (lesson.values.size() > kMostValueRows)
-    table.note += fmt::format(": the first {} of {}, --json has all", kMostValueRows, lesson.values.size());
+    table.note += fmt::format(": {} of {}, --json has all", kMostValueRows, lesson.values.size());
   for (const ServerValue& value : lesson.values) {
     if (table.rows.size() == kMostValueRows) break;
     table.rows.push_back({fmt::format("{:.6g}", value.time), std::to_string(value.worker),
