@@ -70,10 +70,10 @@ TEST_CASE("TensorFlow's ring goes over gRPC, and NCCL does not", "[modes]") {
              Catch::Contains("with strategy tf-multi-worker-mirrored only"));
   CHECK_THAT(refusal(workers + "ring, data_parallel: {all_reduce: tree}", "plain", 2),
              Catch::Contains("all_reduce: tree, but plan.communication is ring"));
-  CHECK_THROWS_WITH(read_again(ring, {{"plan.communication", "nccl"},
-                                      {"cluster.hca.transport", "grpc"},
-                                      {"plan.collectives", "modelled"}}),
-                    Catch::Contains("does not go over gRPC"));
+  CHECK_THROWS_WITH(
+      read_again(ring,
+                 {{"plan.communication", "nccl"}, {"cluster.hca.transport", "grpc"}, {"plan.collectives", "modelled"}}),
+      Catch::Contains("does not go over gRPC"));
 }
 
 TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
