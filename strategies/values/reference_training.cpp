@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "strategies/plan/training_plan.hpp"
+#include "strategies/values/learning/whole_network.hpp"
 
 namespace trainyard {
 using numeric::Index;
@@ -18,13 +19,6 @@ constexpr double kMissingValue = std::numeric_limits<double>::infinity();
 double apart(double a, double b) {
   const double difference = std::abs(a - b);
   return std::isnan(difference) ? kMissingValue : difference;
-}
-
-Network whole_network(const TrainingTask& task) {
-  if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
-    return mlp_network(*shape, task.micro_batch_size, Precision::fp64);
-  return transformer_network(std::get<TransformerConfig>(task.model), task.micro_batch_size, task.seq_length,
-                             Precision::fp64);
 }
 
 }  // namespace
@@ -109,7 +103,7 @@ std::vector<TensorComparison> compare_tensors(const TrainingValues& split, const
 
 ReferenceTraining::ReferenceTraining(const TrainingTask& task, int global_batch, int steps) : task_(task) {
   task_.micro_batch_size = global_batch;
-  plan_ = replica_plan(std::make_shared<const Network>(whole_network(task_)), 1);
+  plan_ = replica_plan(std::make_shared<const Network>(numeric::network_of(task_)), 1);
   plan_.steps = steps;
   training_ = std::make_unique<TrainingValues>(task_, plan_, values_);
 }

@@ -7,7 +7,6 @@
 #include "strategies/values/layers/operators.hpp"
 
 namespace trainyard::numeric {
-namespace {
 
 Network network_of(const TrainingTask& task) {
   if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
@@ -15,8 +14,6 @@ Network network_of(const TrainingTask& task) {
   return transformer_network(std::get<TransformerConfig>(task.model), task.micro_batch_size, task.seq_length,
                              Precision::fp64);
 }
-
-}  // namespace
 
 /// The forward and the backward pass of some samples through all layers.
 class WholeNetwork::Pass {

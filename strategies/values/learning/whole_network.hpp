@@ -9,6 +9,9 @@
 
 namespace trainyard::numeric {
 
+/// Returns the undivided network of a task, in 64 bits.
+Network network_of(const TrainingTask&);
+
 /// A network of `layers/` on one device. Its parameters are one vector, layer by layer. No weight is tied.
 class WholeNetwork {
  public:
