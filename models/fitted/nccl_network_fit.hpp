@@ -35,6 +35,8 @@ struct LeftOutRow {
 /// there is only one source.
 std::vector<LeftOutRow> left_out_errors(const NcclNetwork& fitted, const std::vector<NcclSweep>&);
 
+/// Below this size, a collective is "small" in reports of errors: start-up dominates its time.
+constexpr Bytes kSmallCollective{64.0 * 1024};
 /// From this size on, a collective is "large" in reports of errors: NCCL has reached its rate.
 constexpr Bytes kLargeCollective{64.0 * 1024 * 1024};
 

@@ -16,9 +16,6 @@
 namespace trainyard {
 namespace {
 
-/// Below this size, start-up dominates the time.
-constexpr Bytes kSmallCollective{64.0 * 1024};
-
 using Sweeps = std::map<NcclOperation, std::vector<CollectiveRow>>;
 
 Sweeps sweeps_of(const MeasuredSystem& system) {

@@ -15,7 +15,6 @@
 namespace trainyard {
 namespace {
 
-constexpr Bytes kSmallCollective{64.0 * 1024};
 constexpr const char* kDoubtTable = "scenarios/measured/tables/collective_doubt.csv";
 constexpr std::array<const char*, kSizeRanges> kRangeNames{"below_64KiB", "below_64MiB", "from_64MiB"};
 
