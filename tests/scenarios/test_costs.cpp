@@ -256,7 +256,7 @@ TEST_CASE("power that the catalog states has sources and makes sense", "[costs][
   for (const std::string& name : catalog.names("switch")) {
     INFO(name);
     const NetworkSwitch one = read_network_switch(catalog.resolve("switch", Node::scalar_node(name)));
-    if (one.power.is_given()) CHECK(one.power.busy.value / one.ports < 30);  // of a port
+    if (one.power.is_given()) CHECK(one.power.busy.value / one.ports < 30);  // W a port
   }
 }
 

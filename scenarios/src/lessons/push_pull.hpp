@@ -62,7 +62,7 @@ struct PushPullRun {
   struct Addition {
     double time = 0;
     std::size_t command = 0;
-    KeyValue value;  ///< what the key has, with rounds that are not whole
+    KeyValue value;  ///< the sum of the key's pushes so far, those of unfinished rounds too
   };
   std::vector<Addition> additions;  ///< pushes in the order in which the server has added them
 };

@@ -36,7 +36,7 @@ struct ServerValue {
   std::string key;
   double request_time = 0, time = 0;  ///< `request_time`: for a pull, when the worker began to wait for the answer
   double push_value = 0;              ///< the value that was pushed
-  KeyValue content;                   ///< what the server has of the key then, or what the pull returns
+  KeyValue content;                   ///< the key's sum at the server after a push, or the value that a pull returns
   bool is_partial = false;  ///< a pull: a push of another worker is missing that a synchronous server waits for
 };
 

@@ -63,8 +63,8 @@ double pull_image(const Scenario& s) {
 
 Bytes weights_of(const Scenario& s) { return element_size(s.precision) * s.network.parameters(); }
 
-/// Time of one interval in which rank 0 works alone, s: its own work, and writing its weights, perhaps with the states
-/// of the optimizer, to the store.
+/// Time of one interval in which rank 0 works alone, s: its own work, and writing weights to the store, perhaps with
+/// optimizer states.
 double work_alone(const Scenario& s) {
   const TrainingEnds::RankZeroWork& alone = *s.training.ends.rank_zero_work;
   if (!alone.writes) return alone.time.value;

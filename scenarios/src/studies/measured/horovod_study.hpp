@@ -32,8 +32,8 @@ HorovodStudy read_horovod_study();
 /// Predicts every batch by each of these readings ("documented", "fitted", …; empty: all). Throws UserError if a batch
 /// cannot be simulated.
 std::vector<FamilyPrediction> predict_horovod(const std::vector<std::string>& readings = {});
-/// Returns the predicted seconds of the whole training for each batch. `figure`: number of a figure of the family; that
-/// of "both ranks" has the time of rank 0 and that of rank 1.
+/// Returns the predicted seconds of the whole training for each batch. `figure`: number of a figure of the family; the
+/// family "both ranks" has the time of rank 0 and that of rank 1.
 std::vector<double> training_times(const FamilyPrediction&, std::size_t figure = 0);
 
 /// The seconds that rank 0 ends later than rank 1, for each batch.

@@ -139,8 +139,8 @@ DoubtAnswer explain_doubt(const Scenario&, const Result&);
 const JsonFields<DoubtAnswer>& doubt_fields();
 
 /// Returns the probability that the second of two steps of one job is longer in truth. Doubts that both share cancel:
-/// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has an error of 5 %
-/// of its own (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command repeats).
+/// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has its own error,
+/// which is 5 % (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command repeats).
 /// The logarithm of the ratio follows Student's t with 4 degrees of freedom.
 double probability_of_longer(double first, const StepDoubt&, double second, const StepDoubt&);
 /// Standard deviation of the logarithm of the ratio of two such steps.
